@@ -10,14 +10,14 @@ use rustix::process::geteuid;
 use super::sandbox::{Permissions, Sandbox};
 use super::starter::Starter;
 use super::upgrade::{Launcher, Program};
-use super::{Listener, activation};
+use super::activation::{self, Passed};
 use crate::config::Config;
 
 /// A process that is ready to serve.
 #[derive(Debug)]
 pub struct Launch {
-    /// Listeners from the service manager; `None`: it has none for this process.
-    pub(super) inherited: Option<Vec<Listener>>,
+    /// Listeners from the service manager.
+    pub(super) passed: Passed,
     pub(super) launcher: Launcher,
     pub(super) sandbox: Sandbox,
 }
@@ -32,7 +32,7 @@ impl Launch {
     pub fn new(config: &Config, file: Option<&Path>) -> io::Result<Launch> {
         let program = Program::current()?;
         // Before a program starts, which would inherit the sockets.
-        let inherited = activation::listeners()?;
+        let passed = activation::listeners()?;
         let (sandbox, starter) = match Permissions::of(config, file) {
             Err(reason) => {
                 // Without root the server could not start a process that has what it has now.
@@ -51,6 +51,6 @@ impl Launch {
                 }
             }
         };
-        Ok(Launch { inherited, launcher: Launcher { program, starter }, sandbox })
+        Ok(Launch { passed, launcher: Launcher { program, starter }, sandbox })
     }
 }

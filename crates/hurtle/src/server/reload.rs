@@ -148,6 +148,9 @@ impl Reloader {
             held.retain(&listening);
             let opened = listeners.iter().flat_map(|changes| &changes.opened);
             held.add(opened).map_err(|e| vec![e.to_string()])?;
+            if !self.inherited {
+                held.store();
+            }
         }
         self.publish(settings, listeners)?;
         let level = self.settings.config.error_log.level;

@@ -196,6 +196,11 @@ fn replace(
     let started = start(launcher, theirs);
     let (mut new, messages) = started.map_err(|e| vec![format!("cannot start {program}: {e}")])?;
     let answered = wait_until_ready(handover, channel);
+    // It may have ended after its answer.
+    let answered = answered.and_then(|()| match new.wait(Duration::from_millis(1)) {
+        Some(_) => Err(NotReadyError::Ended),
+        None => Ok(()),
+    });
     let Err(mut why) = answered else { return Ok(new.id()) };
     if cancelled.load(SeqCst) {
         why = NotReadyError::Cancelled;
@@ -237,6 +242,8 @@ fn relay(mut messages: PipeReader) -> String {
 enum NotReadyError {
     /// It has closed its end.
     Closed,
+    /// It has ended after it was ready.
+    Ended,
     /// It is late.
     Late,
     /// This process is stopping.
@@ -282,6 +289,9 @@ fn wait_until_ready(handover: &Handover, mut channel: &UnixStream) -> Result<(),
 
 /// Ends a process that is not ready; returns why it is not.
 fn end(new: &mut Launched, why: &NotReadyError) -> String {
+    if matches!(why, NotReadyError::Ended) {
+        return "the new process has ended".to_owned();
+    }
     let has_closed = matches!(why, NotReadyError::Closed);
     let status = has_closed.then(|| new.wait(EXIT_TIME_MAX)).flatten();
     if status.is_none() {
@@ -289,7 +299,7 @@ fn end(new: &mut Launched, why: &NotReadyError) -> String {
     }
     match (why, status) {
         (_, Some(status)) => format!("the new process has ended before it was ready ({status})"),
-        (NotReadyError::Closed, None) => "the new process did not take over".to_owned(),
+        (NotReadyError::Closed | NotReadyError::Ended, None) => "the new process did not take over".to_owned(),
         (NotReadyError::Late, None) => {
             format!("the new process is not ready after {} s", READY_TIME_MAX.as_secs())
         }

@@ -1,12 +1,12 @@
 //! Upgrades that fail, and processes that are killed or stopped in the middle.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -156,40 +156,40 @@ fn a_process_may_be_killed_at_any_step() {
     ];
     for (step, victim, outcome) in rows {
         let sentence = format!("{step:?}, {victim} is killed: {outcome}");
-        let users = "[[site.mount]]\npath = '/private'\nfiles = '{root}'\n\
-                     auth = 'basic'\nusers = '{root}/../users'\n";
         let dir = Dir::new(&[("a.txt", "text")]);
-        let file = dir.path("../users");
-        fs::write(&file, "").unwrap();
-        let drain = "drain = '60s'\n";
-        let mut server = Upgraded::of(dir, &format!("{drain}{SITE}{users}"), |_| {});
+        let log = dir.path("../logs/access.log");
+        fs::create_dir(dir.path("../logs")).unwrap();
+        fs::set_permissions(dir.path("../logs"), Permissions::from_mode(0o777)).unwrap();
+        let config = "drain = '60s'\naccess_log = { path = '{root}/../logs/access.log' }\n";
+        let mut server = Upgraded::of(dir, &format!("{config}{SITE}"), |_| {});
         let before = Pid::from_raw(server.child.id().cast_signed()).unwrap();
         // An unfinished request, which the process before drains.
         let mut waiting = server.child.connect();
         assert_eq!(waiting.request("GET", "/a.txt").text(), "text");
         waiting.send("GET /a.txt HTTP/1.1\r\n");
 
-        // The new process reads the file of users after it has received the sockets.
-        fs::remove_file(&file).unwrap();
-        mknodat(CWD, &file, FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
-        let command = server.command("upgrade").spawn().unwrap();
-        // Opening it waits for its reader.
-        let mut fifo = fs::OpenOptions::new().write(true).open(&file).unwrap();
-        let new = reader_of(&file, before).unwrap_or_else(|| panic!("{sentence}"));
-        server.later.push(new);
+        // The new process opens its log after it has received the sockets, and waits for a reader.
+        fs::remove_file(&log).unwrap();
+        mknodat(CWD, &log, FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
+        fs::set_permissions(&log, Permissions::from_mode(0o666)).unwrap();
+        let (command, new) = server.begin_waiting();
+        server.dir.write("../go", "");
+        eventually("the new process has the sockets", || {
+            let held = sockets(before);
+            sockets(new).iter().filter(|socket| held.contains(socket)).count() > 1
+        });
+        let mut reader = None;
         if step != Step::HandedOver {
             if step == Step::Ready {
                 kill_process(before, Signal::STOP).unwrap();
             }
-            fifo.write_all(b"#\n").unwrap();
-            drop(fifo);
+            reader = Some(File::open(&log).unwrap());
         }
         let text = match step {
             Step::HandedOver => None,
             Step::Ready => {
-                eventually("the new process accepts connections", || {
-                    server.child.stderr().contains("replaces process")
-                });
+                // The one before is stopped, so only the new one can answer.
+                server.expect_service();
                 None
             }
             Step::Draining => Some(said(&command.wait_with_output().unwrap())),
@@ -213,7 +213,7 @@ fn a_process_may_be_killed_at_any_step() {
                 // The connection waits in the queue meanwhile.
                 let mut client = server.child.connect();
                 client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
-                fs::write(&file, "#\n").unwrap();
+                reader = Some(File::open(&log).unwrap());
                 assert_eq!(client.response().text(), "text", "{sentence}");
             }
             (Step::Draining, "new") => {
@@ -225,20 +225,16 @@ fn a_process_may_be_killed_at_any_step() {
             }
             _ => server.expect_service(),
         }
+        drop(reader);
     }
 }
 
-/// The process that has a file open and is no relative of the test.
-fn reader_of(file: &Path, before: Pid) -> Option<Pid> {
-    let own = std::process::id();
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let mut ids = ids.filter(|id| *id != own.cast_signed() && *id != before.as_raw_nonzero().get());
-    let id = ids.find(|id| {
-        let files = fs::read_dir(format!("/proc/{id}/fd")).into_iter().flatten().flatten();
-        files.filter_map(|open| fs::read_link(open.path()).ok()).any(|open| open == *file)
-    });
-    id.and_then(Pid::from_raw)
+/// The sockets of a process.
+fn sockets(process: Pid) -> Vec<PathBuf> {
+    let files = fs::read_dir(format!("/proc/{}/fd", process.as_raw_nonzero()));
+    let files = files.into_iter().flatten().flatten();
+    let links = files.filter_map(|open| fs::read_link(open.path()).ok());
+    links.filter(|link| link.to_string_lossy().starts_with("socket:")).collect()
 }
 
 #[test]

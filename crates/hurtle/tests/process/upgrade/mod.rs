@@ -275,7 +275,7 @@ impl LocalTls {
         // Every process must have the same port.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let config = format!(
-            "listen_tls = '{address}'\n[[site]]\n[[site.mount]]\nfiles = '{{root}}'\n[[site]]\n\
+            "listen_tls = '{address}'\n[[site]]\ndefault = true\n[[site.mount]]\nfiles = '{{root}}'\n[[site]]\n\
              hosts = 'a.test'\n[[site.mount]]\nfiles = '{{root}}'\n[site.tls]\nredirect = false\n\
              certificate = '{{root}}/../chain.pem'\nkey = '{{root}}/../key.pem'\n"
         );
