@@ -18,9 +18,9 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Listener, activation};
 use super::accept::BoundListener;
 use super::reload::Listening;
+use super::{Listener, activation};
 use crate::config::Listen;
 use crate::sys;
 use crate::tls::TicketKeys;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use rustix::process::geteuid;
 
+use super::activation::{self, Passed};
 use super::sandbox::{Permissions, Sandbox};
 use super::starter::Starter;
 use super::upgrade::{Launcher, Program};
-use super::activation::{self, Passed};
 use crate::config::Config;
 
 /// A process that is ready to serve.

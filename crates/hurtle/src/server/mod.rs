@@ -125,7 +125,8 @@ impl Server {
     /// As for `bind`.
     fn bind_or_receive(config: Config, received: &mut Received) -> io::Result<Server> {
         let listed = config.listen.iter().chain(&config.listen_tls);
-        let mut taken: Vec<_> = listed.map(|listen| (listen.clone(), received.take(listen))).collect();
+        let mut taken: Vec<_> =
+            listed.map(|listen| (listen.clone(), received.take(listen))).collect();
         let take = |listen: &Listen| {
             let of = taken.iter_mut().find(|(configured, _)| configured == listen);
             of.map(|(_, listeners)| std::mem::take(listeners)).unwrap_or_default()

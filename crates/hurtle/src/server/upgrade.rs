@@ -299,7 +299,9 @@ fn end(new: &mut Launched, why: &NotReadyError) -> String {
     }
     match (why, status) {
         (_, Some(status)) => format!("the new process has ended before it was ready ({status})"),
-        (NotReadyError::Closed | NotReadyError::Ended, None) => "the new process did not take over".to_owned(),
+        (NotReadyError::Closed | NotReadyError::Ended, None) => {
+            "the new process did not take over".to_owned()
+        }
         (NotReadyError::Late, None) => {
             format!("the new process is not ready after {} s", READY_TIME_MAX.as_secs())
         }

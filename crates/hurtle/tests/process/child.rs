@@ -43,7 +43,8 @@ impl Drop for Killed {
 pub(crate) fn hurtle() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hurtle"));
     // These variables of the test runner must not reach the server.
-    let names = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "FDSTORE", "RUST_LOG"];
+    let names =
+        ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "FDSTORE", "RUST_LOG"];
     for name in names {
         command.env_remove(name);
     }

@@ -41,7 +41,8 @@ impl Manager {
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut bytes = [0; 256];
         let mut into = [IoSliceMut::new(&mut bytes)];
-        let n = recvmsg(&self.socket, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC).unwrap().bytes;
+        let n =
+            recvmsg(&self.socket, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC).unwrap().bytes;
         let descriptor = control.drain().find_map(|message| match message {
             RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
             _ => None,

@@ -160,6 +160,8 @@ fn multiplex(load: &Load, pace: &mut Pace, mut wire: Wire<impl Read + Write>, sc
     let fields =
         [(":method", "GET"), (":scheme", scheme), (":authority", "a.test"), (":path", "/x.txt")];
     let block = frames::block(&fields);
+    // The connection's window is for all responses of the run.
+    wire.send(&frames::frame(frames::WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes()));
     for stream in (1..).step_by(2) {
         if !load.is_on() {
             return;

@@ -44,7 +44,8 @@ fn connections_without_requests_keep_no_configuration() {
         let mut wire = Wire::begin(server.child.address(), &[]);
         wire.send(&frames::get(1, "/x.txt"));
         while !matches!(wire.next(), Some(frame) if frame.kind == DATA && frame.flags & END_STREAM != 0)
-        {}
+        {
+        }
         wires.push(wire);
         tunnels.push(open_tunnel(&server.child, &upstream));
         let (code, said) = server.reload(&large_config(number, &upstream));

@@ -158,7 +158,8 @@ fn settings_that_only_a_start_changes_are_changed_by_an_upgrade() {
     client.send("GET /p/x.txt HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.response().text(), "of a", "the other changes too");
     let status = fs::read_to_string(format!("/proc/{new}/status")).unwrap();
-    let users = |status: &str| status.lines().find(|line| line.starts_with("Uid:")).map(str::to_owned);
+    let users =
+        |status: &str| status.lines().find(|line| line.starts_with("Uid:")).map(str::to_owned);
     let own = fs::read_to_string("/proc/self/status").unwrap();
     assert_eq!(users(&status) == users(&own), !geteuid().is_root(), "it has given up root");
 }

@@ -281,7 +281,8 @@ impl LocalTls {
         );
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from(pair.cert.der().to_vec())).unwrap();
-        let mut client = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        let mut client =
+            ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
         client.alpn_protocols = vec![b"h2".to_vec()];
         LocalTls { address, client: Arc::new(client), config }
     }
