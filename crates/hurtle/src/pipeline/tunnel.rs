@@ -40,14 +40,15 @@ pub(super) struct OpenTunnel {
 
 /// The end of a tunnel that is not the client.
 enum Remote {
-    Upstream(UpstreamSocket, Option<AssignedPeer>),
+    /// The upstream counts the tunnel until this is dropped.
+    Upstream(Box<(UpstreamSocket, Option<AssignedPeer>)>),
     App(Pipe),
 }
 
 impl<T: Protocol> Exchange<T> {
     /// Sends the 101 head and returns `Next::Tunnel`, after which `run_tunnel` forwards bytes.
     pub(super) async fn open_tunnel(&mut self, tunnel: Tunnel) -> Next {
-        let (remote, out) = match tunnel {
+        let (remote, (out, head_bytes)) = match tunnel {
             Tunnel::Upstream(tunnel) => {
                 let UpstreamTunnel { mut head, upstream } = *tunnel;
                 let Some((link, assigned)) = upstream.into_tunnel() else { return Next::Drop };
@@ -55,7 +56,7 @@ impl<T: Protocol> Exchange<T> {
                 let head_bytes = head.len() as u64;
                 // Bytes of the new protocol may have arrived behind the upstream's head.
                 head.vec().extend_from_slice(input.bytes());
-                (Remote::Upstream(io, assigned), (head, head_bytes))
+                (Remote::Upstream(Box::new((io, assigned))), (head, head_bytes))
             }
             Tunnel::App(accepted) => {
                 let (answer, offer) = *accepted;
@@ -73,7 +74,6 @@ impl<T: Protocol> Exchange<T> {
                 (Remote::App(pipe), (out, head_bytes))
             }
         };
-        let (out, head_bytes) = out;
         if let Err(error) = self.send(out, &Body::Empty).await {
             return next_after(error);
         }
@@ -89,7 +89,7 @@ impl<T: Protocol> Exchange<T> {
             return Next::Drop;
         };
         let ended = match remote {
-            Remote::Upstream(remote, _assigned) => self.forward_both(&remote).await,
+            Remote::Upstream(remote) => self.forward_both(&remote.0).await,
             Remote::App(remote) => self.forward_both(&remote).await,
         };
         // HTTP has ended, so an error can only be logged.
@@ -131,7 +131,7 @@ impl<T: Protocol> Exchange<T> {
 impl fmt::Debug for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Remote::Upstream(..) => "Upstream",
+            Remote::Upstream(_) => "Upstream",
             Remote::App(_) => "App",
         })
     }

@@ -25,7 +25,7 @@ use crate::support::Dir;
 struct Plan {
     reloads: usize,
     reload_every: Duration,
-    /// Of all clients together.
+    /// The rate of all clients together.
     requests_per_second: u32,
     download_bytes: u64,
     /// Time without reloads before them.
@@ -60,7 +60,7 @@ const GROWTH_KIB_MAX: u64 = 1 << 10;
 
 const CLIENTS: [fn(&Load, &mut Pace); 6] = [h1, h1, h1_connecting, h1_tls, h2, h2_tls];
 
-/// What clients of every kind share.
+/// State that clients of every kind share.
 struct Load {
     clear: SocketAddr,
     secure: SocketAddr,

@@ -138,10 +138,13 @@ enum Step {
     Draining,
 }
 
-/// `true`: the process runs; one that was killed may not have been waited for.
+/// `true`: a thread of the process runs, so its sockets are open. A process that was killed may not
+/// have been waited for.
 fn is_alive(process: Pid) -> bool {
-    let stat = format!("/proc/{}/stat", process.as_raw_nonzero());
-    fs::read_to_string(stat).is_ok_and(|stat| !stat.contains(") Z "))
+    let tasks = fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero()));
+    let tasks = tasks.into_iter().flatten().flatten();
+    let mut stats = tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok());
+    stats.any(|stat| !stat.contains(") Z ") && !stat.contains(") X "))
 }
 
 #[test]
