@@ -74,6 +74,8 @@ impl<T: Protocol> Exchange<T> {
                 (Remote::App(pipe), (out, head_bytes))
             }
         };
+        // A tunnel is no slow request.
+        self.in_flight.set(None);
         if let Err(error) = self.send(out, &Body::Empty).await {
             return next_after(error);
         }
@@ -108,7 +110,7 @@ impl<T: Protocol> Exchange<T> {
         remote: &impl Transport,
     ) -> Result<io::Result<()>, DeadlineError> {
         let mut received = Input::default();
-        let Exchange { io, input, watch, sent, worker, slot, .. } = self;
+        let Exchange { io, input, watch, sent, worker, slot, request_bytes, .. } = self;
         let Some(io) = io.raw() else { return Ok(Err(io::ErrorKind::Unsupported.into())) };
         let (to_remote, to_client) = (Cell::new(0), &sent.moved);
         let both = rt::try_both(
@@ -124,7 +126,9 @@ impl<T: Protocol> Exchange<T> {
             }
             by_ms
         };
-        watch.wait_until(both, due).await
+        let ended = watch.wait_until(both, due).await;
+        request_bytes.set(to_remote.get());
+        ended
     }
 }
 

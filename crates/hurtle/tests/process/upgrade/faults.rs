@@ -181,6 +181,7 @@ fn a_process_may_be_killed_at_any_step() {
             let held = sockets(before);
             sockets(new).iter().filter(|socket| held.contains(socket)).count() > 1
         });
+        eventually("everything is sent", || server.child.stderr().contains("handed "));
         let mut reader = None;
         if step != Step::HandedOver {
             if step == Step::Ready {
