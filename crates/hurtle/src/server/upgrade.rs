@@ -27,6 +27,9 @@ use super::starter::Starter;
 /// Longest time in which the new process must accept connections.
 pub(super) const READY_TIME_MAX: Duration = Duration::from_secs(30);
 
+/// Time in which the end of a new process is noticed. It exceeds the starter's interval of checks.
+const END_TIME: Duration = Duration::from_millis(50);
+
 /// Longest wait for the exit status of a process that has closed its end.
 const EXIT_TIME_MAX: Duration = Duration::from_secs(1);
 
@@ -198,7 +201,7 @@ fn replace(
     let sent = |sockets| tracing::info!("handed {sockets} sockets to process {}", new.id());
     let answered = wait_until_ready(handover, channel, sent);
     // It may have ended after its answer.
-    let answered = answered.and_then(|()| match new.wait(Duration::from_millis(1)) {
+    let answered = answered.and_then(|()| match new.wait(END_TIME) {
         Some(_) => Err(NotReadyError::Ended),
         None => Ok(()),
     });
