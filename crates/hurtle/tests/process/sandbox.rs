@@ -5,9 +5,9 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Pid;
 
-use crate::child::{Child, eventually, hurtle, write_config};
+use crate::child::{Child, Killed, eventually, hurtle, write_config};
 use crate::support::Dir;
 
 /// A configuration outside of the served directories, because its own directory is readable.
@@ -51,15 +51,6 @@ fn with_admin(config: &str) -> String {
 
 fn serves(root: &Path) -> String {
     format!("error_log = {{ level = 'info' }}\nroot = '{}'\n", root.display())
-}
-
-/// A process that is killed at the end of the test.
-struct Killed(Pid);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = kill_process(self.0, Signal::KILL);
-    }
 }
 
 /// Values of a field of /proc/PID/status, one for each thread.
