@@ -251,7 +251,7 @@ impl Permissions {
 /// a new inode when it finds an unused one again, and the sandbox's permission is for the old one.
 fn pin_process_files(readable: &BTreeSet<Place>) {
     let beneath_proc = readable.iter().filter(|place| place.path.starts_with("/proc"));
-    // What cannot be opened now is not needed later.
+    // A file that cannot be opened now is not needed later.
     beneath_proc.filter_map(|place| File::open(&place.path).ok()).for_each(std::mem::forget);
 }
 
