@@ -18,6 +18,7 @@ title = "A plan for tests"
 description = "Short."
 reference = "one"
 rounds = 2
+turns = true
 warm_up_s = 0
 sample_s = 0.05
 contenders = ["one"]
