@@ -39,6 +39,9 @@ const BURST_CYCLES: u32 = 8;
 /// Shares of the budget after which the duel looks at its intervals.
 const LOOKS: [f64; LOOKS_MAX] = [0.25, 0.5, 1.0];
 
+/// Longest time of a burst that is believed, in seconds.
+const BURST_S_MAX: f64 = 3_600.0;
+
 /// Most cycles of a work.
 const CYCLES_MAX: u32 = 9_999;
 
@@ -105,13 +108,28 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
             // Cycles come in pairs.
             cycle: slices().map(|s| s.round + 1).max().unwrap_or(0).next_multiple_of(2),
             burst: slices().filter_map(|s| Some(s.slice?.burst + 1)).max().unwrap_or(0),
-            spent: Duration::from_secs_f64(slices().map(|s| s.load.seconds).sum()),
+            spent: self.spent(&name),
             looks: 0,
             slice: None,
             is_over: false,
         };
         bout.is_over = bout.cycle > 0 && (self.is_precise(&name) || self.is_spent(&bout));
         self.plan.slices(work).then_some(bout)
+    }
+
+    /// Time of all bursts of a work, from the first slice to the end of the last, so that a resumed
+    /// duel has the same.
+    fn spent(&self, work: &str) -> Duration {
+        let mut bursts: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+        for sample in self.record.samples.iter().filter(|s| s.work == work) {
+            let Some(slice) = sample.slice else { continue };
+            let (began, ended) = (sample.began_unix_s, sample.began_unix_s + sample.load.seconds);
+            let burst = bursts.entry(slice.burst).or_insert((began, ended));
+            *burst = (burst.0.min(began), burst.1.max(ended));
+        }
+        // The clock may have been set back.
+        let seconds = bursts.values().map(|(began, ended)| (ended - began).clamp(0.0, BURST_S_MAX));
+        Duration::from_secs_f64(seconds.sum())
     }
 
     fn is_precise(&self, work: &str) -> bool {
@@ -121,8 +139,12 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
     }
 
     fn is_spent(&self, bout: &Bout) -> bool {
-        let budget = self.plan.budget_of(u32::try_from(self.entrants.len()).unwrap_or(u32::MAX));
-        bout.spent >= budget || bout.cycle >= CYCLES_MAX
+        bout.spent >= self.budget() || bout.cycle >= CYCLES_MAX
+    }
+
+    /// Longest time of slices of one work.
+    fn budget(&self) -> Duration {
+        self.plan.budget_of(u32::try_from(self.entrants.len()).unwrap_or(u32::MAX))
     }
 
     /// Starts all contenders; those that cannot share the processor are stopped again.
@@ -160,7 +182,6 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
 
     /// Some cycles of one work.
     fn burst(&mut self, bout: &mut Bout, field: &mut Vec<Fighter<'a>>) -> io::Result<()> {
-        let begun = Instant::now();
         let jobs = field.iter().map(|fighter| {
             self.turn(fighter.entrant, 0, 0).job(&fighter.server, &bout.work, bout.offered)
         });
@@ -173,7 +194,6 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
         }
         let slice = *bout.slice.get_or_insert_with(|| slice_for(slowest));
         let names: Vec<String> = field.iter().map(|f| f.entrant.name.clone()).collect();
-        let budget = self.plan.budget_of(u32::try_from(self.entrants.len()).unwrap_or(u32::MAX));
         let mut lost = BTreeSet::new();
         for _ in 0..BURST_CYCLES {
             let order = self.plan.order(&names, bout.cycle, self.arena.seed);
@@ -190,13 +210,13 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
                 }
             }
             bout.cycle += 1;
-            if bout.cycle % 2 == 0 && bout.spent + begun.elapsed() >= budget {
+            bout.spent = self.spent(&bout.work.name());
+            if bout.cycle % 2 == 0 && self.is_spent(bout) {
                 break;
             }
         }
         drop(kept);
         field.retain(|fighter| !lost.contains(&fighter.entrant.name));
-        bout.spent += begun.elapsed();
         bout.burst += 1;
         Ok(())
     }
@@ -251,8 +271,7 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
     /// Looks at the intervals, if it is time to, and decides if the bout is over.
     fn look(&mut self, bout: &mut Bout, contenders: usize) {
         let name = bout.work.name();
-        let budget = self.plan.budget_of(u32::try_from(self.entrants.len()).unwrap_or(u32::MAX));
-        let ended = bout.spent.as_secs_f64() / budget.as_secs_f64();
+        let ended = bout.spent.as_secs_f64() / self.budget().as_secs_f64();
         // A look that was missed is not made up for: fewer looks only widen coverage.
         let due = LOOKS.iter().filter(|share| ended >= **share).count();
         if due > bout.looks {
