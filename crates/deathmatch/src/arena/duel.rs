@@ -211,7 +211,7 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
             }
             bout.cycle += 1;
             bout.spent = self.spent(&bout.work.name());
-            if bout.cycle % 2 == 0 && self.is_spent(bout) {
+            if bout.cycle.is_multiple_of(2) && self.is_spent(bout) {
                 break;
             }
         }

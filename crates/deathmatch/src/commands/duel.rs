@@ -209,13 +209,8 @@ fn table(out: &mut impl Write, duel: &Duel, plan: &Plan) -> io::Result<()> {
     }
     writeln!(
         out,
-        "  {:<18} {:>9} {:>9} {:<24} {:>10} {}",
-        "contender",
-        "CPU us",
-        "wake-ups",
-        "  CPU / reference",
-        "replies/s",
-        "  replies / reference"
+        "  {:<18} {:>9} {:>9}   {:<22} {:>10}   replies / reference",
+        "contender", "CPU us", "wake-ups", "CPU / reference", "replies/s"
     )?;
     for name in plan.contenders.iter().filter(|name| duel.contenders.contains_key(*name)) {
         row(out, name, &duel.contenders[name])?;

@@ -81,6 +81,7 @@ fn read(word: &str) -> Result<ShortWork, PlanError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Work;
 
     #[test]
     fn works_are_read_from_words() {
@@ -91,7 +92,7 @@ mod tests {
         };
         let read = plan(&["10k", "10K:400", "1m:10@200", "77:1"]).unwrap();
         assert_eq!(
-            read.works.iter().map(|work| work.name()).collect::<Vec<_>>(),
+            read.works.iter().map(Work::name).collect::<Vec<_>>(),
             [
                 "10k.bin, 50 connections, as fast as they go",
                 "10k.bin, 400 connections, as fast as they go",

@@ -102,7 +102,7 @@ mod tests {
     /// Cycles that change between two ratios after `hold` cycles, with noise of some per cent.
     fn series(low: f64, high: f64, hold: u32, noise: f64) -> Rounds {
         let mut random = SplitMix(11);
-        let log = |cycle: u32| if cycle / hold % 2 == 0 { low.ln() } else { high.ln() };
+        let log = |cycle: u32| if (cycle / hold).is_multiple_of(2) { low.ln() } else { high.ln() };
         (0..90).map(|cycle| (cycle, log(cycle) + noise * (random.unit() - 0.5))).collect()
     }
 
