@@ -21,9 +21,9 @@ use crate::stats::{LOOKS_MAX, duel};
 const SLICE: Duration = Duration::from_millis(250);
 const SLICE_MAX: Duration = Duration::from_secs(2);
 
-/// Mean response times in a slice: its begin and its end, when some connections have no request, are
+/// Median response times in a slice: its begin and its end, when some connections have no request, are
 /// then a small part of it.
-const SLICE_RESPONSES: f64 = 20.0;
+const SLICE_RESPONSES: u64 = 20;
 
 /// The first part of each slice is not counted: processor caches and congestion windows belong to
 /// another contender, or have gone cold.
@@ -188,9 +188,10 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
         let jobs = jobs.collect::<io::Result<Vec<Job>>>()?;
         let mut kept = jobs.iter().map(Kept::new).collect::<io::Result<Vec<_>>>()?;
         let warm_up = self.plan.warm_up.min(BURST_WARM_UP_MAX);
-        let mut slowest: f64 = 0.0;
+        let mut slowest = 0;
         for one in &mut kept {
-            slowest = slowest.max(one.slice(warm_up)?.response.mean());
+            // The median: one pause of the machine would make slices long.
+            slowest = slowest.max(one.slice(warm_up)?.response.quantile(0.5));
         }
         let slice = *bout.slice.get_or_insert_with(|| slice_for(slowest));
         let names: Vec<String> = field.iter().map(|f| f.entrant.name.clone()).collect();
@@ -308,10 +309,10 @@ struct Taken<'k, 'j> {
     place: u32,
 }
 
-/// Duration of the slices of a work whose slowest contender has this mean response time, in
+/// Duration of the slices of a work whose slowest contender has this median response time, in
 /// nanoseconds.
-fn slice_for(slowest_ns: f64) -> Duration {
-    Duration::from_nanos((slowest_ns * SLICE_RESPONSES) as u64).clamp(SLICE, SLICE_MAX)
+fn slice_for(slowest_ns: u64) -> Duration {
+    Duration::from_nanos(slowest_ns.saturating_mul(SLICE_RESPONSES)).clamp(SLICE, SLICE_MAX)
 }
 
 #[cfg(test)]
@@ -320,10 +321,13 @@ mod tests {
 
     #[test]
     fn slow_responses_have_longer_slices() {
-        for (mean, slice) in
-            [(0.0, SLICE), (1e6, SLICE), (5e7, Duration::from_secs(1)), (1e9, SLICE_MAX)]
-        {
-            assert_eq!(slice_for(mean), slice, "{mean} ns");
+        for (median, slice) in [
+            (0, SLICE),
+            (1_000_000, SLICE),
+            (50_000_000, Duration::from_secs(1)),
+            (u64::MAX, SLICE_MAX),
+        ] {
+            assert_eq!(slice_for(median), slice, "{median} ns");
         }
         assert_eq!(BURST_CYCLES % 2, 0, "cycles come in pairs");
     }
