@@ -1,5 +1,5 @@
-//! Whether a server can share its processor with others that are alive: it has the same processors as
-//! they, uses none without load, and leaves memory.
+//! Conditions for sharing a processor with other servers that are alive: a server runs on the chosen
+//! processor only, uses none without load, and leaves memory.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &RunArgs) -> io::Result<ExitCode> {
     }
 }
 
-/// How carrying a plan out ended.
+/// End of carrying a plan out.
 pub(super) enum Executed {
     /// Before its end: the reason has been printed.
     Not(ExitCode),
