@@ -23,6 +23,7 @@ mod write;
 pub mod balancers;
 pub mod worker;
 
+use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ use crate::handler::Outcome;
 use crate::handler::proxy::UpstreamLog;
 use crate::handler::proxy::cache::CacheStatus;
 use crate::handler::proxy::with_fields;
-use crate::metrics::{RouteMetrics, WorkerMetrics};
+use crate::metrics::{InFlight, RouteMetrics, WorkerMetrics};
 use crate::protocol::Protocol;
 use crate::site::Resolved;
 use crate::transport::{Input, Progress};
@@ -75,6 +76,11 @@ pub struct Exchange<T> {
     pub(crate) begun: Option<Instant>,
     /// Details of the current request for the log.
     details: Option<Box<RequestDetails>>,
+    /// The record of the current request among those in flight; small responses from caches have
+    /// none.
+    in_flight: Cell<Option<InFlight>>,
+    /// Bytes of the current request's body that were received, without framing.
+    request_bytes: Cell<u64>,
     /// The counters of the worker.
     pub(crate) metrics: Arc<WorkerMetrics>,
     /// The counters of the current request's mount.
@@ -132,6 +138,8 @@ impl<T: Protocol> Exchange<T> {
             served: 0,
             begun: None,
             details: None,
+            in_flight: Cell::new(None),
+            request_bytes: Cell::new(0),
             metrics,
             route,
             ended: false,
@@ -147,6 +155,7 @@ impl<T: Protocol> Exchange<T> {
         let now_ms = clock::now_ms();
         self.cache_status = None;
         self.additions = None;
+        self.request_bytes.set(0);
         if self.worker.is_replaced.get() {
             self.worker = self.slot.worker();
         }
@@ -163,17 +172,19 @@ impl<T: Protocol> Exchange<T> {
         }
         // Most responses are known files or stored responses, which need no route.
         if let Some(mut answer) = self.known_answer(request, &resolved, now_ms) {
-            self.time_known(&answer);
+            self.time_known(request, &answer);
             return self.respond(request, &mut answer, now_ms, false).await;
         }
 
         self.count_for(resolved.metrics());
         self.begun.get_or_insert_with(Instant::now);
+        self.record_in_flight(request);
         let next = match worker.tracing.is_on() {
             true => Box::pin(self.identified_exchange(request, &worker, resolved, now_ms)).await,
             false => self.routed_exchange(request, &worker, resolved, now_ms).await,
         };
         self.details = None;
+        self.in_flight.set(None);
         next
     }
 
@@ -234,6 +245,7 @@ impl<T: Protocol> Exchange<T> {
 
         // Write, and observe. `write` writes every outcome; the common ones are not boxed.
         if let (Ok(Outcome::Answer(answer)), Incoming::Done) = (&mut handled, &incoming) {
+            self.count_limit(answer);
             return self.respond(request, answer, now_ms, false).await;
         }
         match handled {

@@ -62,6 +62,8 @@ impl<T: Protocol> Exchange<T> {
         mut out: Output,
     ) -> Next {
         let head_bytes = out.len() as u64;
+        // A tunnel is no slow request.
+        self.in_flight.set(None);
         // Bytes of the new protocol may have arrived behind the upstream's head.
         out.vec().extend_from_slice(received.bytes());
         let early_bytes = received.bytes().len();
@@ -91,6 +93,7 @@ impl<T: Protocol> Exchange<T> {
             Ok(Err(_)) => (Err(ExchangeError::Gone), Next::Abort),
             Err(_) => (Err(ExchangeError::Stalled), Next::Abort),
         };
+        self.request_bytes.set(to_remote.get());
         self.observe(Some(request), StatusCode::SWITCHING_PROTOCOLS, head_bytes, completed);
         next
     }

@@ -15,7 +15,7 @@ use crate::deadline::Deadlines;
 use crate::files::Store;
 use crate::handler::http_request::Buffers;
 use crate::handler::proxy::cache::Shortcuts;
-use crate::metrics::{Protocol, WorkerMetrics};
+use crate::metrics::{Activity, Protocol, WorkerMetrics};
 use crate::observe::WorkerLog;
 use crate::rt::Bell;
 use crate::site::Sites;
@@ -65,6 +65,8 @@ pub struct Worker {
     pub addresses: Option<Addresses>,
     /// The worker's counters.
     pub metrics: Arc<WorkerMetrics>,
+    /// The hottest paths and the requests in flight.
+    pub activity: Rc<Activity>,
     /// The access log.
     pub log: Option<Rc<WorkerLog>>,
     /// Buffers that requests reuse.

@@ -10,7 +10,7 @@ use hurtle_http::request::{self, Joined, ParseError};
 
 use crate::config::Limits;
 use crate::deadline::{DeadlineError, NEVER, Pass, Stall, Watch};
-use crate::metrics::Protocol;
+use crate::metrics::{LimitKind, Protocol};
 use crate::pipeline::worker::{ConnectionSlot, Worker};
 use crate::pipeline::{Exchange, Next};
 use crate::protocol::h2::{Arrived, Session, Shared, Stream};
@@ -29,6 +29,8 @@ struct Driver<T: Transport> {
     slot: Rc<ConnectionSlot>,
     clocks: Clocks,
     served: u64,
+    /// `true` if the client has not completed a head in time.
+    has_given_up: bool,
 }
 
 /// The times that the connection's deadlines depend on.
@@ -79,7 +81,8 @@ pub async fn run<T: Transport>(
         goaway_ms: NEVER,
         stall: Stall::new(NEVER, 0),
     };
-    Driver { session, worker, peer, slot, clocks, served: 0 }.run(&watch).await;
+    let has_given_up = false;
+    Driver { session, worker, peer, slot, clocks, served: 0, has_given_up }.run(&watch).await;
 }
 
 impl<T: Transport> Driver<T> {
@@ -88,10 +91,23 @@ impl<T: Transport> Driver<T> {
             let Driver { session, clocks, .. } = &mut self;
             match watch.wait_until(session.next(), || clocks.due().0).await {
                 Ok(Some((arrived, stream))) => self.start_exchange(arrived, stream),
-                Ok(None) => return,
+                Ok(None) => break,
                 Err(DeadlineError) if self.run_due_check() => {}
-                Err(DeadlineError) => return,
+                Err(DeadlineError) => break,
             }
+        }
+        self.count_limits();
+    }
+
+    /// Counts the limits that the connection has hit.
+    fn count_limits(&self) {
+        let (refused, is_flooded) = self.clocks.shared.limits_hit();
+        let metrics = self.slot.metrics();
+        (0..refused).for_each(|_| metrics.hit(LimitKind::Streams));
+        if self.has_given_up {
+            metrics.hit(LimitKind::HeadTime);
+        } else if is_flooded {
+            metrics.hit(LimitKind::Frames);
         }
     }
 
@@ -130,7 +146,10 @@ impl<T: Transport> Driver<T> {
             Due::Finished => return false,
             Due::Blocked => return self.clocks.try_blocked(),
             Due::Unfinished if !self.clocks.shared.is_established() => return false,
-            Due::Unfinished => self.session.give_up(),
+            Due::Unfinished => {
+                self.has_given_up = true;
+                self.session.give_up();
+            }
             Due::Idle if self.clocks.shared.pulse().streams() > 0 => {
                 self.clocks.seen_busy_ms = now_ms;
             }

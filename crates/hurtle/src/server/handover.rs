@@ -171,6 +171,11 @@ impl HeldSockets {
 }
 
 impl Handover {
+    /// The number of sockets that are sent.
+    pub(super) fn sockets(&self) -> usize {
+        self.sockets.len()
+    }
+
     /// Sends everything: the length of the description (4 bytes, big-endian) and the description as
     /// JSON; then one byte for each socket, which carries its descriptor; then one with standard
     /// error.

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::config::{
     Auth, CertificateFiles, Config, Files, JwksSource, Jwt, Listen, LogTarget, MountHandler,
-    Sandbox as Choice, Site, Symlinks,
+    Sandbox as Choice, Site, Symlinks, UpstreamTls,
 };
 use crate::sys;
 
@@ -146,7 +146,10 @@ impl Permissions {
             match auth {
                 Auth::Basic(basic) => self.read_file(&basic.users),
                 Auth::Jwt(Jwt { jwks: JwksSource::File(file), .. }) => self.read_file(file),
-                Auth::None | Auth::Forward(_) | Auth::Jwt(_) => {}
+                Auth::Forward(server) => {
+                    server.tls.iter().for_each(|tls| self.read_upstream_tls(tls));
+                }
+                Auth::None | Auth::Jwt(_) => {}
             }
         }
         for mount in &site.mounts {
@@ -154,10 +157,7 @@ impl Permissions {
                 MountHandler::Files(files) => self.serve_files(files),
                 MountHandler::Proxy(proxy) => {
                     proxy.internal.iter().for_each(|path| self.read_file(path));
-                    if let Some(tls) = &proxy.upstream_tls {
-                        tls.ca.iter().for_each(|path| self.read_file(path));
-                        tls.client.iter().for_each(|files| self.read_certificate(files));
-                    }
+                    proxy.upstream_tls.iter().for_each(|tls| self.read_upstream_tls(tls));
                     let disk = proxy.cache.as_ref().and_then(|cache| cache.disk.as_ref());
                     disk.iter().for_each(|disk| self.write(&disk.directory));
                 }
@@ -184,6 +184,11 @@ impl Permissions {
         if files.uploads.is_some() {
             self.write(&files.root);
         }
+    }
+
+    fn read_upstream_tls(&mut self, tls: &UpstreamTls) {
+        tls.ca.iter().for_each(|path| self.read_file(path));
+        tls.client.iter().for_each(|files| self.read_certificate(files));
     }
 
     fn read_certificate(&mut self, files: &CertificateFiles) {

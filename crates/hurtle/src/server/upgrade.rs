@@ -195,7 +195,8 @@ fn replace(
     let program = &launcher.program;
     let started = start(launcher, theirs);
     let (mut new, messages) = started.map_err(|e| vec![format!("cannot start {program}: {e}")])?;
-    let answered = wait_until_ready(handover, channel);
+    let sent = |sockets| tracing::info!("handed {sockets} sockets to process {}", new.id());
+    let answered = wait_until_ready(handover, channel, sent);
     let Err(mut why) = answered else { return Ok(new.id()) };
     if cancelled.load(SeqCst) {
         why = NotReadyError::Cancelled;
@@ -255,10 +256,16 @@ impl From<io::Error> for NotReadyError {
     }
 }
 
-fn wait_until_ready(handover: &Handover, mut channel: &UnixStream) -> Result<(), NotReadyError> {
+/// Hands over, then waits for the new process. `sent` gets the number of sockets.
+fn wait_until_ready(
+    handover: &Handover,
+    mut channel: &UnixStream,
+    sent: impl FnOnce(usize),
+) -> Result<(), NotReadyError> {
     let end = Instant::now() + READY_TIME_MAX;
     channel.set_write_timeout(Some(READY_TIME_MAX))?;
     handover.send(channel)?;
+    sent(handover.sockets());
     let mut answer = Vec::new();
     while answer.len() < READY.len() {
         let left = end.saturating_duration_since(Instant::now());

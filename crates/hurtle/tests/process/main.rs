@@ -21,6 +21,7 @@ mod logs;
 mod metrics;
 mod mid_download;
 mod names;
+mod native_histograms;
 mod pipeline;
 mod programs;
 mod purge;

@@ -110,6 +110,8 @@ impl Upgraded {
         ));
         let command = self.command("upgrade").spawn().unwrap();
         eventually("the new program runs", || pid.exists());
+        // Until then a kill of the old process would close the sockets.
+        eventually("it has the sockets", || self.child.stderr().contains("sockets to process"));
         let new = fs::read_to_string(&pid).unwrap().trim().parse().ok().and_then(Pid::from_raw);
         self.later.push(new.unwrap());
         (command, new.unwrap())
