@@ -274,6 +274,9 @@ fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
             let config = proxy.config();
             line(out, "mount", &format!("{at}: forwarded to {}", config.describe_upstreams()));
             line(out, "balance", &config.balancing.describe());
+            if let Some(queue) = &config.queue {
+                line(out, "queue", &queue.describe());
+            }
             describe_cache(out, proxy);
             if let Some(what) = compression::of_handler(handler, site.compress(mount)) {
                 line(out, "compress", what);

@@ -45,7 +45,7 @@ mod resolved;
 mod route;
 mod slashes;
 
-use mount::{Compression, Mount, mount_path, names_lane};
+use mount::{Compression, Mount, mount_path};
 
 pub use mount::MountRef;
 
@@ -257,8 +257,7 @@ impl Site {
             Auth::None | Auth::Forward(_) | Auth::Jwt(_) => None,
             Auth::Basic(basic) => Some(Rc::new(guard.gate(basic))),
         };
-        let names = (&resources.0.disk, names_lane(&resources.0.disk));
-        let authenticator = |auth: &Auth| Authenticator::of(auth, guard, names);
+        let authenticator = |auth: &Auth| Authenticator::of(auth, guard, resources.0);
         let own_authenticator = config.auth.as_ref().and_then(authenticator);
         let own = config.auth.as_ref().and_then(gate);
         let routes = Arc::new(routes(config));
@@ -271,6 +270,9 @@ impl Site {
                 mount.auth.as_ref().map_or_else(|| own_authenticator.clone(), authenticator);
             let name = config.name();
             let mount = Mount::new(mount, &name, resources, &routes, gate, known, &compression);
+            if let Handler::Proxy(proxy) = &mount.handler {
+                proxy.limit_by(guard.limiters());
+            }
             Mount { limits, cors, authenticator, ..mount }
         };
         let mut mounts: Vec<_> = config.mounts.iter().map(mounted).collect();
@@ -331,7 +333,7 @@ impl Site {
         self.demand == *demand
             && self.config == effective(config)
             && gates.into_iter().all(|gate| gate.is_of(guard))
-            && authenticators.flatten().all(|authenticator| authenticator.is_of(guard))
+            && authenticators.flatten().all(|authenticator| authenticator.is_of(guard, resources))
             && self.mounts.iter().all(|mount| match &mount.handler {
                 Handler::Proxy(proxy) => proxy.uses(resources.upstream_tls.of(proxy.config())),
                 _ => true,

@@ -17,13 +17,18 @@ use deathmatch::{compare as comparing, summary};
 use serde_json::json;
 
 mod calls;
+mod duel;
 mod run;
 
 pub(crate) use calls::calls;
+pub(crate) use duel::duel;
 pub(crate) use run::run;
 
 /// File with the facts of a run that a report needs besides the samples.
 const RUN: &str = "run.json";
+
+/// File with the ratios of the works that were done in slices, and their intervals.
+const DUEL: &str = "duel.json";
 
 /// Exit code for bad arguments or a bad plan.
 const EXIT_USAGE: u8 = 2;
@@ -100,8 +105,7 @@ pub(crate) fn plan(name: &str) -> io::Result<ExitCode> {
     let mut out = io::stdout();
     writeln!(out, "{}: {}", plan.name, plan.description)?;
     let longest = minutes(plan.duration(plan.contenders.len()));
-    let rounds = counted(plan.rounds, "round");
-    writeln!(out, "{rounds}, {longest} if every contender can run")?;
+    writeln!(out, "{}, {longest} if every contender can run", course(&plan))?;
     writeln!(out, "compared with {}: {}", plan.reference, plan.contenders.join(", "))?;
     for work in &plan.works {
         writeln!(out, "  {}", work.name())?;
@@ -220,6 +224,20 @@ fn draw(dir: &Path, run: &Run, samples: &[Sample], as_json: bool) -> io::Result<
     }
     writeln!(out, "{}", report::terminal(run, samples, &rankings))?;
     writeln!(out, "{}", dir.join(report::PAGE).display())
+}
+
+/// A plan's course: slices, rounds of turns, or both.
+fn course(plan: &Plan) -> String {
+    let slices = plan.works.iter().filter(|work| plan.slices(work)).count();
+    let until = format!("slices until +-{} %", plan.precision * 100.0);
+    let rounds = counted(plan.rounds, "round");
+    match plan.works.len() - slices {
+        0 => until,
+        turns if slices == 0 => format!("{} in turns, {rounds}", counted(turns as u32, "work")),
+        turns => {
+            format!("{} in {until}, {turns} in turns of {rounds}", counted(slices as u32, "work"))
+        }
+    }
 }
 
 fn minutes(time: Duration) -> String {

@@ -17,7 +17,9 @@ use super::reader::Reader;
 use super::schema::one_of;
 use super::table::Table;
 use super::types::{Config, Listen, Mount, MountHandler, Site};
-use super::upstream::{Upstream, upstream};
+use super::upstream::Upstream;
+use super::upstream_server::{UpstreamServer, server};
+use super::upstream_tls::{UpstreamTls, upstream_tls};
 use super::value::Value;
 
 /// Authentication required of a client.
@@ -55,7 +57,7 @@ pub struct ForwardAuth {
     pub url: String,
     /// The server.
     #[serde(skip)]
-    pub upstream: Upstream,
+    pub upstream: UpstreamServer,
     /// The path of the subrequest, with its query.
     #[serde(skip)]
     pub path: String,
@@ -65,6 +67,9 @@ pub struct ForwardAuth {
     /// Time limit of the whole subrequest.
     #[serde(rename = "auth_timeout", serialize_with = "print::duration")]
     pub timeout: Duration,
+    /// TLS settings of an `https://` server; `None`: the defaults.
+    #[serde(rename = "forward_tls")]
+    pub tls: Option<UpstreamTls>,
 }
 
 /// The values of the key `auth`.
@@ -89,7 +94,7 @@ impl Named for AuthName {
 const KEYS_OF: &[(&[AuthName], &[&str])] = &[
     (&[AuthName::Basic], &["users"]),
     (&[AuthName::Basic, AuthName::Jwt], &["realm", "auth_cleartext"]),
-    (&[AuthName::Forward], &["forward", "copy_headers", "auth_timeout"]),
+    (&[AuthName::Forward], &["forward", "copy_headers", "auth_timeout", "forward_tls"]),
     (
         &[AuthName::Jwt],
         &["jwks", "issuer", "audience", "algorithms", "leeway", "token_cookie", "claims"],
@@ -225,14 +230,7 @@ fn forward_auth(
         return None;
     };
     let text = written.text(reader)?;
-    if text.starts_with("https://") {
-        let wrong =
-            ValueError::new(format!("{} needs TLS, which this key does not have", shown(text)));
-        let hint = "write an http:// URL on this machine or on a network you trust";
-        written.report(reader, wrong.hint(hint));
-        return None;
-    }
-    let (server, path) = match text.split_once("://") {
+    let (origin, path) = match text.split_once("://") {
         Some((scheme, rest)) => match rest.split_once('/') {
             Some((host, path)) => (format!("{scheme}://{host}"), format!("/{path}")),
             None => (text.to_owned(), "/".to_owned()),
@@ -240,8 +238,9 @@ fn forward_auth(
         // A unix socket has no room for a path of the request.
         None => (text.to_owned(), "/".to_owned()),
     };
-    let server = upstream(&server, |path| reader.absolute(path));
-    let server = server.map_err(|wrong| written.report(reader, wrong)).ok();
+    let found = server(&origin, reader).map_err(|wrong| written.report(reader, wrong)).ok();
+    let tls =
+        table.get("forward_tls").and_then(|value| upstream_tls(&value, found.as_slice(), reader));
     if !path.bytes().all(|b| b.is_ascii_graphic() && b != b'#') {
         let wrong = ValueError::new(format!("{} has a path that cannot be sent", shown(text)));
         written.report(reader, wrong.hint("write it percent-encoded, without #"));
@@ -254,12 +253,12 @@ fn forward_auth(
     table.set("copy_headers", reader, names, &mut copy_headers);
     let mut timeout = FORWARD_TIMEOUT;
     table.set("auth_timeout", reader, Value::duration, &mut timeout);
-    let upstream = server?;
-    let url = match &upstream {
+    let upstream = found?;
+    let url = match &upstream.upstream {
         Upstream::Unix(_) => upstream.to_string(),
         _ => format!("{upstream}{path}"),
     };
-    Some(ForwardAuth { url, upstream, path, copy_headers, timeout })
+    Some(ForwardAuth { url, upstream, path, copy_headers, timeout, tls })
 }
 
 /// Parses the name of a field that a request gets from its authentication.

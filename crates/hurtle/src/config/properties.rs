@@ -133,6 +133,16 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
             let mount = "[[site.mount]]\nproxy = \"https://a\"\n";
             format!("{site}{mount}[site.mount.upstream_tls]\n{beside}{line}")
         }
+        ("[site.forward_tls]", name) => {
+            let beside = if name == "key" { "certificate = \"c.pem\"\n" } else { "" };
+            let auth = "auth = \"forward\"\nforward = \"https://a\"\n";
+            let mount = "[[site.mount]]\nfiles = \".\"\n";
+            format!("{site}{auth}[site.forward_tls]\n{beside}{line}{mount}")
+        }
+        ("[[site.mount]]", "upstream_queue" | "upstream_queue_timeout") => {
+            let proxy = "proxy = { url = \"http://a\", max_connections = 1 }";
+            format!("{site}[[site.mount]]\n{proxy}\n{line}")
+        }
         ("[[site.mount]]", "upstream_tls") => {
             format!("{site}[[site.mount]]\nproxy = \"https://a\"\n{line}")
         }
@@ -230,8 +240,8 @@ fn is_of_auth(name: &str) -> bool {
 
 /// A line of a user setting with the keys it needs.
 fn basic(name: &str, line: &str) -> String {
-    if matches!(name, "forward" | "copy_headers" | "auth_timeout") {
-        let server = if name == "forward" { "" } else { "forward = \"http://a\"\n" };
+    if matches!(name, "forward" | "copy_headers" | "auth_timeout" | "forward_tls") {
+        let server = if name == "forward" { "" } else { "forward = \"https://a\"\n" };
         return format!("auth = \"forward\"\n{server}{line}");
     }
     if super::auth::is_of_tokens(name) {

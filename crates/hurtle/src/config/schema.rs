@@ -13,14 +13,14 @@ use super::monitoring::{METRICS, TRACING};
 use super::names::names;
 use super::rotation::{ACCESS_LOG, ERROR_LOG};
 use super::sandbox::Sandbox;
-use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD};
+use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD, FORWARD_TLS};
 use super::schema_acme::{ACME, AUTHORITY};
 use super::schema_compress::COMPRESS;
 use super::schema_jwt::{ALGORITHMS, AUDIENCE, CLAIMS, ISSUER, JWKS, LEEWAY, TOKEN_COOKIE};
 use super::schema_limits::{MOUNT_CORS, MOUNT_RATE_LIMIT, SITE_CORS, SITE_RATE_LIMIT};
 use super::schema_mount::{ARCHIVE, CACHE, MOUNT, UPLOADS};
 use super::schema_proxy::{EJECTION, UPSTREAM};
-use super::schema_tls::{PROXY_PROTOCOL, TLS, UPSTREAM_TLS};
+use super::schema_tls::{self, PROXY_PROTOCOL, TLS, UPSTREAM_TLS};
 use super::types::{EarlyHints, Schedule, Sendfile};
 use super::units::{duration_text, size_text};
 
@@ -182,6 +182,7 @@ pub(super) static SECTIONS: &[&Section] = &[
     &UPSTREAM,
     &EJECTION,
     &UPSTREAM_TLS,
+    &schema_tls::FORWARD_TLS,
     &CACHE,
     &COMPRESS,
     &RULE,
@@ -304,6 +305,7 @@ pub(super) static SITE: Section = Section {
         FORWARD,
         COPY_HEADERS,
         AUTH_TIMEOUT,
+        FORWARD_TLS,
         JWKS,
         ISSUER,
         AUDIENCE,

@@ -12,7 +12,7 @@ use super::schema::Kind::{
     Choice, Flag, Integer, List, Map, Size, Table, Tables, Text, Time, TrueOrInteger,
 };
 use super::schema::{AUTH, Key, Section};
-use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD};
+use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD, FORWARD_TLS};
 use super::schema_jwt::{ALGORITHMS, AUDIENCE, CLAIMS, ISSUER, JWKS, LEEWAY, TOKEN_COOKIE};
 use super::schema_limits::{MOUNT_CORS, MOUNT_RATE_LIMIT};
 use super::schema_proxy::EJECTION;
@@ -79,6 +79,7 @@ pub(super) static MOUNT: Section = Section {
         FORWARD,
         COPY_HEADERS,
         AUTH_TIMEOUT,
+        FORWARD_TLS,
         JWKS,
         ISSUER,
         AUDIENCE,
@@ -134,7 +135,7 @@ pub(super) static MOUNT: Section = Section {
             "[\"http://127.0.0.1:9000\", \"unix:/run/app.sock\"]",
             "Forward requests to these servers by HTTP/1.1: `http://` or `https://` and a host with \
              its port, or `unix:` and the path of a socket. A table in place of a URL gives it a \
-             weight or makes it a backup, see `[[site.mount.proxy]]`."),
+             weight, a limit of requests at once, or makes it a backup, see `[[site.mount.proxy]]`."),
         Key::new("balance", Choice(names::<Balance>), Toml("\"round-robin\""),
             "\"least-connections\"",
             "Load balancing: each upstream in turn, the one with the fewest requests in flight \
@@ -155,6 +156,11 @@ pub(super) static MOUNT: Section = Section {
         Key::new("slow_start", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Words("off"), "\"30s\"",
             "Time in which the share of an upstream that is available again grows from a tenth to \
              the whole.").with(PROXY),
+        Key::new("upstream_queue", Integer(0, CONCURRENCY_MAX), Toml("100"), "1000",
+            "Requests that may wait for each upstream with `max_connections`, first come, first served; \
+             more get 503.").with(PROXY),
+        Key::new("upstream_queue_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"5s\""),
+            "\"30s\"", "Longest wait for such an upstream (503).").with(PROXY),
         Key::new("ejection", Table(&EJECTION), Words("three failures eject for 10 seconds"),
             "{ failures = 10 }", "Ejection of upstreams that fail.").with(PROXY),
         Key::new("connect_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"5s\""), "\"1s\"",

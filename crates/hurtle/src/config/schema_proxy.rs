@@ -1,6 +1,6 @@
 //! The schema of a proxy's upstreams: their servers and their ejection.
 
-use super::bounds::{TIME_MS_MAX, TIMEOUT_MS_MIN};
+use super::bounds::{CONCURRENCY_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN};
 use super::schema::DefaultValue::{Required, Toml, Words};
 use super::schema::Kind::{Flag, Integer, Text, Time};
 use super::schema::{Key, Section};
@@ -24,6 +24,10 @@ pub(super) static UPSTREAM: Section = Section {
              relative to the weights of the others."),
         Key::new("backup", Flag, Toml("false"), "true",
             "Use it only while none of the others is available."),
+        Key::new("max_connections", Integer(1, CONCURRENCY_MAX), Words("unlimited"), "20",
+            "Most requests to it at once, each on a connection of its own, over all workers and all \
+             mounts that give it this limit. Idle connections and health checks do not count. More requests \
+             go to other upstreams or wait, see `upstream_queue`."),
     ],
 };
 

@@ -51,22 +51,31 @@ pub(super) static PROXY_PROTOCOL: Section = Section {
 };
 
 #[rustfmt::skip] // One paragraph for each key.
+const UPSTREAM_TLS_KEYS: &[Key] = &[
+    Key::new("ca", Text("a PEM file"), Words("the system's authorities"), "\"ca.pem\"",
+        "Trusted authorities of the upstreams' certificates, in place of the system's."),
+    Key::new("server_name", Text("a host name or an address"), Words("the host in the URL"),
+        "\"api.example.org\"",
+        "Name to request (SNI) and to verify, for upstreams that are reached by another."),
+    Key::new("certificate", Text("a PEM file"), Words("none"), "\"client.pem\"",
+        "Client certificate to present, with its intermediates."),
+    Key::new("key", Text("a PEM file"), Words("in the certificate's file"), "\"client.key\"",
+        "The private key of `certificate`.").with(&["certificate"]),
+    Key::new("insecure_skip_verify", Flag, Toml("false"), "true",
+        "Accept any certificate: everyone on the path to the upstream can read and change \
+         requests and responses. For tests only; the start logs a warning."),
+];
+
 pub(super) static UPSTREAM_TLS: Section = Section {
     header: "[site.mount.upstream_tls]",
     doc: "TLS settings of `https://` upstreams. The files are read when the server starts and on a \
           reload. See proxy.md.",
-    keys: &[
-        Key::new("ca", Text("a PEM file"), Words("the system's authorities"), "\"ca.pem\"",
-            "Trusted authorities of the upstreams' certificates, in place of the system's."),
-        Key::new("server_name", Text("a host name or an address"), Words("the host in the URL"),
-            "\"api.example.org\"",
-            "Name to request (SNI) and to verify, for upstreams that are reached by another."),
-        Key::new("certificate", Text("a PEM file"), Words("none"), "\"client.pem\"",
-            "Client certificate to present, with its intermediates."),
-        Key::new("key", Text("a PEM file"), Words("in the certificate's file"), "\"client.key\"",
-            "The private key of `certificate`.").with(&["certificate"]),
-        Key::new("insecure_skip_verify", Flag, Toml("false"), "true",
-            "Accept any certificate: everyone on the path to the upstream can read and change \
-             requests and responses. For tests only; the start logs a warning."),
-    ],
+    keys: UPSTREAM_TLS_KEYS,
+};
+
+pub(super) static FORWARD_TLS: Section = Section {
+    header: "[site.forward_tls]",
+    doc: "TLS settings of an authentication server with `https://`, as in `upstream_tls`. See \
+          access.md.",
+    keys: UPSTREAM_TLS_KEYS,
 };

@@ -16,6 +16,7 @@ use super::reader::Reader;
 use super::response_cache::{ResponseCache, response_cache};
 use super::table::Table;
 use super::target::url_path;
+use super::upstream_queue::{UpstreamQueue, upstream_queue};
 use super::upstream_server::{UpstreamServer, servers};
 use super::upstream_tls::{UpstreamTls, upstream_tls};
 use super::value::Value;
@@ -29,6 +30,9 @@ pub struct Proxy {
     /// The choice of an upstream for each request.
     #[serde(flatten)]
     pub balancing: Balancing,
+    /// Requests that wait for upstreams with `max_connections`; `None`: none has it.
+    #[serde(flatten)]
+    pub queue: Option<UpstreamQueue>,
     /// Time limit of connecting, name resolution included.
     #[serde(serialize_with = "print::duration")]
     pub connect_timeout: Duration,
@@ -114,6 +118,7 @@ impl Proxy {
         Proxy {
             upstreams,
             balancing: Balancing::default(),
+            queue: None,
             connect_timeout: Duration::from_secs(5),
             send_timeout: Duration::from_secs(30),
             first_byte_timeout: Duration::from_secs(60),
@@ -151,6 +156,7 @@ pub(super) fn proxy(
     let mut proxy = Proxy::new(servers(written, reader));
     let p = &mut proxy;
     p.balancing = balancing(table, reader);
+    p.queue = upstream_queue(table, &p.upstreams, reader);
     table.set("connect_timeout", reader, Value::duration, &mut p.connect_timeout);
     table.set("send_timeout", reader, Value::duration, &mut p.send_timeout);
     table.set("first_byte_timeout", reader, Value::duration, &mut p.first_byte_timeout);
@@ -162,7 +168,8 @@ pub(super) fn proxy(
     p.health = path.map(|path| HealthCheck { path, interval });
     table.set("upgrades", reader, |v, r| Some(upgrades(v, r)), &mut p.upgrades);
     table.set("internal", reader, |v, r| v.directory(r).map(Some), &mut p.internal);
-    p.upstream_tls = upstream_tls(table, &p.upstreams, reader);
+    let tls = table.get("upstream_tls");
+    p.upstream_tls = tls.and_then(|written| upstream_tls(&written, &p.upstreams, reader));
     p.cache = response_cache(table, reader);
     Some(proxy).filter(|proxy| !proxy.upstreams.is_empty())
 }

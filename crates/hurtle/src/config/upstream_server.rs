@@ -27,12 +27,14 @@ pub struct UpstreamServer {
     pub weight: u32,
     /// `true`: it is used only while none of the others is available.
     pub backup: bool,
+    /// Most requests at once, over all workers; `None`: any number.
+    pub max_connections: Option<u64>,
 }
 
 impl From<Upstream> for UpstreamServer {
     /// A server in clear, of weight 1.
     fn from(upstream: Upstream) -> UpstreamServer {
-        UpstreamServer { upstream, tls: false, weight: 1, backup: false }
+        UpstreamServer { upstream, tls: false, weight: 1, backup: false, max_connections: None }
     }
 }
 
@@ -48,11 +50,13 @@ impl fmt::Display for UpstreamServer {
 impl UpstreamServer {
     /// Describes the server with its settings.
     pub fn describe(&self) -> String {
-        match (self.weight, self.backup) {
-            (1, false) => self.to_string(),
-            (1, true) => format!("{self} (backup)"),
-            (weight, false) => format!("{self} (weight {weight})"),
-            (weight, true) => format!("{self} (backup, weight {weight})"),
+        let backup = self.backup.then(|| "backup".to_owned());
+        let weight = (self.weight != 1).then(|| format!("weight {}", self.weight));
+        let limit = self.max_connections.map(|max| format!("at most {max} requests at once"));
+        let settings: Vec<String> = [backup, weight, limit].into_iter().flatten().collect();
+        match settings.as_slice() {
+            [] => self.to_string(),
+            settings => format!("{self} ({})", settings.join(", ")),
         }
     }
 }
@@ -60,13 +64,16 @@ impl UpstreamServer {
 impl Serialize for UpstreamServer {
     /// A URL, or a table if there are other settings.
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        if self.weight == 1 && !self.backup {
+        if self.weight == 1 && !self.backup && self.max_connections.is_none() {
             return out.collect_str(self);
         }
         let mut map = out.serialize_map(None)?;
         map.serialize_entry("url", &self.to_string())?;
         map.serialize_entry("weight", &self.weight)?;
         map.serialize_entry("backup", &self.backup)?;
+        if let Some(max) = self.max_connections {
+            map.serialize_entry("max_connections", &max)?;
+        }
         map.end()
     }
 }
@@ -101,6 +108,8 @@ pub(super) fn servers(written: &Value<'_>, reader: &mut Reader<'_>) -> Vec<Upstr
                 if let Some(table) = table {
                     table.set("weight", reader, Value::integer, &mut server.weight);
                     table.set("backup", reader, Value::flag, &mut server.backup);
+                    let max = |v: &Value<'_>, r: &mut Reader<'_>| v.integer(r).map(Some);
+                    table.set("max_connections", reader, max, &mut server.max_connections);
                 }
                 servers.push(server);
             }
@@ -118,7 +127,7 @@ pub(super) fn servers(written: &Value<'_>, reader: &mut Reader<'_>) -> Vec<Upstr
 }
 
 /// Parses a URL, or `unix:` and a path.
-fn server(text: &str, reader: &Reader<'_>) -> Result<UpstreamServer, ValueError> {
+pub(super) fn server(text: &str, reader: &Reader<'_>) -> Result<UpstreamServer, ValueError> {
     match text.strip_prefix(SCHEME_TLS) {
         Some(rest) => {
             let upstream = origin(text, rest, PORT_TLS)?;

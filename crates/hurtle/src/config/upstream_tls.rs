@@ -6,7 +6,6 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
 use super::error::{ValueError, shown};
 use super::reader::Reader;
-use super::table::Table;
 use super::tls::CertificateFiles;
 use super::upstream_server::UpstreamServer;
 use super::value::Value;
@@ -39,13 +38,12 @@ impl Serialize for UpstreamTls {
     }
 }
 
-/// Reads `upstream_tls` of a mount with these upstreams.
+/// Reads `upstream_tls` of a mount with these upstreams, or `forward_tls`.
 pub(super) fn upstream_tls(
-    mount: &Table<'_>,
+    written: &Value<'_>,
     upstreams: &[UpstreamServer],
     reader: &mut Reader<'_>,
 ) -> Option<UpstreamTls> {
-    let written = mount.get("upstream_tls")?;
     if !upstreams.is_empty() && !upstreams.iter().any(|server| server.tls) {
         let wrong = ValueError::new("no upstream uses TLS");
         written.report(reader, wrong.hint("write https:// in its URL, or remove the table"));

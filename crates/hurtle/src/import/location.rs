@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use ipnet::IpNet;
 use toml::Value;
 
-use super::mount::{Keys, Mount, put, put_list};
+use super::gates::{AuthServer, put_rate_limits};
+use super::mount::{Field, Keys, Mount, put, put_list};
 use super::path::{has_variable, join, mount_path};
 use super::report::Report;
 use super::scope::Scope;
@@ -19,6 +20,8 @@ pub(super) struct Context<'a> {
     pub(super) zones: &'a BTreeMap<String, (String, Option<u64>)>,
     /// Scheme of all its addresses; `None`: both.
     pub(super) scheme: Option<&'static str>,
+    /// Its locations that auth_request names.
+    pub(super) auth: &'a [AuthServer],
     /// Its first name.
     pub(super) name: Option<&'a str>,
     /// Passwords may reach it in clear over a network.
@@ -75,6 +78,7 @@ pub(super) fn mount(
         files(at, path, handlers, scope, &mut keys, report)?;
     }
     guard(at, scope, context, &mut keys, report)?;
+    compression(scope, &mut keys, report);
     let path = mount_path(path);
     Some(Mount { pattern: pattern(&path), path, keys, headers: fields(scope) })
 }
@@ -85,13 +89,28 @@ pub(super) fn pattern(path: &str) -> String {
 }
 
 /// The fields of responses in a scope, Cache-Control of `expires` included.
-pub(super) fn fields(scope: &Scope) -> BTreeMap<String, String> {
+pub(super) fn fields(scope: &Scope) -> BTreeMap<String, Field> {
     let mut fields = scope.headers.clone();
     if let Some(expires) = &scope.expires {
-        let own = fields.get("cache-control").map(|own| format!("{expires}, {own}"));
-        fields.insert("cache-control".to_owned(), own.unwrap_or_else(|| expires.clone()));
+        let own = fields.get("cache-control").cloned();
+        let own = own.map(|own| Field { value: format!("{expires}, {}", own.value), ..own });
+        let field = own.unwrap_or_else(|| Field { value: expires.clone(), always: false });
+        fields.insert("cache-control".to_owned(), field);
     }
     fields
+}
+
+/// Adds `compress`; files are compressed without it.
+pub(super) fn compression(scope: &Scope, keys: &mut Keys, report: &mut Report) {
+    let has = |name: &str| keys.iter().any(|(key, _)| key == name);
+    match scope.compress {
+        Some(true) if has("cache") => report.general(
+            "gzip: a mount with a cache is not compressed; have the application do it".to_owned(),
+        ),
+        Some(true) if !has("files") => put(keys, "compress", true),
+        Some(false) => put(keys, "compress", false),
+        _ => {}
+    }
 }
 
 fn answer(
@@ -187,9 +206,9 @@ fn proxy(
         );
         return None;
     }
-    put_list(keys, "proxy", &pass.upstreams);
-    if let (Some(balance), true) = (pass.balance, pass.upstreams.len() > 1) {
-        put(keys, "balance", balance);
+    pass.put(d, keys, report);
+    if pass.is_tls() {
+        put(keys, "upstream_tls", scope.tls.table(d, &pass, report));
     }
     timeouts(scope, keys);
     if let Some(zone) = &scope.cache {
@@ -349,6 +368,19 @@ pub(super) fn guard(
     };
     put_list(keys, "allow", &allow);
     put_list(keys, "deny", &deny);
+    put_rate_limits(scope, keys);
+    if let Some((auth, at)) = &scope.auth_request {
+        let Some(server) = context.auth.iter().find(|server| server.path == *auth) else {
+            report.refuse(at, format!("no location = {auth} has a proxy_pass to one server"));
+            return None;
+        };
+        if scope.realm.is_some() {
+            report.refuse(at, "a mount has either auth_request or auth_basic");
+            return None;
+        }
+        server.put(&scope.copied, keys);
+        return Some(());
+    }
     match (&scope.realm, &scope.users) {
         (None, _) if scope.uploads => {
             put(keys, "auth", "none");

@@ -103,6 +103,10 @@ impl Shared {
         if !limits.is_empty() {
             out.tables.push(("limits", limits));
         }
+        let compress = self.compress.keys();
+        if !compress.is_empty() {
+            out.tables.push(("compress", compress));
+        }
         if let Some(path) = self.access_log {
             let mut log = Keys::new();
             put(&mut log, "path", path);

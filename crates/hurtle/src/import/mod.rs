@@ -1,13 +1,14 @@
 //! `hurtle import`: translates nginx's configuration to hurtle's.
 //!
 //! `syntax` parses the text, `include` reads the files, `scope` collects the settings that
-//! directives inherit, `location`, `mounts` and `server` translate blocks, `sites` makes sites of the
+//! directives inherit, `gates` those of limits, authentication, TLS to upstreams and compression, `location`, `mounts` and `server` translate blocks, `sites` makes sites of the
 //! servers, and `emit` writes the TOML. Only `include` touches the disk.
 //!
 //! A directive that changes responses is translated or refused. One that only tunes nginx is left
 //! out, and a comment in the output names it.
 
 mod emit;
+mod gates;
 mod include;
 mod location;
 mod main_context;

@@ -28,6 +28,14 @@ pub(super) struct Site {
     pub(super) mounts: Vec<Mount>,
 }
 
+/// The value of a field that responses get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Field {
+    pub(super) value: String,
+    /// `true`: errors get it, too.
+    pub(super) always: bool,
+}
+
 /// A mount of a site.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Mount {
@@ -36,7 +44,7 @@ pub(super) struct Mount {
     pub(super) pattern: String,
     pub(super) keys: Keys,
     /// Fields of its responses, names in lower case.
-    pub(super) headers: BTreeMap<String, String>,
+    pub(super) headers: BTreeMap<String, Field>,
 }
 
 impl Mount {

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use toml::Value;
 
-use super::location::{Context, Handlers, fastcgi_settings, fields, guard, mount, pattern};
-use super::mount::{Keys, Mount, Site, put, put_list};
+use super::location::{
+    Context, Handlers, compression, fastcgi_settings, fields, guard, mount, pattern,
+};
+use super::mount::{Field, Keys, Mount, Site, put, put_list};
 use super::path::mount_path;
 use super::regex::{self, Regex};
 use super::report::Report;
@@ -17,7 +19,7 @@ use super::upstream::fastcgi_pass;
 /// The extensions of a regular expression, with the fields of their responses.
 struct Extensions {
     extensions: Vec<String>,
-    headers: BTreeMap<String, String>,
+    headers: BTreeMap<String, Field>,
 }
 
 /// A block of scripts: `location ~ \.php$`.
@@ -91,6 +93,9 @@ impl<'a, 'b> Mounts<'a, 'b> {
         outer: &Scope,
         report: &mut Report,
     ) {
+        if self.context.auth.iter().any(|server| server.path == path) {
+            return;
+        }
         let mut scope = outer.enter(d.children());
         let mut handlers = Handlers::default();
         let mut has_rules = false;
@@ -289,9 +294,11 @@ impl<'a, 'b> Mounts<'a, 'b> {
         put(&mut keys, "index", names);
         fastcgi_settings(&scope, &mut keys);
         guard(at, &scope, self.context, &mut keys, report);
+        compression(&scope, &mut keys, report);
         let only_files = mount.keys.iter().find(|(key, _)| {
             !matches!(key.as_str(), "index" | "allow" | "deny" | "auth" | "users" | "realm")
-                && key != "auth_cleartext"
+                && !matches!(key.as_str(), "auth_cleartext" | "rate_limit" | "compress")
+                && !matches!(key.as_str(), "forward" | "copy_headers" | "forward_tls")
         });
         if let Some((key, _)) = only_files {
             report.refuse(at, format!("a mount of scripts has no `{key}`"));
@@ -332,31 +339,41 @@ impl<'a, 'b> Mounts<'a, 'b> {
     }
 }
 
-/// A header rule that changes the fields `above` to `fields`; `None` if they are the same.
+/// The header rules that change the fields `above` to `fields`: one for successes, and one for all
+/// responses.
 fn rule(
     pattern: &str,
-    fields: &BTreeMap<String, String>,
-    above: &BTreeMap<String, String>,
-) -> Option<Keys> {
-    let set: toml::Table = fields
-        .iter()
-        .filter(|(name, value)| above.get(*name) != Some(value))
-        .map(|(name, value)| (name.clone(), Value::from(value.clone())))
-        .collect();
-    let remove: Vec<String> =
-        above.keys().filter(|name| !fields.contains_key(*name)).cloned().collect();
-    if set.is_empty() && remove.is_empty() {
-        return None;
+    fields: &BTreeMap<String, Field>,
+    above: &BTreeMap<String, Field>,
+) -> Vec<Keys> {
+    let mut rules = Vec::new();
+    for always in [false, true] {
+        let of_kind = |(_, field): &(&String, &Field)| field.always == always;
+        let set: toml::Table = fields
+            .iter()
+            .filter(|(name, field)| above.get(*name) != Some(field))
+            .filter(of_kind)
+            .map(|(name, field)| (name.clone(), Value::from(field.value.clone())))
+            .collect();
+        let gone = above.iter().filter(of_kind).filter(|(name, _)| !fields.contains_key(*name));
+        let remove: Vec<String> = gone.map(|(name, _)| name.clone()).collect();
+        if set.is_empty() && remove.is_empty() {
+            continue;
+        }
+        let mut keys = Keys::new();
+        if pattern != "**" {
+            put(&mut keys, "match", pattern);
+        }
+        if !set.is_empty() {
+            put(&mut keys, "set", set);
+        }
+        put_list(&mut keys, "remove", &remove);
+        if always {
+            put(&mut keys, "always", true);
+        }
+        rules.push(keys);
     }
-    let mut keys = Keys::new();
-    if pattern != "**" {
-        put(&mut keys, "match", pattern);
-    }
-    if !set.is_empty() {
-        put(&mut keys, "set", set);
-    }
-    put_list(&mut keys, "remove", &remove);
-    Some(keys)
+    rules
 }
 
 /// The script that a last element of `try_files` names: `/index.php?$query_string`.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::gates::{CompressSettings, RateZone, TlsSettings};
+use super::mount::Field;
 use super::path::{bytes, has_variable, seconds};
 use super::report::Report;
 use super::syntax::Directive;
@@ -14,7 +16,7 @@ pub(super) struct Scope {
     pub(super) index: Vec<String>,
     pub(super) listing: bool,
     /// Fields of `add_header`, names in lower case.
-    pub(super) headers: BTreeMap<String, String>,
+    pub(super) headers: BTreeMap<String, Field>,
     /// Cache-Control of `expires`.
     pub(super) expires: Option<String>,
     pub(super) errors: BTreeMap<u16, String>,
@@ -37,6 +39,17 @@ pub(super) struct Scope {
     pub(super) params: BTreeMap<String, String>,
     /// The zone of `proxy_cache`.
     pub(super) cache: Option<String>,
+    /// `gzip` or `brotli`; `None`: not written.
+    pub(super) compress: Option<bool>,
+    /// TLS to upstreams.
+    pub(super) tls: TlsSettings,
+    pub(super) rate_limits: Vec<toml::Table>,
+    /// The location of `auth_request`, and the directive.
+    pub(super) auth_request: Option<(String, Directive)>,
+    /// Fields of its response by the variables of `auth_request_set`.
+    pub(super) auth_fields: BTreeMap<String, String>,
+    /// Those that the request gets.
+    pub(super) copied: Vec<String>,
 }
 
 /// Settings that hurtle has once for the whole server.
@@ -46,11 +59,15 @@ pub(super) struct Shared {
     pub(super) trusted_proxies: Vec<String>,
     pub(super) access_log: Option<String>,
     pub(super) error_log: Option<(String, String)>,
+    /// Keys and rates of `limit_req_zone`, by zone.
+    pub(super) rate_zones: BTreeMap<String, RateZone>,
+    /// Media types and the least size of `gzip_types` and `gzip_min_length`.
+    pub(super) compress: CompressSettings,
 }
 
 /// Directives whose values in a block replace all those of the enclosing one.
-const REPLACED: [&str; 5] =
-    ["add_header", "error_page", "fastcgi_param", "proxy_set_header", "index"];
+const REPLACED: [&str; 6] =
+    ["add_header", "error_page", "fastcgi_param", "limit_req", "proxy_set_header", "index"];
 
 /// Most values of a list, beyond which a configuration is not written by people.
 const LIST_MAX: usize = 10_000;
@@ -65,7 +82,11 @@ impl Scope {
                 "add_header" => scope.headers.clear(),
                 "error_page" => scope.errors.clear(),
                 "fastcgi_param" => scope.params.clear(),
-                "proxy_set_header" => scope.sends_client_host = false,
+                "limit_req" => scope.rate_limits.clear(),
+                "proxy_set_header" => {
+                    scope.sends_client_host = false;
+                    scope.copied.clear();
+                }
                 _ => scope.index.clear(),
             }
         }
@@ -126,12 +147,12 @@ impl Scope {
             "proxy_cache" => self.cache = Some(one()).filter(|zone| zone != "off"),
             "fastcgi_param" => self.fastcgi_param(d, report),
             "charset" if d.arg(0) == "utf-8" || d.arg(0) == "off" => report.leave_out(d),
-            "gzip" if d.arg(0) == "off" => {}
-            "gzip" => report.general(
-                "gzip: files beside a file (a.css.br, a.css.zst, a.css.gz) are sent; compress \
-                 text beforehand"
-                    .to_owned(),
-            ),
+            "gzip" | "brotli" => self.compression(d),
+            name if name.starts_with("proxy_ssl_") => self.tls.apply(d, report),
+            "limit_req" => self.limit_req(d, shared, report),
+            "auth_request" if d.arg(0) == "off" => self.auth_request = None,
+            "auth_request" => self.auth_request = Some((one(), d.clone())),
+            "auth_request_set" => self.auth_request_set(d, report),
             "merge_slashes" if d.arg(0) == "on" => {}
             "if_modified_since" if d.arg(0) == "exact" => {}
             _ => shared.apply(d, report),
@@ -148,12 +169,10 @@ impl Scope {
 
     fn add_header(&mut self, d: &Directive, report: &mut Report) {
         let (name, value) = (d.arg(0).to_ascii_lowercase(), d.arg(1));
-        if d.arg(2) == "always" {
-            report.remark(d, "for errors too: write always = true in its [[site.header]]");
-        }
+        let field = Field { value: value.to_owned(), always: d.arg(2) == "always" };
         if has_variable(value) {
             report.refuse(d, "it needs variables");
-        } else if self.headers.insert(name, value.to_owned()).is_some() {
+        } else if self.headers.insert(name, field).is_some() {
             report.refuse(d, "a header rule sets a field once; write one line with both values");
         }
     }
@@ -217,6 +236,13 @@ impl Scope {
 
     fn proxy_set_header(&mut self, d: &Directive, report: &mut Report) {
         let value = d.arg(1);
+        if let Some(field) = value.strip_prefix('$').and_then(|name| self.auth_fields.get(name)) {
+            if !field.eq_ignore_ascii_case(d.arg(0)) {
+                let why = format!("the request gets the field {field} under its own name");
+                return report.refuse(d, why);
+            }
+            return self.copied.push(d.arg(0).to_owned());
+        }
         match (d.arg(0).to_ascii_lowercase().as_str(), value) {
             ("host", "$host" | "$http_host" | "$host:$server_port") => {
                 self.sends_client_host = true;
@@ -300,6 +326,9 @@ impl Shared {
                     report.refuse(d, "hurtle reads X-Forwarded-For and Forwarded");
                 }
             }
+            "limit_req_zone" => self.limit_req_zone(d, report),
+            "gzip_types" | "brotli_types" => self.compress.types(d, report),
+            "gzip_min_length" | "brotli_min_length" => self.compress.min_bytes(d, report),
             "access_log" => self.access_log(d, report),
             "log_format" => report.remark(d, "the access log has the combined or the JSON format"),
             "error_log" => self.error_log(d, report),

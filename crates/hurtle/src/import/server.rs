@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::gates::auth_servers;
 use super::location::{Context, Handlers};
 use super::mount::{Site, put};
 use super::mounts::Mounts;
@@ -82,13 +83,15 @@ pub(super) fn server<'a>(
     if let (false, Some(hsts)) =
         (server.tls.is_empty(), scope.headers.remove("strict-transport-security"))
     {
-        put(&mut server.site.tls, "hsts", hsts);
+        put(&mut server.site.tls, "hsts", hsts.value);
     }
+    let auth = auth_servers(&locations, (&http.groups, &scope), report);
     server.site.errors = scope.errors.clone();
     let name = server.site.hosts.first().cloned();
     let context = Context {
         groups: &http.groups,
         zones: &http.zones,
+        auth: &auth,
         scheme: match (server.clear.is_empty(), server.tls.is_empty()) {
             (true, _) => Some("https"),
             (_, true) => Some("http"),

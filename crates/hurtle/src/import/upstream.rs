@@ -2,14 +2,30 @@
 
 use std::collections::BTreeMap;
 
+use toml::Value;
+
+use super::mount::{Keys, put};
+use super::path::seconds;
 use super::report::Report;
 use super::syntax::Directive;
 
 /// A group of servers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
-    pub(super) servers: Vec<String>,
-    pub(super) balance: Option<&'static str>,
+    servers: Vec<GroupServer>,
+    balance: Option<&'static str>,
+    hash_header: Option<String>,
+    /// `max_fails` and `fail_timeout` in seconds, of all servers; `None`: none has them.
+    failures: Option<(i64, u64)>,
+}
+
+/// A server of a group.
+#[derive(Clone, Debug, Default)]
+struct GroupServer {
+    address: String,
+    weight: Option<i64>,
+    backup: bool,
+    max_connections: Option<i64>,
 }
 
 /// Groups by name.
@@ -18,54 +34,104 @@ pub(super) type Groups = BTreeMap<String, Group>;
 /// Reads an `upstream` block.
 pub(super) fn group(block: &Directive, report: &mut Report) -> Group {
     let mut group = Group::default();
+    let mut failures = Vec::new();
     for d in block.children() {
         match d.name.as_str() {
-            "server" => group.servers.extend(server(d, report)),
+            "server" => group.servers.extend(server(d, &mut failures, report)),
             "least_conn" => group.balance = Some("least-connections"),
             "ip_hash" => group.balance = Some("hash-address"),
             "hash" if d.arg(0) == "$request_uri" || d.arg(0) == "$uri" => {
                 group.balance = Some("hash-path");
             }
-            "hash" if d.arg(0) == "$remote_addr" => group.balance = Some("hash-address"),
+            "hash" if matches!(d.arg(0), "$remote_addr" | "$binary_remote_addr") => {
+                group.balance = Some("hash-address");
+            }
+            "hash" if d.arg(0).strip_prefix("$http_").is_some_and(is_variable_end) => {
+                group.balance = Some("hash-header");
+                group.hash_header = Some(d.arg(0)["$http_".len()..].replace('_', "-"));
+            }
             // Idle connections are always kept.
             "keepalive" | "keepalive_timeout" | "keepalive_requests" | "zone" => {
                 report.leave_out(d);
             }
-            _ => report.refuse(d, "hurtle balances in turn, by connections, by address or by path"),
+            _ => report.refuse(
+                d,
+                "hurtle balances in turn, by connections, by address, by path or by a field",
+            ),
         }
+    }
+    group.failures = failures.first().copied().flatten();
+    if failures.iter().any(|other| *other != group.failures) {
+        report.refuse(block, "write max_fails and fail_timeout alike for all of its servers");
     }
     group
 }
 
-fn server(d: &Directive, report: &mut Report) -> Option<String> {
-    for option in d.args.iter().skip(1) {
-        match option.split('=').next().unwrap_or_default() {
-            "down" => return None,
-            "weight" if option == "weight=1" => {}
-            "max_fails" | "fail_timeout" => report.remark(
-                d,
-                "an upstream that fails three times in a row rests for ten seconds; `health` checks \
-                 it actively",
-            ),
-            _ => report.refuse(d, format!("upstreams have no `{option}`")),
-        }
-    }
-    Some(address(d.arg(0)))
+/// `true` for the rest of a variable's name.
+pub(super) fn is_variable_end(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// An address with its port: 80 unless it is written.
-fn address(text: &str) -> String {
+fn server(
+    d: &Directive,
+    failures: &mut Vec<Option<(i64, u64)>>,
+    report: &mut Report,
+) -> Option<GroupServer> {
+    let mut server = GroupServer { address: address(d.arg(0), 80), ..GroupServer::default() };
+    let (mut fails, mut rest) = (None, None);
+    for option in d.args.iter().skip(1) {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        let number = || value.parse::<i64>().ok().filter(|number| *number >= 0);
+        let is_known = match name {
+            "down" => return None,
+            "backup" => {
+                server.backup = true;
+                true
+            }
+            "weight" => {
+                server.weight = number().filter(|weight| *weight != 1);
+                number().is_some()
+            }
+            "max_conns" => {
+                // 0 is no limit.
+                server.max_connections = number().filter(|max| *max > 0);
+                number().is_some()
+            }
+            "max_fails" => {
+                fails = number();
+                fails.is_some()
+            }
+            "fail_timeout" => {
+                rest = seconds(value);
+                rest.is_some()
+            }
+            _ => false,
+        };
+        if !is_known {
+            report.refuse(d, format!("upstreams have no `{option}`"));
+        }
+    }
+    // The defaults of nginx: one failure, ten seconds.
+    let is_set = fails.is_some() || rest.is_some();
+    failures.push(is_set.then(|| (fails.unwrap_or(1), rest.unwrap_or(10))));
+    Some(server)
+}
+
+/// An address with its port.
+fn address(text: &str, port: u16) -> String {
     let after_bracket = text.rsplit(']').next().unwrap_or(text);
     match text.starts_with("unix:") || after_bracket.contains(':') {
         true => text.to_owned(),
-        false => format!("{text}:80"),
+        false => format!("{text}:{port}"),
     }
 }
 
 /// The upstreams of a `proxy_pass`, and its URI if it has one.
 pub(super) struct Pass {
-    pub(super) upstreams: Vec<String>,
-    pub(super) balance: Option<&'static str>,
+    group: Group,
+    is_tls: bool,
+    /// The host of the URL, or the name of the group.
+    pub(super) host: String,
     pub(super) uri: Option<String>,
 }
 
@@ -76,10 +142,18 @@ pub(super) fn proxy_pass(d: &Directive, groups: &Groups, report: &mut Report) ->
         report.refuse(d, "it needs variables");
         return None;
     }
-    let Some(rest) = url.strip_prefix("http://") else {
-        report.refuse(d, "upstreams speak HTTP in clear (http://)");
-        return None;
+    let (rest, is_tls) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
+        (Some(rest), _) => (rest, false),
+        (_, Some(rest)) => (rest, true),
+        _ => {
+            report.refuse(d, "upstreams have http:// or https:// URLs");
+            return None;
+        }
     };
+    if is_tls && rest.starts_with("unix:") {
+        report.refuse(d, "upstreams on unix sockets speak HTTP in clear");
+        return None;
+    }
     let (host, uri) = match rest.strip_prefix("unix:") {
         Some(path) => match path.split_once(':') {
             Some((path, uri)) => (format!("unix:{path}"), Some(uri.to_owned())),
@@ -90,24 +164,103 @@ pub(super) fn proxy_pass(d: &Directive, groups: &Groups, report: &mut Report) ->
             None => (rest.to_owned(), None),
         },
     };
+    let alone = || GroupServer {
+        address: address(&host, if is_tls { 443 } else { 80 }),
+        ..GroupServer::default()
+    };
     let group = groups.get(&host).cloned();
-    let group = group.unwrap_or_else(|| Group { servers: vec![address(&host)], balance: None });
-    let upstreams = group.servers.iter().map(|server| match server.starts_with("unix:") {
-        true => server.clone(),
-        false => format!("http://{server}"),
-    });
-    let upstreams: Vec<String> = upstreams.collect();
-    if upstreams.is_empty() {
+    let group = group.unwrap_or_else(|| Group { servers: vec![alone()], ..Group::default() });
+    if group.servers.is_empty() {
         report.refuse(d, "its upstream has no server");
     }
-    Some(Pass { upstreams, balance: group.balance, uri })
+    Some(Pass { group, is_tls, host, uri })
+}
+
+impl Pass {
+    /// `true`: connections use TLS.
+    pub(super) fn is_tls(&self) -> bool {
+        self.is_tls
+    }
+
+    /// The URL of its only server, without a path; `None`: it has several.
+    pub(super) fn only(&self) -> Option<String> {
+        match self.group.servers.as_slice() {
+            [one] => Some(self.url(one)),
+            _ => None,
+        }
+    }
+
+    fn url(&self, server: &GroupServer) -> String {
+        match (server.address.starts_with("unix:"), self.is_tls) {
+            (true, _) => server.address.clone(),
+            (_, false) => format!("http://{}", server.address),
+            (_, true) => format!("https://{}", server.address),
+        }
+    }
+
+    /// Adds the keys of its servers and of the choice among them.
+    pub(super) fn put(&self, d: &Directive, keys: &mut Keys, report: &mut Report) {
+        let servers: Vec<Value> = self.group.servers.iter().map(|one| self.server(one)).collect();
+        match <[Value; 1]>::try_from(servers) {
+            Ok([one]) => put(keys, "proxy", one),
+            Err(several) => put(keys, "proxy", several),
+        }
+        if self.group.servers.len() > 1 {
+            if let Some(balance) = self.group.balance {
+                put(keys, "balance", balance);
+            }
+            if let Some(name) = &self.group.hash_header {
+                put(keys, "hash_header", name.clone());
+            }
+            if let Some((fails, rest)) = self.group.failures {
+                let mut ejection = toml::Table::new();
+                ejection.insert("failures".to_owned(), Value::from(fails));
+                if fails > 0 {
+                    ejection.insert("time".to_owned(), Value::from(format!("{rest}s")));
+                }
+                put(keys, "ejection", ejection);
+                report.general(
+                    "max_fails: hurtle counts failures in a row, and each further ejection takes \
+                     longer"
+                        .to_owned(),
+                );
+            }
+        }
+        if self.group.servers.iter().any(|server| server.max_connections.is_some()) {
+            put(keys, "upstream_queue", 0);
+            report.remark(
+                d,
+                "max_conns: nginx answers 502 while all servers are busy, hurtle 503; upstream_queue \
+                 lets requests wait",
+            );
+        }
+    }
+
+    fn server(&self, server: &GroupServer) -> Value {
+        let url = Value::from(self.url(server));
+        let mut table = toml::Table::new();
+        if let Some(weight) = server.weight {
+            table.insert("weight".to_owned(), Value::from(weight));
+        }
+        if server.backup {
+            table.insert("backup".to_owned(), Value::from(true));
+        }
+        if let Some(max) = server.max_connections {
+            table.insert("max_connections".to_owned(), Value::from(max));
+        }
+        if table.is_empty() {
+            return url;
+        }
+        table.insert("url".to_owned(), url);
+        Value::Table(table)
+    }
 }
 
 /// Reads `fastcgi_pass`; returns one address.
 pub(super) fn fastcgi_pass(d: &Directive, groups: &Groups, report: &mut Report) -> Option<String> {
     match groups.get(d.arg(0)).map(|group| group.servers.as_slice()) {
         _ if d.arg(0).contains('$') => report.refuse(d, "it needs variables"),
-        Some([one]) => return Some(one.clone()),
+        Some([one]) => return Some(one.address.clone()),
         Some(_) => report.refuse(d, "hurtle has one address for a FastCGI application"),
         None => return Some(d.arg(0).to_owned()),
     }

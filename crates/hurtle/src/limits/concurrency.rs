@@ -44,6 +44,11 @@ impl ConcurrencyLimiter {
         &self.config
     }
 
+    /// Admits a request if it needs no place in the queue.
+    pub fn try_admit(&self) -> Option<Permit> {
+        self.permits.try_take()
+    }
+
     /// Admits a request.
     ///
     /// # Errors

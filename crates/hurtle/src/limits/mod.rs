@@ -11,7 +11,9 @@ use hashbrown::HashMap;
 
 use self::concurrency::ConcurrencyLimiter;
 use self::rate::RateLimiter;
-use crate::config::{self, Concurrency, Config, RateLimit};
+use crate::config::{
+    self, Concurrency, Config, MountHandler, RateLimit, UpstreamQueue, UpstreamServer,
+};
 
 /// A site by its name, and a mount of it by its path; `None`: the whole site.
 type Place = (String, Option<String>);
@@ -21,6 +23,7 @@ type Place = (String, Option<String>);
 pub struct Limiters {
     rates: Arc<HashMap<(Place, RateLimit), Arc<RateLimiter>>>,
     concurrency: Arc<HashMap<(Place, Concurrency), Arc<ConcurrencyLimiter>>>,
+    upstreams: Arc<HashMap<(String, Concurrency), Arc<ConcurrencyLimiter>>>,
 }
 
 /// The limits of a site or mount.
@@ -37,6 +40,7 @@ impl Limiters {
     /// with its counts.
     pub fn new(config: &Config, previous: Option<&Limiters>) -> Limiters {
         let (mut rates, mut concurrency) = (HashMap::new(), HashMap::new());
+        let mut upstreams = HashMap::new();
         let mut add_rates = |place: Place, limits: &[RateLimit]| {
             for limit in limits {
                 let key = (place.clone(), limit.clone());
@@ -50,6 +54,14 @@ impl Limiters {
             for mount in &site.mounts {
                 let place = (site.name(), Some(mount.path.clone()));
                 add_rates(place.clone(), &mount.limits.rates);
+                for (server, limit) in upstream_limits(mount) {
+                    let key = (server.to_string(), limit);
+                    let known = previous.and_then(|previous| previous.upstreams.get(&key));
+                    upstreams.entry(key).or_insert_with(|| {
+                        let new = || Arc::new(ConcurrencyLimiter::new(limit));
+                        known.cloned().unwrap_or_else(new)
+                    });
+                }
                 if let Some(limit) = mount.limits.concurrency {
                     let key = (place, limit);
                     let known = previous.and_then(|previous| previous.concurrency.get(&key));
@@ -59,7 +71,11 @@ impl Limiters {
                 }
             }
         }
-        Limiters { rates: Arc::new(rates), concurrency: Arc::new(concurrency) }
+        Limiters {
+            rates: Arc::new(rates),
+            concurrency: Arc::new(concurrency),
+            upstreams: Arc::new(upstreams),
+        }
     }
 
     /// Returns the limits of a whole site.
@@ -76,6 +92,17 @@ impl Limiters {
             known.cloned().unwrap_or_else(|| Arc::new(ConcurrencyLimiter::new(limit)))
         });
         PlaceLimits { rates: self.rates(&place, &mount.limits.rates), concurrency }
+    }
+
+    /// Returns the limit of an upstream server; `None`: it has none. Mounts with the same server and
+    /// equal limits share one.
+    pub fn of_upstream(
+        &self,
+        server: &UpstreamServer,
+        queue: &UpstreamQueue,
+    ) -> Option<Arc<ConcurrencyLimiter>> {
+        let limit = queue.limit(server)?;
+        self.upstreams.get(&(server.to_string(), limit)).cloned()
     }
 
     fn rates(&self, place: &Place, limits: &[RateLimit]) -> Vec<Arc<RateLimiter>> {
@@ -95,10 +122,24 @@ impl PlaceLimits {
     }
 }
 
+/// The upstream servers of a mount that have a limit.
+fn upstream_limits(mount: &config::Mount) -> impl Iterator<Item = (&UpstreamServer, Concurrency)> {
+    let proxy = match &mount.handler {
+        MountHandler::Proxy(proxy) => proxy.queue.as_ref().map(|queue| (proxy, queue)),
+        _ => None,
+    };
+    proxy.into_iter().flat_map(|(proxy, queue)| {
+        let limit = move |server| queue.limit(server).map(|limit| (server, limit));
+        proxy.upstreams.iter().filter_map(limit)
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
-    use crate::config::{Period, Site};
+    use crate::config::{Period, Site, Upstream};
 
     #[test]
     fn an_unchanged_limit_goes_on_after_a_reload() {
@@ -112,6 +153,26 @@ mod tests {
             let config = config(count);
             Arc::clone(&limiters.of_site(&config.sites[0]).rates[0])
         };
+        let same = Limiters::new(&config(5), Some(&before));
+        assert!(Arc::ptr_eq(&limiter(&before, 5), &limiter(&same, 5)));
+        let other = Limiters::new(&config(6), Some(&before));
+        assert!(!Arc::ptr_eq(&limiter(&before, 5), &limiter(&other, 6)));
+    }
+    #[test]
+    fn an_upstream_has_one_limit_in_all_mounts_and_keeps_it_after_a_reload() {
+        let config = |max: u64| {
+            let proxy = format!("proxy = {{ url = \"http://a\", max_connections = {max} }}\n");
+            let mount = |path: &str| format!("[[site.mount]]\npath = \"{path}\"\n{proxy}");
+            let text = format!("[[site]]\n{}{}", mount("/"), mount("/b"));
+            config::check(&text, Path::new("hurtle.toml")).unwrap()
+        };
+        let limiter = |limiters: &Limiters, max| {
+            let upstream = Upstream::Name("a".to_owned(), 80);
+            let server = UpstreamServer { max_connections: Some(max), ..upstream.into() };
+            limiters.of_upstream(&server, &UpstreamQueue::default()).unwrap()
+        };
+        let before = Limiters::new(&config(5), None);
+        assert_eq!(before.upstreams.len(), 1);
         let same = Limiters::new(&config(5), Some(&before));
         assert!(Arc::ptr_eq(&limiter(&before, 5), &limiter(&same, 5)));
         let other = Limiters::new(&config(6), Some(&before));

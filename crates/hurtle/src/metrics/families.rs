@@ -7,7 +7,7 @@ use super::UpstreamSnapshot;
 use super::exposition::Kind::{Counter, Gauge, Histogram};
 use super::exposition::{Family, Labels};
 
-pub(super) static REQUESTS: [Family; 17] = [
+pub(super) static REQUESTS: [Family; 19] = [
     Family {
         name: "hurtle_http_requests",
         kind: Counter,
@@ -235,6 +235,30 @@ pub(super) static REQUESTS: [Family; 17] = [
         write: |out, s| {
             for of in &s.upstreams {
                 out.put(&upstream(of), of.connects);
+            }
+        },
+    },
+    Family {
+        name: "hurtle_upstream_waiting",
+        kind: Gauge,
+        unit: "",
+        labels: &["site", "mount", "upstream"],
+        help: "Requests that wait for an upstream because of its max_connections.",
+        write: |out, s| {
+            for of in &s.upstreams {
+                out.put(&upstream(of), of.waiting);
+            }
+        },
+    },
+    Family {
+        name: "hurtle_upstream_refused",
+        kind: Counter,
+        unit: "",
+        labels: &["site", "mount", "upstream"],
+        help: "Requests refused because the queue for an upstream was full or too slow.",
+        write: |out, s| {
+            for of in &s.upstreams {
+                out.put(&upstream(of), of.refused);
             }
         },
     },

@@ -34,6 +34,8 @@ pub struct UpstreamMetrics {
     is_up: Counter,
     in_flight: Counter,
     idle: Counter,
+    waiting: Counter,
+    refused: Counter,
 }
 
 impl UpstreamMetrics {
@@ -57,11 +59,17 @@ impl UpstreamMetrics {
         self.connects.add(1);
     }
 
-    /// Publishes the state: requests in flight, and idle connections.
-    pub fn publish(&self, is_up: bool, in_flight: usize, idle: usize) {
+    /// Counts a request that was refused because the upstream was busy.
+    pub fn count_refused(&self) {
+        self.refused.add(1);
+    }
+
+    /// Publishes the state: requests in flight, idle connections, and requests that wait.
+    pub fn publish(&self, is_up: bool, in_flight: usize, idle: usize, waiting: usize) {
         self.is_up.set(u64::from(is_up));
         self.in_flight.set(in_flight as u64);
         self.idle.set(idle as u64);
+        self.waiting.set(waiting as u64);
     }
 
     /// Adds the counts to those of the same upstream in other workers. An upstream is up if every
@@ -75,5 +83,7 @@ impl UpstreamMetrics {
         all.is_up &= self.is_up.get() == 1;
         all.in_flight += self.in_flight.get();
         all.idle_connections += self.idle.get();
+        all.waiting += self.waiting.get();
+        all.refused += self.refused.get();
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::env;
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use rustix::io::Errno;
 
 use crate::config::{
     Auth, CertificateFiles, Config, Files, JwksSource, Jwt, Listen, LogTarget, MountHandler,
-    Sandbox as Choice, Site, Symlinks,
+    Sandbox as Choice, Site, Symlinks, UpstreamTls,
 };
 use crate::sys;
 
@@ -146,7 +147,10 @@ impl Permissions {
             match auth {
                 Auth::Basic(basic) => self.read_file(&basic.users),
                 Auth::Jwt(Jwt { jwks: JwksSource::File(file), .. }) => self.read_file(file),
-                Auth::None | Auth::Forward(_) | Auth::Jwt(_) => {}
+                Auth::Forward(server) => {
+                    server.tls.iter().for_each(|tls| self.read_upstream_tls(tls));
+                }
+                Auth::None | Auth::Jwt(_) => {}
             }
         }
         for mount in &site.mounts {
@@ -154,10 +158,7 @@ impl Permissions {
                 MountHandler::Files(files) => self.serve_files(files),
                 MountHandler::Proxy(proxy) => {
                     proxy.internal.iter().for_each(|path| self.read_file(path));
-                    if let Some(tls) = &proxy.upstream_tls {
-                        tls.ca.iter().for_each(|path| self.read_file(path));
-                        tls.client.iter().for_each(|files| self.read_certificate(files));
-                    }
+                    proxy.upstream_tls.iter().for_each(|tls| self.read_upstream_tls(tls));
                     let disk = proxy.cache.as_ref().and_then(|cache| cache.disk.as_ref());
                     disk.iter().for_each(|disk| self.write(&disk.directory));
                 }
@@ -184,6 +185,11 @@ impl Permissions {
         if files.uploads.is_some() {
             self.write(&files.root);
         }
+    }
+
+    fn read_upstream_tls(&mut self, tls: &UpstreamTls) {
+        tls.ca.iter().for_each(|path| self.read_file(path));
+        tls.client.iter().for_each(|files| self.read_certificate(files));
     }
 
     fn read_certificate(&mut self, files: &CertificateFiles) {
@@ -235,9 +241,18 @@ impl Permissions {
         let paths = |places: &BTreeSet<Place>| -> Vec<_> {
             places.iter().map(|place| place.path.clone()).collect()
         };
+        pin_process_files(&self.readable);
         sys::restrict_files(&paths(&self.readable), &paths(&self.writable))?;
         sys::restrict_calls()
     }
+}
+
+/// Opens permitted files and directories beneath /proc for the rest of the process. The kernel makes
+/// a new inode when it finds an unused one again, and the sandbox's permission is for the old one.
+fn pin_process_files(readable: &BTreeSet<Place>) {
+    let beneath_proc = readable.iter().filter(|place| place.path.starts_with("/proc"));
+    // A file that cannot be opened now is not needed later.
+    beneath_proc.filter_map(|place| File::open(&place.path).ok()).for_each(std::mem::forget);
 }
 
 /// The permissions for a person, without those for the system's own files.
@@ -296,7 +311,7 @@ fn is_cgi(handler: &MountHandler) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, File};
+    use std::fs;
     use std::io::ErrorKind::PermissionDenied;
     use std::os::fd::AsFd as _;
     use std::process::Command;

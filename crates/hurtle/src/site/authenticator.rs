@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
+use super::mount::names_lane;
 use crate::auth::{Guard, TokenGate};
 use crate::config::Auth;
-use crate::disk::{Disk, Lane};
+use crate::handler::directory::Resources;
 use crate::handler::proxy::ForwardAuth;
 
 /// The authentication of a site or mount by a server or a token.
@@ -17,21 +18,23 @@ pub enum Authenticator {
 }
 
 impl Authenticator {
-    /// Creates it for a setting of `auth`; names of servers are resolved on these disk threads.
-    pub(super) fn of(auth: &Auth, guard: &Guard, names: (&Disk, Lane)) -> Option<Authenticator> {
+    /// Creates it for a setting of `auth`.
+    pub(super) fn of(auth: &Auth, guard: &Guard, resources: &Resources) -> Option<Authenticator> {
         match auth {
             Auth::None | Auth::Basic(_) => None,
             Auth::Forward(config) => {
-                Some(Authenticator::Server(Rc::new(ForwardAuth::new(config, names))))
+                let names = (&resources.disk, names_lane(&resources.disk));
+                let server = ForwardAuth::new(config, names, &resources.upstream_tls);
+                Some(Authenticator::Server(Rc::new(server)))
             }
             Auth::Jwt(config) => Some(Authenticator::Token(Rc::new(guard.token_gate(config)))),
         }
     }
 
-    /// Returns whether the guard has the keys of tokens, unchanged.
-    pub(super) fn is_of(&self, guard: &Guard) -> bool {
+    /// Returns whether the guard has the keys of tokens, unchanged, and TLS to the server is as it was.
+    pub(super) fn is_of(&self, guard: &Guard, resources: &Resources) -> bool {
         match self {
-            Authenticator::Server(_) => true,
+            Authenticator::Server(server) => server.uses(&resources.upstream_tls),
             Authenticator::Token(gate) => guard.has_keys_of(gate),
         }
     }

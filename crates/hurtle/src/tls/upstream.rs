@@ -14,12 +14,12 @@ use rustls::{
 };
 
 use super::pem;
-use crate::config::{self, Config, MountHandler, UpstreamTls};
+use crate::config::{self, Auth, Config, MountHandler, UpstreamTls};
 
 /// ALPN name of HTTP/1.1 (RFC 7301 section 6).
 const HTTP11: &[u8] = b"http/1.1";
 
-/// The rustls configurations of all proxies; clones share them, and with them the sessions that can be
+/// The rustls configurations of all proxies and authentication servers; clones share them, and with them the sessions that can be
 /// resumed.
 #[derive(Clone, Debug, Default)]
 pub struct UpstreamConfigs(Vec<Arc<UpstreamConfig>>);
@@ -40,7 +40,7 @@ struct Contents {
 }
 
 impl UpstreamConfigs {
-    /// Reads the files of all proxies with `https://` upstreams. A configuration whose settings and
+    /// Reads the files of all proxies and authentication servers with `https://`. A configuration whose settings and
     /// files are as in `previous` is shared with it. Logs a warning where nothing is verified.
     ///
     /// # Errors
@@ -50,23 +50,18 @@ impl UpstreamConfigs {
         previous: Option<&UpstreamConfigs>,
     ) -> Result<UpstreamConfigs, Vec<String>> {
         let (mut configs, mut problems) = (UpstreamConfigs::default(), Vec::new());
-        for site in &config.sites {
-            for mount in &site.mounts {
-                let MountHandler::Proxy(proxy) = &mount.handler else { continue };
-                let Some(settings) = settings(proxy) else { continue };
-                let at = format!("{}, mount {}", site.name(), mount.path);
-                if settings.insecure_skip_verify {
-                    tracing::warn!(
-                        "{at}: insecure_skip_verify: the certificates of upstreams are NOT verified"
-                    );
-                }
-                if configs.with(&settings).is_some() {
-                    continue;
-                }
-                match UpstreamConfig::load(&settings, previous) {
-                    Ok(loaded) => configs.0.push(loaded),
-                    Err(e) => problems.push(format!("{at}: {e}")),
-                }
+        for (at, settings) in all_settings(config) {
+            if settings.insecure_skip_verify {
+                tracing::warn!(
+                    "{at}: insecure_skip_verify: the certificates of upstreams are NOT verified"
+                );
+            }
+            if configs.with(&settings).is_some() {
+                continue;
+            }
+            match UpstreamConfig::load(&settings, previous) {
+                Ok(loaded) => configs.0.push(loaded),
+                Err(e) => problems.push(format!("{at}: {e}")),
             }
         }
         if problems.is_empty() { Ok(configs) } else { Err(problems) }
@@ -77,9 +72,39 @@ impl UpstreamConfigs {
         self.with(&settings(proxy)?)
     }
 
+    /// Returns the configuration for an authentication server; `None` if it does not use TLS.
+    pub fn of_server(&self, server: &config::ForwardAuth) -> Option<&Arc<UpstreamConfig>> {
+        self.with(&server_settings(server)?)
+    }
+
     fn with(&self, settings: &UpstreamTls) -> Option<&Arc<UpstreamConfig>> {
         self.0.iter().find(|config| config.settings == *settings)
     }
+}
+
+/// Every setting of TLS to upstreams and authentication servers, with its place.
+fn all_settings(config: &Config) -> Vec<(String, UpstreamTls)> {
+    let mut all = Vec::new();
+    for site in &config.sites {
+        if let Some(Auth::Forward(server)) = &site.auth {
+            all.extend(server_settings(server).map(|settings| (site.name(), settings)));
+        }
+        for mount in &site.mounts {
+            let at = || format!("{}, mount {}", site.name(), mount.path);
+            if let Some(Auth::Forward(server)) = &mount.auth {
+                all.extend(server_settings(server).map(|settings| (at(), settings)));
+            }
+            if let MountHandler::Proxy(proxy) = &mount.handler {
+                all.extend(settings(proxy).map(|settings| (at(), settings)));
+            }
+        }
+    }
+    all
+}
+
+/// The settings of TLS to an authentication server; `None`: it does not use TLS.
+fn server_settings(server: &config::ForwardAuth) -> Option<UpstreamTls> {
+    server.upstream.tls.then(|| server.tls.clone().unwrap_or_default())
 }
 
 /// The settings of TLS to a proxy's upstreams; `None`: none uses it.

@@ -117,6 +117,34 @@ const ROWS: &[Row] = &[
         requests: &["GET /none", "GET /docs/guide.txt", "GET /bare/x.txt"],
     },
     Row {
+        sentence: "fields of errors",
+        http: "server { listen 127.0.0.1:{port}; root {root}; add_header X-All yes always;
+               location / { }
+               location /docs/ { add_header X-Docs yes; } }",
+        requests: &["GET /a.txt", "GET /none", "GET /docs/guide.txt", "GET /docs/none"],
+    },
+    Row {
+        sentence: "a server that decides about requests",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               location = /auth { internal; proxy_pass http://{upstream}/verify;
+                                  proxy_pass_request_body off;
+                                  proxy_set_header Content-Length \"\"; }
+               location /docs/ { auth_request /auth; }
+               location /app/ { auth_request /auth; proxy_pass http://{upstream};
+                                proxy_set_header Host $http_host; } }",
+        requests: &["GET /docs/guide.txt", "GET /docs/none", "GET /app/x", "GET /a.txt"],
+    },
+    Row {
+        sentence: "weights, a limit of connections and a backup",
+        http: "upstream app { server {upstream} weight=3 max_conns=50; server 127.0.0.1:1 backup;
+                              keepalive 4; }
+               limit_req_zone $binary_remote_addr zone=a:1m rate=100r/s;
+               server { listen 127.0.0.1:{port}; root {root};
+               limit_req zone=a burst=50 nodelay;
+               location /app/ { proxy_pass http://app; proxy_set_header Host $http_host; } }",
+        requests: &["GET /app/x", "GET /app/y?a=b", "GET /a.txt"],
+    },
+    Row {
         sentence: "sites by name",
         http: "server { listen 127.0.0.1:{port}; server_name a.example; root {root}; }
                server { listen 127.0.0.1:{port}; server_name b.example *.c.example;

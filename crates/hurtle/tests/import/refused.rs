@@ -10,7 +10,16 @@ const ROWS: &[(&str, &str)] = &[
     ("root /srv;", ""),
     ("root srv;", "nginx.conf:1: cannot translate `root srv`: write an absolute path"),
     ("root /srv/$host;", "it needs variables"),
-    ("root /srv; limit_req zone=a;", "it needs a rate limit of requests"),
+    ("root /srv; limit_req zone=a;", "no limit_req_zone before it has this zone"),
+    ("root /srv; limit_conn a 5;", "it needs a limit by key"),
+    ("root /srv; auth_request /auth;", "no location = /auth has a proxy_pass"),
+    (
+        "location / { proxy_pass http://a; proxy_set_header X-User $user; auth_request /auth;
+           auth_request_set $user $upstream_http_x_name; }
+         location = /auth { internal; proxy_pass http://b/; }",
+        "`proxy_set_header X-User $user`",
+    ),
+    ("root /srv; gzip on; gzip_types text/css; location /a { gzip_types text/plain; }", "one list"),
     ("root /srv; if ($a) { return 404; }", "it needs conditions"),
     ("root /srv; set_real_ip_from 10.0.0.0/8;", ""),
     ("root /srv; unheard_of on;", "the importer does not know it"),
@@ -18,7 +27,9 @@ const ROWS: &[(&str, &str)] = &[
         "location / { proxy_pass http://a/; } location /api/ { proxy_pass http://b/; }",
         "have the application serve /api too",
     ),
-    ("location / { proxy_pass https://a; }", "upstreams speak HTTP in clear"),
+    ("location / { proxy_pass https://a; }", ""),
+    ("location / { proxy_pass https://unix:/run/a; }", "speak HTTP in clear"),
+    ("location / { proxy_pass https://a; proxy_ssl_name $host; }", "it needs variables"),
     ("location / { proxy_pass http://a; proxy_set_header X-A b; }", "cannot be set"),
     ("location / { try_files $uri @app; root /srv; } ", "no fallback to a named location"),
     ("root /srv; location @app { proxy_pass http://a; }", "names are not called"),
@@ -68,7 +79,7 @@ fn directives_without_a_counterpart_are_refused() {
 
 #[test]
 fn all_problems_are_reported_at_once() {
-    let text = "http {\n limit_req_zone a;\n server {\n root /srv;\n ssi on;\n }\n}";
+    let text = "http {\n limit_conn_zone a;\n server {\n root /srv;\n ssi on;\n }\n}";
     let problems = nginx(&parse(text, "a.conf").expect("it parses")).expect_err("two problems");
     let lines: Vec<&str> = problems.iter().map(|p| p.split(": ").next().unwrap_or("")).collect();
     assert_eq!(lines, ["a.conf:2", "a.conf:5"]);

@@ -28,7 +28,9 @@ fn thousands_of_idle_connections_use_little_memory_and_delay_no_request() {
     let crowd = (raise_descriptor_limit() - DESCRIPTORS_LEFT).min(CROWD);
     let asking = KEPT_ALIVE.min(crowd);
     let dir = Dir::new(&[("hot.txt", "hot\n")]);
-    let limits = format!("root = '{{root}}'\n[limits]\nconnections = {}\n", crowd + 10);
+    // On a slow machine the first clients are silent for minutes.
+    let times = "head_timeout = \"1h\"\nidle_timeout = \"1h\"";
+    let limits = format!("root = '{{root}}'\n[limits]\nconnections = {}\n{times}\n", crowd + 10);
     let child = Child::configured(&dir, &limits);
     // Lets one-time allocations happen first.
     let first: Vec<_> = (0..100).map(|_| idle_after_one(&child)).collect();

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -68,12 +69,12 @@ fn check_format(text: &str) -> BTreeSet<String> {
     types.into_keys().collect()
 }
 
-const CONFIG: &str = "admin = '{root}/../admin.sock'\n\
+pub(crate) const CONFIG: &str = "admin = '{root}/../admin.sock'\n\
     [metrics]\nlisten = 'unix:{root}/../metrics.sock'\n\
     [[site]]\nhosts = 'a'\n[[site.mount]]\nfiles = '{root}'\n\
     [[site.mount]]\npath = '/gone'\nstatus = 410\nrespond = 'gone'\n";
 
-fn get(child: &Child, path: &str, times: usize) {
+pub(crate) fn get(child: &Child, path: &str, times: usize) {
     let mut client = child.connect();
     for _ in 0..times {
         client.request("GET", &format!("{path}\nHost: a"));
@@ -120,7 +121,9 @@ fn limits_that_clients_hit_are_counted() {
     let dir = Dir::new(&[("x", "x")]);
     let config = "admin = '{root}/../admin.sock'\n[limits]\nbody_bytes = 100\ntarget_bytes = 50\n\
                   [[site]]\n[[site.mount]]\nfiles = '{root}'\n[[site.mount]]\npath = '/once'\n\
-                  respond = 'x'\nrate_limit = [{ requests = '1/h', burst = 1 }]\n";
+                  respond = 'x'\nrate_limit = [{ requests = '1/h', burst = 1 }]\n\
+                  [[site.mount]]\npath = '/drop'\nfiles = '{root}'\nauth = 'none'\n\
+                  [site.mount.uploads]\nfile_bytes = 5\n";
     let child = Child::configured(&dir, config);
     let send = |head: &str, status| {
         let mut client = child.connect();
@@ -131,9 +134,10 @@ fn limits_that_clients_hit_are_counted() {
     send(&format!("GET /{} HTTP/1.1\r\nHost: a", "x".repeat(100)), 414);
     send("GET /once HTTP/1.1\r\nHost: a", 200);
     send("GET /once HTTP/1.1\r\nHost: a", 429);
+    send("PUT /drop/large HTTP/1.1\r\nHost: a\r\nContent-Length: 9", 413);
     let text = scrape(&dir.path("../admin.sock"));
     let of = |limit| value(&text, &format!("hurtle_limit_hits_total{{limit=\"{limit}\"}}"));
-    assert_eq!(of("body_size"), Some(1.0), "{text}");
+    assert_eq!(of("body_size"), Some(2.0), "{text}");
     assert_eq!(of("head_size"), Some(1.0), "{text}");
     assert_eq!(of("request_rate"), Some(1.0), "{text}");
     let answered = "hurtle_http_request_duration_seconds_count{site=\"\",mount=\"\"}";
@@ -223,17 +227,33 @@ fn upstreams_and_the_response_cache_are_counted() {
     let upstream = Child::serve(&dir, &[]);
     let proxied = Dir::new(&[]);
     let to = upstream.address();
+    let stuck = TcpListener::bind("127.0.0.1:0").unwrap();
+    let busy = stuck.local_addr().unwrap();
     let config = format!(
         "admin = '{{root}}/../admin.sock'\n[[site]]\nhosts = 'a'\n\
          [[site.header]]\nset = {{ Cache-Control = 'max-age=60' }}\n\
          [[site.mount]]\nproxy = ['http://{to}', 'http://127.0.0.1:1']\n\
-         [[site.mount]]\npath = '/cached'\nproxy = 'http://{to}'\ncache = {{ heuristic_percent = 100 }}\n"
+         [[site.mount]]\npath = '/cached'\nproxy = 'http://{to}'\ncache = {{ heuristic_percent = 100 }}\n\
+         [[site.mount]]\npath = '/busy'\n\
+         proxy = {{ url = 'http://{busy}', max_connections = 1 }}\nupstream_queue = 0\n"
     );
     let child = Child::configured(&proxied, &config);
     let admin = proxied.path("../admin.sock");
     get(&child, "/x", 4);
     get(&child, "/cached", 2);
+    let mut clients = [(); 2].map(|()| TcpStream::connect(child.address()).unwrap());
+    let request = b"GET /busy HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    clients[0].write_all(request).unwrap();
+    let _running = stuck.accept().unwrap();
+    clients[1].write_all(request).unwrap();
+    let mut refusal = String::new();
+    clients[1].read_to_string(&mut refusal).unwrap();
+    assert!(refusal.starts_with("HTTP/1.1 503 "), "{refusal}");
     let text = scrape(&admin);
+    let refused = format!(
+        "hurtle_upstream_refused_total{{site=\"a\",mount=\"/busy\",upstream=\"http://{busy}\"}}"
+    );
+    assert_eq!(value(&text, &refused), Some(1.0), "{text}");
     let of = |upstream: &str, outcome: &str| {
         let labels =
             format!("site=\"a\",mount=\"/\",upstream=\"{upstream}\",outcome=\"{outcome}\"");

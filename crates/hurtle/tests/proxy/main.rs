@@ -27,8 +27,10 @@ mod jwt;
 #[path = "../app/log.rs"]
 mod log;
 mod paths;
+mod queue;
 mod real;
 mod secure;
+mod secure_auth;
 mod slashes;
 mod support;
 mod tokens;

@@ -21,14 +21,14 @@ use crate::log;
 use crate::support::{GET, OK, Proxy, Upstream};
 
 /// A test authority, whose files are in a directory that is removed when this is dropped.
-struct Authority {
+pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    roots: RootCertStore,
+    pub(crate) roots: RootCertStore,
     dir: PathBuf,
 }
 
 impl Authority {
-    fn new(test: &str) -> Authority {
+    pub(crate) fn new(test: &str) -> Authority {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, format!("Authority {test}"));
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -44,17 +44,21 @@ impl Authority {
     }
 
     /// The path of a file in its directory, quoted for TOML.
-    fn file(&self, name: &str) -> String {
+    pub(crate) fn file(&self, name: &str) -> String {
         format!("{:?}", self.dir.join(name).to_str().unwrap())
     }
 
     /// Configuration of a server whose certificate is for `name`.
-    fn server(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> ServerConfig {
+    pub(crate) fn server(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> ServerConfig {
         let (chain, key) = self.sign(name, change);
         builder().with_no_client_auth().with_single_cert(vec![chain], key).unwrap()
     }
 
-    fn sign(
+    pub(crate) fn sign(
         &self,
         name: &str,
         change: impl FnOnce(&mut CertificateParams),
@@ -77,23 +81,23 @@ impl Drop for Authority {
     }
 }
 
-fn builder() -> rustls::ConfigBuilder<ServerConfig, rustls::WantsVerifier> {
+pub(crate) fn builder() -> rustls::ConfigBuilder<ServerConfig, rustls::WantsVerifier> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap()
 }
 
 /// An upstream with TLS that accepts connections when the test calls it.
-struct Secure {
+pub(crate) struct Secure {
     listener: TcpListener,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     config: Arc<ServerConfig>,
 }
 
 /// The upstream's end of a connection.
-struct Peer(StreamOwned<ServerConnection, TcpStream>);
+pub(crate) struct Peer(pub(crate) StreamOwned<ServerConnection, TcpStream>);
 
 impl Secure {
-    fn new(config: ServerConfig) -> Secure {
+    pub(crate) fn new(config: ServerConfig) -> Secure {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         socket2::SockRef::from(&listener).set_read_timeout(Some(PATIENCE)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -112,21 +116,21 @@ impl Secure {
     }
 
     #[track_caller]
-    fn accept(&self) -> Peer {
+    pub(crate) fn accept(&self) -> Peer {
         let (socket, _) = self.listener.accept().expect("no connection comes");
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         Peer(StreamOwned::new(ServerConnection::new(Arc::clone(&self.config)).unwrap(), socket))
     }
 
     /// Accepts a connection whose handshake the proxy breaks off.
-    fn accept_broken(&self) {
+    pub(crate) fn accept_broken(&self) {
         self.accept().0.read(&mut [0]).expect_err("the handshake succeeded");
     }
 }
 
 impl Peer {
     #[track_caller]
-    fn head(&mut self) -> String {
+    pub(crate) fn head(&mut self) -> String {
         let (mut head, mut byte) = (Vec::new(), [0]);
         while !head.ends_with(b"\r\n\r\n") {
             self.0.read_exact(&mut byte).expect("no head comes");
@@ -142,7 +146,7 @@ impl Peer {
         bytes
     }
 
-    fn send(&mut self, bytes: impl AsRef<[u8]>) {
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.0.write_all(bytes.as_ref()).unwrap();
         self.0.flush().unwrap();
     }

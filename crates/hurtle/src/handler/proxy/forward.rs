@@ -15,7 +15,7 @@ use super::super::request::RequestContext;
 use super::super::wait::Waits;
 use super::super::{Handled, HandlerError, Outcome};
 use super::exchange::UpstreamExchange;
-use super::{ListenOutcome, Proxy, UpstreamError, UpstreamRequest};
+use super::{Key, ListenOutcome, Proxy, UpstreamError, UpstreamRequest};
 use crate::answer::Answer;
 use crate::clock;
 use crate::config::EarlyHints;
@@ -118,8 +118,12 @@ impl Proxy {
         let mut status = StatusCode::SERVICE_UNAVAILABLE;
         let key = self.key(request);
         loop {
+            let is_chosen = match exchange.upstream.is_limited() {
+                false => exchange.upstream.choose(key, clock::now_ms()),
+                true => Box::pin(choose_free(client, exchange, key)).await?,
+            };
             let (now_ms, upstream) = (clock::now_ms(), &mut exchange.upstream);
-            if !upstream.choose(key, now_ms) {
+            if !is_chosen {
                 // Otherwise the errors of the tried upstreams were logged.
                 if status == StatusCode::SERVICE_UNAVAILABLE {
                     let description = request.describe();
@@ -188,6 +192,20 @@ impl UpstreamExchange {
             client.withhold_continue();
         }
     }
+}
+
+/// Chooses an upstream that has room, and waits for one if there is none.
+async fn choose_free<C: Client>(
+    client: &mut C,
+    exchange: &mut UpstreamExchange,
+    key: Key,
+) -> Result<bool, HandlerError> {
+    let UpstreamExchange { upstream, waits, .. } = exchange;
+    let chosen = client.beside(waits, async |_| upstream.choose_free(key).await).await?;
+    chosen.map_err(|busy| {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        HandlerError::Answer(Box::new(Answer::error(status, Some(&busy.to_string()))))
+    })
 }
 
 /// Returns the parameters for forwarding a request.

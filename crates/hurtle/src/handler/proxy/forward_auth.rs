@@ -22,6 +22,7 @@ use crate::body::RequestBody;
 use crate::clock;
 use crate::config;
 use crate::disk::{Disk, Lane};
+use crate::tls::UpstreamConfigs;
 use crate::transport::Taken;
 
 /// Most attempts of one check. The server may close an idle connection while it is used.
@@ -47,12 +48,20 @@ pub enum AuthDecision {
 
 impl ForwardAuth {
     /// Creates the connection to the server; its name is resolved on a disk thread.
-    pub fn new(config: &config::ForwardAuth, names: (&Disk, Lane)) -> ForwardAuth {
-        let proxy = config::Proxy::new(vec![config.upstream.clone().into()]);
-        ForwardAuth {
-            config: config.clone(),
-            server: Rc::new(Proxy::new(proxy, names, None, None)),
-        }
+    pub fn new(
+        config: &config::ForwardAuth,
+        names: (&Disk, Lane),
+        tls: &UpstreamConfigs,
+    ) -> ForwardAuth {
+        let tls = tls.of_server(config).cloned();
+        let proxy = config::Proxy::new(vec![config.upstream.clone()]);
+        ForwardAuth { config: config.clone(), server: Rc::new(Proxy::new(proxy, names, tls, None)) }
+    }
+
+    /// Returns whether these have its configuration of TLS: it is another one after its files have
+    /// changed.
+    pub fn uses(&self, tls: &UpstreamConfigs) -> bool {
+        self.server.uses(tls.of_server(&self.config))
     }
 
     /// Returns the URL of the server.
@@ -197,7 +206,8 @@ async fn ask(upstream: &mut UpstreamRequest) -> Result<Taken, UpstreamError> {
         };
         let is_retried = tries < TRIES_MAX && upstream.may_retry(&error);
         upstream.failed(matches!(error, UpstreamError::Gone(_) | UpstreamError::NotRead(_)));
-        if !is_retried {
+        // Only an idle connection that was closed meanwhile leaves the server to be tried again.
+        if !is_retried || upstream.has_tried_all() {
             return Err(error);
         }
     }

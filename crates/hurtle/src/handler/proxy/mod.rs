@@ -1,7 +1,7 @@
 //! A reverse proxy: load balancing, forwarding, retries, caching and health. `forward` handles one
 //! request up to the response's head, `response` the head, and `cache` requests to a mount with a
 //! cache. `balance` chooses
-//! among upstreams, `peer` is one upstream with its idle connections, `standing` its failures, `upstream_request` one request to it, and
+//! among upstreams, `queue` waits for one with room, `peer` is one upstream with its idle connections, `standing` its failures, `upstream_request` one request to it, and
 //! `health` makes health checks.
 
 mod addresses;
@@ -16,6 +16,7 @@ mod health;
 mod hints;
 mod link;
 mod peer;
+mod queue;
 mod request_sender;
 mod response;
 mod standing;
@@ -40,7 +41,8 @@ pub use framing::Framing;
 pub use gate::Availability;
 pub use link::{Link, Source};
 pub use peer::UpstreamError;
-pub use upstream_request::{ListenOutcome, Phase, UpstreamLog, UpstreamRequest};
+pub use queue::BusyError;
+pub use upstream_request::{AssignedPeer, ListenOutcome, Phase, UpstreamLog, UpstreamRequest};
 
 use super::wait;
 use balance::Sticky;
@@ -66,6 +68,8 @@ pub struct Proxy {
     sticky: Option<Sticky>,
     /// `true`: all weights are equal at all times.
     is_uniform: bool,
+    /// `true`: an upstream has a limit of requests at once.
+    is_limited: bool,
     /// Time of a slow start, in milliseconds; 0: there is none.
     slow_ms: u64,
     /// The next upstream in turn.
@@ -94,6 +98,7 @@ impl Proxy {
         Proxy {
             sticky: sticky.map(|cookie| Sticky::new(cookie, &config.upstreams)),
             is_uniform: slow_ms == 0 && weights.all(|two| two[0].weight == two[1].weight),
+            is_limited: config.queue.is_some(),
             slow_ms,
             peers: config.upstreams.iter().cloned().map(peer).collect(),
             config,

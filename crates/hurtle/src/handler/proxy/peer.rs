@@ -17,6 +17,7 @@ use super::link::Link;
 use super::standing::Standing;
 use crate::config::{Upstream, UpstreamServer};
 use crate::disk::{Disk, Lane};
+use crate::limits::concurrency::ConcurrencyLimiter;
 use crate::metrics::UpstreamMetrics;
 use crate::tls::UpstreamConfig;
 use crate::transport::{ConnectError, UpstreamSocket};
@@ -42,6 +43,10 @@ pub(super) struct Peer {
     pub(super) seed: u64,
     /// Requests in flight from this worker.
     pub(super) in_flight: Cell<usize>,
+    /// The limit of its requests at once, of all workers; unset: there is none.
+    pub(super) limiter: OnceCell<Arc<ConcurrencyLimiter>>,
+    /// Requests of this worker that wait for it.
+    pub(super) waiting: Cell<usize>,
     idle: RefCell<VecDeque<IdleConnection>>,
     /// `true` while a task closes expired idle connections.
     swept: Cell<bool>,
@@ -141,6 +146,8 @@ impl Peer {
             tls,
             authority,
             in_flight: Cell::new(0),
+            limiter: OnceCell::new(),
+            waiting: Cell::new(0),
             idle: RefCell::default(),
             swept: Cell::new(false),
             standing: Standing::default(),
@@ -164,7 +171,8 @@ impl Peer {
     /// Publishes its state; `alone`: there is no other upstream.
     pub(super) fn publish(&self, alone: bool, now_ms: u64) {
         let is_up = self.is_healthy() && (alone || !self.standing.is_ejected(now_ms));
-        self.metrics().publish(is_up, self.in_flight.get(), self.idle.borrow().len());
+        let (in_flight, waiting) = (self.in_flight.get(), self.waiting.get());
+        self.metrics().publish(is_up, in_flight, self.idle.borrow().len(), waiting);
     }
 
     /// Returns the configured address.

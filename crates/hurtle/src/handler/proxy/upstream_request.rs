@@ -14,13 +14,14 @@ use hurtle_http::request::framing::BodyLength;
 
 use super::link::{Link, Source};
 use super::peer::{Peer, UpstreamError};
+use super::queue::{Admitted, BusyError};
 use super::request_sender::RequestSender;
 use super::wait::Waits;
 use super::{Key, Proxy};
 use crate::body::RequestBody;
 use crate::clock;
 use crate::metrics::UpstreamOutcome;
-use crate::rt::{self, First};
+use crate::rt::{self, First, Permit};
 use crate::transport::{Input, Output, Taken};
 
 /// Most attempts of one request.
@@ -61,10 +62,12 @@ pub struct UpstreamLog {
     pub answered: Duration,
 }
 
-/// The upstream that has the request, counted among its requests in flight.
-struct AssignedPeer {
+/// The upstream that has a request or a tunnel, which counts among its requests in flight.
+pub struct AssignedPeer {
     number: usize,
     peer: Rc<Peer>,
+    /// Its place among the upstream's requests; held for its `Drop`.
+    _permit: Option<Permit>,
 }
 
 /// The last operation of the upstream that was awaited.
@@ -138,10 +141,31 @@ impl UpstreamRequest {
 
     /// Chooses an upstream; `false`: none is left.
     pub fn choose(&mut self, key: Key, now_ms: u64) -> bool {
+        let picked = self.proxy.pick(key, &self.tried, now_ms);
+        self.assign(picked.map(|number| (number, None)))
+    }
+
+    /// `true` if an upstream has a limit: use `choose_free`.
+    pub fn is_limited(&self) -> bool {
+        self.proxy.is_limited
+    }
+
+    /// Chooses an upstream that has room; waits for one if there is none. `false`: none is left.
+    ///
+    /// # Errors
+    /// The upstreams are busy.
+    pub async fn choose_free(&mut self, key: Key) -> Result<bool, BusyError> {
+        // The place at the upstream before is free for others meanwhile.
+        (self.link, self.assigned) = (None, None);
+        let admitted = self.proxy.admit(key, &self.tried).await?;
+        Ok(self.assign(admitted))
+    }
+
+    fn assign(&mut self, admitted: Option<Admitted>) -> bool {
         self.link = None;
         self.sender.begin();
-        let picked = self.proxy.pick(key, &self.tried, now_ms);
-        self.assigned = picked.map(|number| AssignedPeer::new(number, &self.proxy.peers[number]));
+        self.assigned = admitted
+            .map(|(number, permit)| AssignedPeer::new(number, &self.proxy.peers[number], permit));
         self.tries += 1;
         self.chosen = Some(Instant::now());
         self.connected = None;
@@ -272,6 +296,11 @@ impl UpstreamRequest {
         self.phase.get() == Phase::Connecting && self.has_retry_left()
     }
 
+    /// `true` if every upstream has failed this request.
+    pub(super) fn has_tried_all(&self) -> bool {
+        self.tried.len() >= self.proxy.peers.len()
+    }
+
     fn has_retry_left(&mut self) -> bool {
         self.tries < TRIES_MAX && self.sender.is_untouched() && self.proxy.charge_retry()
     }
@@ -391,17 +420,17 @@ impl UpstreamRequest {
         self.finish();
     }
 
-    /// Takes the connection for another protocol; the upstream counts the request until this is
-    /// dropped.
-    pub fn take_link(&mut self) -> Option<Link> {
-        self.link.take()
+    /// Takes the connection for another protocol. The upstream counts the request until the second
+    /// part is dropped. Neither refers to the configuration of the mount.
+    pub fn into_tunnel(mut self) -> Option<(Link, Option<AssignedPeer>)> {
+        Some((self.link.take()?, self.assigned.take()))
     }
 }
 
 impl AssignedPeer {
-    fn new(number: usize, peer: &Rc<Peer>) -> AssignedPeer {
+    fn new(number: usize, peer: &Rc<Peer>, permit: Option<Permit>) -> AssignedPeer {
         peer.in_flight.set(peer.in_flight.get() + 1);
-        AssignedPeer { number, peer: Rc::clone(peer) }
+        AssignedPeer { number, peer: Rc::clone(peer), _permit: permit }
     }
 }
 

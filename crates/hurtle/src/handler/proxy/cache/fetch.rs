@@ -133,7 +133,15 @@ impl Fetch {
         let mut status = StatusCode::SERVICE_UNAVAILABLE;
         loop {
             let upstream = &mut self.upstream;
-            if !upstream.choose(self.key, clock::now_ms()) {
+            let is_chosen = match upstream.is_limited() {
+                false => upstream.choose(self.key, clock::now_ms()),
+                // A refusal is counted.
+                true => match Box::pin(upstream.choose_free(self.key)).await {
+                    Ok(is_chosen) => is_chosen,
+                    Err(_) => return Err(StatusCode::SERVICE_UNAVAILABLE),
+                },
+            };
+            if !is_chosen {
                 if status == StatusCode::SERVICE_UNAVAILABLE {
                     log_failure(upstream, &self.request, &"no upstream is available", status);
                 }
