@@ -1,9 +1,11 @@
 //! The command line's grammar.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::plan::{BUDGET_S_MAX, PRECISION_MAX, PRECISION_MIN};
 use crate::report::Measure;
 
 /// Runs web servers against the same work on this machine and draws a report.
@@ -20,6 +22,9 @@ pub struct Cli {
 pub enum Command {
     /// Run a plan and write a report.
     Run(RunArgs),
+    /// Compare contenders that are alive at the same time: the load goes round between them in slices of
+    /// a quarter of a second, until every ratio is known to the precision or the budget ends.
+    Duel(DuelArgs),
     /// List the contenders, and which of them can run here.
     List {
         /// Print the result as JSON.
@@ -114,6 +119,76 @@ pub struct CompareArgs {
     pub json: bool,
 }
 
+/// Arguments of `duel`.
+#[derive(Debug, Args)]
+pub struct DuelArgs {
+    /// Contenders, the reference first; also a contender under another name with another executable:
+    /// new=hurtle:target/release/hurtle [default: the plan's].
+    #[arg(value_name = "NAME|NEW=NAME[:PATH]")]
+    pub names: Vec<String>,
+    /// A built-in plan or a TOML file, instead of --work.
+    #[arg(long, conflicts_with = "works")]
+    pub plan: Option<String>,
+    /// A file's size, connections and, for an open loop, requests a second: 10k:50 or 1m:10@200. May be
+    /// repeated.
+    #[arg(long = "work", value_name = "SIZE[:CONNECTIONS][@RATE]")]
+    pub works: Vec<String>,
+    /// Half width of the interval of a processor-time ratio at which a work ends; of replies a second,
+    /// twice that [default: 1%].
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub precision: Option<f64>,
+    /// Longest time for each contender but the reference at each work [default: 60s; of a plan, its].
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub budget: Option<Duration>,
+    /// Contenders that are alive with 50 open connections, but never loaded: their effect is measured.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub idle: Vec<String>,
+    /// Compare the first contender with itself so many times, and count the intervals that contain 1.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub self_test: Option<u32>,
+    /// Seed of the order of contenders [default: the current time].
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Directory for the results [default: deathmatch-duel].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Continue the duel in that directory.
+    #[arg(long)]
+    pub resume: bool,
+    /// First port of the contenders: each has two.
+    #[arg(long, default_value_t = 8930)]
+    pub port: u16,
+    /// The processors of the servers and of the generator.
+    #[arg(long, value_name = "SERVER,LOAD", value_delimiter = ',', default_values_t = [0, 1])]
+    pub cores: Vec<usize>,
+    /// Print the result as JSON instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `1%` or `0.01`.
+fn share(text: &str) -> Result<f64, String> {
+    let (number, unit) = match text.strip_suffix('%') {
+        Some(number) => (number, 0.01),
+        None => (text, 1.0),
+    };
+    let share = number.trim().parse::<f64>().map(|number| number * unit);
+    let fits = |share: &f64| (PRECISION_MIN..=PRECISION_MAX).contains(share);
+    share.ok().filter(fits).ok_or_else(|| "write a share from 0.1% to 50%, such as 1%".to_owned())
+}
+
+/// `60s`, `2m` or `60`.
+fn time(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match (text.strip_suffix('m'), text.strip_suffix('s')) {
+        (Some(minutes), _) => (minutes, 60.0),
+        (None, seconds) => (seconds.unwrap_or(text), 1.0),
+    };
+    let seconds = number.parse::<f64>().map(|number| number * unit);
+    let fits = |seconds: &f64| (1.0..=BUDGET_S_MAX).contains(seconds);
+    let seconds = seconds.ok().filter(fits);
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "write a time such as 60s or 2m".to_owned())
+}
+
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -143,15 +218,18 @@ pub struct RunArgs {
     /// Seed of the order of contenders [default: the current time].
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Port on which contenders listen, one at a time; a proxy's upstream has the next port.
+    /// First port of the contenders: each has two.
     #[arg(long, default_value_t = 8930)]
     pub port: u16,
     /// The processors of the server and of the generator.
     #[arg(long, value_name = "SERVER,LOAD", value_delimiter = ',', default_values_t = [0, 1])]
     pub cores: Vec<usize>,
-    /// Number of rounds, instead of the plan's.
+    /// Number of rounds of works that are done in turns, instead of the plan's.
     #[arg(long)]
     pub rounds: Option<u32>,
+    /// Only one contender is alive at a time, at every work.
+    #[arg(long)]
+    pub turns: bool,
     /// Print the result as JSON instead of a table.
     #[arg(long)]
     pub json: bool,

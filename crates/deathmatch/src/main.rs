@@ -11,6 +11,7 @@ use deathmatch::cli::{Cli, Command};
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(args) => commands::run(&args),
+        Command::Duel(args) => commands::duel(&args),
         Command::List { json } => commands::list(json),
         Command::Plan { plan } => commands::plan(&plan),
         Command::Install { names, all } => commands::install(&names, all),

@@ -46,6 +46,10 @@ pub struct Sample {
     /// not.
     #[serde(default)]
     pub cooling: Option<Cooling>,
+    /// Set if it is a slice of a duel: all contenders are alive, and the load goes round between them.
+    /// Its round is the cycle.
+    #[serde(default)]
+    pub slice: Option<Slice>,
     /// Its start, in seconds since 1970.
     pub began_unix_s: f64,
     /// Figures of the generator.
@@ -57,6 +61,18 @@ pub struct Sample {
     /// Reasons for which this sample must not be ranked: the generator was the limit, Little's law
     /// was broken, other programs used the processor.
     pub marks: Vec<Mark>,
+}
+
+/// A slice of a duel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Slice {
+    /// The burst of successive cycles of one work, from 0; between bursts other works have theirs.
+    pub burst: u32,
+    /// Its place in the cycle, from 0.
+    pub place: u32,
+    /// Share of a processor (0 to 1) that the server used without load, since its last slice; `None`
+    /// in its first slice and for servers elsewhere.
+    pub idle_cpu: Option<f64>,
 }
 
 /// The offered load.

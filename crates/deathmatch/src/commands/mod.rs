@@ -17,13 +17,18 @@ use deathmatch::{compare as comparing, summary};
 use serde_json::json;
 
 mod calls;
+mod duel;
 mod run;
 
 pub(crate) use calls::calls;
+pub(crate) use duel::duel;
 pub(crate) use run::run;
 
 /// File with the facts of a run that a report needs besides the samples.
 const RUN: &str = "run.json";
+
+/// File with the ratios of the works that were done in slices, and their intervals.
+const DUEL: &str = "duel.json";
 
 /// Exit code for bad arguments or a bad plan.
 const EXIT_USAGE: u8 = 2;
@@ -96,7 +101,7 @@ pub(crate) fn plan(name: &str) -> io::Result<ExitCode> {
     let mut out = io::stdout();
     writeln!(out, "{}: {}", plan.name, plan.description)?;
     let longest = minutes(plan.duration(plan.contenders.len()));
-    writeln!(out, "{} rounds, {longest} if every contender can run", plan.rounds)?;
+    writeln!(out, "{}, {longest} if every contender can run", course(&plan))?;
     writeln!(out, "compared with {}: {}", plan.reference, plan.contenders.join(", "))?;
     for work in &plan.works {
         writeln!(out, "  {}", work.name())?;
@@ -194,6 +199,17 @@ fn draw(dir: &Path, run: &Run, samples: &[Sample], as_json: bool) -> io::Result<
     }
     writeln!(out, "{}", report::terminal(run, samples, &rankings))?;
     writeln!(out, "{}", dir.join(report::PAGE).display())
+}
+
+/// How a plan proceeds: in slices, in rounds of turns, or both.
+fn course(plan: &Plan) -> String {
+    let slices = plan.works.iter().filter(|work| plan.slices(work)).count();
+    let until = format!("slices until +-{} %", plan.precision * 100.0);
+    match plan.works.len() - slices {
+        0 => until,
+        turns if slices == 0 => format!("{turns} works in turns, {} rounds", plan.rounds),
+        turns => format!("{slices} works in {until}, {turns} in turns of {} rounds", plan.rounds),
+    }
 }
 
 fn minutes(time: Duration) -> String {

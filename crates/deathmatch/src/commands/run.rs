@@ -17,12 +17,14 @@ use deathmatch::machine::congestion::{Congestion, PREFERRED};
 use deathmatch::machine::fingerprint::Fingerprint;
 use deathmatch::plan::Plan;
 use deathmatch::report::{self, Fact, Run};
+use deathmatch::sample::Sample;
+use deathmatch::stats::duels;
 use deathmatch::stats::interval::ROUNDS_MIN;
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use super::{RUN, chosen_plan, draw, minutes, read_run, usage};
+use super::{DUEL, RUN, chosen_plan, course, draw, minutes, read_run, usage};
 
 /// From so many bytes on, writing the files takes a while and is announced.
 const BYTES_ANNOUNCED_MIN: u64 = 500_000_000;
@@ -40,24 +42,57 @@ pub(crate) fn run(args: &RunArgs) -> io::Result<ExitCode> {
         Ok(plan) => with_choices(plan, args),
         Err(why) => return usage(&why),
     };
+    let field = |arena: &Arena| Participants::gather(arena, &plan, args);
+    match execute(&plan, args, field)? {
+        Executed::Not(code) => Ok(code),
+        Executed::Whole(whole) => {
+            let Whole { arena, run, samples } = *whole;
+            draw(&arena.out, &run, &samples, args.json)?;
+            let has_result = samples.iter().any(|sample| !sample.probe);
+            Ok(if has_result { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+    }
+}
+
+/// How carrying a plan out ended.
+pub(super) enum Executed {
+    /// Before its end: the reason has been printed.
+    Not(ExitCode),
+    Whole(Box<Whole>),
+}
+
+/// A plan that has been carried out.
+pub(super) struct Whole {
+    pub(super) arena: Arena,
+    pub(super) run: Run,
+    pub(super) samples: Vec<Sample>,
+}
+
+/// Carries a plan out with the participants that `field` gathers, and writes all but the report.
+pub(super) fn execute(
+    plan: &Plan,
+    args: &RunArgs,
+    field: impl FnOnce(&Arena) -> Result<Participants, String>,
+) -> io::Result<Executed> {
+    let failed = |why: String| usage(&why).map(Executed::Not);
     let [server_core, load_core] = args.cores[..] else {
-        return usage("--cores: write two processors, such as 0,1");
+        return failed("--cores: write two processors, such as 0,1".to_owned());
     };
     let out =
         args.out.clone().unwrap_or_else(|| PathBuf::from(format!("deathmatch-{}", plan.name)));
-    let seed = match seed(args, &out, &plan)? {
+    let seed = match seed(args, &out, plan)? {
         Ok(seed) => seed,
-        Err(why) => return usage(&why),
+        Err(why) => return failed(why),
     };
     fs::create_dir_all(&out)?;
     let arena = Arena { out, seed, port: args.port, server_core, load_core, stop: on_signal()? };
     if !args.json {
-        announce_files(&plan)?;
+        announce_files(plan)?;
     }
-    arena.lay_out(&plan)?;
-    let field = match Participants::gather(&arena, &plan, args) {
+    arena.lay_out(plan)?;
+    let field = match field(&arena) {
         Ok(field) => field,
-        Err(why) => return usage(&why),
+        Err(why) => return failed(why),
     };
     let congestion = Congestion::choose(&PREFERRED)?;
     let mut run = Run {
@@ -75,21 +110,27 @@ pub(crate) fn run(args: &RunArgs) -> io::Result<ExitCode> {
     };
     write_run(&arena, &run)?;
     if !args.json {
-        announce(&plan, &arena, &field)?;
+        announce(plan, &arena, &field)?;
     }
-    let outcome = match carry_out(&arena, &plan, &field) {
-        Err(e) if e.kind() == io::ErrorKind::Interrupted => return interrupted(&arena),
+    let outcome = match carry_out(&arena, plan, &field) {
+        Err(e) if e.kind() == io::ErrorKind::Interrupted => {
+            return interrupted(&arena).map(Executed::Not);
+        }
         outcome => outcome?,
     };
     note_failures(&mut run, &outcome.failed);
+    let apart = outcome.apart.iter();
+    run.limits.extend(apart.map(|(name, why)| format!("{name} was measured in turns: {why}.")));
     write_run(&arena, &run)?;
-    draw(&arena.out, &run, &outcome.samples, args.json)?;
-    let has_result = outcome.samples.iter().any(|sample| !sample.probe);
-    Ok(if has_result { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let duels = duels(&outcome.samples, &plan.reference, plan.precision);
+    if !duels.is_empty() {
+        fs::write(arena.out.join(DUEL), serde_json::to_vec_pretty(&duels)?)?;
+    }
+    Ok(Executed::Whole(Box::new(Whole { arena, run, samples: outcome.samples })))
 }
 
 /// The participants of a run.
-struct Participants {
+pub(super) struct Participants {
     entrants: Vec<Entrant>,
     /// Measured beside every round, also if it takes no part.
     floor: Option<Entrant>,
@@ -104,10 +145,26 @@ impl Participants {
         if !args.targets.is_empty() {
             return Participants::elsewhere(args);
         }
+        let mut field = Participants::of(arena, plan, contenders(plan, args)?)?;
+        field.floor =
+            Contender::by_name(FLOOR).and_then(|floor| arena.prepare_floor(plan, &floor).ok());
+        // With fewer rounds there is no interval for the difference of the two.
+        if plan.rounds as usize >= ROUNDS_MIN {
+            field.twin = field.add_twin(arena, plan);
+        }
+        Ok(field)
+    }
+
+    /// Those of these contenders that can take part.
+    pub(super) fn of(
+        arena: &Arena,
+        plan: &Plan,
+        contenders: Vec<Contender>,
+    ) -> Result<Participants, String> {
         let mut field =
             Participants { entrants: Vec::new(), floor: None, twin: None, shown: Vec::new() };
-        for contender in contenders(plan, args)? {
-            match arena.prepare(plan, &contender) {
+        for contender in contenders {
+            match arena.prepare_at(plan, &contender, field.entrants.len()) {
                 Ok(entrant) => field.add(entrant),
                 Err(why) => field.shown.push(report::Contender {
                     name: contender.name,
@@ -119,12 +176,6 @@ impl Participants {
         }
         if field.entrants.is_empty() {
             return Err("no contender can run here; `deathmatch list` says why".to_owned());
-        }
-        field.floor =
-            Contender::by_name(FLOOR).and_then(|floor| arena.prepare_floor(plan, &floor).ok());
-        // With fewer rounds there is no interval for the difference of the two.
-        if plan.rounds as usize >= ROUNDS_MIN {
-            field.twin = field.add_twin(arena, plan);
         }
         Ok(field)
     }
@@ -161,7 +212,7 @@ impl Participants {
         self.entrants.iter().find(|e| e.name == *reference)?;
         let name = format!("{reference}-again");
         let twin = Contender::overridden(&format!("{name}={reference}")).ok()?;
-        let entrant = arena.prepare(plan, &twin).ok()?;
+        let entrant = arena.prepare_at(plan, &twin, self.entrants.len()).ok()?;
         self.add(entrant);
         Some(name)
     }
@@ -212,6 +263,7 @@ fn with_choices(mut plan: Plan, args: &RunArgs) -> Plan {
     if args.quick {
         plan = plan.quick();
     }
+    plan.turns |= args.turns;
     if let Some(rounds) = args.rounds {
         plan.rounds = rounds.max(1);
     }
@@ -272,11 +324,12 @@ fn announce(plan: &Plan, arena: &Arena, field: &Participants) -> io::Result<()> 
         }
     }
     let time = minutes(plan.duration(field.entrants.len()));
-    writeln!(out, "{} rounds, seed {}, {time}; in {}", plan.rounds, arena.seed, arena.out.display())
+    writeln!(out, "{}, seed {}, {time}; in {}", course(plan), arena.seed, arena.out.display())
 }
 
 fn carry_out(arena: &Arena, plan: &Plan, field: &Participants) -> io::Result<Outcome> {
-    let works = plan.works.len() * field.entrants.len() * plan.rounds as usize;
+    let rounds = |work| if plan.slices(work) { 1 } else { plan.rounds as usize };
+    let works = plan.works.iter().map(rounds).sum::<usize>() * field.entrants.len();
     let bar = ProgressBar::new(works as u64);
     let style = "{bar:30} {pos}/{len}, {eta} left  {msg}";
     bar.set_style(
@@ -287,6 +340,13 @@ fn carry_out(arena: &Arena, plan: &Plan, field: &Participants) -> io::Result<Out
             bar.set_message(format!("round {}, {contender}: {work}", round + 1));
         }
         Event::Done => bar.inc(1),
+        Event::Starts { contender } => bar.set_message(format!("starting {contender}")),
+        Event::Burst { work, cycles, ended } => {
+            bar.set_message(format!("{work}: {cycles} cycles, {:.0} % of its time", ended * 100.0));
+        }
+        Event::Apart { contender, why } => {
+            bar.println(format!("{contender} is measured in turns, alone: {why}"));
+        }
         Event::Again { round } => {
             bar.inc_length((plan.works.len() * field.entrants.len()) as u64);
             bar.println(format!("round {} is repeated: the floor had moved beside it", round + 1));
