@@ -59,11 +59,16 @@ fn every_way_to_respond_is_counted_and_decides_the_exit_code() {
             assert!(found["latency"]["p50_ms"].as_f64().unwrap() > 0.0, "{path}: {found}");
         }
     }
-    let rows = [("/cut", "reset", "10s"), ("/garbage", "status", "10s"), ("/silent", "timeout", "100ms")];
+    let rows =
+        [("/cut", "reset", "10s"), ("/garbage", "status", "10s"), ("/silent", "timeout", "100ms")];
     for (path, kind, timeout) in rows {
         let (output, found) = json(&server, path, &["-n", "3", "-c", "1", "--timeout", timeout]);
         assert_eq!(output.status.code(), Some(1), "{path}: {}", said(&output));
-        assert_eq!((&found["failed"], &found["errors"][kind]), (&3.into(), &3.into()), "{path}: {found}");
+        assert_eq!(
+            (&found["failed"], &found["errors"][kind]),
+            (&3.into(), &3.into()),
+            "{path}: {found}"
+        );
     }
 }
 
@@ -77,7 +82,11 @@ fn a_request_is_as_given() {
     let port = server.address.port();
     let rows: [(&[&str], &str, &[&str]); 5] = [
         (&[], "GET /ok?a=b HTTP/1.1\r\n", &["accept: */*", "user-agent: deathmatch/"]),
-        (&["-b", "some text"], "POST /ok?a=b HTTP/1.1\r\n", &["content-length: 9\r\n", "\r\n\r\nsome text"]),
+        (
+            &["-b", "some text"],
+            "POST /ok?a=b HTTP/1.1\r\n",
+            &["content-length: 9\r\n", "\r\n\r\nsome text"],
+        ),
         (&["-m", "PUT", "-b", &file], "PUT /ok?a=b HTTP/1.1\r\n", &["\r\n\r\nfrom a file"]),
         (&["-m", "HEAD"], "HEAD /ok?a=b HTTP/1.1\r\n", &[]),
         (&["-H", "Host: other", "-H", "X-Y: z"], "GET ", &["host: other\r\n", "x-y: z\r\n"]),
@@ -134,7 +143,11 @@ fn usage_and_dead_targets_are_told_with_exit_code_2() {
     for (args, words) in rows {
         let output = Command::new(DEATHMATCH).args(args).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", said(&output));
-        assert!(String::from_utf8_lossy(&output.stderr).contains(words), "{args:?}: {}", said(&output));
+        assert!(
+            String::from_utf8_lossy(&output.stderr).contains(words),
+            "{args:?}: {}",
+            said(&output)
+        );
     }
 }
 
@@ -153,9 +166,17 @@ fn a_signal_ends_it_with_the_figures_so_far() {
         kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         let output = child.wait_with_output().unwrap();
         let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!((&found["is_interrupted"], &found["failed"]), (&true.into(), &0.into()), "{found}");
+        assert_eq!(
+            (&found["is_interrupted"], &found["failed"]),
+            (&true.into(), &0.into()),
+            "{found}"
+        );
         if path == "/silent" {
-            assert_eq!((&found["unfinished"], &found["responses"]), (&2.into(), &0.into()), "{found}");
+            assert_eq!(
+                (&found["unfinished"], &found["responses"]),
+                (&2.into(), &0.into()),
+                "{found}"
+            );
         }
     }
 }
@@ -185,11 +206,14 @@ fn the_summary_and_the_files_have_the_figures() {
     let mut lines = table.lines();
     let names: Vec<&str> = lines.next().unwrap().split(',').collect();
     assert_eq!(names[..3], ["from_s", "seconds", "responses"]);
-    let responses: u64 = lines.map(|row| row.split(',').nth(2).unwrap().parse::<u64>().unwrap()).sum();
+    let responses: u64 =
+        lines.map(|row| row.split(',').nth(2).unwrap().parse::<u64>().unwrap()).sum();
     assert_eq!(responses, 60, "{table}");
     let page = fs::read_to_string(page).unwrap();
     assert!(!page.contains("<script") && !page.contains("http-equiv"), "no JavaScript");
-    for part in ["<title>", "prefers-color-scheme: dark", "status 200", "Responses a second", "p99.9"] {
+    for part in
+        ["<title>", "prefers-color-scheme: dark", "status 200", "Responses a second", "p99.9"]
+    {
         assert!(page.contains(part), "{part}");
     }
     assert!(page.matches("<title>").count() > 10, "bars say their numbers");
@@ -224,9 +248,14 @@ fn https_is_verified_unless_told_otherwise() {
         .unwrap();
     assert_eq!(other_name.status.code(), Some(2), "{}", said(&other_name));
     let no_http2 = run(&["--h2", "--insecure"], &url).output().unwrap();
-    assert!(String::from_utf8_lossy(&no_http2.stderr).contains("does not speak HTTP/2"), "{}", said(&no_http2));
+    assert!(
+        String::from_utf8_lossy(&no_http2.stderr).contains("does not speak HTTP/2"),
+        "{}",
+        said(&no_http2)
+    );
     let clear = Server::start(None);
-    let no_tls = run(&["--insecure"], &format!("https://{}/garbage", clear.address)).output().unwrap();
+    let no_tls =
+        run(&["--insecure"], &format!("https://{}/garbage", clear.address)).output().unwrap();
     assert_eq!(no_tls.status.code(), Some(2), "{}", said(&no_tls));
 }
 
@@ -303,7 +332,11 @@ impl Server {
 }
 
 /// Answers until the connection ends; an error is the client's end.
-fn converse(mut socket: impl Read + Write, seen: &Sender<String>, stalls: &AtomicU64) -> io::Result<()> {
+fn converse(
+    mut socket: impl Read + Write,
+    seen: &Sender<String>,
+    stalls: &AtomicU64,
+) -> io::Result<()> {
     let mut read = Vec::new();
     loop {
         let Some(request) = receive(&mut socket, &mut read)? else { return Ok(()) };
@@ -326,7 +359,9 @@ fn converse(mut socket: impl Read + Write, seen: &Sender<String>, stalls: &Atomi
             }
             "/redirect" => (format!("HTTP/1.1 301 Moved\r\nLocation: /\r\n{length}hello"), false),
             "/missing" => (format!("HTTP/1.1 404 Not Found\r\n{length}hello"), false),
-            "/failing" => (format!("HTTP/1.1 503 Busy\r\nConnection: close\r\n{length}hello"), true),
+            "/failing" => {
+                (format!("HTTP/1.1 503 Busy\r\nConnection: close\r\n{length}hello"), true)
+            }
             "/close" => (format!("HTTP/1.1 200 OK\r\nConnection: close\r\n{length}hello"), true),
             "/old" => ("HTTP/1.0 200 OK\r\n\r\nhello".to_owned(), true),
             "/cut" => ("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello".to_owned(), true),
@@ -401,7 +436,9 @@ fn serve_http2(config: Arc<ServerConfig>) -> (SocketAddr, Arc<AtomicU64>) {
                         counted.fetch_add(1, Ordering::SeqCst);
                         let status = if request.uri().path() == "/ok" { 200 } else { 503 };
                         let is_right = request.headers().get("connection").is_none()
-                            && request.headers()["user-agent"].as_bytes().starts_with(b"deathmatch/");
+                            && request.headers()["user-agent"]
+                                .as_bytes()
+                                .starts_with(b"deathmatch/");
                         let status = if is_right { status } else { 400 };
                         let response = http::Response::builder().status(status).body(()).unwrap();
                         if let Ok(mut body) = respond.send_response(response, false) {
