@@ -43,7 +43,7 @@ fn normal(random: &mut SplitMix) -> f64 {
     radius * (std::f64::consts::TAU * random.unit()).cos()
 }
 
-/// How the ratio of a simulated duel differs from the truth.
+/// Difference of the ratio of a simulated duel from the truth.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     /// By noise that remembers so much of itself from cycle to cycle.

@@ -301,7 +301,7 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
     }
 }
 
-/// What a slice is taken with.
+/// The generator of a slice, and its place in the duel.
 struct Taken<'k, 'j> {
     kept: &'k mut Kept<'j>,
     job: &'j Job,

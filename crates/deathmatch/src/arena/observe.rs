@@ -10,7 +10,7 @@ use crate::sample::{Load, MachineUse, Mark, ServerUse};
 /// Share of the machine that other programs may use before a sample is marked.
 const FOREIGN_MAX: f64 = 0.01;
 
-/// What was observed.
+/// Load, and use of the server and the machine meanwhile.
 pub(super) struct Observed {
     pub(super) began_unix_s: f64,
     pub(super) load: Load,

@@ -1,5 +1,5 @@
-//! Whether a server can share its processor with others that are alive: it has the same processors as
-//! they, uses none without load, and leaves memory.
+//! Conditions for sharing a processor with other servers that are alive: a server runs on the chosen
+//! processor only, uses none without load, and leaves memory.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +21,11 @@ const MEMORY_MIN: f64 = 0.1;
 
 /// The reason for which no further server can be started beside the others, if memory is short.
 pub(super) fn memory_short() -> Option<String> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    short(&fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+/// /proc/meminfo, proc_meminfo(5).
+fn short(text: &str) -> Option<String> {
     let kib = |field: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(field))?;
         line.split_whitespace().next()?.parse::<f64>().ok()
@@ -58,4 +62,20 @@ fn processors(pid: u32) -> Vec<String> {
     };
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     threads.filter_map(|thread| list(&thread.path())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenth_of_the_memory_stays_available() {
+        let text = |kib: u32| {
+            format!("MemTotal:       24684148 kB\nMemFree:  1 kB\nMemAvailable: {kib} kB\n")
+        };
+        assert_eq!(short(&text(2_500_000)), None);
+        let why = short(&text(2_400_000)).unwrap();
+        assert_eq!(why, "only 2400 MB of memory are left beside the other servers");
+        assert_eq!(short("MemTotal: 1 kB\n"), None, "a kernel that does not say");
+    }
 }

@@ -190,9 +190,11 @@ fn show(args: &DuelArgs, plan: &Plan, whole: &Whole) -> io::Result<ExitCode> {
         }
         draw(&whole.arena.out, &whole.run, &whole.samples, false)?;
     }
-    let all = plan.contenders.iter().all(|name| {
-        found.iter().all(|duel| duel.contenders.contains_key(name)) && !found.is_empty()
-    });
+    let has_result = |name: &String| {
+        let is_in_all = found.iter().all(|duel| duel.contenders.contains_key(name));
+        is_in_all && !found.is_empty() || whole.apart.contains_key(name)
+    };
+    let all = plan.contenders.iter().all(has_result);
     Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

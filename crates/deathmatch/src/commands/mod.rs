@@ -203,7 +203,7 @@ fn draw(dir: &Path, run: &Run, samples: &[Sample], as_json: bool) -> io::Result<
     writeln!(out, "{}", dir.join(report::PAGE).display())
 }
 
-/// How a plan proceeds: in slices, in rounds of turns, or both.
+/// A plan's course: slices, rounds of turns, or both.
 fn course(plan: &Plan) -> String {
     let slices = plan.works.iter().filter(|work| plan.slices(work)).count();
     let until = format!("slices until +-{} %", plan.precision * 100.0);

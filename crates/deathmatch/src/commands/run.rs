@@ -46,7 +46,7 @@ pub(crate) fn run(args: &RunArgs) -> io::Result<ExitCode> {
     match execute(&plan, args, field)? {
         Executed::Not(code) => Ok(code),
         Executed::Whole(whole) => {
-            let Whole { arena, run, samples } = *whole;
+            let Whole { arena, run, samples, .. } = *whole;
             draw(&arena.out, &run, &samples, args.json)?;
             let has_result = samples.iter().any(|sample| !sample.probe);
             Ok(if has_result { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &RunArgs) -> io::Result<ExitCode> {
     }
 }
 
-/// How carrying a plan out ended.
+/// End of carrying a plan out.
 pub(super) enum Executed {
     /// Before its end: the reason has been printed.
     Not(ExitCode),
@@ -66,6 +66,8 @@ pub(super) struct Whole {
     pub(super) arena: Arena,
     pub(super) run: Run,
     pub(super) samples: Vec<Sample>,
+    /// Contenders that had turns where others had slices, with reasons.
+    pub(super) apart: BTreeMap<String, String>,
 }
 
 /// Carries a plan out with the participants that `field` gathers, and writes all but the report.
@@ -119,14 +121,24 @@ pub(super) fn execute(
         outcome => outcome?,
     };
     note_failures(&mut run, &outcome.failed);
-    let apart = outcome.apart.iter();
-    run.limits.extend(apart.map(|(name, why)| format!("{name} was measured in turns: {why}.")));
+    for (name, why) in &outcome.apart {
+        let text = format!("{name} was measured in turns: {why}.");
+        if !args.json {
+            writeln!(io::stdout(), "{text}")?;
+        }
+        run.limits.push(text);
+    }
     write_run(&arena, &run)?;
     let duels = duels(&outcome.samples, &plan.reference, plan.precision);
     if !duels.is_empty() {
         fs::write(arena.out.join(DUEL), serde_json::to_vec_pretty(&duels)?)?;
     }
-    Ok(Executed::Whole(Box::new(Whole { arena, run, samples: outcome.samples })))
+    Ok(Executed::Whole(Box::new(Whole {
+        arena,
+        run,
+        samples: outcome.samples,
+        apart: outcome.apart,
+    })))
 }
 
 /// The participants of a run.

@@ -62,7 +62,7 @@ pub fn regimes(logs: &Rounds) -> Option<Regimes> {
     })
 }
 
-/// Where to divide sorted values so that the two means are as far apart as their numbers allow (Otsu,
+/// Index that divides sorted values so that the two means are as far apart as their numbers allow (Otsu,
 /// A threshold selection method from gray-level histograms, IEEE Transactions SMC 9 (1979)).
 fn split(sorted: &[f64]) -> Option<usize> {
     let total: f64 = sorted.iter().sum();
