@@ -1,5 +1,7 @@
 //! The command line's grammar.
 
+mod url;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,14 +10,32 @@ use clap::{Args, Parser, Subcommand};
 use crate::plan::{BUDGET_S_MAX, BUILT_IN, PRECISION_MAX, PRECISION_MIN};
 use crate::report::Measure;
 
-/// Runs web servers against the same work on this machine and draws a report.
+pub use url::UrlArgs;
+
+/// Runs web servers against the same work on this machine and draws a report, or puts load on one URL.
 #[derive(Debug, Parser)]
-#[command(version, disable_help_subcommand = true)]
+#[command(
+    version,
+    disable_help_subcommand = true,
+    args_conflicts_with_subcommands = true,
+    arg_required_else_help = true,
+    after_help = EXAMPLES
+)]
 pub struct Cli {
     /// The command to run.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
+    /// Without a command: load on one URL.
+    #[command(flatten)]
+    pub load: UrlArgs,
 }
+
+const EXAMPLES: &str = "Examples:
+  deathmatch http://127.0.0.1:8080/                        50 connections, 10 seconds
+  deathmatch -c 100 -r 20000 -d 30s https://example.test/  20,000 requests a second, whatever the server does
+  deathmatch -n 1000 -m PUT -b @data.json -H 'Content-Type: application/json' http://127.0.0.1:8080/item
+  deathmatch duel nginx hurtle                             two servers, alive at the same time
+  deathmatch run --quick                                   every server once";
 
 /// A command.
 #[derive(Debug, Subcommand)]

@@ -19,10 +19,12 @@ use serde_json::json;
 mod calls;
 mod duel;
 mod run;
+mod url;
 
 pub(crate) use calls::calls;
 pub(crate) use duel::duel;
 pub(crate) use run::run;
+pub(crate) use url::url;
 
 /// File with the facts of a run that a report needs besides the samples.
 const RUN: &str = "run.json";

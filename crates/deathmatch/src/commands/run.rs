@@ -261,7 +261,7 @@ fn seed(args: &RunArgs, out: &Path, plan: &Plan) -> io::Result<Result<u64, Strin
 }
 
 /// A flag that the first Ctrl-C sets; the second ends the program at once.
-fn on_signal() -> io::Result<Arc<AtomicBool>> {
+pub(super) fn on_signal() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         flag::register_conditional_default(signal, stop.clone())?;

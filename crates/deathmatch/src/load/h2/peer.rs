@@ -43,6 +43,8 @@ pub(super) struct EndedRequest {
     pub(super) how: End,
     /// Bytes of its response, without frames' heads.
     pub(super) bytes: u64,
+    /// Status of its response, if there was one.
+    pub(super) status: Option<u16>,
 }
 
 /// A connection.
@@ -245,7 +247,7 @@ impl Peer {
             (Some(status), None) if status < 200 && !ends => {}
             (Some(status), None) if status >= 200 => {
                 answer.status = Some(status);
-                if status != expected.status {
+                if !expected.takes_status(status) {
                     answer.wrong = Some(ResponseFault::Status);
                 }
             }
@@ -297,7 +299,7 @@ impl Peer {
 
     fn end(&mut self, stream: u32, expected: &Expected, ended: &mut Vec<EndedRequest>) {
         let Some(answer) = self.open.remove(&stream) else { return };
-        let short = answer.body != expected.body_bytes;
+        let short = !expected.takes_length(answer.body);
         let wrong = answer.wrong.or(short.then_some(ResponseFault::Bytes));
         ended.push(answer.ended(End::Answer(wrong)));
     }
@@ -310,7 +312,7 @@ impl Peer {
 
 impl Answer {
     fn ended(&self, how: End) -> EndedRequest {
-        EndedRequest { slot: self.slot, how, bytes: self.bytes }
+        EndedRequest { slot: self.slot, how, bytes: self.bytes, status: self.status }
     }
 }
 
