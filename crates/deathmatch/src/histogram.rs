@@ -14,7 +14,7 @@ pub const TIME_NS_MAX: u64 = 120_000_000_000;
 
 /// Digits of a time: buckets are at most one part in 128 wide, well below the differences between
 /// rounds. A third digit would make a sample eight times as large.
-const DIGITS: u8 = 2;
+pub const DIGITS: u8 = 2;
 
 /// Times in nanoseconds, to two digits (HdrHistogram, Gil Tene). It grows with the longest time: a
 /// few kilobytes instead of hundreds.
@@ -77,6 +77,12 @@ impl Times {
     /// not waited for slow responses (HdrHistogram's correction for coordinated omission).
     pub fn corrected(&self, interval_ns: u64) -> Times {
         Times(self.0.clone_correct(interval_ns))
+    }
+
+    /// (a time in nanoseconds, its count) of each bucket that has any.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let recorded = self.0.iter_recorded();
+        recorded.map(|at| (at.value_iterated_to(), u64::from(at.count_at_value())))
     }
 
     /// (time in nanoseconds, share of all that did not exceed it), at each change of the share.

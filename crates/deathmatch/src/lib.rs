@@ -58,6 +58,9 @@ pub mod compare;
 pub mod figures;
 
 #[doc(hidden)]
+pub mod fleet;
+
+#[doc(hidden)]
 pub mod cli;
 
 // Shared with the integration tests.

@@ -56,6 +56,7 @@ const DEATHMATCH_LAYERS: &[&[&str]] = &[
     &["report"],
     &["summary"],
     &["compare", "figures"],
+    &["fleet"],
     &["cli"],
     &["commands", "bin"],
     &["main"],

@@ -1,7 +1,7 @@
 //! Figures of a load on one URL: counts, times, the course, and limits of the generator. As text for
 //! a terminal (`text`), as a page (`page`), as JSON, and as a table.
 
-mod page;
+pub(crate) mod page;
 mod text;
 
 use std::collections::BTreeMap;
@@ -285,13 +285,17 @@ impl Figures {
 
 /// As `Figures::bars`.
 pub fn bars_of(times: &Times) -> Vec<(f64, u64)> {
-    let steps = times.steps();
+    bars_of_steps(&times.steps(), times.count())
+}
+
+/// As `bars_of`, from the steps of a histogram and its count.
+pub fn bars_of_steps(steps: &[(u64, f64)], count: u64) -> Vec<(f64, u64)> {
     let (Some(&(first, _)), Some(&(last, _))) = (steps.first(), steps.last()) else {
         return Vec::new();
     };
     let (low, high) = (first.max(1) as f64 * 0.99, last.max(1) as f64);
     let factor = (high / low).powf(1.0 / BARS as f64);
-    let all = times.count() as f64;
+    let all = count as f64;
     let mut before = 0.0;
     (1..=BARS)
         .map(|at| {

@@ -5,10 +5,11 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{Figures, Latency, Part, amount, milliseconds};
 
-const STYLES: [&str; 2] = [include_str!("../report/chart.css"), include_str!("../report/page.css")];
+pub(crate) const STYLES: [&str; 2] =
+    [include_str!("../report/chart.css"), include_str!("../report/page.css")];
 
 /// What the report's style does not have.
-const OWN_STYLE: &str = ".hit { fill: transparent; } .fill { fill: var(--c); opacity: .85; } \
+pub(crate) const OWN_STYLE: &str = ".hit { fill: transparent; } .fill { fill: var(--c); opacity: .85; } \
     .bad { --c: var(--c1); } .big { font-size: 2.6rem; font-weight: 700; line-height: 1.1; }";
 
 /// Size of a chart, and of the space left and beneath it for numbers.
@@ -117,10 +118,10 @@ fn latencies(its: &Figures) -> Markup {
 }
 
 /// A bar of a chart: its label beneath, height, title.
-struct Bar {
-    label: String,
-    value: f64,
-    title: String,
+pub(crate) struct Bar {
+    pub(crate) label: String,
+    pub(crate) value: f64,
+    pub(crate) title: String,
 }
 
 fn histogram(its: &Figures) -> Markup {
@@ -215,7 +216,7 @@ fn times(course: &[Part]) -> Markup {
 }
 
 /// A chart of bars; every so many-th has its label.
-fn bar_chart(bars: &[Bar], colour: &str, every: usize) -> Markup {
+pub(crate) fn bar_chart(bars: &[Bar], colour: &str, every: usize) -> Markup {
     let most = bars.iter().map(|bar| bar.value).fold(1e-9, f64::max);
     let step = (WIDTH - LEFT) / bars.len() as f64;
     html! {

@@ -1,0 +1,239 @@
+//! The merged figures as one page without JavaScript, in the style of the report.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::text::start;
+use super::{Merged, Server, Slot, rfc3339};
+use crate::figures::page::{Bar, OWN_STYLE, STYLES, bar_chart};
+use crate::figures::{amount, bars_of_steps, milliseconds};
+
+/// Number of labels beneath a chart of the course.
+const LABELS: usize = 10;
+
+/// The page.
+pub(super) fn page(its: &Merged) -> String {
+    let title = format!("{} {}", its.options.method, its.options.url);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { @for style in STYLES { (PreEscaped(style)) } (PreEscaped(OWN_STYLE)) }
+            }
+            body { main { (content(its, &title)) } }
+        }
+    };
+    page.into_string()
+}
+
+fn content(its: &Merged, title: &str) -> Markup {
+    let count = |n: u64| amount(n as f64);
+    let marks = its.marks();
+    html! {
+        p.kicker { "deathmatch" }
+        h1 { (title) }
+        p.lead-in {
+            (its.options.protocol) " from " (its.generators.len()) " generators, "
+            (its.options.connections) " connections on each"
+            @if let Some(rate) = its.rate { ", " (amount(rate)) " requests/s offered" }
+            ". All ran for " (format!("{:.1} s", its.common_seconds)) " from "
+            (rfc3339(its.common_from_unix_s)) "."
+        }
+        p.big { (amount(its.responses_per_s)) " responses/s" }
+        ul.facts {
+            li { b { (count(its.counts.responses)) } " responses" }
+            li { b { (count(its.counts.failed)) } " failed" }
+            li { "median " b { (milliseconds(its.latency.p50_ms)) } }
+            li { "p99 " b { (milliseconds(its.latency.p99_ms)) } }
+            li { "longest " b { (milliseconds(its.latency.max_ms)) } }
+        }
+        @if !marks.is_empty() {
+            h2 { "Marked" }
+            p { "These figures may not hold:" }
+            ul.says { @for mark in &marks { li { (mark) } } }
+        }
+        @if !its.notes.is_empty() {
+            div.home { h2 { "Notes" } ul { @for note in &its.notes { li { (note) } } } }
+        }
+        h2 { "Response times" }
+        p.note { "Of all requests of all generators, from their histograms, which add exactly." }
+        (latencies(its))
+        (histogram(its))
+        h2 { "Course" }
+        (course(&its.course))
+        @if let Some(server) = &its.server { h2 { "Server" } (watched(server)) }
+        h2 { "Generators" }
+        (generators(its))
+        h2 { "Responses" }
+        div.scroll { table {
+            thead { tr { th { "outcome" } th { "requests" } } }
+            tbody {
+                @for (status, number) in &its.counts.statuses {
+                    tr { td { "status " (status) } td { (count(*number)) } }
+                }
+                tr { td { "without a right response" } td { (count(its.counts.errors.total())) } }
+            }
+        } }
+        footer { "Made by deathmatch " (env!("CARGO_PKG_VERSION")) "." }
+    }
+}
+
+fn latencies(its: &Merged) -> Markup {
+    let all = &its.latency;
+    let columns = [
+        ("mean", all.mean_ms),
+        ("p50", all.p50_ms),
+        ("p75", all.p75_ms),
+        ("p90", all.p90_ms),
+        ("p95", all.p95_ms),
+        ("p99", all.p99_ms),
+        ("p99.9", all.p99_9_ms),
+        ("longest", all.max_ms),
+    ];
+    html! {
+        div.scroll { table {
+            thead { tr { @for (name, _) in &columns { th { (name) } } } }
+            tbody { tr { @for (_, ms) in &columns { td { (milliseconds(*ms)) } } } }
+        } }
+    }
+}
+
+fn histogram(its: &Merged) -> Markup {
+    let sum = &its.counts.histogram;
+    let mut from = 0.0;
+    let bars: Vec<Bar> = bars_of_steps(&sum.steps(), sum.count())
+        .into_iter()
+        .map(|(upto, count)| {
+            let title = format!(
+                "{} to {}: {} responses",
+                milliseconds(from),
+                milliseconds(upto),
+                amount(count as f64)
+            );
+            from = upto;
+            Bar { label: milliseconds(upto), value: count as f64, title }
+        })
+        .collect();
+    if bars.is_empty() {
+        return html! { p { "There were no responses." } };
+    }
+    html! {
+        figure {
+            figcaption { "Responses by their time; each bar ends at the time beneath it" }
+            (bar_chart(&bars, "c0", 1))
+        }
+    }
+}
+
+fn course(slots: &[Slot]) -> Markup {
+    let every = slots.len().div_ceil(LABELS);
+    let chart = |value: &dyn Fn(&Slot) -> (f64, String), colour: &str| {
+        let bars: Vec<Bar> = slots
+            .iter()
+            .map(|slot| {
+                let (value, text) = value(slot);
+                let title = format!("{:.0} s: {text}", slot.from_s);
+                Bar { label: format!("{:.0} s", slot.from_s), value, title }
+            })
+            .collect();
+        bar_chart(&bars, colour, every)
+    };
+    let rate = |slot: &Slot| {
+        let text = format!(
+            "{} responses/s from {} generators",
+            amount(slot.responses_per_s),
+            slot.generators
+        );
+        (slot.responses_per_s, text)
+    };
+    let p99 = |slot: &Slot| (slot.p99_ms_max, milliseconds(slot.p99_ms_max));
+    let cpus = |slot: &Slot| {
+        let cpus = slot.server_cpus.unwrap_or(0.0);
+        (cpus, format!("{cpus:.2} processors"))
+    };
+    html! {
+        figure {
+            figcaption { "Responses a second, of all generators" }
+            (chart(&rate, "c2"))
+        }
+        figure {
+            figcaption { "Longest p99 of a generator, in milliseconds" }
+            (chart(&p99, "c1"))
+        }
+        @if slots.iter().any(|slot| slot.server_cpus.is_some()) {
+            figure {
+                figcaption { "Processors that the server used" }
+                (chart(&cpus, "c0"))
+            }
+        }
+        details { summary { "Table" } div.scroll { table {
+            thead { tr {
+                @for name in ["from", "generators", "responses/s", "failed", "longest p99", "processors"] {
+                    th { (name) }
+                }
+            } }
+            tbody { @for slot in slots { tr {
+                td { (format!("{:.0} s", slot.from_s)) }
+                td { (slot.generators) }
+                td { (amount(slot.responses_per_s)) }
+                td { (amount(slot.failed.round())) }
+                td { (milliseconds(slot.p99_ms_max)) }
+                td { @if let Some(cpus) = slot.server_cpus { (format!("{cpus:.2}")) } }
+            } } }
+        } } }
+    }
+}
+
+fn watched(server: &Server) -> Markup {
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    html! {
+        p {
+            "Process " (server.pid) " on " (server.host) ", in " (format!("{:.1} s", server.seconds))
+            " of the time in which all ran."
+        }
+        div.scroll { table {
+            thead { tr {
+                @for name in [
+                    "processors", "processor time per response", "resident memory",
+                    "other programs", "taken by the host",
+                ] { th { (name) } }
+            } }
+            tbody { tr {
+                td { (format!("{:.2}", server.cpus)) }
+                td { (format!("{:.1} us", server.cpu_us_per_response)) }
+                td { (format!("{:.1} MB", server.resident_bytes as f64 / 1e6)) }
+                td { (percent(server.foreign)) }
+                td { (percent(server.steal)) }
+            } }
+        } }
+    }
+}
+
+fn generators(its: &Merged) -> Markup {
+    html! {
+        div.scroll { table {
+            thead { tr {
+                @for name in [
+                    "machine", "file", "responses/s", "responses", "failed", "p50", "p99", "start",
+                    "lateness p99", "busy", "marks",
+                ] { th { (name) } }
+            } }
+            tbody { @for its in &its.generators { tr {
+                td { (its.host) }
+                td { (its.file) }
+                td { (amount(its.responses_per_s)) }
+                td { (amount(its.responses as f64)) }
+                td { (amount(its.failed as f64)) }
+                td { (milliseconds(its.latency.p50_ms)) }
+                td { (milliseconds(its.latency.p99_ms)) }
+                td { (start(its.late_s)) }
+                td { (milliseconds(its.lateness_p99_ms)) }
+                td { (format!("{:.0} %", its.busy_share * 100.0)) }
+                td { (its.marks.len()) }
+            } } }
+        } }
+    }
+}

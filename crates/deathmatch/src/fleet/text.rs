@@ -1,0 +1,85 @@
+//! The merged figures for a terminal.
+
+use std::fmt;
+
+use super::{Merged, rfc3339};
+use crate::figures::{amount, milliseconds, percentiles};
+
+impl fmt::Display for Merged {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let options = &self.options;
+        writeln!(to, "{} {} over {}", options.method, options.url, options.protocol)?;
+        let count = self.generators.len();
+        let offered = match self.rate {
+            Some(rate) => format!("{} requests/s offered", amount(rate)),
+            None => "as fast as they go".to_owned(),
+        };
+        writeln!(
+            to,
+            "{count} generator{}, {} connections on each, {offered}",
+            if count == 1 { "" } else { "s" },
+            amount(f64::from(options.connections))
+        )?;
+        writeln!(
+            to,
+            "all ran for {:.1} s from {}\n",
+            self.common_seconds,
+            rfc3339(self.common_from_unix_s)
+        )?;
+        writeln!(
+            to,
+            "  {} responses/s   {} responses, {} failed",
+            amount(self.responses_per_s),
+            amount(self.counts.responses as f64),
+            amount(self.counts.failed as f64)
+        )?;
+        if self.counts.responses > 0 {
+            writeln!(to, "  {}", percentiles(&self.latency))?;
+        }
+        for (status, number) in &self.counts.statuses {
+            writeln!(to, "  {status}: {}", amount(*number as f64))?;
+        }
+        if let Some(server) = &self.server {
+            writeln!(
+                to,
+                "  server {} (process {}): {:.2} processors, {:.1} us per response, {:.1} MB",
+                server.host,
+                server.pid,
+                server.cpus,
+                server.cpu_us_per_response,
+                server.resident_bytes as f64 / 1e6
+            )?;
+        }
+        writeln!(to)?;
+        let width = self.generators.iter().map(|its| its.host.len()).max().unwrap_or(0).max(9);
+        writeln!(
+            to,
+            "  {:<width$}  {:>12}  {:>9}  {:>9}  {:>9}  {:>5}",
+            "generator", "responses/s", "p99", "lateness", "start", "busy"
+        )?;
+        for its in &self.generators {
+            writeln!(
+                to,
+                "  {:<width$}  {:>12}  {:>9}  {:>9}  {:>9}  {:>3.0} %",
+                its.host,
+                amount(its.responses_per_s),
+                milliseconds(its.latency.p99_ms),
+                milliseconds(its.lateness_p99_ms),
+                start(its.late_s),
+                its.busy_share * 100.0
+            )?;
+        }
+        for mark in self.marks() {
+            writeln!(to, "  marked: {mark}")?;
+        }
+        for note in &self.notes {
+            writeln!(to, "  note: {note}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Delay of a start.
+pub(super) fn start(late_s: f64) -> String {
+    format!("+{}", milliseconds(late_s.max(0.0) * 1e3))
+}
