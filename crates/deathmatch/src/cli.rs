@@ -1,5 +1,6 @@
 //! The command line's grammar.
 
+mod fleet;
 mod url;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::plan::{BUDGET_S_MAX, BUILT_IN, PRECISION_MAX, PRECISION_MIN};
 use crate::report::Measure;
 
+pub use fleet::{At, LoadArgs, MergeArgs, WatchArgs};
 pub use url::UrlArgs;
 
 /// Runs web servers against the same work on this machine and draws a report, or puts load on one URL.
@@ -98,6 +100,17 @@ pub enum Command {
     /// rows are fine or improved, 1 on a regression, 2 on wrong usage or an unreadable run, 3 if
     /// neither is shown (too few rounds, too wide an interval, or the machine has changed).
     Compare(CompareArgs),
+    /// One generator of many: put load on one URL from a given time on, and write the figures to a file
+    /// for `merge`.
+    Load(LoadArgs),
+    /// Write the use of a server's processes and machine to a file, a line for each second, until
+    /// Ctrl-C or the end of the process.
+    Watch(WatchArgs),
+    /// Merge the files of many generators and draw one report.
+    ///
+    /// Exit code: 0, 1 if a generator is marked (its start, clock, options or lateness), 2 on wrong usage
+    /// or an unreadable file.
+    Merge(MergeArgs),
 }
 
 /// Arguments of `calls`.

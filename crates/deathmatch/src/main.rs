@@ -23,6 +23,9 @@ fn main() -> ExitCode {
         }
         Command::Calls(args) => commands::calls(&args),
         Command::Compare(args) => commands::compare(&args),
+        Command::Load(args) => commands::load(&args),
+        Command::Watch(args) => commands::watch(&args),
+        Command::Merge(args) => commands::merge(&args),
     })
 }
 

@@ -71,7 +71,7 @@ pub struct UrlArgs {
 }
 
 /// `500ms`, `10s`, `2m`, `1h` or `10`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = match text.find(|c: char| c.is_ascii_alphabetic()) {
         Some(at) => text.split_at(at),
         None => (text, "s"),

@@ -18,13 +18,19 @@ use serde_json::json;
 
 mod calls;
 mod duel;
+mod load;
+mod merge;
 mod run;
 mod url;
+mod watch;
 
 pub(crate) use calls::calls;
 pub(crate) use duel::duel;
+pub(crate) use load::load;
+pub(crate) use merge::merge;
 pub(crate) use run::run;
 pub(crate) use url::url;
+pub(crate) use watch::watch;
 
 /// File with the facts of a run that a report needs besides the samples.
 const RUN: &str = "run.json";

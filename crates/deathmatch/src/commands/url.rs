@@ -46,15 +46,7 @@ pub(crate) fn url(args: &UrlArgs) -> io::Result<ExitCode> {
         Err(why) => return usage(&why),
     };
     let watch = Watch::new(args.requests);
-    let generated = thread::scope(|scope| {
-        let generator = thread::Builder::new()
-            .name("generator".to_owned())
-            .spawn_scoped(scope, || run_watched(&job, &watch))?;
-        if !args.json {
-            follow(args, &described.offered, &watch, || generator.is_finished());
-        }
-        generator.join().unwrap_or_else(|_| Err(io::Error::other("the generator failed")))
-    });
+    let generated = generate(args, &job, &described, &watch, args.json);
     let load = match generated {
         Ok(load) => load,
         Err(e) => return usage(&e.to_string()),
@@ -62,8 +54,27 @@ pub(crate) fn url(args: &UrlArgs) -> io::Result<ExitCode> {
     report(args, &job, described, &load, &watch)
 }
 
+/// Makes the load on a thread of its own, and shows it meanwhile.
+pub(super) fn generate(
+    args: &UrlArgs,
+    job: &Job,
+    described: &Described,
+    watch: &Watch,
+    is_quiet: bool,
+) -> io::Result<Load> {
+    thread::scope(|scope| {
+        let generator = thread::Builder::new()
+            .name("generator".to_owned())
+            .spawn_scoped(scope, || run_watched(job, watch))?;
+        if !is_quiet {
+            follow(args, &described.offered, watch, || generator.is_finished());
+        }
+        generator.join().unwrap_or_else(|_| Err(io::Error::other("the generator failed")))
+    })
+}
+
 /// Prints and writes the figures.
-fn report(
+pub(super) fn report(
     args: &UrlArgs,
     job: &Job,
     described: Described,
@@ -97,7 +108,7 @@ fn named(file: &std::path::Path, e: &io::Error) -> io::Error {
 }
 
 /// The job, and its description, for a server that accepts connections.
-fn prepare(args: &UrlArgs, url: &Url) -> Result<(Job, Described), String> {
+pub(super) fn prepare(args: &UrlArgs, url: &Url) -> Result<(Job, Described), String> {
     if args.h2 && !url.is_secure {
         return Err("--h2: HTTP/2 is spoken over https only; write https://".to_owned());
     }

@@ -1,0 +1,137 @@
+//! `deathmatch load`: one generator of many, which starts at a given time and writes its figures to a file.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::digest;
+use deathmatch::cli::{LoadArgs, UrlArgs};
+use deathmatch::figures::{Described, Figures};
+use deathmatch::fleet::{Clock, Generated, Moments, Options, rfc3339, unix_now};
+use deathmatch::load::{Job, Watch};
+
+use super::url::{generate, prepare, report};
+use super::usage;
+
+/// Longest part of a wait between two looks for a signal.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Fields whose values are not written to files.
+const SECRETS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
+
+/// Waits for the start, makes the load, and writes its figures.
+pub(crate) fn load(args: &LoadArgs) -> io::Result<ExitCode> {
+    let Some(url) = &args.load.url else {
+        return usage("write a URL: deathmatch load URL --out FILE");
+    };
+    if args.load.h3 {
+        return usage("--h3: HTTP/3 is not spoken yet; use --h2, or leave it out for HTTP/1.1");
+    }
+    let prepared = args
+        .start_unix_s()
+        .and_then(|start| Ok((start, prepare(&args.load, url)?)))
+        .and_then(|(start, prepared)| writable(&args.out).map(|()| (start, prepared)));
+    let (start, (job, described)) = match prepared {
+        Ok(prepared) => prepared,
+        Err(why) => return usage(&why),
+    };
+    if !wait_until(start, &job.stop) {
+        return Err(io::Error::other(format!("stopped before the start at {}", rfc3339(start))));
+    }
+    let watch = Watch::new(args.load.requests);
+    // The file is then all that is printed.
+    let is_stdout = args.out.as_os_str() == "-";
+    let is_quiet = args.load.json || is_stdout;
+    let (started, began) = (unix_now(), Instant::now());
+    let load = match generate(&args.load, &job, &described, &watch, is_quiet) {
+        Ok(load) => load,
+        Err(e) => return usage(&e.to_string()),
+    };
+    let step_s = (unix_now() - started) - began.elapsed().as_secs_f64();
+    let described = Described { is_interrupted: job.stop.load(Ordering::Relaxed), ..described };
+    let figures = Figures::of(described.clone(), &load, &watch.progress());
+    let moments = Moments { start_intended_unix_s: start, started_unix_s: started };
+    let options = options(&args.load, &job, &described);
+    write(&args.out, &Generated::of(options, &figures, moments, Clock::ask(step_s)))?;
+    if is_stdout {
+        let succeeded = figures.failed == 0 && figures.responses > 0;
+        return Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    report(&args.load, &job, described, &load, &watch)
+}
+
+/// Options that every generator of a load must share.
+fn options(args: &UrlArgs, job: &Job, described: &Described) -> Options {
+    let field = |text: &String| match text.split_once(':') {
+        Some((name, _)) if SECRETS.contains(&name.trim().to_ascii_lowercase().as_str()) => {
+            format!("{name}: (not recorded)")
+        }
+        _ => text.clone(),
+    };
+    // The request as sent, so that files with other content differ.
+    let sent = job.requests.first().filter(|_| args.body.is_some());
+    let sum = |bytes: &Vec<u8>| {
+        let sum = digest::digest(&digest::SHA256, bytes);
+        sum.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    Options {
+        url: described.url.clone(),
+        method: described.method.clone(),
+        protocol: described.protocol.clone(),
+        headers: args.headers.iter().map(field).collect(),
+        request_sha256: sent.map(sum),
+        connections: described.offered.connections,
+        streams: described.offered.streams,
+        duration_s: described.offered.seconds_max,
+        requests: args.requests,
+        timeout_s: args.timeout.as_secs_f64(),
+    }
+}
+
+/// Waits for a moment by this machine's clock; `false` after a signal.
+fn wait_until(unix_s: f64, stop: &AtomicBool) -> bool {
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        let rest = unix_s - unix_now();
+        if rest <= 0.0 {
+            return true;
+        }
+        thread::sleep(Duration::from_secs_f64(rest).min(LOOK_EVERY));
+    }
+}
+
+/// Checks, before the load, that its figures can be written.
+fn writable(out: &Path) -> Result<(), String> {
+    let folder = match out.parent() {
+        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
+        Some(folder) => folder,
+        None => return Err(format!("--out {}: write the name of a file", out.display())),
+    };
+    match folder.is_dir() && !out.is_dir() {
+        true => Ok(()),
+        false if out.is_dir() => {
+            Err(format!("--out {}: that is a folder; name a file", out.display()))
+        }
+        false => Err(format!("--out {}: there is no folder {}", out.display(), folder.display())),
+    }
+}
+
+/// Writes the file whole or not at all.
+fn write(out: &Path, generated: &Generated) -> io::Result<()> {
+    let text = serde_json::to_string(generated)? + "\n";
+    if out.as_os_str() == "-" {
+        let mut stdout = io::stdout();
+        return stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    }
+    let mut part = out.as_os_str().to_owned();
+    part.push(".part");
+    fs::write(&part, text)
+        .and_then(|()| fs::rename(&part, out))
+        .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", out.display())))
+}
