@@ -50,7 +50,11 @@ pub(crate) struct Scripted {
 
 impl Scripted {
     pub(crate) fn serving(body: Vec<u8>) -> Scripted {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Scripted::serving_at("127.0.0.1", body)
+    }
+
+    pub(crate) fn serving_at(address: &str, body: Vec<u8>) -> Scripted {
+        let listener = TcpListener::bind((address, 0)).unwrap();
         let server = Scripted {
             address: listener.local_addr().unwrap(),
             requests: Arc::default(),
