@@ -85,7 +85,18 @@ fn vs_judges_the_first_url_by_the_others_and_by_a_kept_run() {
     let vs = |first: &Server, second: &Server, out: &str, more: &[&str]| {
         let url = |server: &Server| format!("http://{}/any?thing", server.address);
         let output = Command::new(DEATHMATCH)
-            .args(["vs", &url(first), &url(second), "-c", "2", "--budget", "5s", "--json"])
+            .args([
+                "vs",
+                &url(first),
+                &url(second),
+                "-c",
+                "2",
+                "--budget",
+                "40s",
+                "--precision",
+                "50%",
+                "--json",
+            ])
             .args(["--out".as_ref(), root.join(out).as_os_str()])
             .args(more)
             .output()
@@ -127,7 +138,20 @@ fn vs_starts_a_command() {
     let command = format!("{floor} {{port}} {{docroot}} 1");
     let port = free_port().to_string();
     let output = Command::new(DEATHMATCH)
-        .args(["vs", &command, "floor", "-c", "2", "--budget", "3s", "--json", "--port", &port])
+        .args([
+            "vs",
+            &command,
+            "floor",
+            "-c",
+            "2",
+            "--budget",
+            "20s",
+            "--precision",
+            "50%",
+            "--json",
+            "--port",
+            &port,
+        ])
         .args(["--out".as_ref(), root.join("out").as_os_str()])
         .output()
         .unwrap();

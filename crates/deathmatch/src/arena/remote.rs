@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::process;
 use crate::target::Url;
 
-/// Where it runs, and how its files are requested.
+/// Address of a server, and the paths of its files.
 #[derive(Clone, Debug)]
 pub struct Remote {
     address: SocketAddr,
@@ -19,9 +19,9 @@ pub struct Remote {
 
 #[derive(Clone, Debug)]
 enum RemotePath {
-    /// Of a folder of the plan's files, without the last `/`.
+    /// Path of a folder with the plan's files, without the last `/`.
     Folder(String),
-    /// Of the only file.
+    /// Path of the only file.
     File(String),
 }
 

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use deathmatch::arena::{self, Arena, Entrant, Remote};
 use deathmatch::cli::{RunArgs, VsArgs};
 use deathmatch::contender::Contender;
-use deathmatch::plan::Plan;
+use deathmatch::plan::{Plan, Work};
 use deathmatch::stats::{Duel, Ratio, duels};
 use deathmatch::target::Url;
 use serde::Serialize;
@@ -243,7 +243,7 @@ fn factors(found: &[Duel]) -> Vec<Judgement> {
 fn kept(dir: &Path, plan: &Plan) -> io::Result<Vec<Judgement>> {
     let (run, samples) = (read_run(dir)?, arena::recorded(dir)?);
     let mut all = factors(&duels(&samples, &run.reference, plan.precision));
-    let works: Vec<String> = plan.works.iter().map(|work| work.name()).collect();
+    let works: Vec<String> = plan.works.iter().map(Work::name).collect();
     all.retain(|one| works.contains(&one.work) && plan.contenders.contains(&one.against));
     Ok(all)
 }
