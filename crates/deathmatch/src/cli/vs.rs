@@ -36,6 +36,9 @@ pub struct VsArgs {
     /// Longest time for each server but the first.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
     pub budget: Duration,
+    /// Folder with more contenders.
+    #[arg(long, value_name = "DIR")]
+    pub contender_dir: Option<PathBuf>,
     /// Directory for the results, a new one [default: deathmatch-vs, deathmatch-vs-2 and so on].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use deathmatch::arena::{self, Arena, Entrant, Remote};
 use deathmatch::cli::{RunArgs, VsArgs};
-use deathmatch::contender::Contender;
+use deathmatch::contender::{Catalogue, Contender};
 use deathmatch::plan::{Plan, Work};
 use deathmatch::stats::{Duel, Ratio, duels};
 use deathmatch::target::Url;
@@ -22,11 +22,14 @@ use super::{draw, read_run, usage};
 const OUT_MAX: u32 = 1_000;
 
 /// Exit code if neither a regression nor its absence is shown.
-const EXIT_INCONCLUSIVE: u8 = 2;
+const EXIT_NOT_SHOWN: u8 = 3;
 
 /// Compares the first server with the others.
 pub(crate) fn vs(args: &VsArgs) -> io::Result<ExitCode> {
-    let chosen = servers(&args.servers).and_then(|servers| Ok((plan(args, &servers)?, servers)));
+    let known = super::catalogue(args.contender_dir.as_deref());
+    let chosen = known
+        .and_then(|known| servers(&args.servers, &known))
+        .and_then(|servers| Ok((plan(args, &servers)?, servers)));
     let ((plan, body), servers) = match chosen {
         Ok(chosen) => chosen,
         Err(why) => return usage(&why),
@@ -63,10 +66,10 @@ enum Kind {
     Url(Url),
 }
 
-fn servers(words: &[String]) -> Result<Vec<Server>, String> {
+fn servers(words: &[String], known: &Catalogue) -> Result<Vec<Server>, String> {
     let mut all: Vec<Server> = Vec::new();
     for words in words {
-        let (name, kind) = read(words)?;
+        let (name, kind) = read(words, known)?;
         let mut own = name.clone();
         for number in 2.. {
             if all.iter().all(|server| server.name != own) {
@@ -86,7 +89,7 @@ fn servers(words: &[String]) -> Result<Vec<Server>, String> {
     Ok(all)
 }
 
-fn read(words: &str) -> Result<(String, Kind), String> {
+fn read(words: &str, known: &Catalogue) -> Result<(String, Kind), String> {
     if words.contains("://") && !words.contains(char::is_whitespace) {
         let url: Url = words.parse()?;
         return Ok((url.authority.clone(), Kind::Url(url)));
@@ -96,9 +99,9 @@ fn read(words: &str) -> Result<(String, Kind), String> {
     } else if words.contains(char::is_whitespace) {
         return Err(format!("{words:?}: a command needs {{port}}, and {{docroot}} for its files"));
     } else if words.contains('=') {
-        Contender::overridden(words).map_err(|e| e.to_string())?
+        known.overridden(words).map_err(|e| e.to_string())?
     } else {
-        let found = Contender::by_name(words);
+        let found = known.by_name(words).cloned();
         found.ok_or_else(|| format!("there is no contender {words:?}; see `deathmatch list`"))?
     };
     Ok((contender.name.clone(), Kind::Contender(Box::new(contender))))
@@ -156,6 +159,7 @@ fn run_args(args: &VsArgs) -> RunArgs {
         quick: false,
         only: Vec::new(),
         contenders: Vec::new(),
+        contender_dir: None,
         targets: Vec::new(),
         pids: Vec::new(),
         out: Some(args.out.clone().unwrap_or_else(free)),
@@ -293,7 +297,7 @@ fn show(
     Ok(match judged.iter().map(|one| one.verdict).max() {
         Some(Verdict::Fine) => ExitCode::SUCCESS,
         Some(Verdict::Regression) => ExitCode::FAILURE,
-        Some(Verdict::NotShown) | None => ExitCode::from(EXIT_INCONCLUSIVE),
+        Some(Verdict::NotShown) | None => ExitCode::from(EXIT_NOT_SHOWN),
     })
 }
 
@@ -351,9 +355,10 @@ mod tests {
 
     #[test]
     fn servers_are_commands_urls_and_contenders() {
+        let known = crate::commands::catalogue(None).unwrap();
         let words = ["./my-server --port {port} {docroot}", "http://h:81/x", "nginx", "nginx"];
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        let all = servers(&words).unwrap();
+        let all = servers(&words, &known).unwrap();
         let names: Vec<&str> = all.iter().map(|server| server.name.as_str()).collect();
         assert_eq!(names, ["my-server", "h:81", "nginx", "nginx-2"]);
         let Kind::Contender(first) = &all[0].kind else { panic!("it is started") };
@@ -361,7 +366,7 @@ mod tests {
         for (words, why) in
             [("my-server -x", "{port}"), ("iis", "no contender"), ("ftp://a/", "http")]
         {
-            let error = servers(&[words.to_owned()]).err().unwrap();
+            let error = servers(&[words.to_owned()], &known).err().unwrap();
             assert!(error.contains(why), "{words}: {error}");
         }
     }
