@@ -2,6 +2,7 @@
 
 mod fleet;
 mod url;
+mod vs;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use crate::report::Measure;
 
 pub use fleet::{At, LoadArgs, MergeArgs, WatchArgs};
 pub use url::UrlArgs;
+pub use vs::VsArgs;
 
 /// Runs web servers against the same work on this machine and draws a report, or puts load on one URL.
 #[derive(Debug, Parser)]
@@ -47,6 +49,10 @@ pub enum Command {
     /// Compare contenders that are alive at the same time: the load goes round between them in slices of
     /// a quarter of a second, until every ratio is known to the precision or the budget ends.
     Duel(DuelArgs),
+    /// A duel of any server with others in one line; exit code 1 if the first is worse than another by
+    /// more than the tolerance, 3 if neither that nor the contrary is shown. Example: deathmatch vs
+    /// './server --port {port} --root {docroot}' nginx caddy
+    Vs(VsArgs),
     /// List the contenders, and which of them can run here.
     List {
         /// Also the contenders of this folder.
@@ -250,9 +256,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR", conflicts_with = "targets")]
     pub contender_dir: Option<PathBuf>,
     /// A running server, perhaps on another host, that serves the plan's files (as in DIR/docroot)
-    /// at its root. Only such servers are then measured, and not their machines.
-    #[arg(long = "target", value_name = "[NAME=]HOST:PORT", conflicts_with_all = ["only", "contenders"])]
+    /// at its root, or beneath the path of a URL. Contenders then take part only if --only or
+    /// --contender names them.
+    #[arg(long = "target", value_name = "[NAME=]URL|HOST:PORT")]
     pub targets: Vec<String>,
+    /// The first process of a target on this machine: its processor time and memory are measured.
+    #[arg(long = "pid", value_name = "[NAME=]PID", requires = "targets")]
+    pub pids: Vec<String>,
     /// Directory for the results [default: deathmatch-PLAN].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

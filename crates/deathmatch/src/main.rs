@@ -14,6 +14,7 @@ fn main() -> ExitCode {
     ended(match command {
         Command::Run(args) => commands::run(&args),
         Command::Duel(args) => commands::duel(&args),
+        Command::Vs(args) => commands::vs(&args),
         Command::List { contender_dir, json } => commands::list(contender_dir.as_deref(), json),
         Command::Plan { plan } => commands::plan(&plan),
         Command::Install { names, all } => commands::install(&names, all),

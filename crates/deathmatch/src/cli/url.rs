@@ -26,7 +26,7 @@ pub struct UrlArgs {
     /// Requests a second in all, sent at that rate whatever the responses do (open loop): response times
     /// count from when a request should have been sent. Without it each connection sends the next
     /// request after the response.
-    #[arg(short, long, value_name = "PER_SECOND", value_parser = rate)]
+    #[arg(short, long, value_name = "PER_SECOND", allow_negative_numbers = true, value_parser = rate)]
     pub rate: Option<f64>,
     /// End after so many requests.
     #[arg(short = 'n', long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]

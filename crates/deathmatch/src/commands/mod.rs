@@ -21,7 +21,9 @@ mod duel;
 mod load;
 mod merge;
 mod run;
+mod targets;
 mod url;
+mod vs;
 mod watch;
 
 pub(crate) use calls::calls;
@@ -30,6 +32,7 @@ pub(crate) use load::load;
 pub(crate) use merge::merge;
 pub(crate) use run::run;
 pub(crate) use url::url;
+pub(crate) use vs::vs;
 pub(crate) use watch::watch;
 
 /// File with the facts of a run that a report needs besides the samples.

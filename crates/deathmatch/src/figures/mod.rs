@@ -87,7 +87,7 @@ pub struct Figures {
     pub histogram: Times,
     /// Connections that were begun.
     pub connections: u64,
-    /// Of these the ones in place of connections that the server closed, or that failed.
+    /// Those in place of connections that the server closed, or that failed.
     pub reconnections: u64,
     /// The generator's own figures.
     pub generator: Generator,
@@ -140,7 +140,7 @@ pub struct Part {
     pub max_ms: f64,
 }
 
-/// What a load was, besides its counts.
+/// A load, without its counts.
 #[derive(Clone, Debug, Default)]
 pub struct Described {
     /// As in `Figures`.

@@ -8,9 +8,13 @@ use super::{Figures, Latency, Part, amount, milliseconds};
 pub(crate) const STYLES: [&str; 2] =
     [include_str!("../report/chart.css"), include_str!("../report/page.css")];
 
-/// What the report's style does not have.
-pub(crate) const OWN_STYLE: &str = ".hit { fill: transparent; } .fill { fill: var(--c); opacity: .85; } \
-    .bad { --c: var(--c1); } .big { font-size: 2.6rem; font-weight: 700; line-height: 1.1; }";
+/// Additions to the report's style.
+pub(crate) const OWN_STYLE: &str = "
+.hit { fill: transparent; } .fill { fill: var(--c); opacity: .85; }
+h1 { overflow-wrap: anywhere; font-size: clamp(1.4rem, 4vw, 2.2rem); }
+.big { font-size: 2.6rem; font-weight: 700; line-height: 1.1; }
+@media (max-width: 640px) { svg.chart .tick { font-size: 20px; } svg.chart .odd { display: none; } }
+";
 
 /// Size of a chart, and of the space left and beneath it for numbers.
 const WIDTH: f64 = 720.0;
@@ -192,7 +196,7 @@ fn times(course: &[Part]) -> Markup {
             figcaption {
                 "Response times: "
                 @for (name, colour, _) in &lines {
-                    svg.key viewBox="0 0 28 14" { g class={ "s " (colour) } { path.l d="M0 7H28"; } }
+                    svg.key viewBox="0 0 28 14" { g class={ "s " (colour) } { path.l d="M0 7H28" {} } }
                     (name) " "
                 }
             }
@@ -202,7 +206,7 @@ fn times(course: &[Part]) -> Markup {
                     g class={ "s " (colour) } {
                         polyline.l points=(course.iter().enumerate().map(|(at, part)| {
                             format!("{:.1},{:.1} ", place(at), height(value(part)))
-                        }).collect::<String>());
+                        }).collect::<String>()) {}
                         @for (at, part) in course.iter().enumerate() {
                             circle.m cx=(format!("{:.1}", place(at))) cy=(format!("{:.1}", height(value(part))))
                                 r="3" { title { (format!("{:.1} s: {name} {}", part.from_s, milliseconds(value(part)))) } }
@@ -228,9 +232,9 @@ pub(crate) fn bar_chart(bars: &[Bar], colour: &str, every: usize) -> Markup {
                 g class={ "s " (colour) } {
                     title { (bar.title) }
                     rect.fill x=(format!("{:.1}", x + step * 0.08)) y=(format!("{:.1}", HEIGHT - BELOW - high))
-                        width=(format!("{:.1}", step * 0.84)) height=(format!("{high:.1}"));
+                        width=(format!("{:.1}", step * 0.84)) height=(format!("{high:.1}")) {}
                     rect.hit x=(format!("{x:.1}")) y=(ABOVE) width=(format!("{step:.1}"))
-                        height=(HEIGHT - ABOVE - BELOW);
+                        height=(HEIGHT - ABOVE - BELOW) {}
                 }
             }
             (labels(bars.iter().map(|bar| bar.label.clone()), bars.len(), every))
@@ -243,7 +247,7 @@ fn scale(most: f64, number: fn(f64) -> String) -> Markup {
     html! {
         @for share in [0.0, 0.5, 1.0] {
             @let y = HEIGHT - BELOW - share * (HEIGHT - ABOVE - BELOW);
-            path.grid d=(format!("M{LEFT} {y:.1}H{WIDTH}"));
+            path.grid d=(format!("M{LEFT} {y:.1}H{WIDTH}")) {}
             text.tick x=(LEFT - 8.0) y=(format!("{:.1}", y + 4.0)) text-anchor="end" {
                 (if share > 0.0 { number(most * share) } else { "0".to_owned() })
             }
@@ -255,7 +259,9 @@ fn labels(names: impl Iterator<Item = String>, count: usize, every: usize) -> Ma
     let step = (WIDTH - LEFT) / count as f64;
     html! {
         @for (at, name) in names.enumerate().step_by(every.max(1)) {
-            text.tick x=(format!("{:.1}", LEFT + (at as f64 + 0.5) * step)) y=(HEIGHT - 8.0)
+            // Narrow screens have room for every second one.
+            @let odd = if at / every.max(1) % 2 == 1 { " odd" } else { "" };
+            text class={ "tick" (odd) } x=(format!("{:.1}", LEFT + (at as f64 + 0.5) * step)) y=(HEIGHT - 8.0)
                 text-anchor="middle" { (name) }
         }
     }

@@ -165,6 +165,11 @@ impl Expected {
         self.body_bytes == bytes || self.body_bytes == ANY_LENGTH
     }
 
+    /// `true` if a server may close a connection of HTTP/2 in an orderly way.
+    fn takes_going_away(&self) -> bool {
+        self.status == ANY_STATUS
+    }
+
     /// `true` if bodies are known to be at least so long and are not compared.
     fn is_long(&self, bytes: u64) -> bool {
         self.body.is_none() && self.body_bytes >= bytes && self.body_bytes != ANY_LENGTH

@@ -27,7 +27,7 @@ pub struct Watch {
 pub struct Progress {
     /// Seconds since the start.
     pub seconds: f64,
-    /// Of all requests so far.
+    /// Counts of all requests so far.
     pub load: Load,
     /// Responses by status.
     pub statuses: BTreeMap<u16, u64>,
@@ -55,7 +55,7 @@ pub struct Bin {
 }
 
 impl Watch {
-    /// Of a job that ends with so many requests; `None`: with its time alone.
+    /// Follows a job that ends with so many requests; `None`: with its time alone.
     pub fn new(requests_max: Option<u64>) -> Watch {
         Watch { requests_max, ..Watch::default() }
     }

@@ -1,5 +1,6 @@
 //! A running server that a URL names: its address, its requests, and its TLS.
 
+mod fetch;
 mod request;
 mod secure;
 

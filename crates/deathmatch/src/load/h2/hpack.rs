@@ -50,7 +50,7 @@ pub fn request(authority: &str, path: &str) -> Vec<u8> {
 /// server's table.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a> {
-    /// Of the request line.
+    /// The request's method.
     pub method: &'a str,
     /// Host and, if it is not 443, port.
     pub authority: &'a str,

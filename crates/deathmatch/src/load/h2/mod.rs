@@ -294,14 +294,14 @@ impl<'a> Engine<'a> {
         }
         let closed = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
         if flags.intersects(EventFlags::IN | closed) {
-            self.take(at, flags.intersects(closed));
+            return self.take(at, flags.intersects(closed));
         }
         Ok(())
     }
 
     /// Receives until the socket is drained; counts ended requests and, in a closed loop, begins
     /// the next.
-    fn take(&mut self, at: usize, closed: bool) {
+    fn take(&mut self, at: usize, closed: bool) -> io::Result<()> {
         loop {
             let connection = &mut self.connections[at];
             let was_ready = connection.ready().is_some();
@@ -312,15 +312,22 @@ impl<'a> Engine<'a> {
             }
             let is_ready = connection.ready().is_some();
             if is_ready && !was_ready && !self.handle_established(at) {
-                return;
+                return Ok(());
             }
             self.settle(at);
             self.flush(at);
+            if self.connections[at].is_drained() {
+                self.connections[at].shut();
+                return self.open(at);
+            }
             match went {
-                Received::Nothing => return,
-                Received::Some { drained } if drained && !closed => return,
+                Received::Nothing => return Ok(()),
+                Received::Some { drained } if drained && !closed => return Ok(()),
                 Received::Some { .. } => {}
-                Received::Lost(why) => return self.fail_connection(at, why),
+                Received::Lost(why) => {
+                    self.fail_connection(at, why);
+                    return Ok(());
+                }
             }
         }
     }
@@ -346,6 +353,11 @@ impl<'a> Engine<'a> {
         let now = self.now();
         for &EndedRequest { slot, how, bytes, status } in &ended {
             let slot = at * self.streams + slot;
+            if how == End::Unprocessed {
+                // The next connection carries it.
+                self.slots[slot].stream = None;
+                continue;
+            }
             let Some(call) = self.slots[slot].call.take() else { continue };
             let Call { intended, began, sent, .. } = call;
             self.release(slot, now);
@@ -357,7 +369,7 @@ impl<'a> Engine<'a> {
                     self.tally.reply(&Reply { intended, began, sent, ended: now, bytes });
                 }
                 End::Answer(Some(wrong)) => self.tally.fail(intended, Failure::Response(wrong), 1),
-                End::Reset => self.tally.fail(intended, Failure::Http2, 1),
+                End::Reset | End::Unprocessed => self.tally.fail(intended, Failure::Http2, 1),
             }
             // The next sweep repeats requests that were reset; otherwise they would repeat as fast
             // as possible.
