@@ -99,10 +99,10 @@ fn four_generators(in_namespaces: bool) {
     let mut sum = Sum::default();
     for file in &files {
         let its: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
-        assert_eq!(its["responses"], 200, "{its}");
-        sum.add(&Sum::decode(its["histogram"].as_str().unwrap()).unwrap());
+        assert_eq!(its["counts"]["responses"], 200, "{its}");
+        sum.add(&Sum::decode(text(&its["counts"]["histogram"])).unwrap());
     }
-    assert_eq!((sum.count(), &sum), (800, &Sum::decode(histogram(&merged)).unwrap()));
+    assert_eq!((sum.count(), &sum), (800, &Sum::decode(text(&merged["histogram"])).unwrap()));
     assert!(merged["server"]["cpus"].as_f64().unwrap() > 0.0, "{}", merged["server"]);
     let page = fs::read_to_string(out.join("report.html")).unwrap();
     assert!(page.contains("responses/s") && page.contains("Processors that the server used"));
@@ -167,7 +167,10 @@ fn a_generator_s_only_output_is_its_file_without_secrets() {
     assert!(output.status.success(), "{}", said(&output));
     assert!(output.stderr.is_empty(), "{}", said(&output));
     let its: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((&its["responses"], &its["format"]), (&20.into(), &"deathmatch-load-1".into()));
+    assert_eq!(
+        (&its["counts"]["responses"], &its["format"]),
+        (&20.into(), &"deathmatch-load-1".into())
+    );
     assert_eq!(its["options"]["headers"][0], "Authorization: (not recorded)");
     assert_eq!(its["options"]["headers"][1], "X-A: b");
     assert!(!said(&output).contains("s3cret"));
@@ -193,7 +196,8 @@ fn wrong_usage_and_unreadable_files_exit_with_2_and_name_the_file() {
         fs::write(&file, content).unwrap();
         path(&file).to_owned()
     };
-    let histogram = histogram(&serde_json::from_str::<Value>(&whole).unwrap()).to_owned();
+    let its: Value = serde_json::from_str(&whole).unwrap();
+    let histogram = text(&its["counts"]["histogram"]);
     let bad = [
         (dir.join("none.json").display().to_string(), "no such file"),
         (write("empty.json", b""), "has not ended"),
@@ -201,7 +205,7 @@ fn wrong_usage_and_unreadable_files_exit_with_2_and_name_the_file() {
         (write("other.json", b"{}"), "not a whole file"),
         (write("binary.json", &[0xff, 0xfe]), "not text"),
         (write("old.json", whole.replace("load-1", "load-0").as_bytes()), "one version"),
-        (write("damaged.json", whole.replace(&histogram, "AAAA").as_bytes()), "HdrHistogram"),
+        (write("damaged.json", whole.replace(histogram, "AAAA").as_bytes()), "HdrHistogram"),
         (write("twice.json", whole.as_bytes()), "same generator"),
         (write("watch.jsonl", (line(1) + "{\n" + &line(1)).as_bytes()), "line 2"),
     ];
@@ -374,10 +378,6 @@ fn stop(child: &Child, signal: Signal) {
 
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
-
-fn histogram(its: &Value) -> &str {
-    text(&its["histogram"])
 }
 
 fn text(value: &Value) -> &str {

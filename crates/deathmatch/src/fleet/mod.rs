@@ -61,7 +61,6 @@ pub struct Generated {
     /// `true` if it was ended by a signal.
     pub is_interrupted: bool,
     /// Counts and response times.
-    #[serde(flatten)]
     pub counts: Counts,
     /// Delay of requests by the generator, in milliseconds.
     pub lateness_p50_ms: f64,
