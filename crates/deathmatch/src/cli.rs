@@ -108,6 +108,9 @@ pub enum Command {
     Compare(CompareArgs),
     /// One generator of many: put load on one URL from a given time on, and write the figures to a file
     /// for `merge`.
+    ///
+    /// Exit code: 0 once the file is written, also if requests failed, 1 if it was interrupted, 2 on wrong
+    /// usage or if no connection can be made.
     Load(LoadArgs),
     /// Write the use of a server's processes and machine to a file, a line for each second, until
     /// Ctrl-C or the end of the process.

@@ -6,10 +6,12 @@ mod scripted;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser as _;
@@ -177,6 +179,52 @@ fn a_generator_s_only_output_is_its_file_without_secrets() {
 }
 
 #[test]
+fn a_load_that_fails_is_written_and_one_that_is_interrupted_is_marked() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = folder("fleet-ends");
+    let file = |name: &str| dir.join(format!("{name}.json"));
+    let deaf = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", deaf.local_addr().unwrap());
+    thread::spawn(move || deaf.incoming().for_each(drop));
+    let output = run(&["load", &url, "-n", "3", "-c", "1", "--out", path(&file("failed"))]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let its: Value = serde_json::from_str(&fs::read_to_string(file("failed")).unwrap()).unwrap();
+    assert_eq!((&its["counts"]["failed"], &its["counts"]["responses"]), (&3.into(), &0.into()));
+    let (output, merged) = merge(&[path(&file("failed"))], &dir.join("report"));
+    assert_eq!(merged["failed"], 3, "{}", said(&output));
+
+    let server = Scripted::serving(b"hello".to_vec());
+    let url = format!("http://{}/", server.address);
+    let cut = file("cut");
+    let args = ["load", &url, "-c", "1", "-r", "100", "-d", "1h", "--out", path(&cut)];
+    let generator = spawn(&args);
+    let until = Instant::now() + Duration::from_secs(60);
+    while server.requests.load(Ordering::SeqCst) < 10 {
+        assert!(Instant::now() < until, "no ten requests within a minute");
+        thread::sleep(Duration::from_millis(10));
+    }
+    stop(&generator, Signal::TERM);
+    assert_eq!(generator.wait_with_output().unwrap().status.code(), Some(1));
+    let (output, merged) = merge(&[path(&cut)], &dir.join("report"));
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let marks = merged["generators"][0]["marks"].as_array().unwrap();
+    assert!(marks.iter().any(|mark| mark["kind"] == "early"), "{marks:?}");
+
+    // Before its start there is nothing to write.
+    let early = file("early");
+    let before = server.connections.load(Ordering::SeqCst);
+    let waiting = spawn(&[&args[..8], &["--at", "+1h", "--out", path(&early)]].concat());
+    while server.connections.load(Ordering::SeqCst) == before {
+        assert!(Instant::now() < until + Duration::from_secs(60), "no connection");
+        thread::sleep(Duration::from_millis(10));
+    }
+    stop(&waiting, Signal::INT);
+    assert!(!waiting.wait_with_output().unwrap().status.success());
+    assert!(!early.exists());
+    fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
 fn wrong_usage_and_unreadable_files_exit_with_2_and_name_the_file() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = folder("fleet-files");
@@ -218,11 +266,12 @@ fn wrong_usage_and_unreadable_files_exit_with_2_and_name_the_file() {
     let watch = write("only.jsonl", line(1).as_bytes());
     let two = write("two.jsonl", (line(1) + &line(2)).as_bytes());
     let (gone, good, out) = (dir.join("no/x.json"), path(&good), path(&out));
-    let rows: [(&[&str], &str); 8] = [
+    let rows: [(&[&str], &str); 9] = [
         (&["merge", &watch, "--out", out], "none of these files"),
         (&["merge", good, &two, "--out", out], "several processes"),
         (&["merge", "--out", out], "FILES"),
         (&["load", &url], "--out"),
+        (&["load", &url, "--json", "--out", "-"], "leave --json"),
         (&["load", &url, "--at", "noon", "--out", out], "+5s"),
         (&["load", &url, "--at", "2001-01-01T00:00:00Z", "--out", out], "check the clock"),
         (&["load", &url, "--out", path(&gone)], "there is no folder"),
@@ -252,7 +301,7 @@ fn a_watch_ends_with_its_process_and_at_a_signal() {
         let until = Instant::now() + Duration::from_secs(60);
         while lines() < 2 {
             assert!(Instant::now() < until, "no second line within a minute");
-            std::thread::sleep(Duration::from_millis(20));
+            thread::sleep(Duration::from_millis(20));
         }
         if by_signal {
             stop(&watch, Signal::TERM);

@@ -31,6 +31,11 @@ pub(crate) fn load(args: &LoadArgs) -> io::Result<ExitCode> {
     if args.load.h3 {
         return usage("--h3: HTTP/3 is not spoken yet; use --h2, or leave it out for HTTP/1.1");
     }
+    // The file is then all that is printed.
+    let is_stdout = args.out.as_os_str() == "-";
+    if is_stdout && (args.load.json || args.load.csv.is_some() || args.load.html.is_some()) {
+        return usage("--out - prints nothing but the file: leave --json, --csv and --html out");
+    }
     let prepared = args
         .start_unix_s()
         .and_then(|start| Ok((start, prepare(&args.load, url)?)))
@@ -43,8 +48,6 @@ pub(crate) fn load(args: &LoadArgs) -> io::Result<ExitCode> {
         return Err(io::Error::other(format!("stopped before the start at {}", rfc3339(start))));
     }
     let watch = Watch::new(args.load.requests);
-    // The file is then all that is printed.
-    let is_stdout = args.out.as_os_str() == "-";
     let is_quiet = args.load.json || is_stdout;
     let (started, began) = (unix_now(), Instant::now());
     let load = match generate(&args.load, &job, &described, &watch, is_quiet) {
@@ -57,11 +60,12 @@ pub(crate) fn load(args: &LoadArgs) -> io::Result<ExitCode> {
     let moments = Moments { start_intended_unix_s: start, started_unix_s: started };
     let options = options(&args.load, &job, &described);
     write(&args.out, &Generated::of(options, &figures, moments, Clock::ask(step_s)))?;
-    if is_stdout {
-        let succeeded = figures.failed == 0 && figures.responses > 0;
-        return Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    let is_interrupted = described.is_interrupted;
+    if !is_stdout {
+        report(&args.load, &job, described, &load, &watch)?;
     }
-    report(&args.load, &job, described, &load, &watch)
+    // Failed requests are figures, and no reason to run this generator again.
+    Ok(if is_interrupted { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Options that every generator of a load must share.

@@ -11,7 +11,7 @@ use deathmatch::cli::WatchArgs;
 use deathmatch::fleet::{WATCH_FORMAT, Watched, host, unix_now};
 use deathmatch::machine::Snapshot;
 use deathmatch::machine::process::stat;
-use deathmatch::process::session_pids;
+use deathmatch::process::pids;
 
 use super::run::on_signal;
 use super::usage;
@@ -34,7 +34,7 @@ pub(crate) fn watch(args: &WatchArgs) -> io::Result<ExitCode> {
         Err(e) => return usage(&named(e).to_string()),
     };
     let host = host();
-    let mut then = Snapshot::take(&session_pids(args.pid));
+    let mut then = Snapshot::take(&pids(args.pid));
     let mut due = Instant::now() + LINE;
     loop {
         let is_over = stop.load(Ordering::Relaxed) || began(args.pid) != Some(first);
@@ -43,7 +43,7 @@ pub(crate) fn watch(args: &WatchArgs) -> io::Result<ExitCode> {
             continue;
         }
         due += LINE;
-        let now = Snapshot::take(&session_pids(args.pid));
+        let now = Snapshot::take(&pids(args.pid));
         let (server, machine) = then.until(&now, 0.0);
         let line = Watched {
             format: WATCH_FORMAT.to_owned(),

@@ -134,7 +134,7 @@ pub struct Slot {
 }
 
 impl Merged {
-    /// Of at least one generator.
+    /// Merges the files of at least one generator.
     pub fn of(collected: &Collected) -> Merged {
         let all: Vec<&Generated> = collected.generated.iter().map(|(_, its)| its).collect();
         let Some(first) = all.first() else { return Merged::default() };

@@ -199,9 +199,9 @@ pub fn host() -> String {
 /// The content of files.
 #[derive(Clone, Debug, Default)]
 pub struct Collected {
-    /// Of generators, with their files.
+    /// Generators, with their files.
     pub generated: Vec<(PathBuf, Generated)>,
-    /// Of watched servers, in the order of time.
+    /// Lines of the watched server, in the order of time.
     pub watched: Vec<Watched>,
 }
 

@@ -33,12 +33,6 @@ const KILL_WITHIN: Duration = Duration::from_secs(5);
 /// servers that allocate a table of them (Erlang).
 const DESCRIPTORS_MAX: u64 = 65_536;
 
-/// The living processes of a session's leader: its session, and their descendants. Of a process that leads
-/// none, itself and its descendants.
-pub fn session_pids(leader: u32) -> Vec<u32> {
-    session::pids(leader)
-}
-
 /// Everything needed to start a server.
 #[derive(Clone, Debug)]
 pub struct Launch {
