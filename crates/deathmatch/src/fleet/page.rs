@@ -124,6 +124,10 @@ fn histogram(its: &Merged) -> Markup {
         figure {
             figcaption { "Responses by their time; each bar ends at the time beneath it" }
             (bar_chart(&bars, "c0", 1))
+            details { summary { "Table" } table {
+                thead { tr { th { "up to" } th { "responses" } } }
+                tbody { @for bar in &bars { tr { td { (bar.label) } td { (amount(bar.value)) } } } }
+            } }
         }
     }
 }
