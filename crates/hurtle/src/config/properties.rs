@@ -109,6 +109,11 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
             let mount = "[[site.mount]]\nfiles = \".\"\nlisting = true\n";
             format!("{site}{mount}[site.mount.archive]\n{line}")
         }
+        ("[[site.mount.dictionary]]", name) => {
+            let pattern = if name == "match" { "" } else { "match = \"*.js\"\n" };
+            let mount = "[[site.mount]]\nfiles = \".\"\n";
+            format!("{site}{mount}[[site.mount.dictionary]]\n{pattern}{line}")
+        }
         ("[site.mount.cache]", name) => {
             let beside = if name == "disk_size" { "disk = \".\"\n" } else { "" };
             let mount = "[[site.mount]]\nproxy = \"http://a\"\n";

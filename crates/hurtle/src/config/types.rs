@@ -17,6 +17,7 @@ use super::archive::Archive;
 use super::auth::Auth;
 use super::compress::Compress;
 use super::cors::Cors;
+use super::dictionary::Dictionary;
 use super::gateway::{Cgi, FastCgi};
 use super::monitoring::{Metrics, Tracing};
 use super::print;
@@ -527,6 +528,9 @@ pub struct Files {
     pub rate: u64,
     /// Archives of listed directories; `None`: off.
     pub archive: Option<Archive>,
+    /// Files whose former versions are compression dictionaries.
+    #[serde(rename = "dictionary", skip_serializing_if = "Vec::is_empty")]
+    pub dictionaries: Vec<Dictionary>,
     /// Settings of uploads; `None`: uploads are off.
     pub uploads: Option<Uploads>,
 }
