@@ -6,6 +6,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::schema::{DefaultValue, Kind, SECTIONS, Section};
+use super::try_file::TryFile;
 use super::types::*;
 use super::{check, print};
 

@@ -26,6 +26,7 @@ use super::rate_limit::{MountLimits, SiteLimits};
 use super::rotation::Rotation;
 use super::sandbox::Sandbox;
 use super::tls::Tls;
+use super::try_file::TryFile;
 use super::uploads::Uploads;
 use super::upstream::{Proxy, Upstream};
 
@@ -533,24 +534,6 @@ pub struct Files {
     pub dictionaries: Vec<Dictionary>,
     /// Settings of uploads; `None`: uploads are off.
     pub uploads: Option<Uploads>,
-}
-
-/// One element of `try_files`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TryFile {
-    /// A path; `{path}` stands for the requested path.
-    Path(String),
-    /// Ends the search with this status.
-    Status(StatusCode),
-}
-
-impl fmt::Display for TryFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TryFile::Path(path) => f.write_str(path),
-            TryFile::Status(status) => write!(f, "={}", status.as_str()),
-        }
-    }
 }
 
 /// Symbolic links that are followed.

@@ -217,7 +217,7 @@ pub struct MadeVariants {
     /// In the order of `CODINGS`.
     variants: [MadeVariant; CODINGS.len()],
     /// Differences to former versions; `None`: none are made.
-    differences: Option<Differences>,
+    differences: Option<Box<Differences>>,
 }
 
 /// A variant that may not be made yet.
@@ -247,7 +247,7 @@ impl MadeVariants {
     /// Makes differences to former versions too.
     #[must_use]
     pub fn with_differences(self, differences: Option<Differences>) -> MadeVariants {
-        MadeVariants { differences, ..self }
+        MadeVariants { differences: differences.map(Box::new), ..self }
     }
 
     /// Returns the variant in a coding. If it is not made yet, its making begins. `otherwise` has the
@@ -282,7 +282,7 @@ impl MadeVariants {
 
     /// True if a variant holds memory of the compressor.
     pub fn is_held(&self) -> bool {
-        let differences = self.differences.iter().flat_map(Differences::variants);
+        let differences = self.differences.iter().flat_map(|differences| differences.variants());
         self.variants.iter().chain(differences).any(|variant| variant.encoding.borrow().is_some())
     }
 
