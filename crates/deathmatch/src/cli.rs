@@ -1,9 +1,11 @@
 //! The command line's grammar.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::plan::{BUDGET_S_MAX, BUILT_IN, PRECISION_MAX, PRECISION_MIN};
 use crate::report::Measure;
 
 /// Runs web servers against the same work on this machine and draws a report.
@@ -20,17 +22,21 @@ pub struct Cli {
 pub enum Command {
     /// Run a plan and write a report.
     Run(RunArgs),
+    /// Compare contenders that are alive at the same time: the load goes round between them in slices of
+    /// a quarter of a second, until every ratio is known to the precision or the budget ends.
+    Duel(DuelArgs),
     /// List the contenders, and which of them can run here.
     List {
+        /// Also the contenders of this folder.
+        #[arg(long, value_name = "DIR")]
+        contender_dir: Option<PathBuf>,
         /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
     /// Show the work of a plan and its duration, without running it.
     Plan {
-        /// A built-in plan (deck, experiments, sizes, sendfile, mixed, cold, yield, tls, h2, quick) or a TOML
-        /// file.
-        #[arg(default_value = "deck")]
+        #[arg(default_value = "deck", help = plans(""))]
         plan: String,
     },
     /// Install contenders (Debian, as root).
@@ -66,7 +72,11 @@ pub enum Command {
     /// Count the system calls of contenders per request, by name, and show those of one busy
     /// moment; needs perf (apt-get install linux-perf) and root.
     Calls(CallsArgs),
-    /// Compare two runs, or two contenders of one; exit code 1 on a regression, 2 if inconclusive.
+    /// Compare two runs, or two contenders of one, for automatic decisions about a change.
+    ///
+    /// A row is fine if the interval's worse bound lies within the tolerance. Exit code: 0 if all
+    /// rows are fine or improved, 1 on a regression, 2 on wrong usage or an unreadable run, 3 if
+    /// neither is shown (too few rounds, too wide an interval, or the machine has changed).
     Compare(CompareArgs),
 }
 
@@ -82,6 +92,9 @@ pub struct CallsArgs {
     /// Seconds of counting.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=60))]
     pub seconds: u64,
+    /// A folder of further contenders, NAME/contender.toml each.
+    #[arg(long, value_name = "DIR")]
+    pub contender_dir: Option<PathBuf>,
     /// Directory in which contenders are set up.
     #[arg(long, value_name = "DIR", default_value = "deathmatch-calls")]
     pub out: PathBuf,
@@ -114,11 +127,80 @@ pub struct CompareArgs {
     pub json: bool,
 }
 
+/// Arguments of `duel`.
+#[derive(Debug, Args)]
+pub struct DuelArgs {
+    /// Contenders, the reference first; also a contender under another name with another executable:
+    /// new=hurtle:target/release/hurtle [default: the plan's].
+    #[arg(value_name = "NAME|NEW=NAME[:PATH]")]
+    pub names: Vec<String>,
+    /// A built-in plan or a TOML file, instead of --work.
+    #[arg(long, conflicts_with = "works")]
+    pub plan: Option<String>,
+    /// A file's size, connections and, for an open loop, requests a second: 10k:50 or 1m:10@200. May be
+    /// repeated.
+    #[arg(long = "work", value_name = "SIZE[:CONNECTIONS][@RATE]")]
+    pub works: Vec<String>,
+    /// Half width of the interval of a processor-time ratio at which a work ends; of replies a second,
+    /// twice that [default: 1%].
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub precision: Option<f64>,
+    /// Longest time for each contender but the reference at each work [default: 60s; of a plan, its].
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub budget: Option<Duration>,
+    /// Contenders that are alive with 50 open connections, but never loaded: their effect is measured.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub idle: Vec<String>,
+    /// Compare the first contender with itself so many times, and count the intervals that contain 1.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub self_test: Option<u32>,
+    /// Seed of the order of contenders [default: the current time].
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Directory for the results [default: deathmatch-duel].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Continue the duel in that directory.
+    #[arg(long)]
+    pub resume: bool,
+    /// First port of the contenders: each has two.
+    #[arg(long, default_value_t = 8930)]
+    pub port: u16,
+    /// The processors of the servers and of the generator.
+    #[arg(long, value_name = "SERVER,LOAD", value_delimiter = ',', default_values_t = [0, 1])]
+    pub cores: Vec<usize>,
+    /// Print the result as JSON instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `1%` or `0.01`.
+fn share(text: &str) -> Result<f64, String> {
+    let (number, unit) = match text.strip_suffix('%') {
+        Some(number) => (number, 0.01),
+        None => (text, 1.0),
+    };
+    let share = number.trim().parse::<f64>().map(|number| number * unit);
+    let fits = |share: &f64| (PRECISION_MIN..=PRECISION_MAX).contains(share);
+    share.ok().filter(fits).ok_or_else(|| "write a share from 0.1% to 50%, such as 1%".to_owned())
+}
+
+/// `60s`, `2m` or `60`.
+fn time(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match (text.strip_suffix('m'), text.strip_suffix('s')) {
+        (Some(minutes), _) => (minutes, 60.0),
+        (None, seconds) => (seconds.unwrap_or(text), 1.0),
+    };
+    let seconds = number.parse::<f64>().map(|number| number * unit);
+    let fits = |seconds: &f64| (1.0..=BUDGET_S_MAX).contains(seconds);
+    let seconds = seconds.ok().filter(fits);
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "write a time such as 60s or 2m".to_owned())
+}
+
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// A built-in plan (deck, experiments, sizes, sendfile, mixed, cold, yield, tls, h2, quick) or a TOML
-    /// file [default: deck].
+    #[arg(help = plans(" [default: deck]"))]
     pub plan: Option<String>,
     /// One round of short samples of a plan; without a plan, every contender once (`quick`).
     #[arg(long)]
@@ -130,6 +212,10 @@ pub struct RunArgs {
     /// old=nginx:/opt/nginx/sbin/nginx.
     #[arg(long = "contender", value_name = "NEW=NAME[:PATH]")]
     pub contenders: Vec<String>,
+    /// A folder of further contenders, NAME/contender.toml each; they take part beside the plan's
+    /// (or those of --only).
+    #[arg(long, value_name = "DIR", conflicts_with = "targets")]
+    pub contender_dir: Option<PathBuf>,
     /// A running server, perhaps on another host, that serves the plan's files (as in DIR/docroot)
     /// at its root. Only such servers are then measured, and not their machines.
     #[arg(long = "target", value_name = "[NAME=]HOST:PORT", conflicts_with_all = ["only", "contenders"])]
@@ -143,16 +229,44 @@ pub struct RunArgs {
     /// Seed of the order of contenders [default: the current time].
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Port on which contenders listen, one at a time; a proxy's upstream has the next port.
+    /// First port of the contenders: each has two.
     #[arg(long, default_value_t = 8930)]
     pub port: u16,
     /// The processors of the server and of the generator.
     #[arg(long, value_name = "SERVER,LOAD", value_delimiter = ',', default_values_t = [0, 1])]
     pub cores: Vec<usize>,
-    /// Number of rounds, instead of the plan's.
+    /// Number of rounds of works that are done in turns, instead of the plan's.
     #[arg(long)]
     pub rounds: Option<u32>,
+    /// Only one contender is alive at a time, at every work.
+    #[arg(long)]
+    pub turns: bool,
     /// Print the result as JSON instead of a table.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Help on the argument that names a plan.
+fn plans(default: &str) -> String {
+    let names: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+    format!("A built-in plan ({}) or a TOML file{default}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_help_of_run_and_plan_lists_every_plan() {
+        for name in ["run", "plan"] {
+            let mut cli = Cli::command();
+            let help = cli.find_subcommand_mut(name).unwrap().render_help().to_string();
+            let words: Vec<&str> = help.split(|c: char| !c.is_alphanumeric() && c != '-').collect();
+            for (plan, _) in BUILT_IN {
+                assert!(words.contains(&plan), "{plan} is not in the help of {name}:\n{help}");
+            }
+        }
+    }
 }

@@ -4,6 +4,7 @@
 
 mod file;
 mod over;
+mod short;
 mod work;
 
 use std::fmt;
@@ -54,6 +55,13 @@ pub struct Plan {
     pub sample: Duration,
     /// Contenders' names.
     pub contenders: Vec<String>,
+    /// `true` if only one contender is alive at a time, at every work.
+    pub turns: bool,
+    /// Slices go on until half the interval of each ratio is at most this share of it; for replies a
+    /// second twice that.
+    pub precision: f64,
+    /// Longest time of slices for each contender but the reference, at each work.
+    pub budget: Duration,
     /// Files that are served.
     pub files: Vec<File>,
     /// Works, in order.
@@ -83,8 +91,24 @@ struct PlanToml {
     warm_up_s: f64,
     sample_s: f64,
     contenders: Vec<String>,
+    #[serde(default)]
+    turns: bool,
+    #[serde(default = "precision")]
+    precision: f64,
+    #[serde(default = "budget_s")]
+    budget_s: f64,
     file: Vec<File>,
     work: Vec<WorkToml>,
+}
+
+/// 1 %.
+fn precision() -> f64 {
+    0.01
+}
+
+/// 15 seconds.
+fn budget_s() -> f64 {
+    15.0
 }
 
 #[derive(Deserialize)]
@@ -157,6 +181,14 @@ const STREAMS_MAX: u32 = 1000;
 /// Longest sample or warm-up, in seconds.
 const SAMPLE_S_MAX: f64 = 600.0;
 
+/// Precisions that can be asked for, as shares.
+pub const PRECISION_MIN: f64 = 0.001;
+/// The largest of them.
+pub const PRECISION_MAX: f64 = 0.5;
+
+/// Longest budget of a pair at one work, in seconds.
+pub const BUDGET_S_MAX: f64 = 86_400.0;
+
 /// Warm-up and sample of a quick plan.
 const QUICK_WARM_UP: Duration = Duration::from_millis(300);
 const QUICK_SAMPLE: Duration = Duration::from_secs(1);
@@ -187,6 +219,12 @@ impl Plan {
         }
         if !(0.0..=SAMPLE_S_MAX).contains(&written.warm_up_s) {
             return bad(format!("warm_up_s: write 0 to {SAMPLE_S_MAX} seconds"));
+        }
+        if !(PRECISION_MIN..=PRECISION_MAX).contains(&written.precision) {
+            return bad(format!("precision: write {PRECISION_MIN} to {PRECISION_MAX}"));
+        }
+        if !(1.0..=BUDGET_S_MAX).contains(&written.budget_s) {
+            return bad(format!("budget_s: write 1 to {BUDGET_S_MAX} seconds"));
         }
         let sample = sample_time(written.sample_s)?;
         for file in &written.file {
@@ -229,6 +267,9 @@ impl Plan {
             warm_up: Duration::from_secs_f64(written.warm_up_s),
             sample,
             contenders: written.contenders,
+            turns: written.turns,
+            precision: written.precision,
+            budget: Duration::from_secs_f64(written.budget_s),
             files: written.file,
             works,
         })
@@ -239,17 +280,31 @@ impl Plan {
     pub fn quick(mut self) -> Plan {
         let (warm_up, sample) = (self.warm_up.min(QUICK_WARM_UP), self.sample.min(QUICK_SAMPLE));
         self.works.iter_mut().for_each(|work| work.sample = None);
-        Plan { rounds: 1, warm_up, sample, ..self }
+        Plan { rounds: 1, warm_up, sample, turns: true, ..self }
     }
 
     /// Approximate duration for this many contenders.
     pub fn duration(&self, contenders: usize) -> Duration {
+        let contenders = u32::try_from(contenders).unwrap_or(u32::MAX);
         let turn = |work: &Work| {
             let sample = work.sample.unwrap_or(self.sample);
             START + self.warm_up + (self.settle() + sample) * work.shape.samples()
         };
-        let turn: Duration = self.works.iter().map(turn).sum();
-        turn * self.rounds * u32::try_from(contenders).unwrap_or(u32::MAX)
+        let time = |work: &Work| match self.slices(work) {
+            true => self.budget_of(contenders),
+            false => turn(work) * self.rounds * contenders,
+        };
+        self.works.iter().map(time).sum()
+    }
+
+    /// `true` if a work is done in slices, with all contenders alive.
+    pub fn slices(&self, work: &Work) -> bool {
+        !self.turns && work.fits_slices()
+    }
+
+    /// Longest time of slices for so many contenders at one work.
+    pub fn budget_of(&self, contenders: u32) -> Duration {
+        self.budget * contenders.saturating_sub(1).max(1)
     }
 
     /// `true` if any work uploads.
@@ -463,6 +518,8 @@ mod tests {
         for (from, to, message, why) in [
             ("rounds = 1", "rounds = 0", "rounds: write 1 to 100", "no round"),
             ("rounds = 1", "rounds = 1\nroudns = 2", "unknown field", "a key that is none"),
+            ("rounds = 1", "rounds = 1\nprecision = 0", "precision: write 0.001 to 0.5", "exact"),
+            ("rounds = 1", "rounds = 1\nbudget_s = 0", "budget_s: write 1 to 86400", "no time"),
             ("sample_s = 1", "sample_s = 0", "a sample takes time", "an empty sample"),
             ("sample_s = 1", "sample_s = -1", "sample_s: write 0 to 600", "before the beginning"),
             ("sessions = {", "sample_s = 0\nsessions = {", "a sample takes time", "one work's"),

@@ -46,6 +46,10 @@ pub struct Sample {
     /// not.
     #[serde(default)]
     pub cooling: Option<Cooling>,
+    /// Set if it is a slice of a duel: all contenders are alive, and the load goes round between them.
+    /// Its round is the cycle.
+    #[serde(default)]
+    pub slice: Option<Slice>,
     /// Its start, in seconds since 1970.
     pub began_unix_s: f64,
     /// Figures of the generator.
@@ -57,6 +61,18 @@ pub struct Sample {
     /// Reasons for which this sample must not be ranked: the generator was the limit, Little's law
     /// was broken, other programs used the processor.
     pub marks: Vec<Mark>,
+}
+
+/// A slice of a duel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Slice {
+    /// The burst of successive cycles of one work, from 0; between bursts other works have theirs.
+    pub burst: u32,
+    /// Its place in the cycle, from 0.
+    pub place: u32,
+    /// Share of a processor (0 to 1) that the server used without load, since its last slice; `None`
+    /// in its first slice and for servers elsewhere.
+    pub idle_cpu: Option<f64>,
 }
 
 /// The offered load.
@@ -217,6 +233,40 @@ pub enum Mark {
     OtherHandshakes,
     /// The floor beside this round was more than 5 % off the other rounds': the round was repeated.
     FloorMoved,
+}
+
+impl Mark {
+    /// All of them.
+    pub const ALL: [Mark; 10] = [
+        Mark::GeneratorLate,
+        Mark::GeneratorBusy,
+        Mark::LittlesLaw,
+        Mark::ForeignCpu,
+        Mark::WrongBytes,
+        Mark::StreamsSlow,
+        Mark::ColdOver,
+        Mark::NotCold,
+        Mark::OtherHandshakes,
+        Mark::FloorMoved,
+    ];
+}
+
+/// As in the report's tables.
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mark::GeneratorLate => "generator late",
+            Mark::GeneratorBusy => "generator busy",
+            Mark::LittlesLaw => "Little's law",
+            Mark::ForeignCpu => "foreign CPU",
+            Mark::WrongBytes => "wrong bytes",
+            Mark::StreamsSlow => "streams slow",
+            Mark::ColdOver => "no cold file left",
+            Mark::NotCold => "not cold",
+            Mark::OtherHandshakes => "other handshakes",
+            Mark::FloorMoved => "floor moved",
+        })
+    }
 }
 
 /// Figures of the generator, warm-up excluded.

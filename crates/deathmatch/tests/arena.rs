@@ -12,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use deathmatch::arena::{Arena, Entrant, Event, Outcome, SAMPLES, recorded};
 use deathmatch::plan::Plan;
 use deathmatch::sample::{Mark, Sample};
+use deathmatch::stats::duels;
 use scripted::{PLAN, Scripted, folder};
 
 /// The generator takes a whole core: one test at a time.
@@ -177,6 +178,73 @@ fn a_server_without_uploads_gets_a_downloads_only_work_name() {
     assert!(bulk.downloads > 0 && bulk.uploads == 0 && bulk.failures == 0, "{bulk:?}");
     let alone = &outcome.samples[1];
     assert!(alone.beside.is_none() && alone.load.bulk.is_none(), "{}", alone.work);
+}
+
+#[test]
+fn a_duel_goes_round_in_mirrored_cycles_over_kept_connections() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let plan = PLAN.replace("turns = true", "budget_s = 1");
+    let mut stage = Stage::with("duel", &["one", "two", "three"], &plan);
+    stage.plan.works.remove(0);
+    let mut bursts = 0;
+    let outcome = stage.run(|event| bursts += u32::from(matches!(event, Event::Burst { .. })));
+    let outcome = outcome.unwrap();
+    assert!(outcome.failed.is_empty() && outcome.apart.is_empty(), "{:?}", outcome.failed);
+    let cycles = 1 + outcome.samples.iter().map(|s| s.round).max().unwrap();
+    assert!(cycles >= 2 && cycles % 2 == 0, "cycles come in pairs: {cycles}");
+    let order = |cycle| {
+        let of_cycle = outcome.samples.iter().filter(|s| s.round == cycle);
+        let mut own: Vec<&Sample> = of_cycle.collect();
+        own.sort_by_key(|s| s.slice.unwrap().place);
+        own.into_iter().map(|s| s.contender.clone()).collect::<Vec<_>>()
+    };
+    for cycle in (0..cycles).step_by(2) {
+        let (there, mut back) = (order(cycle), order(cycle + 1));
+        back.reverse();
+        assert_eq!(there, stage.plan.order(&stage.names(), cycle, stage.arena.seed));
+        assert_eq!(there, back, "the second of each pair has the opposite order");
+    }
+    for (sample, last) in outcome.samples.iter().zip(1..) {
+        let load = &sample.load;
+        assert!(load.replies > 0 && load.errors.total() == 0, "{load:?}");
+        assert!(load.seconds >= 0.25 && load.replies == load.intended, "sample {last}: {load:?}");
+    }
+    // Two at once, in each burst anew, and one for each byte check (before the first slice, after
+    // the last).
+    for server in &stage.servers {
+        let connections = server.connections.load(Ordering::SeqCst);
+        assert_eq!(connections, u64::from(2 * bursts) + 2, "no slice opens connections");
+    }
+    let asked = stage.requests();
+    let again = stage.run(|_| ()).unwrap();
+    assert_eq!(
+        figures(&again.samples),
+        figures(&outcome.samples),
+        "a finished duel stays as it is"
+    );
+    assert_eq!(stage.requests(), asked, "and asks nobody anything");
+}
+
+#[test]
+fn a_contender_of_a_duel_that_goes_wrong_is_not_compared() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let plan = PLAN.replace("turns = true", "budget_s = 1");
+    let stage = Stage::with("duel-wrong", &["one", "two"], &plan);
+    let outcome = stage.run(|event| {
+        if matches!(event, Event::Burst { .. }) {
+            stage.servers[1].go_wrong();
+        }
+    });
+    let outcome = outcome.unwrap();
+    assert!(outcome.failed["two"].contains("byte 0 is"), "{:?}", outcome.failed);
+    let wrong = |name: &str| {
+        let mut own = outcome.samples.iter().filter(|s| s.contender == name);
+        own.all(|s| s.marks.contains(&Mark::WrongBytes))
+    };
+    assert!(wrong("two") && !wrong("one"));
+    assert!(
+        duels(&outcome.samples, "one", 0.01).iter().all(|d| d.contenders["two"].replies.is_none())
+    );
 }
 
 /// Scripted servers, who take part as if they ran elsewhere.

@@ -15,6 +15,7 @@ use std::sync::{Mutex, PoisonError};
 
 use deathmatch::arena::recorded;
 use deathmatch::plan::Plan;
+use deathmatch::stats::Duel;
 use rustix::process::{Pid, Signal, kill_process};
 use scripted::{PLAN, Scripted, folder};
 
@@ -165,6 +166,78 @@ fn invalid_arguments_are_refused_before_anything_starts() {
     assert!(!stage.out.exists(), "nothing was begun");
 }
 
+#[test]
+fn a_server_that_chooses_its_processors_has_turns() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let stage = Stage::new("apart");
+    stage.write_plan(&PLAN.replace("turns = true", "budget_s = 1"));
+    let both = stage.script("both", &format!("exec taskset -c 0,1 {FLOOR} \"$@\""));
+    let contender = format!("both=floor:{}", both.display());
+    let output = stage.command(&["--only", "floor", "--contender", &contender]).output().unwrap();
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    let reason = "both was measured in turns: it chooses its processors itself (0-1, not 0).";
+    assert!(said.contains(reason), "{said}");
+    let samples = recorded(&stage.out).unwrap();
+    let count = |name: &str, is_slice: bool| {
+        let own = samples.iter().filter(|s| s.contender == name && !s.probe && s.trial == 0);
+        own.filter(|s| s.slice.is_some() == is_slice).count()
+    };
+    assert!(count("floor", true) > 0, "the other one has slices");
+    assert_eq!((count("both", true), count("both", false)), (0, 4), "two rounds of two works");
+    assert_eq!(count("floor", false), 4, "the reference is measured beside it");
+    stage.assert_nothing_runs();
+}
+
+#[test]
+fn a_duel_prints_a_table_and_refuses_what_it_cannot_do() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let stage = Stage::new("duel");
+    let duel = |words: &[&str]| {
+        let mut command = Command::new(DEATHMATCH);
+        command.arg("duel").args(words).args(["--port", &stage.port.to_string()]);
+        command.arg("--out").arg(&stage.out).output().unwrap()
+    };
+    for (words, part) in [
+        (&[][..], "name contenders, the reference first, or a --plan"),
+        (&["iis"], "no contender \"iis\""),
+        (&["floor", "--work", "10x"], "write SIZE[:CONNECTIONS][@RATE]"),
+        (&["floor", "--precision", "0"], "write a share from 0.1% to 50%"),
+        (&["floor", "--budget", "0.5s"], "write a time such as 60s or 2m"),
+        (&["floor", "--plan", "deck"], "cannot pause: it is measured by `deathmatch run`"),
+    ] {
+        let output = duel(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(said(&output).contains(part), "{words:?}: {}", said(&output));
+        assert!(!stage.out.exists(), "{words:?}: nothing was begun");
+    }
+
+    let words =
+        ["floor", "--work", "1k:2", "--work", "1k:2@200", "--budget", "1s", "--idle", "floor"];
+    let output = duel(&words);
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    for part in [
+        "1k.bin, 2 connections, as fast as they go",
+        "1k.bin at 200/s over 2 connections",
+        "the budget ended before +-1 %",
+        "floor-2 ",
+        "(no interval)",
+        "floor-idle, idle with 50 connections",
+        "by instructions and cycles",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let duels = fs::read_to_string(stage.out.join("duel.json")).unwrap();
+    let duels: Vec<Duel> = serde_json::from_str(&duels).unwrap();
+    let standing = &duels[0].contenders["floor-2"];
+    assert!(standing.cpu_us.unwrap() > 0.0 && standing.wake_ups.is_some(), "{standing:?}");
+    assert!(standing.cpu.is_some() && standing.replies.is_some(), "{standing:?}");
+    let at_a_rate = &duels[1].contenders["floor-2"];
+    assert!(at_a_rate.replies.is_none(), "a rate is offered, not compared: {at_a_rate:?}");
+    stage.assert_nothing_runs();
+}
+
 /// A folder with a plan, and a port for it.
 struct Stage {
     root: PathBuf,
@@ -249,6 +322,54 @@ impl Drop for Stage {
 fn said(output: &Output) -> String {
     let both = [&output.stdout[..], &output.stderr[..]].concat();
     String::from_utf8_lossy(&both).into_owned()
+}
+
+#[test]
+fn a_path_that_is_not_there_is_an_error_that_names_it() {
+    let stage = Stage::new("nosuch");
+    let arguments = ["--only", "floor", "--contender", "old=floor:/nosuch"];
+    let output = stage.command(&arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(
+        said(&output).contains("old=floor:/nosuch: /nosuch: No such file"),
+        "{}",
+        said(&output)
+    );
+    let output = stage.command(&["--contender-dir", "/nosuch"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("--contender-dir: /nosuch: No such file"), "{}", said(&output));
+}
+
+#[test]
+fn the_contenders_of_a_folder_take_part() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let stage = Stage::new("folder");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/contenders");
+    let example = example.display().to_string();
+    let arguments = ["--only", "floor,python", "--rounds", "1", "--contender-dir", &example];
+    let output = stage.command(&arguments).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let text = said(&output);
+    assert!(!text.contains("1 rounds") && !text.contains("1 works"), "{text}");
+    if text.contains("cannot take part: python3 was not found") {
+        println!("skipped: python3 is not installed");
+        return;
+    }
+    let samples = recorded(&stage.out).unwrap();
+    assert!(samples.iter().any(|s| s.contender == "python" && s.load.replies > 0), "{text}");
+}
+
+#[test]
+fn a_dead_target_is_said_to_be_unreachable() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let stage = Stage::new("dead");
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    drop(socket);
+    let output = stage.command(&["--target", &address]).output().unwrap();
+    let text = said(&output).replace("\n  ", " ");
+    assert!(text.contains(&format!("no connection to {address}: ")), "{text}");
+    assert!(!text.contains("wrong"), "{text}");
 }
 
 #[test]

@@ -21,6 +21,7 @@ title = "Through a proxy"
 description = "Short."
 reference = "floor"
 rounds = 1
+turns = true
 warm_up_s = 0.1
 sample_s = 1
 contenders = ["floor"]

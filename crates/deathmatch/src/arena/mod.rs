@@ -1,12 +1,15 @@
-//! Carries a plan out. One contender is alive at a time, all do the same work in every round, and
-//! every sample is written as soon as it is over. Existing samples are not measured again, so an
-//! interrupted run continues.
+//! Carries a plan out: works that can pause in slices, while all contenders are alive (`duel`), and
+//! the others in turns, while one is (`turn`). Every sample is written as soon as it is over. Existing
+//! samples are not measured again, so an interrupted run continues.
 
 mod cold;
 mod docroot;
+mod duel;
 mod entrant;
+mod observe;
 mod order;
 mod record;
+mod share;
 mod turn;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +24,7 @@ pub use record::recorded;
 
 use crate::contender::{Contender, Site};
 use crate::load;
-use crate::plan::Plan;
+use crate::plan::{Plan, Work};
 use crate::sample::{Mark, Offered, Sample};
 use crate::stats::{self, Rounds};
 use record::Record;
@@ -46,6 +49,12 @@ const REPEATS_MAX: usize = 1;
 /// Number of rounds below which the floor's usual value is unknown.
 const REPEAT_ROUNDS_MIN: u32 = 3;
 
+/// Ports of each contender: its own and its upstream's.
+const PORTS: u16 = 2;
+
+/// The first round of turns at a work that others do in slices: their cycles are below it.
+const TURNS_FROM: u32 = 10_000;
+
 /// Settings for carrying out a plan.
 #[derive(Clone, Debug)]
 pub struct Arena {
@@ -53,8 +62,8 @@ pub struct Arena {
     pub out: PathBuf,
     /// Seed of the order of contenders.
     pub seed: u64,
-    /// Port on which contenders listen, one at a time, on 127.0.0.1; a proxy's upstream has the
-    /// next port.
+    /// First port, on 127.0.0.1: each contender has this and the next one, which is its upstream's,
+    /// or two further on.
     pub port: u16,
     /// The contender's processor.
     pub server_core: usize,
@@ -71,6 +80,12 @@ pub enum Event<'a> {
     Turn { round: u32, contender: &'a str, work: &'a str },
     /// The work is over, or was done before.
     Done,
+    /// A contender of a duel is started.
+    Starts { contender: &'a str },
+    /// Some cycles of a duel are over; `ended` is the share of its budget, from 0 to 1.
+    Burst { work: &'a str, cycles: u32, ended: f64 },
+    /// A contender cannot share the processor with others, with the reason; it has turns.
+    Apart { contender: &'a str, why: &'a str },
     /// A round is repeated, since the floor beside it had moved.
     Again { round: u32 },
     /// A contender's turn ended early, with the reason; it has no other in this round.
@@ -84,6 +99,8 @@ pub struct Outcome {
     pub samples: Vec<Sample>,
     /// Contenders that failed, and why.
     pub failed: BTreeMap<String, String>,
+    /// Contenders that could not share the processor and had turns, and why.
+    pub apart: BTreeMap<String, String>,
 }
 
 impl Arena {
@@ -105,6 +122,19 @@ impl Arena {
     /// # Errors
     /// It cannot take part; the text gives the reason.
     pub fn prepare(&self, plan: &Plan, contender: &Contender) -> Result<Entrant, String> {
+        self.prepare_at(plan, contender, 0)
+    }
+
+    /// Prepares a contender likewise, to be alive beside others: each has another place, from 0.
+    ///
+    /// # Errors
+    /// It cannot take part; the text gives the reason.
+    pub fn prepare_at(
+        &self,
+        plan: &Plan,
+        contender: &Contender,
+        place: usize,
+    ) -> Result<Entrant, String> {
         let name = &contender.name;
         if plan.needs_app() && !contender.app {
             return Err(format!("{name} serves files only, but this plan requests an application"));
@@ -118,7 +148,7 @@ impl Arena {
         if contender.tls && plan.works.iter().any(|work| work.beside.is_some()) {
             return Err(format!("{name} uses TLS, but this plan's streams are in clear text"));
         }
-        self.prepare_floor(plan, contender)
+        self.prepare_alone(plan, contender, place)
     }
 
     /// Prepares the floor for probes, which show the machine's state, whatever the plan measures.
@@ -126,10 +156,22 @@ impl Arena {
     /// # Errors
     /// The floor cannot be prepared; the text gives the reason.
     pub fn prepare_floor(&self, plan: &Plan, contender: &Contender) -> Result<Entrant, String> {
+        self.prepare_alone(plan, contender, 0)
+    }
+
+    fn prepare_alone(
+        &self,
+        plan: &Plan,
+        contender: &Contender,
+        place: usize,
+    ) -> Result<Entrant, String> {
+        let own = u16::try_from(place).ok().and_then(|place| place.checked_mul(PORTS));
+        let port = own.and_then(|own| self.port.checked_add(own)).filter(|port| *port < u16::MAX);
+        let port = port.ok_or("there is no port left for it: choose a lower --port")?;
         let site = Site {
             work: self.out.join("work"),
             docroot: self.docroot(),
-            port: self.port,
+            port,
             cores: vec![self.server_core],
             workers: 1,
             uploads: plan.uploads(),
@@ -157,15 +199,20 @@ impl Arena {
             floor,
             record: Record::open(&self.out)?,
             failed: BTreeMap::new(),
+            apart: BTreeMap::new(),
             tell: &mut tell,
         };
+        run.apart = run.duel()?;
+        if run.apart.is_empty() && plan.works.iter().all(|work| plan.slices(work)) {
+            return Ok(run.outcome());
+        }
         (0..plan.rounds).try_for_each(|round| run.round(round, 0))?;
         for round in run.to_repeat() {
             (run.tell)(Event::Again { round });
             run.record.mark_round(round, Mark::FloorMoved)?;
             run.round(round, 1)?;
         }
-        Ok(Outcome { samples: run.record.samples, failed: run.failed })
+        Ok(run.outcome())
     }
 }
 
@@ -177,10 +224,23 @@ struct Run<'a, T> {
     floor: Option<&'a Entrant>,
     record: Record,
     failed: BTreeMap<String, String>,
+    /// Contenders that have turns where others have slices, with reasons.
+    apart: BTreeMap<String, String>,
     tell: &'a mut T,
 }
 
 impl<T: FnMut(Event<'_>)> Run<'_, T> {
+    fn outcome(self) -> Outcome {
+        Outcome { samples: self.record.samples, failed: self.failed, apart: self.apart }
+    }
+
+    /// `true` if this contender has turns at this work: all at works that do not fit slices, and at
+    /// the others those that cannot share the processor, beside the reference.
+    fn has_turns(&self, work: &Work, contender: &str) -> bool {
+        let beside = !self.apart.is_empty() && contender == self.plan.reference;
+        !self.plan.slices(work) || beside || self.apart.contains_key(contender)
+    }
+
     fn round(&mut self, round: u32, attempt: u32) -> io::Result<()> {
         let names: Vec<String> = self.entrants.iter().map(|e| e.name.clone()).collect();
         self.probe(round, attempt, "before")?;
@@ -190,7 +250,11 @@ impl<T: FnMut(Event<'_>)> Run<'_, T> {
         for work in &self.plan.works {
             for name in order.clone() {
                 let Some(entrant) = self.entrants.iter().find(|e| e.name == name) else { continue };
-                let ended = self.turn(entrant, round, attempt).run(work);
+                if !self.has_turns(work, &name) {
+                    continue;
+                }
+                let from = if self.plan.slices(work) { TURNS_FROM } else { 0 };
+                let ended = self.turn(entrant, from + round, attempt).run(work);
                 if let Err(TurnError::Contender(_)) = ended {
                     order.retain(|other| *other != name);
                 }

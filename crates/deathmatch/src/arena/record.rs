@@ -38,6 +38,17 @@ impl Record {
         (which.start..self.samples.len()).try_for_each(|at| self.mark_one(at, mark))
     }
 
+    /// Marks all slices of a contender.
+    pub(super) fn mark_slices(&mut self, contender: &str, mark: Mark) -> io::Result<()> {
+        for at in 0..self.samples.len() {
+            let sample = &self.samples[at];
+            if sample.slice.is_some() && sample.contender == contender {
+                self.mark_one(at, mark)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Marks the samples of a round's first attempt.
     pub(super) fn mark_round(&mut self, round: u32, mark: Mark) -> io::Result<()> {
         for at in 0..self.samples.len() {

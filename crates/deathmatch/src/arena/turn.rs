@@ -6,26 +6,23 @@ use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use super::cold::{Disk, ReadLimit, cool};
 use super::entrant::Server;
+use super::observe::{Observed, foreign_mark, observe};
 use super::order::{each_once, order};
 use super::record::Record;
 use super::{Arena, Entrant, Event};
 use crate::load::saturation::{self, RateVerdict};
 use crate::load::{self, Bulk, Expected, Job, OneTimeDownload, Tls, http2_request};
-use crate::machine::Snapshot;
 use crate::plan::{File, Plan, Shape, Work};
 use crate::sample::{Beside, ConnectionUse, Cooling, Load, MachineUse, Mark, Offered, Sample};
 use crate::stats::fit;
-use crate::verify::{VerifyError, upload, verify, verify_http2};
+use crate::verify::{Fault, VerifyError, upload, verify, verify_http2};
 
 /// A longer response time is an error.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-
-/// Share of the machine that other programs may use before a sample is marked.
-const FOREIGN_MAX: f64 = 0.01;
 
 /// Share of the cold files' bytes sent that must have been read from the disk.
 const COLD_SHARE_MIN: f64 = 0.9;
@@ -224,7 +221,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         Ok(self.record.samples.len() - 1)
     }
 
-    fn start(&self) -> Result<Server, TurnError> {
+    pub(super) fn start(&self) -> Result<Server, TurnError> {
         let server = self.entrant.start().map_err(TurnError::Contender)?;
         self.check(&server)?;
         Ok(server)
@@ -246,13 +243,18 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
 
     /// Compares every file byte by byte with the one on the disk; of many files a selection from
     /// the whole list.
-    fn check(&self, server: &Server) -> Result<(), TurnError> {
+    pub(super) fn check(&self, server: &Server) -> Result<(), TurnError> {
         for file in &self.plan.files {
             let every = (file.count as usize).div_ceil(CHECKED_MAX);
             for name in file.names().step_by(every) {
                 let bytes = fs::read(self.arena.docroot().join(&name))?;
                 let (addr, path) = (server.addr(), server.url_path(&name));
-                let wrong = |w: VerifyError| TurnError::Contender(format!("wrong response: {w}"));
+                let wrong = |w: VerifyError| {
+                    TurnError::Contender(match w.fault {
+                        Fault::Unreachable(..) => w.to_string(),
+                        _ => format!("wrong response: {w}"),
+                    })
+                };
                 verify(addr, server.trust(), &path, &bytes).map_err(wrong)?;
                 if let Some(trust) = server.trust().filter(|_| self.plan.needs_http2()) {
                     verify_http2(addr, trust, &path, &bytes).map_err(wrong)?;
@@ -300,25 +302,13 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         let is_probe = name.starts_with(super::PROBE);
         let sample = work.sample.unwrap_or(self.plan.sample);
         job.duration = if is_probe { super::PROBE_FOR } else { sample };
-        let began_unix_s =
-            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
-        let upstream = Snapshot::take(&server.upstream_pids());
-        let before = server.pids().map(|pids| Snapshot::take_resetting_peaks(&pids));
-        let begun = Instant::now();
-        let load = load::run(&job)?;
-        drop(slowed);
-        // The generator spins, so it used its processor for all of that time.
-        let generator_cpu_s = begun.elapsed().as_secs_f64();
-        let after = server.pids().map(|pids| Snapshot::take(&pids));
-        let upstream_cpu_s = upstream.until(&Snapshot::take(&server.upstream_pids()), 0.0).0.cpu_s;
-        let known_cpu_s = generator_cpu_s + upstream_cpu_s;
-        let uses = before.zip(after).map(|(then, now)| then.until(&now, known_cpu_s));
-        let (server, machine) = uses.unzip();
-        let machine = machine.map(|machine| MachineUse { upstream_cpu_s, ..machine });
+        let Observed { began_unix_s, load, server, machine, .. } = observe(server, || {
+            let load = load::run(&job);
+            drop(slowed);
+            load
+        })?;
         let mut marks = load::marks(&job, &load);
-        if machine.as_ref().is_some_and(|m| m.foreign > FOREIGN_MAX) {
-            marks.push(Mark::ForeignCpu);
-        }
+        marks.extend(foreign_mark(machine.as_ref()));
         marks.extend(
             cooling.as_ref().zip(machine.as_ref()).and_then(|(c, m)| cold_mark(c, m, &load)),
         );
@@ -335,6 +325,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             over: work.over,
             beside: work.beside.clone(),
             cooling,
+            slice: None,
             began_unix_s,
             load,
             server,
@@ -345,7 +336,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
 }
 
 impl<T> Turn<'_, T> {
-    fn job(&self, server: &Server, work: &Work, offered: Offered) -> io::Result<Job> {
+    pub(super) fn job(&self, server: &Server, work: &Work, offered: Offered) -> io::Result<Job> {
         let target = server.addr();
         let known = self.plan.files.iter().find(|file| file.name == work.file);
         let file = known.ok_or_else(|| io::Error::other(format!("no file {:?}", work.file)))?;

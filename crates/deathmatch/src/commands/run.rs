@@ -12,17 +12,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use deathmatch::arena::{self, Arena, Entrant, Event, Outcome};
 use deathmatch::cli::RunArgs;
-use deathmatch::contender::Contender;
+use deathmatch::contender::{Catalogue, Contender};
 use deathmatch::machine::congestion::{Congestion, PREFERRED};
 use deathmatch::machine::fingerprint::Fingerprint;
 use deathmatch::plan::Plan;
 use deathmatch::report::{self, Fact, Run};
+use deathmatch::sample::Sample;
+use deathmatch::stats::duels;
 use deathmatch::stats::interval::ROUNDS_MIN;
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use super::{RUN, chosen_plan, draw, minutes, read_run, usage};
+use super::{DUEL, RUN, chosen_plan, course, draw, minutes, read_run, usage};
 
 /// From so many bytes on, writing the files takes a while and is announced.
 const BYTES_ANNOUNCED_MIN: u64 = 500_000_000;
@@ -35,29 +37,68 @@ const EXIT_INTERRUPTED: u8 = 130;
 
 /// Carries a plan out.
 pub(crate) fn run(args: &RunArgs) -> io::Result<ExitCode> {
-    let named = args.plan.as_deref();
-    let plan = match chosen_plan(named.unwrap_or(if args.quick { "quick" } else { "deck" })) {
-        Ok(plan) => with_choices(plan, args),
+    let known = match super::catalogue(args.contender_dir.as_deref()) {
+        Ok(known) => known,
         Err(why) => return usage(&why),
     };
+    let named = args.plan.as_deref();
+    let plan = match chosen_plan(named.unwrap_or(if args.quick { "quick" } else { "deck" })) {
+        Ok(plan) => with_choices(plan, args, &known),
+        Err(why) => return usage(&why),
+    };
+    let field = |arena: &Arena| Participants::gather(arena, &plan, args, &known);
+    match execute(&plan, args, field)? {
+        Executed::Not(code) => Ok(code),
+        Executed::Whole(whole) => {
+            let Whole { arena, run, samples, .. } = *whole;
+            draw(&arena.out, &run, &samples, args.json)?;
+            let has_result = samples.iter().any(|sample| !sample.probe);
+            Ok(if has_result { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+    }
+}
+
+/// End of carrying a plan out.
+pub(super) enum Executed {
+    /// Before its end: the reason has been printed.
+    Not(ExitCode),
+    Whole(Box<Whole>),
+}
+
+/// A plan that has been carried out.
+pub(super) struct Whole {
+    pub(super) arena: Arena,
+    pub(super) run: Run,
+    pub(super) samples: Vec<Sample>,
+    /// Contenders that had turns where others had slices, with reasons.
+    pub(super) apart: BTreeMap<String, String>,
+}
+
+/// Carries a plan out with the participants that `field` gathers, and writes all but the report.
+pub(super) fn execute(
+    plan: &Plan,
+    args: &RunArgs,
+    field: impl FnOnce(&Arena) -> Result<Participants, String>,
+) -> io::Result<Executed> {
+    let failed = |why: String| usage(&why).map(Executed::Not);
     let [server_core, load_core] = args.cores[..] else {
-        return usage("--cores: write two processors, such as 0,1");
+        return failed("--cores: write two processors, such as 0,1".to_owned());
     };
     let out =
         args.out.clone().unwrap_or_else(|| PathBuf::from(format!("deathmatch-{}", plan.name)));
-    let seed = match seed(args, &out, &plan)? {
+    let seed = match seed(args, &out, plan)? {
         Ok(seed) => seed,
-        Err(why) => return usage(&why),
+        Err(why) => return failed(why),
     };
     fs::create_dir_all(&out)?;
     let arena = Arena { out, seed, port: args.port, server_core, load_core, stop: on_signal()? };
     if !args.json {
-        announce_files(&plan)?;
+        announce_files(plan)?;
     }
-    arena.lay_out(&plan)?;
-    let field = match Participants::gather(&arena, &plan, args) {
+    arena.lay_out(plan)?;
+    let field = match field(&arena) {
         Ok(field) => field,
-        Err(why) => return usage(&why),
+        Err(why) => return failed(why),
     };
     let congestion = Congestion::choose(&PREFERRED)?;
     let mut run = Run {
@@ -75,21 +116,37 @@ pub(crate) fn run(args: &RunArgs) -> io::Result<ExitCode> {
     };
     write_run(&arena, &run)?;
     if !args.json {
-        announce(&plan, &arena, &field)?;
+        announce(plan, &arena, &field)?;
     }
-    let outcome = match carry_out(&arena, &plan, &field) {
-        Err(e) if e.kind() == io::ErrorKind::Interrupted => return interrupted(&arena),
+    let outcome = match carry_out(&arena, plan, &field) {
+        Err(e) if e.kind() == io::ErrorKind::Interrupted => {
+            return interrupted(&arena).map(Executed::Not);
+        }
         outcome => outcome?,
     };
     note_failures(&mut run, &outcome.failed);
+    for (name, why) in &outcome.apart {
+        let text = format!("{name} was measured in turns: {why}.");
+        if !args.json {
+            writeln!(io::stdout(), "{text}")?;
+        }
+        run.limits.push(text);
+    }
     write_run(&arena, &run)?;
-    draw(&arena.out, &run, &outcome.samples, args.json)?;
-    let has_result = outcome.samples.iter().any(|sample| !sample.probe);
-    Ok(if has_result { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let duels = duels(&outcome.samples, &plan.reference, plan.precision);
+    if !duels.is_empty() {
+        fs::write(arena.out.join(DUEL), serde_json::to_vec_pretty(&duels)?)?;
+    }
+    Ok(Executed::Whole(Box::new(Whole {
+        arena,
+        run,
+        samples: outcome.samples,
+        apart: outcome.apart,
+    })))
 }
 
 /// The participants of a run.
-struct Participants {
+pub(super) struct Participants {
     entrants: Vec<Entrant>,
     /// Measured beside every round, also if it takes no part.
     floor: Option<Entrant>,
@@ -100,14 +157,35 @@ struct Participants {
 }
 
 impl Participants {
-    fn gather(arena: &Arena, plan: &Plan, args: &RunArgs) -> Result<Participants, String> {
+    fn gather(
+        arena: &Arena,
+        plan: &Plan,
+        args: &RunArgs,
+        known: &Catalogue,
+    ) -> Result<Participants, String> {
         if !args.targets.is_empty() {
             return Participants::elsewhere(args);
         }
+        let mut field = Participants::of(arena, plan, contenders(plan, args, known)?)?;
+        field.floor =
+            Contender::by_name(FLOOR).and_then(|floor| arena.prepare_floor(plan, &floor).ok());
+        // With fewer rounds there is no interval for the difference of the two.
+        if plan.rounds as usize >= ROUNDS_MIN {
+            field.twin = field.add_twin(arena, plan, known);
+        }
+        Ok(field)
+    }
+
+    /// Those of these contenders that can take part.
+    pub(super) fn of(
+        arena: &Arena,
+        plan: &Plan,
+        contenders: Vec<Contender>,
+    ) -> Result<Participants, String> {
         let mut field =
             Participants { entrants: Vec::new(), floor: None, twin: None, shown: Vec::new() };
-        for contender in contenders(plan, args)? {
-            match arena.prepare(plan, &contender) {
+        for contender in contenders {
+            match arena.prepare_at(plan, &contender, field.entrants.len()) {
                 Ok(entrant) => field.add(entrant),
                 Err(why) => field.shown.push(report::Contender {
                     name: contender.name,
@@ -119,12 +197,6 @@ impl Participants {
         }
         if field.entrants.is_empty() {
             return Err("no contender can run here; `deathmatch list` says why".to_owned());
-        }
-        field.floor =
-            Contender::by_name(FLOOR).and_then(|floor| arena.prepare_floor(plan, &floor).ok());
-        // With fewer rounds there is no interval for the difference of the two.
-        if plan.rounds as usize >= ROUNDS_MIN {
-            field.twin = field.add_twin(arena, plan);
         }
         Ok(field)
     }
@@ -156,12 +228,12 @@ impl Participants {
     }
 
     /// Lets the reference take part a second time.
-    fn add_twin(&mut self, arena: &Arena, plan: &Plan) -> Option<String> {
+    fn add_twin(&mut self, arena: &Arena, plan: &Plan, known: &Catalogue) -> Option<String> {
         let reference = &plan.reference;
         self.entrants.iter().find(|e| e.name == *reference)?;
         let name = format!("{reference}-again");
-        let twin = Contender::overridden(&format!("{name}={reference}")).ok()?;
-        let entrant = arena.prepare(plan, &twin).ok()?;
+        let twin = known.overridden(&format!("{name}={reference}")).ok()?;
+        let entrant = arena.prepare_at(plan, &twin, self.entrants.len()).ok()?;
         self.add(entrant);
         Some(name)
     }
@@ -208,15 +280,19 @@ fn interrupted(arena: &Arena) -> io::Result<ExitCode> {
     Ok(ExitCode::from(EXIT_INTERRUPTED))
 }
 
-fn with_choices(mut plan: Plan, args: &RunArgs) -> Plan {
+fn with_choices(mut plan: Plan, args: &RunArgs, known: &Catalogue) -> Plan {
     if args.quick {
         plan = plan.quick();
     }
+    plan.turns |= args.turns;
     if let Some(rounds) = args.rounds {
         plan.rounds = rounds.max(1);
     }
     if !args.only.is_empty() {
         plan.contenders.clone_from(&args.only);
+    } else {
+        let more = known.added().iter().filter(|name| !plan.contenders.contains(name)).cloned();
+        plan.contenders.extend(more.collect::<Vec<_>>());
     }
     if !args.targets.is_empty() {
         let names = args.targets.iter().filter_map(|words| target(words).ok());
@@ -230,12 +306,12 @@ fn with_choices(mut plan: Plan, args: &RunArgs) -> Plan {
     plan
 }
 
-fn contenders(plan: &Plan, args: &RunArgs) -> Result<Vec<Contender>, String> {
+fn contenders(plan: &Plan, args: &RunArgs, known: &Catalogue) -> Result<Vec<Contender>, String> {
     let named = |name: &String| {
-        Contender::by_name(name)
-            .ok_or_else(|| format!("there is no contender {name:?}; see `deathmatch list`"))
+        let found = known.by_name(name).cloned();
+        found.ok_or_else(|| format!("there is no contender {name:?}; see `deathmatch list`"))
     };
-    let overrides = args.contenders.iter().map(|words| Contender::overridden(words));
+    let overrides = args.contenders.iter().map(|words| known.overridden(words));
     let overrides = overrides.collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
     // A contender with an existing name replaces the other.
     let listed = plan.contenders.iter().filter(|name| overrides.iter().all(|c| c.name != **name));
@@ -272,11 +348,12 @@ fn announce(plan: &Plan, arena: &Arena, field: &Participants) -> io::Result<()> 
         }
     }
     let time = minutes(plan.duration(field.entrants.len()));
-    writeln!(out, "{} rounds, seed {}, {time}; in {}", plan.rounds, arena.seed, arena.out.display())
+    writeln!(out, "{}, seed {}, {time}; in {}", course(plan), arena.seed, arena.out.display())
 }
 
 fn carry_out(arena: &Arena, plan: &Plan, field: &Participants) -> io::Result<Outcome> {
-    let works = plan.works.len() * field.entrants.len() * plan.rounds as usize;
+    let rounds = |work| if plan.slices(work) { 1 } else { plan.rounds as usize };
+    let works = plan.works.iter().map(rounds).sum::<usize>() * field.entrants.len();
     let bar = ProgressBar::new(works as u64);
     let style = "{bar:30} {pos}/{len}, {eta} left  {msg}";
     bar.set_style(
@@ -287,6 +364,13 @@ fn carry_out(arena: &Arena, plan: &Plan, field: &Participants) -> io::Result<Out
             bar.set_message(format!("round {}, {contender}: {work}", round + 1));
         }
         Event::Done => bar.inc(1),
+        Event::Starts { contender } => bar.set_message(format!("starting {contender}")),
+        Event::Burst { work, cycles, ended } => {
+            bar.set_message(format!("{work}: {cycles} cycles, {:.0} % of its time", ended * 100.0));
+        }
+        Event::Apart { contender, why } => {
+            bar.println(format!("{contender} is measured in turns, alone: {why}"));
+        }
         Event::Again { round } => {
             bar.inc_length((plan.works.len() * field.entrants.len()) as u64);
             bar.println(format!("round {} is repeated: the floor had moved beside it", round + 1));

@@ -6,7 +6,7 @@ mod exchange;
 
 use std::io;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{Event, EventData, EventFlags};
 
@@ -37,6 +37,7 @@ pub(super) struct Engine<'a> {
     poll: Poll,
     pool: Pool,
     arrivals: Arrivals,
+    /// Taken at the end of the first run.
     streams: Option<Streams<'a>>,
     /// Number of slots with a call.
     calls: usize,
@@ -81,15 +82,20 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Spins until every intended request is answered or given up.
-    pub(super) fn run(mut self) -> io::Result<Load> {
+    /// Spins until every intended request is answered or given up. Connections stay open; a further
+    /// run uses them again.
+    pub(super) fn run(&mut self, duration: Duration) -> io::Result<Load> {
         let none = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
         let mut events = vec![none; EVENTS_MAX];
+        let (_, pace) = plan(self.job, wire::connections_max())?;
+        self.arrivals = Arrivals::new(pace, self.calls_per_arrival());
+        self.tally = Tally::new(self.job.warm_up, duration, self.job.timeout);
         // No request waits longer than the timeout to be sent or to be answered. Only a session,
         // whose calls follow each other, can take longer.
         let give_up = self.tally.to().saturating_add(self.timeout.saturating_mul(2));
         let mut sweep = SWEEP_NS;
         self.started = Instant::now();
+        self.notice_closed(&mut events)?;
         self.begin()?;
         loop {
             self.turn = self.now();
@@ -119,7 +125,7 @@ impl<'a> Engine<'a> {
                     self.abandon();
                 }
                 if self.calls == 0 && self.arrivals.first().is_none() {
-                    let bulk = self.streams.map(Streams::finish);
+                    let bulk = self.streams.take().map(Streams::finish);
                     return Ok(Load { bulk, ..self.tally.finish() });
                 }
             }
@@ -130,16 +136,37 @@ impl<'a> Engine<'a> {
         nanoseconds(self.started.elapsed())
     }
 
-    /// Opens the pool, or starts every connection of a closed loop.
+    /// Takes connections out of use that the server has closed since the last run.
+    fn notice_closed(&mut self, events: &mut [Event]) -> io::Result<()> {
+        // Each connection has at most one event, so a partly filled list is the last.
+        for _ in 0..=self.pool.slots.len() / events.len() {
+            let count = self.poll.ready(events)?;
+            for event in &events[..count] {
+                self.handle(event.data.u64(), event.flags)?;
+            }
+            if count < events.len() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the pool, or starts every connection of a closed loop; sessions open their own.
     fn begin(&mut self) -> io::Result<()> {
-        for index in 0..self.pool.slots.len() {
-            match self.job.offered {
-                Offered::Closed { .. } => {
+        self.pool.forget_times();
+        match self.job.offered {
+            Offered::Closed { .. } => {
+                for index in self.pool.take_all() {
                     self.tally.intend(0, 1);
                     self.start(index, 0, 0)?;
                 }
-                _ => self.open(index)?,
             }
+            Offered::Open { .. } => {
+                for index in self.pool.take_unconnected() {
+                    self.open(index)?;
+                }
+            }
+            Offered::Sessions { .. } => {}
         }
         Ok(())
     }

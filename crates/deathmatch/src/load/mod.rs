@@ -43,6 +43,7 @@ mod channel;
 mod engine;
 mod h2;
 mod head;
+mod kept;
 mod marks;
 mod pace;
 mod pool;
@@ -54,6 +55,7 @@ mod wire;
 
 pub use bulk::{Bulk, OneTimeDownload};
 pub use h2::request as http2_request;
+pub use kept::Kept;
 pub use marks::marks;
 pub use tls::Tls;
 
@@ -62,8 +64,8 @@ pub use tls::Tls;
 /// local ports left, an impossible job, or `Interrupted` after a stop request.
 pub fn run(job: &Job) -> io::Result<Load> {
     match job.over {
-        Some(ConnectionUse::Streams(streams)) => h2::Engine::new(job, streams)?.run(),
-        _ => engine::Engine::new(job)?.run(),
+        Some(ConnectionUse::Streams(streams)) => h2::Engine::new(job, streams)?.run(job.duration),
+        _ => engine::Engine::new(job)?.run(job.duration),
     }
 }
 

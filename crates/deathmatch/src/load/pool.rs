@@ -84,6 +84,24 @@ impl Pool {
         Some(self.slots.len() - 1)
     }
 
+    /// Takes all slots at the start of a run, when none has a call.
+    pub(super) fn take_all(&mut self) -> std::ops::Range<usize> {
+        self.idle.clear();
+        self.shut.clear();
+        0..self.slots.len()
+    }
+
+    /// Takes the slots without connection at the start of a run, when none has a call.
+    pub(super) fn take_unconnected(&mut self) -> Vec<usize> {
+        self.shut.clear();
+        (0..self.slots.len()).filter(|&at| self.slots[at].state == State::Shut).collect()
+    }
+
+    /// Forgets times of an earlier run: they count from the start of each.
+    pub(super) fn forget_times(&mut self) {
+        self.slots.iter_mut().for_each(|slot| slot.free_since = 0);
+    }
+
     /// Takes all slots without connection.
     pub(super) fn take_shut(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.shut)

@@ -120,8 +120,9 @@ impl Tally {
         }
     }
 
-    pub(super) fn finish(self) -> Load {
-        self.load
+    /// Takes the counts.
+    pub(super) fn finish(&mut self) -> Load {
+        std::mem::take(&mut self.load)
     }
 }
 

@@ -65,6 +65,16 @@ impl Work {
         work
     }
 
+    /// `true` if the load can pause at any moment and go on later: of sessions only handshakes.
+    pub(super) fn fits_slices(&self) -> bool {
+        let fits = match self.shape {
+            Shape::Steady(Offered::Open { .. } | Offered::Closed { .. }) => true,
+            Shape::Steady(Offered::Sessions { .. }) => self.over.is_some(),
+            Shape::Upward { .. } => false,
+        };
+        fits && self.beside.is_none()
+    }
+
     pub(super) fn uploads(&self) -> bool {
         self.beside.as_ref().is_some_and(|beside| beside.uploads > 0)
     }

@@ -29,9 +29,14 @@ pub fn generator_limited(sample: &Sample) -> bool {
 }
 
 /// `true` if a sample may be compared with others of its work, by a response time or by another
-/// measure. The generator's lateness affects times alone, unless it missed the rate.
+/// measure. The generator's lateness affects times alone, unless it missed the rate. Other programs do
+/// not exclude a slice: its neighbours had them too, and the estimate leaves out the outermost fifths.
 pub fn comparable(sample: &Sample, by_time: bool) -> bool {
-    let spoils = |mark: &Mark| *mark != Mark::GeneratorLate || by_time;
+    let spoils = |mark: &Mark| match mark {
+        Mark::GeneratorLate => by_time,
+        Mark::ForeignCpu => sample.slice.is_none(),
+        _ => true,
+    };
     let rate_missed = matches!(sample.offered, Offered::Closed { .. }) || generator_limited(sample);
     let late = sample.marks.contains(&Mark::GeneratorLate) && rate_missed;
     counts(sample) && !is_overload(sample) && !late && !sample.marks.iter().any(spoils)
@@ -40,7 +45,7 @@ pub fn comparable(sample: &Sample, by_time: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Load;
+    use crate::sample::{Load, Slice};
 
     fn sample(marks: &[Mark], p99_ms: u64) -> Sample {
         let mut load = Load { seconds: 1.0, intended: 1, replies: 1, ..Load::default() };
@@ -58,6 +63,7 @@ mod tests {
             over: None,
             beside: None,
             cooling: None,
+            slice: None,
             began_unix_s: 0.0,
             load,
             server: None,
@@ -81,6 +87,11 @@ mod tests {
             (open(&[busy], 1), [true, false, false, false], "no time left, yet carried"),
             (open(&[busy], 20), [true, false, false, true], "no time left, and missed"),
             (open(&[Mark::ForeignCpu], 1), [true, false, false, false], "a neighbour"),
+            (
+                Sample { slice: Some(Slice::default()), ..open(&[Mark::ForeignCpu], 1) },
+                [true, true, true, false],
+                "a neighbour of a whole cycle",
+            ),
             (open(&[Mark::FloorMoved], 1), [false; 4], "another machine"),
             (Sample { probe: true, ..open(&[], 1) }, [false; 4], "a look at the floor"),
             (named("10k at 1.5 times what it carries"), [true, false, false, false], "overload"),

@@ -3,18 +3,24 @@
 //! histograms.
 
 pub mod bins;
+pub mod cycles;
+pub mod duel;
 pub mod fit;
 pub mod interval;
 pub mod ratio;
+pub mod regimes;
 pub mod saturation;
 pub mod shift;
 
 pub use bins::Bins;
+pub use cycles::{CYCLES_MIN, LOOKS_MAX};
+pub use duel::{Duel, Standing, duels};
 pub use fit::{comparable, counts, generator_limited, is_overload};
 pub use interval::{Coverage, exact};
 pub use ratio::{Better, Fitness, Interval, Ratio, Rounds, Verdict, fitness, middle};
+pub use regimes::Regimes;
 pub use saturation::{Rank, Saturation, saturation};
-pub use shift::{Shift, shift};
+pub use shift::{Shift, shift, shift_p};
 
 use crate::histogram::Times;
 use crate::sample::{Load, Sample};
@@ -62,6 +68,13 @@ pub fn by_round<'a>(
 /// Right answers a second.
 pub fn replies_per_second(sample: &Sample) -> Option<f64> {
     (sample.load.seconds > 0.0).then(|| sample.load.throughput())
+}
+
+/// Times that the server's threads went to sleep, and so were woken, for each right response.
+pub fn wake_ups_per_reply(sample: &Sample) -> Option<f64> {
+    let server = sample.server.as_ref()?;
+    let replies = sample.load.replies;
+    (replies > 0).then(|| server.voluntary_switches as f64 / replies as f64)
 }
 
 /// Processor time of the server for each right response, in microseconds.

@@ -6,7 +6,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::MARGIN;
+use super::cycles::{self, Estimate};
 use super::interval::{ROUNDS_MIN, bootstrap, exact, median};
+use super::regimes::{Regimes, regimes};
 
 /// A figure, above 0, by round.
 pub type Rounds = BTreeMap<u32, f64>;
@@ -17,11 +19,13 @@ const BOOTSTRAP_SEED: u64 = 2_009;
 /// A ratio over rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// The median: the figure is this many times the reference's.
+    /// The median, or from `CYCLES_MIN` rounds on the trimmed mean: the figure is this many times the
+    /// reference's.
     pub median: f64,
-    /// The exact interval; `None` below six rounds.
+    /// The exact interval, or from `CYCLES_MIN` rounds on the block bootstrap's; `None` below six
+    /// rounds, and for two regimes that changed too seldom.
     pub interval: Option<Interval>,
-    /// The bootstrap's 95 % interval, for display: the exact one decides.
+    /// The bootstrap's 95 % interval, for display: `interval` decides.
     pub bootstrap: (f64, f64),
     /// The ratio of each round both took part in.
     pub rounds: Rounds,
@@ -76,7 +80,8 @@ pub enum Fitness {
 }
 
 impl Ratio {
-    /// The ratio over the rounds both have; `None` if there are none. Computed with logarithms, so
+    /// The ratio over the rounds both have; `None` if there are none. From `CYCLES_MIN` rounds on
+    /// neighbouring ones are not taken as independent (`cycles`). Computed with logarithms, so
     /// that swapping the two gives the reciprocal of everything.
     pub fn of(figure: &Rounds, reference: &Rounds) -> Option<Ratio> {
         let log = |(round, value): (&u32, &f64)| {
@@ -84,6 +89,9 @@ impl Ratio {
             log.is_finite().then_some((*round, log)) // a figure of 0 has no ratio
         };
         let logs: Rounds = figure.iter().filter_map(log).collect();
+        if let Some(estimate) = cycles::estimate(&logs) {
+            return Some(Ratio::of_cycles(&logs, &estimate));
+        }
         let mut sorted: Vec<f64> = logs.values().copied().collect();
         let (low, high) = bootstrap(&sorted, BOOTSTRAP_SEED)?;
         Some(Ratio {
@@ -96,6 +104,31 @@ impl Ratio {
             bootstrap: (low.exp(), high.exp()),
             rounds: logs.into_iter().map(|(round, log)| (round, log.exp())).collect(),
         })
+    }
+
+    fn of_cycles(logs: &Rounds, estimate: &Estimate) -> Ratio {
+        let middle = estimate.middle.exp();
+        let interval = estimate.interval.map(|Interval { low, high, confidence }| Interval {
+            low: low.exp(),
+            high: high.exp(),
+            confidence,
+        });
+        Ratio {
+            median: middle,
+            interval,
+            bootstrap: interval.map_or((middle, middle), |i| (i.low, i.high)),
+            rounds: logs.iter().map(|(round, log)| (*round, log.exp())).collect(),
+        }
+    }
+
+    /// The two regimes of the ratio, if it has two.
+    pub fn regimes(&self) -> Option<Regimes> {
+        regimes(&self.rounds.iter().map(|(round, ratio)| (*round, ratio.ln())).collect())
+    }
+
+    /// Half the width of the interval, as a share of the ratio; `None` without an interval.
+    pub fn precision(&self) -> Option<f64> {
+        self.interval.map(|i| (i.high / i.low).sqrt() - 1.0)
     }
 
     /// Verdict on the ratio. The margin's lower bound is 1 / 1.02, so that swapping the two swaps

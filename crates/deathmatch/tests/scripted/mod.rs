@@ -18,6 +18,7 @@ title = "A plan for tests"
 description = "Short."
 reference = "one"
 rounds = 2
+turns = true
 warm_up_s = 0
 sample_s = 0.05
 contenders = ["one"]
@@ -40,6 +41,8 @@ pub(crate) struct Scripted {
     pub(crate) address: SocketAddr,
     /// Requests it has answered.
     pub(crate) requests: Arc<AtomicU64>,
+    /// Connections it has accepted.
+    pub(crate) connections: Arc<AtomicU64>,
     body: Arc<Vec<u8>>,
     /// Its answers are wrong.
     is_wrong: Arc<AtomicBool>,
@@ -51,13 +54,16 @@ impl Scripted {
         let server = Scripted {
             address: listener.local_addr().unwrap(),
             requests: Arc::default(),
+            connections: Arc::default(),
             body: Arc::new(body),
             is_wrong: Arc::default(),
         };
         let (requests, body, wrong) =
             (server.requests.clone(), server.body.clone(), server.is_wrong.clone());
+        let connections = server.connections.clone();
         thread::spawn(move || {
             for socket in listener.incoming() {
+                connections.fetch_add(1, Ordering::SeqCst);
                 let (requests, body, wrong) = (requests.clone(), body.clone(), wrong.clone());
                 thread::spawn(move || converse(socket.unwrap(), &requests, &body, &wrong));
             }

@@ -113,6 +113,8 @@ pub struct Connection {
     pub(super) flood: Flood,
     pub(super) shutdown: Shutdown,
     pub(super) closed: Option<Reason>,
+    /// Requests beyond SETTINGS_MAX_CONCURRENT_STREAMS.
+    pub(super) refused: u64,
     pub(super) now_ms: u64,
 }
 
@@ -166,6 +168,7 @@ impl Connection {
             flood: Flood::new(now_ms),
             shutdown: Shutdown::No,
             closed: None,
+            refused: 0,
             now_ms,
             limits,
         }
@@ -252,6 +255,16 @@ impl Connection {
             self.shutdown = Shutdown::Final;
             self.go_away(self.last, Reason::NO_ERROR);
         }
+    }
+
+    /// Returns the error that the connection was failed with.
+    pub fn failure(&self) -> Option<Reason> {
+        self.closed
+    }
+
+    /// Returns the number of requests that were refused because too many streams were open.
+    pub fn refused_streams(&self) -> u64 {
+        self.refused
     }
 
     /// Fails the connection with this error code.

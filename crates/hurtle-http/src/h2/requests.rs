@@ -134,6 +134,7 @@ impl Connection {
     /// Refuses a request beyond SETTINGS_MAX_CONCURRENT_STREAMS (section 5.1.2). It is not the
     /// peer's error if it has not received the setting yet.
     fn refuse(&mut self, id: u32) -> Result<(), Reason> {
+        self.refused += 1;
         self.flood.count(Kind::Reset, self.now_ms)?;
         self.streams.remember(id, Closure::ResetHere);
         let code = Reason::REFUSED_STREAM.0.to_be_bytes();

@@ -8,7 +8,10 @@ use serde_json::Value;
 
 use super::ConfigProblems;
 use super::admin::{self, AdminArgs};
-use crate::metrics::units::{size, time};
+use crate::metrics::units::{count, size, time};
+
+/// Rows of the tables of paths and of requests in flight.
+const ROWS_MAX: usize = 10;
 
 /// Arguments of `status`.
 #[derive(Debug, Args)]
@@ -99,6 +102,8 @@ fn table(status: &Value) -> String {
         let _ = writeln!(out, "limits hit: {}", hit.join(", "));
     }
     routes(status, &mut out);
+    paths(status, &mut out);
+    slowest(status, &mut out);
     upstreams(status, &mut out);
     certificates(status, &mut out);
     out
@@ -130,6 +135,33 @@ fn routes(status: &Value, out: &mut String) {
             quantile(&route["duration_seconds"], 0.5),
             quantile(&route["duration_seconds"], 0.99),
             size(sum("response_bytes")),
+        ]);
+    }
+    columns(&rows, out);
+}
+
+/// The hottest paths; their counts are estimates.
+fn paths(status: &Value, out: &mut String) {
+    let mut rows = vec![["HOTTEST PATH", "REQUESTS/S", "SAMPLES"].map(str::to_owned)];
+    let seconds = status["paths"]["seconds"].as_f64().unwrap_or(0.0).max(1.0);
+    for of in list(status, "/paths/hottest").iter().take(ROWS_MAX) {
+        rows.push([
+            format!("{}{}", name(&of["site"], "(no site)"), name(&of["path"], "?")),
+            count(of["responses"].as_f64().unwrap_or(0.0) / seconds),
+            of["samples"].to_string(),
+        ]);
+    }
+    columns(&rows, out);
+}
+
+fn slowest(status: &Value, out: &mut String) {
+    let mut rows = vec![["SLOWEST IN FLIGHT", "FOR", "STATE"].map(str::to_owned)];
+    for of in list(status, "/in_flight/slowest").iter().take(ROWS_MAX) {
+        let (site, path) = (name(&of["site"], "(no site)"), name(&of["path"], "?"));
+        rows.push([
+            format!("{} {site}{path}", name(&of["method"], "?")),
+            time(of["seconds"].as_f64().unwrap_or(0.0)),
+            if of["is_responding"] == true { "responding" } else { "waiting" }.to_owned(),
         ]);
     }
     columns(&rows, out);

@@ -27,6 +27,7 @@ mod jwks;
 mod jwt;
 mod listen;
 mod load;
+mod log_field;
 mod manifest;
 mod monitoring;
 mod mount;

@@ -150,6 +150,7 @@ impl Named for LogField {
         ("site", Self::Site),
         ("mount", Self::Mount),
         ("head_bytes", Self::HeadBytes),
+        ("request_bytes", Self::RequestBytes),
         ("tls_version", Self::TlsVersion),
         ("tls_cipher", Self::TlsCipher),
         ("server_name", Self::ServerName),

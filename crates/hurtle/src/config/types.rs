@@ -19,6 +19,7 @@ use super::compress::Compress;
 use super::cors::Cors;
 use super::dictionary::Dictionary;
 use super::gateway::{Cgi, FastCgi};
+pub use super::log_field::LogField;
 use super::monitoring::{Metrics, Tracing};
 use super::print;
 use super::proxied::ProxyProtocol;
@@ -242,37 +243,6 @@ pub enum LogFormat {
     Json(Vec<LogField>),
     /// A short line for a person: method, path, status, bytes, milliseconds.
     Brief,
-}
-
-/// A member of a JSON access log line; its name in the log is its name in snake_case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum LogField {
-    Time,
-    Client,
-    Method,
-    Target,
-    Protocol,
-    Status,
-    BodyBytes,
-    DurationUs,
-    Host,
-    Referer,
-    UserAgent,
-    Cache,
-    Completion,
-    RequestId,
-    TraceId,
-    Site,
-    Mount,
-    HeadBytes,
-    TlsVersion,
-    TlsCipher,
-    ServerName,
-    Upstream,
-    UpstreamConnectUs,
-    UpstreamHeadUs,
-    UpstreamUs,
 }
 
 /// Destination of log lines.

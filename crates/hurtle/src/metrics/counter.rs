@@ -5,6 +5,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use super::native::{NativeBuckets, NativeTimes};
+
 /// A number with one writing thread. As a counter it only grows; as a gauge it may be set.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
@@ -54,6 +56,7 @@ pub(super) const TIME_BUCKETS: usize = TIME_BOUNDS_US.len() + 1;
 pub struct Histogram {
     buckets: [Counter; TIME_BUCKETS],
     sum_us: Counter,
+    native: NativeTimes,
 }
 
 impl Histogram {
@@ -69,6 +72,7 @@ impl Histogram {
     pub(super) fn repeat(&self, (bucket, us): (usize, u64), times: u64) {
         self.buckets[bucket.min(TIME_BUCKETS - 1)].add(times);
         self.sum_us.add(us.saturating_mul(times));
+        self.native.add(us, times);
     }
 
     /// Takes the counts of another histogram.
@@ -77,11 +81,17 @@ impl Histogram {
             count.set(of.get());
         }
         self.sum_us.set(other.sum_us.get());
+        self.native.copy(&other.native);
     }
 
     /// Returns the counts of the buckets, not cumulative.
     pub(super) fn buckets(&self) -> impl Iterator<Item = u64> {
         self.buckets.iter().map(Counter::get)
+    }
+
+    /// Returns the native buckets.
+    pub(super) fn native(&self) -> NativeBuckets {
+        self.native.read()
     }
 
     /// Returns the sum of the times in microseconds.

@@ -1,4 +1,5 @@
-//! Writes a snapshot in the OpenMetrics text format 1.0 or the Prometheus text format 0.0.4.
+//! Writes a snapshot in the OpenMetrics text format 1.0, the Prometheus text format 0.0.4, or the
+//! protobuf format (`protobuf`).
 //! `FAMILIES` has every metric; docs/monitoring.md and the dashboard are checked against it.
 //!
 //! Written here and not by a crate: `prometheus-client` counts by atomic read-modify-writes, and
@@ -6,37 +7,59 @@
 
 use std::fmt::{Display, Write as _};
 
+use super::protobuf::Message;
 use super::snapshot::{Distribution, Snapshot};
 use super::{families, server_families};
 
-/// The format of the text.
+/// The format of an exposition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TextFormat {
+pub enum Format {
     /// OpenMetrics 1.0.
     OpenMetrics,
     /// Prometheus 0.0.4.
     Prometheus,
+    /// Messages of protobuf, which carry native histograms.
+    Protobuf,
 }
 
-impl TextFormat {
-    /// Chooses by the request's Accept field: OpenMetrics only for those who name it.
-    pub fn accepted(accept: &[u8]) -> TextFormat {
-        let names = accept
-            .windows(OPEN_METRICS.len())
-            .any(|part| part.eq_ignore_ascii_case(OPEN_METRICS.as_bytes()));
-        if names { TextFormat::OpenMetrics } else { TextFormat::Prometheus }
+impl Format {
+    /// Chooses by the request's Accept field: the format with the highest weight of those that it
+    /// names, and the first of them. Without a name it is the Prometheus text.
+    pub fn accepted(accept: &[u8]) -> Format {
+        let mut chosen = (0.0, Format::Prometheus);
+        for range in String::from_utf8_lossy(accept).to_ascii_lowercase().split(',') {
+            let mut parts = range.split(';').map(str::trim);
+            let format = match parts.next() {
+                Some("application/openmetrics-text") => Format::OpenMetrics,
+                Some("application/vnd.google.protobuf")
+                    if range.contains("metricfamily") && range.contains("delimited") =>
+                {
+                    Format::Protobuf
+                }
+                Some("text/plain") => Format::Prometheus,
+                _ => continue,
+            };
+            let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse().ok());
+            let weight = weight.unwrap_or(1.0);
+            if weight > chosen.0 {
+                chosen = (weight, format);
+            }
+        }
+        chosen.1
     }
 
     /// Returns the value of Content-Type.
     pub fn content_type(self) -> &'static str {
         match self {
-            TextFormat::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            TextFormat::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Format::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Format::Protobuf => {
+                "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; \
+                 encoding=delimited"
+            }
         }
     }
 }
-
-const OPEN_METRICS: &str = "application/openmetrics-text";
 
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,17 +115,37 @@ impl Family {
 /// Writes the samples of one metric.
 pub(super) struct Samples<'a> {
     name: String,
-    out: &'a mut String,
+    kind: Kind,
+    has_samples: bool,
+    out: Sink<'a>,
+}
+
+/// The form of samples.
+enum Sink<'a> {
+    Text(&'a mut String),
+    Protobuf(Message),
 }
 
 pub(super) type Labels<'a> = &'a [(&'static str, &'a dyn Display)];
 
 impl Samples<'_> {
     pub(super) fn put(&mut self, labels: Labels<'_>, value: impl Display) {
-        self.line("", labels, None, value);
+        self.has_samples = true;
+        match &mut self.out {
+            Sink::Text(_) => self.line("", labels, None, value),
+            Sink::Protobuf(message) => {
+                // Every value is displayed as a decimal number.
+                let value = value.to_string().parse().unwrap_or(f64::NAN);
+                message.value(self.kind, labels, value);
+            }
+        }
     }
 
     pub(super) fn histogram(&mut self, labels: Labels<'_>, of: &Distribution) {
+        self.has_samples = true;
+        if let Sink::Protobuf(message) = &mut self.out {
+            return message.histogram(labels, of);
+        }
         let mut sum = 0;
         for (at, count) in of.counts.iter().enumerate() {
             sum += count;
@@ -122,7 +165,7 @@ impl Samples<'_> {
         bound: Option<&dyn Display>,
         value: impl Display,
     ) {
-        let out = &mut *self.out;
+        let Sink::Text(out) = &mut self.out else { return };
         // Writing into a String cannot fail.
         let _ = write!(out, "{}{suffix}", self.name);
         let bound = bound.map(|bound| ("le", bound));
@@ -158,10 +201,34 @@ fn escape(text: &str, out: &mut String) {
 }
 
 /// Writes a snapshot.
-pub fn encode(snapshot: &Snapshot, format: TextFormat) -> String {
+pub fn encode(snapshot: &Snapshot, format: Format) -> Vec<u8> {
+    match format {
+        Format::Protobuf => messages(snapshot),
+        Format::OpenMetrics => text(snapshot, true).into_bytes(),
+        Format::Prometheus => text(snapshot, false).into_bytes(),
+    }
+}
+
+fn messages(snapshot: &Snapshot) -> Vec<u8> {
+    let mut out = Vec::with_capacity(16 << 10);
+    for family in FAMILIES.iter().flat_map(|group| group.iter()) {
+        let mut samples = Samples {
+            name: String::new(),
+            kind: family.kind,
+            has_samples: false,
+            out: Sink::Protobuf(Message::family(family)),
+        };
+        (family.write)(&mut samples, snapshot);
+        if let Sink::Protobuf(message) = samples.out {
+            message.finish(samples.has_samples, &mut out);
+        }
+    }
+    out
+}
+
+fn text(snapshot: &Snapshot, is_open: bool) -> String {
     let mut out = String::with_capacity(16 << 10);
     for family in FAMILIES.iter().flat_map(|group| group.iter()) {
-        let is_open = format == TextFormat::OpenMetrics;
         // The older format has no infos, and names a counter as its samples.
         let (name, kind) = match family.kind {
             _ if is_open => (family.name.to_owned(), family.kind_name()),
@@ -173,9 +240,15 @@ pub fn encode(snapshot: &Snapshot, format: TextFormat) -> String {
         if is_open && !family.unit.is_empty() {
             let _ = writeln!(out, "# UNIT {name} {}", family.unit);
         }
-        (family.write)(&mut Samples { name: family.sample_name(), out: &mut out }, snapshot);
+        let mut samples = Samples {
+            name: family.sample_name(),
+            kind: family.kind,
+            has_samples: false,
+            out: Sink::Text(&mut out),
+        };
+        (family.write)(&mut samples, snapshot);
     }
-    if format == TextFormat::OpenMetrics {
+    if is_open {
         out.push_str("# EOF\n");
     }
     out

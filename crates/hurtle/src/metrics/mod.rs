@@ -5,10 +5,15 @@
 //! This module only counts. `pipeline::observe` counts requests, and `server::monitoring` adds what
 //! other modules know (disk threads, caches, certificates) to a snapshot.
 
+mod activity;
+mod activity_snapshot;
 mod counter;
 pub mod exposition;
 mod families;
+mod native;
+mod paths;
 mod process;
+mod protobuf;
 pub mod rates;
 mod registry;
 pub mod report;
@@ -19,7 +24,10 @@ pub mod units;
 mod upstream;
 mod worker;
 
+pub use activity::{Activity, InFlight};
+pub use activity_snapshot::{HotPath, InFlightSnapshot, PathsSnapshot, SlowestRequest};
 pub use counter::{Counter, Histogram};
+pub use native::NativeBuckets;
 pub use registry::Registry;
 pub use route::{Protocol, RouteMetrics};
 pub use snapshot::{

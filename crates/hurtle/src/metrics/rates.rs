@@ -7,6 +7,7 @@ use super::snapshot::{
     CacheSnapshot, ConnectionSnapshot, Distribution, FileCacheSnapshot, LaneSnapshot, Name,
     ReloadSnapshot, RouteSnapshot, Snapshot, UpstreamSnapshot, WorkerSnapshot,
 };
+use super::{InFlightSnapshot, PathsSnapshot};
 
 /// Shortest interval, in seconds: two snapshots of one moment have no infinite rates.
 const SECONDS_MIN: f64 = 0.001;
@@ -41,6 +42,10 @@ pub struct Rates {
     pub connections: ConnectionSnapshot,
     /// Requests by site and mount, of those that have had any.
     pub routes: Vec<RouteRates>,
+    /// The hottest paths.
+    pub paths: PathsSnapshot,
+    /// Requests in flight.
+    pub in_flight: InFlightSnapshot,
     /// The file caches.
     pub file_cache: FileCacheRates,
     /// The response caches; their results are in `cache_results`.
@@ -193,6 +198,8 @@ impl Rates {
             accepted: rate(after.connections.accepted, before.connections.accepted),
             connections: after.connections.clone(),
             routes: routes.into_iter().map(|route| route.rates(seconds)).collect(),
+            paths: after.paths.clone(),
+            in_flight: after.in_flight.clone(),
             file_cache: FileCacheRates {
                 hits: rate(files.0.hits, files.1.hits),
                 misses: rate(files.0.misses, files.1.misses),

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use super::counter::Counter;
-use super::process;
 use super::snapshot::{
     ConnectionSnapshot, FileCacheSnapshot, HandshakeCount, Name, ReloadSnapshot, RouteSnapshot,
     Snapshot, TlsSnapshot, UpstreamSnapshot, WorkerSnapshot,
 };
 use super::worker::{HANDSHAKE_FAILURES, LIMITS, TLS_VERSIONS, WorkerMetrics};
+use super::{activity_snapshot, process};
 
 /// The counters of a server; shared by all its threads.
 #[derive(Debug)]
@@ -74,12 +74,17 @@ impl Registry {
         let http1_idle = total(|w| &w.http1_idle).min(http1);
         let http2_active = total(|w| &w.http2_active).min(http2);
         let routes = routes(&workers);
+        let process = process::read(self.start);
+        let now = process::seconds(SystemTime::now());
+        let (paths, in_flight) = activity_snapshot::join(&workers, now, now - process.start_time);
         let sent_bytes = routes.iter().map(|route| route.response_bytes.sum as u64).sum();
         Snapshot {
-            time: process::seconds(SystemTime::now()),
+            time: now,
             version: env!("CARGO_PKG_VERSION").into(),
-            process: process::read(self.start),
+            process,
             routes,
+            paths,
+            in_flight,
             connections: ConnectionSnapshot {
                 accepted: total(|w| &w.accepted),
                 handshaking,

@@ -5,6 +5,11 @@ use super::rates::{CLASSES, LaneRates, Latency, Rates, RouteRates, SortKey};
 use super::rates::{UpstreamRates, WorkerRates};
 use super::snapshot::ConnectionSnapshot;
 use super::units::{count, latency, percent, size, time};
+use super::{HotPath, InFlightSnapshot, PathsSnapshot, SlowestRequest};
+
+/// Rows of the tables of paths and of requests in flight.
+const PATHS_SHOWN: usize = 10;
+const REQUESTS_SHOWN: usize = 10;
 
 /// The figures of an interval as texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,7 +76,14 @@ impl Report {
         groups.extend(response_cache(rates));
         groups.push(reloads(rates));
         groups.extend(limits(rates));
-        let tables = [mounts(rates, sorted), upstreams(rates), disk(rates), workers(rates)];
+        let tables = [
+            mounts(rates, sorted),
+            paths(&rates.paths),
+            slowest(&rates.in_flight),
+            upstreams(rates),
+            disk(rates),
+            workers(rates),
+        ];
         let tables = tables.into_iter().filter(|table| !table.rows.is_empty());
         Report { groups, tables: tables.collect() }
     }
@@ -244,6 +256,40 @@ fn mounts(rates: &Rates, sorted: SortKey) -> Table {
         heads: vec!["mount", "requests/s", "4xx/s", "5xx/s", "p50", "p99", "sent/s"],
         sorted_by: Some(column),
         rows: rates.routes.iter().map(row).collect(),
+    }
+}
+
+/// The hottest paths. The column of samples tells how sure the estimates are.
+fn paths(paths: &PathsSnapshot) -> Table {
+    let row = |of: &HotPath| {
+        vec![
+            plain(format!("{}{}", name(&of.site, "(no site)"), of.path)),
+            figure(of.responses as f64 / paths.seconds.max(1.0), count),
+            plain(percent(of.responses as f64 / paths.responses.max(1) as f64)),
+            whole(of.samples),
+        ]
+    };
+    Table {
+        name: "hottest paths",
+        heads: vec!["hottest path", "requests/s", "share", "samples"],
+        sorted_by: None,
+        rows: paths.hottest.iter().take(PATHS_SHOWN).map(row).collect(),
+    }
+}
+
+fn slowest(in_flight: &InFlightSnapshot) -> Table {
+    let row = |of: &SlowestRequest| {
+        vec![
+            plain(format!("{} {}{}", of.method, name(&of.site, "(no site)"), of.path)),
+            plain(time(of.seconds)),
+            plain(if of.is_responding { "responding" } else { "waiting" }),
+        ]
+    };
+    Table {
+        name: "in flight",
+        heads: vec!["slowest in flight", "for", "state"],
+        sorted_by: None,
+        rows: in_flight.slowest.iter().take(REQUESTS_SHOWN).map(row).collect(),
     }
 }
 

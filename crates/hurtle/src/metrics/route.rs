@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 use std::time::Duration;
 
-use super::Histogram;
 use super::counter::Counter;
 use super::snapshot::{Distribution, RequestCount, RouteSnapshot};
+use super::{Histogram, NativeBuckets};
 
 /// A protocol that carries requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +39,6 @@ const SIZE_SLOTS: usize = u64::BITS as usize;
 const CACHE_RESULTS: [&str; 7] =
     ["hit", "stale", "revalidated", "miss", "collapsed", "pass", "bypass"];
 
-/// A known response is timed after this many that were not, which count as the last that was.
-const UNTIMED_MAX: u64 = 31;
-
 /// Counts of the requests to a mount of a site, by one worker.
 #[derive(Debug)]
 pub struct RouteMetrics {
@@ -55,9 +52,10 @@ pub struct RouteMetrics {
     size_sum: Counter,
     cached: [Counter; CACHE_RESULTS.len()],
     /// Responses since the last that was timed. They count as that one, but are added to the
-    /// histogram with the next one, or by the reader. It begins at `UNTIMED_MAX`, so that the first
-    /// response is timed.
+    /// histogram with the next one, or by the reader.
     untimed: Counter,
+    /// A known response is timed after this many that were not.
+    untimed_max: Counter,
     /// Bucket and microseconds of the last that was timed.
     last_bucket: Counter,
     last_us: Counter,
@@ -75,7 +73,8 @@ impl RouteMetrics {
             sizes: [const { Counter::new(0) }; SIZE_SLOTS],
             size_sum: Counter::default(),
             cached: Default::default(),
-            untimed: Counter::new(UNTIMED_MAX),
+            untimed: Counter::default(),
+            untimed_max: Counter::default(),
             last_bucket: Counter::default(),
             last_us: Counter::default(),
             version: AtomicU64::new(0),
@@ -103,36 +102,35 @@ impl RouteMetrics {
     /// Returns whether the next known response should be timed.
     #[inline]
     pub fn is_due(&self) -> bool {
-        self.untimed.get() >= UNTIMED_MAX
+        self.untimed.get() >= self.untimed_max.get()
     }
 
-    /// Counts the time of a response. `None`: it was not measured, and counts as the last that was.
+    /// Sets the number of known responses that are not timed before one is.
+    pub(super) fn set_due_after(&self, responses: u64) {
+        self.untimed_max.set(responses);
+    }
+
+    /// Counts a response whose time was not measured. It counts as the last that was.
     #[inline]
-    pub fn time(&self, time: Option<Duration>) {
-        match time {
-            Some(time) => self.add_time(time),
-            None => self.untimed.add(1),
-        }
+    pub fn count_untimed(&self) {
+        self.untimed.add(1);
     }
 
-    /// Adds a time to the histogram, and the responses before it.
-    fn add_time(&self, time: Duration) {
+    /// Adds a time to the histogram, and the responses before it that were not timed. Returns the
+    /// number of both.
+    pub fn time(&self, time: Duration) -> u64 {
         let version = self.version.load(Relaxed);
         self.version.store(version + 1, Relaxed);
         fence(Release);
         let last = (self.last_bucket.get() as usize, self.last_us.get());
-        self.times.repeat(last, self.repeated(version));
+        let untimed = self.untimed.get();
+        self.times.repeat(last, untimed);
         self.untimed.set(0);
         let (bucket, us) = self.times.observe(time);
         self.last_bucket.set(bucket as u64);
         self.last_us.set(us);
         self.version.store(version + 2, Release);
-    }
-
-    /// Returns the number of responses that count as the last that was timed.
-    fn repeated(&self, version: u64) -> u64 {
-        let none = if version == 0 { UNTIMED_MAX } else { 0 };
-        self.untimed.get().saturating_sub(none)
+        untimed + 1
     }
 
     /// Reads the histogram with the responses that were not timed. Repeats while the worker changes
@@ -143,7 +141,7 @@ impl RouteMetrics {
             let times = Histogram::default();
             times.copy(&self.times);
             let last = (self.last_bucket.get() as usize, self.last_us.get());
-            times.repeat(last, self.repeated(version));
+            times.repeat(last, self.untimed.get());
             fence(Acquire);
             if version.is_multiple_of(2) && self.version.load(Relaxed) == version {
                 let mut read = Distribution::default();
@@ -158,6 +156,18 @@ impl RouteMetrics {
     pub fn count_cached(&self, result: &str) {
         if let Some(at) = CACHE_RESULTS.iter().position(|name| *name == result) {
             self.cached[at].add(1);
+        }
+    }
+
+    /// Returns the sizes in native buckets, one for each doubling: slot `i` ends at `2^(i + 1)`. A
+    /// body of one byte is counted with those of two.
+    fn native_sizes(&self) -> NativeBuckets {
+        let slots = (1..).zip(&self.sizes).take(SIZE_SLOTS - 1);
+        NativeBuckets {
+            schema: 0,
+            zero_threshold: 0.5,
+            zero_count: self.sizes[SIZE_SLOTS - 1].get(),
+            counts: slots.map(|(at, count)| (at, count.get())).filter(|(_, n)| *n > 0).collect(),
         }
     }
 
@@ -186,7 +196,7 @@ impl RouteMetrics {
             counts[size_bucket(slot)] += count.get();
         }
         let size = Distribution::new(bounds.collect(), counts, self.size_sum.get() as f64);
-        all.response_bytes.add(&size);
+        all.response_bytes.add(&Distribution { native: self.native_sizes(), ..size });
         for (result, count) in CACHE_RESULTS.iter().zip(&self.cached) {
             if count.get() > 0 {
                 *all.cache.entry((*result).into()).or_insert(0) += count.get();
@@ -241,15 +251,17 @@ mod tests {
         let mut none = RouteSnapshot::default();
         route.add_to(&mut none);
         assert_eq!(none.duration_seconds.count, 0);
-        route.time(Some(Duration::from_millis(2)));
-        for _ in 0..UNTIMED_MAX {
+        assert_eq!(route.time(Duration::from_millis(2)), 1);
+        route.set_due_after(31);
+        for _ in 0..31 {
             assert!(!route.is_due());
-            route.time(None);
+            route.count_untimed();
         }
         assert!(route.is_due());
         let mut all = RouteSnapshot::default();
         route.add_to(&mut all);
-        assert_eq!(all.duration_seconds.count, UNTIMED_MAX + 1);
+        assert_eq!(all.duration_seconds.count, 32);
         assert!((all.duration_seconds.sum - 0.064).abs() < 1e-9);
+        assert_eq!(route.time(Duration::ZERO), 32);
     }
 }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Histogram;
 use super::counter::TIME_BOUNDS_US;
 use super::process::ProcessSnapshot;
+use super::{Histogram, InFlightSnapshot, NativeBuckets, PathsSnapshot};
 
 /// A name that the server's code defines, or that a reader got from a server.
 pub type Name = Cow<'static, str>;
@@ -26,6 +26,10 @@ pub struct Snapshot {
     pub process: ProcessSnapshot,
     /// Requests by site and mount.
     pub routes: Vec<RouteSnapshot>,
+    /// The hottest paths.
+    pub paths: PathsSnapshot,
+    /// Requests in flight.
+    pub in_flight: InFlightSnapshot,
     /// Connections of clients.
     pub connections: ConnectionSnapshot,
     /// Bytes received from clients, without those of TLS.
@@ -52,7 +56,7 @@ pub struct Snapshot {
     pub access_log_dropped: u64,
 }
 
-/// A histogram with classic buckets.
+/// A histogram with classic and native buckets.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Distribution {
@@ -64,6 +68,9 @@ pub struct Distribution {
     pub sum: f64,
     /// Number of the values.
     pub count: u64,
+    /// The buckets of a native histogram, for readers of the protobuf format.
+    #[serde(skip)]
+    pub native: NativeBuckets,
 }
 
 /// The requests to a mount.
@@ -260,7 +267,7 @@ impl Distribution {
     /// Creates a distribution. `counts` has one more bucket than `bounds`.
     pub fn new(bounds: Vec<f64>, counts: Vec<u64>, sum: f64) -> Distribution {
         let count = counts.iter().sum();
-        Distribution { bounds, counts, sum, count }
+        Distribution { bounds, counts, sum, count, native: NativeBuckets::default() }
     }
 
     /// Adds another distribution with the same buckets.
@@ -275,13 +282,15 @@ impl Distribution {
         self.sum += other.sum;
         // The sum of the buckets, so that both agree while a worker counts.
         self.count += other.count;
+        self.native.add(&other.native);
     }
 
     /// Adds a histogram of times, in seconds.
     pub(super) fn add_times(&mut self, times: &Histogram) {
         let bounds = TIME_BOUNDS_US.iter().map(|us| *us as f64 / 1e6).collect();
-        let times =
-            Distribution::new(bounds, times.buckets().collect(), times.sum_us() as f64 / 1e6);
-        self.add(&times);
+        let seconds = times.sum_us() as f64 / 1e6;
+        let native = times.native();
+        let times = Distribution::new(bounds, times.buckets().collect(), seconds);
+        self.add(&Distribution { native, ..times });
     }
 }

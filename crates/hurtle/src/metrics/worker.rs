@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::activity::Published;
 use super::counter::Counter;
 use super::{Histogram, RouteMetrics, UpstreamMetrics};
 
@@ -51,6 +52,14 @@ pub enum LimitKind {
     Body,
     /// Rate of a request's body (408).
     BodyTime,
+    /// Time in which a client reads none of a response (the connection is closed).
+    SendTime,
+    /// Time of a PROXY protocol header (the connection is closed).
+    ProxyHeaderTime,
+    /// Open streams of an HTTP/2 connection (REFUSED_STREAM).
+    Streams,
+    /// Control frames, resets and small frames of an HTTP/2 connection (ENHANCE_YOUR_CALM).
+    Frames,
     /// Rate of requests (429).
     RequestRate,
     /// Requests at a time, and the queue for them (503).
@@ -58,13 +67,17 @@ pub enum LimitKind {
 }
 
 /// Names of the limits.
-pub(super) const LIMITS: [&str; 8] = [
+pub(super) const LIMITS: [&str; 12] = [
     "connections",
     "connections_per_address",
     "head_size",
     "head_time",
     "body_size",
     "body_time",
+    "send_time",
+    "proxy_header_time",
+    "http2_streams",
+    "http2_frames",
     "request_rate",
     "concurrency",
 ];
@@ -110,6 +123,8 @@ pub struct WorkerMetrics {
     pub lag: Histogram,
     /// Requests without a site.
     pub unrouted: Arc<RouteMetrics>,
+    /// The hottest paths and the slowest requests in flight, up to a second old.
+    published: Mutex<Published>,
     routes: Mutex<Vec<Arc<RouteMetrics>>>,
     upstreams: Mutex<Vec<Arc<UpstreamMetrics>>>,
 }
@@ -136,6 +151,7 @@ impl Default for WorkerMetrics {
             file_descriptors: Counter::default(),
             limits: Default::default(),
             lag: Histogram::default(),
+            published: Mutex::default(),
             routes: Mutex::new(vec![Arc::clone(&unrouted)]),
             unrouted,
             upstreams: Mutex::default(),
@@ -179,6 +195,18 @@ impl WorkerMetrics {
     /// Counts a limit that a client has hit.
     pub fn hit(&self, limit: LimitKind) {
         self.limits[limit as usize].add(1);
+    }
+
+    /// Publishes the worker's activity, unless a reader copies the one before just now.
+    pub(super) fn publish(&self, activity: Published) {
+        if let Ok(mut published) = self.published.try_lock() {
+            *published = activity;
+        }
+    }
+
+    /// Returns the worker's activity.
+    pub(super) fn published(&self) -> Published {
+        self.published.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn routes(&self) -> Vec<Arc<RouteMetrics>> {

@@ -76,6 +76,8 @@ pub struct Details<'a> {
     pub mount: Option<&'a str>,
     /// Bytes of the response's head.
     pub head_bytes: u64,
+    /// Bytes of the request's body that were received; of a tunnel, those from the client.
+    pub request_bytes: u64,
     /// The version of TLS and the cipher suite.
     pub tls: Option<(&'static str, &'static str)>,
     /// The server name that the client requested in the TLS handshake.
@@ -105,6 +107,7 @@ impl Details<'_> {
         site: None,
         mount: None,
         head_bytes: 0,
+        request_bytes: 0,
         tls: None,
         server_name: None,
         upstream: None,

@@ -119,6 +119,7 @@ fn json_detail(field: LogField, details: &Details<'_>, out: &mut Vec<u8>) {
         LogField::Site => text(details.site, out),
         LogField::Mount => text(details.mount, out),
         LogField::HeadBytes => decimal::number(details.head_bytes, out),
+        LogField::RequestBytes => decimal::number(details.request_bytes, out),
         LogField::TlsVersion => text(details.tls.map(|(version, _)| version), out),
         LogField::TlsCipher => text(details.tls.map(|(_, cipher)| cipher), out),
         LogField::ServerName => text(details.server_name, out),
@@ -180,6 +181,7 @@ fn name(field: LogField) -> &'static [u8] {
         LogField::Site => b"site",
         LogField::Mount => b"mount",
         LogField::HeadBytes => b"head_bytes",
+        LogField::RequestBytes => b"request_bytes",
         LogField::TlsVersion => b"tls_version",
         LogField::TlsCipher => b"tls_cipher",
         LogField::ServerName => b"server_name",
@@ -339,12 +341,13 @@ mod tests {
     use super::super::Completion;
     use super::*;
 
-    const DETAILS: [LogField; 12] = [
+    const DETAILS: [LogField; 13] = [
         LogField::RequestId,
         LogField::TraceId,
         LogField::Site,
         LogField::Mount,
         LogField::HeadBytes,
+        LogField::RequestBytes,
         LogField::TlsVersion,
         LogField::TlsCipher,
         LogField::ServerName,
@@ -454,6 +457,7 @@ mod tests {
             site: Some("example.org"),
             mount: Some("/"),
             head_bytes: 210,
+            request_bytes: 17,
             tls: Some(("TLSv1.3", "TLS13_AES_128_GCM_SHA256")),
             server_name: Some("www.example.org"),
             upstream: Some(upstream),
@@ -464,11 +468,11 @@ mod tests {
         };
         assert_eq!(
             line(details),
-            r#"{"request_id":"abc","trace_id":"0af7","site":"example.org","mount":"/","head_bytes":210,"tls_version":"TLSv1.3","tls_cipher":"TLS13_AES_128_GCM_SHA256","server_name":"www.example.org","upstream":"http://127.0.0.1:3000","upstream_connect_us":null,"upstream_head_us":900,"upstream_us":1200}"#
+            r#"{"request_id":"abc","trace_id":"0af7","site":"example.org","mount":"/","head_bytes":210,"request_bytes":17,"tls_version":"TLSv1.3","tls_cipher":"TLS13_AES_128_GCM_SHA256","server_name":"www.example.org","upstream":"http://127.0.0.1:3000","upstream_connect_us":null,"upstream_head_us":900,"upstream_us":1200}"#
         );
         assert_eq!(
             line(Details::NONE),
-            r#"{"request_id":null,"trace_id":null,"site":null,"mount":null,"head_bytes":0,"tls_version":null,"tls_cipher":null,"server_name":null,"upstream":null,"upstream_connect_us":null,"upstream_head_us":null,"upstream_us":null}"#
+            r#"{"request_id":null,"trace_id":null,"site":null,"mount":null,"head_bytes":0,"request_bytes":0,"tls_version":null,"tls_cipher":null,"server_name":null,"upstream":null,"upstream_connect_us":null,"upstream_head_us":null,"upstream_us":null}"#
         );
     }
 

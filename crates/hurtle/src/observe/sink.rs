@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::target::Output;
 use crate::config::{LogTarget, Rotation};
@@ -267,7 +267,7 @@ impl<R: FnMut(Report)> SinkThread<R> {
     /// Rotates the file if the next lines need it. After a failure it tries again later.
     fn rotate(&mut self, bytes: usize) {
         let has_failed = self.rotations.is_some_and(|failed| failed.elapsed() < REPORT_EVERY);
-        if !has_failed && let Err(error) = self.output.rotate_if_due(bytes) {
+        if !has_failed && let Err(error) = self.output.rotate_if_due(bytes, SystemTime::now()) {
             self.rotations = Some(Instant::now());
             (self.report)(Report::RotateFailed(error));
         }

@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::SystemTime;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::OFlags;
@@ -70,12 +71,13 @@ impl Output {
     ///
     /// # Errors
     /// The file cannot be renamed, or the name cannot be opened again; the open file stays in use.
-    pub(super) fn rotate_if_due(&mut self, bytes: usize) -> io::Result<()> {
-        let Some(rotated) = self.rotated.as_ref().filter(|file| file.is_due(bytes)) else {
-            return Ok(());
-        };
-        rotated.rotate()?;
-        self.reopen()
+    pub(super) fn rotate_if_due(&mut self, bytes: usize, now: SystemTime) -> io::Result<()> {
+        match &self.rotated {
+            Some(rotated) if rotated.is_due(&self.file, bytes, now) => {
+                if rotated.rotate(&self.file)? { self.reopen() } else { Ok(()) }
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Opens the file again by its name, or the standard stream as it is now; on an error the old one
@@ -87,12 +89,7 @@ impl Output {
 
     /// Appends whole lines; blocks until they are written.
     pub(super) fn append(&mut self, lines: &[u8]) -> Result<(), Failure> {
-        let appended = append(&mut BlockingFile(&self.file), &mut self.torn, lines);
-        if let Some(rotated) = &mut self.rotated {
-            rotated
-                .grew(appended.as_ref().map_or_else(|failure| failure.written, |()| lines.len()));
-        }
-        appended
+        append(&mut BlockingFile(&self.file), &mut self.torn, lines)
     }
 }
 
@@ -162,8 +159,13 @@ impl Write for BlockingFile<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::fs;
+    use std::num::NonZeroU32;
     use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    use super::*;
 
     use crate::observe::scratch::Scratch;
 
@@ -231,6 +233,55 @@ mod tests {
             .expect("a writable directory");
         let mode = path.metadata().expect("it exists").permissions().mode();
         assert_eq!(mode & 0o007, 0, "{mode:o}");
+    }
+
+    /// The contents of the files of a log: the current one, then the older ones.
+    fn contents(path: &Path) -> Vec<String> {
+        let older = (1..9).map(|number| format!("{}.{number}", path.display()).into());
+        let files = [path.to_owned()].into_iter().chain(older);
+        files.map_while(|file: PathBuf| fs::read_to_string(file).ok()).collect()
+    }
+
+    #[test]
+    fn a_log_is_rotated_by_age() {
+        let scratch = Scratch::new("age");
+        let path = scratch.path("access.log");
+        let day = Duration::from_secs(24 * 3_600);
+        let keep = NonZeroU32::new(2).expect("not 0");
+        let rotation = Rotation { age: Some(day), bytes: None, keep };
+        let mut log = Output::open(&LogTarget::File(path.clone()), &rotation).expect("it opens");
+        let begun = SystemTime::now();
+        let mut write = |line: &str, age: Duration| {
+            log.rotate_if_due(line.len(), begun + age).expect("it rotates");
+            log.append(line.as_bytes()).expect("there is room");
+        };
+        write("a\n", 3 * day);
+        write("b\n", day - Duration::from_secs(60));
+        assert_eq!(contents(&path), ["a\nb\n"], "an empty file is not rotated, nor a young one");
+        write("c\n", day + Duration::from_secs(60));
+        assert_eq!(contents(&path), ["c\n", "a\nb\n"]);
+        write("d\n", 2 * day);
+        write("e\n", 3 * day);
+        assert_eq!(contents(&path), ["e\n", "d\n", "c\n"], "two old ones are kept");
+    }
+
+    #[test]
+    fn of_two_processes_one_rotates_a_log() {
+        let scratch = Scratch::new("two");
+        let path = scratch.path("access.log");
+        let keep = NonZeroU32::new(3).expect("not 0");
+        let rotation = Rotation { bytes: Some(6), age: None, keep };
+        let open = || Output::open(&LogTarget::File(path.clone()), &rotation).expect("it opens");
+        let mut logs = [open(), open()];
+        let mut write = |log: usize, line: &str| {
+            logs[log].rotate_if_due(line.len(), SystemTime::now()).expect("it rotates");
+            logs[log].append(line.as_bytes()).expect("there is room");
+        };
+        ["a\n", "b\n", "c\n", "d\n"].iter().enumerate().for_each(|(at, line)| write(at % 2, line));
+        assert_eq!(contents(&path), ["d\n", "a\nb\nc\n"], "both count the lines of both");
+        // The first one still has the old file open.
+        write(0, "e\n");
+        assert_eq!(contents(&path), ["d\ne\n", "a\nb\nc\n"], "it has found the new file");
     }
 
     #[test]

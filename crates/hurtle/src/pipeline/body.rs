@@ -69,6 +69,7 @@ impl<T: Protocol> Exchange<T> {
             if let Piece::Data(len) = piece {
                 self.input.consume(len);
                 pace.data += len as u64;
+                self.request_bytes.set(self.request_bytes.get() + len as u64);
             }
             // Saturating, because a peer can announce a length or chunk size of 2^64 - 1.
             if pace.data.saturating_add(reading.announced()) > bytes_max {

@@ -25,6 +25,8 @@ pub(super) struct Duplex<'a, T> {
     pub(super) io: &'a T,
     /// Bytes the kernel has taken.
     sent: &'a Cell<u64>,
+    /// Bytes of the request's body.
+    request_bytes: &'a Cell<u64>,
     /// The rate limit shared by all connections of the client address.
     share: Option<&'a Meter>,
     /// `true` if bytes wait for the peer to read earlier ones.
@@ -43,11 +45,11 @@ impl<T: Protocol> Exchange<T> {
         waits: &Waits,
         work: impl AsyncFnOnce(&Duplex<'_, T>) -> R,
     ) -> Result<R, ExchangeError> {
-        let Exchange { io, input, ended, worker, watch, sent, .. } = self;
+        let Exchange { io, input, ended, worker, watch, sent, request_bytes, .. } = self;
         let stall_ms = worker.limits.write_stall.as_millis() as u64;
         let (share, sent) = (sent.share.as_deref(), &sent.moved);
         let (queued, more_by_ms) = (Cell::new(false), Cell::new(NEVER));
-        let duplex = Duplex { io, sent, share, queued, more_by_ms };
+        let duplex = Duplex { io, sent, request_bytes, share, queued, more_by_ms };
         let both = rt::race(work(&duplex), upload.run(&duplex, input, ended, worker));
         let mut seen = None;
         let (mut taken_by_ms, mut upstream_by_ms) = (NEVER, NEVER);
@@ -86,6 +88,11 @@ impl<T: Protocol> Duplex<'_, T> {
         let filled = poll_fn(|cx| self.io.poll_fill(cx, input, reading)).await;
         self.more_by_ms.set(NEVER);
         filled
+    }
+
+    /// Counts bytes of the request's body.
+    pub(super) fn count_request(&self, bytes: usize) {
+        self.request_bytes.set(self.request_bytes.get() + bytes as u64);
     }
 
     /// Counts bytes that were sent without `send`.

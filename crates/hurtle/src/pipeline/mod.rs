@@ -23,6 +23,7 @@ mod write;
 pub mod balancers;
 pub mod worker;
 
+use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ use self::additions::Additions;
 use self::authorise::Authorised;
 use self::client::{ExchangeClient, Incoming};
 use self::identify::Identity;
+use self::tunnel::OpenTunnel;
 use self::worker::{ConnectionSlot, Worker};
 use crate::clock;
 use crate::deadline::Watch;
@@ -46,7 +48,7 @@ use crate::handler::client::is_private;
 use crate::handler::proxy::UpstreamLog;
 use crate::handler::proxy::cache::CacheStatus;
 use crate::handler::proxy::with_fields;
-use crate::metrics::{RouteMetrics, WorkerMetrics};
+use crate::metrics::{InFlight, RouteMetrics, WorkerMetrics};
 use crate::protocol::Protocol;
 use crate::site::Resolved;
 use crate::transport::{Input, Progress};
@@ -78,6 +80,11 @@ pub struct Exchange<T> {
     pub(crate) begun: Option<Instant>,
     /// Details of the current request for the log.
     details: Option<Box<RequestDetails>>,
+    /// The record of the current request among those in flight; small responses from caches have
+    /// none.
+    in_flight: Cell<Option<InFlight>>,
+    /// Bytes of the current request's body that were received, without framing.
+    request_bytes: Cell<u64>,
     /// The counters of the worker.
     pub(crate) metrics: Arc<WorkerMetrics>,
     /// The counters of the current request's mount.
@@ -88,13 +95,15 @@ pub struct Exchange<T> {
     pub(crate) slot: Rc<ConnectionSlot>,
 }
 
-/// Details of a request that few logs have.
+/// Details of a request that few requests have.
 #[derive(Debug, Default)]
 struct RequestDetails {
     /// The IDs that were given to the request.
     identity: Option<Identity>,
     /// The upstream of the response.
     upstream: Option<UpstreamLog>,
+    /// The tunnel to run after the exchange.
+    tunnel: Option<OpenTunnel>,
 }
 
 /// The next step of the connection after a response.
@@ -102,6 +111,8 @@ struct RequestDetails {
 pub(crate) enum Next {
     /// Read the next request.
     Request,
+    /// Run the tunnel of `RequestDetails`.
+    Tunnel,
     /// Close; all received bytes were read.
     Close,
     /// Close after the peer had time to read the response, since it may still be sending.
@@ -137,6 +148,8 @@ impl<T: Protocol> Exchange<T> {
             served: 0,
             begun: None,
             details: None,
+            in_flight: Cell::new(None),
+            request_bytes: Cell::new(0),
             metrics,
             route,
             ended: false,
@@ -152,9 +165,8 @@ impl<T: Protocol> Exchange<T> {
         let now_ms = clock::now_ms();
         self.cache_status = None;
         self.additions = None;
-        if self.worker.is_replaced.get() {
-            self.worker = self.slot.worker();
-        }
+        self.request_bytes.set(0);
+        self.slot.update(&mut self.worker);
         let worker = Rc::clone(&self.worker);
 
         // Resolve.
@@ -168,17 +180,24 @@ impl<T: Protocol> Exchange<T> {
         }
         // Most responses are known files or stored responses, which need no route.
         if let Some(mut answer) = self.known_answer(request, &resolved, now_ms) {
-            self.time_known(&answer);
+            self.time_known(request, &answer);
             return self.respond(request, &mut answer, now_ms, false).await;
         }
 
         self.count_for(resolved.metrics());
         self.begun.get_or_insert_with(Instant::now);
-        let next = match worker.tracing.is_on() {
+        self.record_in_flight(request);
+        let mut next = match worker.tracing.is_on() {
             true => Box::pin(self.identified_exchange(request, &worker, resolved, now_ms)).await,
             false => self.routed_exchange(request, &worker, resolved, now_ms).await,
         };
+        if next == Next::Tunnel {
+            // A tunnel may outlive the configuration.
+            drop(worker);
+            next = Box::pin(self.run_tunnel(request)).await;
+        }
         self.details = None;
+        self.in_flight.set(None);
         next
     }
 
@@ -239,6 +258,7 @@ impl<T: Protocol> Exchange<T> {
 
         // Write, and observe. `write` writes every outcome; the common ones are not boxed.
         if let (Ok(Outcome::Answer(answer)), Incoming::Done) = (&mut handled, &incoming) {
+            self.count_limit(answer);
             return self.respond(request, answer, now_ms, false).await;
         }
         match handled {
@@ -274,8 +294,8 @@ impl<T: Protocol> Exchange<T> {
             Ok(granted) => granted,
             Err(answer) => return self.write_refusal(request, &resolved, answer).await,
         };
-        // Held until the response is sent.
-        let _permit = match self.wait_for_permit(request, &resolved).await {
+        // Held until the response is sent, or the tunnel has ended.
+        let permit = match self.wait_for_permit(request, &resolved).await {
             Ok(permit) => permit,
             Err(error) => return self.write(request, at, Err(error), Incoming::of(request)).await,
         };
@@ -287,6 +307,10 @@ impl<T: Protocol> Exchange<T> {
         let mut client = ExchangeClient::new(self, request);
         let handled = mount.handler().call(&context, &mut client).await;
         let incoming = client.incoming;
-        self.write(request, at, handled, incoming).await
+        let next = self.write(request, at, handled, incoming).await;
+        if let Some(tunnel) = self.details.as_mut().and_then(|details| details.tunnel.as_mut()) {
+            tunnel.permit = permit;
+        }
+        next
     }
 }

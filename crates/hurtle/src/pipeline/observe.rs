@@ -8,6 +8,7 @@ use hurtle_http::request::{ParseError, RequestHead};
 
 use super::Exchange;
 use super::identify::Identity;
+use super::resolve::path_of;
 use crate::answer::Answer;
 use crate::body::Body;
 use crate::clock;
@@ -52,14 +53,34 @@ impl<T: Protocol> Exchange<T> {
     /// Decides whether the response of a known file or a stored response is timed. Reading the clock
     /// twice would cost such a request some percent, so small ones are timed now and then.
     #[inline]
-    pub(super) fn time_known(&mut self, answer: &Answer) {
+    pub(super) fn time_known(&mut self, request: &RequestHead<'_>, answer: &Answer) {
         let is_small = match &answer.body {
             Body::Bytes(bytes) => bytes.len() as u64 <= UNTIMED_BYTES_MAX,
             body => body.exact_len().is_some_and(|len| len <= UNTIMED_BYTES_MAX),
         };
+        if !is_small {
+            self.record_in_flight(request);
+        }
         if !is_small || self.route.is_due() {
             self.begin_time();
         }
+    }
+
+    /// Records the request among those in flight, until it is observed.
+    pub(super) fn record_in_flight(&self, request: &RequestHead<'_>) {
+        let path = path_of(&request.target).map_or(&b"*"[..], |(path, _)| path);
+        let method = request.method.as_bytes();
+        self.in_flight.set(Some(self.worker.activity.begin(&self.route, method, path)));
+    }
+
+    /// Records that the response begins.
+    #[inline]
+    pub(super) fn begin_response(&self) {
+        let in_flight = self.in_flight.take();
+        if let Some(in_flight) = &in_flight {
+            in_flight.begin_response();
+        }
+        self.in_flight.set(in_flight);
     }
 
     /// Begins to measure the time of the request, unless that has begun.
@@ -82,6 +103,13 @@ impl<T: Protocol> Exchange<T> {
         self.metrics.hit(limit);
     }
 
+    /// Counts the limit that an answer of this server or of an application in it tells of.
+    pub(super) fn count_limit(&self, answer: &Answer) {
+        if answer.status == StatusCode::PAYLOAD_TOO_LARGE {
+            self.metrics.hit(LimitKind::Body);
+        }
+    }
+
     /// Counts a response and writes the access log line. `None`: no request could be parsed.
     #[inline]
     pub(super) fn observe(
@@ -99,7 +127,7 @@ impl<T: Protocol> Exchange<T> {
         self.route.count(protocol, status.as_u16(), moved.saturating_sub(head_bytes));
         // A known file that is not timed, without an access log.
         if self.begun.is_none() && self.cache_status.is_none() && self.worker.log.is_none() {
-            return self.route.time(None);
+            return self.route.count_untimed();
         }
         self.observe_more(request, (status, head_bytes), completed);
     }
@@ -113,7 +141,18 @@ impl<T: Protocol> Exchange<T> {
         (status, head_bytes): (StatusCode, u64),
         completed: Result<(), ExchangeError>,
     ) {
-        self.route.time(self.begun.map(|begun| begun.elapsed()));
+        drop(self.in_flight.take());
+        if completed == Err(ExchangeError::Stalled) {
+            self.metrics.hit(LimitKind::SendTime);
+        }
+        match self.begun.map(|begun| self.route.time(begun.elapsed())) {
+            Some(responses) => {
+                let path = request.and_then(|request| path_of(&request.target));
+                let path = path.map_or(&b"*"[..], |(path, _)| path);
+                self.worker.activity.count(&self.route, path, responses);
+            }
+            None => self.route.count_untimed(),
+        }
         if let Some(result) = self.cache_status {
             self.route.count_cached(result.name());
         }
@@ -143,6 +182,7 @@ impl<T: Protocol> Exchange<T> {
                     site: self.route.site(),
                     mount: self.route.mount(),
                     head_bytes,
+                    request_bytes: request.map_or(0, |_| self.request_bytes.get()),
                     tls: self.io.cipher(),
                     server_name: name.as_deref(),
                     upstream: self.details.as_ref().and_then(|of| of.upstream.as_ref()).map(times),

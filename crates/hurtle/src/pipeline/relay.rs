@@ -47,6 +47,7 @@ impl<T: Protocol> Exchange<T> {
         let EncodedHead { bytes: out, is_reusable } = head;
         let (head_bytes, delimiter) = (out.len() as u64, framing.delimiter);
         self.note_upstream(&exchange.upstream);
+        self.begin_response();
         let whole = match coding {
             None => whole_body(&mut exchange, &framing, &incoming),
             Some(_) => None,

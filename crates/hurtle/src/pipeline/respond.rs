@@ -51,6 +51,7 @@ impl<T: Protocol> Exchange<T> {
         let body = if sends_body { &answer.body } else { &nothing };
         let head_bytes = head.len() as u64;
         self.worker.buffers.recycle(&mut answer.fields);
+        self.begin_response();
         let sent = self.send(head, body).await;
         self.observe(Some(request), answer.status, head_bytes, sent);
         match sent {
@@ -185,6 +186,7 @@ impl<T: Protocol> Exchange<T> {
             out.vec().splice(..0, interim);
         }
         let head_bytes = out.len() as u64;
+        self.begin_response();
         let sent = match mem::take(&mut answer.body) {
             Body::Stream(stream) if !silent => {
                 self.sent.moved.set(0);

@@ -138,6 +138,7 @@ impl Upload {
                 Piece::Data(len) => {
                     let data = Bytes::copy_from_slice(&input.bytes()[..len]);
                     input.consume(len);
+                    duplex.count_request(len);
                     self.received += len as u64;
                     self.expects = false;
                     self.give(Frame::data(data));

@@ -15,7 +15,7 @@ use crate::deadline::Deadlines;
 use crate::files::Store;
 use crate::handler::http_request::Buffers;
 use crate::handler::proxy::cache::Shortcuts;
-use crate::metrics::{Protocol, WorkerMetrics};
+use crate::metrics::{Activity, Protocol, WorkerMetrics};
 use crate::observe::WorkerLog;
 use crate::rt::Bell;
 use crate::site::Sites;
@@ -65,6 +65,8 @@ pub struct Worker {
     pub addresses: Option<Addresses>,
     /// The worker's counters.
     pub metrics: Arc<WorkerMetrics>,
+    /// The hottest paths and the requests in flight.
+    pub activity: Rc<Activity>,
     /// The access log.
     pub log: Option<Rc<WorkerLog>>,
     /// Buffers that requests reuse.
@@ -90,10 +92,12 @@ impl WorkerThread {
         Rc::clone(&self.current.borrow())
     }
 
-    /// Puts another configuration in force, for new requests on open connections too.
+    /// Puts another configuration in force, for new requests on open connections too. Connections
+    /// between requests and tunnels let go of the one before.
     pub fn replace(&self, worker: Worker) {
         let before = self.current.replace(Rc::new(worker));
         before.is_replaced.set(true);
+        before.deadlines.wake_all();
     }
 }
 
@@ -129,6 +133,14 @@ impl ConnectionSlot {
     /// Returns the worker's state under the configuration in force.
     pub fn worker(&self) -> Rc<Worker> {
         self.thread.worker()
+    }
+
+    /// Lets go of a replaced state: `worker` becomes the one under the configuration in force.
+    #[inline]
+    pub fn update(&self, worker: &mut Rc<Worker>) {
+        if worker.is_replaced.get() {
+            *worker = self.worker();
+        }
     }
 
     /// Returns the worker's counters.

@@ -9,6 +9,7 @@ use crate::answer::Answer;
 use crate::clock;
 use crate::handler::client::ExchangeError;
 use crate::handler::{Handled, HandlerError, Outcome};
+use crate::metrics::LimitKind;
 use crate::protocol::Protocol;
 use crate::site::Resolved;
 
@@ -22,14 +23,18 @@ impl<T: Protocol> Exchange<T> {
         incoming: Incoming,
     ) -> Next {
         match handled {
-            Ok(Outcome::Answer(answer)) => self.write_answer(request, answer, incoming).await,
+            Ok(Outcome::Answer(answer)) => {
+                self.count_limit(&answer);
+                self.write_answer(request, answer, incoming).await
+            }
             Ok(Outcome::Stream(response)) => self.relay(request, at, response, incoming).await,
-            Ok(Outcome::Tunnel(tunnel)) => self.tunnel(request, tunnel).await,
+            Ok(Outcome::Tunnel(tunnel)) => self.open_tunnel(tunnel).await,
             Ok(Outcome::InternalRedirect(redirect)) => {
                 let answer = self.internal_file(request, at, &redirect).await;
                 self.write_answer(request, answer, incoming).await
             }
             Err(HandlerError::Answer(answer)) => {
+                self.count_limit(&answer);
                 self.write_error(request, at, *answer, incoming).await
             }
             Err(HandlerError::Exchange(error)) => self.end_exchange(error).await,
@@ -88,7 +93,10 @@ impl<T: Protocol> Exchange<T> {
     async fn end_exchange(&mut self, error: ExchangeError) -> Next {
         match error {
             ExchangeError::ParseError(error) => self.refuse(error).await,
-            ExchangeError::Stalled => Next::Abort,
+            ExchangeError::Stalled => {
+                self.metrics.hit(LimitKind::SendTime);
+                Next::Abort
+            }
             ExchangeError::Gone | ExchangeError::ResponseBody | ExchangeError::UpstreamTimeout => {
                 Next::Drop
             }

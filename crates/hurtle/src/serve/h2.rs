@@ -10,7 +10,7 @@ use hurtle_http::request::{self, Joined, ParseError};
 
 use crate::config::Limits;
 use crate::deadline::{DeadlineError, NEVER, Pass, Stall, Watch};
-use crate::metrics::Protocol;
+use crate::metrics::{LimitKind, Protocol};
 use crate::pipeline::worker::{ConnectionSlot, Worker};
 use crate::pipeline::{Exchange, Next};
 use crate::protocol::h2::{Arrived, Session, Shared, Stream};
@@ -24,11 +24,12 @@ const CLOSE_MS_MAX: u64 = 2_000;
 /// A connection.
 struct Driver<T: Transport> {
     session: Session<T>,
-    worker: Rc<Worker>,
     peer: Option<IpAddr>,
     slot: Rc<ConnectionSlot>,
     clocks: Clocks,
     served: u64,
+    /// `true` if the client has not completed a head in time.
+    has_given_up: bool,
 }
 
 /// The times that the connection's deadlines depend on.
@@ -74,35 +75,50 @@ pub async fn run<T: Transport>(
     let session = Session::new(io, early, worker.limits.head_bytes);
     let clocks = Clocks {
         shared: Rc::clone(session.shared()),
-        worker: Rc::clone(&worker),
+        worker,
         seen_busy_ms: 0,
         goaway_ms: NEVER,
         stall: Stall::new(NEVER, 0),
     };
-    Driver { session, worker, peer, slot, clocks, served: 0 }.run(&watch).await;
+    let has_given_up = false;
+    Driver { session, peer, slot, clocks, served: 0, has_given_up }.run(&watch).await;
 }
 
 impl<T: Transport> Driver<T> {
     async fn run(mut self, watch: &Watch) {
         loop {
-            let Driver { session, clocks, .. } = &mut self;
-            match watch.wait_until(session.next(), || clocks.due().0).await {
+            let Driver { session, clocks, slot, .. } = &mut self;
+            let due = || {
+                slot.update(&mut clocks.worker);
+                clocks.due().0
+            };
+            match watch.wait_until(session.next(), due).await {
                 Ok(Some((arrived, stream))) => self.start_exchange(arrived, stream),
-                Ok(None) => return,
+                Ok(None) => break,
                 Err(DeadlineError) if self.run_due_check() => {}
-                Err(DeadlineError) => return,
+                Err(DeadlineError) => break,
             }
+        }
+        self.count_limits();
+    }
+
+    /// Counts the limits that the connection has hit.
+    fn count_limits(&self) {
+        let (refused, is_flooded) = self.clocks.shared.limits_hit();
+        let metrics = self.slot.metrics();
+        (0..refused).for_each(|_| metrics.hit(LimitKind::Streams));
+        if self.has_given_up {
+            metrics.hit(LimitKind::HeadTime);
+        } else if is_flooded {
+            metrics.hit(LimitKind::Frames);
         }
     }
 
     /// Starts an exchange for a request.
     fn start_exchange(&mut self, arrived: Arrived, stream: Stream) {
         self.served += 1;
-        if self.worker.is_replaced.get() {
-            self.worker = self.slot.worker();
-            self.clocks.worker = Rc::clone(&self.worker);
-        }
-        let most = self.worker.limits.requests_per_connection;
+        self.slot.update(&mut self.clocks.worker);
+        let most = self.clocks.worker.limits.requests_per_connection;
         if most.is_some_and(|max| self.served >= max) {
             self.send_goaway();
         }
@@ -130,7 +146,10 @@ impl<T: Transport> Driver<T> {
             Due::Finished => return false,
             Due::Blocked => return self.clocks.try_blocked(),
             Due::Unfinished if !self.clocks.shared.is_established() => return false,
-            Due::Unfinished => self.session.give_up(),
+            Due::Unfinished => {
+                self.has_given_up = true;
+                self.session.give_up();
+            }
             Due::Idle if self.clocks.shared.pulse().streams() > 0 => {
                 self.clocks.seen_busy_ms = now_ms;
             }
@@ -214,7 +233,7 @@ impl Exchange<Stream> {
             }
         };
         match next {
-            Next::Request | Next::Close | Next::Linger => self.io.finish(),
+            Next::Request | Next::Tunnel | Next::Close | Next::Linger => self.io.finish(),
             Next::Drop => {}
             Next::Abort => self.io.abort(),
         }

@@ -10,6 +10,7 @@ use hurtle_http::proxy_protocol::{self, Client, Header, ProxyHeaderError};
 
 use crate::clock;
 use crate::deadline::DeadlineError;
+use crate::metrics::LimitKind;
 use crate::pipeline::balancers::Balancers;
 use crate::pipeline::worker::Worker;
 use crate::transport::{Fill, Input, Plain, Transport};
@@ -67,6 +68,9 @@ pub async fn introduce(
         Err(why) => {
             // A stopping server does not wait for connections that have sent nothing.
             if !worker.deadlines.is_draining() {
+                if let Closed::Late = why {
+                    worker.metrics.hit(LimitKind::ProxyHeaderTime);
+                }
                 log_closed(&worker.balancers, peer, &why);
             }
             None

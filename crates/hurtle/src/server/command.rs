@@ -22,11 +22,11 @@ pub(super) struct Reply {
     content_type: &'static str,
     /// The value of Allow; empty: the field is absent.
     allow: &'static str,
-    text: String,
+    text: Vec<u8>,
 }
 
 impl Reply {
-    pub(super) fn new(status: StatusCode, text: impl Into<String>) -> Reply {
+    pub(super) fn new(status: StatusCode, text: impl Into<Vec<u8>>) -> Reply {
         Reply { status, content_type: "text/plain", allow: "", text: text.into() }
     }
 
@@ -35,7 +35,7 @@ impl Reply {
         Reply { content_type, ..self }
     }
 
-    pub(super) fn ok(text: impl Into<String>) -> Reply {
+    pub(super) fn ok(text: impl Into<Vec<u8>>) -> Reply {
         Reply::new(StatusCode::OK, text)
     }
 
@@ -67,14 +67,17 @@ pub(super) async fn exchange(
         "" => String::new(),
         allow => format!("Allow: {allow}\r\n"),
     };
-    let body = if head.starts_with(b"HEAD ") { "" } else { &text };
-    let reply = format!(
+    let mut reply = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\
-         {allow}Connection: close\r\n\r\n{body}",
+         {allow}Connection: close\r\n\r\n",
         text.len()
-    );
+    )
+    .into_bytes();
+    if !head.starts_with(b"HEAD ") {
+        reply.extend_from_slice(&text);
+    }
     let sending = async {
-        peer.write_all(reply.as_bytes()).await?;
+        peer.write_all(&reply).await?;
         peer.shutdown().await
     };
     // The peer may have left.

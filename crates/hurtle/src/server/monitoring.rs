@@ -18,7 +18,7 @@ use crate::cache::Caches;
 use crate::clock;
 use crate::config::Metrics;
 use crate::disk::Disk;
-use crate::metrics::exposition::{self, TextFormat};
+use crate::metrics::exposition::{self, Format};
 use crate::metrics::{Registry, Snapshot};
 use crate::observe::Writer;
 use crate::observe::status::Feed;
@@ -73,9 +73,9 @@ impl Monitor {
         Feed::new(move || monitor.snapshot())
     }
 
-    /// Returns the metrics as text, in the format that the request's head accepts.
+    /// Returns the metrics in the format that the request's head accepts.
     pub(super) async fn metrics(&self, head: &[u8]) -> Reply {
-        let format = TextFormat::accepted(command::field(head, b"accept").unwrap_or_default());
+        let format = Format::accepted(command::field(head, b"accept").unwrap_or_default());
         let text = self.make(move |snapshot| exposition::encode(snapshot, format)).await;
         text.typed(format.content_type())
     }
@@ -84,13 +84,13 @@ impl Monitor {
     pub(super) async fn status(&self) -> Reply {
         let text = |snapshot: &Snapshot| {
             // A snapshot has only text keys and numbers.
-            serde_json::to_string_pretty(snapshot).unwrap_or_default() + "\n"
+            (serde_json::to_string_pretty(snapshot).unwrap_or_default() + "\n").into_bytes()
         };
         self.make(text).await.typed("application/json")
     }
 
     /// Makes a text of a snapshot on a thread of its own.
-    async fn make(&self, text: impl FnOnce(&Snapshot) -> String + Send + 'static) -> Reply {
+    async fn make(&self, text: impl FnOnce(&Snapshot) -> Vec<u8> + Send + 'static) -> Reply {
         let monitor = self.clone();
         match spawn_blocking(move || text(&monitor.snapshot())).await {
             Ok(text) => Reply::ok(text),
@@ -114,6 +114,7 @@ pub(super) async fn measure(thread: &WorkerThread) {
         metrics.http1_idle.set((worker.deadlines.idle_count() as u64).saturating_sub(others));
         worker.store.publish(&thread.metrics);
         worker.sites.publish_upstreams(clock::now_ms());
+        worker.activity.publish(metrics);
     }
 }
 

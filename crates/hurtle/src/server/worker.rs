@@ -32,7 +32,7 @@ use crate::handler::directory::Resources;
 use crate::handler::gateway::Slots;
 use crate::handler::http_request::Buffers;
 use crate::handler::proxy::cache::Shortcuts;
-use crate::metrics::WorkerMetrics;
+use crate::metrics::{Activity, WorkerMetrics};
 use crate::observe::WorkerLog;
 use crate::observe::status::Feed;
 use crate::pipeline::balancers::Balancers;
@@ -98,6 +98,7 @@ pub(super) struct Lasting {
     log: Option<Rc<WorkerLog>>,
     buffers: Rc<Buffers>,
     sections: Rc<SectionCache>,
+    activity: Rc<Activity>,
 }
 
 /// The means to put other configurations in force.
@@ -149,6 +150,7 @@ impl Updating<'_> {
             log: before.log.clone(),
             buffers: Rc::clone(&before.buffers),
             sections: Rc::clone(&before.sections),
+            activity: Rc::clone(&before.activity),
         };
         let worker = worker(&self.shared, lasting, Some(&before.sites));
         if let Some(list) = &self.deployments {
@@ -159,6 +161,7 @@ impl Updating<'_> {
         worker.store.retain_sites(&worker.sites.keys());
         drop(before);
         self.thread.replace(worker);
+        self.shared.status.end_streams();
         self.shared.caches.retain_used();
         self.shared.metrics.retain_used();
         self.monitor.set_keyring(self.shared.settings.keyring.clone());
@@ -341,6 +344,7 @@ pub(super) fn make(shared: &mut Shared) -> (Rc<WorkerThread>, Rc<Admission>) {
         log,
         buffers: Rc::default(),
         sections: Rc::default(),
+        activity: Rc::default(),
     };
     let admission =
         Admission::new(connections_max(config), shared.settings.connections_by_address.clone());
@@ -366,7 +370,7 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
     for MountedApp { site, app } in &shared.apps {
         sites.mount(*site, app.for_worker(disk), &shared.metrics);
     }
-    let Lasting { store, deadlines, log, buffers, sections } = lasting;
+    let Lasting { store, deadlines, log, buffers, sections, activity } = lasting;
     Worker {
         sites,
         store,
@@ -385,6 +389,7 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
         trusted_proxies: config.trusted_proxies.clone(),
         deadlines,
         metrics: Arc::clone(&shared.metrics),
+        activity,
         log,
         buffers,
         shortcuts: Shortcuts::default(),

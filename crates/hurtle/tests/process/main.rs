@@ -21,6 +21,7 @@ mod logs;
 mod metrics;
 mod mid_download;
 mod names;
+mod native_histograms;
 mod pipeline;
 mod programs;
 mod purge;
@@ -30,6 +31,7 @@ mod slow;
 mod start;
 mod status_page;
 mod stop;
+mod store;
 #[path = "../it/support/mod.rs"]
 mod support;
 #[allow(dead_code)]

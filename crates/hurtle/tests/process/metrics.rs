@@ -69,12 +69,12 @@ fn check_format(text: &str) -> BTreeSet<String> {
     types.into_keys().collect()
 }
 
-const CONFIG: &str = "admin = '{root}/../admin.sock'\n\
+pub(crate) const CONFIG: &str = "admin = '{root}/../admin.sock'\n\
     [metrics]\nlisten = 'unix:{root}/../metrics.sock'\n\
     [[site]]\nhosts = 'a'\n[[site.mount]]\nfiles = '{root}'\n\
     [[site.mount]]\npath = '/gone'\nstatus = 410\nrespond = 'gone'\n";
 
-fn get(child: &Child, path: &str, times: usize) {
+pub(crate) fn get(child: &Child, path: &str, times: usize) {
     let mut client = child.connect();
     for _ in 0..times {
         client.request("GET", &format!("{path}\nHost: a"));
@@ -121,7 +121,9 @@ fn limits_that_clients_hit_are_counted() {
     let dir = Dir::new(&[("x", "x")]);
     let config = "admin = '{root}/../admin.sock'\n[limits]\nbody_bytes = 100\ntarget_bytes = 50\n\
                   [[site]]\n[[site.mount]]\nfiles = '{root}'\n[[site.mount]]\npath = '/once'\n\
-                  respond = 'x'\nrate_limit = [{ requests = '1/h', burst = 1 }]\n";
+                  respond = 'x'\nrate_limit = [{ requests = '1/h', burst = 1 }]\n\
+                  [[site.mount]]\npath = '/drop'\nfiles = '{root}'\nauth = 'none'\n\
+                  [site.mount.uploads]\nfile_bytes = 5\n";
     let child = Child::configured(&dir, config);
     let send = |head: &str, status| {
         let mut client = child.connect();
@@ -132,9 +134,10 @@ fn limits_that_clients_hit_are_counted() {
     send(&format!("GET /{} HTTP/1.1\r\nHost: a", "x".repeat(100)), 414);
     send("GET /once HTTP/1.1\r\nHost: a", 200);
     send("GET /once HTTP/1.1\r\nHost: a", 429);
+    send("PUT /drop/large HTTP/1.1\r\nHost: a\r\nContent-Length: 9", 413);
     let text = scrape(&dir.path("../admin.sock"));
     let of = |limit| value(&text, &format!("hurtle_limit_hits_total{{limit=\"{limit}\"}}"));
-    assert_eq!(of("body_size"), Some(1.0), "{text}");
+    assert_eq!(of("body_size"), Some(2.0), "{text}");
     assert_eq!(of("head_size"), Some(1.0), "{text}");
     assert_eq!(of("request_rate"), Some(1.0), "{text}");
     let answered = "hurtle_http_request_duration_seconds_count{site=\"\",mount=\"\"}";

@@ -2,7 +2,7 @@
 //! configurations that would show a page to everybody.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::{fs, thread};
 
@@ -94,6 +94,71 @@ fn events_come_each_second_and_end_when_the_server_stops() {
     child.signal(Signal::TERM);
     while next_event(&mut reader).is_some() {}
     assert!(child.wait().success(), "viewers do not delay the stop");
+}
+
+#[test]
+fn a_reload_ends_the_streams_of_a_page_that_is_gone() {
+    let dir = Dir::new(&[("x.txt", "0123456789")]);
+    let child = Child::configured(&dir, CONFIG);
+    let (_, mut reader) = events(&child, "/internal/status/events");
+    assert!(next_event(&mut reader).is_some());
+    let without = CONFIG.split("[[site.mount]]\npath").next().unwrap();
+    write_config(&dir, without);
+    child.signal(Signal::HUP);
+    let has_ended = (0..30).any(|_| next_event(&mut reader).is_none());
+    assert!(has_ended, "30 seconds after the reload");
+    assert!(events(&child, "/internal/status/events").0.contains(" 404 "));
+}
+
+#[test]
+fn hot_paths_and_slow_requests_are_shown_without_queries_and_control_characters() {
+    let dir = Dir::new(&[("x.txt", "0123456789")]);
+    let slow = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = format!(
+        "[[site.mount]]\npath = '/slow'\nproxy = 'http://{}'\n",
+        slow.local_addr().unwrap()
+    );
+    let child = Child::configured(&dir, &format!("{CONFIG}{proxy}"));
+    let mut client = child.connect();
+    for _ in 0..20 {
+        client.request("GET", "/x.txt?token=secret");
+    }
+    client.request("GET", "/<b>%1b");
+    let mut waiting = child.connect();
+    waiting.send("GET /slow/job?token=secret HTTP/1.1\r\nHost: a\r\n\r\n");
+    let read = || -> Value {
+        let text = child.get("/internal/status?format=json").text().to_owned();
+        assert!(!text.contains("secret"), "{text}");
+        serde_json::from_str(&text).unwrap()
+    };
+    eventually("the figures are published", || {
+        let json = read();
+        let hottest = json["paths"]["hottest"].as_array().unwrap();
+        let has = |path: &str, responses: u64| {
+            hottest.iter().any(|of| of["path"] == path && of["responses"] == responses)
+        };
+        let slowest = json["in_flight"]["slowest"].as_array().unwrap();
+        has("/x.txt", 20)
+            && has("/<b>%1b", 1)
+            && slowest.iter().any(|of| {
+                of["path"] == "/slow/job"
+                    && of["method"] == "GET"
+                    && of["mount"] == "/slow"
+                    && of["is_responding"] == false
+                    && of["seconds"].as_f64() > Some(0.0)
+            })
+    });
+    let page = child.get("/internal/status").text().to_owned();
+    assert!(page.contains("*/&lt;b&gt;%1b") && page.contains("GET */slow/job"), "{page}");
+    let socket = dir.path("../admin.sock");
+    let mut top = hurtle();
+    top.args(["top", "--once", "--interval", "100ms", "--admin"]).arg(&socket);
+    let shown = String::from_utf8(top.output().unwrap().stdout).unwrap();
+    assert!(shown.contains("*/x.txt") && shown.contains("GET */slow/job"), "{shown}");
+    let (mut upstream, _) = slow.accept().unwrap();
+    upstream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+    assert_eq!(waiting.answer("GET").status, 200);
+    eventually("it is gone", || read()["in_flight"]["requests"] == 1);
 }
 
 #[test]

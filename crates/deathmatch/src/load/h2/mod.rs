@@ -11,7 +11,7 @@ mod peer;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{Event, EventData, EventFlags};
 
@@ -99,14 +99,24 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Spins until every intended request is answered or given up.
-    pub(super) fn run(mut self) -> io::Result<Load> {
+    /// Spins until every intended request is answered or given up. Connections stay open; a further
+    /// run uses them again.
+    pub(super) fn run(&mut self, duration: Duration) -> io::Result<Load> {
         let none = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
         let mut events = vec![none; EVENTS_MAX];
+        let (_, pace) = plan(self.job, wire::connections_max())?;
+        self.arrivals = Arrivals::new(pace, 1);
+        self.tally = Tally::new(self.job.warm_up, duration, self.job.timeout);
+        self.slots.iter_mut().for_each(|slot| slot.free_since = 0);
         let give_up = self.tally.to().saturating_add(self.timeout.saturating_mul(2));
         let mut sweep = SWEEP_NS;
         self.started = Instant::now();
-        (0..self.connections.len()).try_for_each(|at| self.open(at))?;
+        self.notice_closed(&mut events)?;
+        (0..self.connections.len())
+            .filter(|&at| self.connections[at].is_shut())
+            .collect::<Vec<_>>()
+            .into_iter()
+            .try_for_each(|at| self.open(at))?;
         self.refill(0);
         loop {
             self.turn = self.now();
@@ -139,6 +149,21 @@ impl<'a> Engine<'a> {
 
     fn now(&self) -> u64 {
         nanoseconds(self.started.elapsed())
+    }
+
+    /// Takes connections out of use that the server has closed since the last run, and answers what
+    /// it has sent meanwhile.
+    fn notice_closed(&mut self, events: &mut [Event]) -> io::Result<()> {
+        for _ in 0..=self.connections.len() / events.len() {
+            let count = self.poll.ready(events)?;
+            for event in &events[..count] {
+                self.handle(event.data.u64(), event.flags)?;
+            }
+            if count < events.len() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn is_closed(&self) -> bool {

@@ -7,7 +7,7 @@ use crate::metrics::report::{Group, Report, Table, Text, Tone};
 /// The Content-Security-Policy. It allows the style sheet and the script by their hashes, and the
 /// stream of events.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; \
-    style-src 'sha256-PXrJ6k948xjW5VlNI+YBTu83Apw7zsklbXZvu820eQk='; \
+    style-src 'sha256-g879BvVYb4xJKLMem1vAHI2ZefxFQ9qbsaqQ4MFYNlE='; \
     script-src 'sha256-O4dbYH9V4c/nPtt1QlabTcPqPHgjwsN9JCQtFp2eI+8='; \
     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::task::{Context, Waker};
 
-use hurtle_http::h2::Connection;
+use hurtle_http::h2::{Connection, Reason};
 
 use super::pulse::Pulse;
 use crate::tls::ClientCertificate;
@@ -50,6 +50,12 @@ impl Shared {
     /// milliseconds.
     pub fn begun_ms(&self) -> Option<u64> {
         self.codec.borrow().begun_ms()
+    }
+
+    /// Returns the number of refused streams, and whether too many frames failed the connection.
+    pub fn limits_hit(&self) -> (u64, bool) {
+        let codec = self.codec.borrow();
+        (codec.refused_streams(), codec.failure() == Some(Reason::ENHANCE_YOUR_CALM))
     }
 
     /// Returns whether the peer has sent its preface and settings.

@@ -1,0 +1,334 @@
+//! A duel: all contenders are alive on the same processor, and the load goes round between them in
+//! short slices. Contenders that cannot share the processor have turns instead.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::entrant::{Entrant, Server};
+use super::observe::{Observed, foreign_mark, observe};
+use super::share::{cannot_share, memory_short};
+use super::turn::TurnError;
+use super::{Event, Run};
+use crate::load::{self, Job, Kept};
+use crate::machine::Snapshot;
+use crate::plan::{Shape, Work};
+use crate::sample::{Mark, Offered, Sample, Slice};
+use crate::stats::{LOOKS_MAX, duel};
+
+/// Duration of a slice, and the longest for slow responses.
+const SLICE: Duration = Duration::from_millis(250);
+const SLICE_MAX: Duration = Duration::from_secs(2);
+
+/// Median response times in a slice: its begin and its end, when some connections have no request, are
+/// then a small part of it.
+const SLICE_RESPONSES: u64 = 20;
+
+/// The first part of each slice is not counted: processor caches and congestion windows belong to
+/// another contender, or have gone cold.
+const WARM_UP_PART: u32 = 5;
+
+/// Longest warm-up of all contenders at the beginning of a burst, when connections are opened.
+const BURST_WARM_UP_MAX: Duration = Duration::from_millis(500);
+
+/// Cycles after which another work has its burst, so that each work sees more than one state of the
+/// machine. Even: cycles come in pairs of opposite order.
+const BURST_CYCLES: u32 = 8;
+
+/// Shares of the budget after which the duel looks at its intervals.
+const LOOKS: [f64; LOOKS_MAX] = [0.25, 0.5, 1.0];
+
+/// Longest time of a burst that is believed, in seconds.
+const BURST_S_MAX: f64 = 3_600.0;
+
+/// Most cycles of a work.
+const CYCLES_MAX: u32 = 9_999;
+
+/// A contender that is alive.
+struct Fighter<'a> {
+    entrant: &'a Entrant,
+    server: Server,
+    /// The end of its last slice.
+    last: Option<(Instant, Snapshot)>,
+}
+
+/// The duel at one work.
+struct Bout {
+    work: Work,
+    offered: Offered,
+    cycle: u32,
+    burst: u32,
+    spent: Duration,
+    looks: usize,
+    slice: Option<Duration>,
+    is_over: bool,
+}
+
+impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
+    /// Does all works in slices that can be done so. Returns the contenders that could not take part
+    /// and need turns, with reasons.
+    pub(super) fn duel(&mut self) -> io::Result<BTreeMap<String, String>> {
+        let mut bouts: Vec<Bout> = self.plan.works.iter().filter_map(|w| self.bout(w)).collect();
+        let mut apart = BTreeMap::new();
+        if bouts.iter().all(|bout| bout.is_over) {
+            return Ok(apart);
+        }
+        let mut field = self.gather(&mut apart)?;
+        if apart.contains_key(&self.plan.reference) {
+            // Ratios to it would compare turns with slices.
+            for fighter in field.drain(..) {
+                let why = format!("{} cannot", self.plan.reference);
+                apart.insert(fighter.entrant.name.clone(), why);
+                // It has no samples yet.
+                drop(fighter);
+            }
+            return Ok(apart);
+        }
+        while bouts.iter().any(|bout| !bout.is_over) && !field.is_empty() {
+            for bout in bouts.iter_mut().filter(|bout| !bout.is_over) {
+                self.burst(bout, &mut field)?;
+                self.look(bout, field.len());
+            }
+        }
+        for fighter in field {
+            self.close(fighter)?;
+        }
+        Ok(apart)
+    }
+
+    /// The state of the duel at a work, after the slices in the journal; `None` if it has turns.
+    fn bout(&self, work: &Work) -> Option<Bout> {
+        let Shape::Steady(offered) = work.shape else { return None };
+        let name = work.name();
+        let slices = || self.record.samples.iter().filter(|s| s.work == name && s.slice.is_some());
+        let mut bout = Bout {
+            work: work.clone(),
+            offered,
+            // Cycles come in pairs.
+            cycle: slices().map(|s| s.round + 1).max().unwrap_or(0).next_multiple_of(2),
+            burst: slices().filter_map(|s| Some(s.slice?.burst + 1)).max().unwrap_or(0),
+            spent: self.spent(&name),
+            looks: 0,
+            slice: None,
+            is_over: false,
+        };
+        bout.is_over = bout.cycle > 0 && (self.is_precise(&name) || self.is_spent(&bout));
+        self.plan.slices(work).then_some(bout)
+    }
+
+    /// Time of all bursts of a work, from the first slice to the end of the last, so that a resumed
+    /// duel has the same.
+    fn spent(&self, work: &str) -> Duration {
+        let mut bursts: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+        for sample in self.record.samples.iter().filter(|s| s.work == work) {
+            let Some(slice) = sample.slice else { continue };
+            let (began, ended) = (sample.began_unix_s, sample.began_unix_s + sample.load.seconds);
+            let burst = bursts.entry(slice.burst).or_insert((began, ended));
+            *burst = (burst.0.min(began), burst.1.max(ended));
+        }
+        // The clock may have been set back.
+        let seconds = bursts.values().map(|(began, ended)| (ended - began).clamp(0.0, BURST_S_MAX));
+        Duration::from_secs_f64(seconds.sum())
+    }
+
+    fn is_precise(&self, work: &str) -> bool {
+        let slices = self.record.samples.iter().filter(|s| s.work == work && s.slice.is_some());
+        let slices: Vec<&Sample> = slices.collect();
+        duel::is_precise(&slices, &self.plan.reference, self.plan.precision)
+    }
+
+    fn is_spent(&self, bout: &Bout) -> bool {
+        bout.spent >= self.budget() || bout.cycle >= CYCLES_MAX
+    }
+
+    /// Longest time of slices of one work.
+    fn budget(&self) -> Duration {
+        self.plan.budget_of(u32::try_from(self.entrants.len()).unwrap_or(u32::MAX))
+    }
+
+    /// Starts all contenders; those that cannot share the processor are stopped again.
+    fn gather(&mut self, apart: &mut BTreeMap<String, String>) -> io::Result<Vec<Fighter<'a>>> {
+        let mut field = Vec::new();
+        for entrant in self.entrants {
+            (self.tell)(Event::Starts { contender: &entrant.name });
+            if let Some(why) = memory_short() {
+                self.set_apart(apart, entrant, why);
+                continue;
+            }
+            let started = self.turn(entrant, 0, 0).start();
+            match started {
+                Ok(server) => field.push(Fighter { entrant, server, last: None }),
+                Err(e) => self.note(0, &entrant.name, Err(e))?,
+            }
+        }
+        let mut sharing = Vec::new();
+        for fighter in field {
+            match cannot_share(&fighter.server, self.arena.server_core) {
+                None => sharing.push(fighter),
+                Some(why) => {
+                    self.set_apart(apart, fighter.entrant, why);
+                    fighter.server.stop()?;
+                }
+            }
+        }
+        Ok(sharing)
+    }
+
+    fn set_apart(&mut self, apart: &mut BTreeMap<String, String>, entrant: &Entrant, why: String) {
+        (self.tell)(Event::Apart { contender: &entrant.name, why: &why });
+        apart.insert(entrant.name.clone(), why);
+    }
+
+    /// Some cycles of one work.
+    fn burst(&mut self, bout: &mut Bout, field: &mut Vec<Fighter<'a>>) -> io::Result<()> {
+        let jobs = field.iter().map(|fighter| {
+            self.turn(fighter.entrant, 0, 0).job(&fighter.server, &bout.work, bout.offered)
+        });
+        let jobs = jobs.collect::<io::Result<Vec<Job>>>()?;
+        let mut kept = jobs.iter().map(Kept::new).collect::<io::Result<Vec<_>>>()?;
+        let warm_up = self.plan.warm_up.min(BURST_WARM_UP_MAX);
+        let mut slowest = 0;
+        for one in &mut kept {
+            // The median: one pause of the machine would make slices long.
+            slowest = slowest.max(one.slice(warm_up)?.response.quantile(0.5));
+        }
+        let slice = *bout.slice.get_or_insert_with(|| slice_for(slowest));
+        let names: Vec<String> = field.iter().map(|f| f.entrant.name.clone()).collect();
+        let mut lost = BTreeSet::new();
+        for _ in 0..BURST_CYCLES {
+            let order = self.plan.order(&names, bout.cycle, self.arena.seed);
+            let mut place = 0;
+            for at in order.iter().filter_map(|name| names.iter().position(|n| n == name)) {
+                if lost.contains(&names[at]) {
+                    continue;
+                }
+                let taken = Taken { kept: &mut kept[at], job: &jobs[at], slice, place };
+                place += 1;
+                if let Err(e) = self.slice(bout, &mut field[at], taken) {
+                    self.note(bout.cycle, &names[at], Err(e))?;
+                    lost.insert(names[at].clone());
+                }
+            }
+            bout.cycle += 1;
+            bout.spent = self.spent(&bout.work.name());
+            if bout.cycle.is_multiple_of(2) && self.is_spent(bout) {
+                break;
+            }
+        }
+        drop(kept);
+        field.retain(|fighter| !lost.contains(&fighter.entrant.name));
+        bout.burst += 1;
+        Ok(())
+    }
+
+    /// One slice.
+    fn slice(
+        &mut self,
+        bout: &Bout,
+        fighter: &mut Fighter<'a>,
+        taken: Taken<'_, '_>,
+    ) -> Result<(), TurnError> {
+        if self.arena.stop.load(Ordering::Relaxed) {
+            return Err(TurnError::Run(io::ErrorKind::Interrupted.into()));
+        }
+        let server = &mut fighter.server;
+        let idle_cpu = fighter.last.as_ref().zip(server.pids()).map(|((since, last), pids)| {
+            let (used, _) = last.until(&Snapshot::take(&pids), 0.0);
+            used.cpu_s / since.elapsed().as_secs_f64()
+        });
+        let Taken { kept, job, slice, place } = taken;
+        kept.slice(slice / WARM_UP_PART)?;
+        let observed = observe(server, || kept.slice(slice))?;
+        server.check_alive().map_err(TurnError::Contender)?;
+        let Observed { began_unix_s, load, server, machine, end } = observed;
+        fighter.last = end.map(|end| (Instant::now(), end));
+        let slice = Slice { burst: bout.burst, place, idle_cpu };
+        let mut marks = load::marks(job, &load);
+        marks.extend(foreign_mark(machine.as_ref()));
+        self.record.add(Sample {
+            plan: self.plan.name.clone(),
+            round: bout.cycle,
+            attempt: 0,
+            trial: 0,
+            probe: false,
+            contender: fighter.entrant.name.clone(),
+            work: bout.work.name(),
+            file: bout.work.file.clone(),
+            offered: bout.offered,
+            over: bout.work.over,
+            beside: None,
+            cooling: None,
+            slice: Some(slice),
+            began_unix_s,
+            load,
+            server,
+            machine,
+            marks,
+        })?;
+        Ok(())
+    }
+
+    /// Looks at the intervals, if it is time to, and decides if the bout is over.
+    fn look(&mut self, bout: &mut Bout, contenders: usize) {
+        let name = bout.work.name();
+        let ended = bout.spent.as_secs_f64() / self.budget().as_secs_f64();
+        // A look that was missed is not made up for: fewer looks only widen coverage.
+        let due = LOOKS.iter().filter(|share| ended >= **share).count();
+        if due > bout.looks {
+            bout.looks = due;
+            bout.is_over = self.is_precise(&name);
+        }
+        bout.is_over |= self.is_spent(bout);
+        let (work, cycles, contenders) = (name.as_str(), bout.cycle, contenders);
+        (self.tell)(Event::Burst { work, cycles, ended: ended.min(1.0) });
+        if bout.is_over {
+            (0..contenders).for_each(|_| (self.tell)(Event::Done));
+        }
+    }
+
+    /// Checks a contender's bytes again and stops it.
+    fn close(&mut self, fighter: Fighter<'a>) -> io::Result<()> {
+        let Fighter { entrant, server, .. } = fighter;
+        let checked = self.turn(entrant, 0, 0).check(&server);
+        if let Err(TurnError::Contender(_)) = checked {
+            self.record.mark_slices(&entrant.name, Mark::WrongBytes)?;
+        }
+        self.note(0, &entrant.name, checked)?;
+        let stopped = server.stop();
+        let stopped = stopped.map_err(|e| TurnError::Contender(format!("it did not stop: {e}")));
+        self.note(0, &entrant.name, stopped)
+    }
+}
+
+/// The generator of a slice, and its place in the duel.
+struct Taken<'k, 'j> {
+    kept: &'k mut Kept<'j>,
+    job: &'j Job,
+    slice: Duration,
+    place: u32,
+}
+
+/// Duration of the slices of a work whose slowest contender has this median response time, in
+/// nanoseconds.
+fn slice_for(slowest_ns: u64) -> Duration {
+    Duration::from_nanos(slowest_ns.saturating_mul(SLICE_RESPONSES)).clamp(SLICE, SLICE_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_responses_have_longer_slices() {
+        for (median, slice) in [
+            (0, SLICE),
+            (1_000_000, SLICE),
+            (50_000_000, Duration::from_secs(1)),
+            (u64::MAX, SLICE_MAX),
+        ] {
+            assert_eq!(slice_for(median), slice, "{median} ns");
+        }
+        assert_eq!(BURST_CYCLES % 2, 0, "cycles come in pairs");
+    }
+}

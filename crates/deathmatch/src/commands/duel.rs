@@ -1,0 +1,339 @@
+//! `deathmatch duel`: its contenders and work, and its table.
+
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use deathmatch::arena::Arena;
+use deathmatch::cli::{DuelArgs, RunArgs};
+use deathmatch::contender::{Catalogue, Contender, Site};
+use deathmatch::machine::{Snapshot, perf};
+use deathmatch::plan::Plan;
+use deathmatch::process::Running;
+use deathmatch::stats::{Duel, Ratio, Standing, duels};
+
+use super::run::{Executed, Participants, Whole, execute};
+use super::{chosen_plan, draw, usage};
+
+/// Work if none is named.
+const WORK: &str = "10k:50";
+
+/// Open connections of a contender that is never loaded.
+const IDLE_CONNECTIONS: usize = 50;
+
+/// Compares contenders that are alive at the same time.
+pub(crate) fn duel(args: &DuelArgs) -> io::Result<ExitCode> {
+    let (plan, contenders) = match chosen(args) {
+        Ok(chosen) => chosen,
+        Err(why) => return usage(&why),
+    };
+    if let Some(times) = args.self_test {
+        return self_test(args, &plan, &contenders, times);
+    }
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from("deathmatch-duel"));
+    match fight(args, &plan, &contenders, out)? {
+        Executed::Not(code) => Ok(code),
+        Executed::Whole(whole) => show(args, &plan, &whole),
+    }
+}
+
+/// The plan and its contenders, the reference first.
+fn chosen(args: &DuelArgs) -> Result<(Plan, Vec<Contender>), String> {
+    let mut contenders = args.names.iter().map(|n| named(n)).collect::<Result<Vec<_>, _>>()?;
+    let plan = args.plan.as_deref().map(chosen_plan).transpose()?;
+    if contenders.is_empty() {
+        let plan = plan.as_ref().ok_or("name contenders, the reference first, or a --plan")?;
+        let names = std::iter::once(&plan.reference)
+            .chain(plan.contenders.iter().filter(|name| **name != plan.reference));
+        contenders = names.map(|name| named(name)).collect::<Result<_, _>>()?;
+    }
+    if args.self_test.is_some() {
+        contenders.truncate(1);
+    }
+    if let [one] = &contenders[..] {
+        contenders.push(one.clone());
+    }
+    number_repeated(&mut contenders);
+    let names: Vec<String> = contenders.iter().map(|c| c.name.clone()).collect();
+    let works = if args.works.is_empty() { vec![WORK.to_owned()] } else { args.works.clone() };
+    let mut plan = match plan {
+        Some(plan) => plan,
+        None => Plan::of_works(&works, &names).map_err(|e| e.to_string())?,
+    };
+    plan.reference.clone_from(&names[0]);
+    plan.contenders = names;
+    plan.precision = args.precision.unwrap_or(plan.precision);
+    plan.budget = args.budget.unwrap_or(plan.budget);
+    if let Some(work) = plan.works.iter().find(|work| !plan.slices(work)) {
+        return Err(format!("{:?} cannot pause: it is measured by `deathmatch run`", work.name()));
+    }
+    Ok((plan, contenders))
+}
+
+fn named(words: &str) -> Result<Contender, String> {
+    if words.contains('=') {
+        return Catalogue::built_in().overridden(words).map_err(|e| e.to_string());
+    }
+    Contender::by_name(words)
+        .ok_or_else(|| format!("there is no contender {words:?}; see `deathmatch list`"))
+}
+
+/// A contender that is named again is another one: `nginx-2`.
+fn number_repeated(contenders: &mut [Contender]) {
+    for at in 1..contenders.len() {
+        let before = contenders[..at].iter().filter(|c| c.title == contenders[at].title);
+        let is_taken = contenders[..at].iter().any(|c| c.name == contenders[at].name);
+        if is_taken {
+            let number = before.count() + 1;
+            contenders[at].name = format!("{}-{number}", contenders[at].name);
+        }
+    }
+}
+
+/// Carries the duel out.
+fn fight(
+    args: &DuelArgs,
+    plan: &Plan,
+    contenders: &[Contender],
+    out: PathBuf,
+) -> io::Result<Executed> {
+    let run = RunArgs {
+        plan: None,
+        quick: false,
+        only: Vec::new(),
+        contenders: Vec::new(),
+        contender_dir: None,
+        targets: Vec::new(),
+        out: Some(out),
+        resume: args.resume,
+        seed: args.seed,
+        port: args.port,
+        cores: args.cores.clone(),
+        rounds: None,
+        turns: false,
+        json: args.json || args.self_test.is_some(),
+    };
+    let mut bystanders = Vec::new();
+    let executed = execute(plan, &run, |arena| {
+        let field = Participants::of(arena, plan, contenders.to_vec())?;
+        bystanders = bystanders_of(args, plan, arena)?;
+        Ok(field)
+    });
+    for bystander in bystanders {
+        let Bystander { name, running, connections, begun, began } = bystander;
+        let (used, _) = began.until(&Snapshot::take(&running.pids()), 0.0);
+        let seconds = begun.elapsed().as_secs_f64();
+        writeln!(
+            io::stderr(),
+            "{name}, idle with {} connections: {:.1} ms of processor time in {seconds:.0} s, {} wake-ups",
+            connections.len(),
+            used.cpu_s * 1e3,
+            used.voluntary_switches,
+        )?;
+        running.stop()?;
+    }
+    executed
+}
+
+/// A contender that is alive and never loaded.
+struct Bystander {
+    name: String,
+    running: Running,
+    connections: Vec<TcpStream>,
+    begun: Instant,
+    began: Snapshot,
+}
+
+fn bystanders_of(args: &DuelArgs, plan: &Plan, arena: &Arena) -> Result<Vec<Bystander>, String> {
+    let start = |(at, name): (usize, &String)| {
+        let mut contender = named(name)?;
+        contender.name = format!("{}-idle", contender.name);
+        // Behind the ports of the contenders.
+        let place = u16::try_from(2 * (plan.contenders.len() + at)).unwrap_or(u16::MAX);
+        let site = Site {
+            work: arena.out.join("work"),
+            docroot: arena.docroot(),
+            port: arena.port.saturating_add(place),
+            cores: vec![arena.server_core],
+            workers: 1,
+            uploads: false,
+        };
+        let prepared = contender.prepare(&site).map_err(|e| e.to_string())?;
+        let running = prepared.start().map_err(|e| e.to_string())?;
+        let connect = |_| TcpStream::connect(running.addr());
+        let connections = (0..IDLE_CONNECTIONS).map(connect).collect::<io::Result<_>>();
+        let connections = connections.map_err(|e| format!("{}: {e}", contender.name))?;
+        let began = Snapshot::take(&running.pids());
+        Ok(Bystander { name: contender.name, running, connections, begun: Instant::now(), began })
+    };
+    args.idle.iter().enumerate().map(start).collect()
+}
+
+/// Prints the result, and writes the report.
+fn show(args: &DuelArgs, plan: &Plan, whole: &Whole) -> io::Result<ExitCode> {
+    let found = duels(&whole.samples, &plan.reference, plan.precision);
+    let mut out = io::stdout();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&found)?)?;
+    } else {
+        for duel in &found {
+            table(&mut out, duel, plan)?;
+        }
+        if let Err(why) = perf::counters() {
+            writeln!(out, "by instructions and cycles: not counted ({why})\n")?;
+        }
+        for contender in &whole.run.contenders {
+            if let Some(why) = &contender.absent {
+                writeln!(out, "{}: {why}", contender.name)?;
+            }
+        }
+        draw(&whole.arena.out, &whole.run, &whole.samples, false)?;
+    }
+    let has_result = |name: &String| {
+        let is_in_all = found.iter().all(|duel| duel.contenders.contains_key(name));
+        is_in_all && !found.is_empty() || whole.apart.contains_key(name)
+    };
+    let all = plan.contenders.iter().all(has_result);
+    Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The table of one work.
+fn table(out: &mut impl Write, duel: &Duel, plan: &Plan) -> io::Result<()> {
+    let end = match duel.precise {
+        true => format!("every interval is within +-{} %", duel.precision * 100.0),
+        false => format!("the budget ended before +-{} %", duel.precision * 100.0),
+    };
+    writeln!(out, "{}: {} cycles in {:.0} s; {end}", duel.work, duel.cycles, duel.seconds)?;
+    if duel.disturbed > 0.0 {
+        let percent = duel.disturbed * 100.0;
+        writeln!(out, "  other programs ran beside {percent:.0} % of the slices")?;
+    }
+    writeln!(
+        out,
+        "  {:<18} {:>9} {:>9}   {:<22} {:>10}   replies / reference",
+        "contender", "CPU us", "wake-ups", "CPU / reference", "replies/s"
+    )?;
+    for name in plan.contenders.iter().filter(|name| duel.contenders.contains_key(*name)) {
+        row(out, name, &duel.contenders[name])?;
+    }
+    writeln!(out)
+}
+
+fn row(out: &mut impl Write, name: &str, its: &Standing) -> io::Result<()> {
+    let number = |value: Option<f64>, digits| {
+        value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+    };
+    writeln!(
+        out,
+        "  {name:<18} {:>9} {:>9}   {:<22} {:>10}   {}{}",
+        number(its.cpu_us, 2),
+        number(its.wake_ups, 3),
+        ratio(its.cpu.as_ref()),
+        number(its.replies_per_s, 0),
+        ratio(its.replies.as_ref()),
+        if its.load_limited { ", or more: the generator was the limit" } else { "" },
+    )?;
+    if let Some(regimes) = &its.regimes {
+        let share = regimes.low_share * 100.0;
+        writeln!(
+            out,
+            "  {:<18} two regimes of the processor time: {:.3} in {share:.0} % of the cycles and {:.3} in \
+             the others, {} changes",
+            "", regimes.low, regimes.high, regimes.changes
+        )?;
+    }
+    if its.errors > 0 {
+        writeln!(out, "  {:<18} {} failed requests", "", its.errors)?;
+    }
+    Ok(())
+}
+
+fn ratio(ratio: Option<&Ratio>) -> String {
+    let Some(ratio) = ratio else { return String::new() };
+    match ratio.interval {
+        Some(i) => format!("{:.3} [{:.3}, {:.3}]", ratio.median, i.low, i.high),
+        None => format!("{:.3} (no interval)", ratio.median),
+    }
+}
+
+/// Compares a contender with itself many times, started anew each time, and counts the intervals that
+/// contain 1.
+fn self_test(
+    args: &DuelArgs,
+    plan: &Plan,
+    contenders: &[Contender],
+    times: u32,
+) -> io::Result<ExitCode> {
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from("deathmatch-self-test"));
+    let (mut cpu, mut replies, mut stdout) = (Tried::default(), Tried::default(), io::stdout());
+    for number in 1..=times {
+        let whole = match fight(args, plan, contenders, out.join(number.to_string()))? {
+            Executed::Not(code) => return Ok(code),
+            Executed::Whole(whole) => whole,
+        };
+        for duel in duels(&whole.samples, &plan.reference, plan.precision) {
+            for its in duel.contenders.values().filter(|its| its.cpu.is_some()) {
+                cpu.add(its.cpu.as_ref());
+                replies.add(its.replies.as_ref());
+                writeln!(
+                    stdout,
+                    "{number}: {}, {} cycles: CPU {:.2} us, {}; replies {}",
+                    duel.work,
+                    duel.cycles,
+                    its.cpu_us.unwrap_or_default(),
+                    ratio(its.cpu.as_ref()),
+                    ratio(its.replies.as_ref())
+                )?;
+            }
+        }
+    }
+    writeln!(stdout, "processor time: {}", cpu.shown())?;
+    writeln!(stdout, "replies a second: {}", replies.shown())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ratios of a contender to itself.
+#[derive(Default)]
+struct Tried {
+    contain: usize,
+    halves: Vec<f64>,
+}
+
+impl Tried {
+    fn add(&mut self, ratio: Option<&Ratio>) {
+        let Some((ratio, interval)) = ratio.and_then(|r| Some((r, r.interval?))) else { return };
+        self.contain += usize::from(interval.low <= 1.0 && 1.0 <= interval.high);
+        self.halves.extend(ratio.precision());
+        self.halves.sort_by(f64::total_cmp);
+    }
+
+    fn shown(&self) -> String {
+        let at = |share: f64| {
+            let at = (self.halves.len() as f64 * share) as usize;
+            self.halves.get(at).map_or(f64::NAN, |half| half * 100.0)
+        };
+        format!(
+            "{} of {} intervals contain 1; half width in per cent: median {:.2}, 90th percentile {:.2}",
+            self.contain,
+            self.halves.len(),
+            at(0.5),
+            at(0.9)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_contender_may_be_named_again() {
+        let mut all: Vec<Contender> =
+            ["nginx", "hurtle", "nginx", "nginx"].map(|name| named(name).unwrap()).into();
+        number_repeated(&mut all);
+        let names: Vec<&str> = all.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["nginx", "hurtle", "nginx-2", "nginx-3"]);
+    }
+}

@@ -1,0 +1,155 @@
+//! The result of a duel at each work: ratios between neighbouring slices of all cycles.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::fit::{comparable, generator_limited};
+use super::interval::median;
+use super::ratio::{Ratio, Rounds};
+use super::regimes::Regimes;
+use super::{by_round, cpu_us_per_reply, replies_per_second, wake_ups_per_reply};
+use crate::sample::{Mark, Offered, Sample};
+
+/// Width of an interval of replies a second, as a multiple of the precision: they depend on all of
+/// the machine, processor time on one processor.
+const REPLIES_WIDER: f64 = 2.0;
+
+/// A duel at one work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Duel {
+    /// The work's name.
+    pub work: String,
+    /// The contender that ratios refer to.
+    pub reference: String,
+    /// Cycles, in which each contender had a slice.
+    pub cycles: usize,
+    /// Seconds of slices in all.
+    pub seconds: f64,
+    /// Largest half width of an interval of processor time that was asked for, as a share.
+    pub precision: f64,
+    /// `true` if every interval is as narrow as that (of replies a second, twice that); otherwise
+    /// the budget ended first.
+    pub precise: bool,
+    /// Share of slices, from 0 to 1, beside which other programs used more than 1 % of the machine.
+    pub disturbed: f64,
+    /// By contender.
+    pub contenders: BTreeMap<String, Standing>,
+}
+
+/// One contender of a duel.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Standing {
+    /// Median of the processor time of a request, in microseconds; `None` for a server elsewhere.
+    pub cpu_us: Option<f64>,
+    /// Median of the replies a second.
+    pub replies_per_s: Option<f64>,
+    /// Median of the times a request woke a thread of the server; `None` for a server elsewhere.
+    pub wake_ups: Option<f64>,
+    /// Ratio of the processor time of a request to the reference's; the reference has none.
+    pub cpu: Option<Ratio>,
+    /// Ratio of the replies a second likewise, in a closed loop.
+    pub replies: Option<Ratio>,
+    /// The two values of the ratio of processor time, if it has two regimes.
+    pub regimes: Option<Regimes>,
+    /// The generator was the limit in most slices: the replies a second are at least these.
+    pub load_limited: bool,
+    /// Largest share of a processor (0 to 1) that it used without load between two slices; median.
+    pub idle_cpu: Option<f64>,
+    /// Failed requests, of all slices.
+    pub errors: u64,
+}
+
+/// The duels of these samples, by work in order of appearance.
+pub fn duels(samples: &[Sample], reference: &str, precision: f64) -> Vec<Duel> {
+    let mut works: Vec<(&str, Vec<&Sample>)> = Vec::new();
+    for sample in samples.iter().filter(|s| s.slice.is_some()) {
+        match works.iter_mut().find(|(work, _)| *work == sample.work) {
+            Some((_, its)) => its.push(sample),
+            None => works.push((&sample.work, vec![sample])),
+        }
+    }
+    works.into_iter().map(|(work, its)| duel(work, &its, reference, precision)).collect()
+}
+
+/// `true` if every interval of these slices of one work is narrow enough.
+pub fn is_precise(slices: &[&Sample], reference: &str, precision: f64) -> bool {
+    let names: BTreeSet<&str> = slices.iter().map(|s| s.contender.as_str()).collect();
+    names.into_iter().filter(|name| *name != reference).all(|name| {
+        let pair = Pair::of(slices, name, reference);
+        let narrow = |ratio: &Option<Ratio>, most: f64| {
+            ratio.as_ref().is_none_or(|r| r.precision().is_some_and(|half| half <= most))
+        };
+        (pair.cpu.is_some() || pair.replies.is_some())
+            && narrow(&pair.cpu, precision)
+            && narrow(&pair.replies, REPLIES_WIDER * precision)
+    })
+}
+
+/// The ratios of one contender.
+struct Pair {
+    cpu: Option<Ratio>,
+    replies: Option<Ratio>,
+}
+
+impl Pair {
+    fn of(slices: &[&Sample], name: &str, reference: &str) -> Pair {
+        let ratio = |figure: fn(&Sample) -> Option<f64>| {
+            Ratio::of(&rounds(slices, name, figure), &rounds(slices, reference, figure))
+        };
+        let is_closed = slices.iter().all(|s| matches!(s.offered, Offered::Closed { .. }));
+        Pair {
+            cpu: ratio(cpu_us_per_reply),
+            replies: is_closed.then(|| ratio(replies_per_second)).flatten(),
+        }
+    }
+}
+
+/// A figure of a contender by cycle. A generator at its limit spoils the comparison of rates, which the
+/// standing says; the processor time of a request is comparable all the same.
+fn rounds(slices: &[&Sample], name: &str, figure: fn(&Sample) -> Option<f64>) -> Rounds {
+    let counts = |s: &&Sample| {
+        let busy = |mark: &Mark| matches!(mark, Mark::GeneratorBusy | Mark::GeneratorLate);
+        comparable(s, false) || s.marks.iter().all(|m| busy(m) || *m == Mark::ForeignCpu)
+    };
+    by_round(slices.iter().copied().filter(|s| s.contender == name).filter(counts), figure)
+}
+
+fn duel(work: &str, slices: &[&Sample], reference: &str, precision: f64) -> Duel {
+    let cycles: BTreeSet<u32> = slices.iter().map(|s| s.round).collect();
+    let names: BTreeSet<&str> = slices.iter().map(|s| s.contender.as_str()).collect();
+    let disturbed = slices.iter().filter(|s| s.marks.contains(&Mark::ForeignCpu)).count();
+    let standings =
+        names.into_iter().map(|name| (name.to_owned(), standing(slices, name, reference)));
+    Duel {
+        work: work.to_owned(),
+        reference: reference.to_owned(),
+        cycles: cycles.len(),
+        seconds: slices.iter().map(|s| s.load.seconds).sum(),
+        precision,
+        precise: is_precise(slices, reference, precision),
+        disturbed: disturbed as f64 / slices.len().max(1) as f64,
+        contenders: standings.collect(),
+    }
+}
+
+fn standing(slices: &[&Sample], name: &str, reference: &str) -> Standing {
+    let own: Vec<&Sample> = slices.iter().copied().filter(|s| s.contender == name).collect();
+    let middle = |figure: fn(&Sample) -> Option<f64>| {
+        median(&mut own.iter().filter_map(|s| figure(s)).collect::<Vec<_>>())
+    };
+    let pair = (name != reference).then(|| Pair::of(slices, name, reference));
+    let (cpu, replies) = pair.map_or((None, None), |pair| (pair.cpu, pair.replies));
+    let limited = own.iter().filter(|s| generator_limited(s)).count();
+    Standing {
+        cpu_us: middle(cpu_us_per_reply),
+        replies_per_s: middle(replies_per_second),
+        wake_ups: middle(wake_ups_per_reply),
+        regimes: cpu.as_ref().and_then(Ratio::regimes),
+        cpu,
+        replies,
+        load_limited: limited * 2 > own.len(),
+        idle_cpu: middle(|s| s.slice?.idle_cpu),
+        errors: own.iter().map(|s| s.load.errors.total()).sum(),
+    }
+}

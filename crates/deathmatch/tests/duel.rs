@@ -1,0 +1,166 @@
+//! Statistics of simulated duels whose truth is known: how often the interval contains it, at
+//! whichever look the duel stops.
+
+#![allow(clippy::unwrap_used)]
+
+use deathmatch::random::SplitMix;
+use deathmatch::stats::{CYCLES_MIN, Ratio, Rounds};
+
+/// Simulated duels of each kind.
+const DUELS: u64 = 400;
+
+/// Cycles of the whole budget; a look is also at a quarter and at a half.
+const CYCLES: u32 = 96;
+
+/// Truth of every duel.
+const TRUTH: f64 = 0.7;
+
+/// Half width of an interval that ends a duel. Some end at each look.
+const PRECISION: f64 = 0.02;
+
+/// Autocorrelated noise: each value is `phi` of the one before and a new part.
+struct Autoregressive {
+    value: f64,
+    phi: f64,
+    deviation: f64,
+}
+
+impl Autoregressive {
+    fn new(phi: f64, deviation: f64, random: &mut SplitMix) -> Autoregressive {
+        Autoregressive { value: deviation * normal(random), phi, deviation }
+    }
+
+    fn step(&mut self, random: &mut SplitMix) -> f64 {
+        let fresh = self.deviation * (1.0 - self.phi * self.phi).sqrt();
+        self.value = self.phi * self.value + fresh * normal(random);
+        self.value
+    }
+}
+
+/// Box and Muller, A note on the generation of random normal deviates (1958).
+fn normal(random: &mut SplitMix) -> f64 {
+    let radius = (-2.0 * (1.0 - random.unit()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * random.unit()).cos()
+}
+
+/// Difference of the ratio of a simulated duel from the truth.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// By noise that remembers so much of itself from cycle to cycle.
+    Noise { phi: f64 },
+    /// It changes between two values 30 % apart, after so many cycles on average.
+    Regimes { cycles: f64 },
+    /// Not at all, but the machine slows by so much with each slice.
+    Drift { step: f64 },
+    /// Not at all, but other programs take up to a third of the machine for some slices on end.
+    Bursts,
+}
+
+/// Figures of the two contenders in each cycle, in mirrored order, on a machine whose speed wanders.
+fn simulated(kind: Kind, seed: u64) -> (Rounds, Rounds) {
+    let mut random = SplitMix(seed);
+    let mut speed = Autoregressive::new(0.97, 0.15, &mut random);
+    let phi = if let Kind::Noise { phi } = kind { phi } else { 0.0 };
+    let mut own = Autoregressive::new(phi, 0.02, &mut random);
+    let (mut is_high, mut busy) = (random.unit() < 0.5, 0);
+    let (mut one, mut two) = (Rounds::new(), Rounds::new());
+    for cycle in 0..CYCLES {
+        let mut slice = |place: u32| {
+            let mut log = speed.step(&mut random) + 0.01 * normal(&mut random);
+            if let Kind::Drift { step } = kind {
+                log += step * f64::from(2 * cycle + place);
+            }
+            if matches!(kind, Kind::Bursts) {
+                busy = if busy == 0 && random.unit() < 0.03 { 4 } else { busy };
+                if busy > 0 {
+                    busy -= 1;
+                    log += 0.4 * random.unit();
+                }
+            }
+            log
+        };
+        let (first, second) = (slice(0), slice(1));
+        let (a, b) = if cycle % 2 == 0 { (first, second) } else { (second, first) };
+        let mut off = own.step(&mut random);
+        if let Kind::Regimes { cycles } = kind {
+            is_high ^= random.unit() < 1.0 / cycles;
+            off += if is_high { 0.15 } else { -0.15 };
+        }
+        one.insert(cycle, (a + off + TRUTH.ln()).exp());
+        two.insert(cycle, b.exp());
+    }
+    (one, two)
+}
+
+/// The ratio at the look at which the duel stops.
+fn stopped(one: &Rounds, two: &Rounds) -> (usize, Ratio) {
+    let looks = [CYCLES / 4, CYCLES / 2, CYCLES];
+    let ratios = looks.iter().enumerate().map(|(look, cycles)| {
+        let first = |all: &Rounds| all.range(..cycles).map(|(c, v)| (*c, *v)).collect();
+        (look, Ratio::of(&first(one), &first(two)).unwrap())
+    });
+    let ratios: Vec<(usize, Ratio)> = ratios.collect();
+    let narrow = |(_, r): &&(usize, Ratio)| r.precision().is_some_and(|half| half <= PRECISION);
+    ratios.iter().find(narrow).or(ratios.last()).unwrap().clone()
+}
+
+#[test]
+fn the_interval_contains_the_truth_whenever_the_duel_stops() {
+    for (kind, wanted_looks) in [
+        (Kind::Noise { phi: 0.0 }, &[0, 1][..]),
+        (Kind::Noise { phi: 0.5 }, &[1, 2]),
+        (Kind::Noise { phi: 0.7 }, &[2]),
+        (Kind::Regimes { cycles: 4.0 }, &[2]),
+        (Kind::Drift { step: 0.01 }, &[0, 1]),
+        (Kind::Bursts, &[1]),
+    ] {
+        let (mut contained, mut known, mut looks) = (0, 0, [0; 3]);
+        for seed in 0..DUELS {
+            let (one, two) = simulated(kind, seed);
+            let (look, ratio) = stopped(&one, &two);
+            looks[look] += 1;
+            let Some(interval) = ratio.interval else { continue };
+            known += 1;
+            contained += u32::from(interval.low <= TRUTH && TRUTH <= interval.high);
+        }
+        let coverage = f64::from(contained) / f64::from(known);
+        println!("{kind:?}: {contained} of {known} contain it; stopped at {looks:?}");
+        assert!(coverage >= 0.93, "{kind:?}: {coverage}");
+        assert!(known > DUELS as u32 * 4 / 5, "{kind:?}: {known} have an interval");
+        for look in wanted_looks {
+            assert!(looks[*look] > 0, "{kind:?}: some stop at look {look}: {looks:?}");
+        }
+    }
+}
+
+#[test]
+fn two_regimes_are_shown_and_too_few_changes_give_no_interval() {
+    let (mut found, mut withheld) = (0, 0);
+    for seed in 0..100 {
+        let (one, two) = simulated(Kind::Regimes { cycles: 12.0 }, seed);
+        let ratio = Ratio::of(&one, &two).unwrap();
+        let Some(regimes) = ratio.regimes() else { continue };
+        found += 1;
+        assert!((regimes.high / regimes.low - 1.35).abs() < 0.1, "{regimes:?}");
+        withheld += u32::from(ratio.interval.is_none());
+    }
+    assert!(found >= 90 && withheld > found / 2, "{found} found, {withheld} without an interval");
+    let noise = (0..100).filter(|seed| {
+        let (one, two) = simulated(Kind::Noise { phi: 0.5 }, *seed);
+        Ratio::of(&one, &two).unwrap().regimes().is_some()
+    });
+    assert_eq!(noise.count(), 0, "noise has one regime");
+}
+
+#[test]
+fn few_cycles_are_not_given_a_block_bootstrap() {
+    let (one, two) = simulated(Kind::Noise { phi: 0.0 }, 1);
+    let first = |all: &Rounds, count: usize| {
+        all.iter().take(count).map(|(c, v)| (*c, *v)).collect::<Rounds>()
+    };
+    let of = |count| Ratio::of(&first(&one, count), &first(&two, count)).unwrap();
+    assert_eq!(of(5).interval, None);
+    let exact = of(CYCLES_MIN - 1).interval.unwrap().confidence;
+    assert!(exact > 0.95, "by order statistics: {exact}");
+    assert!((of(CYCLES_MIN).interval.unwrap().confidence - 0.95).abs() < 1e-9);
+}
