@@ -155,9 +155,9 @@ fn a_dictionary_that_is_gone_changed_or_old_is_not_used() {
     made(&changed, &target(&old), "gzip", (&old, &new));
 
     let dir = Dir::new(&[("app.2.js", &new)]);
-    (0..9).for_each(|n| {
-        dir.replace(&format!("app.{n}9.js"), version(n + 9), MODIFIED.0 + u64::from(n))
-    });
+    for n in 0..9 {
+        dir.replace(&format!("app.{n}9.js"), version(n + 9), MODIFIED.0 + u64::from(n));
+    }
     fs::remove_file(dir.path("app.2.js")).unwrap();
     dir.replace("app.2.js", &new, MODIFIED.0 - 1);
     let many = server(dir, CONFIG);
