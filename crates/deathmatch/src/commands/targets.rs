@@ -17,7 +17,9 @@ pub(super) fn targets(args: &RunArgs) -> Result<Vec<(String, Remote)>, String> {
         }
         let text = if at.contains("://") { at.to_owned() } else { format!("http://{at}") };
         let url: Url = text.parse().map_err(|e| bad(format!("write HOST:PORT or a URL ({e})")))?;
-        found.push((name.to_owned(), Remote::folder(&url).map_err(bad)?));
+        let remote = Remote::folder(&url);
+        let remote = remote.map_err(|e| bad(format!("{e}; write HOST:PORT or a URL")))?;
+        found.push((name.to_owned(), remote));
     }
     for words in &args.pids {
         let bad = |why: &str| format!("--pid {words}: {why}");

@@ -24,6 +24,9 @@ const BUSY_SHARE_MAX: f64 = 0.95;
 /// Largest lateness as a share of the response time, both as 99th percentiles.
 const LATENESS_SHARE_MAX: f64 = 0.10;
 
+/// Smallest share of the offered rate that a server carries if it keeps up.
+const CARRIED_SHARE_MIN: f64 = 0.95;
+
 /// Number of bars of the histogram.
 const BARS: usize = 12;
 
@@ -195,7 +198,7 @@ impl Figures {
             warnings: Vec::new(),
             course: progress.bins.iter().map(Part::of).collect(),
         };
-        figures.warnings = figures.warn();
+        figures.warnings = figures.warn(carried(&figures.offered, load));
         figures
     }
 
@@ -235,7 +238,7 @@ impl Figures {
         fs::write(file, page::page(self))
     }
 
-    fn warn(&self) -> Vec<String> {
+    fn warn(&self, carried: Option<f64>) -> Vec<String> {
         let mut warnings = Vec::new();
         let busy = self.generator.busy_share;
         if busy > BUSY_SHARE_MAX {
@@ -254,11 +257,9 @@ impl Figures {
             );
             warnings.push(text);
         }
-        if let Some(rate) = self.offered.rate
+        if let Some((rate, carried)) = self.offered.rate.zip(carried)
             && !self.is_interrupted
-            && self.responses_per_s < 0.95 * rate
-            && self.requests > 0
-            && self.seconds >= 1.0
+            && carried < CARRIED_SHARE_MIN * rate
         {
             let text = format!(
                 "The server did not carry {} requests a second: requests waited for a connection, and that \
@@ -307,6 +308,15 @@ pub fn bars_of_steps(steps: &[(u64, f64)], count: u64) -> Vec<(f64, u64)> {
             (upto / 1e6, count)
         })
         .collect()
+}
+
+/// Responses a second in the whole seconds of an open loop: those after its end came late.
+fn carried(offered: &Offer, load: &Load) -> Option<f64> {
+    let by_number = offered.requests_max.zip(offered.rate).map(|(most, rate)| most as f64 / rate);
+    let time = offered.seconds_max.unwrap_or(f64::INFINITY).min(by_number.unwrap_or(f64::INFINITY));
+    let whole = (time as usize).min(load.replies_per_second.len());
+    let sum: u64 = load.replies_per_second[..whole].iter().sum();
+    (whole > 0).then(|| sum as f64 / whole as f64)
 }
 
 /// A run for a time lasts at least that long; one for a number of requests as long as they take.

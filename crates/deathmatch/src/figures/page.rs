@@ -14,6 +14,7 @@ pub(crate) const OWN_STYLE: &str = "
 h1 { overflow-wrap: anywhere; font-size: clamp(1.4rem, 4vw, 2.2rem); }
 .big { font-size: 2.6rem; font-weight: 700; line-height: 1.1; }
 @media (max-width: 640px) { svg.chart .tick { font-size: 20px; } svg.chart .odd { display: none; } }
+svg.key { width: 28px; } figure { margin: 1.2rem 0; }
 ";
 
 /// Size of a chart, and of the space left and beneath it for numbers.
