@@ -207,8 +207,11 @@ fn course(plan: &Plan) -> String {
     let until = format!("slices until +-{} %", plan.precision * 100.0);
     match plan.works.len() - slices {
         0 => until,
-        turns if slices == 0 => format!("{turns} works in turns, {} rounds", plan.rounds),
-        turns => format!("{slices} works in {until}, {turns} in turns of {} rounds", plan.rounds),
+        _ if slices == 0 => format!("{} rounds of turns", plan.rounds),
+        turns => format!(
+            "{until} for {slices} of the works, {} rounds of turns for {turns}",
+            plan.rounds
+        ),
     }
 }
 

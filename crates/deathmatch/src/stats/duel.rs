@@ -46,6 +46,10 @@ pub struct Standing {
     pub replies_per_s: Option<f64>,
     /// Median of the times a request woke a thread of the server; `None` for a server elsewhere.
     pub wake_ups: Option<f64>,
+    /// Median of the instructions of a request; `None` where perf cannot count them.
+    pub instructions: Option<f64>,
+    /// Median of the processor's cycles of a request likewise.
+    pub cycles: Option<f64>,
     /// Ratio of the processor time of a request to the reference's; the reference has none.
     pub cpu: Option<Ratio>,
     /// Ratio of the replies a second likewise, in a closed loop.
@@ -145,6 +149,8 @@ fn standing(slices: &[&Sample], name: &str, reference: &str) -> Standing {
         cpu_us: middle(cpu_us_per_reply),
         replies_per_s: middle(replies_per_second),
         wake_ups: middle(wake_ups_per_reply),
+        instructions: middle(|s| s.slice?.instructions),
+        cycles: middle(|s| s.slice?.cycles),
         regimes: cpu.as_ref().and_then(Ratio::regimes),
         cpu,
         replies,
