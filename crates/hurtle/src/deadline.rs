@@ -168,6 +168,16 @@ impl Deadlines {
         next_ms
     }
 
+    /// Wakes all connections that wait, which then let go of a replaced configuration.
+    pub fn wake_all(&self) {
+        for (_, slot) in self.slots.borrow().iter() {
+            // It stays: a task that finds nothing to do does not register itself again.
+            if let Some(waker) = slot.waker.borrow().as_ref() {
+                waker.wake_by_ref();
+            }
+        }
+    }
+
     /// Returns the number of connections between requests.
     pub fn idle_count(&self) -> usize {
         self.slots.borrow().iter().filter(|(_, slot)| slot.idle.get()).count()

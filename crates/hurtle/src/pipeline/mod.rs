@@ -39,6 +39,7 @@ use self::additions::Additions;
 use self::authorise::Authorised;
 use self::client::{ExchangeClient, Incoming};
 use self::identify::Identity;
+use self::tunnel::OpenTunnel;
 use self::worker::{ConnectionSlot, Worker};
 use crate::clock;
 use crate::deadline::Watch;
@@ -91,13 +92,15 @@ pub struct Exchange<T> {
     pub(crate) slot: Rc<ConnectionSlot>,
 }
 
-/// Details of a request that few logs have.
+/// Details of a request that few requests have.
 #[derive(Debug, Default)]
 struct RequestDetails {
     /// The IDs that were given to the request.
     identity: Option<Identity>,
     /// The upstream of the response.
     upstream: Option<UpstreamLog>,
+    /// The tunnel to run after the exchange.
+    tunnel: Option<OpenTunnel>,
 }
 
 /// The next step of the connection after a response.
@@ -105,6 +108,8 @@ struct RequestDetails {
 pub(crate) enum Next {
     /// Read the next request.
     Request,
+    /// Run the tunnel of `RequestDetails`.
+    Tunnel,
     /// Close; all received bytes were read.
     Close,
     /// Close after the peer had time to read the response, since it may still be sending.
@@ -156,9 +161,7 @@ impl<T: Protocol> Exchange<T> {
         self.cache_status = None;
         self.additions = None;
         self.request_bytes.set(0);
-        if self.worker.is_replaced.get() {
-            self.worker = self.slot.worker();
-        }
+        self.slot.update(&mut self.worker);
         let worker = Rc::clone(&self.worker);
 
         // Resolve.
@@ -179,10 +182,15 @@ impl<T: Protocol> Exchange<T> {
         self.count_for(resolved.metrics());
         self.begun.get_or_insert_with(Instant::now);
         self.record_in_flight(request);
-        let next = match worker.tracing.is_on() {
+        let mut next = match worker.tracing.is_on() {
             true => Box::pin(self.identified_exchange(request, &worker, resolved, now_ms)).await,
             false => self.routed_exchange(request, &worker, resolved, now_ms).await,
         };
+        if next == Next::Tunnel {
+            // A tunnel may outlive the configuration.
+            drop(worker);
+            next = Box::pin(self.run_tunnel(request)).await;
+        }
         self.details = None;
         self.in_flight.set(None);
         next
@@ -281,8 +289,8 @@ impl<T: Protocol> Exchange<T> {
             Ok(granted) => granted,
             Err(answer) => return self.write_refusal(request, &resolved, answer).await,
         };
-        // Held until the response is sent.
-        let _permit = match self.wait_for_permit(request, &resolved).await {
+        // Held until the response is sent, or the tunnel has ended.
+        let permit = match self.wait_for_permit(request, &resolved).await {
             Ok(permit) => permit,
             Err(error) => return self.write(request, at, Err(error), Incoming::of(request)).await,
         };
@@ -294,6 +302,10 @@ impl<T: Protocol> Exchange<T> {
         let mut client = ExchangeClient::new(self, request);
         let handled = mount.handler().call(&context, &mut client).await;
         let incoming = client.incoming;
-        self.write(request, at, handled, incoming).await
+        let next = self.write(request, at, handled, incoming).await;
+        if let Some(tunnel) = self.details.as_mut().and_then(|details| details.tunnel.as_mut()) {
+            tunnel.permit = permit;
+        }
+        next
     }
 }

@@ -1,6 +1,7 @@
 //! Forwards the bytes of another protocol between a client and an upstream or application.
 
 use std::cell::Cell;
+use std::fmt;
 use std::future::poll_fn;
 use std::io;
 
@@ -12,12 +13,13 @@ use super::send::next_after;
 use super::{Exchange, Next};
 use crate::body::Body;
 use crate::clock;
+use crate::deadline::DeadlineError;
 use crate::handler::Tunnel;
 use crate::handler::client::ExchangeError;
-use crate::handler::proxy::{Link, UpstreamTunnel};
+use crate::handler::proxy::{AssignedPeer, Link, UpstreamTunnel};
 use crate::protocol::{Head, HeadFields, Protocol};
-use crate::rt;
-use crate::transport::{Attempt, Fill, Input, Output, SendQueue, Transport};
+use crate::rt::{self, Permit};
+use crate::transport::{Attempt, Fill, Input, Output, Pipe, SendQueue, Transport, UpstreamSocket};
 
 /// Maximum silence of a tunnel, in milliseconds. Protocols with shorter pings (WebSocket) keep it
 /// open; abandoned tunnels are closed.
@@ -26,15 +28,35 @@ const SILENCE_MS_MAX: u64 = 3_600_000;
 /// Bytes that one direction forwards before other tasks run.
 const TURN_BYTES: usize = 256 << 10;
 
+/// A tunnel whose 101 is sent. It keeps nothing of the configuration, so that it can outlive many.
+#[derive(Debug)]
+pub(super) struct OpenTunnel {
+    remote: Remote,
+    /// Bytes of the head that were sent to the client.
+    head_bytes: u64,
+    /// Held until the tunnel ends.
+    pub(super) permit: Option<Permit>,
+}
+
+/// The end of a tunnel that is not the client.
+enum Remote {
+    /// The upstream counts the tunnel until this is dropped.
+    Upstream(Box<(UpstreamSocket, Option<AssignedPeer>)>),
+    App(Pipe),
+}
+
 impl<T: Protocol> Exchange<T> {
-    /// Sends the 101 head, then forwards bytes until both sides have ended or one of them fails.
-    pub(super) async fn tunnel(&mut self, request: &RequestHead<'_>, tunnel: Tunnel) -> Next {
-        match tunnel {
+    /// Sends the 101 head and returns `Next::Tunnel`, after which `run_tunnel` forwards bytes.
+    pub(super) async fn open_tunnel(&mut self, tunnel: Tunnel) -> Next {
+        let (remote, (out, head_bytes)) = match tunnel {
             Tunnel::Upstream(tunnel) => {
-                let UpstreamTunnel { head, mut upstream } = *tunnel;
-                let Some(link) = upstream.take_link() else { return Next::Drop };
-                let Link { io: remote, input, .. } = link;
-                self.tunnel_to(request, &remote, input, head).await
+                let UpstreamTunnel { mut head, upstream } = *tunnel;
+                let Some((link, assigned)) = upstream.into_tunnel() else { return Next::Drop };
+                let Link { io, input, .. } = link;
+                let head_bytes = head.len() as u64;
+                // Bytes of the new protocol may have arrived behind the upstream's head.
+                head.vec().extend_from_slice(input.bytes());
+                (Remote::Upstream(Box::new((io, assigned))), (head, head_bytes))
             }
             Tunnel::App(accepted) => {
                 let (answer, offer) = *accepted;
@@ -48,31 +70,48 @@ impl<T: Protocol> Exchange<T> {
                     date: &clock::date(clock::now_ms()),
                 };
                 self.io.encode_head(out.vec(), &head);
-                self.tunnel_to(request, &pipe, Input::default(), out).await
+                let head_bytes = out.len() as u64;
+                (Remote::App(pipe), (out, head_bytes))
             }
-        }
-    }
-
-    /// Runs a tunnel to the transport `remote`.
-    async fn tunnel_to(
-        &mut self,
-        request: &RequestHead<'_>,
-        remote: &impl Transport,
-        mut received: Input,
-        mut out: Output,
-    ) -> Next {
-        let head_bytes = out.len() as u64;
+        };
         // A tunnel is no slow request.
         self.in_flight.set(None);
-        // Bytes of the new protocol may have arrived behind the upstream's head.
-        out.vec().extend_from_slice(received.bytes());
-        let early_bytes = received.bytes().len();
-        received.consume(early_bytes);
         if let Err(error) = self.send(out, &Body::Empty).await {
             return next_after(error);
         }
-        let Exchange { io, input, watch, sent, .. } = self;
-        let Some(io) = io.raw() else { return Next::Drop };
+        let tunnel = OpenTunnel { remote, head_bytes, permit: None };
+        self.details.get_or_insert_default().tunnel = Some(tunnel);
+        Next::Tunnel
+    }
+
+    /// Forwards bytes until both sides have ended or one of them fails.
+    pub(super) async fn run_tunnel(&mut self, request: &RequestHead<'_>) -> Next {
+        let tunnel = self.details.as_mut().and_then(|details| details.tunnel.take());
+        let Some(OpenTunnel { remote, head_bytes, permit: _permit }) = tunnel else {
+            return Next::Drop;
+        };
+        let ended = match remote {
+            Remote::Upstream(remote) => self.forward_both(&remote.0).await,
+            Remote::App(remote) => self.forward_both(&remote).await,
+        };
+        // HTTP has ended, so an error can only be logged.
+        let (completed, next) = match ended {
+            Ok(Ok(())) => (Ok(()), Next::Close),
+            Ok(Err(_)) => (Err(ExchangeError::Gone), Next::Abort),
+            Err(_) => (Err(ExchangeError::Stalled), Next::Abort),
+        };
+        self.observe(Some(request), StatusCode::SWITCHING_PROTOCOLS, head_bytes, completed);
+        next
+    }
+
+    /// Forwards bytes in both directions while they move.
+    async fn forward_both(
+        &mut self,
+        remote: &impl Transport,
+    ) -> Result<io::Result<()>, DeadlineError> {
+        let mut received = Input::default();
+        let Exchange { io, input, watch, sent, worker, slot, request_bytes, .. } = self;
+        let Some(io) = io.raw() else { return Ok(Err(io::ErrorKind::Unsupported.into())) };
         let (to_remote, to_client) = (Cell::new(0), &sent.moved);
         let both = rt::try_both(
             carry(io, input, remote, &to_remote),
@@ -80,22 +119,25 @@ impl<T: Protocol> Exchange<T> {
         );
         let (mut last_moved, mut by_ms) = (None, 0);
         let due = || {
+            slot.update(worker);
             let moved = Some((to_remote.get(), to_client.get()));
             if moved != last_moved {
                 (last_moved, by_ms) = (moved, clock::now_ms() + SILENCE_MS_MAX);
             }
             by_ms
         };
-        // HTTP has ended, so an error can only be logged.
         let ended = watch.wait_until(both, due).await;
-        let (completed, next) = match ended {
-            Ok(Ok(())) => (Ok(()), Next::Close),
-            Ok(Err(_)) => (Err(ExchangeError::Gone), Next::Abort),
-            Err(_) => (Err(ExchangeError::Stalled), Next::Abort),
-        };
-        self.request_bytes.set(to_remote.get());
-        self.observe(Some(request), StatusCode::SWITCHING_PROTOCOLS, head_bytes, completed);
-        next
+        request_bytes.set(to_remote.get());
+        ended
+    }
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Remote::Upstream(_) => "Upstream",
+            Remote::App(_) => "App",
+        })
     }
 }
 

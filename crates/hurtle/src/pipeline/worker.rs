@@ -92,10 +92,12 @@ impl WorkerThread {
         Rc::clone(&self.current.borrow())
     }
 
-    /// Puts another configuration in force, for new requests on open connections too.
+    /// Puts another configuration in force, for new requests on open connections too. Connections
+    /// between requests and tunnels let go of the one before.
     pub fn replace(&self, worker: Worker) {
         let before = self.current.replace(Rc::new(worker));
         before.is_replaced.set(true);
+        before.deadlines.wake_all();
     }
 }
 
@@ -131,6 +133,14 @@ impl ConnectionSlot {
     /// Returns the worker's state under the configuration in force.
     pub fn worker(&self) -> Rc<Worker> {
         self.thread.worker()
+    }
+
+    /// Lets go of a replaced state: `worker` becomes the one under the configuration in force.
+    #[inline]
+    pub fn update(&self, worker: &mut Rc<Worker>) {
+        if worker.is_replaced.get() {
+            *worker = self.worker();
+        }
     }
 
     /// Returns the worker's counters.

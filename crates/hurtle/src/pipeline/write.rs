@@ -28,7 +28,7 @@ impl<T: Protocol> Exchange<T> {
                 self.write_answer(request, answer, incoming).await
             }
             Ok(Outcome::Stream(response)) => self.relay(request, at, response, incoming).await,
-            Ok(Outcome::Tunnel(tunnel)) => self.tunnel(request, tunnel).await,
+            Ok(Outcome::Tunnel(tunnel)) => self.open_tunnel(tunnel).await,
             Ok(Outcome::InternalRedirect(redirect)) => {
                 let answer = self.internal_file(request, at, &redirect).await;
                 self.write_answer(request, answer, incoming).await

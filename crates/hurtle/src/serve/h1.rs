@@ -111,7 +111,7 @@ impl<T: Transport> Exchange<H1<T>> {
     async fn end(&mut self, next: Next) {
         match next {
             // Nothing is unread, so dropping the socket sends a FIN.
-            Next::Request | Next::Close => self.io.0.close(),
+            Next::Request | Next::Tunnel | Next::Close => self.io.0.close(),
             Next::Linger => Box::pin(self.linger()).await,
             Next::Drop => {}
             Next::Abort => self.io.0.abort(),
@@ -184,9 +184,16 @@ impl<T: Transport> Exchange<H1<T>> {
     /// Waits for more bytes. Sets `ended` at the end of the peer's data.
     async fn fill(&mut self) -> Result<(), Ended> {
         let (input, io) = (&mut self.input, &mut self.io.0);
-        let waits = self.worker.schedule == Schedule::Wait;
+        let (worker, slot) = (&mut self.worker, &self.slot);
+        let waits = worker.schedule == Schedule::Wait;
         let fill = if waits { Fill::Head } else { Fill::HeadEagerly };
-        let filled = self.watch.wait(poll_fn(|cx| io.poll_fill(cx, input, fill)));
+        let filled = self.watch.wait(poll_fn(|cx| {
+            let filled = io.poll_fill(cx, input, fill);
+            if filled.is_pending() {
+                slot.update(worker);
+            }
+            filled
+        }));
         let filled = filled.await;
         self.note(&filled)
     }

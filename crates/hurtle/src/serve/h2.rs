@@ -24,7 +24,6 @@ const CLOSE_MS_MAX: u64 = 2_000;
 /// A connection.
 struct Driver<T: Transport> {
     session: Session<T>,
-    worker: Rc<Worker>,
     peer: Option<IpAddr>,
     slot: Rc<ConnectionSlot>,
     clocks: Clocks,
@@ -76,20 +75,24 @@ pub async fn run<T: Transport>(
     let session = Session::new(io, early, worker.limits.head_bytes);
     let clocks = Clocks {
         shared: Rc::clone(session.shared()),
-        worker: Rc::clone(&worker),
+        worker,
         seen_busy_ms: 0,
         goaway_ms: NEVER,
         stall: Stall::new(NEVER, 0),
     };
     let has_given_up = false;
-    Driver { session, worker, peer, slot, clocks, served: 0, has_given_up }.run(&watch).await;
+    Driver { session, peer, slot, clocks, served: 0, has_given_up }.run(&watch).await;
 }
 
 impl<T: Transport> Driver<T> {
     async fn run(mut self, watch: &Watch) {
         loop {
-            let Driver { session, clocks, .. } = &mut self;
-            match watch.wait_until(session.next(), || clocks.due().0).await {
+            let Driver { session, clocks, slot, .. } = &mut self;
+            let due = || {
+                slot.update(&mut clocks.worker);
+                clocks.due().0
+            };
+            match watch.wait_until(session.next(), due).await {
                 Ok(Some((arrived, stream))) => self.start_exchange(arrived, stream),
                 Ok(None) => break,
                 Err(DeadlineError) if self.run_due_check() => {}
@@ -114,11 +117,8 @@ impl<T: Transport> Driver<T> {
     /// Starts an exchange for a request.
     fn start_exchange(&mut self, arrived: Arrived, stream: Stream) {
         self.served += 1;
-        if self.worker.is_replaced.get() {
-            self.worker = self.slot.worker();
-            self.clocks.worker = Rc::clone(&self.worker);
-        }
-        let most = self.worker.limits.requests_per_connection;
+        self.slot.update(&mut self.clocks.worker);
+        let most = self.clocks.worker.limits.requests_per_connection;
         if most.is_some_and(|max| self.served >= max) {
             self.send_goaway();
         }
@@ -233,7 +233,7 @@ impl Exchange<Stream> {
             }
         };
         match next {
-            Next::Request | Next::Close | Next::Linger => self.io.finish(),
+            Next::Request | Next::Tunnel | Next::Close | Next::Linger => self.io.finish(),
             Next::Drop => {}
             Next::Abort => self.io.abort(),
         }

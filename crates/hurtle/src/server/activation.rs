@@ -1,26 +1,64 @@
-//! systemd: inherited listeners (sd_listen_fds(3)) and state notifications (sd_notify(3)).
+//! systemd: inherited listeners (sd_listen_fds(3)), state notifications (sd_notify(3)), and listeners
+//! in its file descriptor store.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use socket2::{Domain, SockAddr, Socket, Type};
+use xxhash_rust::xxh3::xxh3_64;
 
-use super::Listener;
+use super::{Listener, handover};
+use crate::config::Listen;
 
-/// Inherited listeners; `None`: the server was started without any.
+/// Prefix of the names of sockets in the file descriptor store.
+const STORED_PREFIX: &str = "hurtle-";
+
+/// The listeners that the service manager passes.
+#[derive(Debug, Default)]
+pub(super) struct Passed {
+    /// Those of its socket units; `None`: there are none.
+    pub(super) activated: Option<Vec<Listener>>,
+    /// Those of a process before, from the file descriptor store.
+    pub(super) stored: StoredListeners,
+}
+
+/// Listeners from the file descriptor store, with their names.
+#[derive(Debug, Default)]
+pub(super) struct StoredListeners(Vec<(String, Listener)>);
+
+impl StoredListeners {
+    /// Takes the listeners of an address.
+    pub(super) fn take(&mut self, configured: &Listen) -> Vec<Listener> {
+        let name = stored_name(configured);
+        let (taken, rest): (Vec<_>, _) =
+            std::mem::take(&mut self.0).into_iter().partition(|(stored, _)| *stored == name);
+        self.0 = rest;
+        taken.into_iter().map(|(_, listener)| listener).collect()
+    }
+
+    /// Closes the listeners that the configuration no longer names.
+    pub(super) fn discard(self) {
+        let names: BTreeSet<String> = self.0.into_iter().map(|(name, _)| name).collect();
+        names.iter().for_each(|name| notify(&format!("FDSTOREREMOVE=1\nFDNAME={name}")));
+    }
+}
+
+/// Takes the listeners that the service manager passes.
 ///
 /// # Errors
 /// A descriptor is not a stream socket.
-pub(super) fn listeners() -> io::Result<Option<Vec<Listener>>> {
+pub(super) fn listeners() -> io::Result<Passed> {
+    let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut names = names.split(':');
     let mut inherited = listenfd::ListenFd::from_env();
-    if inherited.len() == 0 {
-        return Ok(None);
-    }
-    let mut listeners = Vec::with_capacity(inherited.len());
+    let (mut activated, mut stored) = (Vec::with_capacity(inherited.len()), Vec::new());
     for index in 0..inherited.len() {
+        let name = names.next().unwrap_or_default();
         let listener = match inherited.take_tcp_listener(index) {
             Ok(Some(socket)) => Listener::Tcp(socket),
             _ => match inherited.take_unix_listener(index)? {
@@ -31,9 +69,36 @@ pub(super) fn listeners() -> io::Result<Option<Vec<Listener>>> {
         listener.set_nonblocking()?;
         // The descriptors of the service manager would stay open in programs of this server.
         fcntl_setfd(listener.as_fd(), FdFlags::CLOEXEC)?;
-        listeners.push(listener);
+        match name.starts_with(STORED_PREFIX) {
+            true => stored.push((name.to_owned(), listener)),
+            false => activated.push(listener),
+        }
     }
-    Ok(Some(listeners))
+    let activated = Some(activated).filter(|listeners| !listeners.is_empty());
+    Ok(Passed { activated, stored: StoredListeners(stored) })
+}
+
+/// Returns whether the service manager keeps listeners for the next process
+/// (`FileDescriptorStoreMax=`, systemd.service(5)). systemd 254 and later say so.
+pub(super) fn keeps_listeners() -> bool {
+    let max = env::var("FDSTORE").ok().and_then(|max| max.parse().ok()).unwrap_or(0_u32);
+    max > 0 && env::var_os("NOTIFY_SOCKET").is_some()
+}
+
+/// Has the service manager keep a duplicate of a listener, so that a process after a crash or a
+/// restart accepts the connections in its queue. A duplicate that it has already is ignored.
+pub(super) fn keep(configured: &Listen, listener: &Listener) {
+    notify_with(&format!("FDSTORE=1\nFDNAME={}", stored_name(configured)), Some(listener.as_fd()));
+}
+
+/// Has the service manager close its duplicates of a listener.
+pub(super) fn forget(configured: &Listen) {
+    notify(&format!("FDSTOREREMOVE=1\nFDNAME={}", stored_name(configured)));
+}
+
+/// The name of a listener in the store: of ASCII and without colons (sd_pid_notify_with_fds(3)).
+fn stored_name(configured: &Listen) -> String {
+    format!("{STORED_PREFIX}{:016x}", xxh3_64(configured.to_string().as_bytes()))
 }
 
 /// Notifies the service manager of the begin of a reload (`Type=notify-reload`, systemd.service(5)).
@@ -45,6 +110,10 @@ pub(super) fn notify_reloading() {
 
 /// Notifies the service manager of a state, if there is one. A failure is only logged.
 pub(super) fn notify(state: &str) {
+    notify_with(state, None);
+}
+
+fn notify_with(state: &str, descriptor: Option<BorrowedFd<'_>>) {
     let Some(path) = env::var_os("NOTIFY_SOCKET") else { return };
     // A leading `@` stands for the NUL of an abstract socket name (unix(7)).
     let mut name = path.into_encoded_bytes();
@@ -52,7 +121,11 @@ pub(super) fn notify(state: &str) {
         *first = 0;
     }
     let sent = Socket::new(Domain::UNIX, Type::DGRAM, None).and_then(|socket| {
-        socket.send_to(state.as_bytes(), &SockAddr::unix(OsStr::from_bytes(&name))?)
+        socket.connect(&SockAddr::unix(OsStr::from_bytes(&name))?)?;
+        match descriptor {
+            None => socket.send(state.as_bytes()).map(drop),
+            Some(descriptor) => handover::send_with(&socket, state.as_bytes(), descriptor),
+        }
     });
     if let Err(e) = sent {
         tracing::warn!("cannot notify the service manager of {state}: {e}");

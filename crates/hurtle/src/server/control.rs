@@ -26,6 +26,14 @@ use crate::observe::ErrorLogHandle;
 /// Longest wait for the workers to close their listeners after a handover.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);
 
+/// Why process 1 refuses an upgrade, and the remedy.
+const PROCESS_1: &str = "process 1 cannot be replaced, because its end is that of its container: \
+                         restart the container";
+
+fn is_process_1() -> bool {
+    std::process::id() == 1
+}
+
 /// Signal streams; a signal that arrives early waits in its stream.
 pub(super) struct Signals {
     terminate: Signal,
@@ -178,16 +186,13 @@ impl Process<'_> {
 
     /// All that another process gets.
     fn handover(&self) -> io::Result<Handover> {
-        let process = std::process::id();
-        if process == 1 {
-            let what = "process 1 cannot be replaced, because its end is that of its container: \
-                        start another container";
-            return Err(io::Error::other(what));
+        if is_process_1() {
+            return Err(io::Error::other(PROCESS_1));
         }
         let reloader = self.reload.reloader();
         let tickets = reloader.settings.keyring.as_ref().map(|keyring| keyring.ticket_keys());
         let mut description = Description::default();
-        description.process = process;
+        description.process = std::process::id();
         description.inherited = reloader.inherited;
         description.apps = self.apps.map(Apps::up).unwrap_or_default();
         description.tickets = tickets.unwrap_or_default();
@@ -242,7 +247,8 @@ impl Process<'_> {
     }
 
     /// Reloads the configuration; `reply` gets what to tell the operator, or all problems. If the
-    /// sandbox does not permit what it needs, another process replaces this one.
+    /// sandbox does not permit what it needs, or only a start puts a setting in force, another
+    /// process replaces this one.
     async fn reload(&self, reply: Option<Reply>) -> PendingUpgrade {
         activation::notify_reloading();
         let outcome = self.reload.run().await;
@@ -255,11 +261,17 @@ impl Process<'_> {
         let outcome = match outcome {
             Ok(later) => {
                 tracing::info!("{reloaded}");
+                let line = |key| format!("{key} takes effect at the next start: {PROCESS_1}");
+                let later: Vec<_> = later.into_iter().map(line).collect();
                 later.iter().for_each(|line| tracing::warn!("{line}"));
                 Ok([vec![reloaded], later].concat().join("\n"))
             }
             Err(ReloadError::Confined) => {
                 tracing::info!("the sandbox does not permit what the configuration needs");
+                return self.upgrade(reply);
+            }
+            Err(ReloadError::Restart(keys)) => {
+                tracing::info!("a new process puts {} in force", keys.join(", "));
                 return self.upgrade(reply);
             }
             Err(ReloadError::Problems(problems)) => {
@@ -285,6 +297,8 @@ enum ReloadError {
     Problems(Vec<String>),
     /// It needs what the sandbox does not permit.
     Confined,
+    /// Only a start puts these settings in force.
+    Restart(Vec<&'static str>),
 }
 
 /// The means of a reload.
@@ -297,9 +311,10 @@ pub(super) struct Reload {
 }
 
 impl Reload {
-    /// Loads the configuration and puts it in force, on a thread that may block. Returns a line for
-    /// each setting that takes effect only at the next start.
-    async fn run(&self) -> Result<Vec<String>, ReloadError> {
+    /// Loads the configuration and puts it in force, on a thread that may block. Returns the settings
+    /// that take effect only at the next start; there are some only if this process cannot be
+    /// replaced.
+    async fn run(&self) -> Result<Vec<&'static str>, ReloadError> {
         let (reloader, load) = (Arc::clone(&self.reloader), Arc::clone(&self.load));
         let (sandbox, file) = (Arc::clone(&self.sandbox), self.file.clone());
         let reload = move || {
@@ -311,6 +326,10 @@ impl Reload {
                 return Err(ReloadError::Confined);
             }
             let mut reloader = reloader.lock().unwrap_or_else(PoisonError::into_inner);
+            let restart = reloader.needs_restart(&config);
+            if !restart.is_empty() && !is_process_1() {
+                return Err(ReloadError::Restart(restart));
+            }
             reloader.reload(config).map_err(ReloadError::Problems)
         };
         let panicked = || ReloadError::Problems(vec!["the reload panicked".to_owned()]);

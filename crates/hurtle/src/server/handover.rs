@@ -18,9 +18,9 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::Listener;
 use super::accept::BoundListener;
 use super::reload::Listening;
+use super::{Listener, activation};
 use crate::config::Listen;
 use crate::sys;
 use crate::tls::TicketKeys;
@@ -136,9 +136,22 @@ impl HeldSockets {
         Ok(())
     }
 
-    /// Closes the duplicates of listeners that are not in `listening`.
+    /// Closes the duplicates of listeners that are not in `listening`, also those in the service
+    /// manager's store.
     pub(super) fn retain(&mut self, listening: &[Listening]) {
-        self.sockets.retain(|(held, _)| listening.iter().any(|open| open.configured == *held));
+        let stays = |held: &Listen| listening.iter().any(|open| open.configured == *held);
+        if activation::keeps_listeners() {
+            let gone = self.sockets.iter().map(|(held, _)| held).filter(|held| !stays(held));
+            gone.for_each(activation::forget);
+        }
+        self.sockets.retain(|(held, _)| stays(held));
+    }
+
+    /// Has the service manager keep duplicates of the listeners for requests, if it does so.
+    pub(super) fn store(&self) {
+        if activation::keeps_listeners() {
+            self.sockets.iter().for_each(|(held, listener)| activation::keep(held, listener));
+        }
     }
 
     /// Prepares the handover of these sockets; `listening` are their addresses.
@@ -331,12 +344,24 @@ impl SocketRecord {
 /// # Errors
 /// The other end is closed.
 pub(super) fn send_descriptor(channel: &UnixStream, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    send_with(channel, &[0], descriptor)
+}
+
+/// Sends bytes with a descriptor.
+///
+/// # Errors
+/// The other end is closed.
+pub(super) fn send_with(
+    channel: impl AsFd,
+    bytes: &[u8],
+    descriptor: BorrowedFd<'_>,
+) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let descriptors = [descriptor];
     let send = || {
         let mut control = SendAncillaryBuffer::new(&mut space);
         control.push(SendAncillaryMessage::ScmRights(&descriptors));
-        sendmsg(channel, &[IoSlice::new(&[0])], &mut control, sys::NO_SIGNAL)
+        sendmsg(&channel, &[IoSlice::new(bytes)], &mut control, sys::NO_SIGNAL)
     };
     retry_on_intr(send)?;
     Ok(())

@@ -5,17 +5,19 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use rustix::process::geteuid;
+
+use super::activation::{self, Passed};
 use super::sandbox::{Permissions, Sandbox};
 use super::starter::Starter;
 use super::upgrade::{Launcher, Program};
-use super::{Listener, activation};
 use crate::config::Config;
 
 /// A process that is ready to serve.
 #[derive(Debug)]
 pub struct Launch {
-    /// Listeners from the service manager; `None`: it has none for this process.
-    pub(super) inherited: Option<Vec<Listener>>,
+    /// Listeners from the service manager.
+    pub(super) passed: Passed,
     pub(super) launcher: Launcher,
     pub(super) sandbox: Sandbox,
 }
@@ -30,19 +32,25 @@ impl Launch {
     pub fn new(config: &Config, file: Option<&Path>) -> io::Result<Launch> {
         let program = Program::current()?;
         // Before a program starts, which would inherit the sockets.
-        let inherited = activation::listeners()?;
+        let passed = activation::listeners()?;
         let (sandbox, starter) = match Permissions::of(config, file) {
-            Err(reason) => (Sandbox::Absent(reason.to_owned()), None),
+            Err(reason) => {
+                // Without root the server could not start a process that has what it has now.
+                let gives_up_root = config.user.is_some() && geteuid().is_root();
+                let starter = gives_up_root.then(|| Starter::spawn(&program)).transpose()?;
+                (Sandbox::Absent(reason.to_owned()), starter.map(Arc::new))
+            }
             Ok(permissions) => {
                 let starter = Starter::spawn(&program)?;
                 match permissions.enter() {
                     Ok(()) => (Sandbox::Entered(permissions), Some(Arc::new(starter))),
                     Err(e) => {
-                        (Sandbox::Absent(format!("the kernel does not offer all of it: {e}")), None)
+                        let reason = format!("the kernel does not offer all of it: {e}");
+                        (Sandbox::Absent(reason), Some(Arc::new(starter)))
                     }
                 }
             }
         };
-        Ok(Launch { inherited, launcher: Launcher { program, starter }, sandbox })
+        Ok(Launch { passed, launcher: Launcher { program, starter }, sandbox })
     }
 }

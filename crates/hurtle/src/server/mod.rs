@@ -47,6 +47,7 @@ use crate::metrics::Registry;
 use crate::observe::{self, Writer};
 use crate::site::Deployment;
 use accept::BoundListener;
+use activation::StoredListeners;
 use admin::Request;
 use handover::{HeldSockets, Received};
 use monitoring::Monitor;
@@ -107,23 +108,47 @@ impl Server {
     /// An address that cannot be bound, an address of `proxy_protocol.on` without a listener, or an
     /// unusable certificate or file of users.
     pub fn bind(config: Config) -> io::Result<Server> {
-        Server::bind_or_take(config, None)
+        Server::bind_stored(config, &mut StoredListeners::default())
     }
 
-    /// Binds every address that `received`, the sockets of the process before, does not have.
+    /// Binds every address that is not in the service manager's store.
     ///
     /// # Errors
     /// As for `bind`.
-    fn bind_or_take(mut config: Config, mut received: Option<&mut Received>) -> io::Result<Server> {
+    fn bind_stored(config: Config, stored: &mut StoredListeners) -> io::Result<Server> {
+        Server::bind_or_take(config, |listen| stored.take(listen), None)
+    }
+
+    /// Binds every address that the process before does not have.
+    ///
+    /// # Errors
+    /// As for `bind`.
+    fn bind_or_receive(config: Config, received: &mut Received) -> io::Result<Server> {
+        let listed = config.listen.iter().chain(&config.listen_tls);
+        let mut taken: Vec<_> =
+            listed.map(|listen| (listen.clone(), received.take(listen))).collect();
+        let take = |listen: &Listen| {
+            let of = taken.iter_mut().find(|(configured, _)| configured == listen);
+            of.map(|(_, listeners)| std::mem::take(listeners)).unwrap_or_default()
+        };
+        Server::bind_or_take(config, take, Some(received))
+    }
+
+    /// Binds every address of which `take` has no listeners.
+    fn bind_or_take(
+        mut config: Config,
+        mut take: impl FnMut(&Listen) -> Vec<Listener>,
+        received: Option<&mut Received>,
+    ) -> io::Result<Server> {
         let workers = config.workers.get();
         let mut listeners: Vec<Vec<BoundListener>> = (0..workers).map(|_| Vec::new()).collect();
         let backlog = config.backlog;
         protocols::check(&config)?;
         let mut bind = |listen: &Listen, tls| {
-            let taken = received.as_mut().map(|received| received.take(listen));
-            let sockets = match taken.filter(|taken| !taken.is_empty()) {
-                Some(taken) => accept::share(taken, workers),
-                None => accept::bind(listen, backlog, workers),
+            let taken = take(listen);
+            let sockets = match taken.is_empty() {
+                false => accept::share(taken, workers),
+                true => accept::bind(listen, backlog, workers),
             };
             let sockets = sockets
                 .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on {listen}: {e}")))?;
@@ -320,7 +345,7 @@ impl Server {
                 monitor: monitor.clone(),
                 // One worker clears all of them.
                 upload_roots: std::mem::take(&mut upload_roots),
-                inherited: self.inherited,
+                inherited: self.inherited || activation::keeps_listeners(),
                 deployments: self.deployments.clone(),
                 updates: updates.subscribe(),
                 orders: orders.subscribe(),

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::process::geteuid;
 
+use super::activation::StoredListeners;
 use super::apps::Apps;
 use super::control::{Events, Phase, Process, Reload, Signals, Watcher};
 use super::handover::Received;
@@ -41,18 +42,20 @@ pub type LoadConfig = Arc<dyn Fn() -> Result<Config, Vec<String>> + Send + Sync>
 /// The server cannot start, or a worker failed.
 pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> io::Result<()> {
     let ProcessConfig { config, any_port, file, watch, load } = process;
-    let Launch { inherited, launcher, sandbox } = launch;
+    let Launch { passed, launcher, sandbox } = launch;
     sandbox.log();
     warn_about_backlog(&config);
     let (user, group) = (config.user.clone(), config.group.clone());
     let mut received = Received::receive()?;
+    let mut stored = passed.stored;
     let mut server = match &mut received {
         Some(received) => take_over(config, any_port, received)?,
-        None => match inherited {
+        None => match passed.activated {
             Some(listeners) => Server::with_listeners(config, listeners)?,
-            None => bind(config, any_port)?,
+            None => bind(config, any_port, &mut stored)?,
         },
     };
+    stored.discard();
     let is_inherited = server.inherited;
     server.open_logs()?;
     if let Some(user) = user {
@@ -73,6 +76,9 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
         apps.wait_until_up(&received.description.apps)?;
     }
     let held = server.hold_sockets()?;
+    if !is_inherited {
+        held.store();
+    }
     let mut running = server.start()?;
     running.wait_until_accepting()?;
     let logs = running.logs();
@@ -102,7 +108,8 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
         apps.stop();
     }
     let reloader = reloader.lock().unwrap_or_else(PoisonError::into_inner);
-    let sockets = match is_inherited || has_handed_over {
+    let is_kept = is_inherited || activation::keeps_listeners();
+    let sockets = match is_kept || has_handed_over {
         true => vec![],
         false => socket_files(&reloader.settings.config),
     };
@@ -137,7 +144,7 @@ fn take_over(mut config: Config, any_port: bool, received: &mut Received) -> io:
         config.listen = received.addresses(false);
         config.listen_tls = received.addresses(true);
     }
-    Server::bind_or_take(config, Some(received))
+    Server::bind_or_receive(config, received)
 }
 
 /// Tells the process that this one replaces that the workers accept connections.
@@ -151,7 +158,7 @@ fn announce(received: Received, errors: &ErrorLogHandle, logs: &AccessLogHandle)
     Ok(())
 }
 
-fn bind(config: Config, any_port: bool) -> io::Result<Server> {
+fn bind(config: Config, any_port: bool, stored: &mut StoredListeners) -> io::Result<Server> {
     let first = config.listen.iter().chain(&config.listen_tls).find_map(Listen::port);
     let first = first.filter(|_| any_port).unwrap_or_default();
     for tried in 0..PORTS_TRIED {
@@ -161,12 +168,12 @@ fn bind(config: Config, any_port: bool) -> io::Result<Server> {
                 address.set_port(first.saturating_add(tried));
             }
         }
-        match Server::bind(config) {
+        match Server::bind_stored(config, stored) {
             Err(e) if any_port && e.kind() == io::ErrorKind::AddrInUse => {}
             outcome => return outcome,
         }
     }
-    Server::bind(config)
+    Server::bind_stored(config, stored)
 }
 
 /// Gives up root for good: groups first, because only root may change them.

@@ -117,11 +117,17 @@ impl Settings {
 }
 
 impl Reloader {
-    /// Puts a configuration in force; returns what takes effect only at the next start.
+    /// Returns the names of the settings of a configuration that only a start puts in force.
+    pub(super) fn needs_restart(&self, config: &Config) -> Vec<&'static str> {
+        keep_until_restart(&mut config.clone(), &self.settings.config)
+    }
+
+    /// Puts a configuration in force, except for the settings that it returns: those take effect at
+    /// the next start.
     ///
     /// # Errors
     /// The problems, one line each. The configuration before stays in force.
-    pub(super) fn reload(&mut self, mut config: Config) -> Result<Vec<String>, Vec<String>> {
+    pub(super) fn reload(&mut self, mut config: Config) -> Result<Vec<&'static str>, Vec<String>> {
         let before = Arc::clone(&self.settings.config);
         let later = keep_until_restart(&mut config, &before);
         self.check(&config).map_err(|e| vec![e.to_string()])?;
@@ -142,6 +148,9 @@ impl Reloader {
             held.retain(&listening);
             let opened = listeners.iter().flat_map(|changes| &changes.opened);
             held.add(opened).map_err(|e| vec![e.to_string()])?;
+            if !self.inherited {
+                held.store();
+            }
         }
         self.publish(settings, listeners)?;
         let level = self.settings.config.error_log.level;
@@ -268,31 +277,31 @@ fn automatic(config: &Config) -> Vec<String> {
     sites.flat_map(|site| site.hosts.iter().map(ToString::to_string)).collect()
 }
 
-/// Keeps the settings of `before` that only a start can change. Returns a line for each that
-/// differs.
-fn keep_until_restart(config: &mut Config, before: &Config) -> Vec<String> {
+/// Keeps the settings of `before` that only a start can change. Returns the names of those that
+/// differ.
+fn keep_until_restart(config: &mut Config, before: &Config) -> Vec<&'static str> {
     let mut later = Vec::new();
     macro_rules! keep {
         ($($key:ident),*) => {
             $(if config.$key != before.$key {
                 config.$key.clone_from(&before.$key);
-                later.push(format!("{} takes effect at the next start", stringify!($key)));
+                later.push(stringify!($key));
             })*
         };
     }
     if config.limits.programs != before.limits.programs {
         config.limits.programs = before.limits.programs;
-        later.push("limits.programs takes effect at the next start".to_owned());
+        later.push("limits.programs");
     }
     if config.error_log.to != before.error_log.to {
         config.error_log.to.clone_from(&before.error_log.to);
-        later.push("error_log.path takes effect at the next start".to_owned());
+        later.push("error_log.path");
     }
     let (new, old) = (&mut config.compress, &before.compress);
     if (new.cache_bytes, &new.disk) != (old.cache_bytes, &old.disk) {
         new.cache_bytes = old.cache_bytes;
         new.disk.clone_from(&old.disk);
-        later.push("compress.cache_bytes and directory take effect at the next start".to_owned());
+        later.push("compress.cache_bytes or directory");
     }
     keep!(
         workers,

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::env;
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -240,9 +241,18 @@ impl Permissions {
         let paths = |places: &BTreeSet<Place>| -> Vec<_> {
             places.iter().map(|place| place.path.clone()).collect()
         };
+        pin_process_files(&self.readable);
         sys::restrict_files(&paths(&self.readable), &paths(&self.writable))?;
         sys::restrict_calls()
     }
+}
+
+/// Opens permitted files and directories beneath /proc for the rest of the process. The kernel makes
+/// a new inode when it finds an unused one again, and the sandbox's permission is for the old one.
+fn pin_process_files(readable: &BTreeSet<Place>) {
+    let beneath_proc = readable.iter().filter(|place| place.path.starts_with("/proc"));
+    // A file that cannot be opened now is not needed later.
+    beneath_proc.filter_map(|place| File::open(&place.path).ok()).for_each(std::mem::forget);
 }
 
 /// The permissions for a person, without those for the system's own files.
@@ -301,7 +311,7 @@ fn is_cgi(handler: &MountHandler) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, File};
+    use std::fs;
     use std::io::ErrorKind::PermissionDenied;
     use std::os::fd::AsFd as _;
     use std::process::Command;

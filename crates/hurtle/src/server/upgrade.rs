@@ -27,6 +27,9 @@ use super::starter::Starter;
 /// Longest time in which the new process must accept connections.
 pub(super) const READY_TIME_MAX: Duration = Duration::from_secs(30);
 
+/// Time in which the end of a new process is noticed. It exceeds the starter's interval of checks.
+const END_TIME: Duration = Duration::from_millis(50);
+
 /// Longest wait for the exit status of a process that has closed its end.
 const EXIT_TIME_MAX: Duration = Duration::from_secs(1);
 
@@ -197,6 +200,11 @@ fn replace(
     let (mut new, messages) = started.map_err(|e| vec![format!("cannot start {program}: {e}")])?;
     let sent = |sockets| tracing::info!("handed {sockets} sockets to process {}", new.id());
     let answered = wait_until_ready(handover, channel, sent);
+    // It may have ended after its answer.
+    let answered = answered.and_then(|()| match new.wait(END_TIME) {
+        Some(_) => Err(NotReadyError::Ended),
+        None => Ok(()),
+    });
     let Err(mut why) = answered else { return Ok(new.id()) };
     if cancelled.load(SeqCst) {
         why = NotReadyError::Cancelled;
@@ -238,6 +246,8 @@ fn relay(mut messages: PipeReader) -> String {
 enum NotReadyError {
     /// It has closed its end.
     Closed,
+    /// It has ended after it was ready.
+    Ended,
     /// It is late.
     Late,
     /// This process is stopping.
@@ -289,6 +299,9 @@ fn wait_until_ready(
 
 /// Ends a process that is not ready; returns why it is not.
 fn end(new: &mut Launched, why: &NotReadyError) -> String {
+    if matches!(why, NotReadyError::Ended) {
+        return "the new process has ended".to_owned();
+    }
     let has_closed = matches!(why, NotReadyError::Closed);
     let status = has_closed.then(|| new.wait(EXIT_TIME_MAX)).flatten();
     if status.is_none() {
@@ -296,7 +309,9 @@ fn end(new: &mut Launched, why: &NotReadyError) -> String {
     }
     match (why, status) {
         (_, Some(status)) => format!("the new process has ended before it was ready ({status})"),
-        (NotReadyError::Closed, None) => "the new process did not take over".to_owned(),
+        (NotReadyError::Closed | NotReadyError::Ended, None) => {
+            "the new process did not take over".to_owned()
+        }
         (NotReadyError::Late, None) => {
             format!("the new process is not ready after {} s", READY_TIME_MAX.as_secs())
         }

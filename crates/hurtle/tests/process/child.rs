@@ -28,11 +28,24 @@ pub(crate) struct Child {
     readers: Vec<thread::JoinHandle<()>>,
 }
 
+/// A process that is killed at the end of the test.
+#[derive(Debug)]
+pub(crate) struct Killed(pub(crate) Pid);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = kill_process(self.0, Signal::KILL);
+    }
+}
+
 /// A command that runs `hurtle`.
 pub(crate) fn hurtle() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hurtle"));
     // These variables of the test runner must not reach the server.
-    for name in ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "RUST_LOG"] {
+    let names =
+        ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "FDSTORE", "RUST_LOG"];
+    for name in names {
         command.env_remove(name);
     }
     command

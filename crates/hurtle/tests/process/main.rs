@@ -31,6 +31,7 @@ mod slow;
 mod start;
 mod status_page;
 mod stop;
+mod store;
 #[path = "../it/support/mod.rs"]
 mod support;
 #[allow(dead_code)]

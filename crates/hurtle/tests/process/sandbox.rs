@@ -1,13 +1,13 @@
 //! The sandbox, seen from outside: the threads that are in it, what the server no longer reads, and
 //! reloads that need more.
 
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Pid;
 
-use crate::child::{Child, eventually, hurtle, write_config};
+use crate::child::{Child, Killed, eventually, hurtle, write_config};
 use crate::support::Dir;
 
 /// A configuration outside of the served directories, because its own directory is readable.
@@ -51,15 +51,6 @@ fn with_admin(config: &str) -> String {
 
 fn serves(root: &Path) -> String {
     format!("error_log = {{ level = 'info' }}\nroot = '{}'\n", root.display())
-}
-
-/// A process that is killed at the end of the test.
-struct Killed(Pid);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = kill_process(self.0, Signal::KILL);
-    }
 }
 
 /// Values of a field of /proc/PID/status, one for each thread.
@@ -146,4 +137,33 @@ fn a_reload_that_needs_more_replaces_the_process() {
 
     let (code, said) = server.reload(&format!("drain = '1s'\n{}", serves(&second.root())));
     assert_eq!((code, said.contains("reloaded")), (Some(0), true), "needs nothing more: {said}");
+}
+
+#[test]
+fn an_upload_and_the_own_figures_outlive_the_kernels_cache_of_names() {
+    let up = Dir::new(&[("none", "")]);
+    // The server gives up root.
+    fs::set_permissions(up.root(), Permissions::from_mode(0o777)).unwrap();
+    let config = format!(
+        "error_log = {{ level = 'info' }}\n[[site]]\n[[site.mount]]\nfiles = '{}'\nauth = 'none'\n\
+         [site.mount.uploads]\n",
+        up.root().display()
+    );
+    let server = Confined::start(&config);
+    // Only root can have the kernel forget unused names.
+    let forget = || fs::write("/proc/sys/vm/drop_caches", "2");
+    if !server.is_confined() || forget().is_err() {
+        return;
+    }
+    // The first time marks names as unused, the second forgets them.
+    forget().unwrap();
+    forget().unwrap();
+    let mut client = server.child.connect();
+    client.send("PUT /new.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\ntext");
+    assert_eq!(client.response().status, 201);
+    assert_eq!(server.get("/new.txt"), (200, "text".to_owned()));
+    let admin = server.dir.path("../admin.sock");
+    let status = hurtle().args(["status", "--json", "--admin"]).arg(admin).output().unwrap();
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert!(status["process"]["resident_bytes"].is_u64(), "{status}");
 }

@@ -41,7 +41,7 @@ pub struct UpstreamResponse {
 pub struct UpstreamTunnel {
     /// The encoded head of the 101 for the client.
     pub head: Output,
-    /// The request; the upstream counts it until it is dropped.
+    /// The request.
     pub upstream: UpstreamRequest,
 }
 

@@ -42,7 +42,7 @@ pub use gate::Availability;
 pub use link::{Link, Source};
 pub use peer::UpstreamError;
 pub use queue::BusyError;
-pub use upstream_request::{ListenOutcome, Phase, UpstreamLog, UpstreamRequest};
+pub use upstream_request::{AssignedPeer, ListenOutcome, Phase, UpstreamLog, UpstreamRequest};
 
 use super::wait;
 use balance::Sticky;

@@ -62,8 +62,8 @@ pub struct UpstreamLog {
     pub answered: Duration,
 }
 
-/// The upstream that has the request, counted among its requests in flight.
-struct AssignedPeer {
+/// The upstream that has a request or a tunnel, which counts among its requests in flight.
+pub struct AssignedPeer {
     number: usize,
     peer: Rc<Peer>,
     /// Its place among the upstream's requests; held for its `Drop`.
@@ -420,10 +420,10 @@ impl UpstreamRequest {
         self.finish();
     }
 
-    /// Takes the connection for another protocol; the upstream counts the request until this is
-    /// dropped.
-    pub fn take_link(&mut self) -> Option<Link> {
-        self.link.take()
+    /// Takes the connection for another protocol. The upstream counts the request until the second
+    /// part is dropped. Neither refers to the configuration of the mount.
+    pub fn into_tunnel(mut self) -> Option<(Link, Option<AssignedPeer>)> {
+        Some((self.link.take()?, self.assigned.take()))
     }
 }
 

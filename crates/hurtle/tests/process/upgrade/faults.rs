@@ -1,13 +1,16 @@
 //! Upgrades that fail, and processes that are killed or stopped in the middle.
 
-use std::fs::{self, Permissions};
-use std::io::Write;
+use std::fs::{self, File, Permissions};
+use std::io::{ErrorKind, Write};
+use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::Stdio;
 
-use rustix::process::{Signal, kill_process, test_kill_process};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::{SITE, Upgraded, said};
 use crate::child::{eventually, hurtle};
@@ -122,6 +125,120 @@ fn the_new_process_serves_alone_if_the_one_before_is_killed() {
     server.install_hurtle();
     server.upgrade();
     server.expect_service();
+}
+
+/// A step of an upgrade at which a process is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The new process has the sockets and is not ready.
+    HandedOver,
+    /// The new process has said that it is ready; the one before has not read it.
+    Ready,
+    /// The process before drains.
+    Draining,
+}
+
+/// `true`: a thread of the process runs, so its sockets are open. A process that was killed may not
+/// have been waited for.
+fn is_alive(process: Pid) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero()));
+    let tasks = tasks.into_iter().flatten().flatten();
+    let mut stats = tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok());
+    stats.any(|stat| !stat.contains(") Z ") && !stat.contains(") X "))
+}
+
+#[test]
+fn a_process_may_be_killed_at_any_step() {
+    let rows = [
+        (Step::HandedOver, "new", "the one before serves on"),
+        (Step::HandedOver, "before", "the new one serves alone"),
+        (Step::Ready, "new", "the one before serves on"),
+        (Step::Ready, "before", "the new one serves alone"),
+        (Step::Draining, "new", "requests under way are finished, and nothing serves"),
+        (Step::Draining, "before", "the new one serves alone"),
+    ];
+    for (step, victim, outcome) in rows {
+        let sentence = format!("{step:?}, {victim} is killed: {outcome}");
+        let dir = Dir::new(&[("a.txt", "text")]);
+        let log = dir.path("../logs/access.log");
+        fs::create_dir(dir.path("../logs")).unwrap();
+        fs::set_permissions(dir.path("../logs"), Permissions::from_mode(0o777)).unwrap();
+        let config = "drain = '60s'\naccess_log = { path = '{root}/../logs/access.log' }\n";
+        let mut server = Upgraded::of(dir, &format!("{config}{SITE}"), |_| {});
+        let before = Pid::from_raw(server.child.id().cast_signed()).unwrap();
+        // An unfinished request, which the process before drains.
+        let mut waiting = server.child.connect();
+        assert_eq!(waiting.request("GET", "/a.txt").text(), "text");
+        waiting.send("GET /a.txt HTTP/1.1\r\n");
+
+        // The new process opens its log after it has received the sockets, and waits for a reader.
+        fs::remove_file(&log).unwrap();
+        mknodat(CWD, &log, FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
+        fs::set_permissions(&log, Permissions::from_mode(0o666)).unwrap();
+        let (command, new) = server.begin_waiting();
+        server.dir.write("../go", "");
+        eventually("the new process has the sockets", || {
+            let held = sockets(before);
+            sockets(new).iter().filter(|socket| held.contains(socket)).count() > 1
+        });
+        eventually("everything is sent", || server.child.stderr().contains("handed "));
+        let mut reader = None;
+        if step != Step::HandedOver {
+            if step == Step::Ready {
+                kill_process(before, Signal::STOP).unwrap();
+            }
+            reader = Some(File::open(&log).unwrap());
+        }
+        let text = match step {
+            Step::HandedOver => None,
+            Step::Ready => {
+                // The one before is stopped, so only the new one can answer.
+                server.expect_service();
+                None
+            }
+            Step::Draining => Some(said(&command.wait_with_output().unwrap())),
+        };
+        let killed = if victim == "new" { new } else { before };
+        kill_process(killed, Signal::KILL).unwrap();
+        eventually("it is killed", || !is_alive(killed));
+        if step == Step::Ready && victim == "new" {
+            kill_process(before, Signal::CONT).unwrap();
+        }
+        match (step, victim) {
+            (Step::HandedOver | Step::Ready, "new") => {
+                eventually("the one before says so", || {
+                    server.child.stderr().contains("not upgraded")
+                });
+                server.expect_service();
+                waiting.send("Host: a\r\n\r\n");
+                assert_eq!(waiting.response().text(), "text", "{sentence}");
+            }
+            (Step::HandedOver, _) => {
+                // The connection waits in the queue meanwhile.
+                let mut client = server.child.connect();
+                client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+                reader = Some(File::open(&log).unwrap());
+                assert_eq!(client.response().text(), "text", "{sentence}");
+            }
+            (Step::Draining, "new") => {
+                assert!(text.unwrap().starts_with("upgraded"), "{sentence}");
+                waiting.send("Host: a\r\n\r\n");
+                assert_eq!(waiting.response().text(), "text", "{sentence}");
+                let refused = TcpStream::connect(server.child.address()).unwrap_err();
+                assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{sentence}");
+            }
+            _ => server.expect_service(),
+        }
+        drop(reader);
+    }
+}
+
+/// The sockets of a process.
+fn sockets(process: Pid) -> Vec<PathBuf> {
+    let files = fs::read_dir(format!("/proc/{}/fd", process.as_raw_nonzero()));
+    let files = files.into_iter().flatten().flatten();
+    let links = files.filter_map(|open| fs::read_link(open.path()).ok());
+    links.filter(|link| link.to_string_lossy().starts_with("socket:")).collect()
 }
 
 #[test]

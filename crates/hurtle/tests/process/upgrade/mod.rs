@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::child::{Child, PATIENCE, eventually, hurtle, write_config};
 use crate::frames::*;
@@ -163,7 +165,9 @@ fn another_process_serves_and_the_one_before_ends() {
 #[test]
 fn upgrades_under_load_fail_no_request() {
     const UPGRADES: usize = 20;
-    let mut server = Upgraded::start(&format!("drain = '20s'\n{SITE}"));
+    let dir = Dir::new(&[("a.txt", "text")]);
+    let tls = LocalTls::make(&dir);
+    let mut server = Upgraded::of(dir, &format!("drain = '20s'\n{}", tls.config), |_| {});
     let text = fs::read_to_string(&server.file).unwrap();
     let address = server.child.address();
     let (done, served) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
@@ -174,6 +178,10 @@ fn upgrades_under_load_fail_no_request() {
             thread::spawn(move || client(address, &done, &served))
         })
         .collect();
+    let secured = {
+        let (done, served, tls) = (Arc::clone(&done), Arc::clone(&served), tls.clone());
+        thread::spawn(move || multiplex_over(|| tls.connect(), "https", &done, &served))
+    };
     for number in 0..UPGRADES {
         // Sockets are shared among however many workers there are.
         let workers = format!("workers = {}", [2, 1, 3][number % 3]);
@@ -186,6 +194,7 @@ fn upgrades_under_load_fail_no_request() {
     for client in clients {
         client.join().unwrap();
     }
+    secured.join().unwrap();
     println!("{} requests over {UPGRADES} upgrades", served.load(SeqCst));
 }
 
@@ -209,16 +218,28 @@ fn connect_each_time(address: SocketAddr, done: &AtomicBool, served: &AtomicUsiz
     }
 }
 
-/// HTTP/2: after GOAWAY, the streams that it covers are answered (RFC 9113 section 6.8).
 fn multiplex(address: SocketAddr, done: &AtomicBool, served: &AtomicUsize) {
+    multiplex_over(|| Wire::begin(address, &[]), "http", done, served);
+}
+
+/// HTTP/2: after GOAWAY, the streams that it covers are answered (RFC 9113 section 6.8).
+fn multiplex_over<S: Read + Write>(
+    connect: impl Fn() -> Wire<S>,
+    scheme: &str,
+    done: &AtomicBool,
+    served: &AtomicUsize,
+) {
+    let fields =
+        [(":method", "GET"), (":scheme", scheme), (":authority", "a.test"), (":path", "/a.txt")];
+    let block = block(&fields);
     'connection: while !done.load(SeqCst) {
-        let mut wire = Wire::begin(address, &[]);
+        let mut wire = connect();
         let mut leaving = false;
         for stream in (1..).step_by(2) {
             if leaving || done.load(SeqCst) {
                 continue 'connection;
             }
-            wire.send(&get(stream, "/a.txt"));
+            wire.send(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &block));
             loop {
                 let frame = wire.next().expect("the stream is answered");
                 match frame.kind {
@@ -236,6 +257,44 @@ fn multiplex(address: SocketAddr, done: &AtomicBool, served: &AtomicUsize) {
             }
             served.fetch_add(1, SeqCst);
         }
+    }
+}
+
+/// A TLS listener of the server, and how to connect to it with HTTP/2.
+#[derive(Clone)]
+struct LocalTls {
+    address: SocketAddr,
+    client: Arc<ClientConfig>,
+    /// The site.
+    config: String,
+}
+
+impl LocalTls {
+    fn make(dir: &Dir) -> LocalTls {
+        let pair = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+        fs::write(dir.path("../chain.pem"), pair.cert.pem()).unwrap();
+        fs::write(dir.path("../key.pem"), pair.signing_key.serialize_pem()).unwrap();
+        // Every process must have the same port.
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let config = format!(
+            "listen_tls = '{address}'\n[[site]]\ndefault = true\n[[site.mount]]\nfiles = '{{root}}'\n[[site]]\n\
+             hosts = 'a.test'\n[[site.mount]]\nfiles = '{{root}}'\n[site.tls]\nredirect = false\n\
+             certificate = '{{root}}/../chain.pem'\nkey = '{{root}}/../key.pem'\n"
+        );
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from(pair.cert.der().to_vec())).unwrap();
+        let mut client =
+            ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        client.alpn_protocols = vec![b"h2".to_vec()];
+        LocalTls { address, client: Arc::new(client), config }
+    }
+
+    fn connect(&self) -> Wire<StreamOwned<ClientConnection, TcpStream>> {
+        let name = ServerName::try_from("a.test").unwrap();
+        let session = ClientConnection::new(Arc::clone(&self.client), name).unwrap();
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Wire::over(StreamOwned::new(session, stream), &[])
     }
 }
 

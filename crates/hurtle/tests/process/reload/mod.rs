@@ -1,18 +1,18 @@
 //! Reloads: another configuration comes into force, and nothing that is under way is cut.
 
+mod load;
+mod memory;
+
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread;
-use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, geteuid};
 
-use crate::child::{Child, eventually, hurtle, write_config};
+use crate::child::{Child, Killed, PATIENCE, eventually, hurtle, write_config};
 use crate::support::{Client, Dir};
 use crate::tokens::{Signer, set};
 
@@ -37,6 +37,11 @@ impl Reloaded {
     /// Changes the file and runs `hurtle reload`; returns the exit code and all it printed.
     fn reload(&self, config: &str) -> (Option<i32>, String) {
         write_config(&self.dir, &with_admin(config));
+        self.run_reload()
+    }
+
+    /// Runs `hurtle reload`.
+    fn run_reload(&self) -> (Option<i32>, String) {
         let admin = self.dir.path("../admin.sock");
         let output = hurtle().arg("reload").arg("--admin").arg(admin).output().unwrap();
         let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
@@ -125,17 +130,51 @@ fn a_configuration_with_problems_changes_nothing_and_all_are_printed() {
 }
 
 #[test]
-fn a_setting_that_only_a_start_changes_is_named() {
+fn settings_that_only_a_start_changes_are_changed_by_an_upgrade() {
     let server = Reloaded::start(SITE_A);
+    let before = server.child.id();
     let text = fs::read_to_string(&server.file).unwrap();
-    let text = text.replace("workers = 1", "workers = 2\ncache_bytes = 0");
-    let metrics = "[metrics]\nlisten = '127.0.0.1:1'\n";
-    fs::write(&server.file, text.replacen("[[site]]", &format!("{metrics}[[site]]"), 1)).unwrap();
-    server.child.signal(Signal::HUP);
-    for setting in ["workers", "cache_bytes", "metrics"] {
-        let line = format!("{setting} takes effect at the next start");
-        eventually("it is named", || server.child.stderr().contains(&line));
+    let mut changed = text.replace("workers = 1", "workers = 3\ndisk_threads = 5");
+    if geteuid().is_root() {
+        changed = changed.replace("user = \"nobody\"", "user = \"daemon\"");
     }
+    fs::write(&server.file, changed.replace("files = ", "path = '/p'\nfiles = ")).unwrap();
+    let (code, said) = server.run_reload();
+    assert_eq!(code, Some(0), "{said}");
+    let new = said.strip_prefix("upgraded: process ").and_then(|rest| rest.split_once(' '));
+    let new: u32 = new.and_then(|(new, _)| new.parse().ok()).unwrap_or_else(|| panic!("{said}"));
+    let _new = Killed(Pid::from_raw(new.cast_signed()).unwrap());
+    assert_ne!(new, before);
+    for setting in ["workers", "disk_threads"] {
+        assert!(server.child.stderr().contains(setting), "{}", server.child.stderr());
+    }
+    let threads = |name: &str| {
+        let tasks = fs::read_dir(format!("/proc/{new}/task")).unwrap().flatten();
+        let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+        names.filter(|found| found.starts_with(name)).count()
+    };
+    assert_eq!(threads("worker-"), 3);
+    let mut client = server.child.connect();
+    client.send("GET /p/x.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response().text(), "of a", "the other changes too");
+    let status = fs::read_to_string(format!("/proc/{new}/status")).unwrap();
+    let users =
+        |status: &str| status.lines().find(|line| line.starts_with("Uid:")).map(str::to_owned);
+    let own = fs::read_to_string("/proc/self/status").unwrap();
+    assert_eq!(users(&status) == users(&own), !geteuid().is_root(), "it has given up root");
+}
+
+#[test]
+fn a_start_that_fails_changes_nothing() {
+    let server = Reloaded::start(SITE_A);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let metrics = format!("[metrics]\nlisten = '{}'\n", taken.local_addr().unwrap());
+    let (code, said) = server.reload(&format!("{metrics}{SITE_B}"));
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("in use"), "{said}");
+    let mut client = server.child.connect();
+    assert_eq!(get(&mut client, "a"), (200, "of a".to_owned()));
+    assert_eq!(get(&mut client, "b").0, 421);
 }
 
 #[test]
@@ -169,6 +208,27 @@ fn listeners_are_kept_opened_and_closed() {
     assert_eq!(get(&mut kept, "a").0, 200, "connections outlive their listeners");
 }
 
+/// Opens a WebSocket at /socket; returns both of its ends.
+fn open_tunnel(child: &Child, upstream: &TcpListener) -> (TcpStream, TcpStream) {
+    let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let mut near = TcpStream::connect(child.address()).unwrap();
+    near.set_read_timeout(Some(PATIENCE)).unwrap();
+    near.write_all(format!("GET /socket HTTP/1.1\r\nHost: a\r\n{upgrade}").as_bytes()).unwrap();
+    let (mut far, _) = upstream.accept().unwrap();
+    far.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut head = [0; 4096];
+    assert!(far.read(&mut head).unwrap() > 0);
+    far.write_all(format!("HTTP/1.1 101 Switching Protocols\r\n{upgrade}").as_bytes()).unwrap();
+    let mut head = vec![];
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        near.read_exact(&mut byte).unwrap();
+        head.extend(byte);
+    }
+    assert!(head.starts_with(b"HTTP/1.1 101"));
+    (near, far)
+}
+
 #[test]
 fn a_tunnel_goes_on_when_its_mount_is_gone() {
     let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -177,26 +237,7 @@ fn a_tunnel_goes_on_when_its_mount_is_gone() {
         upstream.local_addr().unwrap()
     );
     let server = Reloaded::start(&format!("{SITE_A}{mount}"));
-    let mut client = TcpStream::connect(server.child.address()).unwrap();
-    client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    client
-        .write_all(
-            b"GET /socket HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
-        )
-        .unwrap();
-    let (mut far, _) = upstream.accept().unwrap();
-    let mut head = [0; 4096];
-    assert!(far.read(&mut head).unwrap() > 0);
-    far.write_all(
-        b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
-    )
-    .unwrap();
-    let mut reader = BufReader::new(client.try_clone().unwrap());
-    let mut line = String::new();
-    while line != "\r\n" {
-        line.clear();
-        assert!(reader.read_line(&mut line).unwrap() > 0, "the head is whole");
-    }
+    let (mut client, mut far) = open_tunnel(&server.child, &upstream);
 
     let (code, said) = server.reload(SITE_A);
     assert_eq!(code, Some(0), "{said}");
@@ -209,7 +250,7 @@ fn a_tunnel_goes_on_when_its_mount_is_gone() {
     assert_eq!(&bytes, b"there");
     far.write_all(b"and back").unwrap();
     let mut bytes = [0; 8];
-    reader.read_exact(&mut bytes).unwrap();
+    client.read_exact(&mut bytes).unwrap();
     assert_eq!(&bytes, b"and back");
 }
 
@@ -222,55 +263,6 @@ fn the_file_is_watched_if_asked_for() {
     assert_eq!(get(&mut client, "b").0, 421);
     write_config(&dir, &format!("{SITE_A}{SITE_B}"));
     eventually("the new site is served", || get(&mut client, "b").0 == 200);
-}
-
-#[test]
-fn reloads_under_load_fail_no_request_and_cut_no_download() {
-    const RELOADS: usize = 30;
-    let server = Reloaded::start(SITE_A);
-    let large = vec![b'x'; 64 << 20];
-    server.dir.write("a/large.bin", &large);
-    let mut download = TcpStream::connect(server.child.address()).unwrap();
-    download.write_all(b"GET /large.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
-    let mut first = [0; 1024];
-    download.read_exact(&mut first).unwrap();
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let clients: Vec<_> = (0..4)
-            .map(|number| {
-                let (server, done) = (&server, &done);
-                scope.spawn(move || {
-                    let mut client = server.child.connect();
-                    let mut requests = 0;
-                    while !done.load(Relaxed) {
-                        if number % 2 == 0 {
-                            client = server.child.connect();
-                        }
-                        assert_eq!(get(&mut client, "a"), (200, "of a".to_owned()));
-                        requests += 1;
-                    }
-                    requests
-                })
-            })
-            .collect();
-        for number in 0..RELOADS {
-            let config = match number % 2 {
-                0 => format!("{SITE_B}{SITE_A}"),
-                _ => format!("{SITE_A}[limits]\nconnections_per_address = {}\n", 100 + number),
-            };
-            let (code, said) = server.reload(&config);
-            assert_eq!(code, Some(0), "{said}");
-        }
-        done.store(true, Relaxed);
-        for client in clients {
-            assert!(client.join().unwrap() > RELOADS, "it was served meanwhile");
-        }
-    });
-    let mut rest = Vec::new();
-    download.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    download.read_to_end(&mut rest).unwrap();
-    let received = first.iter().chain(&rest).filter(|byte| **byte == b'x').count();
-    assert!(received >= large.len(), "the download is whole: {received} bytes");
 }
 
 #[test]
