@@ -56,7 +56,8 @@ pub struct Standing {
     pub replies: Option<Ratio>,
     /// The two values of the ratio of processor time, if it has two regimes.
     pub regimes: Option<Regimes>,
-    /// The generator was the limit in most slices: the replies a second are at least these.
+    /// The generator was the limit in most slices of a closed loop: the replies a second are at least
+    /// these.
     pub load_limited: bool,
     /// Largest share of a processor (0 to 1) that it used without load between two slices; median.
     pub idle_cpu: Option<f64>,
@@ -144,7 +145,9 @@ fn standing(slices: &[&Sample], name: &str, reference: &str) -> Standing {
     };
     let pair = (name != reference).then(|| Pair::of(slices, name, reference));
     let (cpu, replies) = pair.map_or((None, None), |pair| (pair.cpu, pair.replies));
-    let limited = own.iter().filter(|s| generator_limited(s)).count();
+    // At an offered rate there is no limit to find.
+    let is_closed = |s: &Sample| matches!(s.offered, Offered::Closed { .. });
+    let limited = own.iter().filter(|s| is_closed(s) && generator_limited(s)).count();
     Standing {
         cpu_us: middle(cpu_us_per_reply),
         replies_per_s: middle(replies_per_second),
