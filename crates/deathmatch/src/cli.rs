@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::plan::{BUDGET_S_MAX, PRECISION_MAX, PRECISION_MIN};
+use crate::plan::{BUDGET_S_MAX, BUILT_IN, PRECISION_MAX, PRECISION_MIN};
 use crate::report::Measure;
 
 /// Runs web servers against the same work on this machine and draws a report.
@@ -27,15 +27,16 @@ pub enum Command {
     Duel(DuelArgs),
     /// List the contenders, and which of them can run here.
     List {
+        /// Also the contenders of this folder.
+        #[arg(long, value_name = "DIR")]
+        contender_dir: Option<PathBuf>,
         /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
     /// Show the work of a plan and its duration, without running it.
     Plan {
-        /// A built-in plan (deck, experiments, sizes, sendfile, mixed, cold, yield, tls, h2, quick) or a TOML
-        /// file.
-        #[arg(default_value = "deck")]
+        #[arg(default_value = "deck", help = plans(""))]
         plan: String,
     },
     /// Install contenders (Debian, as root).
@@ -71,7 +72,11 @@ pub enum Command {
     /// Count the system calls of contenders per request, by name, and show those of one busy
     /// moment; needs perf (apt-get install linux-perf) and root.
     Calls(CallsArgs),
-    /// Compare two runs, or two contenders of one; exit code 1 on a regression, 2 if inconclusive.
+    /// Compare two runs, or two contenders of one, for automatic decisions about a change.
+    ///
+    /// A row is fine if the interval's worse bound lies within the tolerance. Exit code: 0 if all
+    /// rows are fine or improved, 1 on a regression, 2 on wrong usage or an unreadable run, 3 if
+    /// neither is shown (too few rounds, too wide an interval, or the machine has changed).
     Compare(CompareArgs),
 }
 
@@ -87,6 +92,9 @@ pub struct CallsArgs {
     /// Seconds of counting.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=60))]
     pub seconds: u64,
+    /// A folder of further contenders, NAME/contender.toml each.
+    #[arg(long, value_name = "DIR")]
+    pub contender_dir: Option<PathBuf>,
     /// Directory in which contenders are set up.
     #[arg(long, value_name = "DIR", default_value = "deathmatch-calls")]
     pub out: PathBuf,
@@ -192,8 +200,7 @@ fn time(text: &str) -> Result<Duration, String> {
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// A built-in plan (deck, experiments, sizes, sendfile, mixed, cold, yield, tls, h2, quick) or a TOML
-    /// file [default: deck].
+    #[arg(help = plans(" [default: deck]"))]
     pub plan: Option<String>,
     /// One round of short samples of a plan; without a plan, every contender once (`quick`).
     #[arg(long)]
@@ -205,6 +212,10 @@ pub struct RunArgs {
     /// old=nginx:/opt/nginx/sbin/nginx.
     #[arg(long = "contender", value_name = "NEW=NAME[:PATH]")]
     pub contenders: Vec<String>,
+    /// A folder of further contenders, NAME/contender.toml each; they take part beside the plan's
+    /// (or those of --only).
+    #[arg(long, value_name = "DIR", conflicts_with = "targets")]
+    pub contender_dir: Option<PathBuf>,
     /// A running server, perhaps on another host, that serves the plan's files (as in DIR/docroot)
     /// at its root. Only such servers are then measured, and not their machines.
     #[arg(long = "target", value_name = "[NAME=]HOST:PORT", conflicts_with_all = ["only", "contenders"])]
@@ -233,4 +244,29 @@ pub struct RunArgs {
     /// Print the result as JSON instead of a table.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Help on the argument that names a plan.
+fn plans(default: &str) -> String {
+    let names: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+    format!("A built-in plan ({}) or a TOML file{default}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_help_of_run_and_plan_lists_every_plan() {
+        for name in ["run", "plan"] {
+            let mut cli = Cli::command();
+            let help = cli.find_subcommand_mut(name).unwrap().render_help().to_string();
+            let words: Vec<&str> = help.split(|c: char| !c.is_alphanumeric() && c != '-').collect();
+            for (plan, _) in BUILT_IN {
+                assert!(words.contains(&plan), "{plan} is not in the help of {name}:\n{help}");
+            }
+        }
+    }
 }

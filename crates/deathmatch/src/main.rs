@@ -12,7 +12,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(args) => commands::run(&args),
         Command::Duel(args) => commands::duel(&args),
-        Command::List { json } => commands::list(json),
+        Command::List { contender_dir, json } => commands::list(contender_dir.as_deref(), json),
         Command::Plan { plan } => commands::plan(&plan),
         Command::Install { names, all } => commands::install(&names, all),
         Command::Doctor { json } => commands::examine(json),

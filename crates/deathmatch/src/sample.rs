@@ -242,6 +242,40 @@ pub enum Mark {
     FloorMoved,
 }
 
+impl Mark {
+    /// All of them.
+    pub const ALL: [Mark; 10] = [
+        Mark::GeneratorLate,
+        Mark::GeneratorBusy,
+        Mark::LittlesLaw,
+        Mark::ForeignCpu,
+        Mark::WrongBytes,
+        Mark::StreamsSlow,
+        Mark::ColdOver,
+        Mark::NotCold,
+        Mark::OtherHandshakes,
+        Mark::FloorMoved,
+    ];
+}
+
+/// As in the report's tables.
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mark::GeneratorLate => "generator late",
+            Mark::GeneratorBusy => "generator busy",
+            Mark::LittlesLaw => "Little's law",
+            Mark::ForeignCpu => "foreign CPU",
+            Mark::WrongBytes => "wrong bytes",
+            Mark::StreamsSlow => "streams slow",
+            Mark::ColdOver => "no cold file left",
+            Mark::NotCold => "not cold",
+            Mark::OtherHandshakes => "other handshakes",
+            Mark::FloorMoved => "floor moved",
+        })
+    }
+}
+
 /// Figures of the generator, warm-up excluded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {

@@ -34,6 +34,8 @@ pub struct Summary {
     pub fitness: Option<Fitness>,
     /// The pair it is judged by.
     pub pairs: Vec<Pair>,
+    /// Samples that other programs disturbed, and all that count.
+    pub disturbed: (usize, usize),
     /// Rounds, from 0, that were measured again because the floor had moved.
     pub repeated_rounds: BTreeSet<u32>,
     /// Contenders that did not run, or not to the end, with reasons.
@@ -70,7 +72,8 @@ pub struct Figures {
     /// Handshakes of TLS, over all of these samples.
     #[serde(default)]
     pub handshakes: Handshakes,
-    /// Medians over rounds, marked samples included; percentiles of all rounds' times together.
+    /// Medians over rounds, without samples that other programs disturbed unless all are;
+    /// percentiles of all rounds' times together.
     pub medians: BTreeMap<Measure, f64>,
     /// Ratios to the reference with verdicts, from comparable samples; the floor has none.
     pub ratios: BTreeMap<Measure, Compared>,
@@ -98,6 +101,7 @@ pub fn summary(run: &Run, samples: &[Sample]) -> Summary {
         floor: run.floor.clone(),
         fitness: report::verdict(&pairs),
         pairs,
+        disturbed: report::disturbed(samples),
         repeated_rounds: moved.map(|s| s.round).collect(),
         absent: absent.collect(),
         limits: report::limits(run, samples),
@@ -184,6 +188,12 @@ fn figures(samples: &[&Sample]) -> Figures {
         figures.handshakes.full += full;
         figures.handshakes.resumed += resumed;
     }
+    let disturbed = |sample: &&Sample| sample.marks.contains(&Mark::ForeignCpu);
+    let mut fit: Vec<&Sample> = samples.iter().copied().filter(|s| !disturbed(s)).collect();
+    if fit.is_empty() {
+        fit = samples.to_vec();
+    }
+    let samples = fit;
     let times = stats::merged(samples.iter().copied(), |load| &load.response);
     for measure in Measure::ALL {
         let share = if measure == Measure::P50 { 0.5 } else { 0.99 };
@@ -213,12 +223,10 @@ fn compared(figure: &Rounds, base: &Rounds, measure: Measure, own: bool) -> Opti
 
 fn standing(name: &str, compared: &Compared) -> Standing {
     let ratio = &compared.ratio;
-    let (low, high) = ratio.interval.map_or(ratio.bootstrap, |i| (i.low, i.high));
     Standing {
         contender: name.to_owned(),
         ratio: ratio.median,
-        low,
-        high,
+        interval: ratio.interval.map(|i| (i.low, i.high)),
         verdict: compared.verdict,
     }
 }

@@ -45,7 +45,9 @@ pub struct VerifyError {
 /// A fault of a response.
 #[derive(Debug)]
 pub enum Fault {
-    /// The connection failed or was lost.
+    /// No connection: nothing listens there, or it cannot be reached.
+    Unreachable(SocketAddr, io::Error),
+    /// The connection was lost.
     Io(io::Error),
     /// The connection ended before a response: it was not kept alive.
     NotKept,
@@ -71,9 +73,12 @@ pub enum Fault {
 
 impl fmt::Display for VerifyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Fault::Unreachable(addr, e) = &self.fault {
+            return write!(f, "no connection to {addr}: {e}");
+        }
         write!(f, "{}, answer {} of {REQUESTS} on a connection: ", self.path, self.answer)?;
         match &self.fault {
-            Fault::Io(e) => write!(f, "{e}"),
+            Fault::Unreachable(_, e) | Fault::Io(e) => write!(f, "{e}"),
             Fault::NotKept => write!(f, "the connection was not kept alive"),
             Fault::WillClose(field) => write!(f, "the connection is not kept alive (`{field}`)"),
             Fault::Head(why) => write!(f, "not the head of an HTTP answer: {why}"),
@@ -104,7 +109,8 @@ pub fn verify(
     expected: &[u8],
 ) -> Result<Verified, VerifyError> {
     let wrong = |answer, fault| VerifyError { path: path.to_owned(), answer, fault };
-    let mut connection = Connection::open(addr, trust).map_err(|e| wrong(1, Fault::Io(e)))?;
+    let mut connection =
+        Connection::open(addr, trust).map_err(|e| wrong(1, Fault::Unreachable(addr, e)))?;
     let mut seen = None;
     for answer in 1..=REQUESTS {
         let verified = connection.ask(path, expected, answer > 1).map_err(|f| wrong(answer, f))?;

@@ -325,6 +325,54 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
+fn a_path_that_is_not_there_is_an_error_that_names_it() {
+    let stage = Stage::new("nosuch");
+    let arguments = ["--only", "floor", "--contender", "old=floor:/nosuch"];
+    let output = stage.command(&arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(
+        said(&output).contains("old=floor:/nosuch: /nosuch: No such file"),
+        "{}",
+        said(&output)
+    );
+    let output = stage.command(&["--contender-dir", "/nosuch"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("--contender-dir: /nosuch: No such file"), "{}", said(&output));
+}
+
+#[test]
+fn the_contenders_of_a_folder_take_part() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let stage = Stage::new("folder");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/contenders");
+    let example = example.display().to_string();
+    let arguments = ["--only", "floor,python", "--rounds", "1", "--contender-dir", &example];
+    let output = stage.command(&arguments).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let text = said(&output);
+    assert!(!text.contains("1 rounds") && !text.contains("1 works"), "{text}");
+    if text.contains("cannot take part: python3 was not found") {
+        println!("skipped: python3 is not installed");
+        return;
+    }
+    let samples = recorded(&stage.out).unwrap();
+    assert!(samples.iter().any(|s| s.contender == "python" && s.load.replies > 0), "{text}");
+}
+
+#[test]
+fn a_dead_target_is_said_to_be_unreachable() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let stage = Stage::new("dead");
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    drop(socket);
+    let output = stage.command(&["--target", &address]).output().unwrap();
+    let text = said(&output).replace("\n  ", " ");
+    assert!(text.contains(&format!("no connection to {address}: ")), "{text}");
+    assert!(!text.contains("wrong"), "{text}");
+}
+
+#[test]
 fn system_calls_are_counted_or_the_missing_tool_is_named() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = Stage::new("calls");

@@ -19,7 +19,7 @@ use crate::load::{self, Bulk, Expected, Job, OneTimeDownload, Tls, http2_request
 use crate::plan::{File, Plan, Shape, Work};
 use crate::sample::{Beside, ConnectionUse, Cooling, Load, MachineUse, Mark, Offered, Sample};
 use crate::stats::fit;
-use crate::verify::{VerifyError, upload, verify, verify_http2};
+use crate::verify::{Fault, VerifyError, upload, verify, verify_http2};
 
 /// A longer response time is an error.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -249,7 +249,12 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             for name in file.names().step_by(every) {
                 let bytes = fs::read(self.arena.docroot().join(&name))?;
                 let (addr, path) = (server.addr(), server.url_path(&name));
-                let wrong = |w: VerifyError| TurnError::Contender(format!("wrong response: {w}"));
+                let wrong = |w: VerifyError| {
+                    TurnError::Contender(match w.fault {
+                        Fault::Unreachable(..) => w.to_string(),
+                        _ => format!("wrong response: {w}"),
+                    })
+                };
                 verify(addr, server.trust(), &path, &bytes).map_err(wrong)?;
                 if let Some(trust) = server.trust().filter(|_| self.plan.needs_http2()) {
                     verify_http2(addr, trust, &path, &bytes).map_err(wrong)?;

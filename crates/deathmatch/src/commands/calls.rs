@@ -33,6 +33,10 @@ pub(crate) fn calls(args: &CallsArgs) -> io::Result<ExitCode> {
     let [server_core, load_core] = args.cores[..] else {
         return usage("--cores: write two processors, such as 0,1");
     };
+    let known = match super::catalogue(args.contender_dir.as_deref()) {
+        Ok(known) => known,
+        Err(why) => return usage(&why),
+    };
     check()?;
     let Some(plan) = Plan::built_in(PLAN) else {
         return Err(io::Error::other("the plan is gone"));
@@ -43,10 +47,10 @@ pub(crate) fn calls(args: &CallsArgs) -> io::Result<ExitCode> {
     arena.lay_out(&plan)?;
     let mut all = Vec::new();
     for name in &args.names {
-        let Some(contender) = Contender::by_name(name) else {
+        let Some(contender) = known.by_name(name) else {
             return usage(&format!("there is no contender {name:?}; see `deathmatch list`"));
         };
-        let calls = calls_of(&contender, &plan, &arena, args)?;
+        let calls = calls_of(contender, &plan, &arena, args)?;
         if !args.json {
             writeln!(io::stdout(), "{calls}")?;
         }

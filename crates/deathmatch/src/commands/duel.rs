@@ -9,7 +9,7 @@ use std::time::Instant;
 use deathmatch::arena::Arena;
 use deathmatch::calls::check_hardware;
 use deathmatch::cli::{DuelArgs, RunArgs};
-use deathmatch::contender::{Contender, Site};
+use deathmatch::contender::{Catalogue, Contender, Site};
 use deathmatch::machine::Snapshot;
 use deathmatch::plan::Plan;
 use deathmatch::process::Running;
@@ -75,7 +75,7 @@ fn chosen(args: &DuelArgs) -> Result<(Plan, Vec<Contender>), String> {
 
 fn named(words: &str) -> Result<Contender, String> {
     if words.contains('=') {
-        return Contender::overridden(words).map_err(|e| e.to_string());
+        return Catalogue::built_in().overridden(words).map_err(|e| e.to_string());
     }
     Contender::by_name(words)
         .ok_or_else(|| format!("there is no contender {words:?}; see `deathmatch list`"))
@@ -105,6 +105,7 @@ fn fight(
         quick: false,
         only: Vec::new(),
         contenders: Vec::new(),
+        contender_dir: None,
         targets: Vec::new(),
         out: Some(out),
         resume: args.resume,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use deathmatch::arena;
 use deathmatch::cli::CompareArgs;
-use deathmatch::contender::{self, Contender};
+use deathmatch::contender::{self, Catalogue, Contender};
 use deathmatch::machine::doctor;
 use deathmatch::plan::{BUILT_IN, Plan};
 use deathmatch::report::{self, Measure, Run};
@@ -58,8 +58,12 @@ fn read_run(dir: &Path) -> io::Result<Run> {
 }
 
 /// `deathmatch list`.
-pub(crate) fn list(as_json: bool) -> io::Result<ExitCode> {
-    let all = Contender::all();
+pub(crate) fn list(folder: Option<&Path>, as_json: bool) -> io::Result<ExitCode> {
+    let known = match catalogue(folder) {
+        Ok(known) => known,
+        Err(why) => return usage(&why),
+    };
+    let all = known.all();
     let mut out = io::stdout();
     if as_json {
         let rows: Vec<_> = all
@@ -144,14 +148,24 @@ pub(crate) fn examine(as_json: bool) -> io::Result<ExitCode> {
 
 /// `deathmatch compare`: two runs, or two contenders of one.
 pub(crate) fn compare(args: &CompareArgs) -> io::Result<ExitCode> {
+    if !(0.0..1.0).contains(&args.tolerance) {
+        return usage("--tolerance: write a share from 0 to 1, such as 0.05");
+    }
     let (a, b) = (args.a.as_str(), args.b.as_str());
-    let compared = match &args.run {
-        Some(dir) => comparing::contenders(&read_samples(dir)?, a, b, args.tolerance),
-        None => comparing::compare(
-            &read_samples(a.as_ref())?,
-            &read_samples(b.as_ref())?,
-            args.tolerance,
-        ),
+    let dirs: Vec<&Path> = match &args.run {
+        Some(dir) => vec![dir],
+        None => vec![a.as_ref(), b.as_ref()],
+    };
+    let read: io::Result<Vec<_>> = dirs.into_iter().map(read_samples).collect();
+    let compared = match read.as_deref() {
+        Err(why) => return usage(&why.to_string()),
+        Ok([run]) => comparing::contenders(run, a, b, args.tolerance),
+        Ok([first, second, ..]) => comparing::compare(first, second, args.tolerance),
+        Ok([]) => return usage("name two runs"),
+    };
+    let compared = match compared {
+        Ok(compared) => compared,
+        Err(why) => return usage(&why.to_string()),
     };
     let mut out = io::stdout();
     if args.json {
@@ -170,6 +184,17 @@ fn read_samples(dir: &Path) -> io::Result<Vec<Sample>> {
         return Err(io::Error::new(io::ErrorKind::NotFound, text));
     }
     Ok(samples)
+}
+
+/// The built-in contenders, and those of a folder.
+fn catalogue(folder: Option<&Path>) -> Result<Catalogue, String> {
+    let Some(folder) = folder else { return Ok(Catalogue::built_in()) };
+    Catalogue::with_folder(folder).map_err(|e| format!("--contender-dir: {e}"))
+}
+
+/// As in `1 round` and `6 rounds`.
+fn counted(count: u32, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 fn usage(why: &str) -> io::Result<ExitCode> {
@@ -205,13 +230,13 @@ fn draw(dir: &Path, run: &Run, samples: &[Sample], as_json: bool) -> io::Result<
 fn course(plan: &Plan) -> String {
     let slices = plan.works.iter().filter(|work| plan.slices(work)).count();
     let until = format!("slices until +-{} %", plan.precision * 100.0);
+    let rounds = counted(plan.rounds, "round");
     match plan.works.len() - slices {
         0 => until,
-        _ if slices == 0 => format!("{} rounds of turns", plan.rounds),
-        turns => format!(
-            "{until} for {slices} of the works, {} rounds of turns for {turns}",
-            plan.rounds
-        ),
+        _ if slices == 0 => format!("{rounds} of turns"),
+        turns => {
+            format!("{until} for {slices} of the works, {rounds} of turns for {turns}")
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use deathmatch::arena::{self, Arena, Entrant, Event, Outcome};
 use deathmatch::cli::RunArgs;
-use deathmatch::contender::Contender;
+use deathmatch::contender::{Catalogue, Contender};
 use deathmatch::machine::congestion::{Congestion, PREFERRED};
 use deathmatch::machine::fingerprint::Fingerprint;
 use deathmatch::plan::Plan;
@@ -37,12 +37,16 @@ const EXIT_INTERRUPTED: u8 = 130;
 
 /// Carries a plan out.
 pub(crate) fn run(args: &RunArgs) -> io::Result<ExitCode> {
-    let named = args.plan.as_deref();
-    let plan = match chosen_plan(named.unwrap_or(if args.quick { "quick" } else { "deck" })) {
-        Ok(plan) => with_choices(plan, args),
+    let known = match super::catalogue(args.contender_dir.as_deref()) {
+        Ok(known) => known,
         Err(why) => return usage(&why),
     };
-    let field = |arena: &Arena| Participants::gather(arena, &plan, args);
+    let named = args.plan.as_deref();
+    let plan = match chosen_plan(named.unwrap_or(if args.quick { "quick" } else { "deck" })) {
+        Ok(plan) => with_choices(plan, args, &known),
+        Err(why) => return usage(&why),
+    };
+    let field = |arena: &Arena| Participants::gather(arena, &plan, args, &known);
     match execute(&plan, args, field)? {
         Executed::Not(code) => Ok(code),
         Executed::Whole(whole) => {
@@ -153,16 +157,21 @@ pub(super) struct Participants {
 }
 
 impl Participants {
-    fn gather(arena: &Arena, plan: &Plan, args: &RunArgs) -> Result<Participants, String> {
+    fn gather(
+        arena: &Arena,
+        plan: &Plan,
+        args: &RunArgs,
+        known: &Catalogue,
+    ) -> Result<Participants, String> {
         if !args.targets.is_empty() {
             return Participants::elsewhere(args);
         }
-        let mut field = Participants::of(arena, plan, contenders(plan, args)?)?;
+        let mut field = Participants::of(arena, plan, contenders(plan, args, known)?)?;
         field.floor =
             Contender::by_name(FLOOR).and_then(|floor| arena.prepare_floor(plan, &floor).ok());
         // With fewer rounds there is no interval for the difference of the two.
         if plan.rounds as usize >= ROUNDS_MIN {
-            field.twin = field.add_twin(arena, plan);
+            field.twin = field.add_twin(arena, plan, known);
         }
         Ok(field)
     }
@@ -219,11 +228,11 @@ impl Participants {
     }
 
     /// Lets the reference take part a second time.
-    fn add_twin(&mut self, arena: &Arena, plan: &Plan) -> Option<String> {
+    fn add_twin(&mut self, arena: &Arena, plan: &Plan, known: &Catalogue) -> Option<String> {
         let reference = &plan.reference;
         self.entrants.iter().find(|e| e.name == *reference)?;
         let name = format!("{reference}-again");
-        let twin = Contender::overridden(&format!("{name}={reference}")).ok()?;
+        let twin = known.overridden(&format!("{name}={reference}")).ok()?;
         let entrant = arena.prepare_at(plan, &twin, self.entrants.len()).ok()?;
         self.add(entrant);
         Some(name)
@@ -271,7 +280,7 @@ fn interrupted(arena: &Arena) -> io::Result<ExitCode> {
     Ok(ExitCode::from(EXIT_INTERRUPTED))
 }
 
-fn with_choices(mut plan: Plan, args: &RunArgs) -> Plan {
+fn with_choices(mut plan: Plan, args: &RunArgs, known: &Catalogue) -> Plan {
     if args.quick {
         plan = plan.quick();
     }
@@ -281,6 +290,9 @@ fn with_choices(mut plan: Plan, args: &RunArgs) -> Plan {
     }
     if !args.only.is_empty() {
         plan.contenders.clone_from(&args.only);
+    } else {
+        let more = known.added().iter().filter(|name| !plan.contenders.contains(name)).cloned();
+        plan.contenders.extend(more.collect::<Vec<_>>());
     }
     if !args.targets.is_empty() {
         let names = args.targets.iter().filter_map(|words| target(words).ok());
@@ -294,12 +306,12 @@ fn with_choices(mut plan: Plan, args: &RunArgs) -> Plan {
     plan
 }
 
-fn contenders(plan: &Plan, args: &RunArgs) -> Result<Vec<Contender>, String> {
+fn contenders(plan: &Plan, args: &RunArgs, known: &Catalogue) -> Result<Vec<Contender>, String> {
     let named = |name: &String| {
-        Contender::by_name(name)
-            .ok_or_else(|| format!("there is no contender {name:?}; see `deathmatch list`"))
+        let found = known.by_name(name).cloned();
+        found.ok_or_else(|| format!("there is no contender {name:?}; see `deathmatch list`"))
     };
-    let overrides = args.contenders.iter().map(|words| Contender::overridden(words));
+    let overrides = args.contenders.iter().map(|words| known.overridden(words));
     let overrides = overrides.collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
     // A contender with an existing name replaces the other.
     let listed = plan.contenders.iter().filter(|name| overrides.iter().all(|c| c.name != **name));

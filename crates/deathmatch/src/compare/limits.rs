@@ -1,34 +1,50 @@
 //! The highest rates carried, before and after. Searches try rates of their own, so few rates are
-//! the same in two runs; brackets can be compared.
+//! the same in two runs; brackets can be compared. A search ends in steps of 1.25: smaller
+//! differences are not seen, whatever the tolerance.
 
 use super::row::{Figure, Outcome, Row};
 use crate::sample::Sample;
-use crate::stats::{Saturation, saturation};
+use crate::stats::{Rounds, Saturation, saturation};
+
+/// The search's last step, as a factor; rates are rounded.
+const STEP: f64 = 1.26;
 
 /// A contender's limit for a file on one side; `None` if it was not searched.
 pub(super) fn limit(samples: &[Sample], file: &str, contender: &str) -> Option<Saturation> {
     saturation(samples.iter().filter(|s| s.file == file && s.contender == contender))
 }
 
-/// Compares a limit: only brackets that lie apart by more than the tolerance differ.
+/// The highest rate carried in each round, at least 1.
+pub(super) fn lows(samples: &[Sample], file: &str, contender: &str) -> Rounds {
+    let its = || samples.iter().filter(|s| s.file == file && s.contender == contender);
+    let low = |round| Some((round, saturation(its().filter(|s| s.round == round))?.low.max(1.0)));
+    let rounds: Rounds = its().map(|s| (s.round, 0.0)).collect();
+    rounds.keys().filter_map(|round| low(*round)).collect()
+}
+
+/// Compares a limit: only brackets that lie apart by more than the tolerance differ, and only if the
+/// rounds' own limits do (`p`).
 pub(super) fn row(
-    file: &str,
-    contender: &str,
+    (file, contender): (&str, &str),
     before: Saturation,
     after: Saturation,
+    p: f64,
     tolerance: f64,
 ) -> Row {
     let mut row = Row::new(&format!("{file}: highest rate carried"), contender);
     row.figure = Some(Figure::Saturation);
-    (row.before, row.after) = (Some(before.low), Some(after.low));
+    (row.before, row.after, row.p) = (Some(before.low), Some(after.low), Some(p));
     row.ratio = (before.low > 0.0).then(|| after.low / before.low);
     let worst = after.high.unwrap_or(f64::INFINITY);
     let best = before.high.unwrap_or(f64::INFINITY);
+    let tolerated = (1.0 + tolerance).max(STEP);
     (row.outcome, row.why) = match () {
-        () if worst < before.low * (1.0 - tolerance) => (Outcome::Regressed, String::new()),
+        () if worst < before.low / (1.0 + tolerance) => (Outcome::Regressed, String::new()),
         () if after.low > best * (1.0 + tolerance) => (Outcome::Improved, String::new()),
-        () if after.overlaps(&before) => (Outcome::Fine, "the brackets overlap".to_owned()),
-        () => (Outcome::Fine, String::new()),
+        () if after.low * tolerated >= best => {
+            (Outcome::Fine, "within one step of the search (25 %)".to_owned())
+        }
+        () => (Outcome::NotShown, "the brackets leave it open".to_owned()),
     };
     row
 }
@@ -43,17 +59,18 @@ mod tests {
         let before = bracket(20e3, Some(25e3));
         let rows = [
             (before, Outcome::Fine, "the same"),
-            (bracket(16e3, Some(20e3)), Outcome::Fine, "one step lower: they touch"),
+            (bracket(16e3, Some(20e3)), Outcome::NotShown, "one step lower: they touch"),
             (bracket(10e3, Some(12.5e3)), Outcome::Regressed, "half"),
             (bracket(40e3, Some(50e3)), Outcome::Improved, "twice"),
             (bracket(20e3, None), Outcome::Fine, "nobody knows how much more"),
             (bracket(40e3, None), Outcome::Improved, "at least twice"),
             (bracket(0.0, Some(1e3)), Outcome::Regressed, "nothing any more"),
         ];
+        let row = |before, after| row(("10k", "nginx"), before, after, 0.01, 0.05);
         for (after, want, why) in rows {
-            assert_eq!(row("10k", "nginx", before, after, 0.05).outcome, want, "{why}");
+            assert_eq!(row(before, after).outcome, want, "{why}");
         }
         let open = bracket(20e3, None);
-        assert_eq!(row("10k", "nginx", open, before, 0.05).outcome, Outcome::Fine, "it was open");
+        assert_eq!(row(open, before).outcome, Outcome::NotShown, "it was open");
     }
 }

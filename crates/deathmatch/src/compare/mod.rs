@@ -7,13 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::sample::{Mark, Offered, Sample};
 use crate::stats::{
-    Interval, Ratio, Rounds, by_round, comparable, counts, is_overload, middle, shift,
+    Interval, Ratio, Rounds, by_round, comparable, counts, is_overload, middle, shift, shift_p,
 };
 
 mod limits;
+mod many;
 pub mod row;
 
-use limits::limit;
+use limits::{limit, lows};
+use many::sign_test;
+use row::settle;
 pub use row::{Figure, Outcome, Row};
 
 /// The contender every run is normalised by: the kernel's cost.
@@ -32,69 +35,153 @@ pub struct Comparison {
     pub tolerance: f64,
     /// By work and contender.
     pub rows: Vec<Row>,
+    /// Parts of either side that were not compared, a sentence each.
+    pub notes: Vec<String>,
 }
 
+/// A comparison that cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CompareError {
+    /// No sample of the run is of this contender; those there are.
+    UnknownContender(String, Vec<String>),
+    /// No contender did the same work on both sides.
+    NothingInCommon,
+}
+
+impl fmt::Display for CompareError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CompareError::UnknownContender(name, known) => {
+                write!(to, "the run has no contender {name:?}; it has {}", known.join(", "))
+            }
+            CompareError::NothingInCommon => {
+                write!(to, "no contender did the same work on both sides: nothing to compare")
+            }
+        }
+    }
+}
+
+impl std::error::Error for CompareError {}
+
 impl Comparison {
-    /// Outcome of all rows: a regression decides, then an inconclusive row; no rows are
-    /// inconclusive too.
+    /// Outcome of all rows: a regression decides, then a row that shows nothing.
     pub fn outcome(&self) -> Outcome {
         let any = |outcome| self.rows.iter().any(|row| row.outcome == outcome);
         match () {
             () if any(Outcome::Regressed) => Outcome::Regressed,
-            () if self.rows.is_empty() || any(Outcome::Inconclusive) => Outcome::Inconclusive,
+            () if self.rows.is_empty() || any(Outcome::NotShown) => Outcome::NotShown,
             () if any(Outcome::Improved) => Outcome::Improved,
             () => Outcome::Fine,
         }
     }
 
-    /// 0 fine, 1 regressed, 2 inconclusive.
+    /// 0 fine or improved, 1 regressed, 3 not shown; 2 is for usage.
     pub fn exit_code(&self) -> u8 {
         match self.outcome() {
             Outcome::Fine | Outcome::Improved => 0,
             Outcome::Regressed => 1,
-            Outcome::Inconclusive => 2,
+            Outcome::NotShown => 3,
         }
     }
 }
 
 /// Compares run `b` with the earlier run `a`. Rounds of two runs are no pairs, so each contender is
 /// divided by its run's floor within the round, and the two sets of quotients are compared.
-/// `tolerance` is a share: 0.05 allows a figure to be 5 % worse.
-pub fn compare(a: &[Sample], b: &[Sample], tolerance: f64) -> Comparison {
-    let all = || a.iter().chain(b).filter(|s| s.contender != FLOOR && is_comparable(s));
+/// `tolerance` is a share: 0.05 allows a figure to be 5 % worse. Only contenders and works of both
+/// runs are compared; the others are noted.
+///
+/// # Errors
+/// The runs have no contender and work in common.
+pub fn compare(a: &[Sample], b: &[Sample], tolerance: f64) -> Result<Comparison, CompareError> {
+    let in_a = keys(a);
+    let common: BTreeSet<_> = keys(b).into_iter().filter(|key| in_a.contains(key)).collect();
     let mut searched = BTreeMap::new();
-    for (file, contender) in all().map(|s| (s.file.as_str(), s.contender.as_str())) {
+    for s in a.iter().filter(|s| s.contender != FLOOR && is_comparable(s)) {
+        let (file, contender) = (s.file.as_str(), s.contender.as_str());
         let limits = || Some((limit(a, file, contender)?, limit(b, file, contender)?));
         searched.entry((file, contender)).or_insert_with(limits);
     }
-    // A rate that only one search tried is not missing in the other: the limits are compared.
-    let of_search = |s: &Sample| {
-        let open = matches!(s.offered, Offered::Open { .. });
-        let found = searched.get(&(s.file.as_str(), s.contender.as_str()));
-        open && found.is_some_and(Option::is_some)
+    // A search tries rates of its own: the limits are compared, and rates in few rounds left out.
+    let of_search = |key: &Key<'_>| {
+        let found = searched.get(&(key.file, key.contender));
+        key.is_open && found.is_some_and(Option::is_some)
     };
-    let tried_in_both = |s: &&Sample| {
-        let in_run = |run: &[Sample]| {
-            run.iter().any(|other| other.work == s.work && other.contender == s.contender)
-        };
-        !of_search(s) || in_run(a) && in_run(b)
-    };
-    let keys: BTreeSet<(&str, &str, bool)> = all()
-        .filter(tried_in_both)
-        .map(|s| (s.work.as_str(), s.contender.as_str(), of_search(s)))
-        .collect();
-    let rows = keys.into_iter().map(|(work, contender, of_search)| {
-        let side = |all| Side { all, work, contender };
-        (between_runs(side(a), side(b), tolerance), of_search)
+    let rows = common.into_iter().map(|key| {
+        let side = |all| Side { all, work: key.work, contender: key.contender };
+        (between_runs(side(a), side(b)), of_search(&key))
     });
     let mut rows: Vec<Row> = shown_rows(rows);
     let moved = rows.iter().filter_map(|row| row.floor_moved).any(|moved| !is_unmoved(moved));
-    rows.extend(searched.into_iter().filter_map(|((file, contender), limits)| {
-        let (before, after) = limits?;
-        let row = limits::row(file, contender, before, after, tolerance);
+    rows.extend(searched.iter().filter_map(|((file, contender), limits)| {
+        let (before, after) = (*limits)?;
+        let lows = |all| lows(all, file, contender).into_values().collect::<Vec<f64>>();
+        let p = shift_p(&lows(a), &lows(b)).unwrap_or(1.0);
+        let row = limits::row((file, contender), before, after, p, tolerance);
         Some(if moved { row.undecided("the floor moved") } else { row })
     }));
-    Comparison { tolerance, rows }
+    finished(rows, tolerance, notes(a, b))
+}
+
+fn finished(
+    mut rows: Vec<Row>,
+    tolerance: f64,
+    notes: Vec<String>,
+) -> Result<Comparison, CompareError> {
+    if rows.is_empty() {
+        return Err(CompareError::NothingInCommon);
+    }
+    settle(&mut rows, tolerance);
+    Ok(Comparison { tolerance, rows, notes })
+}
+
+/// A contender's work in a run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key<'a> {
+    work: &'a str,
+    contender: &'a str,
+    file: &'a str,
+    is_open: bool,
+}
+
+impl<'a> Key<'a> {
+    fn of(sample: &'a Sample) -> Key<'a> {
+        let is_open = matches!(sample.offered, Offered::Open { .. });
+        let (work, contender, file) = (&sample.work, &sample.contender, &sample.file);
+        Key { work, contender, file, is_open }
+    }
+}
+
+fn keys(samples: &[Sample]) -> BTreeSet<Key<'_>> {
+    let its = samples.iter().filter(|s| s.contender != FLOOR && is_comparable(s));
+    its.map(Key::of).collect()
+}
+
+/// Differences of two runs in plans, contenders, works of their common contenders.
+fn notes(a: &[Sample], b: &[Sample]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let plan = |run: &[Sample]| run.first().map(|s| s.plan.clone()).unwrap_or_default();
+    if plan(a) != plan(b) {
+        let (a, b) = (plan(a), plan(b));
+        notes.push(format!("the plans differ ({a}, {b}): works of one name may not be the same"));
+    }
+    let (a, b) = (keys(a), keys(b));
+    let contenders = |keys: &BTreeSet<Key<'_>>| -> BTreeSet<String> {
+        keys.iter().map(|key| key.contender.to_owned()).collect()
+    };
+    // The rates that a search tries are its own.
+    let works = |keys: &BTreeSet<Key<'_>>| -> BTreeSet<String> {
+        keys.iter().filter(|key| !key.is_open).map(|key| key.work.to_owned()).collect()
+    };
+    for (which, one, other) in [("first", &a, &b), ("second", &b, &a)] {
+        for (what, of) in [("contenders", contenders(one)), ("works", works(one))] {
+            let known = if what == "works" { works(other) } else { contenders(other) };
+            let alone: Vec<String> = of.difference(&known).cloned().collect();
+            if !alone.is_empty() {
+                notes.push(format!("{what} of the {which} run alone: {}", alone.join(", ")));
+            }
+        }
+    }
+    notes
 }
 
 /// `true` if a sample can be compared, by its work's name, with one of another run or contender.
@@ -116,38 +203,52 @@ fn is_unmoved(moved: f64) -> bool {
 
 /// Compares contender `two` with contender `one` of the same run, within its rounds: the machine's
 /// state is the same there, and no floor is needed.
-pub fn contenders(samples: &[Sample], one: &str, two: &str, tolerance: f64) -> Comparison {
-    let mut works = [BTreeSet::new(), BTreeSet::new()];
-    let mut files = BTreeSet::new();
-    for sample in samples.iter().filter(|s| is_comparable(s)) {
-        for (name, works) in [one, two].into_iter().zip(&mut works) {
-            let open = matches!(sample.offered, Offered::Open { .. });
-            if sample.contender == name {
-                works.insert((sample.work.as_str(), open));
-                files.insert(sample.file.as_str());
-            }
+///
+/// # Errors
+/// The run has no such contender, or the two did no work in common.
+pub fn contenders(
+    samples: &[Sample],
+    one: &str,
+    two: &str,
+    tolerance: f64,
+) -> Result<Comparison, CompareError> {
+    for name in [one, two] {
+        if !samples.iter().any(|s| s.contender == name) {
+            let known: BTreeSet<String> = samples.iter().map(|s| s.contender.clone()).collect();
+            let known = known.into_iter().collect();
+            return Err(CompareError::UnknownContender(name.to_owned(), known));
         }
     }
+    let of = |name: &str| -> BTreeSet<(&str, &str, bool)> {
+        let its = samples.iter().filter(|s| s.contender == name && is_comparable(s));
+        let open = |s: &Sample| matches!(s.offered, Offered::Open { .. });
+        its.map(|s| (s.work.as_str(), s.file.as_str(), open(s))).collect()
+    };
+    let (ones, twos) = (of(one), of(two));
+    let common = || ones.intersection(&twos);
+    let files: BTreeSet<&str> = ones.iter().map(|(_, file, _)| *file).collect();
     let limits = |file| Some((limit(samples, file, one)?, limit(samples, file, two)?));
     let searched: Vec<_> = files.into_iter().filter_map(|f| Some((f, limits(f)?))).collect();
-    // Each search tries rates of its own.
-    let both = |(work, open): &&(&str, bool)| {
-        !open || searched.is_empty() || works.iter().all(|works| works.contains(&(work, true)))
-    };
-    let rows = works[0].union(&works[1]).filter(both).map(|(work, open)| {
+    let rows = common().map(|(work, _, open)| {
         let side = |contender| Side { all: samples, work, contender };
-        (within_run(side(one), side(two), tolerance), *open && !searched.is_empty())
+        (within_run(side(one), side(two)), *open && !searched.is_empty())
     });
     let mut rows: Vec<Row> = shown_rows(rows);
-    rows.extend(
-        searched
-            .into_iter()
-            .map(|(file, (before, after))| limits::row(file, two, before, after, tolerance)),
-    );
-    Comparison { tolerance, rows }
+    rows.extend(searched.into_iter().map(|(file, (before, after))| {
+        let ratio = Ratio::of(&lows(samples, file, two), &lows(samples, file, one));
+        let p = ratio.map_or(1.0, |r| sign_test(r.rounds.values().copied()));
+        limits::row((file, two), before, after, p, tolerance)
+    }));
+    let alone = |name, its: &BTreeSet<(&str, &str, bool)>, other: &BTreeSet<_>| {
+        let works = its.difference(other).filter(|(_, _, open)| !open);
+        let works: Vec<&str> = works.map(|(work, _, _)| *work).collect();
+        (!works.is_empty()).then(|| format!("works of {name} alone: {}", works.join(", ")))
+    };
+    let notes = [alone(one, &ones, &twos), alone(two, &twos, &ones)];
+    finished(rows, tolerance, notes.into_iter().flatten().collect())
 }
 
-fn between_runs(a: Side<'_>, b: Side<'_>, tolerance: f64) -> Row {
+fn between_runs(a: Side<'_>, b: Side<'_>) -> Row {
     let mut row = Row::new(b.work, b.contender);
     let Some(figure) = agreed(&mut row, &[a, a.floor()], &[b, b.floor()]) else {
         return row;
@@ -161,11 +262,16 @@ fn between_runs(a: Side<'_>, b: Side<'_>, tolerance: f64) -> Row {
     if !is_unmoved(moved) {
         return row.undecided(&format!("the floor moved by {:+.1} %", (moved - 1.0) * 100.0));
     }
-    let logs = |side: Side<'_>, floor: &Rounds| {
-        let ratio = Ratio::of(&side.rounds(figure), floor);
-        ratio.map(|r| r.rounds.values().map(|v| v.ln()).collect::<Vec<f64>>()).unwrap_or_default()
+    let both = |side: Side<'_>, floor: &Rounds| {
+        let mut rounds = side.rounds(figure);
+        rounds.retain(|round, _| floor.contains_key(round));
+        let logs = Ratio::of(&rounds, floor).map(|r| r.rounds.values().map(|v| v.ln()).collect());
+        (middle(&rounds), logs.unwrap_or_default())
     };
-    let Some(found) = shift(&logs(a, &floor_a), &logs(b, &floor_b)) else {
+    let ((before, one), (after, two)): ((_, Vec<f64>), (_, Vec<f64>)) =
+        (both(a, &floor_a), both(b, &floor_b));
+    (row.before, row.after) = (before, after);
+    let (Some(found), Some(p)) = (shift(&one, &two), shift_p(&one, &two)) else {
         return row.undecided("no round holds both it and the floor, or there are too many rounds");
     };
     let interval = found.interval.map(|(low, high, confidence)| Interval {
@@ -173,16 +279,23 @@ fn between_runs(a: Side<'_>, b: Side<'_>, tolerance: f64) -> Row {
         high: high.exp(),
         confidence,
     });
-    row.judged(figure, found.median.exp(), interval, tolerance)
+    row.measured(found.median.exp(), interval, p)
 }
 
-fn within_run(one: Side<'_>, two: Side<'_>, tolerance: f64) -> Row {
+fn within_run(one: Side<'_>, two: Side<'_>) -> Row {
     let mut row = Row::new(two.work, two.contender);
     let Some(figure) = agreed(&mut row, &[one], &[two]) else {
         return row;
     };
-    match Ratio::of(&two.rounds(figure), &one.rounds(figure)) {
-        Some(ratio) => row.judged(figure, ratio.median, ratio.interval, tolerance),
+    let (mut before, mut after) = (one.rounds(figure), two.rounds(figure));
+    before.retain(|round, _| after.contains_key(round));
+    after.retain(|round, _| before.contains_key(round));
+    (row.before, row.after) = (middle(&before), middle(&after));
+    match Ratio::of(&after, &before) {
+        Some(ratio) => {
+            let p = sign_test(ratio.rounds.values().copied());
+            row.measured(ratio.median, ratio.interval, p)
+        }
         None => row.undecided("the two share no round"),
     }
 }
@@ -191,14 +304,6 @@ fn within_run(one: Side<'_>, two: Side<'_>, tolerance: f64) -> Row {
 /// figure.
 fn agreed(row: &mut Row, a: &[Side<'_>], b: &[Side<'_>]) -> Option<Figure> {
     let (before, after) = (*a.first()?, *b.first()?);
-    if before.samples().next().is_none() {
-        (row.outcome, row.why) = (Outcome::Fine, "new: there is no baseline".into());
-        return None;
-    }
-    if after.samples().next().is_none() {
-        row.why = "missing from the compared run".into();
-        return None;
-    }
     let (failed_before, failed) = (before.failed(), after.failed());
     if failed > failed_before + ERRORS_GROWN_MAX {
         row.outcome = Outcome::Regressed;
@@ -210,8 +315,7 @@ fn agreed(row: &mut Row, a: &[Side<'_>], b: &[Side<'_>]) -> Option<Figure> {
     let sides = || a.iter().chain(b);
     let has = |figure: &Figure| sides().flat_map(|side| side.samples()).all(|s| figure.has(s));
     let figure = Figure::of(offered).iter().copied().find(has)?;
-    (row.figure, row.before, row.after) =
-        (Some(figure), middle(&before.rounds(figure)), middle(&after.rounds(figure)));
+    row.figure = Some(figure);
     for side in [before, after] {
         if side.rounds(figure).is_empty() {
             row.why = format!("none of its samples may be ranked: {}", side.marks());
@@ -266,7 +370,7 @@ impl<'a> Side<'a> {
 
     fn marks(self) -> String {
         let marks: BTreeSet<String> =
-            self.samples().flat_map(|s| &s.marks).map(|mark| format!("{mark:?}")).collect();
+            self.samples().flat_map(|s| &s.marks).map(ToString::to_string).collect();
         if marks.is_empty() {
             return "nothing was answered".to_owned();
         }
@@ -282,11 +386,14 @@ impl fmt::Display for Comparison {
         let (work, contender) = (longest(|r| &r.work), longest(|r| &r.contender));
         writeln!(
             to,
-            "{:work$}  {:contender$}  {:>12}  {:>12}  {:>6}  {:>16}  outcome",
-            "work", "contender", "before", "after", "ratio", "interval"
+            "{:work$}  {:contender$}  {:>12}  {:>12}  {:>6}  {:>16}  {:>5}  outcome",
+            "work", "contender", "before", "after", "ratio", "interval", "p"
         )?;
         for row in &self.rows {
             writeln!(to, "{:work$}  {:contender$}  {row}", row.work, row.contender)?;
+        }
+        for note in &self.notes {
+            writeln!(to, "note: {note}")?;
         }
         writeln!(to, "{} at a tolerance of {:.1} %", self.outcome(), self.tolerance * 100.0)
     }

@@ -4,8 +4,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::many::{ALPHA, holm, rounds_needed};
 use crate::sample::{Offered, Sample};
 use crate::stats::{Better, Interval, cpu_us_per_reply, replies_per_second};
+
+/// The quotient of the medians may lie outside the ratio's interval by this share.
+const APART_MAX: f64 = 0.02;
 
 /// A contender at one piece of work, before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,14 +20,17 @@ pub struct Row {
     pub contender: String,
     /// The compared figure; `None` if none was compared.
     pub figure: Option<Figure>,
-    /// The median over rounds, in the figure's unit.
+    /// The median over the compared rounds, in the figure's unit.
     pub before: Option<f64>,
-    /// The figure after; likewise.
+    /// The figure after; likewise, over the same rounds.
     pub after: Option<f64>,
-    /// After over before, each divided by its run's floor: not always the quotient of those two.
+    /// After over before. Of two runs each is divided by its run's floor: not always the quotient of
+    /// those two.
     pub ratio: Option<f64>,
     /// Interval of the ratio; `None` with too few rounds.
     pub interval: Option<Interval>,
+    /// Two-sided p of no difference, adjusted for all rows of the comparison (Holm).
+    pub p: Option<f64>,
     /// The floor's figure, after over before; `None` within a run.
     pub floor_moved: Option<f64>,
     /// Outcome of the row.
@@ -50,14 +57,16 @@ pub enum Figure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Not worse beyond the tolerance.
+    /// Shown to be at most the tolerance worse: the interval's worse bound lies within it. That is
+    /// the half of an equivalence test that asks for harm (two one-sided tests: Schuirmann, Journal
+    /// of Pharmacokinetics and Biopharmaceutics 15 (1987)), at the interval's confidence.
     Fine,
-    /// Better by more than the tolerance, in the whole interval.
+    /// Better by more than the tolerance, and surely better.
     Improved,
-    /// Worse by more than the tolerance, in the whole interval; or more requests fail.
+    /// Worse by more than the tolerance, and surely worse; or more requests fail.
     Regressed,
-    /// Undecided.
-    Inconclusive,
+    /// Neither is shown.
+    NotShown,
 }
 
 impl Figure {
@@ -107,48 +116,83 @@ impl Row {
             after: None,
             ratio: None,
             interval: None,
+            p: None,
             floor_moved: None,
-            outcome: Outcome::Inconclusive,
+            outcome: Outcome::NotShown,
             why: String::new(),
         }
     }
 
     pub(super) fn undecided(mut self, why: &str) -> Row {
-        (self.outcome, self.why) = (Outcome::Inconclusive, why.to_owned());
+        (self.outcome, self.why) = (Outcome::NotShown, why.to_owned());
         self
     }
 
-    /// Decides by a ratio: beyond the tolerance, and the whole interval on one side.
-    pub(super) fn judged(
-        mut self,
-        figure: Figure,
-        ratio: f64,
-        interval: Option<Interval>,
-        tolerance: f64,
-    ) -> Row {
-        (self.ratio, self.interval) = (Some(ratio), interval);
-        let beyond = (1.0 + tolerance).ln();
-        let up = ratio.ln();
-        let (worse, better) = match figure.better() {
-            Better::More => (-up > beyond, up > beyond),
-            Better::Less => (up > beyond, -up > beyond),
-        };
-        let sure = interval.is_some_and(|i| i.low > 1.0 || i.high < 1.0);
-        (self.outcome, self.why) = match (worse, better, sure) {
-            (true, _, true) => (Outcome::Regressed, String::new()),
-            (true, _, false) if interval.is_none() => {
-                (Outcome::Inconclusive, "worse, but in too few rounds to be sure".to_owned())
-            }
-            (true, _, false) => {
-                (Outcome::Inconclusive, "worse, but the interval contains 1".to_owned())
-            }
-            (_, true, true) => (Outcome::Improved, String::new()),
-            _ if interval.is_none() => {
-                (Outcome::Inconclusive, "too few rounds for an interval".to_owned())
-            }
-            _ => (Outcome::Fine, String::new()),
-        };
+    /// Sets a ratio with its interval and p; `settle` decides.
+    pub(super) fn measured(mut self, ratio: f64, interval: Option<Interval>, p: f64) -> Row {
+        (self.ratio, self.interval, self.p) = (Some(ratio), interval, Some(p));
+        let medians = self.before.zip(self.after).map(|(before, after)| after / before);
+        let medians = medians.map(|quotient| quotient / self.floor_moved.unwrap_or(1.0));
+        // Both estimate the same; far apart, the machine's speed changed between the rounds.
+        if let (Some(quotient), Some(i)) = (medians, interval)
+            && (quotient.ln() * ratio.ln() < 0.0)
+            && (quotient > i.high * (1.0 + APART_MAX) || quotient * (1.0 + APART_MAX) < i.low)
+        {
+            let why = "the medians and the rounds disagree: the machine's speed changed";
+            return self.undecided(why);
+        }
         self
+    }
+
+    fn is_open(&self) -> bool {
+        self.p.is_some() && self.outcome == Outcome::NotShown && self.why.is_empty()
+    }
+
+    /// Decides by the ratio, its interval, and the adjusted p; `tests` is the number of rows at once.
+    fn decide(&mut self, tolerance: f64, tests: usize) {
+        let (Some(figure), Some(ratio)) = (self.figure, self.ratio) else { return };
+        let Some(Interval { low, high, .. }) = self.interval else {
+            "too few rounds for an interval".clone_into(&mut self.why);
+            return;
+        };
+        // As factors by which it is worse, so that all figures read alike.
+        let (worse, least, most) = match figure.better() {
+            Better::More => (1.0 / ratio, 1.0 / high, 1.0 / low),
+            Better::Less => (ratio, low, high),
+        };
+        let (limit, is_sure) = (1.0 + tolerance, self.p.is_some_and(|p| p <= ALPHA));
+        (self.outcome, self.why) = match () {
+            () if worse > limit && least > 1.0 && is_sure => (Outcome::Regressed, String::new()),
+            () if worse * limit < 1.0 && most < 1.0 && is_sure => {
+                (Outcome::Improved, String::new())
+            }
+            () if most <= limit => (Outcome::Fine, String::new()),
+            () if worse > limit && least > 1.0 => {
+                let rounds = rounds_needed(tests);
+                let why = format!("worse, but not surely among {tests} rows: run {rounds} rounds");
+                (Outcome::NotShown, why)
+            }
+            () => {
+                let percent = 100.0 * (most - 1.0);
+                (Outcome::NotShown, format!("it may be as much as {percent:.0} % worse"))
+            }
+        };
+    }
+}
+
+/// Adjusts the p of all rows for their number, then decides those that are open.
+pub(super) fn settle(rows: &mut [Row], tolerance: f64) {
+    let ps: Vec<f64> = rows.iter().filter_map(|row| row.p).collect();
+    let adjusted = holm(&ps);
+    for (row, p) in rows.iter_mut().filter(|row| row.p.is_some()).zip(adjusted) {
+        row.p = Some(p);
+        if row.is_open() {
+            row.decide(tolerance, ps.len());
+        } else if p > ALPHA && row.outcome == Outcome::Regressed {
+            (row.outcome, row.why) = (Outcome::NotShown, "not in enough rounds to be sure".into());
+        } else if p > ALPHA && row.outcome == Outcome::Improved {
+            row.outcome = Outcome::Fine;
+        }
     }
 }
 
@@ -163,8 +207,10 @@ impl fmt::Display for Row {
         let ratio = self.ratio.map_or("-".to_owned(), |r| format!("{r:.3}"));
         let interval =
             self.interval.map_or("-".to_owned(), |i| format!("[{:.3}, {:.3}]", i.low, i.high));
+        let p = self.p.map_or("-".to_owned(), |p| format!("{p:.3}"));
         let (before, after) = (value(self.before), value(self.after));
-        write!(to, "{before:>12}  {after:>12}  {ratio:>6}  {interval:>16}  {}", self.outcome)?;
+        write!(to, "{before:>12}  {after:>12}  {ratio:>6}  {interval:>16}  {p:>5}  ")?;
+        write!(to, "{}", self.outcome)?;
         if self.why.is_empty() { Ok(()) } else { write!(to, ": {}", self.why) }
     }
 }
@@ -175,7 +221,7 @@ impl fmt::Display for Outcome {
             Outcome::Fine => "fine",
             Outcome::Improved => "improved",
             Outcome::Regressed => "regressed",
-            Outcome::Inconclusive => "inconclusive",
+            Outcome::NotShown => "not shown",
         })
     }
 }

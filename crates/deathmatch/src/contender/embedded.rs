@@ -53,6 +53,11 @@ pub(super) const CONTENDERS: &[&str] = &[
     "simple-yield",
 ];
 
+/// `true` if there is such a contender.
+pub(super) fn has(name: &str) -> bool {
+    CONTENDERS.contains(&name)
+}
+
 /// The text of a file under arena/contenders.
 pub(super) fn text(path: &str) -> Option<&'static str> {
     TEXTS.iter().find(|(known, _)| *known == path).map(|(_, text)| *text)

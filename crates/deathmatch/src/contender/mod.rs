@@ -1,8 +1,10 @@
 //! Contenders as data: what each is, how it is found, prepared and started, and the reasons for its
-//! settings. Each is a folder under arena/contenders, embedded in this program.
+//! settings. Each is a folder under arena/contenders, embedded in this program, or in a folder that
+//! the user names.
 //!
 //! `process` runs them; `verify` compares their responses with the files.
 
+mod catalogue;
 mod embedded;
 mod install;
 mod prepare;
@@ -14,6 +16,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+pub use catalogue::{Catalogue, CatalogueError};
 pub use install::{Step, install};
 pub use prepare::{Prepared, Site};
 pub use probe::ProbeError;
@@ -101,13 +104,16 @@ pub struct Contender {
     /// An executable given on the command line.
     #[serde(skip)]
     pub chosen: Option<PathBuf>,
+    /// Texts of `files` that are not built in, by `from`.
+    #[serde(skip)]
+    pub texts: BTreeMap<String, String>,
 }
 
 /// A file to be written.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
-    /// Its text, under arena/contenders.
+    /// Its text, under arena/contenders or the user's folder.
     pub from: String,
     /// Its name in the contender's folder.
     pub to: String,
@@ -173,18 +179,6 @@ pub struct Tuned {
     pub why: String,
 }
 
-/// An argument of `--contender` that names no contender.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OverrideError(pub String);
-
-impl std::fmt::Display for OverrideError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for OverrideError {}
-
 impl Contender {
     /// All contenders, in the order of the deck, then today's.
     pub fn all() -> Vec<Contender> {
@@ -198,34 +192,9 @@ impl Contender {
         toml::from_str(text).ok()
     }
 
-    /// The contender of `NEW=NAME:/path/to/executable` or `NEW=NAME`: NAME with another name and,
-    /// if given, another executable.
-    pub fn overridden(words: &str) -> Result<Contender, OverrideError> {
-        let bad = |why: &str| OverrideError(format!("--contender {words}: {why}"));
-        let (new, rest) = words.split_once('=').ok_or_else(|| {
-            bad("write NEW=NAME:/path/to/executable, such as old=nginx:/opt/nginx")
-        })?;
-        let (name, path) = match rest.split_once(':') {
-            Some((name, path)) => (name, Some(path)),
-            None => (rest, None),
-        };
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if new.is_empty() || new.starts_with('.') || !new.chars().all(is_plain) {
-            return Err(bad("a new name is letters, digits, `-`, `_` and `.`"));
-        }
-        let unknown = || {
-            bad(&format!("no contender `{name}`; there are {}", embedded::CONTENDERS.join(", ")))
-        };
-        let mut contender = Contender::by_name(name).ok_or_else(unknown)?;
-        if new != name {
-            contender.title = format!("{} ({new})", contender.title);
-            contender.name = new.to_owned();
-        }
-        if let Some(path) = path {
-            let whole = std::path::absolute(path).map_err(|e| bad(&e.to_string()))?;
-            contender.chosen = Some(whole);
-        }
-        Ok(contender)
+    /// The text of one of its files.
+    fn text(&self, path: &str) -> Option<&str> {
+        self.texts.get(path).map(String::as_str).or_else(|| embedded::text(path))
     }
 }
 
@@ -255,25 +224,5 @@ mod tests {
             }
         }
         assert_eq!(Contender::all().len(), embedded::CONTENDERS.len());
-    }
-
-    #[test]
-    fn an_override_is_the_same_contender_under_another_name() {
-        let old = Contender::overridden("old=nginx:/opt/nginx").unwrap();
-        assert_eq!((&*old.name, &*old.title), ("old", "nginx (sendfile) (old)"));
-        assert_eq!(old.chosen, Some("/opt/nginx".into()));
-        let twin = Contender::overridden("twin=nginx").unwrap();
-        assert_eq!((&*twin.name, twin.chosen), ("twin", None));
-        let same = Contender::overridden("hurtle=hurtle:/opt/hurtle").unwrap();
-        assert_eq!((&*same.name, &*same.title), ("hurtle", "Hurtle"));
-        let rows: &[(&str, &str, &str)] = &[
-            ("no name", "nginx:/opt/nginx", "write NEW=NAME"),
-            ("a name that leaves its folder", "../x=nginx:/opt/nginx", "a new name is"),
-            ("an unknown contender", "old=iis:/opt/iis", "no contender `iis`"),
-        ];
-        for (sentence, words, expected) in rows {
-            let error = Contender::overridden(words).unwrap_err().to_string();
-            assert!(error.contains(expected), "{sentence}: {error}");
-        }
     }
 }

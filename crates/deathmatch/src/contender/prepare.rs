@@ -13,7 +13,7 @@ use rustix::process::Signal;
 
 use super::probe::{BUILT, find, is_root};
 use super::template::{self, Names};
-use super::{Contender, StopSignal, embedded};
+use super::{Contender, StopSignal};
 use crate::process::{Launch, Running, StartError};
 use crate::tls::Identity;
 
@@ -226,7 +226,9 @@ impl Filler<'_> {
     fn write_files(&self, work: &Path) -> io::Result<(Vec<(String, String)>, bool)> {
         let (mut written, mut is_new) = (Vec::new(), false);
         for file in &self.contender.files {
-            let text = embedded::text(&file.from)
+            let text = self
+                .contender
+                .text(&file.from)
                 .ok_or_else(|| io::Error::other(format!("{} is not built in", file.from)))?;
             let text = self.fill(text)?;
             let path = work.join(&file.to);
@@ -370,7 +372,7 @@ mod tests {
             let launch = filler.launch(&site, "/work/x".into()).unwrap();
             assert!(launch.command.len() > 1, "{}", contender.name);
             for file in &contender.files {
-                let text = filler.fill(embedded::text(&file.from).unwrap()).unwrap();
+                let text = filler.fill(contender.text(&file.from).unwrap()).unwrap();
                 assert!(!text.contains("{WORK}"), "{}", file.from);
             }
             for command in contender.build.iter().chain([&contender.version.command]) {

@@ -20,8 +20,6 @@ const MORE_FOLDERS: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
 /// Reason for which a contender cannot take part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeError {
-    /// The contender's name.
-    pub name: String,
     /// The fault.
     pub reason: String,
     /// The remedy.
@@ -30,7 +28,7 @@ pub struct ProbeError {
 
 impl fmt::Display for ProbeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", self.name, self.reason, self.remedy)
+        write!(f, "{}; {}", self.reason, self.remedy)
     }
 }
 
@@ -52,7 +50,10 @@ impl Contender {
             self.helper(helper)?;
         }
         if let Some(upstream) = self.upstream.as_ref().and_then(|name| Contender::by_name(name)) {
-            upstream.probe()?;
+            upstream.probe().map_err(|missing| ProbeError {
+                reason: format!("its upstream {}: {}", upstream.name, missing.reason),
+                ..missing
+            })?;
         }
         let mut names = self.vars.clone();
         if let Some(bin) = self.executable()? {
@@ -93,7 +94,7 @@ impl Contender {
             ("", None) => format!("`deathmatch install {}` sets it up", self.name),
             (remedy, _) => remedy.to_owned(),
         };
-        ProbeError { name: self.name.clone(), reason: reason.to_owned(), remedy }
+        ProbeError { reason: reason.to_owned(), remedy }
     }
 
     fn version(&self, names: &Names) -> Result<String, String> {
@@ -176,7 +177,8 @@ mod tests {
 
     #[test]
     fn a_missing_requirement_is_reported_with_a_remedy() {
-        let gone = Contender::overridden("old=nginx:/nowhere/nginx").unwrap();
+        let mut gone = Contender::by_name("nginx").unwrap();
+        gone.chosen = Some("/nowhere/nginx".into());
         let missing = gone.probe().unwrap_err();
         assert!(missing.reason.contains("/nowhere/nginx is not a file"), "{missing}");
         assert!(missing.remedy.contains("--contender"), "{missing}");
@@ -184,5 +186,6 @@ mod tests {
         nobody.executable = "no-such-server".to_owned();
         let missing = nobody.probe().unwrap_err();
         assert!(missing.remedy.contains("deathmatch install nginx"), "{missing}");
+        assert!(missing.to_string().starts_with("no-such-server was not found"), "{missing}");
     }
 }

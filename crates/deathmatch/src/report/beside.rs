@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use super::limit::{Limit, limits};
 use super::measure::Measure;
+use super::numbers::sensible;
 use super::pair::{Pair, pairs};
 use super::run::Run;
 use crate::sample::{Mark, Sample};
-use crate::stats::restless;
+use crate::stats::{counts, restless};
 
 /// All of it.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +24,8 @@ pub(super) struct Beside<'a> {
     pub(super) order: Vec<String>,
     /// Rounds, from 0, that count although their floor was too far off.
     pub(super) restless: Vec<u32>,
+    /// Samples that other programs disturbed, and all that count.
+    pub(super) disturbed: (usize, usize),
 }
 
 impl<'a> Beside<'a> {
@@ -41,7 +44,28 @@ impl<'a> Beside<'a> {
             restless: restless_rounds(&looks),
             looks,
             repeated,
+            disturbed: disturbed(samples),
         }
+    }
+}
+
+/// Number of samples that other programs disturbed, and of all that count.
+pub fn disturbed(samples: &[Sample]) -> (usize, usize) {
+    let counted = || samples.iter().filter(|s| counts(s));
+    (counted().filter(|s| s.marks.contains(&Mark::ForeignCpu)).count(), counted().count())
+}
+
+/// Their share, as a sentence; `None` without samples.
+pub(super) fn disturbed_words((disturbed, all): (usize, usize)) -> Option<String> {
+    let percent = 100.0 * disturbed as f64 / all as f64;
+    match (disturbed, all) {
+        (_, 0) => None,
+        (0, _) => Some(format!("Other programs disturbed none of the {all} samples.")),
+        _ => Some(format!(
+            "Other programs disturbed {disturbed} of {all} samples ({} %): they are left out, or \
+             marked * where a row has no other.",
+            sensible(percent)
+        )),
     }
 }
 

@@ -1,20 +1,18 @@
-//! A bar chart as SVG: the rate up to which each contender is known to carry, and the rate from
-//! which on it is known not to.
+//! A range chart as SVG: a filled dot at the rate that each contender is known to carry, an open one
+//! at the rate from which on it is known not to.
 
 use maud::{Markup, html};
 
 use super::Data;
 use super::charts::line_style;
-use super::lanes::Lanes;
+use super::lanes::{Lanes, NAME_CHARS};
 use super::limit::{Limit, words};
 use super::numbers::{cut, tenth};
 use super::scale::Scale;
 
-const LANES: Lanes = Lanes { names: 150.0, right: 178.0, top: 8.0, row: 25.0 };
-/// Characters of a name that fit there.
-const NAME_CHARS: usize = 18;
-/// Half a bar's height.
-const HALF: f64 = 6.0;
+/// Widths of the scale, and right of it.
+const SCALE: f64 = 240.0;
+const RIGHT: f64 = 230.0;
 /// Length of the arrow where no upper end is known.
 const ARROW: f64 = 16.0;
 
@@ -22,33 +20,41 @@ const ARROW: f64 = 16.0;
 pub(super) fn draw(data: Data<'_>, file: &str, limits: &[&Limit]) -> Markup {
     let ends = limits.iter().flat_map(|l| [l.bracket.low, l.bracket.high.unwrap_or(0.0)]);
     let scale = Scale::log(&ends.collect::<Vec<_>>());
-    let bar = |(row, limit): (usize, &&Limit)| {
-        bar(data, limit, LANES.y(row), |rate| LANES.x(&scale, rate))
+    let titles = limits.iter().map(|limit| data.run.title(&limit.contender));
+    let lanes = Lanes::fitting(titles, SCALE, RIGHT);
+    let range = |(row, limit): (usize, &&Limit)| {
+        range(data, (&lanes, row), limit, |rate| lanes.x(&scale, rate))
     };
-    let bars: Vec<Markup> = limits.iter().enumerate().map(bar).collect();
-    LANES.chart(&format!("Highest rate carried: {file}"), (&scale, "requests/s"), &bars)
+    let ranges: Vec<Markup> = limits.iter().enumerate().map(range).collect();
+    let title = format!("Highest rate carried: {file}");
+    lanes.chart(&title, (&scale, "requests/s"), &Markup::default(), &ranges)
 }
 
-fn bar(data: Data<'_>, limit: &Limit, y: f64, place: impl Fn(f64) -> f64) -> Markup {
+fn range(
+    data: Data<'_>,
+    (lanes, row): (&Lanes, usize),
+    limit: &Limit,
+    place: impl Fn(f64) -> f64,
+) -> Markup {
+    let y = lanes.y(row);
     let title = data.run.title(&limit.contender);
     let known = words(&limit.bracket);
-    let (left, low) = (place(0.0), place(limit.bracket.low));
+    let low = place(limit.bracket.low);
     let high = limit.bracket.high.map(&place);
-    let (above, side) = (tenth(y - HALF), 2.0 * HALF);
     html! {
         g class={ "s " (line_style(data, &limit.contender).class()) } {
             title { (title) ": " (known) }
-            text.name x=(tenth(LANES.names - 10.0)) y=(tenth(y + 4.5)) text-anchor="end" {
+            text.name x=(tenth(lanes.names - 8.0)) y=(tenth(y + 4.0)) text-anchor="end" {
                 (cut(title, NAME_CHARS))
             }
-            rect.carried x=(tenth(left)) y=(above) width=(tenth((low - left).max(0.0))) height=(side) {}
+            @if limit.bracket.low > 0.0 { circle.dot cx=(tenth(low)) cy=(tenth(y)) r="4" {} }
             @if let Some(high) = high {
-                rect.between x=(tenth(low)) y=(above) width=(tenth(high - low)) height=(side) {}
-                path.end d=(format!("M{high:.1} {:.1}v{:.1}", y - HALF - 2.0, side + 4.0)) {}
+                path.span d=(format!("M{low:.1} {y:.1}H{high:.1}")) {}
+                circle.dot.open cx=(tenth(high)) cy=(tenth(y)) r="4" {}
             } @else {
                 path.end d=(format!("M{low:.1} {y:.1}h{ARROW}m-5 -4l5 4l-5 4")) {}
             }
-            text.value x=(tenth(high.unwrap_or(low + ARROW) + 8.0)) y=(tenth(y + 4.5)) { (known) }
+            text.value x=(tenth(lanes.width - lanes.right + 22.0)) y=(tenth(y + 4.0)) { (known) }
         }
     }
 }

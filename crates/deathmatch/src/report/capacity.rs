@@ -34,7 +34,12 @@ pub(super) fn carried(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
             _ => groups.push(vec![limit]),
         }
     }
-    let first = groups.first()?;
+    let Some(first) = groups.first() else {
+        let any = data.beside.limits.iter().any(|l| l.file == ladder.file && !l.wrong);
+        let why = "The machine was unfit, and a bracket has no interval: the rates carried are not \
+                   ranked.";
+        return any.then(|| why.to_owned());
+    };
     let names = |group: &[&Limit]| {
         listed(&group.iter().map(|l| data.run.title(&l.contender).to_owned()).collect::<Vec<_>>())
     };

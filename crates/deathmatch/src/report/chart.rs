@@ -11,24 +11,26 @@ use super::scale::Scale;
 pub(super) const STYLE: &str = include_str!("chart.css");
 
 /// The drawing, in its own units; the page scales it.
-const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 386.0;
-const LEFT: f64 = 58.0;
-const TOP: f64 = 42.0;
-const BOTTOM: f64 = 50.0;
+const WIDTH: f64 = 490.0;
+const HEIGHT: f64 = 270.0;
+const LEFT: f64 = 46.0;
+const TOP: f64 = 40.0;
+const BOTTOM: f64 = 46.0;
 
-/// Room for names on the right; on small screens the page cuts it off, and the legend below has the
-/// names.
-const NAMES: f64 = 168.0;
+/// Room for names on the right.
+const NAMES: f64 = 156.0;
 
 /// Characters of a name that fit there.
-const NAME_CHARS: usize = 18;
+const NAME_CHARS: usize = 17;
 
 /// Largest distance between two names.
-const NAME_GAP: f64 = 17.0;
+const NAME_GAP: f64 = 16.0;
+
+/// Largest number of lines.
+pub(super) const LINES_MAX: usize = 6;
 
 /// Half a marker.
-const MARKER: f64 = 4.2;
+const MARKER: f64 = 3.6;
 
 /// Style of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,13 +74,9 @@ impl LineStyle {
         html! { polygon.m points=(points.join(" ")) {} }
     }
 
-    /// A small drawing of the line and its marker, for a legend.
+    /// Its colour as a dot, for tables.
     pub(super) fn key(self) -> Markup {
-        html! {
-            svg.key viewBox="0 0 28 14" aria-hidden="true" {
-                g class={ "s " (self.class()) } { path.l d="M1 7H27" {} (self.marker(14.0, 7.0)) }
-            }
-        }
+        html! { i class={ "key s " (self.class()) } {} }
     }
 }
 
@@ -269,8 +267,8 @@ mod tests {
     fn names_stay_apart_and_in_order() {
         let rows: [(&[f64], &[f64], &str); 4] = [
             (&[50.0, 100.0], &[50.0, 100.0], "those apart stay where they are"),
-            (&[50.0, 50.0], &[50.0, 67.0], "those on one place move down"),
-            (&[300.0, 299.0], &[300.0, 283.0], "at the bottom they move up"),
+            (&[50.0, 50.0], &[50.0, 66.0], "those on one place move down"),
+            (&[300.0, 299.0], &[300.0, 284.0], "at the bottom they move up"),
             (&[], &[], "none"),
         ];
         for (wanted, want, why) in rows {

@@ -6,100 +6,78 @@ use super::Data;
 use super::chart::{self, Line, LineStyle, Plot, Point};
 use super::dots;
 use super::measure::Measure;
-use super::numbers::sensible;
+use super::numbers::{counted, sensible};
+use super::overview;
 use super::scale::{Scale, nines, step_words};
 use super::series::{Ladder, Row, Spread, Steps};
 use super::stretch::Stretch;
 
 /// Largest number of points of a distribution.
-const DISTRIBUTION_POINTS_MAX: usize = 120;
+const DISTRIBUTION_POINTS_MAX: usize = 60;
 
-/// A slide's question.
-pub(super) struct Question {
-    pub(super) id: &'static str,
-    pub(super) heading: &'static str,
-    /// Note on reading the charts.
-    pub(super) note: &'static str,
-    pub(super) measures: &'static [Measure],
-    /// `true` if the distribution of response times belongs here.
-    pub(super) distribution: bool,
-}
+/// The measures that are drawn for each work, in the deck's order.
+pub(super) const MEASURES: [Measure; 13] = [
+    Measure::Replies,
+    Measure::CpuPerRequest,
+    Measure::P99,
+    Measure::P50,
+    Measure::Errors,
+    Measure::Deviation,
+    Measure::Cpu,
+    Measure::Resident,
+    Measure::Runnable,
+    Measure::LoadAverage,
+    Measure::Interrupts,
+    Measure::Switches,
+    Measure::PagesFreed,
+];
 
-/// The deck's questions, in its order, and memory.
-pub(super) const QUESTIONS: [Question; 8] = [
-    Question {
-        id: "replies",
-        heading: "How many replies a second?",
-        note: "On the dotted line every request offered is answered. An arrow upward means “at \
-               least”: the generator was the limit.",
-        measures: &[Measure::Replies],
-        distribution: false,
-    },
-    Question {
-        id: "steady",
-        heading: "How steady are they?",
-        note: "How much one second's replies differ from the next one's: the standard deviation \
-               over whole seconds.",
-        measures: &[Measure::Deviation],
-        distribution: false,
-    },
-    Question {
-        id: "response",
-        heading: "How long does an answer take, and what fails?",
-        note: "Timed from when a request should have been sent, so that a stall counts against all \
-               it delayed. Percentiles come from all rounds' times together. p99.9 and the maximum \
-               are shown, never ranked: an idle processor here pauses for milliseconds, too; the \
-               floor shows how long.",
-        measures: &[Measure::P50, Measure::P99, Measure::Errors],
-        distribution: true,
-    },
-    Question {
-        id: "cpu",
-        heading: "What does it cost the processor?",
-        note: "User and system time of all the server's processes. It compares only at equal \
-               offered load; on loopback the kernel does some of the client's work in the server's \
-               send call, for all contenders and the floor.",
-        measures: &[Measure::Cpu, Measure::CpuPerRequest],
-        distribution: false,
-    },
-    Question {
-        id: "load",
-        heading: "How high is the load?",
-        note: "The deck shows the load average. The server's own runnable threads give the same \
-               figure without the minute's delay and without other programs.",
-        measures: &[Measure::Runnable, Measure::LoadAverage],
-        distribution: false,
-    },
-    Question {
-        id: "switches",
-        heading: "How many interrupts and context switches?",
-        note: "Counts of the whole machine, including the generator's: the floor shows how many.",
-        measures: &[Measure::Interrupts, Measure::Switches],
-        distribution: false,
-    },
-    Question {
-        id: "pages",
-        heading: "How many pages are freed?",
-        note: "A sign of processes that start and end. On loopback the pages of payload are counted \
-               too: the excess over the floor is the server's.",
-        measures: &[Measure::PagesFreed],
-        distribution: false,
-    },
-    Question {
-        id: "memory",
-        heading: "How much memory stays in use?",
-        note: "Resident at the sample's end, all of the server's processes together; pages they \
-               share count in each.",
-        measures: &[Measure::Resident],
-        distribution: false,
-    },
+/// Notes on reading the charts: (measure, note).
+pub(super) const NOTES: [(&str, &str); 8] = [
+    (
+        "Replies",
+        "On the dotted line every request offered is answered. An arrow upward means “at \
+         least”: the generator was the limit.",
+    ),
+    ("Unsteadiness", "The standard deviation of replies over whole seconds."),
+    (
+        "Response times and errors",
+        "Timed from when a request should have been sent, so that a stall counts against \
+         all it delayed. Percentiles come from all rounds' times together. p99.9 and the \
+         maximum are shown, never ranked: an idle processor here pauses for milliseconds, \
+         too; the floor shows how long.",
+    ),
+    (
+        "CPU",
+        "User and system time of all the server's processes. It compares only at equal \
+         offered load; on loopback the kernel does some of the client's work in the \
+         server's send call, for all contenders and the floor.",
+    ),
+    (
+        "Runnable threads",
+        "The server's own, running or waiting for a processor, on average; the load average \
+         of a minute is that of all programs.",
+    ),
+    (
+        "Interrupts and context switches",
+        "Counts of the whole machine, including the generator's: the floor shows how many.",
+    ),
+    (
+        "Pages freed",
+        "A sign of processes that start and end. On loopback the pages of payload are \
+         counted too: the excess over the floor is the server's.",
+    ),
+    (
+        "Memory",
+        "Resident at the sample's end, all of the server's processes together; pages they \
+         share count in each.",
+    ),
 ];
 
 /// A drawn chart.
 pub(super) struct Chart {
     pub(super) title: String,
     pub(super) svg: Markup,
-    pub(super) legend: Vec<(LineStyle, String)>,
     /// The chart as a table: a head and rows.
     pub(super) numbers: Vec<Vec<String>>,
 }
@@ -107,7 +85,9 @@ pub(super) struct Chart {
 /// A measure over a stretch's steps; `None` where it was not measured.
 pub(super) fn over_steps(data: Data<'_>, stretch: &Stretch<'_>, measure: Measure) -> Option<Chart> {
     let all_out = stretch.all_out.filter(|_| measure == Measure::CpuPerRequest);
-    let lines = lines(data, stretch.contenders(), true, |name| {
+    let is_single = stretch.xs().len() == 1;
+    let lines_max = if is_single { usize::MAX } else { chart::LINES_MAX };
+    let lines = lines(data, stretch.contenders(), (true, lines_max), |name| {
         let mut part = 0;
         let rated = stretch.drawn(name).filter_map(|(at, row)| {
             let anew = std::mem::replace(&mut part, at) != at;
@@ -132,7 +112,7 @@ pub(super) fn over_steps(data: Data<'_>, stretch: &Stretch<'_>, measure: Measure
     let same = || (xs.iter().map(|x| (*x, *x)).collect(), "as many as offered");
     let x = Scale::steps(&xs);
     let plot = Plot {
-        title: format!("{title}: {}", stretch.title()),
+        title: title.to_owned(),
         x_label: stretch.steps().words().0.to_owned(),
         y_label: unit.to_owned(),
         x: match all_out {
@@ -149,7 +129,7 @@ pub(super) fn over_steps(data: Data<'_>, stretch: &Stretch<'_>, measure: Measure
         _ => chart::draw(&plot),
     };
     let numbers = numbers(data, stretch, measure);
-    Some(Chart { title: plot.title, svg, legend: legend(&plot.lines), numbers })
+    Some(Chart { title: plot.title, svg, numbers })
 }
 
 /// A row's point; `None` where it has no such measure.
@@ -178,7 +158,7 @@ pub(super) fn distribution(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Chart>
         .or_else(|| ladder.xs().first().copied())?;
     let most = ladder.rows.iter().filter(|r| r.x == x).map(|r| r.response.count()).max()?;
     let nines_max = (most.max(10) as f64).log10().ceil() + 0.5;
-    let lines = lines(data, ladder.contenders(), false, |name| {
+    let lines = lines(data, ladder.contenders(), (false, chart::LINES_MAX), |name| {
         ladder.at(name, x).map(|row| quantiles(row, nines_max)).unwrap_or_default()
     });
     if lines.is_empty() {
@@ -187,8 +167,7 @@ pub(super) fn distribution(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Chart>
     let values: Vec<f64> = lines.iter().flat_map(|l| &l.points).map(|p| p.y).collect();
     let plot = Plot {
         title: format!(
-            "Distribution of response times: {}, {}",
-            ladder.title(),
+            "Distribution of response times at {}",
             step_words(x, ladder.steps.words().2)
         ),
         x_label: "share of requests answered within".to_owned(),
@@ -206,7 +185,7 @@ pub(super) fn distribution(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Chart>
         [data.run.title(row.contender).to_owned()].into_iter().chain(shares).collect()
     }));
     let svg = chart::draw(&plot);
-    Some(Chart { title: plot.title, svg, legend: legend(&plot.lines), numbers })
+    Some(Chart { title: plot.title, svg, numbers })
 }
 
 /// A contender's line style, the same in all charts.
@@ -224,13 +203,16 @@ pub(super) fn line_style(data: Data<'_>, name: &str) -> LineStyle {
     LineStyle::Nth(known.unwrap_or_else(unknown))
 }
 
-/// A line for each contender that has points; the reference first, the floor last.
+/// A line for each contender that has points, at most so many: the floor, the reference, and those
+/// that carried most. The reference is first, the floor last; the tables have the others.
 fn lines(
     data: Data<'_>,
     mut names: Vec<&str>,
-    has_markers: bool,
+    (has_markers, lines_max): (bool, usize),
     points: impl Fn(&str) -> Vec<Point>,
 ) -> Vec<Line> {
+    let place = |name: &str| data.beside.order.iter().position(|known| known == name);
+    names.sort_by_key(|name| place(name).unwrap_or(usize::MAX));
     names.sort_by_key(|name| (*name == data.run.floor, *name != data.run.reference));
     let line = |name: &str| Line {
         title: data.run.title(name).to_owned(),
@@ -238,7 +220,11 @@ fn lines(
         points: points(name),
         has_markers,
     };
-    names.into_iter().map(line).filter(|line| !line.points.is_empty()).collect()
+    let all = names.into_iter().map(line).filter(|line| !line.points.is_empty());
+    let (floor, mut all): (Vec<Line>, Vec<Line>) = all.partition(|l| l.style == LineStyle::Floor);
+    all.truncate(lines_max.saturating_sub(floor.len()));
+    all.extend(floor);
+    all
 }
 
 /// A row's distribution, thinned evenly over the axis, with the longest time at its end.
@@ -283,20 +269,17 @@ pub(super) fn ends(point: &Point) -> impl Iterator<Item = f64> {
 /// Text shown when a point is pointed at.
 fn hint(data: Data<'_>, steps: Steps, row: &Row<'_>, spread: Spread, measure: Measure) -> String {
     let limited = if row.is_limited() { ", load-limited" } else { "" };
+    let disturbed = if row.is_disturbed() { ", disturbed by other programs" } else { "" };
     format!(
-        "{} at {}: {} {} ({} to {} in {} rounds){limited}",
+        "{} at {}: {} {} ({} to {} in {}){limited}{disturbed}",
         data.run.title(row.contender),
         step_words(row.x, steps.words().2),
         sensible(spread.middle),
         measure.words().1,
         sensible(spread.low),
         sensible(spread.high),
-        row.samples.len(),
+        counted(row.samples.len(), "round"),
     )
-}
-
-fn legend(lines: &[Line]) -> Vec<(LineStyle, String)> {
-    lines.iter().map(|l| (l.style, l.title.clone())).collect()
 }
 
 /// All of a stretch's points as a table: a row for each contender, a column for each step of each
@@ -320,6 +303,7 @@ fn numbers(data: Data<'_>, stretch: &Stretch<'_>, measure: Measure) -> Vec<Vec<S
                 Some((row, value)) if measure == Measure::Replies && row.is_limited() => {
                     format!("≥\u{202f}{}", sensible(value))
                 }
+                Some((row, value)) if row.is_disturbed() => sensible(value) + overview::DISTURBED,
                 Some((_, value)) => sensible(value),
                 None => "–".to_owned(),
             }

@@ -61,7 +61,12 @@ pub(super) fn best_of_half(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String
         return None;
     }
     let carried = ladder.carriers(step, &names);
-    let note = format!(", which {carried} of {} carried", names.len());
+    let dropped = ladder.dropped(step).into_iter().map(|name| data.run.title(name).to_owned());
+    let dropped = match dropped.collect::<Vec<_>>() {
+        none if none.is_empty() => String::new(),
+        some => format!(" (not measured there, having failed lower rates: {})", listed(&some)),
+    };
+    let note = format!(", which {carried} of {} carried{dropped}", names.len());
     best(data, ladder, step, &note, &CPU)
 }
 
@@ -74,6 +79,7 @@ fn best(
     claim: &Claim,
 ) -> Option<String> {
     let fits = |row: &&Row<'_>| match ladder.steps.are_rates() {
+        _ if row.is_disturbed() => false,
         true if claim.measure.is_time() => row.is_carried() && !row.is_late(),
         true => row.is_carried(),
         false if row.is_limited() || row.is_wrong() => false,

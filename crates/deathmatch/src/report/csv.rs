@@ -5,20 +5,6 @@ use super::measure::Measure;
 use super::series::{Ladder, Row};
 use crate::sample::{Mark, Sample};
 
-/// Marks and their names in the table.
-const MARKS: [(Mark, &str); 10] = [
-    (Mark::GeneratorLate, "generator late"),
-    (Mark::GeneratorBusy, "generator busy"),
-    (Mark::LittlesLaw, "Little's law"),
-    (Mark::ForeignCpu, "foreign CPU"),
-    (Mark::WrongBytes, "wrong bytes"),
-    (Mark::StreamsSlow, "streams slow"),
-    (Mark::ColdOver, "no cold file left"),
-    (Mark::NotCold, "not cold"),
-    (Mark::OtherHandshakes, "other handshakes"),
-    (Mark::FloorMoved, "floor moved"),
-];
-
 /// The whole table, its head included.
 pub(super) fn table(data: Data<'_>) -> String {
     let mut head: Vec<String> =
@@ -75,11 +61,16 @@ fn fields(ladder: &Ladder<'_>, row: &Row<'_>) -> Vec<String> {
 
 /// The marks, with the number of rounds each.
 pub(super) fn marks(row: &Row<'_>) -> String {
-    let counted = MARKS.iter().map(|(mark, name)| (row.marked(*mark), name));
+    let counted = Mark::ALL.into_iter().map(|mark| (row.marked(mark), mark));
     let shown = counted
         .filter(|(count, _)| *count > 0)
-        .map(|(count, name)| format!("{name} in {count} of {}", row.samples.len()));
-    shown.collect::<Vec<_>>().join("; ")
+        .map(|(count, mark)| format!("{mark} in {count} of {}", row.samples.len()));
+    let left_out = match row.left_out {
+        0 => None,
+        1 => Some("1 disturbed sample left out".to_owned()),
+        some => Some(format!("{some} disturbed samples left out")),
+    };
+    shown.chain(left_out).collect::<Vec<_>>().join("; ")
 }
 
 /// A number for programs; empty if there is none.

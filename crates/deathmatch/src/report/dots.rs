@@ -3,20 +3,21 @@
 use maud::{Markup, html};
 
 use super::chart::{Line, Plot, Point};
-use super::lanes::Lanes;
+use super::lanes::{Lanes, NAME_CHARS};
 use super::numbers::{cut, sensible, tenth};
 use super::scale::Scale;
 
-const LANES: Lanes = Lanes { names: 170.0, right: 90.0, top: 10.0, row: 24.0 };
-/// Characters of a name that fit there.
-const NAME_CHARS: usize = 21;
+/// Widths of the scale, and right of it.
+const SCALE: f64 = 260.0;
+const RIGHT: f64 = 76.0;
 
 /// Draws the last point of each line of a plot; its `y` runs from left to right.
 pub(super) fn draw(plot: &Plot, more_is_better: bool) -> Markup {
+    let lanes = Lanes::fitting(plot.lines.iter().map(|l| l.title.as_str()), SCALE, RIGHT);
     let lines = sorted(&plot.lines, more_is_better).into_iter().enumerate();
     let rows: Vec<Markup> =
-        lines.map(|(row, (line, point))| draw_row(&LANES, &plot.y, line, point, row)).collect();
-    LANES.chart(&plot.title, (&plot.y, &plot.y_label), &rows)
+        lines.map(|(row, (line, point))| draw_row(&lanes, &plot.y, line, point, row)).collect();
+    lanes.chart(&plot.title, (&plot.y, &plot.y_label), &Markup::default(), &rows)
 }
 
 /// Lines that have points, each with its last point, the best first.

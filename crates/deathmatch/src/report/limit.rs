@@ -6,10 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::measure::{Measure, offered, percentile_ms};
 use super::numbers::{round, sensible};
+use super::pair::{pairs, verdict};
 use super::run::Run;
 use crate::sample::{Mark, Offered, Sample};
 use crate::stats::saturation::places;
-use crate::stats::{Saturation, by_round, counts, is_overload, merged, middle, saturation};
+use crate::stats::{
+    Fitness, Saturation, by_round, counts, is_overload, merged, middle, saturation,
+};
 
 /// The limit of one contender.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,7 +22,8 @@ pub struct Limit {
     /// The contender's name.
     pub contender: String,
     /// Its place, shared by contenders whose brackets overlap the leader's; `None` for contenders
-    /// that are not ranked: the floor, the twin, and disqualified ones.
+    /// that are not ranked: the floor, the twin, disqualified ones, and all on an unfit machine,
+    /// since a bracket has no interval that would contain its drift.
     pub place: Option<usize>,
     /// Bracket of its limit.
     pub bracket: Saturation,
@@ -50,7 +54,9 @@ pub fn limits(run: &Run, samples: &[Sample]) -> Vec<Limit> {
             files.push(&sample.file);
         }
     }
-    files.into_iter().flat_map(|file| of_file(run, samples, file)).collect()
+    let is_unfit = verdict(&pairs(run, samples)) == Some(Fitness::Unfit);
+    let limits = files.into_iter().flat_map(|file| of_file(run, samples, file));
+    limits.map(|limit| Limit { place: limit.place.filter(|_| !is_unfit), ..limit }).collect()
 }
 
 fn of_file(run: &Run, samples: &[Sample], file: &str) -> Vec<Limit> {
@@ -143,6 +149,19 @@ mod tests {
         for (bracket, want) in rows {
             assert_eq!(words(&bracket).replace('\u{202f}', " "), want);
         }
+    }
+
+    #[test]
+    fn an_unfit_machine_ranks_no_bracket() {
+        let (run, mut samples) = invented::full::run();
+        assert!(limits(&run, &samples).iter().any(|l| l.place.is_some()));
+        let twin = run.twin.clone().unwrap();
+        for sample in samples.iter_mut().filter(|s| s.contender == twin) {
+            sample.load.replies = sample.load.replies * 11 / 10;
+            sample.load.replies_per_second.iter_mut().for_each(|n| *n = *n * 11 / 10);
+        }
+        let limits = limits(&run, &samples);
+        assert!(!limits.is_empty() && limits.iter().all(|l| l.place.is_none()));
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod results;
 mod run;
 mod scale;
 mod series;
+mod standings;
 mod steadiness;
 mod streams;
 mod stretch;
@@ -31,6 +32,7 @@ mod tables;
 mod takehome;
 mod terminal;
 mod ways;
+mod works;
 
 #[cfg(test)]
 #[path = "../../tests/invented/mod.rs"]
@@ -39,6 +41,7 @@ pub(crate) mod invented;
 use std::io;
 use std::path::Path;
 
+pub use beside::disturbed;
 pub use limit::{Limit, Overload, limits};
 pub use measure::Measure;
 pub use pair::{Pair, pairs, verdict};

@@ -99,6 +99,11 @@ pub(super) fn subject(those: &[String], others: &[String]) -> String {
     }
 }
 
+/// As in `1 round` and `6 rounds`.
+pub(super) fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,6 +13,9 @@ use crate::stats::Saturation;
 const UPSTREAM: Measure = Measure::UpstreamCpuPerRequest;
 const UPSTREAM_AT: usize = 3;
 
+/// Flag of a figure whose samples were all disturbed by other programs.
+pub(super) const DISTURBED: &str = "*";
+
 /// A table: a head and rows, the first column names.
 pub(super) struct Table {
     pub(super) head: Vec<String>,
@@ -54,7 +57,8 @@ pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>) -> Table {
         let row = ladder.at(name, step).filter(|r| r.is_carried() || !ladder.steps.are_rates());
         let show = |measure| {
             let value = row.and_then(|r| r.middle(measure));
-            value.map_or_else(|| "–".to_owned(), sensible)
+            let flag = if row.is_some_and(Row::is_disturbed) { DISTURBED } else { "" };
+            value.map_or_else(|| "–".to_owned(), |value| sensible(value) + flag)
         };
         let mut cells = vec![
             data.run.title(name).to_owned(),
@@ -111,7 +115,8 @@ fn held_words(data: Data<'_>, ladder: &Ladder<'_>, name: &str) -> String {
     }
     if !ladder.steps.are_rates() {
         let sign = if limited.is_some() { "≥\u{202f}" } else { "" };
-        return format!("{sign}{}/s", sensible(best(data, ladder, name)));
+        let flag = if ladder.of(name).any(Row::is_disturbed) { DISTURBED } else { "" };
+        return format!("{sign}{}/s{flag}", sensible(best(data, ladder, name)));
     }
     let known = last_held(ladder, name);
     let next = ladder.of(name).find(|r| r.x > known.map_or(0.0, |k| k.x));

@@ -4,14 +4,13 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::Data;
-use super::charts::QUESTIONS;
-use super::numbers::printable;
-use super::rankings::is_decisive;
-use super::run::{Contender, Ranking};
+use super::charts::NOTES;
+use super::numbers::{counted, printable};
+use super::run::Contender;
 use super::scale::step_words;
 use super::series::Ladder;
-use super::takehome::take_home;
-use super::{chart, pair, results, steadiness, streams, tables, ways};
+use super::takehome::{THE_RUN, take_home};
+use super::{chart, pair, results, standings, steadiness, tables, ways, works};
 
 /// The style of the page; that of the charts is `chart::STYLE`.
 const STYLE: &str = include_str!("page.css");
@@ -19,12 +18,12 @@ const STYLE: &str = include_str!("page.css");
 /// Forbids the browser every request, whatever a name in the report contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// Sections before the results: (id, heading).
+/// Sections after the results: (id, heading).
 const SECTIONS: [(&str, &str); 5] = [
-    ("summary", "Who is ahead?"),
     ("contenders", "The contenders"),
-    ("systems", "The systems"),
     ("test", "The test"),
+    ("reading", "How to read it"),
+    ("systems", "The systems"),
     ("configuration", "Environment and configuration"),
 ];
 
@@ -43,16 +42,19 @@ pub(super) fn page(data: Data<'_>) -> String {
             body {
                 main {
                     (header(data))
-                    (home(data))
-                    (contents())
-                    (summary(data))
-                    (contenders(data))
-                    (systems(data))
-                    (test(data))
-                    (configuration(data))
-                    (results::capacity(data))
-                    @for question in &QUESTIONS { (results::answer(data, question)) }
+                    (standings::verdict(data))
+                    (standings::panels(data))
+                    (contents(data))
+                    (remarks(data))
+                    @if !data.beside.limits.is_empty() { (results::capacity(data)) }
+                    (works::sections(data))
+                    (two_ways(data))
                     (results::details(data))
+                    (contenders(data))
+                    (test(data))
+                    (reading())
+                    (systems(data))
+                    (configuration(data))
                     (rerun(data))
                 }
             }
@@ -73,8 +75,8 @@ fn header(data: Data<'_>) -> Markup {
             p.lead-in { (run.description) }
             ul.facts {
                 li { b { (ran) } " of " (all().count()) " contenders ran" }
-                li { b { (run.rounds) } " rounds" }
-                li { b { (samples) } " samples" }
+                li { (counted(run.rounds as usize, "round")) }
+                li { (counted(samples, "sample")) }
                 li { "seed " b { (run.seed) } }
                 li {
                     "reference " b { (run.title(&run.reference)) }
@@ -86,27 +88,30 @@ fn header(data: Data<'_>) -> Markup {
     }
 }
 
-fn home(data: Data<'_>) -> Markup {
+/// Sentences on the run as a whole.
+fn remarks(data: Data<'_>) -> Markup {
     let all = take_home(data);
+    let run = all.iter().find(|findings| findings.about == THE_RUN);
     html! {
-        section.home #take-home {
-            h2 { "Take home" }
-            @for claims in &all {
-                @if data.ladders.len() > 1 { h3 { (claims.about) } }
-                ul { @for sentence in &claims.sentences { li { (sentence) } } }
+        @if let Some(run) = run {
+            section #run {
+                h2 { "The run" }
+                ul.says { @for sentence in &run.sentences { li { (sentence) } } }
             }
-            @if all.is_empty() { p { "Nothing was measured." } }
         }
     }
 }
 
-fn contents() -> Markup {
-    let results = QUESTIONS.iter().map(|q| (q.id, q.heading));
-    let results = [results::CAPACITY].into_iter().chain(results).chain([results::DETAILS]);
-    let all = SECTIONS.into_iter().chain(results).chain([("rerun", "Run it again")]);
+fn contents(data: Data<'_>) -> Markup {
+    let capacity = (!data.beside.limits.is_empty()).then_some(results::CAPACITY);
+    let fixed = |(id, heading): (&str, &str)| (id.to_owned(), heading.to_owned());
+    let sections = [results::DETAILS].into_iter().chain(SECTIONS);
+    let all = capacity.into_iter().map(fixed).chain(works::contents(data));
+    let all: Vec<(String, String)> =
+        all.chain(sections.chain([("rerun", "Run it again")]).map(fixed)).collect();
     html! {
         nav aria-label="Contents" {
-            @for (id, heading) in all { a href={ "#" (id) } { (heading) } " " }
+            @for (id, heading) in &all { a href={ "#" (id) } { (heading) } " " }
         }
     }
 }
@@ -117,61 +122,36 @@ fn section(id: &str, content: &Markup) -> Markup {
     html! { section id=(id) { h2 { (heading) } (content) } }
 }
 
-fn summary(data: Data<'_>) -> Markup {
-    let content = html! {
-        p.note {
-            "“Holds” is the highest rate with a p99 within 10 ms, at most 0.01 % errors and 99 % of \
-             requests answered. ≥: no higher rate was offered, or the generator was the limit. \
-             Columns “at” a rate show the highest rate that every contender carried which carried \
-             any, or else the highest that half of them carried; – where a contender did not."
-        }
-        @for ladder in data.ladders {
-            h3 { (ladder.title()) }
-            (tables::overview(data, ladder))
-            @if let Some(cells) = streams::table(data, ladder) {
-                h4 { "The streams beside it" }
-                p.note { (streams::note(ladder)) }
-                (tables::plain(&cells))
-            }
-        }
-        @if let Some(cells) = ways::table(data) {
-            h3 { (ways::HEADING) }
-            p.note { (ways::NOTE) }
-            (tables::plain(&cells))
-            h3 { (ways::SEED_HEADING) }
-            p.note { (ways::SEED_NOTE) }
-            (tables::plain(&ways::seed()))
-        }
-        @if let Some(sentence) = pair::sentence(data.run, &data.beside.pairs) {
-            p { strong { (sentence) } }
-        }
-        (rankings(data))
-    };
-    section("summary", &content)
-}
-
-fn rankings(data: Data<'_>) -> Markup {
-    let (decisive, others): (Vec<&Ranking>, Vec<&Ranking>) =
-        data.rankings.iter().partition(|ranking| is_decisive(data, ranking));
+fn two_ways(data: Data<'_>) -> Markup {
     html! {
-        @if data.rankings.is_empty() {
-            p { "There are too few rounds for a ranking." }
-        } @else {
-            p.note {
-                "Ratios to the reference are taken within each round; shown is their median with its \
-                 interval. Contenders whose intervals overlap share their ranks: too close to call. \
-                 Rows in which the generator was the limit are not ranked, nor is a p99 of which its \
-                 lateness is more than a tenth."
-            }
-            @for ranking in decisive { (tables::ranking(data, ranking)) }
-        }
-        @if !others.is_empty() {
-            details {
-                summary { "At the other rates (" (others.len()) ")" }
-                @for ranking in others { (tables::ranking(data, ranking)) }
+        @if let Some(cells) = ways::table(data) {
+            section #ways {
+                h2 { (ways::HEADING) }
+                p.note { (ways::NOTE) }
+                (tables::plain(&cells))
+                h3 { (ways::SEED_HEADING) }
+                p.note { (ways::SEED_NOTE) }
+                (tables::plain(&ways::seed()))
             }
         }
     }
+}
+
+fn reading() -> Markup {
+    let content = html! {
+        dl { @for (name, note) in &NOTES { dt { (name) } dd { (note) } } }
+        p {
+            "A line chart shows at most " (chart::LINES_MAX) " contenders: the floor, the reference \
+             and those that carried most. The table below it has all. “Holds” is the highest rate \
+             with a p99 within 10 ms, at most 0.01 % errors and 99 % of requests answered. ≥: no \
+             higher rate was offered, or the generator was the limit. Columns “at” a rate show the \
+             highest rate that every contender carried which carried any, or else the highest that \
+             half of them carried; – where a contender did not. Contenders whose intervals overlap \
+             share their ranks. Rows in which the generator was the limit are not ranked, nor is a \
+             p99 of which its lateness is more than a tenth."
+        }
+    };
+    section("reading", &content)
 }
 
 fn contenders(data: Data<'_>) -> Markup {
@@ -221,8 +201,7 @@ fn test(data: Data<'_>) -> Markup {
         p {
             "A contender that returns wrong bytes, before or after a sample, is disqualified. Rounds \
              interleave the contenders in an order drawn from the seed; one runs at a time. Points \
-             are medians over rounds. Bars reach from the smallest to the largest round; no round \
-             is left out."
+             are medians over rounds. Bars reach from the smallest to the largest round."
         }
         (steady(data))
         @if !marked.is_empty() {

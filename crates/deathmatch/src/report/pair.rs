@@ -60,6 +60,35 @@ pub fn verdict(pairs: &[Pair]) -> Option<Fitness> {
     pairs.iter().map(|pair| pair.fitness).max()
 }
 
+/// Judgement on the machine in a few words, with the widest pair.
+pub(super) fn short(run: &Run, pairs: &[Pair]) -> String {
+    let Some(fitness) = verdict(pairs) else {
+        return "unknown: no contender ran twice, so the smallest difference that it can show is not \
+                known."
+            .to_owned();
+    };
+    let width = |pair: &&Pair| pair.ratio.interval.map_or(f64::MAX, |i| (i.high / i.low).ln());
+    let widest = pairs.iter().max_by(|a, b| width(a).total_cmp(&width(b)));
+    let seen = widest.map(|pair| {
+        let (measure, work) = (pair.measure.in_a_sentence(), &pair.work);
+        let name = run.title(&run.reference);
+        format!("{name} against itself: {} in {measure} ({work})", ends(&pair.ratio))
+    });
+    let word = match fitness {
+        Fitness::Fit => "fit",
+        Fitness::Coarse => "coarse: small differences are not reliable",
+        Fitness::Unfit => "unfit: no small difference means anything",
+    };
+    format!("{word}. {}.", seen.unwrap_or_default())
+}
+
+fn ends(ratio: &Ratio) -> String {
+    match ratio.interval {
+        Some(i) => format!("{} ({}–{})", three(ratio.median), three(i.low), three(i.high)),
+        None => format!("{} (too few rounds for an interval)", three(ratio.median)),
+    }
+}
+
 /// Judgement on the machine, as a sentence; `None` where the run has no twin.
 pub(super) fn sentence(run: &Run, pairs: &[Pair]) -> Option<String> {
     run.twin.as_ref()?;
@@ -69,10 +98,6 @@ pub(super) fn sentence(run: &Run, pairs: &[Pair]) -> Option<String> {
             "{name} should have run a second time, to show the smallest difference this machine can \
              measure; there is no pair to compare, so that is unknown."
         ));
-    };
-    let ends = |ratio: &Ratio| match ratio.interval {
-        Some(i) => format!("{} ({}–{})", three(ratio.median), three(i.low), three(i.high)),
-        None => format!("{} (too few rounds for an interval)", three(ratio.median)),
     };
     let seen = pairs.iter().map(|pair| {
         format!("{} {} ({})", pair.measure.in_a_sentence(), ends(&pair.ratio), pair.work)

@@ -7,12 +7,12 @@ use super::Data;
 use super::chart::{self, Line};
 use super::charts::{ends, line_style, point, scale};
 use super::dots;
-use super::lanes::{Lanes, WIDTH};
+use super::lanes::Lanes;
 use super::measure::Measure;
 use super::numbers::{cut, printable, tenth};
 use super::series::Ladder;
 
-const LANES: Lanes = Lanes { names: 170.0, right: 90.0, top: 8.0, row: 16.0 };
+const LANES: Lanes = Lanes { width: 720.0, names: 170.0, right: 90.0, top: 8.0, row: 16.0 };
 
 /// Characters of a work's name that fit into the width.
 const WORK_CHARS: usize = 100;
@@ -39,10 +39,10 @@ pub(super) fn draw(data: Data<'_>, measure: Measure) -> Option<String> {
     let (title, unit, _) = measure.words();
     let label = format!("{title}, {unit}");
     let plot = html! {
-        svg xmlns="http://www.w3.org/2000/svg" width=(WIDTH) height=(LANES.height(rows.len())) {
+        svg xmlns="http://www.w3.org/2000/svg" width=(LANES.width) height=(LANES.height(rows.len())) {
             style { (PreEscaped(chart::STYLE)) }
             rect width="100%" height="100%" fill="var(--card)" {}
-            (LANES.chart(&format!("{}: {label}", data.run.plan), (&scale, &label), &rows))
+            (LANES.chart(&format!("{}: {label}", data.run.plan), (&scale, &label), &Markup::default(), &rows))
         }
     };
     (!works.is_empty()).then(|| printable(&plot.into_string()))

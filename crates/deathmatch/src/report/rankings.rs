@@ -7,10 +7,10 @@ use super::measure::Measure;
 use super::numbers::sensible;
 use super::run::{Ranking, Standing, Verdict};
 use super::series::{Ladder, Row};
-use crate::stats::MARGIN;
 
 /// Remarks on contenders that are not ranked.
 const WRONG: &str = "wrong bytes: disqualified";
+const DROPPED: &str = "not measured: it failed a lower rate";
 const LATE: &str = "the generator's lateness exceeds a tenth of the value";
 
 /// A contender's place.
@@ -31,7 +31,10 @@ pub(super) fn places<'a>(data: Data<'_>, ranking: &'a Ranking) -> Vec<RankedRow<
     let rows = || ranking.rows.iter().filter(|s| data.run.twin.as_ref() != Some(&s.contender));
     let ranked: Vec<&Standing> = rows().filter(|s| barred(s).is_none()).collect();
     let less = !ranking.measure.more_is_better();
-    let ahead = |a: &Standing, b: &Standing| if less { a.high < b.low } else { a.low > b.high };
+    let ahead = |a: &Standing, b: &Standing| {
+        let (a, b) = (ends(a), ends(b));
+        if less { a.1 < b.0 } else { a.0 > b.1 }
+    };
     let mut places: Vec<RankedRow<'a>> = rows()
         .map(|standing| {
             let reason = barred(standing);
@@ -50,26 +53,38 @@ pub(super) fn places<'a>(data: Data<'_>, ranking: &'a Ranking) -> Vec<RankedRow<
     places
 }
 
-/// Contenders that did a ranking's work and have no ratio: (name, value, reason).
+/// The interval; of the reference, and below six rounds, the ratio alone.
+fn ends(standing: &Standing) -> (f64, f64) {
+    standing.interval.unwrap_or((standing.ratio, standing.ratio))
+}
+
+/// Contenders that did a ranking's work and have no ratio, and those that failed lower rates and so
+/// did not do it: (name, value, reason).
 pub(super) fn unplaced<'d>(
     data: Data<'d>,
     ranking: &'d Ranking,
 ) -> impl Iterator<Item = (&'d str, String, String)> {
+    let x = |l: &Ladder<'_>| l.rows.iter().find(|r| r.work == ranking.work).map(|r| r.x);
+    let dropped = ladder(data, ranking).and_then(|l| Some(l.dropped(x(l)?))).unwrap_or_default();
+    let dropped = dropped.into_iter().filter(|name| data.run.competes(name));
+    let dropped = dropped.map(|name| (name, String::new(), DROPPED.to_owned()));
     let rows = data.ladders.iter().flat_map(|l| &l.rows).filter(|r| r.work == ranking.work);
     let placed = |name: &str| ranking.rows.iter().any(|s| s.contender == name);
-    rows.filter(move |row| !placed(row.contender)).map(move |row| {
-        let why = match () {
-            () if row.contender == data.run.floor => "the floor, not ranked".to_owned(),
-            () if row.is_wrong() => WRONG.to_owned(),
-            () if ranking.measure.is_time() && row.is_late() => LATE.to_owned(),
-            () => match marks(row) {
-                marks if marks.is_empty() => "shares no round with the reference".to_owned(),
-                marks => marks,
-            },
-        };
-        let value = row.middle(ranking.measure).map(sensible).unwrap_or_default();
-        (row.contender, value, why)
-    })
+    rows.filter(move |row| !placed(row.contender))
+        .map(move |row| {
+            let why = match () {
+                () if row.contender == data.run.floor => "the floor, not ranked".to_owned(),
+                () if row.is_wrong() => WRONG.to_owned(),
+                () if ranking.measure.is_time() && row.is_late() => LATE.to_owned(),
+                () => match marks(row) {
+                    marks if marks.is_empty() => "shares no round with the reference".to_owned(),
+                    marks => marks,
+                },
+            };
+            let value = row.middle(ranking.measure).map(sensible).unwrap_or_default();
+            (row.contender, value, why)
+        })
+        .chain(dropped)
 }
 
 /// `true` for the rankings shown first: closed loops, the highest rate that all carried, and the
@@ -85,8 +100,8 @@ pub(super) fn is_decisive(data: Data<'_>, ranking: &Ranking) -> bool {
 pub(super) fn close_pairs(data: Data<'_>, ranking: &Ranking) -> Vec<(String, String)> {
     let places = places(data, ranking);
     let ranked: Vec<&RankedRow<'_>> = places.iter().filter(|p| p.ranks.is_some()).collect();
-    let overlap = |a: &Standing, b: &Standing| a.low <= b.high && b.low <= a.high;
-    let pairs = ranked.windows(2).filter(|w| overlap(w[0].standing, w[1].standing));
+    let overlap = |a: (f64, f64), b: (f64, f64)| a.0 <= b.1 && b.0 <= a.1;
+    let pairs = ranked.windows(2).filter(|w| overlap(ends(w[0].standing), ends(w[1].standing)));
     let title = |p: &RankedRow<'_>| data.run.title(&p.standing.contender).to_owned();
     pairs.map(|w| (title(w[0]), title(w[1]))).collect()
 }
@@ -105,17 +120,16 @@ fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<Stri
     if standing.contender == data.run.floor {
         return Some("the floor, not ranked".to_owned());
     }
-    if ![standing.ratio, standing.low, standing.high].iter().all(|v| v.is_finite()) {
+    let (low, high) = ends(standing);
+    if ![standing.ratio, low, high].iter().all(|v| v.is_finite()) {
         return Some("no figure".to_owned());
-    }
-    // An exact interval would have decided.
-    let unsure = standing.low > 1.0 + MARGIN || standing.high < 1.0 / (1.0 + MARGIN);
-    if standing.verdict == Verdict::TooClose && unsure {
-        return Some("too few rounds to be sure".to_owned());
     }
     let row = row(data, ranking, &standing.contender)?;
     if row.is_wrong() {
         return Some(WRONG.to_owned());
+    }
+    if row.is_disturbed() {
+        return Some("disturbed by other programs in every round".to_owned());
     }
     if row.is_limited() {
         return Some(match row.middle(Measure::Replies) {
@@ -129,11 +143,14 @@ fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<Stri
     let ladder = ladder(data, ranking);
     let by_rate = ladder.is_some_and(|l| l.steps.are_rates());
     if by_rate {
-        let unequal = ranking.measure != Measure::Replies && !row.is_carried();
-        return unequal.then(|| "did not carry the rate".to_owned());
+        if ranking.measure != Measure::Replies && !row.is_carried() {
+            return Some("did not carry the rate".to_owned());
+        }
+    } else if ranking.measure == Measure::CpuPerRequest && ladder.is_some() && !row.is_saturated() {
+        return Some("not saturated".to_owned());
     }
-    let idle = ranking.measure == Measure::CpuPerRequest && ladder.is_some() && !row.is_saturated();
-    idle.then(|| "not saturated".to_owned())
+    let few = standing.interval.is_none() && standing.verdict != Verdict::Reference;
+    few.then(|| "too few rounds for an interval".to_owned())
 }
 
 /// The verdict in words.
@@ -185,8 +202,7 @@ mod tests {
         let rows = rows.iter().map(|(name, ratio, low, high)| Standing {
             contender: (*name).to_owned(),
             ratio: *ratio,
-            low: *low,
-            high: *high,
+            interval: Some((*low, *high)),
             verdict: if *name == "nginx" { Verdict::Reference } else { Verdict::Better },
         });
         let ranking = Ranking {
@@ -208,6 +224,24 @@ mod tests {
         let ranks: Vec<String> = shown.iter().map(|(_, ranks, _)| rank_words(*ranks)).collect();
         assert_eq!(ranks, ["1", "2–3", "2–3", "4"]);
         assert_eq!(shown[3].2, "the reference");
+    }
+
+    #[test]
+    fn no_interval_no_rank_and_no_bootstrap_in_its_place() {
+        let (run, _, _) = invented::run();
+        let sample = |name: &str, round| Sample {
+            contender: name.into(),
+            ..invented::sample(1, round, 1e3)
+        };
+        let samples: Vec<Sample> =
+            (0..3).flat_map(|round| ["nginx", "hurtle"].map(|name| sample(name, round))).collect();
+        let rankings = crate::summary::rankings(&samples, "nginx", "floor");
+        let (ladders, beside) = (ladders(&samples), Beside::of(&run, &samples));
+        let data = Data { run: &run, ladders: &ladders, rankings: &rankings, beside: &beside };
+        let places = places(data, &rankings[0]);
+        let hurtle = places.iter().find(|p| p.standing.contender == "hurtle").unwrap();
+        assert_eq!((hurtle.ranks, hurtle.standing.interval), (None, None));
+        assert_eq!(hurtle.remark, "too few rounds for an interval");
     }
 
     #[test]

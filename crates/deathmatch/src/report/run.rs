@@ -87,10 +87,8 @@ pub struct Standing {
     pub contender: String,
     /// Its value over the reference's; the median over rounds.
     pub ratio: f64,
-    /// The interval's lower end.
-    pub low: f64,
-    /// The interval's upper end.
-    pub high: f64,
+    /// The exact interval's ends; `None` below six rounds.
+    pub interval: Option<(f64, f64)>,
     /// Verdict on the interval.
     pub verdict: Verdict,
 }

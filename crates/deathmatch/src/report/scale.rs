@@ -11,6 +11,12 @@ const COUNTED_TICKS_MAX: u32 = 20;
 /// Largest number of steps with a tick each.
 const STEPS_MAX: usize = 12;
 
+/// Smallest distance of two ticks, as a share of the axis.
+const TICK_GAP: f64 = 0.1;
+
+/// Smallest distance of percentages, whose names are long.
+const PERCENT_GAP: f64 = 0.14;
+
 /// Ratio of the largest to the smallest value from which an axis is logarithmic.
 const LOG_FROM: f64 = 8.0;
 
@@ -43,6 +49,32 @@ impl Scale {
         let ticks = (-count..=count).map(|n| f64::from(n) * step).map(|v| (v, signed(v))).collect();
         let high = f64::from(count) * step;
         Scale { low: -high, high, log: false, ticks }
+    }
+
+    /// Logarithmic about 1 for ratios, no wider than they need.
+    pub(super) fn about_one(ratios: &[f64]) -> Scale {
+        let low = smallest_positive(ratios).unwrap_or(1.0).min(0.9) * 0.97;
+        let high = largest(ratios).max(1.1) * 1.03;
+        let mut ticks = log_ticks(low, high);
+        if high / low < LOG_FROM {
+            let steps = [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 4.0];
+            ticks = steps.into_iter().filter(|v| (low..=high).contains(v)).collect();
+        } else if ticks.len() > TICKS_MAX {
+            ticks.retain(|v| is_power_of_ten(*v));
+        }
+        let mut scale = Scale { low, high, log: true, ticks: Vec::new() };
+        let mut last = f64::NEG_INFINITY;
+        // 1 always has its tick; others give way to it.
+        let one = scale.at(1.0);
+        for value in ticks {
+            let at = scale.at(value);
+            let is_free = at - last >= TICK_GAP && (value == 1.0 || (at - one).abs() >= TICK_GAP);
+            if is_free {
+                last = at;
+                scale.ticks.push((value, short(value)));
+            }
+        }
+        scale
     }
 
     /// 1, 2, 3 and so on.
@@ -78,13 +110,6 @@ impl Scale {
         let least = smallest_positive(values).unwrap_or(1.0);
         let spans = largest(values) >= LOG_FROM * least;
         if spans { Scale::log(values) } else { Scale::linear(values) }
-    }
-
-    /// Ratios about 1, with a limit on both sides and without ticks.
-    pub(super) fn ratios(values: &[f64], times_max: f64) -> Scale {
-        let low = smallest_positive(values).unwrap_or(1.0).clamp(1.0 / times_max, 0.95);
-        let high = largest(values).clamp(1.05, times_max);
-        Scale { low, high, log: true, ticks: Vec::new() }
     }
 
     /// The steps of a ladder, each with a tick while there is room; nothing lies beyond them.
@@ -123,7 +148,15 @@ impl Scale {
         let mut ticks: Vec<(f64, String)> =
             all.filter(room).map(|(at, name)| (at, format!("{name}%"))).collect();
         ticks.push((nines_max, "max".to_owned()));
-        Scale { low: 0.0, high: nines_max * 1.02, log: false, ticks }
+        let high = nines_max * 1.02;
+        // The first and the last always have room.
+        for at in (1..ticks.len().saturating_sub(1)).rev() {
+            let gap = |other: usize| (ticks[other].0 - ticks[at].0).abs() / high;
+            if gap(at - 1) < PERCENT_GAP || gap(at + 1) < PERCENT_GAP {
+                ticks.remove(at);
+            }
+        }
+        Scale { low: 0.0, high, log: false, ticks }
     }
 
     /// Place of a value: 0 at the lower end, 1 at the upper; never beyond.
@@ -241,11 +274,20 @@ mod tests {
     }
 
     #[test]
+    fn ratios_have_a_tick_at_one() {
+        for ratios in [&[0.95, 1.02][..], &[0.2, 1.0, 3.0], &[0.7, 45.0], &[], &[1.0, 900.0]] {
+            let scale = Scale::about_one(ratios);
+            assert!(labels(&scale).contains(&"1".to_owned()), "{ratios:?}: {scale:?}");
+            assert!(ratios.iter().all(|r| scale.at(*r) > 0.0 && scale.at(*r) < 1.0), "{ratios:?}");
+        }
+    }
+
+    #[test]
     fn every_nine_takes_the_same_room() {
         let scale = Scale::percentiles(4.0);
         let gap = |a, b| scale.at(nines(b)) - scale.at(nines(a));
         assert!((gap(0.9, 0.99) - gap(0.99, 0.999)).abs() < 1e-9);
-        assert_eq!(labels(&scale), ["0%", "50%", "90%", "99%", "99.9%", "max"]);
+        assert_eq!(labels(&scale), ["0%", "90%", "99%", "99.9%", "max"]);
         assert!(nines(1.0).is_finite());
     }
 }

@@ -40,12 +40,31 @@ pub(super) struct Row<'a> {
     pub(super) work: &'a str,
     /// Requests a second, or connections.
     pub(super) x: f64,
+    /// Without the disturbed ones, unless all are.
     pub(super) samples: Vec<&'a Sample>,
+    /// Samples that were left out because other programs disturbed them.
+    pub(super) left_out: usize,
     /// All rounds' response times.
     pub(super) response: Times,
 }
 
 impl Row<'_> {
+    /// Leaves disturbed samples out, if others remain; then merges the response times.
+    fn close(&mut self) {
+        let disturbed = |sample: &&Sample| sample.marks.contains(&Mark::ForeignCpu);
+        if !self.samples.iter().all(&disturbed) {
+            let all = self.samples.len();
+            self.samples.retain(|s| !disturbed(s));
+            self.left_out = all - self.samples.len();
+        }
+        self.samples.iter().for_each(|s| self.response.merge(&s.load.response));
+    }
+
+    /// `true` if other programs disturbed every sample: its figures are flagged.
+    pub(super) fn is_disturbed(&self) -> bool {
+        self.marked(Mark::ForeignCpu) > 0
+    }
+
     /// A measure over the rounds; `None` if no round has it.
     pub(super) fn spread(&self, measure: Measure) -> Option<Spread> {
         let mut values: Vec<f64> = self.samples.iter().filter_map(|s| measure.of(s)).collect();
@@ -252,6 +271,22 @@ impl<'a> Ladder<'a> {
         names.iter().filter(|name| self.at(name, x).is_some_and(|r| self.fits(r))).count()
     }
 
+    /// Contenders that took no part at a step because they had already failed lower ones: the others
+    /// there are a selection.
+    pub(super) fn dropped(&self, x: f64) -> Vec<&'a str> {
+        if !self.steps.are_rates() || self.rows.iter().all(|row| row.x != x) {
+            return Vec::new();
+        }
+        let mut names = self.contenders();
+        names.retain(|name| {
+            let lower = || self.of(name).filter(|row| row.x < x);
+            self.of(name).all(|row| row.x != x)
+                && lower().next().is_some()
+                && lower().last().is_some_and(|row| !row.is_held())
+        });
+        names
+    }
+
     /// Contenders that carried any step, with the right bytes.
     fn fit(&self) -> Vec<&'a str> {
         let mut names = self.contenders();
@@ -283,20 +318,19 @@ pub(super) fn ladders<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<
         });
         let rows = &mut ladders[at].rows;
         match rows.iter_mut().find(|r| r.contender == sample.contender && r.work == sample.work) {
-            Some(row) => {
-                row.samples.push(sample);
-                row.response.merge(&sample.load.response);
-            }
+            Some(row) => row.samples.push(sample),
             None => rows.push(Row {
                 contender: &sample.contender,
                 work: &sample.work,
                 x,
                 samples: vec![sample],
-                response: sample.load.response.clone(),
+                left_out: 0,
+                response: Times::default(),
             }),
         }
     }
     for ladder in &mut ladders {
+        ladder.rows.iter_mut().for_each(Row::close);
         let order = ladder.contenders();
         let place = |row: &Row<'_>| order.iter().position(|name| *name == row.contender);
         ladder.rows.sort_by(|a, b| place(a).cmp(&place(b)).then(a.x.total_cmp(&b.x)));
@@ -357,6 +391,34 @@ mod tests {
         assert_eq!((spread.low, spread.middle, spread.high), (800.0, 998.0, 1_000.0));
         assert_eq!(row.response.count(), 6_000, "percentiles see every round's times");
         assert_eq!(ladder.common(), Some(1e3), "the highest that both were offered");
+    }
+
+    #[test]
+    fn disturbed_samples_are_left_out_and_flagged_if_there_are_no_others() {
+        let mut samples: Vec<Sample> =
+            (0..3).map(|round| invented::sample(8, round, 1e3)).collect();
+        samples[0].load.replies = 1;
+        samples[0].marks.push(Mark::ForeignCpu);
+        let all = ladders(&samples);
+        let row = &all[0].rows[0];
+        assert_eq!((row.samples.len(), row.left_out, row.is_disturbed()), (2, 1, false));
+        assert_eq!(row.response.count(), 4_000, "nor do its times count");
+        samples.iter_mut().for_each(|s| s.marks = vec![Mark::ForeignCpu]);
+        let all = ladders(&samples);
+        let row = &all[0].rows[0];
+        assert_eq!((row.samples.len(), row.left_out, row.is_disturbed()), (3, 0, true));
+    }
+
+    #[test]
+    fn a_contender_that_fails_a_lower_rate_is_missing_at_higher_ones() {
+        let mut samples = vec![invented::sample(8, 0, 1e3), invented::sample(8, 0, 4e3)];
+        let mut other = Sample { contender: "slow".into(), ..invented::sample(8, 0, 1e3) };
+        other.load.replies /= 2;
+        samples.push(other.clone());
+        assert_eq!(ladders(&samples)[0].dropped(4e3), ["slow"]);
+        assert!(ladders(&samples)[0].dropped(1e3).is_empty(), "it took part there");
+        samples[2].load.replies *= 2;
+        assert!(ladders(&samples)[0].dropped(4e3).is_empty(), "nobody asked it for more");
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(super) fn chart(data: Data<'_>) -> Option<Chart> {
         |(at, ((set_aside, work), probes)): (usize, ((bool, &str), Vec<&FloorProbe<'_>>))| Line {
             title: if set_aside { format!("{work} (1st)") } else { work.to_owned() },
             style: LineStyle::Nth(at),
-            points: probes.into_iter().map(|g| point(g, off(g))).collect(),
+            points: upward(probes.into_iter().map(|g| point(g, off(g))).collect()),
             has_markers: true,
         };
     let lines: Vec<Line> = by_line.into_iter().enumerate().map(line).collect();
@@ -63,8 +63,13 @@ pub(super) fn chart(data: Data<'_>) -> Option<Chart> {
         let off = format!("{:+.1}", off(g));
         vec![(g.round + 1).to_string(), (g.attempt + 1).to_string(), work, sensible(g.replies), off]
     }));
-    let legend = plot.lines.iter().map(|l| (l.style, l.title.clone())).collect();
-    Some(Chart { svg: chart::draw(&plot), title: plot.title, legend, numbers })
+    Some(Chart { svg: chart::draw(&plot), title: plot.title, numbers })
+}
+
+/// Points from left to right: a round that was repeated, or continued, is measured out of order.
+fn upward(mut points: Vec<Point>) -> Vec<Point> {
+    points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    points
 }
 
 /// Sentences on the steadiness.

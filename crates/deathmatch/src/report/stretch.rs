@@ -92,7 +92,11 @@ impl<'l> Stretch<'l> {
         let seam = |(at, pair): (usize, &[&Ladder<'_>])| {
             let left = self.begins(at + 1)?;
             let right = pair[1].xs().into_iter().find(|x| *x > left)?;
-            Some(((left * right).sqrt(), pair[0].steps.words().1, pair[1].steps.words().1))
+            let name = |ladder: &Ladder<'_>| match ladder.steps {
+                Steps::Sessions => "sessions",
+                steps => steps.words().1,
+            };
+            Some(((left * right).sqrt(), name(pair[0]), name(pair[1])))
         };
         self.parts.windows(2).enumerate().filter_map(seam).collect()
     }

@@ -7,18 +7,12 @@ use super::chart::LineStyle;
 use super::charts::line_style;
 use super::csv::marks;
 use super::limit::{Limit, Overload, words};
-use super::numbers::{sensible, tenth};
+use super::numbers::sensible;
 use super::overview;
 use super::rankings::{RankedRow, places, rank_words, unplaced};
 use super::run::{Ranking, Standing};
-use super::scale::{Scale, step_words};
+use super::scale::step_words;
 use super::series::Ladder;
-
-/// Width of the drawing of an interval, in its own units.
-const STRIP: f64 = 150.0;
-
-/// Ratios beyond this many times lie at the drawing's edge, as an arrow.
-const STRIP_TIMES_MAX: f64 = 3.0;
 
 /// A contender's key and title.
 pub(super) fn titled(data: Data<'_>, name: &str) -> Markup {
@@ -97,33 +91,27 @@ fn overload(overload: Option<Overload>) -> [String; 4] {
 
 /// Ranks, ratios and their intervals.
 pub(super) fn ranking(data: Data<'_>, ranking: &Ranking) -> Markup {
-    let places = places(data, ranking);
-    let (title, unit, _) = ranking.measure.words();
-    let finite = |p: &&RankedRow<'_>| p.standing.high.is_finite() && p.standing.low > 0.0;
-    let ends = places.iter().filter(finite).flat_map(|p| [p.standing.low, p.standing.high, 1.0]);
-    let scale = Scale::ratios(&ends.collect::<Vec<_>>(), STRIP_TIMES_MAX);
+    let unit = ranking.measure.words().1;
     html! {
-        h3 { (title) ", " (ranking.work) }
         div.scroll {
             table {
                 tr {
                     th { "Contender" } th { "rank" } th { (unit) }
-                    th { (data.run.title(&data.run.reference)) " = 1" }
-                    th.words { "interval" } th {}
+                    th { (data.run.title(&data.run.reference)) " = 1" } th { "interval" } th {}
                 }
-                @for RankedRow { standing, ranks, value, remark } in &places {
+                @for RankedRow { standing, ranks, value, remark } in &places(data, ranking) {
                     tr.unranked[ranks.is_none()] {
                         td { (titled(data, &standing.contender)) }
                         td.rank { (rank_words(*ranks)) }
                         td { (value) }
-                        td { (ratio(standing)) }
-                        td { (strip(&scale, standing, line_style(data, &standing.contender))) }
+                        td { (sensible(standing.ratio)) }
+                        td { (interval(standing)) }
                         td.words { (remark) }
                     }
                 }
                 @for (name, value, why) in unplaced(data, ranking) {
                     tr.unranked {
-                        td { (titled(data, name)) } td { "–" } td { (value) } td { "–" } td {}
+                        td { (titled(data, name)) } td { "–" } td { (value) } td { "–" } td { "–" }
                         td.words { (why) }
                     }
                 }
@@ -132,37 +120,10 @@ pub(super) fn ranking(data: Data<'_>, ranking: &Ranking) -> Markup {
     }
 }
 
-fn ratio(standing: &Standing) -> Markup {
-    let [ratio, low, high] = [standing.ratio, standing.low, standing.high].map(sensible);
-    html! {
-        (ratio)
-        @if standing.ratio.is_finite() && standing.low != standing.high {
-            " " small { "(" (low) "–" (high) ")" }
-        }
-    }
-}
-
-/// An interval beside the reference's line.
-fn strip(scale: &Scale, standing: &Standing, style: LineStyle) -> Markup {
-    if ![standing.ratio, standing.low, standing.high].iter().all(|v| v.is_finite()) {
-        return Markup::default();
-    }
-    let at = |ratio: f64| 8.0 + scale.at(ratio) * (STRIP - 16.0);
-    let [one, ratio, low, high] = [1.0, standing.ratio, standing.low, standing.high].map(at);
-    let bar = format!("M{low:.1} 9H{high:.1}M{low:.1} 5v8M{high:.1} 5v8");
-    html! {
-        svg.strip viewBox={ "0 0 " (STRIP) " 18" } aria-hidden="true" {
-            path.axis d={ "M" (tenth(one)) " 0V18" } stroke-dasharray="2 2" {}
-            g class={ "s " (style.class()) } {
-                path.bar d=(bar) {}
-                @match standing.ratio {
-                    r if r > STRIP_TIMES_MAX => path.m d={ "M" (STRIP - 8.0) " 5l7 4l-7 4z" } {},
-                    r if r < 1.0 / STRIP_TIMES_MAX => path.m d="M8 5l-7 4l7 4z" {},
-                    _ => (style.marker(ratio, 9.0)),
-                }
-            }
-        }
-    }
+/// The interval of a ratio, as it is shown.
+pub(super) fn interval(standing: &Standing) -> String {
+    let shown = |(low, high): (f64, f64)| format!("{}–{}", sensible(low), sensible(high));
+    standing.interval.filter(|(low, high)| low != high).map_or_else(|| "–".to_owned(), shown)
 }
 
 /// The rows of a ladder that bear marks; `None` where no row does.

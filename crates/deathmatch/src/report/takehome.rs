@@ -12,6 +12,9 @@ use super::rankings::{close_pairs, is_decisive};
 use super::scale::step_words;
 use super::series::{ERROR_SHARE_MAX, HELD_P99_MS, Ladder, Row, Steps};
 
+/// The heading of sentences on the run as a whole.
+pub(super) const THE_RUN: &str = "The run";
+
 /// Deviation, in per cent, from which a contender is called unsteady.
 const UNSTEADY_PERCENT: f64 = 10.0;
 
@@ -56,7 +59,7 @@ pub(super) fn take_home(data: Data<'_>) -> Vec<Findings> {
         .flatten()
         .collect(),
     });
-    let run = Findings { about: "The run".to_owned(), sentences: of_the_run(data) };
+    let run = Findings { about: THE_RUN.to_owned(), sentences: of_the_run(data) };
     ladders.chain([run]).filter(|claims| !claims.sentences.is_empty()).collect()
 }
 
@@ -71,7 +74,15 @@ fn highest(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     if !ladder.steps.are_rates() || is_search(data, ladder) {
         return None;
     }
-    let names = ranked(data, ladder);
+    // A contender whose lowest missed rate was missed by the generator may hold more.
+    let is_open = |name: &&str| {
+        let held = last_held(ladder, name).map_or(0.0, |r| r.x);
+        ladder.of(name).find(|r| r.x > held).is_some_and(Row::is_limited)
+    };
+    let (open, names): (Vec<&str>, Vec<&str>) = ranked(data, ladder).into_iter().partition(is_open);
+    if names.is_empty() {
+        return (!open.is_empty()).then(|| "The generator was the limit for all.".to_owned());
+    }
     let rate = |name: &str| last_held(ladder, name).map_or(0.0, |r| r.x);
     let most = names.iter().map(|name| rate(name)).fold(0.0, f64::max);
     let bounds = format!(
@@ -101,6 +112,10 @@ fn highest(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
             true => format!(" {last} held the lowest: {}.", step_words(least, "/s")),
             false => format!(" {last} held none."),
         };
+    }
+    if !open.is_empty() {
+        let titles: Vec<String> = open.iter().map(|n| data.run.title(n).to_owned()).collect();
+        sentence += &format!(" Unknown for {}: the generator was the limit.", listed(&titles));
     }
     Some(sentence)
 }

@@ -1,8 +1,9 @@
 //! The result as text, for a terminal: a table for each ladder and the take home.
 
 use super::Data;
-use super::overview;
+use super::beside::disturbed_words;
 use super::takehome::take_home;
+use super::{overview, pair, standings};
 
 /// Columns of the take home.
 const WIDTH: usize = 96;
@@ -10,6 +11,12 @@ const WIDTH: usize = 96;
 /// The whole text.
 pub(super) fn table(data: Data<'_>) -> String {
     let mut out = String::new();
+    let machine = format!("Machine: {}", pair::short(data.run, &data.beside.pairs));
+    let first = [format!("Verdict: {}", standings::winners(data)), machine];
+    for sentence in first.into_iter().chain(disturbed_words(data.beside.disturbed)) {
+        out += &wrapped(&clean(&sentence), "", "  ");
+    }
+    out.push('\n');
     for ladder in data.ladders {
         let overview = overview::table(data, ladder);
         let rows = overview.rows.into_iter().map(|(_, cells)| cells);

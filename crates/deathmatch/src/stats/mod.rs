@@ -20,7 +20,7 @@ pub use interval::{Coverage, exact};
 pub use ratio::{Better, Fitness, Interval, Ratio, Rounds, Verdict, fitness, middle};
 pub use regimes::Regimes;
 pub use saturation::{Rank, Saturation, saturation};
-pub use shift::{Shift, shift};
+pub use shift::{Shift, shift, shift_p};
 
 use crate::histogram::Times;
 use crate::sample::{Load, Sample};

@@ -258,7 +258,7 @@ fn ranking(work: &str, measure: Measure) -> Ranking {
             (low, high) if low >= 0.98 && high <= 1.02 => Verdict::Equal,
             _ => Verdict::TooClose,
         };
-        Standing { contender: row.0.into(), ratio, low, high, verdict }
+        Standing { contender: row.0.into(), ratio, interval: Some((low, high)), verdict }
     });
     Ranking { work: work.to_owned(), measure, rows: rows.collect() }
 }

@@ -1,0 +1,212 @@
+//! The first screen: the verdict, the machine's fitness, the disturbed share, and for each decisive
+//! comparison a plot with a dot for each contender's ratio to the reference and a line for its
+//! interval, sorted by the ratio.
+
+use maud::{Markup, html};
+
+use super::Data;
+use super::beside::disturbed_words;
+use super::charts::line_style;
+use super::lanes::{Lanes, NAME_CHARS};
+use super::numbers::{counted, cut, listed, sensible, tenth};
+use super::pair;
+use super::rankings::{RankedRow, is_decisive, places};
+use super::run::Ranking;
+use super::scale::Scale;
+use super::tables;
+use crate::stats::{Fitness, MARGIN};
+
+/// Widths of the scale, and right of it.
+const SCALE: f64 = 190.0;
+const RIGHT: f64 = 154.0;
+
+/// Characters of a remark that fit.
+const REMARK_CHARS: usize = 44;
+/// Characters of a ratio with its interval that fit; else the ratio stands alone.
+const VALUE_CHARS: usize = 21;
+
+/// Contenders that the verdict names.
+const NAMED_MAX: usize = 3;
+
+/// Share of disturbed samples from which it is emphasised.
+const DISTURBED_MAX: f64 = 0.1;
+
+/// The rankings that are drawn: decisive ones, those with ranks first.
+pub(super) fn decisive<'d>(data: Data<'d>) -> Vec<&'d Ranking> {
+    let mut all: Vec<&Ranking> =
+        data.rankings.iter().filter(|ranking| is_decisive(data, ranking)).collect();
+    all.sort_by_key(|ranking| places(data, ranking).iter().all(|place| place.ranks.is_none()));
+    all
+}
+
+/// The verdict, fitness and disturbed share.
+pub(super) fn verdict(data: Data<'_>) -> Markup {
+    let fitness = pair::verdict(&data.beside.pairs);
+    let (disturbed, all) = data.beside.disturbed;
+    let is_rough = disturbed as f64 > DISTURBED_MAX * all as f64;
+    html! {
+        ul.verdict {
+            li { b { "Verdict" } span { (winners(data)) } }
+            li.bad[fitness.is_some_and(|fitness| fitness != Fitness::Fit)] {
+                b { "Machine" } span { (pair::short(data.run, &data.beside.pairs)) }
+            }
+            @if let Some(words) = disturbed_words(data.beside.disturbed) {
+                li.bad[is_rough] { b { "Disturbed" } span { (words) } }
+            }
+        }
+    }
+}
+
+/// Sentence on the contenders that are first, and in how many comparisons.
+pub(super) fn winners(data: Data<'_>) -> String {
+    let mut firsts: Vec<(&str, usize, usize)> = Vec::new();
+    let mut comparisons = 0;
+    for ranking in decisive(data) {
+        let places = places(data, ranking);
+        comparisons += usize::from(places.iter().any(|place| place.ranks.is_some()));
+        for place in &places {
+            let Some((1, worst)) = place.ranks else { continue };
+            let name = ranking.rows.iter().find(|s| s.contender == place.standing.contender);
+            let Some(name) = name.map(|s| s.contender.as_str()) else { continue };
+            if firsts.iter().all(|(known, ..)| *known != name) {
+                firsts.push((name, 0, 0));
+            }
+            let entry = firsts.iter_mut().find(|(known, ..)| *known == name);
+            let Some((_, alone, shared)) = entry else { continue };
+            *(if worst == 1 { alone } else { shared }) += 1;
+        }
+    }
+    if comparisons == 0 {
+        return match data.ladders.is_empty() {
+            true => "Nothing was measured.".to_owned(),
+            false => {
+                "None: no comparison has the six rounds that an interval needs, so nothing is ranked.".to_owned()
+            }
+        };
+    }
+    firsts.sort_by_key(|(_, alone, shared)| std::cmp::Reverse((*alone, *shared)));
+    let is_unfit = pair::verdict(&data.beside.pairs) == Some(Fitness::Unfit);
+    let is = if is_unfit { "seems" } else { "is surely" };
+    let words = |(name, alone, shared): &(&str, usize, usize)| {
+        let title = data.run.title(name);
+        match (alone, shared) {
+            (0, shared) => format!("{title} may be first in {shared}"),
+            (alone, 0) => format!("{title} {is} first in {alone}"),
+            (alone, shared) => format!("{title} {is} first in {alone} and may be in {shared}"),
+        }
+    };
+    let named: Vec<String> = firsts.iter().take(NAMED_MAX).map(words).collect();
+    let more = match firsts.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        some => format!("; {} may be first somewhere", counted(some, "other")),
+    };
+    format!("Of {}, {}{more}.", counted(comparisons, "comparison"), listed(&named))
+}
+
+/// The plots.
+pub(super) fn panels(data: Data<'_>) -> Markup {
+    let all = decisive(data);
+    let reference = data.run.title(&data.run.reference);
+    html! {
+        section.standings #standings {
+            @if all.is_empty() { p { "Nothing was compared with the reference." } } @else {
+                p.note {
+                    "Each dot is a contender's ratio to " (reference) ", the median over rounds; its \
+                     line is the interval. The best is on top. Filled: surely better, worse or the \
+                     same within " (sensible(100.0 * MARGIN)) " % (grey band); hollow: too close to \
+                     call. Point at a row for its figures."
+                }
+            }
+            div.plots { @for ranking in all { (panel(data, ranking)) } }
+        }
+    }
+}
+
+fn panel(data: Data<'_>, ranking: &Ranking) -> Markup {
+    let (title, unit, _) = ranking.measure.words();
+    html! {
+        figure {
+            figcaption { (title) span { (ranking.work) } }
+            (draw(data, ranking))
+            details {
+                summary { "The numbers (" (unit) ")" }
+                (tables::ranking(data, ranking))
+            }
+        }
+    }
+}
+
+fn draw(data: Data<'_>, ranking: &Ranking) -> Markup {
+    let places = places(data, ranking);
+    let titles = places.iter().map(|place| data.run.title(&place.standing.contender));
+    let lanes = Lanes::fitting(titles, SCALE, RIGHT);
+    let ends = |p: &RankedRow<'_>| match p.standing.interval {
+        Some((low, high)) if p.ranks.is_some() => [low, p.standing.ratio, high],
+        _ => [p.standing.ratio; 3],
+    };
+    let drawn = places.iter().filter(|p| is_drawn(p));
+    let scale = Scale::about_one(&drawn.flat_map(ends).collect::<Vec<_>>());
+    let rows: Vec<Markup> = places
+        .iter()
+        .enumerate()
+        .map(|(at, place)| row(data, (&lanes, &scale), place, at))
+        .collect();
+    let height = lanes.y(rows.len()) - lanes.row / 2.0 - lanes.top;
+    let x = |ratio| lanes.x(&scale, ratio);
+    let (left, right) = (x(1.0 / (1.0 + MARGIN)), x(1.0 + MARGIN));
+    let band = html! {
+        rect.band x=(tenth(left)) y=(lanes.top) width=(tenth(right - left)) height=(tenth(height)) {}
+        path.one d={ "M" (tenth(x(1.0))) " " (lanes.top) "v" (tenth(height)) } {}
+    };
+    let work = &ranking.work;
+    let title = format!("{}, {work}: ratios to the reference", ranking.measure.words().0);
+    let better = if ranking.measure.more_is_better() { "more is better" } else { "less is better" };
+    let label = format!("ratio, {better}");
+    lanes.chart(&title, (&scale, &label), &band, &rows)
+}
+
+/// `true` if a contender's ratio has a dot: ranked, or only without an interval.
+fn is_drawn(place: &RankedRow<'_>) -> bool {
+    place.standing.ratio.is_finite() && (place.ranks.is_some() || place.standing.interval.is_none())
+}
+
+fn row(
+    data: Data<'_>,
+    (lanes, scale): (&Lanes, &Scale),
+    place: &RankedRow<'_>,
+    at: usize,
+) -> Markup {
+    let RankedRow { standing, ranks, value, remark } = place;
+    let title = data.run.title(&standing.contender);
+    let (y, ratio) = (lanes.y(at), sensible(standing.ratio));
+    let interval = ranks.and(standing.interval).filter(|(low, high)| low != high);
+    let shown = match interval {
+        Some(_) => format!("{ratio} ({})", tables::interval(standing)),
+        None => ratio.clone(),
+    };
+    let has_room = shown.chars().count() <= VALUE_CHARS;
+    let short = if has_room { &shown } else { &ratio };
+    let line = interval.map(|(low, high)| {
+        format!("M{:.1} {y:.1}H{:.1}", lanes.x(scale, low), lanes.x(scale, high))
+    });
+    let is_open = remark == "too close to call" || ranks.is_none();
+    html! {
+        g class={ "s " (line_style(data, &standing.contender).class()) } {
+            title { (title) ": " (shown) " of the reference's; " (value) "; " (remark) }
+            rect.hit x="0" y=(tenth(y - lanes.row / 2.0)) width=(lanes.width) height=(lanes.row) {}
+            text.name x=(tenth(lanes.names - 8.0)) y=(tenth(y + 4.0)) text-anchor="end" {
+                (cut(title, NAME_CHARS))
+            }
+            @if is_drawn(place) {
+                @if let Some(line) = line { path.span d=(line) {} }
+                circle.dot.open[is_open] cx=(tenth(lanes.x(scale, standing.ratio))) cy=(tenth(y))
+                    r="4" {}
+                text.value x=(tenth(lanes.width - lanes.right + 8.0)) y=(tenth(y + 4.0)) { (short) }
+            } @else {
+                text.value x=(tenth(lanes.names + 4.0)) y=(tenth(y + 4.0)) {
+                    (cut(remark, REMARK_CHARS))
+                }
+            }
+        }
+    }
+}
