@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::Watch;
 
-/// What is counted, in user mode and in the kernel.
+/// Counted events, in user mode and in the kernel.
 const EVENTS: [&str; 2] = ["instructions", "cycles"];
 
 /// Counts of a server's processes.
