@@ -9,6 +9,7 @@ mod entrant;
 mod observe;
 mod order;
 mod record;
+mod remote;
 mod share;
 mod turn;
 
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 pub use entrant::Entrant;
 pub use record::recorded;
+pub use remote::Remote;
 
 use crate::contender::{Contender, Site};
 use crate::load;

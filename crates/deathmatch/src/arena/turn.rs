@@ -4,7 +4,6 @@
 
 use std::fs;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use crate::load::{self, Bulk, Expected, Job, OneTimeDownload, Tls, http2_request
 use crate::plan::{File, Plan, Shape, Work};
 use crate::sample::{Beside, ConnectionUse, Cooling, Load, MachineUse, Mark, Offered, Sample};
 use crate::stats::fit;
-use crate::verify::{Fault, VerifyError, upload, verify, verify_http2};
+use crate::verify::{Fault, VerifyError, upload, verify, verify_http2, verify_once};
 
 /// A longer response time is an error.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -255,6 +254,10 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
                         _ => format!("wrong response: {w}"),
                     })
                 };
+                if server.may_close() {
+                    verify_once(addr, &server.authority(), &path, &bytes).map_err(wrong)?;
+                    continue;
+                }
                 verify(addr, server.trust(), &path, &bytes).map_err(wrong)?;
                 if let Some(trust) = server.trust().filter(|_| self.plan.needs_http2()) {
                     verify_http2(addr, trust, &path, &bytes).map_err(wrong)?;
@@ -344,7 +347,8 @@ impl<T> Turn<'_, T> {
         let stock = resumes.then(|| tickets(&offered));
         let http2 = matches!(work.over, Some(ConnectionUse::Streams(_)));
         let tls = server.trust().map(|trust| Tls::new(trust, stock, http2));
-        let ask = |name: String| request_bytes(target, &server.url_path(&name), work.over);
+        let host = server.authority();
+        let ask = |name: String| request_bytes(&host, &server.url_path(&name), work.over);
         Ok(Job {
             target,
             requests: file.names().map(ask).collect(),
@@ -371,7 +375,7 @@ impl<T> Turn<'_, T> {
         let paths = (0..beside.uploads).filter_map(|at| server.upload_path(&format!("{at}.bin")));
         Bulk {
             downloads: beside.downloads,
-            download: request(target, &server.url_path(&beside.file)),
+            download: request(&server.authority(), &server.url_path(&beside.file)),
             uploads: paths.map(put).collect(),
             once: self.one_time_downloads(server, beside),
             body_bytes: length,
@@ -387,7 +391,7 @@ impl<T> Turn<'_, T> {
             return Vec::new();
         };
         let ask = |number| OneTimeDownload {
-            request: request(server.addr(), &server.url_path(&file.nth(number))),
+            request: request(&server.authority(), &server.url_path(&file.nth(number))),
             body_bytes: file.size(number),
         };
         each_once(file.count).into_iter().map(ask).collect()
@@ -439,17 +443,17 @@ fn cold_mark(cooling: &Cooling, machine: &MachineUse, load: &Load) -> Option<Mar
     bulk.over_ns.map(|_| Mark::ColdOver)
 }
 
-fn request(target: SocketAddr, path: &str) -> Vec<u8> {
-    request_bytes(target, path, None)
+fn request(host: &str, path: &str) -> Vec<u8> {
+    request_bytes(host, path, None)
 }
 
 /// The bytes of a request on such a connection.
-fn request_bytes(target: SocketAddr, path: &str, over: Option<ConnectionUse>) -> Vec<u8> {
+fn request_bytes(host: &str, path: &str, over: Option<ConnectionUse>) -> Vec<u8> {
     if let Some(ConnectionUse::Streams(_)) = over {
-        return http2_request(&target.to_string(), path);
+        return http2_request(host, path);
     }
     let close =
         if matches!(over, Some(ConnectionUse::Anew { .. })) { "Connection: close\r\n" } else { "" };
-    let head = format!("GET {path} HTTP/1.1\r\nHost: {target}\r\nUser-Agent: deathmatch\r\n");
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: deathmatch\r\n");
     format!("{head}{close}\r\n").into_bytes()
 }

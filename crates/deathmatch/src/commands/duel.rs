@@ -107,6 +107,7 @@ fn fight(
         contenders: Vec::new(),
         contender_dir: None,
         targets: Vec::new(),
+        pids: Vec::new(),
         out: Some(out),
         resume: args.resume,
         seed: args.seed,
@@ -201,7 +202,7 @@ fn show(args: &DuelArgs, plan: &Plan, whole: &Whole) -> io::Result<ExitCode> {
 }
 
 /// The table of one work.
-fn table(out: &mut impl Write, duel: &Duel, plan: &Plan) -> io::Result<()> {
+pub(super) fn table(out: &mut impl Write, duel: &Duel, plan: &Plan) -> io::Result<()> {
     let end = match duel.precise {
         true => format!("every interval is within +-{} %", duel.precision * 100.0),
         false => format!("the budget ended before +-{} %", duel.precision * 100.0),
