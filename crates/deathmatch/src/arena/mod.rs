@@ -202,6 +202,7 @@ impl Arena {
             record: Record::open(&self.out)?,
             failed: BTreeMap::new(),
             apart: BTreeMap::new(),
+            has_counters: false,
             tell: &mut tell,
         };
         run.apart = run.duel()?;
@@ -228,6 +229,8 @@ struct Run<'a, T> {
     failed: BTreeMap<String, String>,
     /// Contenders that have turns where others have slices, with reasons.
     apart: BTreeMap<String, String>,
+    /// perf counts instructions and cycles on this machine.
+    has_counters: bool,
     tell: &'a mut T,
 }
 

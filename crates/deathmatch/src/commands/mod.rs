@@ -244,9 +244,9 @@ fn course(plan: &Plan) -> String {
     let rounds = counted(plan.rounds, "round");
     match plan.works.len() - slices {
         0 => until,
-        turns if slices == 0 => format!("{} in turns, {rounds}", counted(turns as u32, "work")),
+        _ if slices == 0 => format!("{rounds} of turns"),
         turns => {
-            format!("{} in {until}, {turns} in turns of {rounds}", counted(slices as u32, "work"))
+            format!("{until} for {slices} of the works, {rounds} of turns for {turns}")
         }
     }
 }
