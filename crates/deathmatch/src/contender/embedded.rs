@@ -76,9 +76,7 @@ macro_rules! texts {
 }
 
 const TEXTS: &[(&str, &str)] = texts![
-    "actix/Cargo.toml",
     "actix/contender.toml",
-    "actix/main.rs",
     "apache-event-tls/contender.toml",
     "apache-event-tls/httpd.conf",
     "apache-event/contender.toml",
@@ -123,9 +121,7 @@ const TEXTS: &[(&str, &str)] = texts![
     "hurtle-yield/contender.toml",
     "hurtle/contender.toml",
     "hurtle/hurtle.toml",
-    "hyper/Cargo.toml",
     "hyper/contender.toml",
-    "hyper/main.rs",
     "inets-300/contender.toml",
     "inets/contender.toml",
     "inets/inets_files.erl",

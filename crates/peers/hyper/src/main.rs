@@ -1,4 +1,5 @@
-// Serves a directory with hyper and hyper-staticfile and nothing else: fileserver PORT DIRECTORY WORKERS
+//! Serves a directory with hyper and hyper-staticfile and nothing else: `deathmatch-hyper PORT DIRECTORY WORKERS`.
+
 use std::io::{Error, Result};
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -9,10 +10,17 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Builder;
 
+/// As in Cargo.toml.
+const VERSION: &str = "hyper-staticfile 0.10.1, hyper 1.12.0";
+
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments == ["--version"] {
+        println!("deathmatch-hyper {VERSION}");
+        return Ok(());
+    }
     let [port, directory, workers] = &arguments[..] else {
-        return Err(Error::other("usage: fileserver PORT DIRECTORY WORKERS"));
+        return Err(Error::other("usage: deathmatch-hyper PORT DIRECTORY WORKERS"));
     };
     let port: u16 = port.parse().map_err(Error::other)?;
     let runtime = match workers.parse().map_err(Error::other)? {
