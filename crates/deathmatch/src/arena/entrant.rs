@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::contender::{Contender, Prepared, Site};
-use crate::process::Running;
+use crate::process::{Reload, Running};
 use crate::tls::Trust;
 
 /// A contender that takes part.
@@ -160,6 +160,14 @@ impl Server {
         match self {
             Server::Here(running) => running.upstream_pids(),
             Server::Elsewhere(_) => Vec::new(),
+        }
+    }
+
+    /// The way to reload its configuration; `None` if there is none.
+    pub(super) fn reload(&self) -> Option<Reload> {
+        match self {
+            Server::Here(running) => running.reload(),
+            Server::Elsewhere(_) => None,
         }
     }
 

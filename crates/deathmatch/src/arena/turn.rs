@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use super::cold::{Disk, ReadLimit, cool};
 use super::entrant::Server;
+use super::idle::{IdleConnections, IdleError};
 use super::observe::{Observed, foreign_mark, observe};
 use super::order::{each_once, order};
 use super::record::Record;
+use super::reload::reloading;
 use super::{Arena, Entrant, Event};
 use crate::load::saturation::{self, RateVerdict};
 use crate::load::{self, Bulk, Expected, Job, OneTimeDownload, Tls, http2_request};
@@ -202,8 +204,9 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         if self.arena.stop.load(Ordering::Relaxed) {
             return Err(TurnError::Run(io::ErrorKind::Interrupted.into()));
         }
-        if is_cold(work) {
-            // Files that the server has cached are not cold.
+        if is_cold(work) || idle(work).is_some() {
+            // Files that the server has cached are not cold, and memory of connections that ended is
+            // used again.
             self.close()?;
         }
         let warm_up = if self.server.is_some() { self.plan.settle() } else { self.plan.warm_up };
@@ -214,8 +217,16 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         if is_cold(work) && server.pids().is_none() {
             return Err(TurnError::Contender("files elsewhere cannot be made cold".to_owned()));
         }
+        if reloads_per_s(work).is_some() && server.reload().is_none() {
+            return Err(TurnError::Contender("it cannot be reloaded from here".to_owned()));
+        }
+        let idle = idle(work).map(|count| self.open_idle(&server, work, count)).transpose()?;
         let sample = Sample { trial, ..self.sample(&server, name, work, offered, warm_up)? };
         server.check_alive().map_err(TurnError::Contender)?;
+        if let Some(idle) = &idle {
+            idle.check_open().map_err(TurnError::Contender)?;
+        }
+        let sample = Sample { idle: idle.map(|idle| idle.used), ..sample };
         self.server = Some(server);
         self.record.add(sample)?;
         Ok(self.record.samples.len() - 1)
@@ -302,8 +313,9 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         let is_probe = name.starts_with(super::PROBE);
         let sample = work.sample.unwrap_or(self.plan.sample);
         job.duration = if is_probe { super::PROBE_FOR } else { sample };
+        let reload = server.reload().zip(reloads_per_s(work));
         let Observed { began_unix_s, load, server, machine, .. } = observe(server, || {
-            let load = load::run(&job);
+            let load = reloading(reload, || load::run(&job));
             drop(slowed);
             load
         })?;
@@ -325,6 +337,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             over: work.over,
             beside: work.beside.clone(),
             cooling,
+            idle: None,
             slice: None,
             began_unix_s,
             load,
@@ -353,7 +366,11 @@ impl<T> Turn<'_, T> {
             offered,
             tls: tls.transpose().map_err(io::Error::other)?,
             over: work.over,
-            beside: work.beside.as_ref().map(|beside| self.bulk(server, beside)),
+            beside: work
+                .beside
+                .as_ref()
+                .filter(|beside| beside.has_streams())
+                .map(|beside| self.bulk(server, beside)),
             warm_up: Duration::ZERO,
             duration: self.plan.sample,
             timeout: ANSWER_WITHIN,
@@ -377,6 +394,25 @@ impl<T> Turn<'_, T> {
             body_bytes: length,
             rate: beside.bytes_per_s,
         }
+    }
+
+    /// Opens idle connections to the server, each with a request for the work's file.
+    fn open_idle(
+        &self,
+        server: &Server,
+        work: &Work,
+        count: u32,
+    ) -> Result<IdleConnections, TurnError> {
+        if server.pids().is_none() {
+            return Err(TurnError::Contender("memory elsewhere cannot be read".to_owned()));
+        }
+        let files = &self.plan.files;
+        let bytes = files.iter().find(|f| f.name == work.file).map_or(0, |file| file.bytes);
+        let request = request(server.addr(), &server.url_path(&work.file));
+        IdleConnections::open(server, count, &request, bytes).map_err(|e| match e {
+            IdleError::Server(why) => TurnError::Contender(why),
+            IdleError::Machine(e) => TurnError::Run(e),
+        })
     }
 
     /// Every cold file, in the order of the requests.
@@ -423,6 +459,15 @@ fn tickets(offered: &Offered) -> usize {
 
 fn is_cold(work: &Work) -> bool {
     work.beside.as_ref().is_some_and(|beside| beside.cold.is_some())
+}
+
+/// Number of idle connections beside a work; `None` without.
+fn idle(work: &Work) -> Option<u32> {
+    work.beside.as_ref().map(|beside| beside.idle).filter(|&count| count > 0)
+}
+
+fn reloads_per_s(work: &Work) -> Option<f64> {
+    work.beside.as_ref()?.reloads_per_s
 }
 
 fn reads_per_s(work: &Work) -> Option<u32> {
