@@ -1,17 +1,41 @@
-//! Cost of servers that are alive without load: a contender against itself, with and without idle ones
-//! beside it, in turns. `cargo bench -p deathmatch -- nginx hurtle lighttpd` measures nginx beside idle
-//! hurtle and lighttpd; without names the floor beside itself.
+//! Cost of a server that is alive without load: while a contender fights itself, an idle one with open
+//! connections is started and stopped beside it, and slices with and without it are compared.
+//! `cargo bench -p deathmatch -- nginx h2o` measures nginx beside an idle h2o; without names the floor
+//! beside itself.
 
 use std::env;
 use std::fs;
 use std::io::{self, Write as _};
-use std::process::Command;
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Pairs of a duel without idle servers and one with them.
-const PAIRS: u32 = 6;
+use deathmatch::arena::recorded;
+use deathmatch::contender::{Contender, Site};
+use deathmatch::stats::{Ratio, Rounds, cpu_us_per_reply};
 
-/// Longest time of each duel.
-const BUDGET: &str = "10s";
+/// Pairs of a stretch with the idle server and one without. The second pair of two has the opposite
+/// order, so that a steady drift cancels out.
+const PAIRS: u32 = 24;
+
+/// Duration of a stretch: some slices of each fighter.
+const STRETCH: Duration = Duration::from_millis(2_500);
+
+/// Open connections to the idle server.
+const CONNECTIONS: usize = 50;
+
+/// The fighters' port; the idle server is far behind it.
+const PORT: u16 = 8930;
+
+/// A stretch: its pair, with the idle server or without, begin and end in seconds since 1970.
+struct Stretch {
+    pair: u32,
+    is_beside: bool,
+    from_s: f64,
+    to_s: f64,
+}
 
 fn main() -> io::Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -19,50 +43,89 @@ fn main() -> io::Result<()> {
     if !arguments.iter().any(|argument| argument == "--bench") {
         return Ok(());
     }
-    let mut names: Vec<&str> =
-        arguments.iter().map(String::as_str).filter(|name| !name.starts_with('-')).collect();
-    if names.is_empty() {
-        names = vec!["floor", "floor"];
+    let mut names = arguments.iter().map(String::as_str).filter(|name| !name.starts_with('-'));
+    let (contender, idle) = (names.next().unwrap_or("floor"), names.next().unwrap_or("floor"));
+    let folder = env::temp_dir().join(format!("deathmatch-idle-{}", std::process::id()));
+    let budget = STRETCH * 2 * PAIRS + Duration::from_secs(60);
+    let mut duel = Command::new(env!("CARGO_BIN_EXE_deathmatch"))
+        .args(["duel", contender, contender, "--precision", "0.1%", "--json", "--budget"])
+        .arg(format!("{}s", budget.as_secs()))
+        .args(["--port", &PORT.to_string(), "--out"])
+        .arg(&folder)
+        .stdout(Stdio::null())
+        .spawn()?;
+    let measured = wait_for_slices(&folder).and_then(|()| toggle(idle, &folder));
+    let slices = recorded(&folder)?;
+    duel.kill()?;
+    duel.wait()?;
+    let stretches = measured?;
+    let mut figures = [Rounds::new(), Rounds::new()];
+    for Stretch { pair, is_beside, from_s, to_s } in stretches {
+        let is_within = |began: f64, seconds: f64| began >= from_s && began + seconds <= to_s;
+        let inside = slices.iter().filter(|s| is_within(s.began_unix_s, s.load.seconds));
+        let logs: Vec<f64> = inside.filter_map(cpu_us_per_reply).map(f64::ln).collect();
+        if !logs.is_empty() {
+            let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+            figures[usize::from(is_beside)].insert(pair, mean.exp());
+        }
     }
-    let (contender, idle) = (names[0], names[1..].join(","));
+    let [alone, beside] = figures;
+    let ratio = Ratio::of(&beside, &alone).ok_or(io::Error::other("no slices"))?;
     let mut out = io::stdout();
-    writeln!(out, "{contender} against itself, then beside idle {idle}")?;
-    let mut ratios = Vec::new();
-    for pair in 1..=PAIRS {
-        // Alternately first, so that a steady drift cancels out.
-        let beside_first = pair % 2 == 0;
-        let first = cpu_us(contender, beside_first.then_some(&*idle))?;
-        let second = cpu_us(contender, (!beside_first).then_some(&*idle))?;
-        let (alone, beside) = if beside_first { (second, first) } else { (first, second) };
-        writeln!(out, "{pair}: {alone:.2} us a request alone, {beside:.2} us beside them")?;
-        ratios.push(beside / alone);
-    }
-    ratios.sort_by(f64::total_cmp);
-    let middle = ratios.len() / 2;
-    let median = (ratios[middle] * ratios[middle - 1]).sqrt();
-    let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
-    // The extremes of six contain the median with 96.9 %.
-    writeln!(out, "beside / alone: {median:.3} [{least:.3}, {most:.3}]")
+    writeln!(
+        out,
+        "processor time of {contender} beside idle {idle}, as a multiple of alone: {ratio}"
+    )?;
+    fs::remove_dir_all(&folder)
 }
 
-/// Processor time of a request of a contender that fights itself, as the mean of both.
-fn cpu_us(contender: &str, idle: Option<&str>) -> io::Result<f64> {
-    let folder = env::temp_dir().join(format!("deathmatch-idle-{}", std::process::id()));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_deathmatch"));
-    command
-        .args(["duel", contender, contender, "--json", "--budget", BUDGET, "--out"])
-        .arg(&folder);
-    if let Some(idle) = idle {
-        command.args(["--idle", idle]);
+/// Waits until the duel has begun.
+fn wait_for_slices(folder: &Path) -> io::Result<()> {
+    for _ in 0..300 {
+        if recorded(folder).is_ok_and(|samples| !samples.is_empty()) {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(100));
     }
-    let output = command.output()?;
-    io::stderr().write_all(&output.stderr)?;
-    fs::remove_dir_all(&folder)?;
-    let duels: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    let contenders = duels[0]["contenders"].as_object().into_iter().flatten();
-    let figures: Vec<f64> = contenders.filter_map(|(_, its)| its["cpu_us"].as_f64()).collect();
-    if figures.len() != 2 {
-        return Err(io::Error::other("the duel gave no figures"));
+    Err(io::Error::other("the duel did not begin"))
+}
+
+/// Starts and stops the idle server.
+fn toggle(idle: &str, folder: &Path) -> io::Result<Vec<Stretch>> {
+    let mut contender = Contender::by_name(idle).ok_or(io::Error::other("no such contender"))?;
+    contender.name = format!("{idle}-idle");
+    let site = Site {
+        work: folder.join("work"),
+        docroot: folder.join("docroot"),
+        port: PORT + 50,
+        cores: vec![0],
+        workers: 1,
+        uploads: false,
+    };
+    let prepared = contender.prepare(&site)?;
+    let mut stretches = Vec::new();
+    for pair in 0..PAIRS {
+        for part in 0..2 {
+            let is_beside = (part == 0) == (pair % 2 == 0);
+            if is_beside {
+                let running = prepared.start().map_err(|e| io::Error::other(e.to_string()))?;
+                let connect = |_| TcpStream::connect(running.addr());
+                let connections =
+                    (0..CONNECTIONS).map(connect).collect::<io::Result<Vec<TcpStream>>>()?;
+                stretches.push(stretch(pair, is_beside));
+                drop(connections);
+                running.stop()?;
+            } else {
+                stretches.push(stretch(pair, is_beside));
+            }
+        }
     }
-    Ok((figures[0] * figures[1]).sqrt())
+    Ok(stretches)
+}
+
+fn stretch(pair: u32, is_beside: bool) -> Stretch {
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
+    let from_s = now();
+    thread::sleep(STRETCH);
+    Stretch { pair, is_beside, from_s, to_s: now() }
 }

@@ -3,6 +3,8 @@
 //!
 //! The command chooses the server and its work.
 
+mod hardware;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
@@ -10,6 +12,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
+pub use hardware::{HardwareCounts, check_hardware, count_hardware};
 use serde::Serialize;
 
 /// Remedy where perf is missing.

@@ -1,5 +1,8 @@
 //! The command line's grammar.
 
+mod url;
+mod vs;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,14 +11,33 @@ use clap::{Args, Parser, Subcommand};
 use crate::plan::{BUDGET_S_MAX, BUILT_IN, PRECISION_MAX, PRECISION_MIN};
 use crate::report::Measure;
 
-/// Runs web servers against the same work on this machine and draws a report.
+pub use url::UrlArgs;
+pub use vs::VsArgs;
+
+/// Runs web servers against the same work on this machine and draws a report, or puts load on one URL.
 #[derive(Debug, Parser)]
-#[command(version, disable_help_subcommand = true)]
+#[command(
+    version,
+    disable_help_subcommand = true,
+    args_conflicts_with_subcommands = true,
+    arg_required_else_help = true,
+    after_help = EXAMPLES
+)]
 pub struct Cli {
     /// The command to run.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
+    /// Without a command: load on one URL.
+    #[command(flatten)]
+    pub load: UrlArgs,
 }
+
+const EXAMPLES: &str = "Examples:
+  deathmatch http://127.0.0.1:8080/                        50 connections, 10 seconds
+  deathmatch -c 100 -r 20000 -d 30s https://example.test/  20,000 requests a second, whatever the server does
+  deathmatch -n 1000 -m PUT -b @data.json -H 'Content-Type: application/json' http://127.0.0.1:8080/item
+  deathmatch duel nginx hurtle                             two servers, alive at the same time
+  deathmatch run --quick                                   every server once";
 
 /// A command.
 #[derive(Debug, Subcommand)]
@@ -25,6 +47,10 @@ pub enum Command {
     /// Compare contenders that are alive at the same time: the load goes round between them in slices of
     /// a quarter of a second, until every ratio is known to the precision or the budget ends.
     Duel(DuelArgs),
+    /// A duel of any server with others in one line; exit code 1 if the first is worse than another by
+    /// more than the tolerance, 3 if neither that nor the contrary is shown. Example: deathmatch vs
+    /// './server --port {port} --root {docroot}' nginx caddy
+    Vs(VsArgs),
     /// List the contenders, and which of them can run here.
     List {
         /// Also the contenders of this folder.
@@ -217,9 +243,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR", conflicts_with = "targets")]
     pub contender_dir: Option<PathBuf>,
     /// A running server, perhaps on another host, that serves the plan's files (as in DIR/docroot)
-    /// at its root. Only such servers are then measured, and not their machines.
-    #[arg(long = "target", value_name = "[NAME=]HOST:PORT", conflicts_with_all = ["only", "contenders"])]
+    /// at its root, or beneath the path of a URL. Contenders then take part only if --only or
+    /// --contender names them.
+    #[arg(long = "target", value_name = "[NAME=]URL|HOST:PORT")]
     pub targets: Vec<String>,
+    /// The first process of a target on this machine: its processor time and memory are measured.
+    #[arg(long = "pid", value_name = "[NAME=]PID", requires = "targets")]
+    pub pids: Vec<String>,
     /// Directory for the results [default: deathmatch-PLAN].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

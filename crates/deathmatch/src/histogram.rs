@@ -73,6 +73,12 @@ impl Times {
         let _ = self.0.add(&other.0);
     }
 
+    /// With the times of requests that a sender would have sent at this interval, in nanoseconds, had it
+    /// not waited for slow responses (HdrHistogram's correction for coordinated omission).
+    pub fn corrected(&self, interval_ns: u64) -> Times {
+        Times(self.0.clone_correct(interval_ns))
+    }
+
     /// (time in nanoseconds, share of all that did not exceed it), at each change of the share.
     pub fn steps(&self) -> Vec<(u64, f64)> {
         let all = self.0.len().max(1) as f64;

@@ -34,6 +34,9 @@ pub mod contender;
 pub mod verify;
 
 #[doc(hidden)]
+pub mod target;
+
+#[doc(hidden)]
 pub mod stats;
 
 #[doc(hidden)]
@@ -50,6 +53,9 @@ pub mod summary;
 
 #[doc(hidden)]
 pub mod compare;
+
+#[doc(hidden)]
+pub mod figures;
 
 #[doc(hidden)]
 pub mod cli;

@@ -9,9 +9,12 @@ use clap::Parser;
 use deathmatch::cli::{Cli, Command};
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let cli = Cli::parse();
+    let Some(command) = cli.command else { return ended(commands::url(&cli.load)) };
+    ended(match command {
         Command::Run(args) => commands::run(&args),
         Command::Duel(args) => commands::duel(&args),
+        Command::Vs(args) => commands::vs(&args),
         Command::List { contender_dir, json } => commands::list(contender_dir.as_deref(), json),
         Command::Plan { plan } => commands::plan(&plan),
         Command::Install { names, all } => commands::install(&names, all),
@@ -21,7 +24,11 @@ fn main() -> ExitCode {
         }
         Command::Calls(args) => commands::calls(&args),
         Command::Compare(args) => commands::compare(&args),
-    };
+    })
+}
+
+/// The exit code; an error is printed.
+fn ended(outcome: io::Result<ExitCode>) -> ExitCode {
     match outcome {
         Ok(code) => code,
         // The reader of the output has closed it.

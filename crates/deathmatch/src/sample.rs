@@ -76,6 +76,13 @@ pub struct Slice {
     /// Share of a processor (0 to 1) that the server used without load, since its last slice; `None`
     /// in its first slice and for servers elsewhere.
     pub idle_cpu: Option<f64>,
+    /// Instructions for each reply of a further slice that followed this one, the last of its burst;
+    /// `None` in others, and where perf cannot count them.
+    #[serde(default)]
+    pub instructions: Option<f64>,
+    /// Cycles of the processor likewise.
+    #[serde(default)]
+    pub cycles: Option<f64>,
 }
 
 /// The offered load.

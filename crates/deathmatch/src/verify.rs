@@ -120,6 +120,22 @@ pub fn verify(
     seen.ok_or_else(|| wrong(1, Fault::NotKept))
 }
 
+/// Requests a path of a host once and compares the response with the file. The server may close the
+/// connection, as HTTP/1.0 does, and then needs no Content-Length.
+pub fn verify_once(
+    addr: SocketAddr,
+    host: &str,
+    path: &str,
+    expected: &[u8],
+) -> Result<Verified, VerifyError> {
+    let wrong = |fault| VerifyError { path: path.to_owned(), answer: 1, fault };
+    let connection = Connection::open(addr, None);
+    let mut connection = connection.map_err(|e| wrong(Fault::Unreachable(addr, e)))?;
+    connection.is_kept = false;
+    connection.host = host.to_owned();
+    connection.ask(path, expected, false).map_err(wrong)
+}
+
 /// Uploads bytes to a path; checks that the server accepts them (RFC 9110, 9.3.4).
 pub fn upload(addr: SocketAddr, path: &str, bytes: &[u8]) -> Result<(), VerifyError> {
     let wrong = |fault| VerifyError { path: path.to_owned(), answer: 1, fault };
@@ -145,19 +161,24 @@ struct Connection {
     stream: Stream,
     /// Received bytes that are not parsed yet.
     buffer: Vec<u8>,
+    /// The Host field.
+    host: String,
+    /// The server must keep it alive.
+    is_kept: bool,
 }
 
 impl Connection {
     fn open(addr: SocketAddr, trust: Option<&Trust>) -> io::Result<Connection> {
         let stream = Stream::connect(addr, trust, SILENCE_MAX)?;
-        Ok(Connection { stream, buffer: Vec::new() })
+        Ok(Connection { stream, buffer: Vec::new(), host: "localhost".to_owned(), is_kept: true })
     }
 
     fn ask(&mut self, path: &str, expected: &[u8], kept: bool) -> Result<Verified, Fault> {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.host);
         self.stream.write_all(request.as_bytes()).map_err(|e| connection_fault(e, kept))?;
         let head_bytes = self.receive_head(kept)?;
-        let content_type = check_head(&self.buffer[..head_bytes], path, expected.len())?;
+        let content_type =
+            check_head(&self.buffer[..head_bytes], path, expected.len(), self.is_kept)?;
         self.buffer.drain(..head_bytes);
         self.check_body(expected)?;
         Ok(Verified { content_type, head_bytes })
@@ -223,7 +244,7 @@ fn connection_fault(e: io::Error, kept: bool) -> Fault {
 }
 
 /// Checks that a head belongs to this file; returns the content type.
-fn check_head(head: &[u8], path: &str, expected: usize) -> Result<String, Fault> {
+fn check_head(head: &[u8], path: &str, expected: usize, kept: bool) -> Result<String, Fault> {
     let text = String::from_utf8_lossy(head);
     let mut lines = text.split("\r\n");
     let status_line = lines.next().unwrap_or_default();
@@ -253,17 +274,18 @@ fn check_head(head: &[u8], path: &str, expected: usize) -> Result<String, Fault>
                 return Err(Fault::Coded(line.to_owned()));
             }
             // RFC 9112, 9.3: 1.1 persists unless closed, 1.0 only if it says so.
-            "connection" if value.eq_ignore_ascii_case("close") => {
+            "connection" if kept && value.eq_ignore_ascii_case("close") => {
                 return Err(Fault::WillClose(line.to_owned()));
             }
             "connection" if value.eq_ignore_ascii_case("keep-alive") => persists = true,
             _ => {}
         }
     }
-    if length.and_then(|length| length.parse().ok()) != Some(expected) {
+    let is_open_ended = !kept && length.is_none();
+    if !is_open_ended && length.and_then(|length| length.parse().ok()) != Some(expected) {
         return Err(Fault::Length(length.unwrap_or("missing").to_owned(), expected));
     }
-    if !persists {
+    if kept && !persists {
         return Err(Fault::WillClose(status_line.to_owned()));
     }
     check_type(kind, path)

@@ -368,7 +368,7 @@ fn a_dead_target_is_said_to_be_unreachable() {
     drop(socket);
     let output = stage.command(&["--target", &address]).output().unwrap();
     let text = said(&output).replace("\n  ", " ");
-    assert!(text.contains(&format!("no connection to {address}: ")), "{text}");
+    assert!(text.contains(&format!("cannot connect to http://{address}/ ")), "{text}");
     assert!(!text.contains("wrong"), "{text}");
 }
 

@@ -303,6 +303,9 @@ fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
             line(out, "mount", &format!("{at}: files"));
             line(out, "found", &found);
             line(out, "compress", &compression::of_files(directory, &matched));
+            if let Some(what) = compression::dictionary(directory, &matched) {
+                line(out, "", &what);
+            }
             return true;
         }
     };

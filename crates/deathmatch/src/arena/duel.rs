@@ -11,6 +11,7 @@ use super::observe::{Observed, foreign_mark, observe};
 use super::share::{cannot_share, memory_short};
 use super::turn::TurnError;
 use super::{Event, Run};
+use crate::calls::{check_hardware, count_hardware};
 use crate::load::{self, Job, Kept};
 use crate::machine::Snapshot;
 use crate::plan::{Shape, Work};
@@ -74,6 +75,7 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
         if bouts.iter().all(|bout| bout.is_over) {
             return Ok(apart);
         }
+        self.has_counters = check_hardware().is_ok();
         let mut field = self.gather(&mut apart)?;
         if apart.contains_key(&self.plan.reference) {
             // Ratios to it would compare turns with slices.
@@ -196,14 +198,16 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
         let slice = *bout.slice.get_or_insert_with(|| slice_for(slowest));
         let names: Vec<String> = field.iter().map(|f| f.entrant.name.clone()).collect();
         let mut lost = BTreeSet::new();
-        for _ in 0..BURST_CYCLES {
+        for number in 1..=BURST_CYCLES {
             let order = self.plan.order(&names, bout.cycle, self.arena.seed);
             let mut place = 0;
             for at in order.iter().filter_map(|name| names.iter().position(|n| n == name)) {
                 if lost.contains(&names[at]) {
                     continue;
                 }
-                let taken = Taken { kept: &mut kept[at], job: &jobs[at], slice, place };
+                let is_counted = number == BURST_CYCLES && self.has_counters;
+                let (kept, job) = (&mut kept[at], &jobs[at]);
+                let taken = Taken { kept, job, slice, place, is_counted };
                 place += 1;
                 if let Err(e) = self.slice(bout, &mut field[at], taken) {
                     self.note(bout.cycle, &names[at], Err(e))?;
@@ -237,13 +241,15 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
             let (used, _) = last.until(&Snapshot::take(&pids), 0.0);
             used.cpu_s / since.elapsed().as_secs_f64()
         });
-        let Taken { kept, job, slice, place } = taken;
+        let Taken { kept, job, slice, place, is_counted } = taken;
         kept.slice(slice / WARM_UP_PART)?;
         let observed = observe(server, || kept.slice(slice))?;
         server.check_alive().map_err(TurnError::Contender)?;
         let Observed { began_unix_s, load, server, machine, end } = observed;
         fighter.last = end.map(|end| (Instant::now(), end));
-        let slice = Slice { burst: bout.burst, place, idle_cpu };
+        let counts = is_counted.then(|| self.counts(&fighter.server, kept, slice)).flatten();
+        let (instructions, cycles) = counts.unzip();
+        let slice = Slice { burst: bout.burst, place, idle_cpu, instructions, cycles };
         let mut marks = load::marks(job, &load);
         marks.extend(foreign_mark(machine.as_ref()));
         self.record.add(Sample {
@@ -268,6 +274,16 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
             marks,
         })?;
         Ok(())
+    }
+
+    /// Instructions and cycles for each reply in a further slice: perf would cost time in the slices
+    /// that are compared by time. `None` if perf fails; a stop request is seen by the next slice.
+    fn counts(&self, server: &Server, kept: &mut Kept<'_>, slice: Duration) -> Option<(f64, f64)> {
+        let pids = server.pids()?;
+        let counted = count_hardware(&pids, &self.arena.out, || kept.slice(slice));
+        let (counts, load) = counted.ok().filter(|(_, load)| load.replies > 0)?;
+        let each = |count: u64| count as f64 / load.replies as f64;
+        Some((each(counts.instructions), each(counts.cycles)))
     }
 
     /// Looks at the intervals, if it is time to, and decides if the bout is over.
@@ -308,6 +324,8 @@ struct Taken<'k, 'j> {
     job: &'j Job,
     slice: Duration,
     place: u32,
+    /// A further slice follows, whose instructions and cycles are counted.
+    is_counted: bool,
 }
 
 /// Duration of the slices of a work whose slowest contender has this median response time, in

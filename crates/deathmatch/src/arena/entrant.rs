@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use super::remote::Remote;
 use crate::contender::{Contender, Prepared, Site};
 use crate::process::{Reload, Running};
 use crate::tls::Trust;
@@ -24,14 +25,14 @@ pub struct Entrant {
 #[derive(Clone, Debug)]
 enum Host {
     Here(Box<Prepared>),
-    Elsewhere(SocketAddr),
+    Elsewhere(Remote),
 }
 
 /// A server that answers.
 #[derive(Debug)]
 pub(super) enum Server {
     Here(Box<Running>),
-    Elsewhere(SocketAddr),
+    Elsewhere(Remote),
 }
 
 impl Entrant {
@@ -51,11 +52,12 @@ impl Entrant {
     }
 
     /// A server that runs already and serves the plan's files at its root. It is neither started
-    /// nor stopped, and its machine is not measured.
-    pub fn elsewhere(name: &str, at: SocketAddr) -> Entrant {
+    /// nor stopped, and its machine is measured only with the number of its process.
+    pub fn elsewhere(name: &str, at: impl Into<Remote>) -> Entrant {
+        let at = at.into();
         Entrant {
             name: name.to_owned(),
-            title: format!("{name} ({at})"),
+            title: format!("{name} ({})", at.address()),
             version: "as it runs there".to_owned(),
             host: Host::Elsewhere(at),
         }
@@ -66,7 +68,7 @@ impl Entrant {
         let prepared = match &self.host {
             Host::Here(prepared) => prepared,
             Host::Elsewhere(at) => {
-                return format!("runs at {at}; its settings are not known here\n");
+                return format!("runs at {}; its settings are not known here\n", at.address());
             }
         };
         let mut text = format!("$ {}\n", prepared.shown());
@@ -111,7 +113,7 @@ impl Entrant {
             Host::Here(prepared) => {
                 prepared.start().map(|r| Server::Here(Box::new(r))).map_err(|e| e.to_string())
             }
-            Host::Elsewhere(at) => Ok(Server::Elsewhere(*at)),
+            Host::Elsewhere(at) => Ok(Server::Elsewhere(at.clone())),
         }
     }
 }
@@ -120,8 +122,21 @@ impl Server {
     pub(super) fn addr(&self) -> SocketAddr {
         match self {
             Server::Here(running) => running.addr(),
-            Server::Elsewhere(at) => *at,
+            Server::Elsewhere(at) => at.address(),
         }
+    }
+
+    /// The Host field of requests.
+    pub(super) fn authority(&self) -> String {
+        match self {
+            Server::Here(running) => running.addr().to_string(),
+            Server::Elsewhere(at) => at.authority().to_owned(),
+        }
+    }
+
+    /// `true` if it may close a connection after each response.
+    pub(super) fn may_close(&self) -> bool {
+        matches!(self, Server::Elsewhere(_))
     }
 
     /// The certificate of a TLS server.
@@ -135,7 +150,7 @@ impl Server {
     pub(super) fn url_path(&self, file: &str) -> String {
         match self {
             Server::Here(running) => running.url_path(file),
-            Server::Elsewhere(_) => format!("/{file}"),
+            Server::Elsewhere(at) => at.url_path(file),
         }
     }
 
@@ -151,7 +166,7 @@ impl Server {
     pub(super) fn pids(&self) -> Option<Vec<u32>> {
         match self {
             Server::Here(running) => Some(running.pids()),
-            Server::Elsewhere(_) => None,
+            Server::Elsewhere(at) => at.pids(),
         }
     }
 
@@ -177,7 +192,7 @@ impl Server {
     /// It died; the text has the end of its log.
     pub(super) fn check_alive(&mut self) -> Result<(), String> {
         match self {
-            Server::Elsewhere(_) => Ok(()),
+            Server::Elsewhere(at) => at.check_alive(),
             Server::Here(running) => match running.is_alive() {
                 true => Ok(()),
                 false => Err(format!("it died; its log ends:\n{}", running.log_tail())),

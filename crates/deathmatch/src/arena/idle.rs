@@ -8,7 +8,9 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit};
 
 use super::entrant::Server;
+use super::turn::{Turn, TurnError, request};
 use crate::machine::Snapshot;
+use crate::plan::Work;
 use crate::sample::IdleUse;
 
 /// Time within which a connection must be accepted and its request answered.
@@ -30,6 +32,30 @@ pub(super) enum IdleError {
     Server(String),
     /// A limit of this machine.
     Machine(io::Error),
+}
+
+impl<T> Turn<'_, T> {
+    /// Opens idle connections to the server, each with a request for the work's file.
+    pub(super) fn open_idle(
+        &self,
+        server: &Server,
+        work: &Work,
+        count: u32,
+    ) -> Result<IdleConnections, TurnError> {
+        if server.pids().is_none() {
+            return Err(TurnError::Contender("memory elsewhere cannot be read".to_owned()));
+        }
+        if server.trust().is_some() {
+            return Err(TurnError::Contender("idle connections are in clear text".to_owned()));
+        }
+        let files = &self.plan.files;
+        let bytes = files.iter().find(|f| f.name == work.file).map_or(0, |file| file.bytes);
+        let request = request(&server.authority(), &server.url_path(&work.file));
+        IdleConnections::open(server, count, &request, bytes).map_err(|e| match e {
+            IdleError::Server(why) => TurnError::Contender(why),
+            IdleError::Machine(e) => TurnError::Run(e),
+        })
+    }
 }
 
 impl IdleConnections {
@@ -140,7 +166,7 @@ mod tests {
                 }
             }
         });
-        Server::Elsewhere(address)
+        Server::Elsewhere(address.into())
     }
 
     fn open(server: &Server) -> Result<IdleConnections, IdleError> {

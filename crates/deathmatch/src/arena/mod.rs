@@ -11,6 +11,7 @@ mod observe;
 mod order;
 mod record;
 mod reload;
+mod remote;
 mod share;
 mod turn;
 
@@ -23,6 +24,7 @@ use std::time::Duration;
 
 pub use entrant::Entrant;
 pub use record::recorded;
+pub use remote::Remote;
 
 use crate::contender::{Contender, Site};
 use crate::load;
@@ -207,6 +209,7 @@ impl Arena {
             record: Record::open(&self.out)?,
             failed: BTreeMap::new(),
             apart: BTreeMap::new(),
+            has_counters: false,
             tell: &mut tell,
         };
         run.apart = run.duel()?;
@@ -233,6 +236,8 @@ struct Run<'a, T> {
     failed: BTreeMap<String, String>,
     /// Contenders that have turns where others have slices, with reasons.
     apart: BTreeMap<String, String>,
+    /// perf counts instructions and cycles on this machine.
+    has_counters: bool,
     tell: &'a mut T,
 }
 

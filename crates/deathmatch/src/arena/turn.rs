@@ -4,13 +4,11 @@
 
 use std::fs;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::cold::{Disk, ReadLimit, cool};
 use super::entrant::Server;
-use super::idle::{IdleConnections, IdleError};
 use super::observe::{Observed, foreign_mark, observe};
 use super::order::{each_once, order};
 use super::record::Record;
@@ -21,7 +19,7 @@ use crate::load::{self, Bulk, Expected, Job, OneTimeDownload, Tls, http2_request
 use crate::plan::{File, Plan, Shape, Work};
 use crate::sample::{Beside, ConnectionUse, Cooling, Load, MachineUse, Mark, Offered, Sample};
 use crate::stats::fit;
-use crate::verify::{Fault, VerifyError, upload, verify, verify_http2};
+use crate::verify::{Fault, VerifyError, upload, verify, verify_http2, verify_once};
 
 /// A longer response time is an error.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -109,7 +107,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             work = work.without_uploads();
         }
         let disk = || Disk::of(&self.arena.docroot());
-        if reads_per_s(&work).is_some() && !disk().is_ok_and(|disk| disk.can_be_slowed()) {
+        if work.reads_per_s().is_some() && !disk().is_ok_and(|disk| disk.can_be_slowed()) {
             work = work.without_reads_per_s();
         }
         work
@@ -204,7 +202,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         if self.arena.stop.load(Ordering::Relaxed) {
             return Err(TurnError::Run(io::ErrorKind::Interrupted.into()));
         }
-        if is_cold(work) || idle(work).is_some() {
+        if work.is_cold() || work.idle().is_some() {
             // Files that the server has cached are not cold, and memory of connections that ended is
             // used again.
             self.close()?;
@@ -214,13 +212,13 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             Some(server) => server,
             None => self.start()?,
         };
-        if is_cold(work) && server.pids().is_none() {
+        if work.is_cold() && server.pids().is_none() {
             return Err(TurnError::Contender("files elsewhere cannot be made cold".to_owned()));
         }
-        if reloads_per_s(work).is_some() && server.reload().is_none() {
+        if work.reloads_per_s().is_some() && server.reload().is_none() {
             return Err(TurnError::Contender("it cannot be reloaded from here".to_owned()));
         }
-        let idle = idle(work).map(|count| self.open_idle(&server, work, count)).transpose()?;
+        let idle = work.idle().map(|count| self.open_idle(&server, work, count)).transpose()?;
         let sample = Sample { trial, ..self.sample(&server, name, work, offered, warm_up)? };
         server.check_alive().map_err(TurnError::Contender)?;
         if let Some(idle) = &idle {
@@ -266,6 +264,10 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
                         _ => format!("wrong response: {w}"),
                     })
                 };
+                if server.may_close() {
+                    verify_once(addr, &server.authority(), &path, &bytes).map_err(wrong)?;
+                    continue;
+                }
                 verify(addr, server.trust(), &path, &bytes).map_err(wrong)?;
                 if let Some(trust) = server.trust().filter(|_| self.plan.needs_http2()) {
                     verify_http2(addr, trust, &path, &bytes).map_err(wrong)?;
@@ -313,7 +315,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         let is_probe = name.starts_with(super::PROBE);
         let sample = work.sample.unwrap_or(self.plan.sample);
         job.duration = if is_probe { super::PROBE_FOR } else { sample };
-        let reload = server.reload().zip(reloads_per_s(work));
+        let reload = server.reload().zip(work.reloads_per_s());
         let Observed { began_unix_s, load, server, machine, .. } = observe(server, || {
             let load = reloading(reload, || load::run(&job));
             drop(slowed);
@@ -357,7 +359,8 @@ impl<T> Turn<'_, T> {
         let stock = resumes.then(|| tickets(&offered));
         let http2 = matches!(work.over, Some(ConnectionUse::Streams(_)));
         let tls = server.trust().map(|trust| Tls::new(trust, stock, http2));
-        let ask = |name: String| request_bytes(target, &server.url_path(&name), work.over);
+        let host = server.authority();
+        let ask = |name: String| request_bytes(&host, &server.url_path(&name), work.over);
         Ok(Job {
             target,
             requests: file.names().map(ask).collect(),
@@ -388,31 +391,12 @@ impl<T> Turn<'_, T> {
         let paths = (0..beside.uploads).filter_map(|at| server.upload_path(&format!("{at}.bin")));
         Bulk {
             downloads: beside.downloads,
-            download: request(target, &server.url_path(&beside.file)),
+            download: request(&server.authority(), &server.url_path(&beside.file)),
             uploads: paths.map(put).collect(),
             once: self.one_time_downloads(server, beside),
             body_bytes: length,
             rate: beside.bytes_per_s,
         }
-    }
-
-    /// Opens idle connections to the server, each with a request for the work's file.
-    fn open_idle(
-        &self,
-        server: &Server,
-        work: &Work,
-        count: u32,
-    ) -> Result<IdleConnections, TurnError> {
-        if server.pids().is_none() {
-            return Err(TurnError::Contender("memory elsewhere cannot be read".to_owned()));
-        }
-        let files = &self.plan.files;
-        let bytes = files.iter().find(|f| f.name == work.file).map_or(0, |file| file.bytes);
-        let request = request(server.addr(), &server.url_path(&work.file));
-        IdleConnections::open(server, count, &request, bytes).map_err(|e| match e {
-            IdleError::Server(why) => TurnError::Contender(why),
-            IdleError::Machine(e) => TurnError::Run(e),
-        })
     }
 
     /// Every cold file, in the order of the requests.
@@ -423,7 +407,7 @@ impl<T> Turn<'_, T> {
             return Vec::new();
         };
         let ask = |number| OneTimeDownload {
-            request: request(server.addr(), &server.url_path(&file.nth(number))),
+            request: request(&server.authority(), &server.url_path(&file.nth(number))),
             body_bytes: file.size(number),
         };
         each_once(file.count).into_iter().map(ask).collect()
@@ -431,7 +415,7 @@ impl<T> Turn<'_, T> {
 
     /// Makes the cold files of a work cold.
     fn cool(&self, work: &Work) -> io::Result<Option<Cooling>> {
-        if !is_cold(work) {
+        if !work.is_cold() {
             return Ok(None);
         }
         let docroot = self.arena.docroot();
@@ -443,7 +427,7 @@ impl<T> Turn<'_, T> {
 
     /// Limits the server's reads as the work says.
     fn slow(&self, work: &Work, server: &Server) -> io::Result<Option<ReadLimit>> {
-        let Some(reads) = reads_per_s(work) else { return Ok(None) };
+        let Some(reads) = work.reads_per_s() else { return Ok(None) };
         let disk = Disk::of(&self.arena.docroot())?;
         ReadLimit::begin(&disk, reads, &server.pids().unwrap_or_default()).map(Some)
     }
@@ -457,23 +441,6 @@ fn tickets(offered: &Offered) -> usize {
     }
 }
 
-fn is_cold(work: &Work) -> bool {
-    work.beside.as_ref().is_some_and(|beside| beside.cold.is_some())
-}
-
-/// Number of idle connections beside a work; `None` without.
-fn idle(work: &Work) -> Option<u32> {
-    work.beside.as_ref().map(|beside| beside.idle).filter(|&count| count > 0)
-}
-
-fn reloads_per_s(work: &Work) -> Option<f64> {
-    work.beside.as_ref()?.reloads_per_s
-}
-
-fn reads_per_s(work: &Work) -> Option<u32> {
-    work.beside.as_ref()?.cold.as_ref()?.reads_per_s
-}
-
 /// Mark for files made cold that are no measure of the disk; `None` if they are.
 fn cold_mark(cooling: &Cooling, machine: &MachineUse, load: &Load) -> Option<Mark> {
     let bulk = load.bulk.as_ref()?;
@@ -484,17 +451,17 @@ fn cold_mark(cooling: &Cooling, machine: &MachineUse, load: &Load) -> Option<Mar
     bulk.over_ns.map(|_| Mark::ColdOver)
 }
 
-fn request(target: SocketAddr, path: &str) -> Vec<u8> {
-    request_bytes(target, path, None)
+pub(super) fn request(host: &str, path: &str) -> Vec<u8> {
+    request_bytes(host, path, None)
 }
 
 /// The bytes of a request on such a connection.
-fn request_bytes(target: SocketAddr, path: &str, over: Option<ConnectionUse>) -> Vec<u8> {
+fn request_bytes(host: &str, path: &str, over: Option<ConnectionUse>) -> Vec<u8> {
     if let Some(ConnectionUse::Streams(_)) = over {
-        return http2_request(&target.to_string(), path);
+        return http2_request(host, path);
     }
     let close =
         if matches!(over, Some(ConnectionUse::Anew { .. })) { "Connection: close\r\n" } else { "" };
-    let head = format!("GET {path} HTTP/1.1\r\nHost: {target}\r\nUser-Agent: deathmatch\r\n");
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: deathmatch\r\n");
     format!("{head}{close}\r\n").into_bytes()
 }

@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use deathmatch::arena::Arena;
+use deathmatch::calls::check_hardware;
 use deathmatch::cli::{DuelArgs, RunArgs};
 use deathmatch::contender::{Catalogue, Contender, Site};
-use deathmatch::machine::{Snapshot, perf};
+use deathmatch::machine::Snapshot;
 use deathmatch::plan::Plan;
 use deathmatch::process::Running;
 use deathmatch::stats::{Duel, Ratio, Standing, duels};
@@ -106,6 +107,7 @@ fn fight(
         contenders: Vec::new(),
         contender_dir: None,
         targets: Vec::new(),
+        pids: Vec::new(),
         out: Some(out),
         resume: args.resume,
         seed: args.seed,
@@ -181,7 +183,7 @@ fn show(args: &DuelArgs, plan: &Plan, whole: &Whole) -> io::Result<ExitCode> {
         for duel in &found {
             table(&mut out, duel, plan)?;
         }
-        if let Err(why) = perf::counters() {
+        if let Err(why) = check_hardware() {
             writeln!(out, "by instructions and cycles: not counted ({why})\n")?;
         }
         for contender in &whole.run.contenders {
@@ -200,7 +202,7 @@ fn show(args: &DuelArgs, plan: &Plan, whole: &Whole) -> io::Result<ExitCode> {
 }
 
 /// The table of one work.
-fn table(out: &mut impl Write, duel: &Duel, plan: &Plan) -> io::Result<()> {
+pub(super) fn table(out: &mut impl Write, duel: &Duel, plan: &Plan) -> io::Result<()> {
     let end = match duel.precise {
         true => format!("every interval is within +-{} %", duel.precision * 100.0),
         false => format!("the budget ended before +-{} %", duel.precision * 100.0),
@@ -217,6 +219,20 @@ fn table(out: &mut impl Write, duel: &Duel, plan: &Plan) -> io::Result<()> {
     )?;
     for name in plan.contenders.iter().filter(|name| duel.contenders.contains_key(*name)) {
         row(out, name, &duel.contenders[name])?;
+    }
+    let reference = duel.contenders.get(&duel.reference);
+    for name in plan.contenders.iter().filter(|name| duel.contenders.contains_key(*name)) {
+        let its = &duel.contenders[name];
+        let Some((instructions, cycles)) = its.instructions.zip(its.cycles) else { continue };
+        let to = |own: f64, of: fn(&Standing) -> Option<f64>| {
+            reference.and_then(of).map_or(String::new(), |base| format!(" ({:.3})", own / base))
+        };
+        writeln!(
+            out,
+            "  {name:<18} {instructions:.0} instructions{}, {cycles:.0} cycles{} a request",
+            to(instructions, |s| s.instructions),
+            to(cycles, |s| s.cycles),
+        )?;
     }
     writeln!(out)
 }

@@ -19,10 +19,15 @@ use serde_json::json;
 mod calls;
 mod duel;
 mod run;
+mod targets;
+mod url;
+mod vs;
 
 pub(crate) use calls::calls;
 pub(crate) use duel::duel;
 pub(crate) use run::run;
+pub(crate) use url::url;
+pub(crate) use vs::vs;
 
 /// File with the facts of a run that a report needs besides the samples.
 const RUN: &str = "run.json";
@@ -233,9 +238,9 @@ fn course(plan: &Plan) -> String {
     let rounds = counted(plan.rounds, "round");
     match plan.works.len() - slices {
         0 => until,
-        turns if slices == 0 => format!("{} in turns, {rounds}", counted(turns as u32, "work")),
+        _ if slices == 0 => format!("{rounds} of turns"),
         turns => {
-            format!("{} in {until}, {turns} in turns of {rounds}", counted(slices as u32, "work"))
+            format!("{until} for {slices} of the works, {rounds} of turns for {turns}")
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use super::{DUEL, RUN, chosen_plan, course, draw, minutes, read_run, usage};
+use super::{DUEL, RUN, chosen_plan, course, draw, minutes, read_run, targets, usage};
 
 /// From so many bytes on, writing the files takes a while and is announced.
 const BYTES_ANNOUNCED_MIN: u64 = 500_000_000;
@@ -163,10 +162,19 @@ impl Participants {
         args: &RunArgs,
         known: &Catalogue,
     ) -> Result<Participants, String> {
-        if !args.targets.is_empty() {
-            return Participants::elsewhere(args);
+        let targets = targets::targets(args)?;
+        let is_alone = !targets.is_empty() && args.only.is_empty() && args.contenders.is_empty();
+        let contenders = contenders(plan, args, known)?;
+        let mut field = match is_alone {
+            true => Participants::none(),
+            false => Participants::of(arena, plan, contenders)?,
+        };
+        for (name, remote) in targets {
+            field.add(Entrant::elsewhere(&name, remote));
         }
-        let mut field = Participants::of(arena, plan, contenders(plan, args, known)?)?;
+        if is_alone {
+            return Ok(field);
+        }
         field.floor =
             Contender::by_name(FLOOR).and_then(|floor| arena.prepare_floor(plan, &floor).ok());
         // With fewer rounds there is no interval for the difference of the two.
@@ -201,17 +209,13 @@ impl Participants {
         Ok(field)
     }
 
-    fn elsewhere(args: &RunArgs) -> Result<Participants, String> {
-        let mut field =
-            Participants { entrants: Vec::new(), floor: None, twin: None, shown: Vec::new() };
-        for words in &args.targets {
-            let (name, at) = target(words)?;
-            field.add(Entrant::elsewhere(&name, at));
-        }
-        Ok(field)
+    /// No participant yet.
+    pub(super) fn none() -> Participants {
+        Participants { entrants: Vec::new(), floor: None, twin: None, shown: Vec::new() }
     }
 
-    fn add(&mut self, entrant: Entrant) {
+    /// Adds a participant.
+    pub(super) fn add(&mut self, entrant: Entrant) {
         let tuned = entrant.tuned().iter().map(|(setting, reason)| report::Tuned {
             setting: setting.clone(),
             reason: reason.clone(),
@@ -261,7 +265,7 @@ fn seed(args: &RunArgs, out: &Path, plan: &Plan) -> io::Result<Result<u64, Strin
 }
 
 /// A flag that the first Ctrl-C sets; the second ends the program at once.
-fn on_signal() -> io::Result<Arc<AtomicBool>> {
+pub(super) fn on_signal() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         flag::register_conditional_default(signal, stop.clone())?;
@@ -295,8 +299,10 @@ fn with_choices(mut plan: Plan, args: &RunArgs, known: &Catalogue) -> Plan {
         plan.contenders.extend(more.collect::<Vec<_>>());
     }
     if !args.targets.is_empty() {
-        let names = args.targets.iter().filter_map(|words| target(words).ok());
-        plan.contenders = names.map(|(name, _)| name).collect();
+        if args.only.is_empty() {
+            plan.contenders.clear();
+        }
+        plan.contenders.extend(args.targets.iter().map(|words| targets::named(words).0.to_owned()));
     }
     if !plan.contenders.contains(&plan.reference)
         && let Some(first) = plan.contenders.first()
@@ -314,18 +320,12 @@ fn contenders(plan: &Plan, args: &RunArgs, known: &Catalogue) -> Result<Vec<Cont
     let overrides = args.contenders.iter().map(|words| known.overridden(words));
     let overrides = overrides.collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
     // A contender with an existing name replaces the other.
-    let listed = plan.contenders.iter().filter(|name| overrides.iter().all(|c| c.name != **name));
+    let is_target = |name: &str| args.targets.iter().any(|words| targets::named(words).0 == name);
+    let listed = plan.contenders.iter().filter(|name| !is_target(name));
+    let listed = listed.filter(|name| overrides.iter().all(|c| c.name != **name));
     let mut all = listed.map(named).collect::<Result<Vec<_>, _>>()?;
     all.extend(overrides);
     Ok(all)
-}
-
-/// `NAME=HOST:PORT` or `HOST:PORT`.
-fn target(words: &str) -> Result<(String, SocketAddr), String> {
-    let (name, at) = words.split_once('=').unwrap_or((words, words));
-    let bad = |why: String| format!("--target {words}: {why}");
-    let mut found = at.to_socket_addrs().map_err(|e| bad(format!("write HOST:PORT ({e})")))?;
-    found.next().map(|at| (name.to_owned(), at)).ok_or_else(|| bad("no such host".to_owned()))
 }
 
 /// Announces that files are written, if that takes time.
@@ -423,9 +423,9 @@ fn limits(args: &RunArgs) -> Vec<String> {
         ]
     } else {
         &[
-            "The servers run elsewhere: their processor time, memory and machine are not measured, \
-             nor is the floor, and the facts above are of the machine that made the load.",
-            "The network between is part of every figure.",
+            "Targets run already, as somebody else configured them: only those with --pid have processor \
+             time and memory, and the facts above are of the machine that made the load.",
+            "The network between is part of a target's every figure.",
         ]
     };
     texts.iter().map(|text| (*text).to_owned()).collect()

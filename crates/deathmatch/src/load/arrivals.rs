@@ -22,7 +22,9 @@ impl Arrivals {
     /// Adds arrivals due by now.
     pub(super) fn add_due(&mut self, now: u64, tally: &mut Tally) {
         let Some(pace) = &mut self.pace else { return };
-        while let Some(intended) = pace.due(now.min(tally.to().saturating_sub(1))) {
+        while !tally.is_full()
+            && let Some(intended) = pace.due(now.min(tally.to().saturating_sub(1)))
+        {
             tally.intend(intended, u64::from(self.calls));
             self.waiting.push_back(intended);
         }

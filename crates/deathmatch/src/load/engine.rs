@@ -17,6 +17,7 @@ use super::pace::plan;
 use super::pool::{Call, Pool};
 use super::reader::Memo;
 use super::tally::{Failure, Tally, nanoseconds};
+use super::watch::Watch;
 use super::wire::{self, EVENTS_MAX, Poll, RECEIVE_BYTES};
 use crate::sample::{Load, Offered};
 
@@ -33,6 +34,7 @@ const GONE: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFla
 /// The load of one thread.
 pub(super) struct Engine<'a> {
     job: &'a Job,
+    watch: Option<&'a Watch>,
     started: Instant,
     poll: Poll,
     pool: Pool,
@@ -65,6 +67,7 @@ impl<'a> Engine<'a> {
             job.beside.as_ref().map(|b| Streams::new(b, job.target, timeout, tally.measured()));
         Ok(Engine {
             job,
+            watch: None,
             started: Instant::now(),
             poll: Poll::new()?,
             pool: Pool::new(slots, slots_max),
@@ -75,11 +78,17 @@ impl<'a> Engine<'a> {
             memo: Memo::default(),
             chosen: 0,
             buffer: vec![0; RECEIVE_BYTES],
-            discards: expected.body.is_none() && expected.body_bytes >= DISCARD_BYTES_MIN,
+            discards: expected.is_long(DISCARD_BYTES_MIN),
             bodyless: job.requests.first().is_some_and(|first| first.starts_with(b"HEAD ")),
             timeout,
             turn: 0,
         })
+    }
+
+    /// Publishes its figures to a watch, whose stop ends it with the figures so far.
+    pub(super) fn watched(mut self, watch: &'a Watch) -> Engine<'a> {
+        self.watch = Some(watch);
+        self
     }
 
     /// Spins until every intended request is answered or given up. Connections stay open; a further
@@ -89,7 +98,8 @@ impl<'a> Engine<'a> {
         let mut events = vec![none; EVENTS_MAX];
         let (_, pace) = plan(self.job, wire::connections_max())?;
         self.arrivals = Arrivals::new(pace, self.calls_per_arrival());
-        self.tally = Tally::new(self.job.warm_up, duration, self.job.timeout);
+        let tally = Tally::new(self.job.warm_up, duration, self.job.timeout);
+        self.tally = tally.watched(self.watch);
         // No request waits longer than the timeout to be sent or to be answered. Only a session,
         // whose calls follow each other, can take longer.
         let give_up = self.tally.to().saturating_add(self.timeout.saturating_mul(2));
@@ -103,8 +113,14 @@ impl<'a> Engine<'a> {
             if self.turn >= sweep {
                 sweep = self.turn + SWEEP_NS;
                 self.sweep()?;
+                if let Some(watch) = self.watch {
+                    self.tally.publish(self.turn, watch);
+                }
                 if self.job.stop.load(Ordering::Relaxed) {
-                    return Err(io::ErrorKind::Interrupted.into());
+                    return match self.watch {
+                        Some(_) => Ok(self.finish()),
+                        None => Err(io::ErrorKind::Interrupted.into()),
+                    };
                 }
             }
             let count = self.poll.ready(&mut events)?;
@@ -126,10 +142,19 @@ impl<'a> Engine<'a> {
                 }
                 if self.calls == 0 && self.arrivals.first().is_none() {
                     let bulk = self.streams.take().map(Streams::finish);
-                    return Ok(Load { bulk, ..self.tally.finish() });
+                    return Ok(Load { bulk, ..self.finish() });
                 }
             }
         }
+    }
+
+    /// Takes the counts, and publishes them.
+    fn finish(&mut self) -> Load {
+        if let Some(watch) = self.watch {
+            let now = self.now();
+            self.tally.publish_last(now, watch);
+        }
+        self.tally.finish()
     }
 
     fn now(&self) -> u64 {
@@ -254,8 +279,11 @@ impl<'a> Engine<'a> {
             }
         }
         self.arrivals.expire(oldest, &mut self.tally);
-        if matches!(self.job.offered, Offered::Closed { .. }) && now < self.tally.to() {
+        if matches!(self.job.offered, Offered::Closed { .. }) && self.tally.is_open(now) {
             for index in self.pool.take_shut() {
+                if !self.tally.is_open(now) {
+                    break;
+                }
                 self.tally.intend(now, 1);
                 self.start(index, now, now)?;
             }

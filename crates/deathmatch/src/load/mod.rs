@@ -51,13 +51,15 @@ mod reader;
 pub mod saturation;
 mod tally;
 mod tls;
+mod watch;
 mod wire;
 
 pub use bulk::{Bulk, OneTimeDownload};
-pub use h2::request as http2_request;
+pub use h2::{Fields as Http2Fields, request as http2_request};
 pub use kept::Kept;
 pub use marks::marks;
 pub use tls::Tls;
+pub use watch::{Bin, Progress, Watch};
 
 /// Carries out a job on the calling thread, which never sleeps meanwhile: `pin` it to a core of its
 /// own first. A server's faults are counted. An error is the generator's own: no descriptors or
@@ -66,6 +68,18 @@ pub fn run(job: &Job) -> io::Result<Load> {
     match job.over {
         Some(ConnectionUse::Streams(streams)) => h2::Engine::new(job, streams)?.run(job.duration),
         _ => engine::Engine::new(job)?.run(job.duration),
+    }
+}
+
+/// As `run`, with figures for another thread meanwhile. A stop request ends it with the figures so
+/// far, in which requests under way are neither replies nor errors; so does the watch's number of
+/// requests, once these have ended.
+pub fn run_watched(job: &Job, watch: &Watch) -> io::Result<Load> {
+    match job.over {
+        Some(ConnectionUse::Streams(streams)) => {
+            h2::Engine::new(job, streams)?.watched(watch).run(job.duration)
+        }
+        _ => engine::Engine::new(job)?.watched(watch).run(job.duration),
     }
 }
 
@@ -128,10 +142,36 @@ impl Job {
 /// The expected response.
 #[derive(Clone, Debug)]
 pub struct Expected {
-    /// The response's status.
+    /// The response's status, or `ANY_STATUS`.
     pub status: u16,
-    /// Its body's length, in bytes.
+    /// Its body's length, in bytes, or `ANY_LENGTH`.
     pub body_bytes: u64,
     /// Its body, if every byte is compared; otherwise only the length is.
     pub body: Option<Vec<u8>>,
+}
+
+/// Every status is right.
+pub const ANY_STATUS: u16 = 0;
+
+/// Every length is right.
+pub const ANY_LENGTH: u64 = u64::MAX;
+
+impl Expected {
+    fn takes_status(&self, status: u16) -> bool {
+        self.status == status || self.status == ANY_STATUS
+    }
+
+    fn takes_length(&self, bytes: u64) -> bool {
+        self.body_bytes == bytes || self.body_bytes == ANY_LENGTH
+    }
+
+    /// `true` if a server may close a connection of HTTP/2 in an orderly way.
+    fn takes_going_away(&self) -> bool {
+        self.status == ANY_STATUS
+    }
+
+    /// `true` if bodies are known to be at least so long and are not compared.
+    fn is_long(&self, bytes: u64) -> bool {
+        self.body.is_none() && self.body_bytes >= bytes && self.body_bytes != ANY_LENGTH
+    }
 }

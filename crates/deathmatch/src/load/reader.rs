@@ -191,7 +191,7 @@ impl Reader {
         }
         self.status = head.status;
         self.close = head.close;
-        if head.status != expected.status {
+        if !expected.takes_status(head.status) {
             self.wrong = Some(ResponseFault::Status);
         }
         self.part = match head.framing {
@@ -253,7 +253,7 @@ impl Reader {
 
     /// Completes the response; `excess` unsolicited bytes follow it.
     fn done(&mut self, excess: u64, expected: &Expected) -> Progress {
-        if self.body != expected.body_bytes || excess > 0 {
+        if !expected.takes_length(self.body) || excess > 0 {
             self.wrong = self.wrong.or(Some(ResponseFault::Bytes));
         }
         Progress::Done { wrong: self.wrong, close: self.close || excess > 0 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::reader::ResponseFault;
+use super::watch::{Observer, Watch};
 use crate::sample::Load;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -25,6 +26,8 @@ pub(super) struct Tally {
     from: u64,
     to: u64,
     timeout: u64,
+    /// `None` unless the job is watched.
+    observer: Option<Box<Observer>>,
 }
 
 impl Tally {
@@ -34,7 +37,24 @@ impl Tally {
         let whole_seconds = usize::try_from(duration.as_secs()).unwrap_or(0);
         let replies_per_second = vec![0; whole_seconds];
         let load = Load { seconds: duration.as_secs_f64(), replies_per_second, ..Load::default() };
-        Tally { load, from, to, timeout: nanoseconds(timeout) }
+        Tally { load, from, to, timeout: nanoseconds(timeout), observer: None }
+    }
+
+    /// Counts what a watch shows too.
+    pub(super) fn watched(mut self, watch: Option<&Watch>) -> Tally {
+        self.observer = watch.map(|watch| Box::new(Observer::new(watch)));
+        self
+    }
+
+    /// `true` if further requests may be intended now.
+    pub(super) fn is_open(&self, now: u64) -> bool {
+        now < self.to && !self.is_full()
+    }
+
+    /// `true` if the watch's number of requests is reached.
+    pub(super) fn is_full(&self) -> bool {
+        let most = self.observer.as_ref().and_then(|observer| observer.requests_max);
+        most.is_some_and(|most| self.load.intended >= most)
     }
 
     /// End of the time in which requests are intended.
@@ -55,6 +75,9 @@ impl Tally {
     pub(super) fn intend(&mut self, intended: u64, requests: u64) {
         if self.measures(intended) {
             self.load.intended += requests;
+        }
+        if self.is_full() {
+            self.to = self.to.min(intended + 1);
         }
     }
 
@@ -94,10 +117,42 @@ impl Tally {
             }
         }
         if self.measures(at.intended) {
+            if let Some(observer) = &mut self.observer {
+                observer.reply(response);
+            }
             self.load.replies += 1;
             self.load.bytes += at.bytes;
             self.load.response.record(response);
             self.load.service.record(at.ended - at.sent.min(at.ended));
+        }
+    }
+
+    /// Counts the status of a response, for a watch.
+    pub(super) fn status(&mut self, intended: u64, status: u16) {
+        let counts = self.measures(intended);
+        if let Some(observer) = self.observer.as_mut().filter(|_| counts) {
+            observer.status(status);
+        }
+    }
+
+    /// Counts a connection that was begun, for a watch.
+    pub(super) fn connection(&mut self) {
+        if let Some(observer) = &mut self.observer {
+            observer.connection();
+        }
+    }
+
+    /// Publishes the figures from time to time.
+    pub(super) fn publish(&mut self, now: u64, watch: &Watch) {
+        if let Some(observer) = &mut self.observer {
+            observer.turn(now, &self.load, watch);
+        }
+    }
+
+    /// Publishes the last figures of a watched job.
+    pub(super) fn publish_last(&mut self, now: u64, watch: &Watch) {
+        if let Some(observer) = self.observer.take() {
+            observer.finish(now, &self.load, watch);
         }
     }
 

@@ -11,7 +11,6 @@ pub mod congestion;
 pub mod counters;
 pub mod doctor;
 pub mod fingerprint;
-pub mod perf;
 pub mod process;
 
 use counters::{Counters, Disk, SECTOR_BYTES};

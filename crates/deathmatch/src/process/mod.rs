@@ -7,6 +7,8 @@ mod guard;
 mod log;
 mod session;
 
+pub use session::pids;
+
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -187,7 +189,7 @@ impl Launch {
 impl Running {
     /// All its processes, without threads and without those of its upstream.
     pub fn pids(&self) -> Vec<u32> {
-        session::pids(self.child.id())
+        pids(self.child.id())
     }
 
     /// The processes of its upstream.

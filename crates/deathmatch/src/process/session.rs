@@ -15,7 +15,7 @@ struct Process {
 
 /// The living processes of the session that this process leads or is about to lead, and their
 /// descendants, in ascending order.
-pub(super) fn pids(leader: u32) -> Vec<u32> {
+pub fn pids(leader: u32) -> Vec<u32> {
     belonging(leader, &all())
 }
 

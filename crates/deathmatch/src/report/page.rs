@@ -200,8 +200,8 @@ fn test(data: Data<'_>) -> Markup {
         ul { @for ladder in data.ladders { li { (ladder.title()) ": " (steps(ladder)) } } }
         p {
             "A contender that returns wrong bytes, before or after a sample, is disqualified. Rounds \
-             interleave the contenders in an order drawn from the seed; one runs at a time. Points \
-             are medians over rounds. Bars reach from the smallest to the largest round."
+             interleave the contenders in an order drawn from the seed. In slices all are alive, and \
+             a round is a cycle; in turns one runs at a time. Points are medians over rounds. Bars reach from the smallest to the largest round."
         }
         (steady(data))
         @if !marked.is_empty() {

@@ -46,13 +46,18 @@ pub struct Standing {
     pub replies_per_s: Option<f64>,
     /// Median of the times a request woke a thread of the server; `None` for a server elsewhere.
     pub wake_ups: Option<f64>,
+    /// Median of the instructions of a request; `None` where perf cannot count them.
+    pub instructions: Option<f64>,
+    /// Median of the processor's cycles of a request likewise.
+    pub cycles: Option<f64>,
     /// Ratio of the processor time of a request to the reference's; the reference has none.
     pub cpu: Option<Ratio>,
     /// Ratio of the replies a second likewise, in a closed loop.
     pub replies: Option<Ratio>,
     /// The two values of the ratio of processor time, if it has two regimes.
     pub regimes: Option<Regimes>,
-    /// The generator was the limit in most slices: the replies a second are at least these.
+    /// The generator was the limit in most slices of a closed loop: the replies a second are at least
+    /// these.
     pub load_limited: bool,
     /// Largest share of a processor (0 to 1) that it used without load between two slices; median.
     pub idle_cpu: Option<f64>,
@@ -140,11 +145,15 @@ fn standing(slices: &[&Sample], name: &str, reference: &str) -> Standing {
     };
     let pair = (name != reference).then(|| Pair::of(slices, name, reference));
     let (cpu, replies) = pair.map_or((None, None), |pair| (pair.cpu, pair.replies));
-    let limited = own.iter().filter(|s| generator_limited(s)).count();
+    // At an offered rate there is no limit to find.
+    let is_closed = |s: &Sample| matches!(s.offered, Offered::Closed { .. });
+    let limited = own.iter().filter(|s| is_closed(s) && generator_limited(s)).count();
     Standing {
         cpu_us: middle(cpu_us_per_reply),
         replies_per_s: middle(replies_per_second),
         wake_ups: middle(wake_ups_per_reply),
+        instructions: middle(|s| s.slice?.instructions),
+        cycles: middle(|s| s.slice?.cycles),
         regimes: cpu.as_ref().and_then(Ratio::regimes),
         cpu,
         replies,

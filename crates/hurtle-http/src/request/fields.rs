@@ -16,6 +16,12 @@ pub enum RequestFields<'a> {
     Section(&'a FieldSection),
 }
 
+impl Default for RequestFields<'_> {
+    fn default() -> Self {
+        RequestFields::NONE
+    }
+}
+
 impl<'a> RequestFields<'a> {
     /// No fields.
     pub const NONE: RequestFields<'static> = RequestFields::Lines(b"");

@@ -15,6 +15,8 @@ pub enum Coding {
     Zstd,
     /// `gzip`, also called `x-gzip` (RFC 9110 section 8.4.1.3).
     Gzip,
+    /// `dcz`, zstd with a dictionary that the client has (RFC 9842 section 5).
+    Dcz,
     /// The representation without a coding, which is always available.
     Identity,
 }
@@ -75,6 +77,7 @@ struct CodingWeights {
     br: Option<u16>,
     zstd: Option<u16>,
     gzip: Option<u16>,
+    dcz: Option<u16>,
     identity: Option<u16>,
     any: Option<u16>,
 }
@@ -100,12 +103,14 @@ impl CodingWeights {
 
     fn slot(&mut self, name: &[u8]) -> Option<&mut Option<u16>> {
         let is = |coding: &str| name.eq_ignore_ascii_case(coding.as_bytes());
-        Some(match name {
-            _ if is("br") => &mut self.br,
-            _ if is("zstd") => &mut self.zstd,
-            _ if is("gzip") || is("x-gzip") => &mut self.gzip,
-            _ if is("identity") => &mut self.identity,
-            b"*" => &mut self.any,
+        Some(match name.len() {
+            2 if is("br") => &mut self.br,
+            4 if is("zstd") => &mut self.zstd,
+            4 if is("gzip") => &mut self.gzip,
+            6 if is("x-gzip") => &mut self.gzip,
+            3 if is("dcz") => &mut self.dcz,
+            8 if is("identity") => &mut self.identity,
+            1 if name == b"*" => &mut self.any,
             _ => return None,
         })
     }
@@ -117,6 +122,8 @@ impl CodingWeights {
             Coding::Br => self.br,
             Coding::Zstd => self.zstd,
             Coding::Gzip => self.gzip,
+            // A client names it when it has a dictionary, so `*` does not mean it.
+            Coding::Dcz => return self.dcz.unwrap_or(0),
             Coding::Identity => self.identity,
         };
         listed.or(self.any).unwrap_or(0)
@@ -267,7 +274,7 @@ fn split_unquoted(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::Coding::{Br, Gzip, Identity, Zstd};
+    use super::Coding::{Br, Dcz, Gzip, Identity, Zstd};
     use super::*;
 
     #[test]
@@ -307,6 +314,15 @@ mod tests {
             ("a parameter that is no weight", Some("gzip;level=9"), all, Identity),
             ("a longer name", Some("gzipped, brr"), all, Identity),
             ("identity listed as available changes nothing", Some("gzip"), &[Identity, Gzip], Gzip),
+            (
+                "a dictionary",
+                Some("gzip, deflate, br, zstd, dcb, dcz"),
+                &[Dcz, Br, Zstd, Gzip],
+                Dcz,
+            ),
+            ("a dictionary, less wanted", Some("br, dcz;q=0.9"), &[Dcz, Br], Br),
+            ("a dictionary refused", Some("br, dcz;q=0"), &[Dcz, Br], Br),
+            ("no dictionary unless it is listed", Some("*"), &[Dcz, Br], Br),
         ];
         for (why, field, available, expected) in rows {
             let chosen = choose(field.map(str::as_bytes), available);

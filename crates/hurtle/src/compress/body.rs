@@ -19,7 +19,7 @@ const FRAME_BYTES: usize = 16 << 10;
 pub(super) struct EncodedBody {
     source: Source,
     /// `None`: the end was encoded.
-    encoder: Option<Encoder>,
+    encoder: Option<Encoder<'static>>,
     /// Bytes of the source that are not encoded yet.
     input: Bytes,
     /// Encoded bytes.
@@ -39,15 +39,15 @@ pub(super) enum Source {
 }
 
 impl EncodedBody {
-    pub(super) fn of_bytes(bytes: Bytes, encoder: Encoder) -> EncodedBody {
+    pub(super) fn of_bytes(bytes: Bytes, encoder: Encoder<'static>) -> EncodedBody {
         EncodedBody::new(Source::Done, bytes, encoder)
     }
 
-    pub(super) fn of_stream(stream: Stream, encoder: Encoder) -> EncodedBody {
+    pub(super) fn of_stream(stream: Stream, encoder: Encoder<'static>) -> EncodedBody {
         EncodedBody::new(Source::Stream(stream), Bytes::new(), encoder)
     }
 
-    fn new(source: Source, input: Bytes, encoder: Encoder) -> EncodedBody {
+    fn new(source: Source, input: Bytes, encoder: Encoder<'static>) -> EncodedBody {
         EncodedBody {
             source,
             encoder: Some(encoder),

@@ -15,6 +15,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::EncodedFile;
 use super::files::Identity;
 use super::policy::name;
+use crate::body::Stamp;
 use crate::config::CompressDirectory;
 
 /// Part of the names: the encoders' versions and levels. A change makes older files stale.
@@ -175,17 +176,17 @@ fn size(made: &EncodedFile) -> u64 {
     made.bytes.len() as u64 + HASH_BYTES as u64
 }
 
-/// Device, inode, length and times in hexadecimal, then the version and the coding.
-fn file_name(Identity { stamp, coding }: &Identity) -> String {
-    format!(
-        "{:x}-{:x}-{:x}-{:x}-{:x}.{VERSION}.{}",
-        stamp.device,
-        stamp.inode,
-        stamp.len,
-        stamp.modified_ns,
-        stamp.changed_ns,
-        name(*coding)
-    )
+/// The state of the file, then the version and the coding, then the state of the dictionary.
+fn file_name(Identity { stamp, coding, dictionary }: &Identity) -> String {
+    let dictionary =
+        dictionary.as_ref().map_or(String::new(), |other| format!("-{}", state(other)));
+    format!("{}.{VERSION}.{}{dictionary}", state(stamp), name(*coding))
+}
+
+/// Device, inode, length and times in hexadecimal.
+fn state(stamp: &Stamp) -> String {
+    let Stamp { device, inode, len, modified_ns, changed_ns } = stamp;
+    format!("{device:x}-{inode:x}-{len:x}-{modified_ns:x}-{changed_ns:x}")
 }
 
 /// Returns whether a name is one of `file_name`, of any version, or an unfinished one.
@@ -212,7 +213,6 @@ mod tests {
     use hurtle_http::semantics::accept::Coding;
 
     use super::*;
-    use crate::body::Stamp;
 
     struct Temporary(PathBuf);
 
@@ -231,7 +231,7 @@ mod tests {
 
     fn identity(inode: u64, modified_ns: i128) -> Identity {
         let stamp = Stamp { device: 1, inode, len: 1 << 20, modified_ns, changed_ns: 7 };
-        Identity { stamp, coding: Coding::Br }
+        Identity { stamp, coding: Coding::Br, dictionary: None }
     }
 
     fn made(len: usize) -> EncodedFile {

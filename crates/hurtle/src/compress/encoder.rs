@@ -35,24 +35,28 @@ const LIVE_WINDOW_LOG: u32 = 18;
 /// Base-2 logarithm of the largest window for files: browsers refuse larger ones for zstd (RFC 9659).
 const STORED_WINDOW_LOG: u32 = 22;
 
+/// Base-2 logarithms of the windows with a dictionary. A decoder has 8 MiB at least, five quarters of
+/// the dictionary, and 128 MiB at most (RFC 9842 section 5).
+const DICTIONARY_WINDOW_LOGS: (u32, u32, u32) = (10, 23, 27);
+
 /// Size of the buffer between the Brotli encoder and its output, in bytes.
 const BROTLI_BUFFER_BYTES: usize = 8 << 10;
 
 /// An encoder of one body.
-pub struct Encoder(Inner);
+pub struct Encoder<'a>(Inner<'a>);
 
-enum Inner {
+enum Inner<'a> {
     Br(Box<CompressorWriter<Vec<u8>>>),
-    Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
+    Zstd(zstd::stream::write::Encoder<'a, Vec<u8>>),
     Gzip(GzEncoder<Vec<u8>>),
 }
 
-impl Encoder {
-    /// Creates an encoder. `coding` is not identity.
+impl Encoder<'_> {
+    /// Creates an encoder. `coding` is neither identity nor one with a dictionary.
     ///
     /// # Errors
-    /// There is no memory, or the coding is identity.
-    pub fn new(coding: Coding, effort: Effort) -> io::Result<Encoder> {
+    /// There is no memory, or the coding is another one.
+    pub fn new(coding: Coding, effort: Effort) -> io::Result<Encoder<'static>> {
         let (levels, window) = match effort {
             Effort::Live => (LIVE_LEVELS, LIVE_WINDOW_LOG),
             Effort::Stored(_) => (STORED_LEVELS, STORED_WINDOW_LOG),
@@ -82,8 +86,34 @@ impl Encoder {
                     Inner::Zstd(encoder)
                 }
                 Coding::Gzip => Inner::Gzip(GzEncoder::new(Vec::new(), Compression::new(levels.2))),
-                Coding::Identity => return Err(io::ErrorKind::InvalidInput.into()),
+                Coding::Dcz | Coding::Identity => {
+                    return Err(io::ErrorKind::InvalidInput.into());
+                }
             }))
+        })
+    }
+
+    /// Creates an encoder of a file of `len` bytes for clients that have `dictionary`. Encoded bytes
+    /// follow `head`.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn with_dictionary<'a>(
+        dictionary: &'a [u8],
+        len: u64,
+        head: Vec<u8>,
+    ) -> io::Result<Encoder<'a>> {
+        guard(|| {
+            let log = window_log(dictionary.len() as u64, len);
+            // A prefix is raw, even if it begins like a trained dictionary.
+            let mut encoder =
+                zstd::stream::write::Encoder::with_ref_prefix(head, STORED_LEVELS.1, dictionary)?;
+            encoder.set_parameter(CParameter::WindowLog(log))?;
+            // The matcher of the level does not look as far back.
+            encoder
+                .set_parameter(CParameter::EnableLongDistanceMatching(log > STORED_WINDOW_LOG))?;
+            encoder.set_pledged_src_size(Some(len))?;
+            Ok(Encoder(Inner::Zstd(encoder)))
         })
     }
 
@@ -143,10 +173,18 @@ impl Encoder {
     }
 }
 
-impl std::fmt::Debug for Encoder {
+impl std::fmt::Debug for Encoder<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Encoder")
     }
+}
+
+/// Base-2 logarithm of the window that holds the dictionary and the file, as far as decoders have it.
+fn window_log(dictionary_len: u64, len: u64) -> u32 {
+    let (least, most, bound) = DICTIONARY_WINDOW_LOGS;
+    let wanted = (dictionary_len + len).max(2).next_power_of_two().ilog2();
+    let has = (dictionary_len / 4 * 5).max(1).ilog2().clamp(most, bound);
+    wanted.clamp(least, has)
 }
 
 /// Runs an encoder and turns a panic into an error.
@@ -171,7 +209,7 @@ mod tests {
             Coding::Br => Box::new(brotli::Decompressor::new(coded, 4096)),
             Coding::Zstd => Box::new(zstd::stream::read::Decoder::new(coded).unwrap()),
             Coding::Gzip => Box::new(flate2::read::GzDecoder::new(coded)),
-            Coding::Identity => unreachable!(),
+            Coding::Dcz | Coding::Identity => unreachable!(),
         };
         let mut piece = [0; 777];
         loop {
@@ -230,6 +268,35 @@ mod tests {
                 encoder.flush(&mut coded).unwrap();
                 assert_eq!(decode(coding, &coded).0, plain, "{coding:?} after event {n}");
             }
+        }
+    }
+
+    #[test]
+    fn a_dictionary_and_its_window_decode_to_the_original() {
+        for (old_len, new_len, log) in [
+            (1, 2_000, 11),
+            (50_000, 51_000, 17),
+            (3 << 20, 2 << 20, 23),
+            (9 << 20, 3 << 20, 23),
+            (14 << 20, 3 << 20, 24),
+        ] {
+            assert_eq!(window_log(old_len as u64, new_len as u64), log);
+            let old = text(old_len);
+            let mut new = old[..old_len.min(new_len)].to_vec();
+            new.resize(new_len, b'-');
+            let mut coded = b"head".to_vec();
+            let mut encoder =
+                Encoder::with_dictionary(&old, new_len as u64, coded.split_off(0)).unwrap();
+            encoder.write(&new, &mut coded).unwrap();
+            encoder.finish(&mut coded).unwrap();
+            assert_eq!(&coded[..4], b"head");
+            assert!(old_len < 1_000 || coded.len() < 4_000, "{old_len}: {} bytes", coded.len());
+            let mut decoder =
+                zstd::stream::read::Decoder::with_ref_prefix(&coded[4..], &old).unwrap();
+            decoder.window_log_max(log).unwrap();
+            let mut plain = Vec::new();
+            decoder.read_to_end(&mut plain).unwrap();
+            assert!(plain == new, "{old_len} {new_len}");
         }
     }
 

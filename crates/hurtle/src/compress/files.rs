@@ -15,8 +15,9 @@ use bytes::Bytes;
 use hurtle_http::semantics::accept::Coding;
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::dictionary::{self, Dictionary, DictionaryHash, Hashes};
 use super::directory::Directory;
-use super::{Effort, Encoder};
+use super::{CODINGS, Effort, Encoder};
 use crate::body::{OpenFile, Stamp};
 use crate::config::Compress;
 use crate::disk::{Disk, Lane};
@@ -53,6 +54,7 @@ struct Shared {
     state: Mutex<State>,
     /// Counts the encodings that found no room.
     refused: AtomicU64,
+    hashes: Hashes,
 }
 
 #[derive(Debug, Default)]
@@ -66,11 +68,12 @@ struct State {
     waiting: usize,
 }
 
-/// A file in a state, in a coding.
+/// A file in a state, in a coding, encoded with a dictionary or without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Identity {
     pub(super) stamp: Stamp,
     pub(super) coding: Coding,
+    pub(super) dictionary: Option<Stamp>,
 }
 
 /// The encoding of a file, which may still be in work.
@@ -123,6 +126,7 @@ impl Compressor {
             directory: config.disk.as_ref().map(Directory::new),
             state: Mutex::default(),
             refused: AtomicU64::new(0),
+            hashes: Hashes::default(),
             threads: threads.clone(),
         });
         if shared.directory.is_some() {
@@ -141,8 +145,28 @@ impl Compressor {
     /// Returns the encoding of a file, and begins it if it is not known. `None`: nothing is encoded
     /// here, or too much waits.
     pub fn encoding(&self, file: &Arc<OpenFile>, coding: Coding) -> Option<Arc<Encoding>> {
+        let identity = Identity { stamp: file.stamp, coding, dictionary: None };
+        self.known_or_begun(file, identity, None)
+    }
+
+    /// As `encoding`, in `dcz` for clients that have this dictionary.
+    pub fn encoding_with(
+        &self,
+        file: &Arc<OpenFile>,
+        dictionary: Dictionary,
+    ) -> Option<Arc<Encoding>> {
+        let stamp = file.stamp;
+        let identity = Identity { stamp, coding: Coding::Dcz, dictionary: Some(dictionary.stamp) };
+        self.known_or_begun(file, identity, Some(dictionary))
+    }
+
+    fn known_or_begun(
+        &self,
+        file: &Arc<OpenFile>,
+        identity: Identity,
+        dictionary: Option<Dictionary>,
+    ) -> Option<Arc<Encoding>> {
         let shared = self.0.as_ref()?;
-        let identity = Identity { stamp: file.stamp, coding };
         let mut state = shared.lock();
         if let Some(known) = state.known.get(&identity) {
             return Some(Arc::clone(known));
@@ -161,10 +185,32 @@ impl Compressor {
         state.bytes += OVERHEAD_BYTES;
         state.waiting += 1;
         drop(state);
-        let job = Job { shared: Arc::clone(shared), identity, encoding: Arc::clone(&encoding) };
-        let file = Arc::clone(file);
+        let (shared_too, file) = (Arc::clone(shared), Arc::clone(file));
+        let job = Job { shared: shared_too, identity, dictionary, encoding: Arc::clone(&encoding) };
         shared.threads.begin(shared.lane, move || job.run(&file));
         Some(encoding)
+    }
+
+    /// Runs a job on a thread that encodes, after those that wait. If too many wait it is dropped.
+    pub fn begin(&self, job: impl FnOnce() + Send + 'static) {
+        if let Some(shared) = &self.0 {
+            shared.threads.begin(shared.lane, job);
+        }
+    }
+
+    /// Returns the SHA-256 of a file in a state; `load` reads it unless the hash is known.
+    ///
+    /// # Errors
+    /// Those of `load`.
+    pub fn hash(
+        &self,
+        stamp: Stamp,
+        load: impl FnOnce() -> io::Result<Vec<u8>>,
+    ) -> io::Result<DictionaryHash> {
+        match &self.0 {
+            Some(shared) => shared.hashes.of(stamp, load),
+            None => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 
     /// Number of encodings that found no room so far: it grows while the memory is held by entries
@@ -208,6 +254,20 @@ impl State {
     }
 }
 
+impl State {
+    /// A difference that is larger than the file in another coding is not used.
+    fn gains(&self, identity: &Identity, made: &EncodedFile) -> bool {
+        let is_smaller = |coding: &Coding| {
+            let other = Identity { coding: *coding, dictionary: None, ..*identity };
+            match self.known.get(&other).and_then(|known| known.result()) {
+                Some(EncodingResult::Made(other)) => other.bytes.len() <= made.bytes.len(),
+                _ => false,
+            }
+        };
+        identity.dictionary.is_none() || !CODINGS.iter().any(is_smaller)
+    }
+}
+
 fn cost(result: Option<&EncodingResult>) -> u64 {
     let bytes = match result {
         Some(EncodingResult::Made(file)) => file.bytes.len() as u64,
@@ -220,13 +280,15 @@ fn cost(result: Option<&EncodingResult>) -> u64 {
 struct Job {
     shared: Arc<Shared>,
     identity: Identity,
+    dictionary: Option<Dictionary>,
     encoding: Arc<Encoding>,
 }
 
 impl Job {
-    fn run(&self, file: &OpenFile) {
-        let Job { shared, identity, encoding } = self;
-        let made = rt::catch(|| shared.find_or_encode(identity, file))
+    fn run(mut self, file: &OpenFile) {
+        let dictionary = self.dictionary.take();
+        let Job { shared, identity, encoding, .. } = &self;
+        let made = rt::catch(|| shared.find_or_encode(identity, file, dictionary))
             .unwrap_or_else(|panic| Err(io::Error::other(format!("panicked: {panic}"))));
         let made = made.unwrap_or_else(|error| {
             tracing::debug!("a file was not compressed: {error}");
@@ -235,6 +297,7 @@ impl Job {
         let mut state = shared.lock();
         let result = match made {
             None => EncodingResult::Refused,
+            Some(made) if !state.gains(identity, &made) => EncodingResult::Refused,
             Some(made) => {
                 let bytes = made.bytes.len() as u64;
                 if state.make_room(bytes, shared.bytes_max) {
@@ -266,12 +329,17 @@ impl Shared {
         &self,
         identity: &Identity,
         file: &OpenFile,
+        dictionary: Option<Dictionary>,
     ) -> io::Result<Option<EncodedFile>> {
-        let Some(directory) = &self.directory else { return encode(identity.coding, file) };
-        if let Some(known) = directory.load(identity) {
+        let coding = identity.coding;
+        let Some(directory) = &self.directory else { return encode(coding, file, dictionary) };
+        let head = dictionary.as_ref().map(|known| dictionary::head(&known.hash));
+        if let Some(known) = directory.load(identity)
+            && known.bytes.starts_with(&head.unwrap_or_default())
+        {
             return Ok(Some(known));
         }
-        let made = encode(identity.coding, file)?;
+        let made = encode(coding, file, dictionary)?;
         if let Some(made) = &made {
             directory.store(identity, made);
         }
@@ -280,7 +348,11 @@ impl Shared {
 }
 
 /// Encodes a file. `None`: it gains too little, or it changed meanwhile.
-fn encode(coding: Coding, file: &OpenFile) -> io::Result<Option<EncodedFile>> {
+fn encode(
+    coding: Coding,
+    file: &OpenFile,
+    dictionary: Option<Dictionary>,
+) -> io::Result<Option<EncodedFile>> {
     let len = file.stamp.len;
     // It was replaced while it waited, so no request will need it.
     if file.is_nameless() {
@@ -288,7 +360,14 @@ fn encode(coding: Coding, file: &OpenFile) -> io::Result<Option<EncodedFile>> {
     }
     let worth = usize::try_from(len).unwrap_or(usize::MAX);
     let worth = worth - worth / WORTH_ONE_IN;
-    let mut encoder = Encoder::new(coding, Effort::Stored(len))?;
+    let (head, content) = match dictionary {
+        None => Default::default(),
+        Some(dictionary) => (dictionary::head(&dictionary.hash), dictionary.content()?),
+    };
+    let mut encoder = match coding {
+        Coding::Dcz => Encoder::with_dictionary(&content, len, head)?,
+        coding => Encoder::new(coding, Effort::Stored(len))?,
+    };
     let (mut piece, mut coded, mut offset) = (vec![0; READ_BYTES], Vec::new(), 0_u64);
     while offset < len {
         let most = READ_BYTES.min(usize::try_from(len - offset).unwrap_or(READ_BYTES));

@@ -1,14 +1,16 @@
 //! Compression. `encoder` is the content-codings, `policy` decides about a response, `files` makes
-//! and keeps encoded files, with `directory` as its second level, and `body` encodes a stream frame
-//! by frame.
+//! and keeps encoded files, with `directory` as its second level and `dictionary` for differences, and
+//! `body` encodes a stream frame by frame.
 
 mod body;
+mod dictionary;
 mod directory;
 mod encoder;
 mod files;
 mod policy;
 mod response;
 
+pub use dictionary::{Dictionary, DictionaryHash};
 pub use encoder::{Effort, Encoder};
 pub use files::{Compressor, EncodedFile, Encoding, EncodingResult};
 pub use policy::{FileFacts, Policy, Uncompressed, forbids};

@@ -197,6 +197,7 @@ pub(super) fn name(coding: Coding) -> &'static str {
         Coding::Br => "br",
         Coding::Zstd => "zstd",
         Coding::Gzip => "gzip",
+        Coding::Dcz => "dcz",
         Coding::Identity => "identity",
     }
 }

@@ -11,6 +11,7 @@ use super::bounds::{FINAL_STATUS_MIN, STATUS_MAX};
 use super::check_site::redirect_status;
 use super::cors::cors;
 use super::defaults::{FIXED_CONTENT_TYPE, FIXED_STATUS, MOUNT_PATH, REDIRECT_STATUS};
+use super::dictionary::dictionaries;
 use super::error::{ValueError, shown};
 use super::field::media_type;
 use super::gateway::{authorizer, cgi, fastcgi};
@@ -20,7 +21,8 @@ use super::reader::Reader;
 use super::schema::one_of;
 use super::table::Table;
 use super::target::{location, url_path};
-use super::types::{Access, Files, Mount, MountHandler, TryFile};
+use super::try_file::TryFile;
+use super::types::{Access, Files, Mount, MountHandler};
 use super::uploads::uploads;
 use super::upstream::proxy;
 use super::value::Value;
@@ -210,6 +212,7 @@ fn files(
     table.set("media_types", reader, media_types, &mut f.media_types);
     table.set("rate", reader, Value::size, &mut f.rate);
     f.archive = archive(table, f, reader);
+    f.dictionaries = dictionaries(table, f, reader);
     f.uploads = uploads(table, auth, reader);
     Some(Files { root: directory?, ..files })
 }

@@ -159,6 +159,7 @@ impl Files {
             media_types: BTreeMap::new(),
             rate: 0,
             archive: None,
+            dictionaries: Vec::new(),
             uploads: None,
         }
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::schema::{DefaultValue, Kind, SECTIONS, Section};
+use super::try_file::TryFile;
 use super::types::*;
 use super::{check, print};
 
@@ -108,6 +109,11 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         ("[site.mount.archive]", _) => {
             let mount = "[[site.mount]]\nfiles = \".\"\nlisting = true\n";
             format!("{site}{mount}[site.mount.archive]\n{line}")
+        }
+        ("[[site.mount.dictionary]]", name) => {
+            let pattern = if name == "match" { "" } else { "match = \"*.js\"\n" };
+            let mount = "[[site.mount]]\nfiles = \".\"\n";
+            format!("{site}{mount}[[site.mount.dictionary]]\n{pattern}{line}")
         }
         ("[site.mount.cache]", name) => {
             let beside = if name == "disk_size" { "disk = \".\"\n" } else { "" };

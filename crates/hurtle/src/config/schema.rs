@@ -18,7 +18,7 @@ use super::schema_acme::{ACME, AUTHORITY};
 use super::schema_compress::COMPRESS;
 use super::schema_jwt::{ALGORITHMS, AUDIENCE, CLAIMS, ISSUER, JWKS, LEEWAY, TOKEN_COOKIE};
 use super::schema_limits::{MOUNT_CORS, MOUNT_RATE_LIMIT, SITE_CORS, SITE_RATE_LIMIT};
-use super::schema_mount::{ARCHIVE, CACHE, MOUNT, UPLOADS};
+use super::schema_mount::{ARCHIVE, CACHE, DICTIONARY, MOUNT, UPLOADS};
 use super::schema_proxy::{EJECTION, UPSTREAM};
 use super::schema_tls::{self, PROXY_PROTOCOL, TLS, UPSTREAM_TLS};
 use super::types::{EarlyHints, Schedule, Sendfile};
@@ -178,6 +178,7 @@ pub(super) static SECTIONS: &[&Section] = &[
     &MOUNT_RATE_LIMIT,
     &MOUNT_CORS,
     &ARCHIVE,
+    &DICTIONARY,
     &UPLOADS,
     &UPSTREAM,
     &EJECTION,

@@ -7,7 +7,7 @@ use super::bounds::{
     CACHE_MEMORY_MIN, CONCURRENCY_MAX, KEPT_MAX, RESUMABLE_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN,
 };
 use super::names::names;
-use super::schema::DefaultValue::{Toml, Words};
+use super::schema::DefaultValue::{Required, Toml, Words};
 use super::schema::Kind::{
     Choice, Flag, Integer, List, Map, Size, Table, Tables, Text, Time, TrueOrInteger,
 };
@@ -110,6 +110,9 @@ pub(super) static MOUNT: Section = Section {
         Key::new("archive", Table(&ARCHIVE), Words("off"), "{}",
             "Offer a listed directory as a zip or tar file; the table may be empty (`archive = \
              {}`). Requires `listing = true`.").with(FILES),
+        Key::new("dictionary", Tables(&DICTIONARY), Words("none"), "[]",
+            "Versioned files whose former versions are compression dictionaries for later ones (RFC \
+             9842); see [compression.md](compression.md#dictionaries).").with(FILES),
         Key::new("symlinks", Choice(names::<Symlinks>), Toml("\"within-root\""), "\"never\"",
             "Symbolic links to follow: those that stay beneath the directory, none, or \
              all.").with(FILES),
@@ -278,6 +281,21 @@ pub(super) static ARCHIVE: Section = Section {
             "Size of the files in one archive, together (403)."),
         Key::new("entries", Integer(1, ARCHIVE_ENTRIES_MAX), Toml("50_000"), "1_000",
             "Number of files and directories in one archive (403)."),
+    ],
+};
+
+#[rustfmt::skip] // One paragraph for each key.
+pub(super) static DICTIONARY: Section = Section {
+    header: "[[site.mount.dictionary]]",
+    doc: "A client that has a former version of a file gets a later one as the difference (`dcz`, RFC \
+          9842); see [compression.md](compression.md#dictionaries).",
+    keys: &[
+        Key::new("match", Text("a path with `*` in its last segment"), Required, "\"js/app.*.js\"",
+            "The versions of a file, as a path beneath the mount. `*` stands for any characters of the \
+             name. Of several patterns that match a file, the first is used."),
+        Key::new("id", Text("a few words"), Words("none"), "\"app\"",
+            "Identifier that clients repeat in Dictionary-ID, for logs and scripts. The server finds \
+             dictionaries by their hashes."),
     ],
 };
 

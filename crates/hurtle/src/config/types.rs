@@ -17,6 +17,7 @@ use super::archive::Archive;
 use super::auth::Auth;
 use super::compress::Compress;
 use super::cors::Cors;
+use super::dictionary::Dictionary;
 use super::gateway::{Cgi, FastCgi};
 pub use super::log_field::LogField;
 use super::monitoring::{Metrics, Tracing};
@@ -26,6 +27,7 @@ use super::rate_limit::{MountLimits, SiteLimits};
 use super::rotation::Rotation;
 use super::sandbox::Sandbox;
 use super::tls::Tls;
+use super::try_file::TryFile;
 use super::uploads::Uploads;
 use super::upstream::{Proxy, Upstream};
 
@@ -497,26 +499,11 @@ pub struct Files {
     pub rate: u64,
     /// Archives of listed directories; `None`: off.
     pub archive: Option<Archive>,
+    /// Files whose former versions are compression dictionaries.
+    #[serde(rename = "dictionary", skip_serializing_if = "Vec::is_empty")]
+    pub dictionaries: Vec<Dictionary>,
     /// Settings of uploads; `None`: uploads are off.
     pub uploads: Option<Uploads>,
-}
-
-/// One element of `try_files`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TryFile {
-    /// A path; `{path}` stands for the requested path.
-    Path(String),
-    /// Ends the search with this status.
-    Status(StatusCode),
-}
-
-impl fmt::Display for TryFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TryFile::Path(path) => f.write_str(path),
-            TryFile::Status(status) => write!(f, "={}", status.as_str()),
-        }
-    }
 }
 
 /// Symbolic links that are followed.

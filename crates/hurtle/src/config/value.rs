@@ -71,6 +71,11 @@ impl<'v> Value<'v> {
         self.toml.as_bool() == Some(true)
     }
 
+    /// `true` if the value is `false`; reports nothing otherwise.
+    pub(super) fn is_false(&self) -> bool {
+        self.toml.as_bool() == Some(false)
+    }
+
     /// An integer in the key's range.
     pub(super) fn integer<T: TryFrom<u64>>(&self, reader: &mut Reader<'_>) -> Option<T> {
         let DeValue::Integer(written) = self.toml else {

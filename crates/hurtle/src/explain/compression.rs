@@ -1,7 +1,11 @@
 //! Explains which codings a response is sent in, and why there are none.
 
+use http::header::CACHE_CONTROL;
+
 use crate::compress::{CODINGS, Policy};
+use crate::config::HeaderRule;
 use crate::files::Target;
+use crate::files::differences::VERSIONS_MAX;
 use crate::handler::Handler;
 use crate::handler::directory::Directory;
 use crate::handler::request::MatchedPath;
@@ -21,6 +25,25 @@ pub(super) fn of_files(directory: &Directory, matched: &MatchedPath<'_>) -> Stri
             format!("{codings}: made when a client first accepts one, for later requests")
         }
     }
+}
+
+/// Describes how the file of a path is a dictionary. `None`: it is none, or it is not compressed.
+pub(super) fn dictionary(directory: &Directory, matched: &MatchedPath<'_>) -> Option<String> {
+    let found = directory.lookup(matched.rest)?.probe().ok()?;
+    let Target::File { path, states } = found else { return None };
+    let field = directory.dictionary(matched, &path)?;
+    if directory.compression(matched, &path, states.first()?.1.len).is_err() {
+        return None;
+    }
+    let is_fresh = |rule: &HeaderRule| rule.set.iter().any(|(name, _)| *name == CACHE_CONTROL);
+    let hint = match matched.rules().any(is_fresh) {
+        true => "",
+        false => "; clients use it while it is fresh, but no header rule sets Cache-Control",
+    };
+    let field = String::from_utf8_lossy(field.as_bytes());
+    Some(format!(
+        "a dictionary, {field}; dcz for clients that have one of the {VERSIONS_MAX} newest versions{hint}"
+    ))
 }
 
 /// Describes the compression of a handler's responses. `None`: it has none of its own.

@@ -7,6 +7,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use http::StatusCode;
 use hurtle_http::h1::response::field;
+use hurtle_http::request::RequestFields;
 use hurtle_http::semantics::accept::{self, Coding};
 use hurtle_http::semantics::conditional::{self, Preconditions, Validators, Verdict};
 use hurtle_http::semantics::range::{self, Selection};
@@ -24,6 +25,10 @@ pub struct FileQuery<'a> {
     pub range: Option<&'a [u8]>,
     /// Accept-Encoding.
     pub accept_encoding: Option<&'a [u8]>,
+    /// All fields; read where a file has dictionaries.
+    pub fields: RequestFields<'a>,
+    /// The channel admits codings with a dictionary (RFC 9842 section 8).
+    pub is_private: bool,
 }
 
 impl FileQuery<'_> {
@@ -35,7 +40,7 @@ impl FileQuery<'_> {
 
 /// Answers a GET or HEAD. `status` is 200, or the status of an error whose page this file is.
 pub fn answer(entry: &Entry, status: StatusCode, query: &FileQuery<'_>) -> Answer {
-    of(select(entry, query.accept_encoding), status, query)
+    of(select(entry, query, &entry.codings), status, query)
 }
 
 /// Answers with one representation, without negotiation.
@@ -71,17 +76,26 @@ pub fn of(representation: &Representation, status: StatusCode, query: &FileQuery
     }
 }
 
-fn select<'a>(entry: &'a Entry, accept_encoding: Option<&[u8]>) -> &'a Representation {
+fn select<'a>(entry: &'a Entry, query: &FileQuery<'_>, codings: &[Coding]) -> &'a Representation {
     let identity = &entry.representations[0];
-    if entry.codings.is_empty() {
+    if codings.is_empty() {
         return identity;
     }
-    let coding = accept::choose(accept_encoding, &entry.codings);
+    let coding = accept::choose(query.accept_encoding, codings);
     if coding == Coding::Identity {
         return identity;
     }
     let known = entry.representations.iter().find(|r| r.coding == coding);
-    known.or_else(|| entry.made.as_ref()?.get(coding)).unwrap_or(identity)
+    let made = || entry.made.as_ref()?.get(coding, || with_dictionary(entry, query));
+    known.or_else(made).unwrap_or(identity)
+}
+
+/// Returns the difference to the client's dictionary, or what another client gets meanwhile.
+#[cold]
+fn with_dictionary<'a>(entry: &'a Entry, query: &FileQuery<'_>) -> Option<&'a Representation> {
+    let difference = entry.made.as_ref().and_then(|made| made.in_dictionary(query));
+    // The coding with a dictionary is the first of all.
+    difference.or_else(|| Some(select(entry, query, entry.codings.get(1..)?)))
 }
 
 fn ready(status: StatusCode, fields: &Bytes, body: Body) -> Answer {

@@ -12,6 +12,8 @@ use hurtle_http::semantics::accept::Coding;
 use hurtle_http::semantics::date;
 use hurtle_http::semantics::etag::EntityTag;
 
+use super::answer::FileQuery;
+use super::differences::{Differences, client_dictionary};
 use super::lookup::{Lookup, Opened, Target};
 use crate::body::{OpenFile, Stamp};
 use crate::compress::{CODINGS, Compressor, Encoding, EncodingResult};
@@ -80,10 +82,15 @@ pub struct FieldRules {
     pub set: Vec<(HeaderName, HeaderValue)>,
     /// Fields to remove.
     pub remove: Vec<HeaderName>,
+    /// Use-As-Dictionary; `None`: the file is none of those that are dictionaries.
+    pub dictionary: Option<HeaderValue>,
     /// True if files are replaced, never edited in place: entity-tags are then strong from the
     /// start.
     pub settled: bool,
 }
+
+/// The field that makes a response a dictionary (RFC 9842 section 2.1).
+const USE_AS_DICTIONARY: HeaderName = HeaderName::from_static("use-as-dictionary");
 
 /// A file modified within this time (2 s) may be modified again without a change of its timestamp.
 const SETTLED_NS: i128 = 2_000_000_000;
@@ -152,6 +159,7 @@ impl Representation {
             Coding::Br => "-br",
             Coding::Zstd => "-zst",
             Coding::Gzip => "-gz",
+            Coding::Dcz => "-dcz",
         };
         Some(tag(&self.file.stamp, hash) + suffix)
     }
@@ -171,13 +179,21 @@ impl Representation {
         }
         add(&header::ACCEPT_RANGES, "Accept-Ranges", b"bytes");
         if varies {
-            add(&header::VARY, "Vary", b"Accept-Encoding");
+            let vary: &[u8] = match rules.dictionary {
+                Some(_) => b"Accept-Encoding, Available-Dictionary",
+                None => b"Accept-Encoding",
+            };
+            add(&header::VARY, "Vary", vary);
+        }
+        if let Some(value) = &rules.dictionary {
+            add(&USE_AS_DICTIONARY, "Use-As-Dictionary", value.as_bytes());
         }
         let coding = match self.coding {
             Coding::Identity => None,
             Coding::Br => Some("br"),
             Coding::Zstd => Some("zstd"),
             Coding::Gzip => Some("gzip"),
+            Coding::Dcz => Some("dcz"),
         };
         if let Some(coding) = coding {
             field(out, "Content-Encoding", coding.as_bytes());
@@ -200,10 +216,13 @@ pub struct MadeVariants {
     now_secs: u64,
     /// In the order of `CODINGS`.
     variants: [MadeVariant; CODINGS.len()],
+    /// Differences to former versions; `None`: none are made.
+    differences: Option<Box<Differences>>,
 }
 
+/// A variant that may not be made yet.
 #[derive(Debug, Default)]
-struct MadeVariant {
+pub(super) struct MadeVariant {
     representation: OnceCell<Representation>,
     /// The encoding while it is made, and as long as it is served.
     encoding: RefCell<Option<Arc<Encoding>>>,
@@ -221,29 +240,68 @@ impl MadeVariants {
         now_secs: u64,
     ) -> MadeVariants {
         let (compressor, file) = (compressor.clone(), Arc::clone(file));
-        MadeVariants { compressor, file, rules, now_secs, variants: Default::default() }
+        let variants = Default::default();
+        MadeVariants { compressor, file, rules, now_secs, variants, differences: None }
     }
 
-    /// Returns the variant in a coding. If it is not made yet, its making begins.
+    /// Makes differences to former versions too.
+    #[must_use]
+    pub fn with_differences(self, differences: Option<Differences>) -> MadeVariants {
+        MadeVariants { differences: differences.map(Box::new), ..self }
+    }
+
+    /// Returns the variant in a coding. If it is not made yet, its making begins. `otherwise` has the
+    /// result for a coding that is not in `CODINGS`.
     #[inline]
-    pub fn get(&self, coding: Coding) -> Option<&Representation> {
-        let variant = &self.variants[CODINGS.iter().position(|known| *known == coding)?];
-        variant.representation.get().or_else(|| self.find(variant, coding))
+    pub fn get<'a>(
+        &'a self,
+        coding: Coding,
+        otherwise: impl FnOnce() -> Option<&'a Representation>,
+    ) -> Option<&'a Representation> {
+        let Some(position) = CODINGS.iter().position(|known| *known == coding) else {
+            return otherwise();
+        };
+        let variant = &self.variants[position];
+        let begin = || self.compressor.encoding(&self.file, coding);
+        variant.representation.get().or_else(|| self.find(variant, coding, begin))
+    }
+
+    /// Returns the difference to the dictionary of a client. If it is not made yet, its making
+    /// begins.
+    pub fn in_dictionary(&self, query: &FileQuery<'_>) -> Option<&Representation> {
+        let differences = self.differences.as_ref()?;
+        let hash = client_dictionary(query, &self.rules.set)?;
+        let Some(variant) = differences.variant(&hash) else {
+            differences.look_for(&self.compressor, &self.file, hash);
+            return None;
+        };
+        self.find(variant, Coding::Dcz, || {
+            self.compressor.encoding_with(&self.file, differences.dictionary(&hash)?)
+        })
     }
 
     /// True if a variant holds memory of the compressor.
     pub fn is_held(&self) -> bool {
-        self.variants.iter().any(|variant| variant.encoding.borrow().is_some())
+        let differences = self.differences.iter().flat_map(|differences| differences.variants());
+        self.variants.iter().chain(differences).any(|variant| variant.encoding.borrow().is_some())
     }
 
     #[cold]
-    fn find<'a>(&self, variant: &'a MadeVariant, coding: Coding) -> Option<&'a Representation> {
+    fn find<'a>(
+        &self,
+        variant: &'a MadeVariant,
+        coding: Coding,
+        begin: impl FnOnce() -> Option<Arc<Encoding>>,
+    ) -> Option<&'a Representation> {
+        if let Some(made) = variant.representation.get() {
+            return Some(made);
+        }
         if variant.is_refused.get() {
             return None;
         }
         let mut known = variant.encoding.borrow_mut();
         if known.is_none() {
-            *known = self.compressor.encoding(&self.file, coding);
+            *known = begin();
         }
         let made = match known.as_ref()?.result()?.clone() {
             EncodingResult::Made(made) => made,

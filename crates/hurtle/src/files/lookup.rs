@@ -378,7 +378,7 @@ fn suffix(coding: Coding) -> &'static [u8] {
 }
 
 /// Reads from the start of the file until `into` is full or the file ends.
-fn read_full(file: &OpenFile, into: &mut [u8]) -> io::Result<usize> {
+pub(super) fn read_full(file: &OpenFile, into: &mut [u8]) -> io::Result<usize> {
     let mut at = 0;
     while at < into.len() {
         match rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut into[at..], at as u64))? {

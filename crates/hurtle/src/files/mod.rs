@@ -7,6 +7,7 @@ pub mod archive;
 mod arrival;
 pub mod cache;
 pub mod changed;
+pub mod differences;
 pub mod entry;
 pub mod listing;
 pub mod listings;

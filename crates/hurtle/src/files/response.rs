@@ -104,6 +104,7 @@ fn represent(opened: Opened, path: &[u8]) -> Representation {
         set: vec![],
         // Server is written by the engine or by the application.
         remove: vec![header::SERVER],
+        dictionary: None,
         settled: false,
     };
     Representation::new(opened, &rules, false, clock::coarse_unix_secs(clock::now_ms()))
@@ -172,7 +173,7 @@ impl ConditionalFields {
                 if_range: self.if_range.as_deref(),
             },
             range: self.range.as_deref(),
-            accept_encoding: None,
+            ..FileQuery::default()
         }
     }
 }

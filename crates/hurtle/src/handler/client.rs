@@ -33,6 +33,12 @@ pub struct ClientInfo {
     pub version: Version,
 }
 
+/// Returns whether nobody between the client and the server sees or changes what is sent: the
+/// connection is encrypted, or does not leave the machine. `peer` is `None` on a unix socket.
+pub fn is_private(is_tls: bool, peer: Option<IpAddr>) -> bool {
+    is_tls || peer.is_none_or(|peer| peer.to_canonical().is_loopback())
+}
+
 /// The sender of 100 (Continue).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Continue {

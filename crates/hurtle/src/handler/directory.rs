@@ -24,6 +24,7 @@ use crate::compress::{CODINGS, Compressor, FileFacts, Policy, Uncompressed};
 use crate::config::{EtagSource, Files, Sendfile, TryFile};
 use crate::disk::{Disk, Lane};
 use crate::files::archive::{Archives, Format};
+use crate::files::differences::{Differences, Patterns};
 use crate::files::entry::{FieldRules, MadeVariants, Representation};
 use crate::files::listing::{CONTENT_SECURITY_POLICY, Filter, View};
 use crate::files::lookup::{MEMORY_BYTES_MAX, Opened};
@@ -50,6 +51,8 @@ pub struct Directory {
     compressor: Compressor,
     /// `None`: files are sent as they are.
     policy: Option<Policy>,
+    /// Files whose former versions are dictionaries.
+    dictionaries: Patterns,
     /// Counters of the requests for its files; `None`: internal files.
     route: Option<Arc<RouteMetrics>>,
 }
@@ -95,6 +98,7 @@ impl Directory {
         let none_in_memory = resources.sendfile == Sendfile::On || config.rate > 0;
         Directory {
             index: config.index.clone().into(),
+            dictionaries: Patterns::new(&config.dictionaries, config.dotfiles),
             uploads: Uploads::new(&config, &resources.disk, &resources.changed).map(Box::new),
             config,
             lane,
@@ -172,8 +176,7 @@ impl Directory {
     ) -> Answering {
         let uploads = uploads.clone();
         let rest = matched.rest.to_vec();
-        let base = &matched.path[..matched.path.len() - matched.rest.len()];
-        let client = UploadClient { user, base: encode_path(base).into_owned() };
+        let client = UploadClient { user, base: encode_path(matched.base()).into_owned() };
         let rules: Vec<_> = matched.rules().cloned().collect();
         Box::pin(async move {
             let mut answer = uploads.call(request, rest, client).await;
@@ -310,13 +313,15 @@ impl Directory {
     fn entry(&self, matched: &MatchedPath<'_>, found: Found) -> Entry {
         let Found { lookup, looked_up_ms, path, opened } = found;
         let now_secs = clock::coarse_unix_secs(clock::now_ms());
-        let edits = self.apply_header_rules(matched, &path);
+        let mut edits = self.apply_header_rules(matched, &path);
         let states: Vec<_> = opened.iter().map(|o| (o.coding, o.file.stamp)).collect();
         let mut codings: Vec<_> =
             states.iter().map(|s| s.0).filter(|c| *c != Coding::Identity).collect();
         let file = opened.first().map(|identity| Arc::clone(&identity.file));
         let file = file.filter(|file| self.compresses(&edits, file.stamp.len).is_ok());
         let varies = opened.len() > 1 || file.is_some();
+        let versions = file.as_ref().and_then(|_| self.dictionaries.of(&path));
+        edits.dictionary = versions.and_then(|versions| versions.field(matched.base()));
         let representations: Vec<_> = opened
             .into_iter()
             .map(|opened| Representation::new(opened, &edits, varies, now_secs))
@@ -327,7 +332,12 @@ impl Directory {
             // The operator's own variants are preferred.
             let others = CODINGS.iter().filter(|coding| !codings.contains(coding));
             codings.extend(others.copied().collect::<Vec<_>>());
-            Box::new(MadeVariants::new(&self.compressor, &file, edits, now_secs))
+            let differences = versions.map(|versions| Differences::new(versions, &lookup));
+            if differences.is_some() {
+                codings.insert(0, Coding::Dcz);
+            }
+            let made = MadeVariants::new(&self.compressor, &file, edits, now_secs);
+            Box::new(made.with_differences(differences))
         });
         Entry {
             weak,
@@ -357,6 +367,12 @@ impl Directory {
         self.compresses(&self.apply_header_rules(matched, path), len)
     }
 
+    /// Returns Use-As-Dictionary of the file at `path`, if it is compressed; `None`: it is no
+    /// dictionary.
+    pub fn dictionary(&self, matched: &MatchedPath<'_>, path: &[u8]) -> Option<HeaderValue> {
+        self.dictionaries.of(path)?.field(matched.base())
+    }
+
     fn compresses(&self, rules: &FieldRules, len: u64) -> Result<(), Uncompressed> {
         let (media_type, set, rate) = (&rules.media_type, &rules.set[..], self.config.rate);
         let policy = self.policy.as_ref().ok_or(Uncompressed::Off)?;
@@ -366,7 +382,8 @@ impl Directory {
     fn apply_header_rules(&self, matched: &MatchedPath<'_>, path: &[u8]) -> FieldRules {
         let settled = self.uploads.is_some();
         let media_type = self.media_type(path);
-        let mut edits = FieldRules { media_type, set: vec![], remove: vec![], settled };
+        let mut edits =
+            FieldRules { media_type, set: vec![], remove: vec![], dictionary: None, settled };
         if settled {
             edits.set.push((header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")));
         }

@@ -8,7 +8,7 @@ use hurtle_http::request::{Method, RequestHead};
 use hurtle_http::semantics::conditional::Preconditions;
 use hurtle_http::semantics::glob;
 
-use super::client::ClientInfo;
+use super::client::{self, ClientInfo};
 use super::http_request::Buffers;
 use super::proxy::cache::Shortcuts;
 use crate::auth::Gate;
@@ -98,7 +98,8 @@ impl<'a> RequestContext<'a> {
     /// Returns the request for files.
     pub fn for_files(&self) -> HandlerRequest<'a> {
         let (path, query) = self.target;
-        HandlerRequest::new(self.head, Key { site: self.site.key, path }, query)
+        let is_private = client::is_private(self.client.is_tls, self.client.peer);
+        HandlerRequest::new(self.head, Key { site: self.site.key, path }, query, is_private)
     }
 
     /// Returns the protocol version of the request.
@@ -129,19 +130,22 @@ pub fn describe(head: &RequestHead<'_>, path: &[u8]) -> String {
 }
 
 impl<'a> HandlerRequest<'a> {
-    /// Creates the request for files from a head.
+    /// Creates the request for files from a head. `is_private`: see [`client::is_private`].
     pub fn new(
         head: &'a RequestHead<'_>,
         key: Key<'a>,
         query: Option<&'a [u8]>,
+        is_private: bool,
     ) -> HandlerRequest<'a> {
         let get = head.method == Method::Get;
-        HandlerRequest { get, key, query, file: file_query(head), accept: head.accept }
+        let file = file_query(head, is_private);
+        HandlerRequest { get, key, query, file, accept: head.accept }
     }
 }
 
-/// Collects preconditions, the range, and accepted codings.
-pub fn file_query<'a>(request: &'a RequestHead<'_>) -> FileQuery<'a> {
+/// Collects preconditions, the range, and accepted codings. `is_private`: see
+/// [`client::is_private`].
+pub fn file_query<'a>(request: &'a RequestHead<'_>, is_private: bool) -> FileQuery<'a> {
     FileQuery {
         preconditions: Preconditions {
             if_match: request.if_match,
@@ -153,10 +157,17 @@ pub fn file_query<'a>(request: &'a RequestHead<'_>) -> FileQuery<'a> {
         // RFC 9110 section 14.2: Range applies to GET only.
         range: if request.method == Method::Get { request.range } else { None },
         accept_encoding: request.accept_encoding,
+        fields: request.fields,
+        is_private,
     }
 }
 
 impl MatchedPath<'_> {
+    /// Returns the path without `rest`: that of the mount.
+    pub fn base(&self) -> &[u8] {
+        &self.path[..self.path.len() - self.rest.len()]
+    }
+
     /// Returns the header rules that apply to the path. [`HeaderRule::applies_to`] selects those for
     /// a status.
     pub fn rules(&self) -> impl Iterator<Item = &HeaderRule> {

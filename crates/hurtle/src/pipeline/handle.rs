@@ -64,7 +64,7 @@ impl<T: Protocol> Exchange<T> {
         if !site.admits(&entry, self.client) || !site.knows(&entry, credentials, now_ms) {
             return None;
         }
-        let answer = files::answer(&entry, StatusCode::OK, &file_query(request));
+        let answer = files::answer(&entry, StatusCode::OK, &file_query(request, self.is_private));
         // A file that was edited or has grown has a stale head, and must be opened again.
         if !answer.body.is_unchanged_lately(now_ms) {
             return None;
@@ -106,7 +106,7 @@ impl<T: Protocol> Exchange<T> {
             return Answer::error(StatusCode::NOT_FOUND, None);
         };
         let key = Key { site: resolved.site.key(), path: b"" };
-        let mut query = HandlerRequest::new(request, key, None);
+        let mut query = HandlerRequest::new(request, key, None, self.is_private);
         // RFC 9110 sections 13.2.1 and 14.2: preconditions and ranges apply to GET and HEAD only.
         if !matches!(request.method, Method::Get | Method::Head) {
             query.file = FileQuery::default();

@@ -44,6 +44,7 @@ use self::worker::{ConnectionSlot, Worker};
 use crate::clock;
 use crate::deadline::Watch;
 use crate::handler::Outcome;
+use crate::handler::client::is_private;
 use crate::handler::proxy::UpstreamLog;
 use crate::handler::proxy::cache::CacheStatus;
 use crate::handler::proxy::with_fields;
@@ -59,6 +60,8 @@ pub struct Exchange<T> {
     pub(crate) worker: Rc<Worker>,
     pub(crate) watch: Watch,
     pub(crate) peer: Option<IpAddr>,
+    /// The channel is private; see [`is_private`].
+    is_private: bool,
     /// The client of the current request: the peer, or the address that a trusted proxy names.
     pub(crate) client: Option<IpAddr>,
     /// Bytes of the current response that the kernel has taken.
@@ -128,8 +131,10 @@ impl<T: Protocol> Exchange<T> {
         let sent = Progress { share: worker.share(peer), ..Progress::default() };
         let metrics = Arc::clone(&worker.metrics);
         let route = Arc::clone(&metrics.unrouted);
+        let is_private = is_private(io.is_secure(), peer);
         Exchange {
             io,
+            is_private,
             input,
             worker,
             watch,

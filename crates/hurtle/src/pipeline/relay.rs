@@ -256,7 +256,7 @@ impl<T: Protocol> Relay<'_, T> {
 
 /// The encoder of a body that is relayed.
 struct BodyEncoder {
-    encoder: Encoder,
+    encoder: Encoder<'static>,
     /// Bytes were encoded since the last flush.
     has_unflushed: bool,
     /// Bytes encoded since other connections ran.

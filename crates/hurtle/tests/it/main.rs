@@ -9,6 +9,7 @@ mod compression;
 mod conditions;
 mod connection;
 mod cors;
+mod dictionaries;
 mod files;
 mod freshness;
 mod growing;

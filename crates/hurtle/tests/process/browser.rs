@@ -1,10 +1,13 @@
 //! Browser tests of the example site.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::child::{Child, PATIENCE, hurtle};
+use crate::child::{Child, PATIENCE, eventually, hurtle};
 use crate::support::Dir;
+use crate::support::coding::text;
 
 pub(crate) const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
@@ -53,6 +56,56 @@ fn the_example_site_loads_in_a_browser_without_console_errors() {
         let console: Vec<_> = said.lines().filter(|line| line.contains("CONSOLE")).collect();
         assert_eq!(!console.is_empty(), complains, "{path}: {console:#?}");
     }
+}
+
+/// Loads version 1 of a script, then version 2 until it is a difference; shows the lengths.
+const VERSIONS_PAGE: &str = "<title>Versions</title><script type=module>
+const get = async (name) => (await (await fetch(name, { cache: 'no-cache' })).text()).length;
+const first = await get('/app.1.js');
+for (let n = 0; n < 200; n += 1) {
+  const response = await fetch('/app.2.js?' + n);
+  const length = (await response.text()).length;
+  if (response.headers.get('Content-Encoding') === 'dcz') {
+    document.title = `${first} ${length} by difference`;
+    break;
+  }
+  await new Promise((resolve) => setTimeout(resolve, 20));
+}
+await fetch('/end');
+</script>";
+
+#[test]
+fn a_browser_takes_a_later_version_as_the_difference() {
+    let Some(browser) = browser() else {
+        println!("skipped: none of {BROWSERS:?} is installed");
+        return;
+    };
+    let version = |n: u32| text(40_000, 1) + &text(200, n) + &text(20_000, 2);
+    let dir = Dir::new(&[
+        ("index.html", VERSIONS_PAGE),
+        ("app.1.js", &version(11)),
+        ("app.2.js", &version(12)),
+    ]);
+    // A server that has given up root opens the log as its new user.
+    fs::set_permissions(dir.path(".."), fs::Permissions::from_mode(0o777)).unwrap();
+    let child = Child::configured(
+        &dir,
+        "[[site]]\n[[site.header]]\nmatch = '*.js'\nset = { Cache-Control = 'max-age=9999' }\n\
+         [[site.mount]]\nfiles = '{root}'\n[[site.mount.dictionary]]\nmatch = 'app.*.js'\n\
+         [access_log]\nformat = 'combined'\npath = '{root}/../access.log'\n",
+    );
+    let url = format!("http://localhost:{}/", child.address().port());
+    let (page, said) = visit_for(browser, &url, &["--virtual-time-budget=30000"]);
+    assert!(page.contains("<title>60200 60200 by difference</title>"), "{page}\n{said}");
+    // The access log has the bytes of the body.
+    let is_small = |line: &str| {
+        let rest = line.split("\" 200 ").nth(1).unwrap_or_default();
+        rest.split(' ').next().unwrap().parse().is_ok_and(|bytes: u64| bytes < 1_000)
+    };
+    eventually("the log has a small response", || {
+        let log = fs::read_to_string(dir.path("../access.log")).unwrap_or_default();
+        log.lines().any(|line| line.contains(" /app.2.js?") && is_small(line))
+    });
 }
 
 /// Returns the name of an installed browser.

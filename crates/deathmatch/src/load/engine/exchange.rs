@@ -30,6 +30,7 @@ enum Received {
 impl Engine<'_> {
     pub(super) fn open(&mut self, index: usize) -> io::Result<()> {
         let opened = wire::open(self.job.target)?;
+        self.tally.connection();
         let slot = &mut self.pool.slots[index];
         slot.generation = slot.generation.wrapping_add(1);
         slot.reused = false;
@@ -259,13 +260,14 @@ impl Engine<'_> {
         let sent = slot.channel.as_mut().is_some_and(Channel::is_flushed) && slot.state == whole;
         let close = close || !sent;
         let Call { intended, began, sent, bytes, .. } = call;
+        self.tally.status(intended, slot.reader.status());
         match wrong {
             Some(wrong) => self.tally.fail(intended, Failure::Response(wrong), 1),
             None => self.tally.reply(&Reply { intended, began, sent, ended: now, bytes }),
         }
         let next = Call { began: now, left: call.left - 1, retried: false, ..call };
         let next = match self.job.offered {
-            Offered::Closed { .. } if now < self.tally.to() => {
+            Offered::Closed { .. } if self.tally.is_open(now) => {
                 self.tally.intend(now, 1);
                 Some(Call { intended: now, left: 1, ..next })
             }

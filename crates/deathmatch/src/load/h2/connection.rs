@@ -92,6 +92,11 @@ impl Connection {
         }
     }
 
+    /// `true` if the server goes away and every stream has ended.
+    pub(super) fn is_drained(&self) -> bool {
+        matches!(&self.state, State::Open(_, peer) if peer.is_drained())
+    }
+
     /// Streams the server allows.
     pub(super) fn streams_max(&mut self) -> u32 {
         self.ready().map_or(0, |peer| peer.streams_max())

@@ -46,6 +46,42 @@ pub fn request(authority: &str, path: &str) -> Vec<u8> {
     block
 }
 
+/// The fields of any request over HTTPS. `fields` have lower-case names (RFC 9113, 8.2); none enters the
+/// server's table.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields<'a> {
+    /// The request's method.
+    pub method: &'a str,
+    /// Host and, if it is not 443, port.
+    pub authority: &'a str,
+    /// Path and query.
+    pub path: &'a str,
+    /// The other fields.
+    pub fields: &'a [(String, String)],
+}
+
+impl Fields<'_> {
+    /// The block to send.
+    pub fn block(&self) -> Vec<u8> {
+        let mut block = Vec::new();
+        let pseudo = [
+            (":method", self.method),
+            (":scheme", "https"),
+            (":authority", self.authority),
+            (":path", self.path),
+        ];
+        let fields = self.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        for (name, value) in pseudo.into_iter().chain(fields) {
+            block.push(0); // a literal with a new name, not stored (RFC 7541, 6.2.2)
+            for text in [name, value] {
+                write_number(&mut block, text.len(), 7);
+                block.extend_from_slice(text.as_bytes());
+            }
+        }
+        block
+    }
+}
+
 /// A number with a prefix of so many bits (5.1), the bits before it being 0.
 fn write_number(block: &mut Vec<u8>, number: usize, bits: u32) {
     let most = (1 << bits) - 1;

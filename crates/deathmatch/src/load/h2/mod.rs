@@ -19,13 +19,14 @@ use super::arrivals::Arrivals;
 use super::pace::plan;
 use super::pool::Call;
 use super::tally::{Failure, Reply, Tally, nanoseconds};
+use super::watch::Watch;
 use super::wire::{self, EVENTS_MAX, OpenResult, Poll, RECEIVE_BYTES};
 use super::{Job, Tls};
 use crate::sample::{Load, Offered};
 use connection::{Connection, Received};
 use peer::{End, EndedRequest};
 
-pub use hpack::request;
+pub use hpack::{Fields, request};
 
 /// Interval at which overdue requests are searched and, in a closed loop, failed ones sent again.
 const SWEEP_NS: u64 = 10_000_000;
@@ -33,6 +34,7 @@ const SWEEP_NS: u64 = 10_000_000;
 /// The load of one thread.
 pub(super) struct Engine<'a> {
     job: &'a Job,
+    watch: Option<&'a Watch>,
     tls: &'a Tls,
     started: Instant,
     poll: Poll,
@@ -78,6 +80,7 @@ impl<'a> Engine<'a> {
         let streams = streams as usize;
         Ok(Engine {
             job,
+            watch: None,
             tls,
             started: Instant::now(),
             poll: Poll::new()?,
@@ -99,6 +102,12 @@ impl<'a> Engine<'a> {
         })
     }
 
+    /// Publishes its figures to a watch, whose stop ends it with the figures so far.
+    pub(super) fn watched(mut self, watch: &'a Watch) -> Engine<'a> {
+        self.watch = Some(watch);
+        self
+    }
+
     /// Spins until every intended request is answered or given up. Connections stay open; a further
     /// run uses them again.
     pub(super) fn run(&mut self, duration: Duration) -> io::Result<Load> {
@@ -106,7 +115,8 @@ impl<'a> Engine<'a> {
         let mut events = vec![none; EVENTS_MAX];
         let (_, pace) = plan(self.job, wire::connections_max())?;
         self.arrivals = Arrivals::new(pace, 1);
-        self.tally = Tally::new(self.job.warm_up, duration, self.job.timeout);
+        let tally = Tally::new(self.job.warm_up, duration, self.job.timeout);
+        self.tally = tally.watched(self.watch);
         self.slots.iter_mut().for_each(|slot| slot.free_since = 0);
         let give_up = self.tally.to().saturating_add(self.timeout.saturating_mul(2));
         let mut sweep = SWEEP_NS;
@@ -124,8 +134,14 @@ impl<'a> Engine<'a> {
             if self.turn >= sweep {
                 sweep = self.turn + SWEEP_NS;
                 self.sweep()?;
+                if let Some(watch) = self.watch {
+                    self.tally.publish(self.turn, watch);
+                }
                 if self.job.stop.load(Ordering::Relaxed) {
-                    return Err(io::ErrorKind::Interrupted.into());
+                    return match self.watch {
+                        Some(_) => Ok(self.finish()),
+                        None => Err(io::ErrorKind::Interrupted.into()),
+                    };
                 }
             }
             let count = self.poll.ready(&mut events)?;
@@ -141,10 +157,19 @@ impl<'a> Engine<'a> {
                     self.abandon();
                 }
                 if self.calls == 0 && self.arrivals.first().is_none() {
-                    return Ok(self.tally.finish());
+                    return Ok(self.finish());
                 }
             }
         }
+    }
+
+    /// Takes the counts, and publishes them.
+    fn finish(&mut self) -> Load {
+        if let Some(watch) = self.watch {
+            let now = self.now();
+            self.tally.publish_last(now, watch);
+        }
+        self.tally.finish()
     }
 
     fn now(&self) -> u64 {
@@ -171,6 +196,7 @@ impl<'a> Engine<'a> {
     }
 
     fn open(&mut self, at: usize) -> io::Result<()> {
+        self.tally.connection();
         match wire::open(self.job.target)? {
             OpenResult::Refused => self.fail_connection(at, Failure::Refused),
             OpenResult::Begun(socket) => {
@@ -187,10 +213,14 @@ impl<'a> Engine<'a> {
 
     /// In a closed loop, gives every slot without a request one.
     fn refill(&mut self, now: u64) {
-        if !self.is_closed() || now >= self.tally.to() {
+        if !self.is_closed() || !self.tally.is_open(now) {
             return;
         }
         for slot in std::mem::take(&mut self.free) {
+            if !self.tally.is_open(now) {
+                self.free.push_back(slot);
+                continue;
+            }
             self.tally.intend(now, 1);
             self.start(slot, now, now);
         }
@@ -264,14 +294,14 @@ impl<'a> Engine<'a> {
         }
         let closed = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
         if flags.intersects(EventFlags::IN | closed) {
-            self.take(at, flags.intersects(closed));
+            return self.take(at, flags.intersects(closed));
         }
         Ok(())
     }
 
     /// Receives until the socket is drained; counts ended requests and, in a closed loop, begins
     /// the next.
-    fn take(&mut self, at: usize, closed: bool) {
+    fn take(&mut self, at: usize, closed: bool) -> io::Result<()> {
         loop {
             let connection = &mut self.connections[at];
             let was_ready = connection.ready().is_some();
@@ -282,15 +312,22 @@ impl<'a> Engine<'a> {
             }
             let is_ready = connection.ready().is_some();
             if is_ready && !was_ready && !self.handle_established(at) {
-                return;
+                return Ok(());
             }
             self.settle(at);
             self.flush(at);
+            if self.connections[at].is_drained() {
+                self.connections[at].shut();
+                return self.open(at);
+            }
             match went {
-                Received::Nothing => return,
-                Received::Some { drained } if drained && !closed => return,
+                Received::Nothing => return Ok(()),
+                Received::Some { drained } if drained && !closed => return Ok(()),
                 Received::Some { .. } => {}
-                Received::Lost(why) => return self.fail_connection(at, why),
+                Received::Lost(why) => {
+                    self.fail_connection(at, why);
+                    return Ok(());
+                }
             }
         }
     }
@@ -314,21 +351,29 @@ impl<'a> Engine<'a> {
     fn settle(&mut self, at: usize) {
         let ended = std::mem::take(&mut self.ended);
         let now = self.now();
-        for &EndedRequest { slot, how, bytes } in &ended {
+        for &EndedRequest { slot, how, bytes, status } in &ended {
             let slot = at * self.streams + slot;
+            if how == End::Unprocessed {
+                // The next connection carries it.
+                self.slots[slot].stream = None;
+                continue;
+            }
             let Some(call) = self.slots[slot].call.take() else { continue };
             let Call { intended, began, sent, .. } = call;
             self.release(slot, now);
+            if let Some(status) = status {
+                self.tally.status(intended, status);
+            }
             match how {
                 End::Answer(None) => {
                     self.tally.reply(&Reply { intended, began, sent, ended: now, bytes });
                 }
                 End::Answer(Some(wrong)) => self.tally.fail(intended, Failure::Response(wrong), 1),
-                End::Reset => self.tally.fail(intended, Failure::Http2, 1),
+                End::Reset | End::Unprocessed => self.tally.fail(intended, Failure::Http2, 1),
             }
             // The next sweep repeats requests that were reset; otherwise they would repeat as fast
             // as possible.
-            if self.is_closed() && how != End::Reset && now < self.tally.to() {
+            if self.is_closed() && how != End::Reset && self.tally.is_open(now) {
                 self.free.pop_back();
                 self.tally.intend(now, 1);
                 self.start(slot, now, now);

@@ -33,6 +33,8 @@ pub(super) enum End {
     Answer(Option<ResponseFault>),
     /// The server reset its stream.
     Reset,
+    /// The server goes away and has not begun it: it may be made again (RFC 9113, 6.8).
+    Unprocessed,
 }
 
 /// A request that ended.
@@ -43,6 +45,8 @@ pub(super) struct EndedRequest {
     pub(super) how: End,
     /// Bytes of its response, without frames' heads.
     pub(super) bytes: u64,
+    /// Status of its response, if there was one.
+    pub(super) status: Option<u16>,
 }
 
 /// A connection.
@@ -57,6 +61,8 @@ pub(super) struct Peer {
     next_stream: u32,
     /// Bytes taken off the connection's window.
     taken: u32,
+    /// The server finishes the present streams and takes no others.
+    is_leaving: bool,
     /// Streams the server allows; `None` before its settings.
     streams_max: Option<u32>,
     /// Bytes to send.
@@ -97,6 +103,7 @@ impl Peer {
             block: None,
             next_stream: 1,
             taken: 0,
+            is_leaving: false,
             streams_max: None,
             out,
         }
@@ -104,7 +111,12 @@ impl Peer {
 
     /// `true` if requests may be made: the server has announced its limit of streams.
     pub(super) fn is_ready(&self) -> bool {
-        self.streams_max.is_some()
+        self.streams_max.is_some() && !self.is_leaving
+    }
+
+    /// `true` if the server goes away and every stream has ended.
+    pub(super) fn is_drained(&self) -> bool {
+        self.is_leaving && self.open.is_empty()
     }
 
     /// Largest number of concurrent requests.
@@ -205,10 +217,28 @@ impl Peer {
                 }
                 Ok(())
             }
+            frame::GOAWAY if expected.takes_going_away() => self.leave(head, bytes, ended),
             // Push is disabled, and no sending waits for a window.
             frame::GOAWAY | frame::PUSH_PROMISE => Err(PeerError),
             _ => Ok(()),
         }
+    }
+
+    /// Handles a GOAWAY: streams above its number were not begun.
+    fn leave(
+        &mut self,
+        head: Head,
+        bytes: &[u8],
+        ended: &mut Vec<EndedRequest>,
+    ) -> Result<(), PeerError> {
+        let (&[a, b, c, d, 0, 0, 0, 0, ..], 0) = (bytes, head.stream) else {
+            return Err(PeerError);
+        };
+        let last = u32::from_be_bytes([a, b, c, d]) & STREAM_MAX;
+        self.is_leaving = true;
+        let unprocessed = self.open.extract_if(|stream, _| *stream > last);
+        ended.extend(unprocessed.map(|(_, answer)| answer.ended(End::Unprocessed)));
+        Ok(())
     }
 
     fn settings(&mut self, head: Head, bytes: &[u8]) -> Result<(), PeerError> {
@@ -245,7 +275,7 @@ impl Peer {
             (Some(status), None) if status < 200 && !ends => {}
             (Some(status), None) if status >= 200 => {
                 answer.status = Some(status);
-                if status != expected.status {
+                if !expected.takes_status(status) {
                     answer.wrong = Some(ResponseFault::Status);
                 }
             }
@@ -297,7 +327,7 @@ impl Peer {
 
     fn end(&mut self, stream: u32, expected: &Expected, ended: &mut Vec<EndedRequest>) {
         let Some(answer) = self.open.remove(&stream) else { return };
-        let short = answer.body != expected.body_bytes;
+        let short = !expected.takes_length(answer.body);
         let wrong = answer.wrong.or(short.then_some(ResponseFault::Bytes));
         ended.push(answer.ended(End::Answer(wrong)));
     }
@@ -310,7 +340,7 @@ impl Peer {
 
 impl Answer {
     fn ended(&self, how: End) -> EndedRequest {
-        EndedRequest { slot: self.slot, how, bytes: self.bytes }
+        EndedRequest { slot: self.slot, how, bytes: self.bytes, status: self.status }
     }
 }
 

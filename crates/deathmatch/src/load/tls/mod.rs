@@ -9,6 +9,7 @@ mod tickets;
 use std::sync::Arc;
 
 use rustls::client::{ClientConfig, Resumption, UnbufferedClientConnection};
+use rustls::pki_types::ServerName;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 use rustls::{Error, HandshakeKind};
 
@@ -22,6 +23,7 @@ const RECORD_MORE: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Tls {
     config: Arc<ClientConfig>,
+    name: ServerName<'static>,
     http2: bool,
 }
 
@@ -43,7 +45,12 @@ impl Tls {
             Some(first) => Resumption::store(Arc::new(tickets::Tickets::new(first))),
             None => Resumption::disabled(),
         };
-        Ok(Tls { config: Arc::new(config), http2 })
+        Ok(Tls { config: Arc::new(config), name: name(), http2 })
+    }
+
+    /// A configuration of the caller's, which has verified what it wants to, for a server of this name.
+    pub fn with(config: Arc<ClientConfig>, name: ServerName<'static>, http2: bool) -> Tls {
+        Tls { config, name, http2 }
     }
 }
 
@@ -62,7 +69,7 @@ pub(super) struct Session {
 impl Session {
     /// A new session; its hello waits to be sent.
     pub(super) fn new(tls: &Tls) -> Result<Session, Error> {
-        let connection = UnbufferedClientConnection::new(tls.config.clone(), name())?;
+        let connection = UnbufferedClientConnection::new(tls.config.clone(), tls.name.clone())?;
         let (out, held) = (Vec::new(), Vec::new());
         let mut session =
             Session { connection, http2: tls.http2, is_established: false, out, held };

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use rustix::process::{Pid, Signal, geteuid};
 
 use crate::child::{Child, Killed, PATIENCE, eventually, hurtle, write_config};
-use crate::support::{Client, Dir};
+use crate::support::{Client, Dir, MODIFIED};
 use crate::tokens::{Signer, set};
 
 const SITE_A: &str = "[[site]]\nhosts = 'a'\n[[site.mount]]\nfiles = '{root}/a'\n";
@@ -81,6 +81,31 @@ fn an_open_connection_is_served_by_the_new_configuration() {
     assert_eq!(server.reload(&limited).0, Some(0));
     let mut client = server.child.connect();
     assert_eq!(get(&mut client, "a").0, 414, "limits");
+}
+
+#[test]
+fn a_dictionary_comes_and_goes_with_the_configuration() {
+    let server = Reloaded::start(SITE_A);
+    fs::write(server.dir.path("a/app.1.css"), "/* style */ ".repeat(200)).unwrap();
+    server.dir.set_modified("a/app.1.css", MODIFIED.0);
+    let mut client = server.child.connect();
+    let mut field = || {
+        let response = client.request("GET", "/app.1.css\nHost: a");
+        response.field("Use-As-Dictionary").map(str::to_owned)
+    };
+    assert_eq!(field(), None);
+    let with = |pattern: &str| {
+        format!("{SITE_A}[[site.mount.dictionary]]\nmatch = '{pattern}'\nid = 'x'\n")
+    };
+    for (pattern, expected) in [
+        ("app.*.css", Some("match=\"/app.*.css\", id=\"x\"")),
+        ("app.*", Some("match=\"/app.*\", id=\"x\"")),
+        ("other.*", None),
+    ] {
+        let (code, said) = server.reload(&with(pattern));
+        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(field().as_deref(), expected, "{pattern}");
+    }
 }
 
 #[test]

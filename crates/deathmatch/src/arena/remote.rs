@@ -1,0 +1,100 @@
+//! A server that runs already: neither started nor stopped here.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use crate::process;
+use crate::target::Url;
+
+/// Address of a server, and the paths of its files.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    address: SocketAddr,
+    /// The Host field.
+    authority: String,
+    path: RemotePath,
+    /// Its first process, if it runs on this machine and is to be sampled.
+    pid: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+enum RemotePath {
+    /// Path of a folder with the plan's files, without the last `/`.
+    Folder(String),
+    /// Path of the only file.
+    File(String),
+}
+
+impl From<SocketAddr> for Remote {
+    fn from(address: SocketAddr) -> Remote {
+        let (authority, path) = (address.to_string(), RemotePath::Folder(String::new()));
+        Remote { address, authority, path, pid: None }
+    }
+}
+
+impl Remote {
+    /// A server with the plan's files beneath the URL's path.
+    ///
+    /// # Errors
+    /// The URL is not of http, or its host has no address.
+    pub fn folder(url: &Url) -> Result<Remote, String> {
+        let folder = url.path.split('?').next().unwrap_or_default().trim_end_matches('/');
+        Remote::of(url, RemotePath::Folder(folder.to_owned()))
+    }
+
+    /// A server whose response to the URL is the plan's only file.
+    ///
+    /// # Errors
+    /// As `folder`.
+    pub fn file(url: &Url) -> Result<Remote, String> {
+        Remote::of(url, RemotePath::File(url.path.clone()))
+    }
+
+    fn of(url: &Url, path: RemotePath) -> Result<Remote, String> {
+        if url.is_secure {
+            return Err(format!(
+                "{url}: only http is measured here; `deathmatch {url}` takes https"
+            ));
+        }
+        let address = url.reach(false, false).map_err(|e| e.to_string())?.address;
+        Ok(Remote { address, authority: url.authority.clone(), path, pid: None })
+    }
+
+    /// Its processes are this one and those it started.
+    ///
+    /// # Errors
+    /// There is no such process.
+    pub fn with_pid(mut self, pid: u32) -> Result<Remote, String> {
+        self.pid = Some(pid);
+        self.check_alive().map(|()| self)
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(super) fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    pub(super) fn url_path(&self, file: &str) -> String {
+        match &self.path {
+            RemotePath::Folder(folder) => format!("{folder}/{file}"),
+            RemotePath::File(path) => path.clone(),
+        }
+    }
+
+    /// Its processes; `None` if they are not sampled.
+    pub(super) fn pids(&self) -> Option<Vec<u32>> {
+        self.pid.map(process::pids)
+    }
+
+    pub(super) fn check_alive(&self) -> Result<(), String> {
+        match self.pid {
+            Some(pid) if !Path::new(&format!("/proc/{pid}")).exists() => {
+                Err(format!("there is no process {pid}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Arguments of `deathmatch URL`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::target::Url;
+
+/// Longest duration of a load.
+const DURATION_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Load on one running server.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Load on one URL")]
+pub struct UrlArgs {
+    /// Put load on the server of this URL (http or https) with GET requests, and show its rate and
+    /// response times.
+    pub url: Option<Url>,
+    /// Connections.
+    #[arg(short, long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=30_000))]
+    pub connections: u32,
+    /// Time such as 500ms, 10s or 2m [default: 10s, or until -n requests].
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Requests a second in all, sent at that rate whatever the responses do (open loop): response times
+    /// count from when a request should have been sent. Without it each connection sends the next
+    /// request after the response.
+    #[arg(short, long, value_name = "PER_SECOND", allow_negative_numbers = true, value_parser = rate)]
+    pub rate: Option<f64>,
+    /// End after so many requests.
+    #[arg(short = 'n', long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pub requests: Option<u64>,
+    /// A field of the requests, such as 'Accept: text/html'; may be repeated.
+    #[arg(short = 'H', long = "header", value_name = "FIELD")]
+    pub headers: Vec<String>,
+    /// The method [default: GET, or POST with a body].
+    #[arg(short, long)]
+    pub method: Option<String>,
+    /// The body: a text, or @FILE.
+    #[arg(short, long, value_name = "TEXT|@FILE")]
+    pub body: Option<String>,
+    /// HTTP/2 (https only).
+    #[arg(long)]
+    pub h2: bool,
+    /// HTTP/3; not there yet.
+    #[arg(long, conflicts_with = "h2")]
+    pub h3: bool,
+    /// Requests at once on each connection of HTTP/2.
+    #[arg(long, requires = "h2", value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub streams: u32,
+    /// In a closed loop, also show the response times with the requests that a stall kept from being
+    /// sent: one for each median response time of the stall.
+    #[arg(long)]
+    pub latency_correction: bool,
+    /// Accept any certificate.
+    #[arg(long)]
+    pub insecure: bool,
+    /// A response that takes longer is a failure.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub timeout: Duration,
+    /// Print the figures as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Also write a row for each second to this file.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Also write a page with charts to this file.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// `500ms`, `10s`, `2m`, `1h` or `10`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match text.find(|c: char| c.is_ascii_alphabetic()) {
+        Some(at) => text.split_at(at),
+        None => (text, "s"),
+    };
+    let seconds = match unit {
+        "ms" => 0.001,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => f64::NAN,
+    };
+    let seconds = number.parse::<f64>().map_or(f64::NAN, |number| number * seconds);
+    let fits = (0.001..=DURATION_MAX.as_secs_f64()).contains(&seconds);
+    match fits {
+        true => Ok(Duration::from_secs_f64(seconds)),
+        false => Err("write a time from 1ms to 24h, such as 10s or 2m".to_owned()),
+    }
+}
+
+/// Requests a second, as the generator can offer them.
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| (0.001..=1e6).contains(rate));
+    rate.ok_or_else(|| "write requests a second, from 0.001 to 1000000".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        for (text, ms) in
+            [("500ms", 500), ("10s", 10_000), ("10", 10_000), ("1.5m", 90_000), ("1h", 3_600_000)]
+        {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "s", "0", "-1s", "10x", "25h", "1 s"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+        assert!(rate("0").is_err() && rate("2e6").is_err() && rate("1.5") == Ok(1.5));
+    }
+}

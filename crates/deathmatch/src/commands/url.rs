@@ -1,0 +1,258 @@
+//! `deathmatch URL`: load on one running server, shown live.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Duration;
+
+use deathmatch::cli::UrlArgs;
+use deathmatch::figures::{
+    Described, FAILED_STATUS, Figures, Latency, Offer, amount, bars, bars_of, percentiles,
+};
+use deathmatch::load::{ANY_LENGTH, ANY_STATUS, Expected, Job, Progress, Watch, run_watched};
+use deathmatch::sample::{ConnectionUse, Load, Offered};
+use deathmatch::target::{Request, Url};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::run::on_signal;
+use super::usage;
+
+/// Duration if neither it nor a number of requests is given.
+const DURATION: Duration = Duration::from_secs(10);
+
+/// Duration of a load that ends with its requests.
+const DURATION_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Redraws a second of the live view.
+const REDRAWS: u8 = 8;
+
+/// Interval of lines if standard error is not a terminal.
+const LINE: Duration = Duration::from_secs(1);
+
+/// Largest body, in bytes.
+const BODY_BYTES_MAX: u64 = 64 << 20;
+
+/// Puts load on a URL.
+pub(crate) fn url(args: &UrlArgs) -> io::Result<ExitCode> {
+    let Some(url) = &args.url else { return usage("write a URL or a command; --help lists them") };
+    if args.h3 {
+        return usage("--h3: HTTP/3 is not spoken yet; use --h2, or leave it out for HTTP/1.1");
+    }
+    let (job, described) = match prepare(args, url) {
+        Ok(prepared) => prepared,
+        Err(why) => return usage(&why),
+    };
+    let watch = Watch::new(args.requests);
+    let generated = thread::scope(|scope| {
+        let generator = thread::Builder::new()
+            .name("generator".to_owned())
+            .spawn_scoped(scope, || run_watched(&job, &watch))?;
+        if !args.json {
+            follow(args, &described.offered, &watch, || generator.is_finished());
+        }
+        generator.join().unwrap_or_else(|_| Err(io::Error::other("the generator failed")))
+    });
+    let load = match generated {
+        Ok(load) => load,
+        Err(e) => return usage(&e.to_string()),
+    };
+    report(args, &job, described, &load, &watch)
+}
+
+/// Prints and writes the figures.
+fn report(
+    args: &UrlArgs,
+    job: &Job,
+    described: Described,
+    load: &Load,
+    watch: &Watch,
+) -> io::Result<ExitCode> {
+    let is_interrupted = job.stop.load(std::sync::atomic::Ordering::Relaxed);
+    let described = Described { is_interrupted, ..described };
+    let figures = Figures::of(described, load, &watch.progress());
+    let mut out = io::stdout();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&figures)?)?;
+    } else {
+        write!(out, "{figures}")?;
+    }
+    if let Some(file) = &args.csv {
+        figures.write_csv(file).map_err(|e| named(file, &e))?;
+    }
+    if let Some(file) = &args.html {
+        figures.write_html(file).map_err(|e| named(file, &e))?;
+    }
+    Ok(if figures.failed == 0 && figures.responses > 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn named(file: &std::path::Path, e: &io::Error) -> io::Error {
+    io::Error::new(e.kind(), format!("{}: {e}", file.display()))
+}
+
+/// The job, and its description, for a server that accepts connections.
+fn prepare(args: &UrlArgs, url: &Url) -> Result<(Job, Described), String> {
+    if args.h2 && !url.is_secure {
+        return Err("--h2: HTTP/2 is spoken over https only; write https://".to_owned());
+    }
+    if args.latency_correction && args.rate.is_some() {
+        let why = "--latency-correction is for a closed loop; with -r every latency counts from the \
+                   intended start: leave it out";
+        return Err(why.to_owned());
+    }
+    let body = args.body.as_deref().map(body).transpose()?;
+    let request = Request::new(args.method.as_deref(), &args.headers, body)?;
+    let bytes = if args.h2 { request.http2(url)? } else { request.http1(url) };
+    let reached = url.reach(args.h2, args.insecure).map_err(|e| e.to_string())?;
+    // A closed loop has a request on every connection, or stream, at once.
+    let places = args.connections.saturating_mul(if args.h2 { args.streams } else { 1 });
+    let connections = match args.requests {
+        Some(most) if args.rate.is_none() && u64::from(places) > most => {
+            u32::try_from(most).unwrap_or(args.connections).min(args.connections)
+        }
+        _ => args.connections,
+    };
+    let offered = match args.rate {
+        Some(rate) => Offered::Open { rate, poisson: false, connections },
+        None => Offered::Closed { connections },
+    };
+    let duration = args.duration.unwrap_or(match args.requests {
+        Some(_) => DURATION_MAX,
+        None => DURATION,
+    });
+    let described = Described {
+        url: url.to_string(),
+        address: reached.address.to_string(),
+        method: request.method.to_string(),
+        protocol: if args.h2 { "HTTP/2" } else { "HTTP/1.1" }.to_owned(),
+        offered: Offer {
+            connections,
+            streams: if args.h2 { args.streams } else { 1 },
+            rate: args.rate,
+            requests_max: args.requests,
+            seconds_max: (duration < DURATION_MAX).then_some(duration.as_secs_f64()),
+        },
+        is_interrupted: false,
+        corrects: args.latency_correction,
+    };
+    let stop: Arc<AtomicBool> = on_signal().map_err(|e| e.to_string())?;
+    let job = Job {
+        target: reached.address,
+        requests: vec![bytes],
+        order: Vec::new(),
+        expected: Expected { status: ANY_STATUS, body_bytes: ANY_LENGTH, body: None },
+        offered,
+        tls: reached.tls,
+        over: args.h2.then_some(ConnectionUse::Streams(args.streams)),
+        beside: None,
+        warm_up: Duration::ZERO,
+        duration,
+        timeout: args.timeout,
+        stop,
+    };
+    Ok((job, described))
+}
+
+/// The text, or the content of the file after `@`.
+fn body(text: &str) -> Result<Vec<u8>, String> {
+    let Some(file) = text.strip_prefix('@') else { return Ok(text.as_bytes().to_vec()) };
+    let failed = |e: io::Error| format!("-b {text}: {e}");
+    let length = fs::metadata(file).map_err(failed)?.len();
+    if length > BODY_BYTES_MAX {
+        return Err(format!("-b {text}: a body has at most {} MiB", BODY_BYTES_MAX >> 20));
+    }
+    fs::read(file).map_err(failed)
+}
+
+/// Shows the figures until the load is over: a live view on a terminal, else a line a second.
+fn follow(args: &UrlArgs, offered: &Offer, watch: &Watch, is_over: impl Fn() -> bool) {
+    if !io::stderr().is_terminal() {
+        return print_lines(watch, is_over);
+    }
+    let view = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(REDRAWS));
+    if let Ok(style) = ProgressStyle::with_template("{msg}") {
+        view.set_style(style);
+    }
+    let url = args.url.as_ref().map(Url::to_string).unwrap_or_default();
+    while !is_over() {
+        view.set_message(live(&url, offered, &watch.progress()));
+        thread::sleep(Duration::from_secs(1) / u32::from(REDRAWS));
+    }
+    // The summary takes its place.
+    view.finish_and_clear();
+}
+
+/// The live view.
+fn live(url: &str, offered: &Offer, now: &Progress) -> String {
+    let whole = match (offered.requests_max, offered.seconds_max) {
+        (Some(most), _) => {
+            format!("{} of {} requests", amount(now.load.intended as f64), amount(most as f64))
+        }
+        (None, Some(most)) => format!("{:.1} of {most:.0} s", now.seconds.min(most)),
+        (None, None) => format!("{:.1} s", now.seconds),
+    };
+    let mut text = format!("{url}   {whole}   Ctrl-C ends it with the figures so far\n\n");
+    text += &format!(
+        "  {} responses/s   {} in all   {} failed\n  {}\n",
+        amount(rate(now)),
+        amount(now.load.replies as f64),
+        amount(failed(now) as f64),
+        percentiles(&Latency::of(&now.load.response))
+    );
+    let statuses: Vec<String> = now
+        .statuses
+        .iter()
+        .map(|(status, count)| format!("{status}: {}", amount(*count as f64)))
+        .collect();
+    text += &format!("  {}\n", statuses.join("   "));
+    let late = Latency::of(&now.load.lateness);
+    text += &format!(
+        "  generator: busy {:.0} %{}\n\n",
+        now.load.busy_s / now.seconds.max(1e-9) * 100.0,
+        if offered.rate.is_some() {
+            format!(", late: {}", percentiles(&late))
+        } else {
+            String::new()
+        }
+    );
+    text + &bars(&bars_of(&now.load.response))
+}
+
+/// Requests without a response, and responses that are failures.
+fn failed(now: &Progress) -> u64 {
+    let bad = now.statuses.range(FAILED_STATUS..).map(|(_, count)| count).sum::<u64>();
+    now.load.errors.total() + bad
+}
+
+/// Responses a second of the last second.
+fn rate(now: &Progress) -> f64 {
+    now.recent.replies as f64 / now.recent.seconds.max(1e-9)
+}
+
+fn print_lines(watch: &Watch, is_over: impl Fn() -> bool) {
+    let (mut waited, step) = (Duration::ZERO, Duration::from_millis(50));
+    while !is_over() {
+        thread::sleep(step);
+        waited += step;
+        if waited < LINE {
+            continue;
+        }
+        waited = Duration::ZERO;
+        let now = watch.progress();
+        // Without a reader of the lines the load goes on.
+        let _ = writeln!(
+            io::stderr(),
+            "{:.0} s   {} responses/s   {}   {} failed",
+            now.seconds,
+            amount(rate(&now)),
+            percentiles(&Latency::of(&now.recent.response)),
+            amount(failed(&now) as f64)
+        );
+    }
+}

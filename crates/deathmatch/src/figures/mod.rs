@@ -1,0 +1,409 @@
+//! Figures of a load on one URL: counts, times, the course, and limits of the generator. As text for
+//! a terminal (`text`), as a page (`page`), as JSON, and as a table.
+
+mod page;
+mod text;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::Serialize;
+
+pub use text::{amount, bars, milliseconds, percentiles};
+
+use crate::histogram::Times;
+use crate::load::{Bin, Progress};
+use crate::sample::{Errors, Load};
+
+/// Largest share of the time that the generator may work.
+const BUSY_SHARE_MAX: f64 = 0.95;
+
+/// Largest lateness as a share of the response time, both as 99th percentiles.
+const LATENESS_SHARE_MAX: f64 = 0.10;
+
+/// Smallest share of the offered rate that a server carries if it keeps up.
+const CARRIED_SHARE_MIN: f64 = 0.95;
+
+/// Number of bars of the histogram.
+const BARS: usize = 12;
+
+/// The first status that counts as a failure.
+pub const FAILED_STATUS: u16 = 400;
+
+/// Offered load.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Offer {
+    /// Connections.
+    pub connections: u32,
+    /// Requests at once on each connection (HTTP/2).
+    pub streams: u32,
+    /// Requests a second of an open loop; `None` in a closed loop.
+    pub rate: Option<f64>,
+    /// Largest number of requests.
+    pub requests_max: Option<u64>,
+    /// Seconds of the load; `None`: until all requests are made.
+    pub seconds_max: Option<f64>,
+}
+
+/// Figures of a load.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Figures {
+    /// The URL.
+    pub url: String,
+    /// The server's address.
+    pub address: String,
+    /// The method.
+    pub method: String,
+    /// `HTTP/1.1` or `HTTP/2`, as requested.
+    pub protocol: String,
+    /// The offered load.
+    pub offered: Offer,
+    /// `true` if it was ended before its time.
+    pub is_interrupted: bool,
+    /// Seconds from the start to the end of the last request, or to the end of the offered time.
+    pub seconds: f64,
+    /// Requests that should have been sent.
+    pub requests: u64,
+    /// Complete responses of any status.
+    pub responses: u64,
+    /// Responses a second.
+    pub responses_per_s: f64,
+    /// Requests without a response, and responses with a status of 400 or more.
+    pub failed: u64,
+    /// Requests under way when the load was interrupted.
+    pub unfinished: u64,
+    /// Bytes of responses, heads included.
+    pub bytes: u64,
+    /// Responses by status.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Requests without a right response, by kind: `status` is a response that is not HTTP, `bytes` one
+    /// with bytes behind it.
+    pub errors: Errors,
+    /// Response times; in an open loop from the intended start.
+    pub latency: Latency,
+    /// In a closed loop, if requested: with the requests that a stall kept from being sent.
+    pub corrected_latency: Option<Latency>,
+    /// The response times as an HdrHistogram (V2, hexadecimal, nanoseconds).
+    pub histogram: Times,
+    /// Connections that were begun.
+    pub connections: u64,
+    /// Those in place of connections that the server closed, or that failed.
+    pub reconnections: u64,
+    /// The generator's own figures.
+    pub generator: Generator,
+    /// Remarks on these figures, a sentence each.
+    pub warnings: Vec<String>,
+    /// The course.
+    pub course: Vec<Part>,
+}
+
+/// Response times in milliseconds.
+#[derive(Clone, Debug, Default, Serialize)]
+#[allow(missing_docs, reason = "percentiles say what they are")]
+pub struct Latency {
+    pub mean_ms: f64,
+    pub p50_ms: f64,
+    pub p75_ms: f64,
+    pub p90_ms: f64,
+    pub p95_ms: f64,
+    pub p99_ms: f64,
+    pub p99_9_ms: f64,
+    pub max_ms: f64,
+}
+
+/// The generator's own figures.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Generator {
+    /// Median of the delay of requests by the generator, in milliseconds; 0 in a closed loop.
+    pub lateness_p50_ms: f64,
+    /// Its 99th percentile.
+    pub lateness_p99_ms: f64,
+    /// The longest.
+    pub lateness_max_ms: f64,
+    /// Share of the time in which it worked; the rest it waited for the server.
+    pub busy_share: f64,
+    /// `true` if it may have limited the figures.
+    pub is_limit: bool,
+}
+
+/// A part of the time.
+#[derive(Clone, Debug, Default, Serialize)]
+#[allow(missing_docs, reason = "as in `Figures`")]
+pub struct Part {
+    pub from_s: f64,
+    pub seconds: f64,
+    pub responses: u64,
+    pub responses_per_s: f64,
+    pub failed: u64,
+    pub p50_ms: f64,
+    pub p99_ms: f64,
+    pub max_ms: f64,
+}
+
+/// A load, without its counts.
+#[derive(Clone, Debug, Default)]
+pub struct Described {
+    /// As in `Figures`.
+    pub url: String,
+    /// As in `Figures`.
+    pub address: String,
+    /// As in `Figures`.
+    pub method: String,
+    /// As in `Figures`.
+    pub protocol: String,
+    /// As in `Figures`.
+    pub offered: Offer,
+    /// As in `Figures`.
+    pub is_interrupted: bool,
+    /// `true`: in a closed loop, also with the requests that a stall kept from being sent.
+    pub corrects: bool,
+}
+
+impl Figures {
+    /// The figures of a load that has ended.
+    pub fn of(described: Described, load: &Load, progress: &Progress) -> Figures {
+        let Described { url, address, method, protocol, offered, is_interrupted, corrects } =
+            described;
+        let seconds = seconds(&offered, is_interrupted, progress.seconds);
+        let bad = progress.statuses.range(FAILED_STATUS..).map(|(_, count)| count).sum::<u64>();
+        let answered = load.replies + load.errors.total();
+        let used = u64::from(offered.connections).min(progress.connections);
+        let is_closed = offered.rate.is_none();
+        let mut figures = Figures {
+            url,
+            address,
+            method,
+            protocol,
+            offered,
+            is_interrupted,
+            seconds,
+            requests: load.intended,
+            responses: load.replies,
+            responses_per_s: per_second(load.replies, seconds),
+            failed: load.errors.total() + bad,
+            unfinished: load.intended - answered.min(load.intended),
+            bytes: load.bytes,
+            statuses: progress.statuses.clone(),
+            errors: load.errors,
+            latency: Latency::of(&load.response),
+            corrected_latency: (corrects && is_closed)
+                .then(|| Latency::of(&load.response.corrected(load.response.quantile(0.5)))),
+            histogram: load.response.clone(),
+            connections: progress.connections,
+            reconnections: progress.connections - used,
+            generator: Generator::of(load, seconds),
+            warnings: Vec::new(),
+            course: progress.bins.iter().map(Part::of).collect(),
+        };
+        figures.warnings = figures.warn(carried(&figures.offered, load));
+        figures
+    }
+
+    /// Writes one row for each part of the time.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn write_csv(&self, file: &Path) -> io::Result<()> {
+        let mut table =
+            "from_s,seconds,responses,responses_per_s,failed,p50_ms,p99_ms,max_ms\n".to_owned();
+        for part in &self.course {
+            let Part {
+                from_s,
+                seconds,
+                responses,
+                responses_per_s,
+                failed,
+                p50_ms,
+                p99_ms,
+                max_ms,
+            } = part;
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                table,
+                "{from_s:.3},{seconds:.3},{responses},{responses_per_s:.1},{failed},{p50_ms:.4},\
+                 {p99_ms:.4},{max_ms:.4}"
+            );
+        }
+        fs::write(file, table)
+    }
+
+    /// Writes the page.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn write_html(&self, file: &Path) -> io::Result<()> {
+        fs::write(file, page::page(self))
+    }
+
+    fn warn(&self, carried: Option<f64>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let busy = self.generator.busy_share;
+        if busy > BUSY_SHARE_MAX {
+            let text = format!(
+                "The generator worked {:.0} % of the time, so it was the limit: the server may be faster \
+                 than this.",
+                busy * 100.0
+            );
+            warnings.push(text);
+        }
+        if self.generator.lateness_p99_ms > LATENESS_SHARE_MAX * self.latency.p99_ms {
+            let text = format!(
+                "The generator sent one request in a hundred {} or more too late: the tail of the response \
+                 times is partly its own.",
+                milliseconds(self.generator.lateness_p99_ms)
+            );
+            warnings.push(text);
+        }
+        if let Some((rate, carried)) = self.offered.rate.zip(carried)
+            && !self.is_interrupted
+            && carried < CARRIED_SHARE_MIN * rate
+        {
+            let text = format!(
+                "The server did not carry {} requests a second: requests waited for a connection, and that \
+                 wait is in the response times.",
+                amount(rate)
+            );
+            warnings.push(text);
+        }
+        if self.reconnections > 0 {
+            let text = format!(
+                "{} connections were opened in place of closed ones: connecting is in the response times.",
+                amount(self.reconnections as f64)
+            );
+            warnings.push(text);
+        }
+        warnings
+    }
+
+    /// (longest time in milliseconds, count) of the bars of a histogram, whose widths grow by one factor.
+    pub fn bars(&self) -> Vec<(f64, u64)> {
+        bars_of(&self.histogram)
+    }
+}
+
+/// As `Figures::bars`.
+pub fn bars_of(times: &Times) -> Vec<(f64, u64)> {
+    let steps = times.steps();
+    let (Some(&(first, _)), Some(&(last, _))) = (steps.first(), steps.last()) else {
+        return Vec::new();
+    };
+    let (low, high) = (first.max(1) as f64 * 0.99, last.max(1) as f64);
+    let factor = (high / low).powf(1.0 / BARS as f64);
+    let all = times.count() as f64;
+    let mut before = 0.0;
+    (1..=BARS)
+        .map(|at| {
+            let upto = if at == BARS { high } else { low * factor.powi(at as i32) };
+            let under = steps.iter().take_while(|(time, _)| *time as f64 <= upto).last();
+            let share = under.map_or(0.0, |(_, share)| *share);
+            let count = ((share - before) * all).round() as u64;
+            before = share;
+            (upto / 1e6, count)
+        })
+        .collect()
+}
+
+/// Responses a second in the whole seconds of an open loop: those after its end came late.
+fn carried(offered: &Offer, load: &Load) -> Option<f64> {
+    let by_number = offered.requests_max.zip(offered.rate).map(|(most, rate)| most as f64 / rate);
+    let time = offered.seconds_max.unwrap_or(f64::INFINITY).min(by_number.unwrap_or(f64::INFINITY));
+    let whole = (time as usize).min(load.replies_per_second.len());
+    let sum: u64 = load.replies_per_second[..whole].iter().sum();
+    (whole > 0).then(|| sum as f64 / whole as f64)
+}
+
+/// A run for a time lasts at least that long; one for a number of requests as long as they take.
+fn seconds(offered: &Offer, is_interrupted: bool, ended: f64) -> f64 {
+    match offered.seconds_max {
+        Some(most) if !is_interrupted && offered.requests_max.is_none() => ended.max(most),
+        _ => ended,
+    }
+}
+
+fn per_second(count: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}
+
+impl Latency {
+    /// The percentiles of these times.
+    pub fn of(times: &Times) -> Latency {
+        let at = |share| times.quantile(share) as f64 / 1e6;
+        Latency {
+            mean_ms: if times.count() == 0 { 0.0 } else { times.mean() / 1e6 },
+            p50_ms: at(0.5),
+            p75_ms: at(0.75),
+            p90_ms: at(0.9),
+            p95_ms: at(0.95),
+            p99_ms: at(0.99),
+            p99_9_ms: at(0.999),
+            max_ms: times.max() as f64 / 1e6,
+        }
+    }
+}
+
+impl Generator {
+    fn of(load: &Load, seconds: f64) -> Generator {
+        let Latency { p50_ms, p99_ms, max_ms, .. } = Latency::of(&load.lateness);
+        let busy_share = if seconds > 0.0 { load.busy_s / seconds } else { 0.0 };
+        let late = p99_ms > LATENESS_SHARE_MAX * load.response.quantile(0.99) as f64 / 1e6;
+        Generator {
+            lateness_p50_ms: p50_ms,
+            lateness_p99_ms: p99_ms,
+            lateness_max_ms: max_ms,
+            busy_share,
+            is_limit: busy_share > BUSY_SHARE_MAX || late,
+        }
+    }
+}
+
+impl Part {
+    fn of(bin: &Bin) -> Part {
+        let Latency { p50_ms, p99_ms, max_ms, .. } = Latency::of(&bin.response);
+        Part {
+            from_s: bin.from_s,
+            seconds: bin.seconds,
+            responses: bin.replies,
+            responses_per_s: per_second(bin.replies, bin.seconds),
+            failed: bin.errors,
+            p50_ms,
+            p99_ms,
+            max_ms,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bars_of_a_histogram_have_every_time_once() {
+        let mut times = Times::default();
+        assert!(bars_of(&times).is_empty());
+        (1..=1_000_u64).for_each(|n| times.record(n * n * 1_000));
+        let bars = bars_of(&times);
+        assert_eq!((bars.len(), bars.iter().map(|(_, n)| n).sum::<u64>()), (BARS, 1_000));
+        assert!(bars.windows(2).all(|pair| pair[0].0 < pair[1].0), "{bars:?}");
+        let mut one = Times::default();
+        one.record(5_000_000);
+        assert_eq!(bars_of(&one).iter().map(|(_, n)| n).sum::<u64>(), 1);
+    }
+
+    #[test]
+    fn failed_requests_are_errors_and_statuses_from_400_on() {
+        let mut load = Load { intended: 10, replies: 8, ..Load::default() };
+        load.errors.reset = 1;
+        (0..8).for_each(|_| load.response.record(1_000_000));
+        let statuses = BTreeMap::from([(200, 4), (399, 1), (400, 1), (503, 2)]);
+        let progress = Progress { seconds: 2.0, statuses, connections: 7, ..Progress::default() };
+        let offered = Offer { connections: 5, ..Offer::default() };
+        let described = Described { offered, corrects: true, ..Described::default() };
+        let figures = Figures::of(described, &load, &progress);
+        assert_eq!((figures.failed, figures.unfinished), (4, 1), "{figures:?}");
+        assert_eq!((figures.reconnections, figures.responses_per_s), (2, 4.0), "{figures:?}");
+        assert!(figures.corrected_latency.is_some());
+    }
+}

@@ -1,0 +1,185 @@
+//! The figures for a terminal.
+
+use std::fmt;
+
+use super::{Figures, Latency};
+
+/// Width of the longest bar, in characters.
+const BAR: usize = 30;
+
+/// A number with thin separators between thousands, and digits that matter.
+pub fn amount(value: f64) -> String {
+    let places = match value.abs() {
+        v if v >= 100.0 || v == v.trunc() => 0,
+        v if v >= 10.0 => 1,
+        _ => 2,
+    };
+    let text = format!("{value:.places$}");
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let mut out = String::new();
+    for (at, digit) in whole.chars().enumerate() {
+        if at > 0 && (whole.len() - at).is_multiple_of(3) && digit.is_ascii_digit() {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out + rest
+}
+
+/// A time in the unit that suits it.
+pub fn milliseconds(ms: f64) -> String {
+    match ms {
+        _ if ms >= 10_000.0 => format!("{:.1} s", ms / 1e3),
+        _ if ms >= 1_000.0 => format!("{:.2} s", ms / 1e3),
+        _ if ms >= 100.0 => format!("{ms:.0} ms"),
+        _ if ms >= 10.0 => format!("{ms:.1} ms"),
+        _ if ms >= 1.0 => format!("{ms:.2} ms"),
+        _ => format!("{:.0} us", ms * 1e3),
+    }
+}
+
+fn bytes(count: f64) -> String {
+    match count {
+        _ if count >= 1e9 => format!("{:.2} GB", count / 1e9),
+        _ if count >= 1e6 => format!("{:.1} MB", count / 1e6),
+        _ if count >= 1e3 => format!("{:.1} kB", count / 1e3),
+        _ => format!("{count:.0} B"),
+    }
+}
+
+/// The percentiles in a line.
+pub fn percentiles(its: &Latency) -> String {
+    let ms = milliseconds;
+    format!(
+        "p50 {}   p90 {}   p99 {}   p99.9 {}   max {}",
+        ms(its.p50_ms),
+        ms(its.p90_ms),
+        ms(its.p99_ms),
+        ms(its.p99_9_ms),
+        ms(its.max_ms)
+    )
+}
+
+/// A histogram, a line for each bar.
+pub fn bars(rows: &[(f64, u64)]) -> String {
+    let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
+    let line = |(upto, count): &(f64, u64)| {
+        // Every count that is not 0 is seen.
+        let length = (*count as f64 / most as f64 * BAR as f64).ceil() as usize;
+        let text = format!(
+            "{:>9}  {:<BAR$}  {}",
+            milliseconds(*upto),
+            "#".repeat(length),
+            amount(*count as f64)
+        );
+        format!("  {}\n", text.trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+impl Figures {
+    /// Failures by kind, in words.
+    pub(super) fn kinds(&self) -> Vec<(&'static str, u64)> {
+        let e = &self.errors;
+        let all = [
+            ("connection refused", e.refused),
+            ("connection closed before the response", e.reset),
+            ("no response in time", e.timeout),
+            ("TLS failed", e.tls),
+            ("HTTP/2 stream or connection failed", e.http2),
+            ("not an HTTP response", e.status),
+            ("bytes after the response", e.bytes),
+        ];
+        all.into_iter().filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// The offered load, in words.
+    pub(super) fn offer(&self) -> String {
+        let its = &self.offered;
+        let plural = if its.connections == 1 { "" } else { "s" };
+        let mut text = format!("{} connection{plural}", amount(f64::from(its.connections)));
+        if self.protocol == "HTTP/2" {
+            text += &format!(", {} stream(s) on each", its.streams);
+        }
+        match its.rate {
+            Some(rate) => text += &format!(", {} requests/s offered", amount(rate)),
+            None => text += ", as fast as they go",
+        }
+        text
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |n: u64| amount(n as f64);
+        writeln!(to, "{} {} over {} ({})", self.method, self.url, self.protocol, self.address)?;
+        let early = if self.is_interrupted { ", interrupted" } else { "" };
+        writeln!(to, "{} for {:.1} s{early}\n", self.offer(), self.seconds)?;
+        writeln!(
+            to,
+            "  {} responses/s   {}/s   {} responses, {} failed",
+            amount(self.responses_per_s),
+            bytes(self.bytes as f64 / self.seconds.max(1e-9)),
+            count(self.responses),
+            count(self.failed)
+        )?;
+        if self.responses > 0 {
+            writeln!(to, "  {}", percentiles(&self.latency))?;
+        }
+        if let Some(corrected) = &self.corrected_latency {
+            writeln!(
+                to,
+                "  with the requests that stalls held back:\n  {}",
+                percentiles(corrected)
+            )?;
+        }
+        if self.unfinished > 0 {
+            writeln!(to, "  {} requests were under way at the end", count(self.unfinished))?;
+        }
+        writeln!(to)?;
+        for (status, number) in &self.statuses {
+            writeln!(to, "  {status}: {}", count(*number))?;
+        }
+        for (kind, number) in self.kinds() {
+            writeln!(to, "  {kind}: {}", count(number))?;
+        }
+        write!(to, "\n{}", bars(&self.bars()))?;
+        let its = &self.generator;
+        write!(to, "\n  generator: busy {:.0} % of the time", its.busy_share * 100.0)?;
+        if self.offered.rate.is_some() {
+            let late = (milliseconds(its.lateness_p50_ms), milliseconds(its.lateness_p99_ms));
+            write!(to, ", late by {} (p50), {} (p99)", late.0, late.1)?;
+        }
+        writeln!(to)?;
+        for warning in &self.warnings {
+            writeln!(to, "  note: {warning}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_at_a_glance() {
+        for (value, text) in [
+            (0.0, "0"),
+            (1.5, "1.50"),
+            (12.34, "12.3"),
+            (999.6, "1,000"),
+            (1_234_567.0, "1,234,567"),
+        ] {
+            assert_eq!(amount(value), text);
+        }
+        for (ms, text) in
+            [(0.012, "12 us"), (1.234, "1.23 ms"), (45.67, "45.7 ms"), (1_500.0, "1.50 s")]
+        {
+            assert_eq!(milliseconds(ms), text);
+        }
+        let rows = bars(&[(1.0, 1), (2.0, 1_000_000)]);
+        let lines: Vec<usize> = rows.lines().map(|line| line.matches('#').count()).collect();
+        assert_eq!(lines, [1, BAR], "a single response is seen");
+    }
+}

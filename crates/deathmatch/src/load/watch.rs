@@ -1,0 +1,203 @@
+//! Figures of a job while it runs, for another thread; and of its course, in bins of time.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::histogram::Times;
+use crate::sample::Load;
+
+/// Interval at which figures are published.
+const PUBLISH_NS: u64 = 100_000_000;
+
+/// Duration of the first bins.
+const BIN_NS: u64 = 1_000_000_000;
+
+/// Largest number of bins; beyond it neighbours are merged, so that a long run needs no more memory.
+const BINS_MAX: usize = 600;
+
+/// Follows a job, and limits its requests.
+#[derive(Debug, Default)]
+pub struct Watch {
+    requests_max: Option<u64>,
+    progress: Mutex<Progress>,
+}
+
+/// Figures so far.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// Seconds since the start.
+    pub seconds: f64,
+    /// Counts of all requests so far.
+    pub load: Load,
+    /// Responses by status.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Connections that were begun.
+    pub connections: u64,
+    /// The last full second, or all of a shorter time.
+    pub recent: Bin,
+    /// The course, once the job has ended.
+    pub bins: Vec<Bin>,
+}
+
+/// A part of the time.
+#[derive(Clone, Debug, Default)]
+pub struct Bin {
+    /// Seconds since the start.
+    pub from_s: f64,
+    /// Its duration.
+    pub seconds: f64,
+    /// Responses that ended in it.
+    pub replies: u64,
+    /// Requests that failed in it.
+    pub errors: u64,
+    /// Response times of those responses.
+    pub response: Times,
+}
+
+impl Watch {
+    /// Follows a job that ends with so many requests; `None`: with its time alone.
+    pub fn new(requests_max: Option<u64>) -> Watch {
+        Watch { requests_max, ..Watch::default() }
+    }
+
+    /// The figures so far.
+    pub fn progress(&self) -> Progress {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The generator's side: what it counts beside the load.
+#[derive(Debug, Default)]
+pub(super) struct Observer {
+    pub(super) requests_max: Option<u64>,
+    statuses: BTreeMap<u16, u64>,
+    connections: u64,
+    published: u64,
+    bins: Vec<Bin>,
+    bin_ns: u64,
+    bin: Bin,
+    bin_from: u64,
+    /// Counts at the start of the bin.
+    errors_before: u64,
+}
+
+impl Observer {
+    pub(super) fn new(watch: &Watch) -> Observer {
+        Observer { requests_max: watch.requests_max, bin_ns: BIN_NS, ..Observer::default() }
+    }
+
+    pub(super) fn status(&mut self, status: u16) {
+        *self.statuses.entry(status).or_default() += 1;
+    }
+
+    pub(super) fn connection(&mut self) {
+        self.connections += 1;
+    }
+
+    pub(super) fn reply(&mut self, response: u64) {
+        self.bin.replies += 1;
+        self.bin.response.record(response);
+    }
+
+    /// Ends the bin if it is full, and publishes if it is time to.
+    pub(super) fn turn(&mut self, now: u64, load: &Load, watch: &Watch) {
+        if now.saturating_sub(self.bin_from) >= self.bin_ns {
+            self.end_bin(now, load);
+        }
+        // A reader that holds the figures does not delay a request.
+        if now.saturating_sub(self.published) >= PUBLISH_NS
+            && let Ok(mut progress) = watch.progress.try_lock()
+        {
+            self.published = now;
+            let recent = self.bins.last().unwrap_or(&self.bin).clone();
+            *progress = Progress { recent, bins: Vec::new(), ..self.progress(now, load) };
+            if self.bins.is_empty() {
+                progress.recent.seconds = progress.seconds;
+            }
+        }
+    }
+
+    /// Publishes the figures at the end.
+    pub(super) fn finish(mut self, now: u64, load: &Load, watch: &Watch) {
+        self.end_bin(now, load);
+        *watch.lock() = Progress {
+            recent: self.bins.last().cloned().unwrap_or_default(),
+            bins: std::mem::take(&mut self.bins),
+            ..self.progress(now, load)
+        };
+    }
+
+    fn progress(&self, now: u64, load: &Load) -> Progress {
+        Progress {
+            seconds: seconds(now),
+            load: Load { replies_per_second: Vec::new(), ..load.clone() },
+            statuses: self.statuses.clone(),
+            connections: self.connections,
+            ..Progress::default()
+        }
+    }
+
+    fn end_bin(&mut self, now: u64, load: &Load) {
+        let errors = load.errors.total();
+        let bin = Bin {
+            from_s: seconds(self.bin_from),
+            seconds: seconds(now - self.bin_from.min(now)),
+            errors: errors - self.errors_before.min(errors),
+            ..std::mem::take(&mut self.bin)
+        };
+        (self.bin_from, self.errors_before) = (now, errors);
+        if bin.seconds > 0.0 {
+            self.bins.push(bin);
+        }
+        if self.bins.len() >= BINS_MAX {
+            self.bin_ns *= 2;
+            self.bins = self.bins.chunks(2).map(merged).collect();
+        }
+    }
+}
+
+/// Neighbouring bins as one.
+fn merged(bins: &[Bin]) -> Bin {
+    let mut whole = Bin { from_s: bins.first().map_or(0.0, |bin| bin.from_s), ..Bin::default() };
+    for bin in bins {
+        whole.seconds += bin.seconds;
+        whole.replies += bin.replies;
+        whole.errors += bin.errors;
+        whole.response.merge(&bin.response);
+    }
+    whole
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_run_has_few_bins_and_loses_nothing() {
+        let watch = Watch::default();
+        let mut observer = Observer::new(&watch);
+        let mut load = Load::default();
+        for second in 0..10_000_u64 {
+            observer.reply(1_000_000);
+            load.replies += 1;
+            load.errors.reset += 2;
+            observer.turn((second + 1) * BIN_NS, &load, &watch);
+            assert!(observer.bins.len() < BINS_MAX, "at {second} s");
+        }
+        observer.finish(10_001 * BIN_NS, &load, &watch);
+        let progress = watch.progress();
+        let sum = |count: fn(&Bin) -> u64| progress.bins.iter().map(count).sum::<u64>();
+        assert_eq!((sum(|b| b.replies), sum(|b| b.errors)), (10_000, 20_000));
+        assert_eq!(sum(|b| b.response.count()), 10_000);
+        let seconds: f64 = progress.bins.iter().map(|b| b.seconds).sum();
+        assert!((seconds - 10_001.0).abs() < 1e-6, "{seconds}");
+    }
+}

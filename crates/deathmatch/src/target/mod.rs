@@ -1,0 +1,183 @@
+//! A running server that a URL names: its address, its requests, and its TLS.
+
+mod fetch;
+mod request;
+mod secure;
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::str::FromStr;
+use std::time::Duration;
+
+use http::Uri;
+
+pub use request::Request;
+pub use secure::TlsError;
+
+use crate::load::Tls;
+
+/// Longest time of a connection to one address, and of a handshake.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// The URL of a running server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    /// `true` for https.
+    pub is_secure: bool,
+    /// Name or address, without brackets.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+    /// As in the Host field: the port only if it is not the scheme's.
+    pub authority: String,
+    /// Path and query; at least `/`.
+    pub path: String,
+}
+
+impl FromStr for Url {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Url, String> {
+        let bad = |why: &str| format!("{text:?} is no URL: {why}, such as http://127.0.0.1:8080/");
+        let uri: Uri = text.parse().map_err(|e| bad(&format!("{e}; write one")))?;
+        let is_secure = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            Some(_) => return Err(bad("only http and https are spoken; write one")),
+            None => return Err(bad("write one that begins with http:// or https://")),
+        };
+        let authority = uri.authority().ok_or_else(|| bad("it has no host; write one"))?;
+        if authority.as_str().contains('@') {
+            let hint = "a user belongs into -H 'Authorization: ...'; write one without";
+            return Err(bad(hint));
+        }
+        let host = authority.host().trim_matches(['[', ']']).to_owned();
+        if host.is_empty() {
+            return Err(bad("it has no host; write one"));
+        }
+        let known = if is_secure { 443 } else { 80 };
+        let port = match authority.as_str().rsplit_once(':') {
+            Some((_, digits)) if !digits.contains(']') => digits
+                .parse()
+                .ok()
+                .filter(|port| *port != 0)
+                .ok_or_else(|| bad("its port is not 1 to 65535; write one"))?,
+            _ => known,
+        };
+        let shown = if port == known { authority.host().to_owned() } else { authority.to_string() };
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        Ok(Url { is_secure, host, port, authority: shown, path })
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_secure { "https" } else { "http" };
+        write!(to, "{scheme}://{}{}", self.authority, self.path)
+    }
+}
+
+/// A server that accepts connections.
+#[derive(Clone, Debug)]
+pub struct Reached {
+    /// The first address of the host that accepts them.
+    pub address: SocketAddr,
+    /// For the generator's connections; `None` in clear text.
+    pub tls: Option<Tls>,
+}
+
+impl Url {
+    /// All addresses of the host.
+    ///
+    /// # Errors
+    /// The host has none.
+    pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        let found = (self.host.as_str(), self.port).to_socket_addrs();
+        let found: Vec<SocketAddr> = found
+            .map_err(|e| io::Error::new(e.kind(), format!("{}: no such host ({e})", self.host)))?
+            .collect();
+        match found.is_empty() {
+            true => Err(io::Error::other(format!("{}: no such host", self.host))),
+            false => Ok(found),
+        }
+    }
+
+    /// Connects to each address in turn until one accepts, and completes a handshake with it if it is
+    /// secure; sends no request.
+    ///
+    /// # Errors
+    /// The last address's, in words.
+    pub fn reach(&self, http2: bool, insecure: bool) -> io::Result<Reached> {
+        let mut last = None;
+        for address in self.addresses()? {
+            match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
+                Ok(stream) => {
+                    let tls = match self.is_secure {
+                        true => Some(self.shake_hands(stream, http2, insecure)?),
+                        false => None,
+                    };
+                    return Ok(Reached { address, tls });
+                }
+                Err(e) => last = Some((address, e)),
+            }
+        }
+        Err(match last {
+            Some((address, e)) => io::Error::new(
+                e.kind(),
+                format!("cannot connect to {self} at {address}: {}", plain(&e)),
+            ),
+            None => io::Error::other(format!("{}: no such host", self.host)),
+        })
+    }
+}
+
+/// An error of a connection, in words.
+fn plain(e: &io::Error) -> String {
+    match e.kind() {
+        io::ErrorKind::ConnectionRefused => "nothing listens there (connection refused)".to_owned(),
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+            format!("no answer within {} s", CONNECT_WITHIN.as_secs())
+        }
+        _ => e.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_has_a_host_a_port_and_a_path() {
+        let rows = [
+            ("http://a", "a", 80, "a", "/"),
+            ("http://a:80/x?y=1", "a", 80, "a", "/x?y=1"),
+            ("https://a.example:8443/", "a.example", 8443, "a.example:8443", "/"),
+            ("https://a:443?q", "a", 443, "a", "/?q"),
+            ("http://[::1]:8080/z", "::1", 8080, "[::1]:8080", "/z"),
+            ("http://[::1]", "::1", 80, "[::1]", "/"),
+        ];
+        for (text, host, port, authority, path) in rows {
+            let url: Url = text.parse().unwrap();
+            assert_eq!(
+                (url.host.as_str(), url.port, url.authority.as_str(), url.path.as_str()),
+                (host, port, authority, path),
+                "{text}"
+            );
+        }
+        for (text, why) in [
+            ("a:80", "http://"),
+            ("nginx", "begins with http://"),
+            ("ftp://a/", "only http and https"),
+            ("http://me:secret@a/", "Authorization"),
+            ("http://a:0/", "port"),
+            ("http://a:70000/", "URL"),
+            ("http://", "URL"),
+            ("http://a b/", "URL"),
+        ] {
+            let error = text.parse::<Url>().unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The request that is sent again and again.
+
+use http::{HeaderName, HeaderValue, Method};
+
+use super::Url;
+use crate::load::Http2Fields;
+
+/// A request.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The method; none of CONNECT.
+    pub method: Method,
+    /// Fields in their order, names in lower case.
+    pub fields: Vec<(String, String)>,
+    /// The content.
+    pub body: Vec<u8>,
+}
+
+impl Request {
+    /// A request of this method (`None`: GET, or POST with a body), with fields as in `Name: value`.
+    ///
+    /// # Errors
+    /// The argument that cannot be used.
+    pub fn new(
+        method: Option<&str>,
+        fields: &[String],
+        body: Option<Vec<u8>>,
+    ) -> Result<Request, String> {
+        let method = method.unwrap_or(if body.is_some() { "POST" } else { "GET" });
+        let parsed = Method::from_bytes(method.as_bytes()).ok().filter(|m| *m != Method::CONNECT);
+        let method =
+            parsed.ok_or_else(|| format!("-m {method}: write a method such as GET or POST"))?;
+        let fields = fields.iter().map(|field| read_field(field)).collect::<Result<_, _>>()?;
+        Ok(Request { method, fields, body: body.unwrap_or_default() })
+    }
+
+    /// The bytes of an HTTP/1.1 request (RFC 9112, section 3).
+    pub fn http1(&self, url: &Url) -> Vec<u8> {
+        let mut head = format!("{} {} HTTP/1.1\r\n", self.method, url.path);
+        for (name, value) in self.all(url) {
+            head += &format!("{name}: {value}\r\n");
+        }
+        head += "\r\n";
+        [head.as_bytes(), &self.body].concat()
+    }
+
+    /// The fields of an HTTP/2 request.
+    ///
+    /// # Errors
+    /// A body, which is not sent over HTTP/2.
+    pub fn http2(&self, url: &Url) -> Result<Vec<u8>, String> {
+        if !self.body.is_empty() {
+            return Err("a body (-b) is not sent over HTTP/2 yet: leave --h2 or -b out".to_owned());
+        }
+        // RFC 9113, 8.2.2: fields of the connection are not allowed; 8.3.1: :authority replaces Host.
+        let connection = ["connection", "keep-alive", "upgrade", "proxy-connection", "te"];
+        let mut all = self.all(url);
+        let host = all.iter().find(|(name, _)| name == "host").map(|(_, host)| host.clone());
+        all.retain(|(name, _)| name != "host" && !connection.contains(&name.as_str()));
+        let fields = Http2Fields {
+            method: self.method.as_str(),
+            authority: host.as_deref().unwrap_or(&url.authority),
+            path: &url.path,
+            fields: &all,
+        };
+        Ok(fields.block())
+    }
+
+    /// The fields with those that were not given.
+    fn all(&self, url: &Url) -> Vec<(String, String)> {
+        let agent = concat!("deathmatch/", env!("CARGO_PKG_VERSION")).to_owned();
+        let mut all = Vec::new();
+        for (name, value) in
+            [("host", url.authority.clone()), ("user-agent", agent), ("accept", "*/*".to_owned())]
+        {
+            if self.fields.iter().all(|(given, _)| given != name) {
+                all.push((name.to_owned(), value));
+            }
+        }
+        all.extend(self.fields.iter().cloned());
+        let has_content =
+            !self.body.is_empty() || matches!(self.method, Method::POST | Method::PUT);
+        if has_content {
+            all.push(("content-length".to_owned(), self.body.len().to_string()));
+        }
+        all
+    }
+}
+
+/// `Name: value`.
+fn read_field(text: &str) -> Result<(String, String), String> {
+    let bad = || format!("-H {text:?}: write a field such as 'Accept: text/html'");
+    let (name, value) = text.split_once(':').ok_or_else(bad)?;
+    let name = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| bad())?;
+    let value = HeaderValue::from_str(value.trim()).map_err(|_| bad())?;
+    if matches!(name.as_str(), "content-length" | "transfer-encoding") {
+        return Err(format!("-H {text:?}: the length is that of -b; leave it out"));
+    }
+    let value = value.to_str().map_err(|_| bad())?.to_owned();
+    Ok((name.as_str().to_owned(), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_the_given_fields_and_the_missing_ones() {
+        let url: Url = "http://a:81/x".parse().unwrap();
+        let text = |method: Option<&str>, fields: &[&str], body: Option<&str>| {
+            let fields: Vec<String> = fields.iter().map(|f| (*f).to_owned()).collect();
+            let request = Request::new(method, &fields, body.map(|b| b.as_bytes().to_vec()));
+            request.map(|request| String::from_utf8(request.http1(&url)).unwrap())
+        };
+        let plain = text(None, &[], None).unwrap();
+        assert!(plain.starts_with("GET /x HTTP/1.1\r\nhost: a:81\r\nuser-agent: deathmatch/"));
+        assert!(plain.ends_with("\r\n\r\n") && !plain.contains("content-length"), "{plain}");
+        let posted = text(None, &["Host: b", "x-y:  z "], Some("body")).unwrap();
+        assert!(posted.starts_with("POST /x HTTP/1.1\r\n"), "{posted}");
+        assert!(posted.contains("host: b\r\nx-y: z\r\ncontent-length: 4\r\n\r\nbody"), "{posted}");
+        assert_eq!(posted.matches("host:").count(), 1, "{posted}");
+        assert!(text(Some("HEAD"), &[], None).unwrap().starts_with("HEAD "));
+        for (method, field, why) in [
+            (Some("CONNECT"), "a: b", "-m"),
+            (Some("G T"), "a: b", "-m"),
+            (None, "a", "-H"),
+            (None, "a b: c", "-H"),
+            (None, "a: b\r\nc: d", "-H"),
+            (None, "Content-Length: 3", "leave it out"),
+        ] {
+            let error = text(method, &[field], None).unwrap_err();
+            assert!(error.contains(why), "{method:?} {field:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Servers that run already: targets of `run`, and both sides of `vs`.
+
+#![allow(clippy::unwrap_used)] // a test that cannot go on has failed
+
+mod scripted;
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use deathmatch::arena::recorded;
+use deathmatch::sample::Sample;
+use scripted::{PLAN, folder, free_port};
+use serde_json::Value;
+
+const DEATHMATCH: &str = env!("CARGO_BIN_EXE_deathmatch");
+
+/// The generator needs a whole core: one test at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+#[test]
+fn a_target_of_http_1_0_beneath_a_path_is_measured_beside_contenders() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let root = folder("target");
+    let (plan, out) = (root.join("plan.toml"), root.join("out"));
+    fs::write(&plan, PLAN).unwrap();
+    let server = Server::start(Some(out.join("docroot")));
+    let target = format!("mine=http://localhost:{}/sub/folder/?x", server.address.port());
+    let run = |more: &[&str]| {
+        let mut command = Command::new(DEATHMATCH);
+        command.arg("run").arg(&plan).args([
+            "--target",
+            &target,
+            "--port",
+            &free_port().to_string(),
+        ]);
+        command.arg("--out").arg(&out).args(more).output().unwrap()
+    };
+    // This process has the server.
+    let pid = std::process::id().to_string();
+    let output = run(&["--only", "floor", "--pid", &pid]);
+    assert!(output.status.success(), "{}", said(&output));
+    let samples = recorded(&out).unwrap();
+    let of = |name: &str| -> Vec<&Sample> {
+        samples.iter().filter(|s| s.contender == name && !s.probe).collect()
+    };
+    assert!(!of("floor").is_empty(), "{}", said(&output));
+    let mine = of("mine");
+    assert!(!mine.is_empty(), "{}", said(&output));
+    for sample in mine {
+        let load = &sample.load;
+        assert!(load.replies > 0 && load.errors.total() == 0, "{load:?}");
+        let used = sample.server.as_ref().unwrap();
+        assert!(used.cpu_s > 0.0, "{used:?}");
+    }
+    assert_eq!(server.elsewhere.load(Ordering::SeqCst), 0, "every path is in the folder");
+
+    fs::remove_dir_all(&out).unwrap();
+    for (more, words) in [
+        (&["--pid", "other=1"][..], "--pid"),
+        (&["--pid", "4000000000"], "no process"),
+        (&["--pid", "x"], "PID"),
+        (&["--only", "mine"], "another name"),
+        (&["--target", "https://127.0.0.1/"], "http"),
+        (&["--target", "dead=127.0.0.1:1"], "nothing listens"),
+    ] {
+        let output = run(more);
+        assert_eq!(output.status.code(), Some(2), "{more:?}: {}", said(&output));
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains(words), "{more:?}: {}", said(&output));
+    }
+}
+
+#[test]
+fn vs_judges_the_first_url_by_the_others_and_by_a_kept_run() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let root = folder("vs");
+    let (one, two) = (Server::start(None), Server::start(None));
+    let vs = |first: &Server, second: &Server, out: &str, more: &[&str]| {
+        let url = |server: &Server| format!("http://{}/any?thing", server.address);
+        let output = Command::new(DEATHMATCH)
+            .args([
+                "vs",
+                &url(first),
+                &url(second),
+                "-c",
+                "2",
+                "--budget",
+                "40s",
+                "--precision",
+                "50%",
+                "--json",
+            ])
+            .args(["--out".as_ref(), root.join(out).as_os_str()])
+            .args(more)
+            .output()
+            .unwrap();
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+        (output, found)
+    };
+    two.delay_ms.store(20, Ordering::SeqCst);
+    let (output, found) = vs(&one, &two, "fast", &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let judged = &found["judgements"][0];
+    assert_eq!(judged["verdict"], "fine", "{found}");
+    assert_eq!(judged["against"], two.address.to_string(), "{found}");
+    let (output, found) = vs(&two, &one, "slow", &[]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(found["judgements"][0]["verdict"], "regression", "{found}");
+
+    // Slower than before, though as fast as the other.
+    let before = root.join("fast");
+    one.delay_ms.store(20, Ordering::SeqCst);
+    let (output, found) = vs(&one, &two, "after", &["--baseline", before.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(found["judgements"][0]["verdict"], "regression", "{found}");
+
+    let (output, _) = vs(&one, &two, "none", &["--baseline", "/nonexistent"]);
+    assert!(!output.status.success(), "{}", said(&output));
+    two.length.store(3, Ordering::SeqCst);
+    let (output, _) = vs(&one, &two, "bytes", &[]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("was not measured"), "the bytes differ: {}", said(&output));
+}
+
+#[test]
+fn vs_starts_a_command() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let root = folder("vs-command");
+    let floor = env!("CARGO_BIN_EXE_deathmatch-floor");
+    let command = format!("{floor} {{port}} {{docroot}} 1");
+    let port = free_port().to_string();
+    let output = Command::new(DEATHMATCH)
+        .args([
+            "vs",
+            &command,
+            "floor",
+            "-c",
+            "2",
+            "--budget",
+            "20s",
+            "--precision",
+            "50%",
+            "--json",
+            "--port",
+            &port,
+        ])
+        .args(["--out".as_ref(), root.join("out").as_os_str()])
+        .output()
+        .unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    let judged = found["judgements"].as_array().unwrap_or_else(|| panic!("{}", said(&output)));
+    assert!(judged.iter().any(|j| j["against"] == "floor"), "{}", said(&output));
+    assert!(found["duels"][0]["contenders"]["deathmatch-floor"]["cpu_us"].as_f64() > Some(0.0));
+    for (servers, words) in [
+        (&["nginx"][..], "SERVER"),
+        (&["./x -p 80", "nginx"], "{port}"),
+        (&["iis", "nginx"], "no contender"),
+        (&["http://127.0.0.1:1/", "floor"], "nothing listens"),
+    ] {
+        let output = Command::new(DEATHMATCH).arg("vs").args(servers).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{servers:?}: {}", said(&output));
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains(words), "{servers:?}: {}", said(&output));
+    }
+}
+
+fn said(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    format!("{:?}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr))
+}
+
+/// A server that closes the connection after each response, which is one of HTTP/1.0 if it has a docroot.
+struct Server {
+    address: SocketAddr,
+    delay_ms: Arc<AtomicU64>,
+    length: Arc<AtomicU64>,
+    /// Requests outside of `/sub/folder/`.
+    elsewhere: Arc<AtomicU64>,
+}
+
+impl Server {
+    fn start(docroot: Option<std::path::PathBuf>) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = Server {
+            address: listener.local_addr().unwrap(),
+            delay_ms: Arc::default(),
+            length: Arc::new(AtomicU64::new(5)),
+            elsewhere: Arc::default(),
+        };
+        let (delay, length) = (server.delay_ms.clone(), server.length.clone());
+        let elsewhere = server.elsewhere.clone();
+        thread::spawn(move || {
+            for socket in listener.incoming() {
+                let (delay, length) = (delay.clone(), length.clone());
+                let (elsewhere, docroot) = (elsewhere.clone(), docroot.clone());
+                thread::spawn(move || {
+                    let mut socket = socket.unwrap();
+                    let Some(path) = receive(&mut socket) else { return };
+                    thread::sleep(Duration::from_millis(delay.load(Ordering::SeqCst)));
+                    let length = usize::try_from(length.load(Ordering::SeqCst)).unwrap();
+                    let response = match &docroot {
+                        Some(docroot) => file(docroot, &path, &elsewhere),
+                        None => format!(
+                            "HTTP/1.1 200 OK\r\nContent-Type: text/x\r\nConnection: close\r\n\
+                             Content-Length: {length}\r\n\r\n{}",
+                            &"hello"[..length]
+                        )
+                        .into_bytes(),
+                    };
+                    let _ = socket.write_all(&response);
+                });
+            }
+        });
+        server
+    }
+}
+
+/// The path of a request.
+fn receive(socket: &mut TcpStream) -> Option<String> {
+    let (mut read, mut piece) = (Vec::new(), [0; 4096]);
+    while !read.ends_with(b"\r\n\r\n") {
+        match socket.read(&mut piece) {
+            Ok(0) | Err(_) => return None,
+            Ok(count) => read.extend_from_slice(&piece[..count]),
+        }
+    }
+    let text = String::from_utf8_lossy(&read).into_owned();
+    text.split(' ').nth(1).map(str::to_owned)
+}
+
+/// Without a length: the end of the connection ends it.
+fn file(docroot: &Path, path: &str, elsewhere: &AtomicU64) -> Vec<u8> {
+    let Some(name) = path.strip_prefix("/sub/folder/") else {
+        elsewhere.fetch_add(1, Ordering::SeqCst);
+        return b"HTTP/1.0 404 No\r\n\r\n".to_vec();
+    };
+    let head = b"HTTP/1.0 200 OK\r\nContent-Type: image/png\r\n\r\n".to_vec();
+    [head, fs::read(docroot.join(name)).unwrap()].concat()
+}

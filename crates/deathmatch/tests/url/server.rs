@@ -1,0 +1,177 @@
+//! Scripted servers of HTTP/1, in clear text and over TLS, and of HTTP/2.
+
+#![allow(clippy::unwrap_used, reason = "the servers' threads are tests too")]
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use deathmatch::tls::Identity;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+/// A server whose response depends on the path.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    /// Every request.
+    pub(crate) seen: Mutex<Receiver<String>>,
+}
+
+impl Server {
+    pub(crate) fn start(tls: Option<Arc<ServerConfig>>) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (send, seen) = channel();
+        let stalls = Arc::new(AtomicU64::new(0));
+        thread::spawn(move || {
+            for socket in listener.incoming() {
+                let (send, tls, stalls) = (send.clone(), tls.clone(), stalls.clone());
+                thread::spawn(move || {
+                    let socket: TcpStream = socket.unwrap();
+                    let _ = socket.set_nodelay(true);
+                    match tls {
+                        None => converse(socket, &send, &stalls),
+                        Some(config) => {
+                            let session = ServerConnection::new(config).unwrap();
+                            converse(StreamOwned::new(session, socket), &send, &stalls)
+                        }
+                    }
+                });
+            }
+        });
+        Server { address, seen: Mutex::new(seen) }
+    }
+}
+
+/// Answers until the connection ends; an error is the client's end.
+fn converse(
+    mut socket: impl Read + Write,
+    seen: &Sender<String>,
+    stalls: &AtomicU64,
+) -> io::Result<()> {
+    let mut read = Vec::new();
+    loop {
+        let Some(request) = receive(&mut socket, &mut read)? else { return Ok(()) };
+        let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
+        let is_head = request.starts_with("HEAD ");
+        let _ = seen.send(request);
+        let length = "Content-Length: 5\r\n\r\n";
+        let body = if is_head { "" } else { "hello" };
+        let (response, closes) = match path.split('?').next().unwrap_or_default() {
+            "/ok" => (format!("HTTP/1.1 200 OK\r\n{length}{body}"), false),
+            "/stall" => {
+                if stalls.fetch_add(1, Ordering::SeqCst) == 0 {
+                    thread::sleep(Duration::from_millis(500));
+                }
+                (format!("HTTP/1.1 200 OK\r\n{length}{body}"), false)
+            }
+            "/chunked" => {
+                let chunks = "5\r\nhello\r\n0\r\n\r\n";
+                (format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}"), false)
+            }
+            "/redirect" => (format!("HTTP/1.1 301 Moved\r\nLocation: /\r\n{length}hello"), false),
+            "/missing" => (format!("HTTP/1.1 404 Not Found\r\n{length}hello"), false),
+            "/failing" => {
+                (format!("HTTP/1.1 503 Busy\r\nConnection: close\r\n{length}hello"), true)
+            }
+            "/close" => (format!("HTTP/1.1 200 OK\r\nConnection: close\r\n{length}hello"), true),
+            "/old" => ("HTTP/1.0 200 OK\r\n\r\nhello".to_owned(), true),
+            "/cut" => ("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello".to_owned(), true),
+            "/garbage" => ("SSH-2.0-no\r\n\r\n".to_owned(), true),
+            // Until the client gives up.
+            _ => {
+                let _ = socket.read(&mut [0; 1]);
+                return Ok(());
+            }
+        };
+        socket.write_all(response.as_bytes())?;
+        socket.flush()?;
+        if closes {
+            return Ok(());
+        }
+    }
+}
+
+/// One request, head and body.
+fn receive(socket: &mut impl Read, read: &mut Vec<u8>) -> io::Result<Option<String>> {
+    loop {
+        if let Some(at) = read.windows(4).position(|w| w == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&read[..at + 4]).into_owned();
+            let field = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let whole = at + 4 + field.map_or(0, |length| length.parse::<usize>().unwrap());
+            if read.len() >= whole {
+                let rest = read.split_off(whole);
+                let request = String::from_utf8_lossy(read).into_owned();
+                *read = rest;
+                return Ok(Some(request));
+            }
+        }
+        let mut piece = [0; 4096];
+        match socket.read(&mut piece)? {
+            0 => return Ok(None),
+            count => read.extend_from_slice(&piece[..count]),
+        }
+    }
+}
+
+pub(crate) fn tls(identity: &Identity, protocol: &[u8]) -> Arc<ServerConfig> {
+    let certificate = CertificateDer::from_pem_file(&identity.certificate).unwrap();
+    let key = PrivateKeyDer::from_pem_file(&identity.key).unwrap();
+    let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    config.alpn_protocols = vec![protocol.to_vec()];
+    Arc::new(config)
+}
+
+/// A server of HTTP/2; returns its address and its number of requests.
+pub(crate) fn serve_http2(config: Arc<ServerConfig>) -> (SocketAddr, Arc<AtomicU64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, requests) = (listener.local_addr().unwrap(), Arc::new(AtomicU64::new(0)));
+    let counted = requests.clone();
+    let acceptor = tokio_rustls::TlsAcceptor::from(config);
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async move {
+            listener.set_nonblocking(true).unwrap();
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            loop {
+                let (socket, _) = listener.accept().await.unwrap();
+                let (acceptor, counted) = (acceptor.clone(), counted.clone());
+                tokio::spawn(async move {
+                    let Ok(socket) = acceptor.accept(socket).await else { return };
+                    let Ok(mut connection) = h2::server::handshake(socket).await else { return };
+                    while let Some(Ok((request, mut respond))) = connection.accept().await {
+                        let number = counted.fetch_add(1, Ordering::SeqCst);
+                        // As nginx does after `keepalive_requests`.
+                        if number % 7 == 6 && request.uri().path() == "/leaving" {
+                            connection.graceful_shutdown();
+                        }
+                        let is_failing = request.uri().path() == "/failing";
+                        let status = if is_failing { 503 } else { 200 };
+                        let is_right = request.headers().get("connection").is_none()
+                            && request.headers()["user-agent"]
+                                .as_bytes()
+                                .starts_with(b"deathmatch/");
+                        let status = if is_right { status } else { 400 };
+                        let response = http::Response::builder().status(status).body(()).unwrap();
+                        if let Ok(mut body) = respond.send_response(response, false) {
+                            let _ = body.send_data(Bytes::from_static(b"hello"), true);
+                        }
+                    }
+                });
+            }
+        });
+    });
+    (address, requests)
+}
