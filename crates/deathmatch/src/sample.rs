@@ -137,7 +137,7 @@ impl fmt::Display for ConnectionUse {
     }
 }
 
-/// What the server does beside the requests: downloads and uploads, one after the other without end,
+/// Further work of the server beside the requests: downloads and uploads, one after the other without end,
 /// idle connections, or reloads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Beside {

@@ -1,4 +1,4 @@
-//! What a plan has beside its requests: streams, cold files, idle connections, or reloads.
+//! Load of a plan beside its requests: streams, cold files, idle connections, or reloads.
 
 use serde::Deserialize;
 
