@@ -2,6 +2,7 @@
 //! experiments, a ladder of sizes, the other seeds' questions and the quick plan are built in.
 //! `arena` carries plans out.
 
+mod beside;
 mod file;
 mod over;
 mod short;
@@ -10,25 +11,28 @@ mod work;
 use std::fmt;
 use std::time::Duration;
 
+use beside::BesideToml;
 pub use file::File;
 use over::{Handshakes, over};
 use serde::Deserialize;
 pub use work::{Shape, Work};
 
 use crate::random::SplitMix;
-use crate::sample::{Beside, Cold, ConnectionUse, Offered};
+use crate::sample::{ConnectionUse, Offered};
 
 /// The built-in plans: name and text.
-pub const BUILT_IN: [(&str, &str); 14] = [
+pub const BUILT_IN: [(&str, &str); 16] = [
     ("app", include_str!("../arena/plans/app.toml")),
     ("cached", include_str!("../arena/plans/cached.toml")),
     ("cold", include_str!("../arena/plans/cold.toml")),
     ("deck", include_str!("../arena/plans/deck.toml")),
     ("experiments", include_str!("../arena/plans/experiments.toml")),
     ("h2", include_str!("../arena/plans/h2.toml")),
+    ("idle", include_str!("../arena/plans/idle.toml")),
     ("mixed", include_str!("../arena/plans/mixed.toml")),
     ("mixed-app", include_str!("../arena/plans/mixed-app.toml")),
     ("proxy", include_str!("../arena/plans/proxy.toml")),
+    ("reload", include_str!("../arena/plans/reload.toml")),
     ("sizes", include_str!("../arena/plans/sizes.toml")),
     ("sendfile", include_str!("../arena/plans/sendfile.toml")),
     ("tls", include_str!("../arena/plans/tls.toml")),
@@ -129,19 +133,6 @@ struct WorkToml {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct BesideToml {
-    file: String,
-    downloads: u32,
-    #[serde(default)]
-    uploads: u32,
-    mb_per_s: Option<f64>,
-    #[serde(default)]
-    cold: bool,
-    reads_per_s: Option<u32>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Sessions {
     requests: Vec<f64>,
     calls: u32,
@@ -174,9 +165,6 @@ const ROUNDS_MAX: u32 = 100;
 
 /// Largest exponent of popularity: beyond it nearly all requests are for one file.
 const ZIPF_MAX: f64 = 10.0;
-
-/// Largest number of streams beside the requests: one thread serves them all, a piece at a time.
-const STREAMS_MAX: u32 = 1000;
 
 /// Longest sample or warm-up, in seconds.
 const SAMPLE_S_MAX: f64 = 600.0;
@@ -307,6 +295,11 @@ impl Plan {
         self.budget * contenders.saturating_sub(1).max(1)
     }
 
+    /// `true` if a work reloads the servers' configurations.
+    pub fn needs_reload(&self) -> bool {
+        self.works.iter().filter_map(|w| w.beside.as_ref()).any(|b| b.reloads_per_s.is_some())
+    }
+
     /// `true` if any work uploads.
     pub fn uploads(&self) -> bool {
         self.works.iter().any(Work::uploads)
@@ -351,61 +344,6 @@ fn sample_time(seconds: f64) -> Result<Duration, PlanError> {
         0.0 => Err(PlanError("sample_s: a sample takes time".to_owned())),
         _ if (0.0..=SAMPLE_S_MAX).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
         _ => Err(PlanError(format!("sample_s: write 0 to {SAMPLE_S_MAX} seconds"))),
-    }
-}
-
-impl BesideToml {
-    fn check(&self, files: &[File]) -> Result<Beside, PlanError> {
-        let bad = |why: &str| Err(PlanError(format!("beside {:?}: {why}", self.file)));
-        if self.cold {
-            return self.check_cold(files);
-        }
-        let Some(file) = files.iter().find(|file| file.name == self.file && file.count == 1) else {
-            return bad("there is no such single file");
-        };
-        if self.reads_per_s.is_some() {
-            return bad("reads_per_s: only cold files are read");
-        }
-        let streams = self.downloads.saturating_add(self.uploads);
-        if self.downloads == 0 || streams > STREAMS_MAX {
-            return bad(&format!("write at least one download, and {STREAMS_MAX} streams in all"));
-        }
-        if self.mb_per_s.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
-            return bad("mb_per_s: write a number above 0, or nothing for full speed");
-        }
-        Ok(Beside {
-            file: file.name.clone(),
-            file_bytes: file.bytes,
-            downloads: self.downloads,
-            uploads: self.uploads,
-            bytes_per_s: self.mb_per_s.map(|rate| rate * 1e6),
-            cold: None,
-        })
-    }
-
-    fn check_cold(&self, files: &[File]) -> Result<Beside, PlanError> {
-        let bad = |why: &str| Err(PlanError(format!("cold files {:?}: {why}", self.file)));
-        let Some(file) = files.iter().find(|file| file.name == self.file && file.count > 1) else {
-            return bad("there are no such files, many of a kind");
-        };
-        if self.downloads == 0 || self.downloads > STREAMS_MAX {
-            return bad(&format!("write 1 to {STREAMS_MAX} downloads"));
-        }
-        if self.uploads > 0 || self.mb_per_s.is_some() || self.reads_per_s == Some(0) {
-            return bad("they are downloaded as fast as the disk, or reads_per_s above 0, allows");
-        }
-        Ok(Beside {
-            file: file.name.clone(),
-            file_bytes: file.bytes,
-            downloads: self.downloads,
-            uploads: 0,
-            bytes_per_s: None,
-            cold: Some(Cold {
-                files: file.count,
-                bytes_max: file.bytes_max.unwrap_or(file.bytes),
-                reads_per_s: self.reads_per_s,
-            }),
-        })
     }
 }
 

@@ -46,6 +46,9 @@ pub struct Sample {
     /// not.
     #[serde(default)]
     pub cooling: Option<Cooling>,
+    /// The idle connections of `beside`; `None` if there were none.
+    #[serde(default)]
+    pub idle: Option<IdleUse>,
     /// Set if it is a slice of a duel: all contenders are alive, and the load goes round between them.
     /// Its round is the cycle.
     #[serde(default)]
@@ -134,10 +137,11 @@ impl fmt::Display for ConnectionUse {
     }
 }
 
-/// Streams beside the requests: downloads and uploads, one after the other without end.
+/// Further work of the server beside the requests: downloads and uploads, one after the other without end,
+/// idle connections, or reloads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
-    /// The file that is downloaded; of several, with `{}` for their number.
+    /// The file that is downloaded; of several, with `{}` for their number. Empty without streams.
     pub file: String,
     /// Its length, and an upload's; of cold files that of the smallest, in bytes.
     pub file_bytes: u64,
@@ -150,6 +154,31 @@ pub struct Beside {
     /// Set if the downloads are of many files that are not in the page cache.
     #[serde(default)]
     pub cold: Option<Cold>,
+    /// Connections that send nothing after the response to their first request.
+    #[serde(default)]
+    pub idle: u32,
+    /// Reloads of the server's configuration a second; `None`: it is not reloaded.
+    #[serde(default)]
+    pub reloads_per_s: Option<f64>,
+}
+
+/// Memory of a server with and without idle connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdleUse {
+    /// Idle connections.
+    pub connections: u32,
+    /// Resident memory before the first of them, in bytes, of all the server's processes.
+    pub before_bytes: u64,
+    /// Resident memory with all of them, likewise, before the requests began.
+    pub after_bytes: u64,
+}
+
+impl IdleUse {
+    /// Growth of resident memory for each connection, in bytes; 0 if it shrank.
+    pub fn bytes_per_connection(&self) -> f64 {
+        let grown = self.after_bytes.saturating_sub(self.before_bytes);
+        grown as f64 / f64::from(self.connections.max(1))
+    }
 }
 
 /// Many files, each downloaded at most once, which a server must read from the disk.
@@ -173,6 +202,11 @@ pub struct Cooling {
 }
 
 impl Beside {
+    /// `true` if files are downloaded or uploaded.
+    pub fn has_streams(&self) -> bool {
+        self.downloads + self.uploads > 0
+    }
+
     /// Its downloads, at their share of the rate.
     pub fn downloads_only(&self) -> Beside {
         let share = f64::from(self.downloads) / f64::from(self.downloads + self.uploads);
@@ -182,9 +216,16 @@ impl Beside {
 }
 
 /// As in `8 downloads and 8 uploads of 20 MB at 200 MB/s`, or `64 downloads of 27000 cold files of
-/// 10 KB to 100 KB at 2000 reads/s`.
+/// 10 KB to 100 KB at 2000 reads/s`, `10000 idle connections`, or `1 reload/s`.
 impl fmt::Display for Beside {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.idle > 0 {
+            return write!(f, "{} idle connections", self.idle);
+        }
+        if let Some(rate) = self.reloads_per_s {
+            let noun = if rate == 1.0 { "reload" } else { "reloads" };
+            return write!(f, "{rate} {noun}/s");
+        }
         let some = |count: u32, what: &str| match count {
             0 => None,
             1 => Some(format!("1 {what}")),

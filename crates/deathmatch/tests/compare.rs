@@ -76,6 +76,7 @@ fn blank() -> Sample {
         over: None,
         beside: None,
         cooling: None,
+        idle: None,
         slice: None,
         began_unix_s: 0.0,
         load: Load::default(),

@@ -131,6 +131,7 @@ fn sample(round: u32, replies: u64, marks: &[Mark]) -> Sample {
         over: None,
         beside: None,
         cooling: None,
+        idle: None,
         slice: None,
         attempt: 0,
         trial: 0,

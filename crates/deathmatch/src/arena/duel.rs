@@ -265,6 +265,7 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
             over: bout.work.over,
             beside: None,
             cooling: None,
+            idle: None,
             slice: Some(slice),
             began_unix_s,
             load,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::remote::Remote;
 use crate::contender::{Contender, Prepared, Site};
-use crate::process::Running;
+use crate::process::{Reload, Running};
 use crate::tls::Trust;
 
 /// A contender that takes part.
@@ -175,6 +175,14 @@ impl Server {
         match self {
             Server::Here(running) => running.upstream_pids(),
             Server::Elsewhere(_) => Vec::new(),
+        }
+    }
+
+    /// The way to reload its configuration; `None` if there is none.
+    pub(super) fn reload(&self) -> Option<Reload> {
+        match self {
+            Server::Here(running) => running.reload(),
+            Server::Elsewhere(_) => None,
         }
     }
 

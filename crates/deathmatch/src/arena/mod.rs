@@ -6,9 +6,11 @@ mod cold;
 mod docroot;
 mod duel;
 mod entrant;
+mod idle;
 mod observe;
 mod order;
 mod record;
+mod reload;
 mod remote;
 mod share;
 mod turn;
@@ -147,8 +149,13 @@ impl Arena {
         if plan.needs_http2() && !contender.http2 {
             return Err(format!("{name} does not support HTTP/2, which this plan measures"));
         }
+        if plan.needs_reload() && contender.reload.is_none() {
+            return Err(format!("{name} has no signal for reloads, which this plan measures"));
+        }
         if contender.tls && plan.works.iter().any(|work| work.beside.is_some()) {
-            return Err(format!("{name} uses TLS, but this plan's streams are in clear text"));
+            return Err(format!(
+                "{name} uses TLS, but this plan's streams and idle connections are in clear text"
+            ));
         }
         self.prepare_alone(plan, contender, place)
     }

@@ -12,6 +12,7 @@ use super::entrant::Server;
 use super::observe::{Observed, foreign_mark, observe};
 use super::order::{each_once, order};
 use super::record::Record;
+use super::reload::reloading;
 use super::{Arena, Entrant, Event};
 use crate::load::saturation::{self, RateVerdict};
 use crate::load::{self, Bulk, Expected, Job, OneTimeDownload, Tls, http2_request};
@@ -106,7 +107,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             work = work.without_uploads();
         }
         let disk = || Disk::of(&self.arena.docroot());
-        if reads_per_s(&work).is_some() && !disk().is_ok_and(|disk| disk.can_be_slowed()) {
+        if work.reads_per_s().is_some() && !disk().is_ok_and(|disk| disk.can_be_slowed()) {
             work = work.without_reads_per_s();
         }
         work
@@ -201,8 +202,9 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         if self.arena.stop.load(Ordering::Relaxed) {
             return Err(TurnError::Run(io::ErrorKind::Interrupted.into()));
         }
-        if is_cold(work) {
-            // Files that the server has cached are not cold.
+        if work.is_cold() || work.idle().is_some() {
+            // Files that the server has cached are not cold, and memory of connections that ended is
+            // used again.
             self.close()?;
         }
         let warm_up = if self.server.is_some() { self.plan.settle() } else { self.plan.warm_up };
@@ -210,11 +212,19 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             Some(server) => server,
             None => self.start()?,
         };
-        if is_cold(work) && server.pids().is_none() {
+        if work.is_cold() && server.pids().is_none() {
             return Err(TurnError::Contender("files elsewhere cannot be made cold".to_owned()));
         }
+        if work.reloads_per_s().is_some() && server.reload().is_none() {
+            return Err(TurnError::Contender("it cannot be reloaded from here".to_owned()));
+        }
+        let idle = work.idle().map(|count| self.open_idle(&server, work, count)).transpose()?;
         let sample = Sample { trial, ..self.sample(&server, name, work, offered, warm_up)? };
         server.check_alive().map_err(TurnError::Contender)?;
+        if let Some(idle) = &idle {
+            idle.check_open().map_err(TurnError::Contender)?;
+        }
+        let sample = Sample { idle: idle.map(|idle| idle.used), ..sample };
         self.server = Some(server);
         self.record.add(sample)?;
         Ok(self.record.samples.len() - 1)
@@ -305,8 +315,9 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         let is_probe = name.starts_with(super::PROBE);
         let sample = work.sample.unwrap_or(self.plan.sample);
         job.duration = if is_probe { super::PROBE_FOR } else { sample };
+        let reload = server.reload().zip(work.reloads_per_s());
         let Observed { began_unix_s, load, server, machine, .. } = observe(server, || {
-            let load = load::run(&job);
+            let load = reloading(reload, || load::run(&job));
             drop(slowed);
             load
         })?;
@@ -328,6 +339,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             over: work.over,
             beside: work.beside.clone(),
             cooling,
+            idle: None,
             slice: None,
             began_unix_s,
             load,
@@ -357,7 +369,11 @@ impl<T> Turn<'_, T> {
             offered,
             tls: tls.transpose().map_err(io::Error::other)?,
             over: work.over,
-            beside: work.beside.as_ref().map(|beside| self.bulk(server, beside)),
+            beside: work
+                .beside
+                .as_ref()
+                .filter(|beside| beside.has_streams())
+                .map(|beside| self.bulk(server, beside)),
             warm_up: Duration::ZERO,
             duration: self.plan.sample,
             timeout: ANSWER_WITHIN,
@@ -399,7 +415,7 @@ impl<T> Turn<'_, T> {
 
     /// Makes the cold files of a work cold.
     fn cool(&self, work: &Work) -> io::Result<Option<Cooling>> {
-        if !is_cold(work) {
+        if !work.is_cold() {
             return Ok(None);
         }
         let docroot = self.arena.docroot();
@@ -411,7 +427,7 @@ impl<T> Turn<'_, T> {
 
     /// Limits the server's reads as the work says.
     fn slow(&self, work: &Work, server: &Server) -> io::Result<Option<ReadLimit>> {
-        let Some(reads) = reads_per_s(work) else { return Ok(None) };
+        let Some(reads) = work.reads_per_s() else { return Ok(None) };
         let disk = Disk::of(&self.arena.docroot())?;
         ReadLimit::begin(&disk, reads, &server.pids().unwrap_or_default()).map(Some)
     }
@@ -425,14 +441,6 @@ fn tickets(offered: &Offered) -> usize {
     }
 }
 
-fn is_cold(work: &Work) -> bool {
-    work.beside.as_ref().is_some_and(|beside| beside.cold.is_some())
-}
-
-fn reads_per_s(work: &Work) -> Option<u32> {
-    work.beside.as_ref()?.cold.as_ref()?.reads_per_s
-}
-
 /// Mark for files made cold that are no measure of the disk; `None` if they are.
 fn cold_mark(cooling: &Cooling, machine: &MachineUse, load: &Load) -> Option<Mark> {
     let bulk = load.bulk.as_ref()?;
@@ -443,7 +451,7 @@ fn cold_mark(cooling: &Cooling, machine: &MachineUse, load: &Load) -> Option<Mar
     bulk.over_ns.map(|_| Mark::ColdOver)
 }
 
-fn request(host: &str, path: &str) -> Vec<u8> {
+pub(super) fn request(host: &str, path: &str) -> Vec<u8> {
     request_bytes(host, path, None)
 }
 

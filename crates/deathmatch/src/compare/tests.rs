@@ -13,6 +13,7 @@ fn sample(contender: &str, round: usize, replies: f64, offered: Offered) -> Samp
         over: None,
         beside: None,
         cooling: None,
+        idle: None,
         slice: None,
         attempt: 0,
         trial: 0,

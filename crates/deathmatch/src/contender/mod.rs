@@ -96,6 +96,9 @@ pub struct Contender {
     pub version: Version,
     /// The signal that stops it, and a time limit.
     pub stop: Stop,
+    /// The signal that makes it reload its configuration; `None` if it cannot, or only otherwise.
+    #[serde(default)]
+    pub reload: Option<ReloadSignal>,
     /// Settings chosen for speed, with reasons.
     pub tuned: Vec<Tuned>,
     /// Notes that a reader of its figures must know.
@@ -167,6 +170,16 @@ pub enum StopSignal {
     Int,
     /// SIGQUIT.
     Quit,
+}
+
+/// Signals that servers take as a request to reload their configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum ReloadSignal {
+    /// SIGHUP.
+    Hup,
+    /// SIGUSR1.
+    Usr1,
 }
 
 /// A setting and its reason.

@@ -13,7 +13,7 @@ use rustix::process::Signal;
 
 use super::probe::{BUILT, find, is_root};
 use super::template::{self, Names};
-use super::{Contender, StopSignal};
+use super::{Contender, ReloadSignal, StopSignal};
 use crate::process::{Launch, Running, StartError};
 use crate::tls::Identity;
 
@@ -292,6 +292,10 @@ impl Filler<'_> {
                 .map(|u| u.url.clone()),
             ready_file: READY_FILE.to_owned(),
             ready_within: Duration::from_secs(contender.ready_s),
+            reload_signal: contender.reload.map(|signal| match signal {
+                ReloadSignal::Hup => Signal::HUP,
+                ReloadSignal::Usr1 => Signal::USR1,
+            }),
             stop_signal: match contender.stop.signal {
                 StopSignal::Term => Signal::TERM,
                 StopSignal::Int => Signal::INT,

@@ -75,6 +75,26 @@ impl Work {
         fits && self.beside.is_none()
     }
 
+    /// `true` if cold files are downloaded beside it.
+    pub(crate) fn is_cold(&self) -> bool {
+        self.beside.as_ref().is_some_and(|beside| beside.cold.is_some())
+    }
+
+    /// Limit of the server's reads a second; `None`: unlimited.
+    pub(crate) fn reads_per_s(&self) -> Option<u32> {
+        self.beside.as_ref()?.cold.as_ref()?.reads_per_s
+    }
+
+    /// Number of idle connections beside it; `None` without.
+    pub(crate) fn idle(&self) -> Option<u32> {
+        self.beside.as_ref().map(|beside| beside.idle).filter(|&count| count > 0)
+    }
+
+    /// Reloads of the server's configuration a second; `None` without.
+    pub(crate) fn reloads_per_s(&self) -> Option<f64> {
+        self.beside.as_ref()?.reloads_per_s
+    }
+
     pub(super) fn uploads(&self) -> bool {
         self.beside.as_ref().is_some_and(|beside| beside.uploads > 0)
     }

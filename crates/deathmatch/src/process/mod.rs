@@ -62,10 +62,26 @@ pub struct Launch {
     pub ready_file: String,
     /// Time it may take to become ready.
     pub ready_within: Duration,
+    /// Signal that makes its first process reload its configuration; `None` if it cannot.
+    pub reload_signal: Option<Signal>,
     /// Signal that stops its first process.
     pub stop_signal: Signal,
     /// Time it may take to stop before it is killed.
     pub stop_within: Duration,
+}
+
+/// A way to make a running server reload its configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct Reload {
+    pid: u32,
+    signal: Signal,
+}
+
+impl Reload {
+    /// Asks for a reload, and returns at once.
+    pub fn send(&self) {
+        signal(self.pid, self.signal);
+    }
 }
 
 /// Reason for which a server did not start.
@@ -205,6 +221,11 @@ impl Running {
     pub fn is_alive(&mut self) -> bool {
         let upstream = self.upstream.as_mut().is_none_or(|upstream| upstream.is_alive());
         upstream && matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// The way to reload its configuration; `None` if it cannot. It is valid while this server runs.
+    pub fn reload(&self) -> Option<Reload> {
+        self.launch.reload_signal.map(|signal| Reload { pid: self.child.id(), signal })
     }
 
     /// The end of its log.

@@ -1,4 +1,4 @@
-//! Streams beside a ladder, their throughput and their effect on the requests: a row for each
+//! Streams, idle connections or reloads beside a ladder, their throughput and their effect on the requests: a row for each
 //! contender and step, next to its figures without streams.
 
 use super::Data;
@@ -11,6 +11,9 @@ use crate::stats::interval::median;
 
 /// The table's note.
 pub(super) fn note(ladder: &Ladder<'_>) -> String {
+    if is_quiet(ladder) {
+        return QUIET_NOTE.to_owned();
+    }
     if !is_cold(ladder) {
         return NOTE.to_owned();
     }
@@ -40,6 +43,22 @@ const HEAD: [&str; 10] = [
     "alone",
     "memory at most, MiB",
     "alone",
+];
+
+const QUIET_NOTE: &str = "Medians over rounds. Alone: the same requests without the idle connections or \
+                          reloads. Failed: requests of all rounds. Memory for each idle connection is \
+                          the growth of resident memory while they were opened; the kernel's memory \
+                          for sockets is not in it.";
+
+const QUIET_HEAD: [&str; 8] = [
+    "",
+    "at",
+    "failed",
+    "p99, ms",
+    "alone",
+    "memory at most, MiB",
+    "alone",
+    "for each idle connection, KB",
 ];
 
 const COLD_NOTE: &str = "Medians over rounds. Only the disk has the files that are downloaded, each at \
@@ -74,19 +93,41 @@ pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Vec<Vec<Strin
         let quiet = alone.and_then(|alone| alone.at(row.contender, row.x));
         let title = data.run.title(row.contender).to_owned();
         let step = step_words(row.x, ladder.steps.words().2);
-        let cells = match is_cold(ladder) {
-            true => cold_cells(row, quiet).to_vec(),
-            false => cells(row, quiet).to_vec(),
+        let cells = match ladder {
+            _ if is_quiet(ladder) => quiet_cells(row, quiet).to_vec(),
+            _ if is_cold(ladder) => cold_cells(row, quiet).to_vec(),
+            _ => cells(row, quiet).to_vec(),
         };
         [title, step].into_iter().chain(cells).collect()
     });
-    let head = if is_cold(ladder) { &COLD_HEAD[..] } else { &HEAD };
+    let head = match ladder {
+        _ if is_quiet(ladder) => &QUIET_HEAD[..],
+        _ if is_cold(ladder) => &COLD_HEAD,
+        _ => &HEAD,
+    };
     let head = head.iter().map(|&cell| cell.to_owned()).collect();
     Some([head].into_iter().chain(rows).collect())
 }
 
 fn is_cold(ladder: &Ladder<'_>) -> bool {
     ladder.beside.is_some_and(|beside| beside.cold.is_some())
+}
+
+/// `true` if idle connections or reloads are beside the requests, and no streams.
+fn is_quiet(ladder: &Ladder<'_>) -> bool {
+    ladder.beside.is_some_and(|beside| !beside.has_streams())
+}
+
+fn quiet_cells(row: &Row<'_>, quiet: Option<&Row<'_>>) -> [String; 6] {
+    let per_connection = |s: &Sample| Some(s.idle?.bytes_per_connection() / 1e3);
+    [
+        row.errors().total().to_string(),
+        shown(p99(row)),
+        shown(quiet.and_then(p99)),
+        shown(peak_mib(row)),
+        shown(quiet.and_then(peak_mib)),
+        shown(middle(row, per_connection)),
+    ]
 }
 
 fn cold_cells(row: &Row<'_>, quiet: Option<&Row<'_>>) -> [String; 10] {
@@ -175,6 +216,8 @@ mod tests {
             uploads: 0,
             bytes_per_s: Some(100e6),
             cold: None,
+            idle: 0,
+            reloads_per_s: None,
         };
         let mut both = Vec::new();
         for round in 0..3 {
@@ -218,6 +261,8 @@ mod tests {
             uploads: 0,
             bytes_per_s: None,
             cold: Some(Cold { files: 1000, bytes_max: 100_000, reads_per_s: Some(2000) }),
+            idle: 0,
+            reloads_per_s: None,
         };
         let mut both = Vec::new();
         for round in 0..3 {

@@ -134,6 +134,7 @@ mod tests {
             over: None,
             beside: None,
             cooling: None,
+            idle: None,
             slice: None,
             attempt: 0,
             trial: 0,

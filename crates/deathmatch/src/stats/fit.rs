@@ -63,6 +63,7 @@ mod tests {
             over: None,
             beside: None,
             cooling: None,
+            idle: None,
             slice: None,
             began_unix_s: 0.0,
             load,

@@ -146,6 +146,7 @@ fn by_a_generator(generator: f64, at: usize, round: u32, rate: f64) -> Sample {
         over: None,
         beside: None,
         cooling: None,
+        idle: None,
         slice: None,
         attempt: 0,
         trial: 0,
