@@ -30,7 +30,7 @@ impl Launch {
     /// # Errors
     /// The inherited sockets are unusable, or the system refuses a process.
     pub fn new(config: &Config, file: Option<&Path>) -> io::Result<Launch> {
-        let program = Program::current()?;
+        let program = Program::current();
         // Before a program starts, which would inherit the sockets.
         let passed = activation::listeners()?;
         let (sandbox, starter) = match Permissions::of(config, file) {

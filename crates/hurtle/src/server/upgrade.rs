@@ -133,16 +133,17 @@ pub(super) struct Upgrade {
 
 impl Program {
     /// The program of this process. Call it at the start, because later the file may be another
-    /// one.
-    ///
-    /// # Errors
-    /// The program is unknown.
-    pub(super) fn current() -> io::Result<Program> {
+    /// one. Without /proc, the first program of that name in the search path is taken for it.
+    pub(super) fn current() -> Program {
         let mut arguments = env::args_os();
         let name = arguments.next().unwrap_or_default();
-        let running = env::current_exe()?;
-        let found = candidates(Path::new(&name)).find(|path| is_same_file(path, &running));
-        Ok(Program { path: found.unwrap_or(running), arguments: arguments.collect() })
+        let running = env::current_exe().ok();
+        let is_running = |path: &PathBuf| {
+            running.as_ref().map_or_else(|| path.is_file(), |running| is_same_file(path, running))
+        };
+        let found = candidates(Path::new(&name)).find(is_running);
+        let path = found.or_else(|| running.clone()).unwrap_or_else(|| name.into());
+        Program { path, arguments: arguments.collect() }
     }
 }
 
