@@ -39,7 +39,8 @@ impl Starter {
     pub(super) fn spawn(program: &Program) -> io::Result<Starter> {
         let (channel, theirs) = UnixStream::pair()?;
         channel.set_read_timeout(Some(ANSWER_TIME_MAX))?;
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command =
+            Command::new(std::env::current_exe().unwrap_or_else(|_| program.path.clone()));
         command.arg("start-upgrades").arg(&program.path).arg("--").args(&program.arguments);
         for name in OF_THIS_PROCESS {
             command.env_remove(name);
