@@ -57,9 +57,9 @@ fn every_application_answers_all_that_the_plans_ask() {
     }
 }
 
-/// The plan with one round of short samples at a low rate.
+/// The plan with one round of short samples at a low rate, in turns.
 fn short(mut plan: Plan) -> Plan {
-    plan.rounds = 1;
+    (plan.rounds, plan.turns) = (1, true);
     (plan.warm_up, plan.sample) = (Duration::ZERO, Duration::from_millis(300));
     for work in &mut plan.works {
         if let Shape::Steady(Offered::Open { rate, .. }) = &mut work.shape {
