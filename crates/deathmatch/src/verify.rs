@@ -45,7 +45,7 @@ pub struct VerifyError {
 /// A fault of a response.
 #[derive(Debug)]
 pub enum Fault {
-    /// No connection: nothing listens there, or it cannot be reached.
+    /// The connection failed: nothing listens there, or the address cannot be reached.
     Unreachable(SocketAddr, io::Error),
     /// The connection was lost.
     Io(io::Error),

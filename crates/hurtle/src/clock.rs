@@ -8,6 +8,9 @@ use rustix::time::ClockId;
 
 use crate::sys;
 
+/// A time of `now_ms` that does not come.
+pub const NEVER: u64 = u64::MAX;
+
 /// Milliseconds of a monotonic clock with an arbitrary zero. Resolution: 1 to 10 ms.
 pub fn now_ms() -> u64 {
     #[cfg(test)]

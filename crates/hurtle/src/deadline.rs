@@ -11,15 +11,12 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 use slab::Slab;
 
-use crate::clock;
+use crate::clock::{self, NEVER};
 use crate::rt::{self, Alarm, Bell};
 use crate::transport::{Attempt, Progress};
 
 /// Resolution of deadlines, in milliseconds; a sweep handles those that fall together.
 const GRAIN_MS: u64 = 50;
-
-/// No deadline.
-pub const NEVER: u64 = u64::MAX;
 
 /// All deadlines of a worker.
 #[derive(Debug, Default)]

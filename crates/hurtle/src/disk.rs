@@ -1,7 +1,7 @@
 //! Threads that wait for disks, so that no event loop does (seed: lighttpd's threaded stat).
 //!
 //! Jobs queue in lanes, one for each resource that can be slow by itself (a site's root, listings).
-//! No lane holds more than half of the threads and every lane's queue is bounded, so one hung
+//! A lane holds at most half of the threads, and its queue is bounded, so one hung
 //! mount cannot stop the others. The queue's lock is the only one that a request takes, and only a
 //! request that needs a disk.
 

@@ -209,7 +209,7 @@ impl Participants {
         Ok(field)
     }
 
-    /// No participant yet.
+    /// Creates an empty list.
     pub(super) fn none() -> Participants {
         Participants { entrants: Vec::new(), floor: None, twin: None, shown: Vec::new() }
     }

@@ -42,9 +42,9 @@ pub struct Comparison {
 /// A comparison that cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CompareError {
-    /// No sample of the run is of this contender; those there are.
+    /// The run has no samples of this contender. The list names the contenders that it has.
     UnknownContender(String, Vec<String>),
-    /// No contender did the same work on both sides.
+    /// The two sides share no work of one contender.
     NothingInCommon,
 }
 

@@ -100,7 +100,7 @@ impl<'a> Engine<'a> {
         self.arrivals = Arrivals::new(pace, self.calls_per_arrival());
         let tally = Tally::new(self.job.warm_up, duration, self.job.timeout);
         self.tally = tally.watched(self.watch);
-        // No request waits longer than the timeout to be sent or to be answered. Only a session,
+        // A request waits at most the timeout to be sent and to be answered. Only a session,
         // whose calls follow each other, can take longer.
         let give_up = self.tally.to().saturating_add(self.timeout.saturating_mul(2));
         let mut sweep = SWEEP_NS;

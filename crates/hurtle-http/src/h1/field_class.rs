@@ -35,7 +35,7 @@ pub(super) fn classify(name: &[u8]) -> FieldClass {
         _ if begins_as(name, b"x-forwarded-") => ForwardingField::More,
         _ => return FieldClass::Pass,
     };
-    // No proxy writes forwarding fields with `_`.
+    // Proxies do not write forwarding fields with `_`.
     if name.contains(&b'_') { FieldClass::Drop } else { FieldClass::Forwarding(field) }
 }
 

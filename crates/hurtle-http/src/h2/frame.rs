@@ -49,7 +49,7 @@ pub(super) const NO_RFC7540_PRIORITIES: u16 = 9;
 pub struct Reason(pub u32);
 
 impl Reason {
-    /// No error.
+    /// An orderly end: NO_ERROR.
     pub const NO_ERROR: Reason = Reason(0);
     /// The peer broke a rule without a code of its own.
     pub const PROTOCOL_ERROR: Reason = Reason(1);

@@ -26,7 +26,7 @@ pub enum Body {
     Trailers(FieldSection),
     /// The body is complete.
     End,
-    /// No data is buffered; `Event::Readable` follows.
+    /// Data has not arrived yet; `Event::Readable` follows.
     NotYet,
 }
 

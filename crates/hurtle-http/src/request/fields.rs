@@ -23,7 +23,7 @@ impl Default for RequestFields<'_> {
 }
 
 impl<'a> RequestFields<'a> {
-    /// No fields.
+    /// An empty list.
     pub const NONE: RequestFields<'static> = RequestFields::Lines(b"");
 
     /// Iterates over names and values, in order. Names can have any case.

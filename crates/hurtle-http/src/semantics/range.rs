@@ -19,7 +19,7 @@ pub enum Selection {
     /// Two or more parts that do not overlap, in the requested order. Status 206 with
     /// multipart/byteranges.
     Many(Vec<Range<u64>>),
-    /// No range lies within the representation. Status 416.
+    /// All ranges lie outside of the representation. Status 416.
     Unsatisfiable,
 }
 

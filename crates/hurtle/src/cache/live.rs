@@ -86,7 +86,7 @@ impl Live {
     }
 
     fn lock(&self) -> MutexGuard<'_, LiveState> {
-        // No panic can leave the state inconsistent, so poisoning is ignored.
+        // A panic cannot leave the state inconsistent, so poisoning is ignored.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

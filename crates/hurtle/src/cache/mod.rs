@@ -261,7 +261,7 @@ impl Cache {
 }
 
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    // No panic can leave a shard inconsistent, so poisoning is ignored.
+    // A panic cannot leave a shard inconsistent, so poisoning is ignored.
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

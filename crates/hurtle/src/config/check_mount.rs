@@ -178,7 +178,7 @@ fn fixed(table: &Table<'_>, body: &Value<'_>, reader: &mut Reader<'_>) -> Option
     table.set("status", reader, final_status, &mut status);
     table.set("content_type", reader, |v, r| v.parse(r, media_type), &mut content_type);
     let body_text = body.text(reader)?.to_owned();
-    // No content is allowed (RFC 9110 sections 15.3.5, 15.3.6 and 15.4.5).
+    // These responses have no content (RFC 9110 sections 15.3.5, 15.3.6 and 15.4.5).
     let bodiless = [StatusCode::NO_CONTENT, StatusCode::RESET_CONTENT, StatusCode::NOT_MODIFIED];
     if !body_text.is_empty() && bodiless.contains(&status) {
         let wrong =

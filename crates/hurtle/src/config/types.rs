@@ -527,7 +527,7 @@ pub enum EtagSource {
     Auto,
     /// The file's contents.
     Content,
-    /// No entity-tags are sent.
+    /// Entity-tags are not sent.
     Off,
 }
 

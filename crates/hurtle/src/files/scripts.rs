@@ -172,7 +172,7 @@ impl Scripts {
 
     fn probe(&self, path: &[u8]) -> io::Result<Target> {
         if path.contains(&ENCODED_SLASH) {
-            // No file has such a name.
+            // Names of files cannot contain a slash.
             return Ok(Target::Missing);
         }
         Lookup { tries: vec![Try::Path(path.to_vec())], ..self.lookup.clone() }.probe()

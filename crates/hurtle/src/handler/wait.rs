@@ -2,10 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::clock;
-
-/// No deadline.
-pub const NEVER: u64 = u64::MAX;
+use crate::clock::{self, NEVER};
 
 /// The deadlines of an upstream, one for each direction, since both are used at the same time.
 #[derive(Debug)]

@@ -163,7 +163,7 @@ impl RateLimiter {
 
     fn shard(&self, key: u64) -> MutexGuard<'_, Shard> {
         let shard = (key >> 32) as usize % SHARDS;
-        // No code under this lock can panic, so poisoning is harmless.
+        // Code under this lock cannot panic, so poisoning is harmless.
         self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -27,7 +27,7 @@ pub enum HandshakeFailure {
     TimedOut,
     /// The client sent plain HTTP.
     PlainHttp,
-    /// No site with a certificate has the requested name.
+    /// The requested name belongs to no site with a certificate.
     UnknownName,
     /// A message or certificate was not acceptable.
     Rejected,

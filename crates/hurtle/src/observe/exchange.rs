@@ -100,7 +100,7 @@ pub struct UpstreamTimes<'a> {
 }
 
 impl Details<'_> {
-    /// No details.
+    /// Details that are all absent.
     pub const NONE: Details<'static> = Details {
         request_id: None,
         trace_id: None,

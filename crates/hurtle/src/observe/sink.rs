@@ -198,7 +198,7 @@ struct SinkThread<R> {
 
 enum Next {
     Chunk(Chunk),
-    /// No chunk arrived for `REPORT_EVERY`.
+    /// Chunks have not arrived for `REPORT_EVERY`.
     Quiet,
     End,
 }

@@ -11,8 +11,7 @@ use hurtle_http::request::ParseError;
 
 use super::Exchange;
 use super::upload::Upload;
-use crate::clock;
-use crate::deadline::NEVER;
+use crate::clock::{self, NEVER};
 use crate::handler::client::{ExchangeError, InterimSender, Sending};
 use crate::handler::wait::Waits;
 use crate::protocol::reading::Reading;

@@ -46,7 +46,7 @@ pub enum HeadFields<'a> {
 /// The fields of an interim response.
 #[derive(Clone, Copy)]
 pub enum InterimFields<'a> {
-    /// No fields: 100 (Continue).
+    /// A response without fields: 100 (Continue).
     Empty,
     /// Fields from this server.
     Made(&'a HeaderMap),

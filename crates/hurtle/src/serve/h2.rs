@@ -8,8 +8,9 @@ use std::time::Instant;
 
 use hurtle_http::request::{self, Joined, ParseError};
 
+use crate::clock::NEVER;
 use crate::config::Limits;
-use crate::deadline::{DeadlineError, NEVER, Pass, Stall, Watch};
+use crate::deadline::{DeadlineError, Pass, Stall, Watch};
 use crate::metrics::{LimitKind, Protocol};
 use crate::pipeline::worker::{ConnectionSlot, Worker};
 use crate::pipeline::{Exchange, Next};

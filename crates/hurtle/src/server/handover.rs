@@ -391,7 +391,7 @@ pub(super) fn receive_descriptor(channel: &UnixStream) -> io::Result<OwnedFd> {
         (0, _) => Err(io::ErrorKind::UnexpectedEof.into()),
         (_, None) => Err(io::Error::new(io::ErrorKind::InvalidData, "a descriptor is missing")),
         (_, Some(descriptor)) => {
-            // No other thread starts a program so early.
+            // Other threads do not start programs yet, so none inherits the descriptor before this.
             fcntl_setfd(&descriptor, FdFlags::CLOEXEC)?;
             Ok(descriptor)
         }

@@ -143,7 +143,7 @@ impl Addresses {
     /// Returns the meter of a client; its connections share it.
     pub fn meter(&self, client: IpAddr) -> Arc<Meter> {
         let Shared { rate, meters, crowd } = &*self.0;
-        // No code under this lock can panic, so poisoning is harmless.
+        // Code under this lock cannot panic, so poisoning is harmless.
         let mut table = meters.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(meter) = table.meters.get(&address_key(client)) {
             return Arc::clone(meter);

@@ -214,7 +214,7 @@ impl HiddenFile {
         match (self.name.take(), replace) {
             (None, false) => sys::link_unnamed(self.file.as_fd(), self.directory.as_fd(), name),
             (None, true) => {
-                // No system call replaces a name with an unnamed file, so the file gets a temporary
+                // A system call that replaces a name with an unnamed file is missing, so it gets a temporary
                 // name first.
                 let hidden = hidden_name();
                 sys::link_unnamed(self.file.as_fd(), self.directory.as_fd(), &hidden)?;

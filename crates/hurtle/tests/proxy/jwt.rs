@@ -252,7 +252,6 @@ fn next_status(server: &Proxy, token: &str, from: &str) -> String {
         if status != from {
             return status;
         }
-        std::thread::yield_now();
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     from.to_owned()

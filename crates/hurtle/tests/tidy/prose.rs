@@ -4,10 +4,10 @@
 /// Directories whose Rust files are checked.
 const CHECKED: &[&str] = &["crates/", "fuzz/"];
 
-/// Words that begin a clause instead of a statement, in lower case.
+/// Words that begin a clause or a fragment instead of a statement, in lower case.
 const RIDDLES: &[&str] = &[
-    "how", "however", "of", "what", "whatever", "when", "whenever", "where", "wherever", "whether",
-    "who", "whoever", "whom", "whose",
+    "how", "however", "no", "of", "what", "whatever", "when", "whenever", "where", "wherever",
+    "whether", "who", "whoever", "whom", "whose",
 ];
 
 /// Returns whether the comments of this file are checked.

@@ -14,7 +14,7 @@ pub enum HpackError {
     Truncated,
     /// An integer has more than 28 bits.
     Integer,
-    /// No entry has this index.
+    /// The index is beyond the table.
     Index,
     /// A string is not valid Huffman code.
     Huffman,

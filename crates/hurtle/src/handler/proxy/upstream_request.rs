@@ -216,7 +216,7 @@ impl UpstreamRequest {
     /// Connects to the chosen upstream, on an idle connection if possible.
     ///
     /// # Errors
-    /// No request was sent.
+    /// A connection failed; the request was not sent.
     pub async fn connect(&mut self, waits: &Waits) -> Result<(), UpstreamError> {
         if self.link.is_some() {
             return Ok(());

@@ -4,11 +4,8 @@ use std::cell::Cell;
 use std::io;
 use std::task::Poll;
 
-use crate::clock;
+use crate::clock::{self, NEVER};
 use crate::transport::Attempt;
-
-/// The time of an event that has not happened.
-pub(super) const NEVER: u64 = u64::MAX;
 
 /// The times and counters of one connection. Times are in milliseconds on the scale of `clock`.
 #[derive(Debug)]

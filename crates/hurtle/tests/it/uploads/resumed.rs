@@ -289,7 +289,7 @@ fn the_store_is_bounded_and_private_and_never_served() {
     assert_eq!(send(&server, "PUT", &path, b"x").status, 405);
     assert!(!server.get("/").text().contains("hurtle-upload"));
 
-    // No room for another 600 bytes, nor for an upload of unknown length.
+    // The limit leaves no room for another 600 bytes, nor for an upload of unknown length.
     for more in ["", "\nUpload-Length: 600"] {
         assert_eq!(send(&server, "PUT", &format!("{target}{more}"), b"x").status, 507, "{more}");
     }
