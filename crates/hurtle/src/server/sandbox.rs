@@ -209,12 +209,14 @@ impl Permissions {
         self.writable.extend(Place::nearest(path.as_ref()));
     }
 
-    /// Adds a file that may be replaced: its directory, and that of the file to which it links.
+    /// Adds a file that may be replaced: its directory, and that of the file to which it links. A file
+    /// in the root of the file system is added alone, because that directory would be everything.
     fn read_file(&mut self, file: &Path) {
         let target = file.canonicalize().ok();
-        self.read_all(
-            [Some(file), target.as_deref()].into_iter().flatten().filter_map(Path::parent),
-        );
+        for file in [Some(file), target.as_deref()].into_iter().flatten() {
+            let directory = file.parent().filter(|directory| directory.parent().is_some());
+            self.read(directory.unwrap_or(file));
+        }
     }
 
     /// Adds a file that is created and removed, and the one to which it links.
@@ -405,6 +407,13 @@ mod tests {
             let reason = dir.permissions(text).unwrap_err();
             assert!(reason.contains(expected), "{text}: {reason}");
         }
+    }
+
+    #[test]
+    fn a_root_directly_beneath_the_root_of_the_file_system_does_not_admit_everything() {
+        let permissions = Dir::new("top").permissions("root = '/usr'\n").unwrap();
+        let reads = |path: &str| permissions.readable.iter().any(|place| place.path == *path);
+        assert_eq!((reads("/usr"), reads("/")), (true, false), "{permissions}");
     }
 
     #[test]
