@@ -292,6 +292,29 @@ pub struct RunArgs {
     pub json: bool,
 }
 
+impl RunArgs {
+    /// Returns the arguments of a run that has its own plan and contenders.
+    pub fn own(out: PathBuf, port: u16, cores: Vec<usize>) -> RunArgs {
+        RunArgs {
+            plan: None,
+            quick: false,
+            only: Vec::new(),
+            contenders: Vec::new(),
+            contender_dir: None,
+            targets: Vec::new(),
+            pids: Vec::new(),
+            out: Some(out),
+            resume: false,
+            seed: None,
+            port,
+            cores,
+            rounds: None,
+            turns: false,
+            json: false,
+        }
+    }
+}
+
 /// Help on the argument that names a plan.
 fn plans(default: &str) -> String {
     let names: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();

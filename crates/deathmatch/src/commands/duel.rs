@@ -101,21 +101,10 @@ fn fight(
     out: PathBuf,
 ) -> io::Result<Executed> {
     let run = RunArgs {
-        plan: None,
-        quick: false,
-        only: Vec::new(),
-        contenders: Vec::new(),
-        contender_dir: None,
-        targets: Vec::new(),
-        pids: Vec::new(),
-        out: Some(out),
         resume: args.resume,
         seed: args.seed,
-        port: args.port,
-        cores: args.cores.clone(),
-        rounds: None,
-        turns: false,
         json: args.json || args.self_test.is_some(),
+        ..RunArgs::own(out, args.port, args.cores.clone())
     };
     let mut bystanders = Vec::new();
     let executed = execute(plan, &run, |arena| {

@@ -154,23 +154,8 @@ fn run_args(args: &VsArgs) -> RunArgs {
         _ => PathBuf::from(format!("deathmatch-vs-{number}")),
     };
     let free = || (1..OUT_MAX).map(named).find(|dir| !dir.exists()).unwrap_or_else(|| named(1));
-    RunArgs {
-        plan: None,
-        quick: false,
-        only: Vec::new(),
-        contenders: Vec::new(),
-        contender_dir: None,
-        targets: Vec::new(),
-        pids: Vec::new(),
-        out: Some(args.out.clone().unwrap_or_else(free)),
-        resume: false,
-        seed: args.seed,
-        port: args.port,
-        cores: args.cores.clone(),
-        rounds: None,
-        turns: false,
-        json: args.json,
-    }
+    let out = args.out.clone().unwrap_or_else(free);
+    RunArgs { seed: args.seed, json: args.json, ..RunArgs::own(out, args.port, args.cores.clone()) }
 }
 
 fn gather(arena: &Arena, plan: &Plan, servers: Vec<Server>) -> Result<Participants, String> {

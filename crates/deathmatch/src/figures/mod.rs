@@ -334,16 +334,24 @@ fn per_second(count: u64, seconds: f64) -> f64 {
 impl Latency {
     /// The percentiles of these times.
     pub fn of(times: &Times) -> Latency {
-        let at = |share| times.quantile(share) as f64 / 1e6;
+        if times.count() == 0 {
+            return Latency::default();
+        }
+        Latency::new(times.mean(), times.max(), |share| times.quantile(share))
+    }
+
+    /// Converts a mean, a maximum and quantiles, all in nanoseconds.
+    pub fn new(mean_ns: f64, max_ns: u64, quantile_ns: impl Fn(f64) -> u64) -> Latency {
+        let at = |share| quantile_ns(share) as f64 / 1e6;
         Latency {
-            mean_ms: if times.count() == 0 { 0.0 } else { times.mean() / 1e6 },
+            mean_ms: mean_ns / 1e6,
             p50_ms: at(0.5),
             p75_ms: at(0.75),
             p90_ms: at(0.9),
             p95_ms: at(0.95),
             p99_ms: at(0.99),
             p99_9_ms: at(0.999),
-            max_ms: times.max() as f64 / 1e6,
+            max_ms: max_ns as f64 / 1e6,
         }
     }
 }

@@ -66,7 +66,7 @@ fn content(its: &Figures, title: &str) -> Markup {
         }
         h2 { "Response times" }
         (latencies(its))
-        (histogram(its))
+        (histogram(&its.bars()))
         h2 { "Course" }
         @if its.course.len() > 1 {
             (throughput(&its.course))
@@ -129,13 +129,14 @@ pub(crate) struct Bar {
     pub(crate) title: String,
 }
 
-fn histogram(its: &Figures) -> Markup {
+/// Draws the bars of response times: (longest time in milliseconds, count), as `Figures::bars` has them.
+pub(crate) fn histogram(bars: &[(f64, u64)]) -> Markup {
+    let responses: u64 = bars.iter().map(|&(_, count)| count).sum();
     let mut from = 0.0;
-    let bars: Vec<Bar> = its
-        .bars()
+    let bars: Vec<Bar> = bars
         .iter()
         .map(|&(upto, count)| {
-            let share = count as f64 / its.responses.max(1) as f64 * 100.0;
+            let share = count as f64 / responses.max(1) as f64 * 100.0;
             let title = format!(
                 "{} to {}: {} responses, {share:.2} %",
                 milliseconds(from),

@@ -127,17 +127,7 @@ impl Sum {
         if self.0.is_empty() {
             return Latency::default();
         }
-        let at = |share| self.0.value_at_quantile(share) as f64 / 1e6;
-        Latency {
-            mean_ms: self.0.mean() / 1e6,
-            p50_ms: at(0.5),
-            p75_ms: at(0.75),
-            p90_ms: at(0.9),
-            p95_ms: at(0.95),
-            p99_ms: at(0.99),
-            p99_9_ms: at(0.999),
-            max_ms: self.0.max() as f64 / 1e6,
-        }
+        Latency::new(self.0.mean(), self.0.max(), |share| self.0.value_at_quantile(share))
     }
 
     /// (time in nanoseconds, share of all that did not exceed it), at each change of the share.

@@ -4,7 +4,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::text::start;
 use super::{Merged, Server, Slot, rfc3339};
-use crate::figures::page::{Bar, OWN_STYLE, STYLES, bar_chart};
+use crate::figures::page::{Bar, OWN_STYLE, STYLES, bar_chart, histogram};
 use crate::figures::{amount, bars_of_steps, milliseconds};
 
 /// Number of labels beneath a chart of the course.
@@ -61,7 +61,7 @@ fn content(its: &Merged, title: &str) -> Markup {
         h2 { "Response times" }
         p.note { "Of all requests of all generators, from their histograms, which add exactly." }
         (latencies(its))
-        (histogram(its))
+        (histogram(&bars_of_steps(&its.counts.histogram.steps(), its.counts.histogram.count())))
         h2 { "Course" }
         (course(&its.course))
         @if let Some(server) = &its.server { h2 { "Server" } (watched(server)) }
@@ -98,37 +98,6 @@ fn latencies(its: &Merged) -> Markup {
             thead { tr { @for (name, _) in &columns { th { (name) } } } }
             tbody { tr { @for (_, ms) in &columns { td { (milliseconds(*ms)) } } } }
         } }
-    }
-}
-
-fn histogram(its: &Merged) -> Markup {
-    let sum = &its.counts.histogram;
-    let mut from = 0.0;
-    let bars: Vec<Bar> = bars_of_steps(&sum.steps(), sum.count())
-        .into_iter()
-        .map(|(upto, count)| {
-            let title = format!(
-                "{} to {}: {} responses",
-                milliseconds(from),
-                milliseconds(upto),
-                amount(count as f64)
-            );
-            from = upto;
-            Bar { label: milliseconds(upto), value: count as f64, title }
-        })
-        .collect();
-    if bars.is_empty() {
-        return html! { p { "There were no responses." } };
-    }
-    html! {
-        figure {
-            figcaption { "Responses by their time; each bar ends at the time beneath it" }
-            (bar_chart(&bars, "c0", 1))
-            details { summary { "Table" } table {
-                thead { tr { th { "up to" } th { "responses" } } }
-                tbody { @for bar in &bars { tr { td { (bar.label) } td { (amount(bar.value)) } } } }
-            } }
-        }
     }
 }
 

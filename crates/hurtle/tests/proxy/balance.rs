@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::thread::{self, JoinHandle};
 
-use crate::support::{GET, OK, Proxy, Upstream};
-
-const LAST_OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
+use crate::support::{GET, LAST_OK, OK, Proxy, Upstream};
 
 #[test]
 fn upstreams_are_selected_in_turn() {

@@ -1,32 +1,13 @@
 //! Tests of concurrency limits with upstreams that respond when the test says so.
 
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 use crate::client::Client;
-use crate::support::{Proxy, Upstream};
-
-/// A response after which the upstream's connection ends.
-const LAST_OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
+use crate::support::{LAST_OK, Proxy, Upstream, ask, race};
 
 /// A server with two workers and these keys of its mount.
 fn limited(upstream: &Upstream, keys: &str) -> Proxy {
     Proxy::on(2, "", &format!("proxy = \"http://{}\"\n{keys}", upstream.address))
-}
-
-fn ask(proxy: &Proxy, path: &str) -> Client {
-    proxy.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"))
-}
-
-/// Sends this many requests at once; their heads arrive in the order in which they are answered.
-fn race(proxy: &Proxy, count: usize) -> mpsc::Receiver<String> {
-    let (sender, receiver) = mpsc::channel();
-    for _ in 0..count {
-        let (mut client, sender) = (ask(proxy, "/"), sender.clone());
-        thread::spawn(move || sender.send(client.answer().0));
-    }
-    receiver
 }
 
 #[test]

@@ -1,10 +1,7 @@
 //! Tests of forward authentication with scripted authentication servers and upstreams.
 
 use crate::client::Client;
-use crate::support::{Proxy, Upstream};
-
-/// A response of an upstream that closes its connection.
-const LAST_OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
+use crate::support::{LAST_OK, Proxy, Upstream};
 
 /// A server that asks `auth` about requests to `upstream`.
 fn server(auth: &Upstream, upstream: &Upstream) -> Proxy {

@@ -3,11 +3,7 @@
 use std::sync::mpsc;
 use std::thread;
 
-use crate::client::Client;
-use crate::support::{Proxy, Upstream};
-
-/// A response after which the upstream's connection ends.
-const LAST_OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
+use crate::support::{LAST_OK, Proxy, Upstream, ask, race};
 
 /// A server with two workers; each upstream takes `max` requests at once.
 fn limited(upstreams: &[&Upstream], max: usize, keys: &str) -> Proxy {
@@ -16,20 +12,6 @@ fn limited(upstreams: &[&Upstream], max: usize, keys: &str) -> Proxy {
     };
     let servers: Vec<_> = upstreams.iter().map(server).collect();
     Proxy::on(2, "", &format!("proxy = [{}]\n{keys}", servers.join(", ")))
-}
-
-fn ask(proxy: &Proxy, path: &str) -> Client {
-    proxy.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"))
-}
-
-/// Sends this many requests at once; their heads arrive in the order in which they are answered.
-fn race(proxy: &Proxy, count: usize) -> mpsc::Receiver<String> {
-    let (sender, receiver) = mpsc::channel();
-    for _ in 0..count {
-        let (mut client, sender) = (ask(proxy, "/"), sender.clone());
-        thread::spawn(move || sender.send(client.answer().0));
-    }
-    receiver
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
 
 use hurtle::config::{Listen, check};
 use hurtle::{Running, Server};
@@ -15,6 +17,10 @@ pub(crate) const LAST_GET: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: clos
 
 /// A response with its framing field only.
 pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// Like `OK`, after which the upstream's connection ends.
+pub(crate) const LAST_OK: &str =
+    "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
 
 /// An upstream that accepts connections when the test calls it.
 pub(crate) struct Upstream {
@@ -129,8 +135,23 @@ impl Drop for Proxy {
         let Some(running) = self.running.take() else { return };
         running.stop().end();
         let ended = running.join();
-        if !std::thread::panicking() {
+        if !thread::panicking() {
             ended.unwrap();
         }
     }
+}
+
+/// Sends a request on a connection of its own.
+pub(crate) fn ask(proxy: &Proxy, path: &str) -> Client {
+    proxy.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"))
+}
+
+/// Sends this many requests at once; their heads arrive in the order in which they are answered.
+pub(crate) fn race(proxy: &Proxy, count: usize) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    for _ in 0..count {
+        let (mut client, sender) = (ask(proxy, "/"), sender.clone());
+        thread::spawn(move || sender.send(client.answer().0));
+    }
+    receiver
 }
