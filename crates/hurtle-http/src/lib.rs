@@ -65,6 +65,12 @@ pub mod semantics;
 
 pub mod recent;
 
+mod allowance;
+
+pub mod compression;
+
+pub mod stream;
+
 pub mod h2;
 
 pub mod request;
