@@ -21,12 +21,12 @@ impl Allowance {
         Allowance { left: rate.burst * 1_000, filled_ms: now_ms }
     }
 
-    /// Counts a frame; `false` if the allowance is used up.
-    pub(crate) fn take(&mut self, rate: Rate, now_ms: u64) -> bool {
+    /// Counts `count` frames; `false` if the allowance does not suffice.
+    pub(crate) fn take(&mut self, rate: Rate, count: u32, now_ms: u64) -> bool {
         let passed_ms = now_ms.saturating_sub(self.filled_ms);
         self.filled_ms = now_ms;
         self.fill(rate, passed_ms.saturating_mul(u64::from(rate.per_second)));
-        match self.left.checked_sub(1_000) {
+        match self.left.checked_sub(count.saturating_mul(1_000)) {
             Some(left) => self.left = left,
             None => return false,
         }
@@ -49,12 +49,17 @@ mod tests {
     fn allowances_end_and_fill_with_time() {
         let rate = Rate { burst: 200, per_second: 50 };
         let mut allowance = Allowance::new(rate, 0);
-        let mut pass = |n: u32, now_ms| (0..n).all(|_| allowance.take(rate, now_ms));
+        let mut pass = |n: u32, now_ms| (0..n).all(|_| allowance.take(rate, 1, now_ms));
         assert!(pass(200, 0));
         assert!(!pass(1, 0));
         assert!(pass(50, 1_000));
         assert!(!pass(1, 1_000));
         assert!(pass(200, u64::MAX), "it fills up, and not beyond");
         assert!(!pass(1, u64::MAX));
+        let mut allowance = Allowance::new(rate, 0);
+        assert!(allowance.take(rate, 199, 0));
+        assert!(!allowance.take(rate, 2, 0), "two at once");
+        assert!(!allowance.take(rate, u32::MAX, 0));
+        assert!(allowance.take(rate, 1, 0));
     }
 }

@@ -73,6 +73,8 @@ pub mod stream;
 
 pub mod h2;
 
+pub mod h3;
+
 pub mod request;
 
 pub mod h1;

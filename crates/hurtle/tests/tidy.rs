@@ -45,7 +45,7 @@ const LAYERS: &[&[&str]] = &[
 const HTTP_LAYERS: &[&[&str]] = &[
     &["semantics", "recent", "allowance", "compression"],
     &["stream"],
-    &["request", "h2", "proxy_protocol", "fcgi"],
+    &["request", "h2", "h3", "proxy_protocol", "fcgi"],
     &["h1"],
     &["cgi"],
 ];

@@ -52,7 +52,7 @@ impl Flood {
     /// ENHANCE_YOUR_CALM: the allowance is used up.
     pub(super) fn count(&mut self, kind: Kind, now_ms: u64) -> Result<(), Reason> {
         let (rate, allowance) = (RATES[kind as usize], &mut self.0[kind as usize]);
-        if allowance.take(rate, now_ms) { Ok(()) } else { Err(Reason::ENHANCE_YOUR_CALM) }
+        if allowance.take(rate, 1, now_ms) { Ok(()) } else { Err(Reason::ENHANCE_YOUR_CALM) }
     }
 
     /// Counts sent bytes, for which the peer may send WINDOW_UPDATE.
