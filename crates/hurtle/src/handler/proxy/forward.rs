@@ -223,7 +223,7 @@ pub(super) fn forward_params<'a>(
         client: client.address,
         is_trusted: client.is_trusted,
         is_tls: client.is_tls,
-        is_http2: client.version == Version::HTTP_2,
+        is_http2: client.version >= Version::HTTP_2,
         upgrade,
         cache_conditions: None,
         forwarded: None,
