@@ -6,7 +6,7 @@ use std::env;
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -19,11 +19,13 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 
 use super::accept::BoundListener;
+use super::quic::QuicListener;
 use super::reload::Listening;
 use super::{Listener, activation};
 use crate::config::Listen;
 use crate::sys;
 use crate::tls::TicketKeys;
+use crate::transport::quic::QuicSecret;
 
 /// Environment variable of a process that replaces another one.
 pub(super) const VARIABLE: &str = "HURTLE_UPGRADE";
@@ -41,6 +43,8 @@ pub(super) struct HeldSockets {
     admin: Option<(PathBuf, UnixListener)>,
     /// Listeners for metrics.
     monitored: Vec<(Listen, Listener)>,
+    /// UDP sockets of HTTP/3, in the order of each address.
+    datagrams: Vec<(Listen, UdpSocket)>,
 }
 
 /// The description of all that is handed over. Versions of hurtle may differ in it: unknown fields
@@ -59,6 +63,9 @@ pub(super) struct Description {
     /// The keys of session tickets.
     #[serde(default)]
     pub(super) tickets: Vec<TicketKeys>,
+    /// The secret of HTTP/3 endpoints.
+    #[serde(default)]
+    pub(super) quic_secret: Option<QuicSecret>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -77,6 +84,7 @@ enum Role {
     Tls,
     Admin,
     Metrics,
+    Quic,
     /// A role of another version; the socket is closed.
     #[serde(other)]
     Unknown,
@@ -94,6 +102,7 @@ pub(super) struct Handover {
 pub(super) struct Received {
     pub(super) description: Description,
     sockets: Vec<(Role, Listen, Listener)>,
+    datagrams: Vec<(Listen, UdpSocket)>,
     /// Standard error of the process before; until this process is ready, its own is a pipe to it.
     stderr: OwnedFd,
     channel: UnixStream,
@@ -134,6 +143,25 @@ impl HeldSockets {
             }
         }
         Ok(())
+    }
+
+    /// Duplicates UDP sockets.
+    ///
+    /// # Errors
+    /// The system refuses a descriptor.
+    pub(super) fn add_datagrams<'a>(
+        &mut self,
+        listeners: impl IntoIterator<Item = &'a QuicListener>,
+    ) -> io::Result<()> {
+        for QuicListener { socket, configured, .. } in listeners {
+            self.datagrams.push((configured.clone(), socket.try_clone()?));
+        }
+        Ok(())
+    }
+
+    /// Closes the duplicates of UDP sockets of other addresses.
+    pub(super) fn retain_datagrams(&mut self, kept: &[Listen]) {
+        self.datagrams.retain(|(held, _)| kept.contains(held));
     }
 
     /// Closes the duplicates of listeners that are not in `listening`, also those in the service
@@ -178,6 +206,10 @@ impl HeldSockets {
         for (listen, listener) in &self.monitored {
             description.sockets.push(SocketRecord::new(Role::Metrics, listen));
             sockets.push(listener.as_fd().try_clone_to_owned()?);
+        }
+        for (listen, socket) in &self.datagrams {
+            description.sockets.push(SocketRecord::new(Role::Quic, listen));
+            sockets.push(socket.as_fd().try_clone_to_owned()?);
         }
         Ok(Handover { description, sockets })
     }
@@ -240,8 +272,13 @@ impl Received {
         channel.read_exact(&mut text)?;
         let description: Description = serde_json::from_slice(&text)?;
         let mut sockets = Vec::with_capacity(description.sockets.len());
+        let mut datagrams = Vec::new();
         for record in &description.sockets {
             let socket = receive_descriptor(&channel)?;
+            if let (Role::Quic, Some(address)) = (record.role, record.tcp) {
+                datagrams.push((Listen::Tcp(address), socket.into()));
+                continue;
+            }
             sockets.push(match (record.tcp, &record.unix) {
                 (Some(address), _) => {
                     (record.role, Listen::Tcp(address), Listener::Tcp(socket.into()))
@@ -253,7 +290,7 @@ impl Received {
             });
         }
         let stderr = receive_descriptor(&channel)?;
-        Ok(Received { description, sockets, stderr, channel })
+        Ok(Received { description, sockets, datagrams, stderr, channel })
     }
 
     /// Addresses in clear, or with TLS.
@@ -276,6 +313,17 @@ impl Received {
     /// Takes all listeners for requests.
     pub(super) fn take_all(&mut self) -> Vec<Listener> {
         self.take_if(|role, _| role.is_of_requests())
+    }
+
+    /// Takes the UDP sockets of an address.
+    pub(super) fn take_datagrams(&mut self, configured: &Listen) -> Vec<UdpSocket> {
+        let of = |(listen, _): &mut (Listen, UdpSocket)| listen == configured;
+        self.datagrams.extract_if(.., of).map(|(_, socket)| socket).collect()
+    }
+
+    /// The secret of HTTP/3 endpoints.
+    pub(super) fn quic_secret(&self) -> Option<QuicSecret> {
+        self.description.quic_secret.clone()
     }
 
     /// Takes the listener for metrics at an address.

@@ -16,6 +16,7 @@ mod monitoring;
 mod mount;
 pub mod process;
 mod protocols;
+mod quic;
 mod reload;
 pub mod sandbox;
 #[cfg(test)]
@@ -46,12 +47,14 @@ use crate::handler::gateway::Slots;
 use crate::metrics::Registry;
 use crate::observe::{self, Writer};
 use crate::site::Deployment;
+use crate::transport::quic::QuicSecret;
 use accept::BoundListener;
 use activation::StoredListeners;
 use admin::Request;
 use handover::{HeldSockets, Received};
 use monitoring::Monitor;
 use protocols::Protocols;
+use quic::QuicListeners;
 use reload::{Listening, Reloader, Settings};
 use stop::Command;
 
@@ -64,6 +67,9 @@ pub use stop::Stop;
 pub struct Server {
     /// The listeners of each worker.
     listeners: Vec<Vec<BoundListener>>,
+    /// The UDP sockets of each worker.
+    quic: QuicListeners,
+    quic_secret: QuicSecret,
     bound: BoundAddresses,
     listening: Vec<Listening>,
     /// `true`: the listeners are inherited from another process that keeps them open.
@@ -138,7 +144,7 @@ impl Server {
     fn bind_or_take(
         mut config: Config,
         mut take: impl FnMut(&Listen) -> Vec<Listener>,
-        received: Option<&mut Received>,
+        mut received: Option<&mut Received>,
     ) -> io::Result<Server> {
         let workers = config.workers.get();
         let mut listeners: Vec<Vec<BoundListener>> = (0..workers).map(|_| Vec::new()).collect();
@@ -169,7 +175,12 @@ impl Server {
         let bound = BoundAddresses::of(&listening);
         // Redirects to HTTPS need the actual port.
         config.listen_tls.clone_from(&bound.tls);
-        Server::new(config, listeners, listening, false, received)
+        let quic = quic::bind(&config, &listening, |listen| match &mut received {
+            Some(received) => received.take_datagrams(listen),
+            None => Vec::new(),
+        });
+        quic::announce(&mut config, &listening, &quic::addresses(&quic));
+        Server::new(config, listeners, quic, listening, false, received)
     }
 
     /// Uses inherited listeners in place of the configuration's addresses. A listener with the port
@@ -209,12 +220,20 @@ impl Server {
                 .push(inherited.iter().map(BoundListener::try_clone).collect::<io::Result<_>>()?);
         }
         listeners.push(inherited);
-        Server::new(config, listeners, listening, true, received)
+        let mut config = config;
+        let mut received = received;
+        let quic = quic::bind(&config, &listening, |listen| match &mut received {
+            Some(received) => received.take_datagrams(listen),
+            None => Vec::new(),
+        });
+        quic::announce(&mut config, &listening, &quic::addresses(&quic));
+        Server::new(config, listeners, quic, listening, true, received)
     }
 
     fn new(
         config: Config,
         listeners: Vec<Vec<BoundListener>>,
+        quic: QuicListeners,
         listening: Vec<Listening>,
         inherited: bool,
         mut received: Option<&mut Received>,
@@ -223,6 +242,10 @@ impl Server {
         protocols::check_passwords(&config, &bound.clear)?;
         protocols::check_status_pages(&config, &[&bound.clear[..], &bound.tls].concat())?;
         let acme = acme::load(&config)?;
+        let quic_secret = match received.as_ref().and_then(|received| received.quic_secret()) {
+            Some(secret) => secret,
+            None => QuicSecret::random()?,
+        };
         let tickets = received.as_ref().map(|received| received.description.tickets.clone());
         let admin = config.admin.as_deref().map(|path| {
             let taken = received.as_mut().and_then(|received| received.take_admin(path));
@@ -239,6 +262,8 @@ impl Server {
         Ok(Server {
             settings,
             listeners,
+            quic,
+            quic_secret,
             bound,
             listening,
             inherited,
@@ -261,7 +286,10 @@ impl Server {
         let workers = if self.inherited { 1 } else { self.listeners.len() };
         let listeners = self.listeners.iter().take(workers).flatten();
         let metrics = self.settings.config.metrics.iter().flat_map(|metrics| &metrics.listen);
-        HeldSockets::of(listeners, path.zip(self.admin.as_ref()), metrics.zip(&self.monitored))
+        let mut held =
+            HeldSockets::of(listeners, path.zip(self.admin.as_ref()), metrics.zip(&self.monitored))?;
+        held.add_datagrams(self.quic.iter().flatten())?;
+        Ok(held)
     }
 
     /// The directories that the server serves.
@@ -325,7 +353,8 @@ impl Server {
         let (accepts, accepting) = mpsc::unbounded_channel();
         let status = monitor.feed();
         let mut threads = Vec::new();
-        for (number, listeners) in self.listeners.into_iter().enumerate() {
+        let quic_addresses = quic::addresses(&self.quic);
+        for (number, (listeners, quic)) in self.listeners.into_iter().zip(self.quic).enumerate() {
             let shared = worker::Shared {
                 settings: self.settings.clone(),
                 disk: disk.clone(),
@@ -350,6 +379,8 @@ impl Server {
                 updates: updates.subscribe(),
                 orders: orders.subscribe(),
                 accepts: accepts.clone(),
+                quic,
+                quic_secret: self.quic_secret.clone(),
             };
             let life = move || worker::run(number, shared, listeners, duties);
             threads.push(thread::Builder::new().name(format!("worker-{number}")).spawn(life)?);
@@ -360,6 +391,8 @@ impl Server {
         let reloader = Reloader {
             settings: self.settings,
             listening: self.listening,
+            quic: quic_addresses,
+            quic_secret: self.quic_secret,
             inherited: self.inherited,
             any_port: false,
             held: None,

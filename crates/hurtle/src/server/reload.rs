@@ -14,13 +14,14 @@ use super::accepting::ListenerChanges;
 use super::admission::AddressCounts;
 use super::handover::HeldSockets;
 use super::protocols::{self, Protocols};
-use super::{acme, certificates};
+use super::{acme, certificates, quic};
 use crate::auth::Guard;
 use crate::config::{Config, Listen};
 use crate::metrics::Registry;
 use crate::observe;
 use crate::tls::{Keyring, UpstreamConfigs};
 use crate::transport::Addresses;
+use crate::transport::quic::QuicSecret;
 
 /// Longest wait for the workers to confirm a configuration.
 const CONFIRM_MAX: Duration = Duration::from_secs(5);
@@ -63,6 +64,9 @@ pub(super) struct Listening {
 pub(super) struct Reloader {
     pub(super) settings: Settings,
     pub(super) listening: Vec<Listening>,
+    /// The addresses, as configured, that also have a UDP port.
+    pub(super) quic: Vec<Listen>,
+    pub(super) quic_secret: QuicSecret,
     /// `true`: the listeners are inherited, so they stay.
     pub(super) inherited: bool,
     /// `true`: the address is a default and its port may be another one, so it stays.
@@ -138,16 +142,23 @@ impl Reloader {
         };
         let mut settings = Settings::new(config, Some(&self.settings))?;
         // Last, because bound addresses cannot be taken back unnoticed.
-        let (listening, listeners) = self.listeners(&settings.config)?;
+        let (listening, mut listeners) = self.listeners(&settings.config)?;
+        let quic_kept = self.change_quic(&settings.config, &listening, &mut listeners);
+        let mut quic_open = quic_kept.clone();
+        quic_open.extend(quic::opened(&listeners));
         // Redirects to HTTPS need the actual port.
         let tls = listening.iter().filter(|open| open.tls);
         let config = Arc::make_mut(&mut settings.config);
         config.listen_tls = tls.map(|open| open.actual.clone()).collect();
+        quic::announce(config, &listening, &quic_open);
         if let Some(held) = &mut self.held {
             // Before the workers close them, because the last descriptor closes a socket.
             held.retain(&listening);
             let opened = listeners.iter().flat_map(|changes| &changes.opened);
             held.add(opened).map_err(|e| vec![e.to_string()])?;
+            held.retain_datagrams(&quic_kept);
+            let opened = listeners.iter().flat_map(|changes| &changes.opened_quic);
+            held.add_datagrams(opened).map_err(|e| vec![e.to_string()])?;
             if !self.inherited {
                 held.store();
             }
@@ -169,6 +180,7 @@ impl Reloader {
             }
         }
         self.listening = listening;
+        self.quic = quic_open;
         Ok(later)
     }
 
@@ -213,6 +225,28 @@ impl Reloader {
             }
         }
         Ok(())
+    }
+
+    /// Adds the changes of UDP sockets to those of each worker. Returns the addresses whose sockets
+    /// stay.
+    fn change_quic(
+        &self,
+        config: &Config,
+        listening: &[Listening],
+        changes: &mut [ListenerChanges],
+    ) -> Vec<Listen> {
+        let wanted: Vec<_> = quic::wanted(config, listening).map(|(listen, _)| listen).collect();
+        let (kept, missing): (Vec<_>, Vec<_>) =
+            wanted.into_iter().partition(|listen| self.quic.contains(listen));
+        let is_new = |open: &&Listening| missing.contains(&&open.configured);
+        let new: Vec<_> = listening.iter().filter(is_new).cloned().collect();
+        let kept: Vec<_> = kept.into_iter().cloned().collect();
+        let opened = quic::bind(config, &new, |_| Vec::new());
+        for (worker, opened) in changes.iter_mut().zip(opened) {
+            worker.kept_quic.clone_from(&kept);
+            worker.opened_quic = opened;
+        }
+        kept
     }
 
     /// Returns the addresses to listen on, and the changes for each worker. New addresses are bound.

@@ -20,6 +20,7 @@ use super::admin::{self, Request};
 use super::admission::Admission;
 use super::monitoring::{self, Monitor};
 use super::mount::MountedApp;
+use super::quic::QuicListener;
 use super::reload::{Settings, Update};
 use super::{Command, DRAIN_GRACE, Deployments, HAND_OVER_GRACE, share, upload_roots};
 use crate::cache::Caches;
@@ -40,6 +41,7 @@ use crate::pipeline::worker::{Worker, WorkerThread};
 use crate::rt::{self, Alarm};
 use crate::site::Sites;
 use crate::transport::Sender;
+use crate::transport::quic::QuicSecret;
 use crate::uploads;
 
 /// Share of the process's descriptors that cached files may use: one in this many.
@@ -89,6 +91,9 @@ pub(super) struct Duties {
     pub(super) orders: watch::Receiver<Command>,
     /// Gets a message when the worker accepts connections, and when it no longer does.
     pub(super) accepts: mpsc::UnboundedSender<()>,
+    /// UDP sockets for HTTP/3.
+    pub(super) quic: Vec<QuicListener>,
+    pub(super) quic_secret: QuicSecret,
 }
 
 /// The state of a worker that does not depend on the configuration.
@@ -196,6 +201,7 @@ async fn serve(
 ) -> io::Result<()> {
     let Duties { admin, monitored, monitor, .. } = duties;
     let Duties { upload_roots, inherited, deployments, updates, mut orders, accepts, .. } = duties;
+    let Duties { quic, quic_secret, .. } = duties;
     let handed_over = || {
         let mut orders = orders.clone();
         async move { drop(orders.wait_for(Command::is_hand_over).await) }
@@ -227,9 +233,13 @@ async fn serve(
         rt::spawn(async move { flush_log(&log).await });
     }
     drop(worker);
-    let mut accepting = Accepting::new(Rc::clone(&thread), Rc::clone(&admission), inherited);
+    let mut accepting =
+        Accepting::new(Rc::clone(&thread), Rc::clone(&admission), inherited, quic_secret);
     for listener in listeners {
         accepting.open(listener)?;
+    }
+    for listener in quic {
+        accepting.open_quic(listener)?;
     }
     // An error means that the process is ending.
     let _ = accepts.send(());
