@@ -17,7 +17,7 @@ pub struct Decoder {
     pub(super) inserted: u64,
     /// The part of `inserted` that the peer knows of (RFC 9204 section 2.1.4).
     known: u64,
-    /// The received part of an instruction of the encoder stream.
+    /// Bytes of the encoder stream that were not executed: a part of an instruction.
     partial: Vec<u8>,
     /// Instructions for the peer that were not taken.
     output: Vec<u8>,
@@ -48,19 +48,22 @@ impl Decoder {
         (self.capacity_max / FIELD_OVERHEAD_BYTES) as u64
     }
 
-    /// Handles bytes of the peer's encoder stream. Returns the number of complete instructions.
+    /// Handles bytes of the peer's encoder stream until `inserted` is at least `until`, so that a
+    /// section that waits for an entry is decoded before the entry may be evicted. The bytes after
+    /// that are kept; a call without bytes continues with them. Returns the number of executed
+    /// instructions.
     ///
     /// # Errors
     /// A connection error with QPACK_ENCODER_STREAM_ERROR.
-    pub fn receive(&mut self, bytes: &[u8]) -> Result<u32, QpackError> {
+    pub fn receive(&mut self, bytes: &[u8], until: u64) -> Result<u32, QpackError> {
         if self.partial.is_empty() {
-            let (used, count) = encoder_stream::run(self, bytes)?;
+            let (used, count) = encoder_stream::run(self, bytes, until)?;
             self.partial.extend_from_slice(&bytes[used..]);
             return Ok(count);
         }
         let mut partial = std::mem::take(&mut self.partial);
         partial.extend_from_slice(bytes);
-        let (used, count) = encoder_stream::run(self, &partial)?;
+        let (used, count) = encoder_stream::run(self, &partial, until)?;
         if used < partial.len() {
             partial.drain(..used);
             self.partial = partial;
@@ -163,7 +166,7 @@ mod tests {
     }
 
     fn insert(decoder: &mut Decoder, instructions: &str) {
-        decoder.receive(&hex(instructions)).unwrap();
+        decoder.receive(&hex(instructions), u64::MAX).unwrap();
     }
 
     /// RFC 9204 appendix B.
@@ -233,7 +236,7 @@ mod tests {
         sent.remove(0);
         sent.resize(15_100, 0xff);
         for byte in &sent {
-            decoder.receive(&[*byte]).ok();
+            decoder.receive(&[*byte], u64::MAX).ok();
         }
         assert!(decoder.partial.capacity() < 64 << 10, "{}", decoder.partial.capacity());
     }
@@ -313,7 +316,7 @@ mod tests {
                 }
             }
             let mut decoder = Decoder::new(CAPACITY);
-            let counts = sent.chunks(cut).map(|piece| decoder.receive(piece).unwrap());
+            let counts = sent.chunks(cut).map(|piece| decoder.receive(piece, u64::MAX).unwrap());
             prop_assert_eq!(counts.sum::<u32>() as usize, steps.len() + 1);
             prop_assert_eq!(decoder.inserted() as usize, model.inserted.len());
 
@@ -351,7 +354,7 @@ mod tests {
         #[test]
         fn no_bytes_make_it_panic(instructions: Vec<u8>, sections: Vec<Vec<u8>>) {
             let mut decoder = Decoder::new(200);
-            let _ = decoder.receive(&[&[0x3f, 0xa9, 0x01][..], &instructions].concat());
+            let _ = decoder.receive(&[&[0x3f, 0xa9, 0x01][..], &instructions].concat(), u64::MAX);
             for section in sections {
                 let _ = read(&decoder, &section);
             }
