@@ -198,6 +198,15 @@ impl Streams {
         self.open.iter().filter(|stream| stream.is_blocked()).count()
     }
 
+    /// The least number of insertions that a section waits for; `u64::MAX` if none waits.
+    pub(super) fn least_required(&self) -> u64 {
+        let required = self.open.iter().filter_map(|stream| match stream.state {
+            State::Blocked(required, _) => Some(required),
+            _ => None,
+        });
+        required.min().unwrap_or(u64::MAX)
+    }
+
     /// A stream whose section waits for at most this number of insertions.
     pub(super) fn unblocked(&self, inserted: u64) -> Option<u64> {
         let is_ready = |stream: &&Stream| matches!(stream.state, State::Blocked(required, _) if required <= inserted);

@@ -138,24 +138,24 @@ impl Connection {
         }
     }
 
-    /// Handles bytes of the encoder stream, then the sections that waited for them.
+    /// Handles bytes of the encoder stream, and each section as soon as its entries are inserted.
     fn receive_instructions(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        let count = self
-            .decoder
-            .receive(bytes)
-            .map_err(|error| qpack(Code::QPACK_ENCODER_STREAM_ERROR, error))?;
-        self.flood.count(Kind::Instruction, count, self.now_ms)?;
-        while let Some(id) = self.streams.unblocked(self.decoder.inserted()) {
-            let result = self.resume(id);
-            match result {
-                Ok(()) => {}
-                Err(error) => self.handle(id, Err(error)),
-            }
+        let mut bytes = bytes;
+        loop {
+            let until = self.streams.least_required();
+            let count = self
+                .decoder
+                .receive(bytes, until)
+                .map_err(|error| qpack(Code::QPACK_ENCODER_STREAM_ERROR, error))?;
+            self.flood.count(Kind::Instruction, count, self.now_ms)?;
+            bytes = &[];
+            let Some(id) = self.streams.unblocked(self.decoder.inserted()) else { return Ok(()) };
+            let resumed = self.resume(id);
+            self.handle(id, resumed);
             if self.failure().is_some() {
                 return Ok(());
             }
         }
-        Ok(())
     }
 }
 

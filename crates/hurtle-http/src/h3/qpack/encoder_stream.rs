@@ -8,10 +8,15 @@ use crate::compression::{CodingError, FIELD_OVERHEAD_BYTES, Verdict, huffman, in
 /// Maximum length of a byte's Huffman code in bits (RFC 7541 appendix B).
 const CODE_BITS_MAX: u64 = 30;
 
-/// Executes the complete instructions of `bytes`. Returns the number of their bytes, and theirs.
-pub(super) fn run(decoder: &mut Decoder, bytes: &[u8]) -> Result<(usize, u32), QpackError> {
+/// Executes the complete instructions of `bytes` until there are `until` insertions. Returns the
+/// number of executed bytes and instructions.
+pub(super) fn run(
+    decoder: &mut Decoder,
+    bytes: &[u8],
+    until: u64,
+) -> Result<(usize, u32), QpackError> {
     let (mut rest, mut count) = (bytes, 0);
-    while !rest.is_empty() {
+    while !rest.is_empty() && decoder.inserted < until {
         let mut after = rest;
         match decoder.instruction(&mut after) {
             Ok(()) => {}
