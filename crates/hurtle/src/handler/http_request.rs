@@ -5,13 +5,14 @@ use std::mem;
 
 use bytes::{Bytes, BytesMut};
 use http::uri::PathAndQuery;
-use http::{Extensions, HeaderMap, HeaderValue, header};
+use http::{Extensions, HeaderMap, HeaderValue, Version, header};
 use hurtle_http::h1::response::Fields;
 use hurtle_http::request::RequestFields;
 use hurtle_http::request::{Method, RequestHead};
 use hurtle_http::semantics::target::{Target, encode_path, find_encoded};
 
 use super::request::RequestContext;
+use super::websocket;
 use crate::body::RequestBody;
 
 /// Fields of a map that is kept for reuse, at most.
@@ -55,14 +56,18 @@ pub fn build(
     };
     let mut built = http::Request::new(body);
     set(original, built.extensions_mut());
-    *built.method_mut() = method(&head.method)?;
+    let is_websocket = head.protocol.is_some();
+    *built.method_mut() = if is_websocket { http::Method::GET } else { method(&head.method)? };
     *built.uri_mut() = own.into();
-    *built.version_mut() = request.version();
+    *built.version_mut() = if is_websocket { Version::HTTP_11 } else { request.version() };
     // Swaps the new request's empty map with the reusable one, to save its allocation.
     mem::swap(built.headers_mut(), &mut buffers.fields.borrow_mut());
     match known {
         Some(section) => section.fields(built.headers_mut()),
         None => read_fields(head, &lines, built.headers_mut())?,
+    }
+    if is_websocket {
+        websocket::add_fields(built.headers_mut());
     }
     Some(built)
 }

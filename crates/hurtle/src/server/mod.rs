@@ -286,8 +286,11 @@ impl Server {
         let workers = if self.inherited { 1 } else { self.listeners.len() };
         let listeners = self.listeners.iter().take(workers).flatten();
         let metrics = self.settings.config.metrics.iter().flat_map(|metrics| &metrics.listen);
-        let mut held =
-            HeldSockets::of(listeners, path.zip(self.admin.as_ref()), metrics.zip(&self.monitored))?;
+        let mut held = HeldSockets::of(
+            listeners,
+            path.zip(self.admin.as_ref()),
+            metrics.zip(&self.monitored),
+        )?;
         held.add_datagrams(self.quic.iter().flatten())?;
         Ok(held)
     }

@@ -21,4 +21,5 @@ mod stalls;
 #[path = "../it/support/mod.rs"]
 mod support;
 mod table;
+mod websocket;
 mod wire;

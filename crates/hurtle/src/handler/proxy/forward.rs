@@ -13,6 +13,7 @@ use hurtle_http::semantics::target::{encode_path, is_encoding_of};
 use super::super::client::{Client, Continue, ExchangeError, InterimSender};
 use super::super::request::RequestContext;
 use super::super::wait::Waits;
+use super::super::websocket;
 use super::super::{Handled, HandlerError, Outcome};
 use super::exchange::UpstreamExchange;
 use super::{Key, ListenOutcome, Proxy, UpstreamError, UpstreamRequest};
@@ -86,10 +87,16 @@ impl Proxy {
         let path = self.forwarded_path(request);
         let params = forward_params(request, &path, protocol);
         let forwarded = known_forwarding_fields(request, client, &params);
-        let params = ForwardParams { forwarded, ..params };
+        let key = request.head.protocol.map(|_| websocket::key());
+        let params = ForwardParams { forwarded, websocket_key: key.as_deref(), ..params };
         let upstream = UpstreamRequest::new(self, request.head, body, params);
         let (waits, protocol) = (Waits::default(), protocol.map(str::to_owned));
         Box::new(UpstreamExchange { upstream, waits, protocol, has_continued: false })
+    }
+
+    /// Returns whether the client may switch to the protocol that it asks for.
+    pub fn may_switch(&self, request: &RequestContext<'_>) -> bool {
+        forward::upgrade(request.head, &self.config().upgrades).is_some()
     }
 
     /// Returns the path for the upstream: as the client sent it if it decodes to the routed path,
@@ -225,6 +232,7 @@ pub(super) fn forward_params<'a>(
         is_tls: client.is_tls,
         is_http2: client.version >= Version::HTTP_2,
         upgrade,
+        websocket_key: None,
         cache_conditions: None,
         forwarded: None,
     }

@@ -153,6 +153,7 @@ impl ForwardAuth {
             is_tls: client.is_tls,
             is_http2: client.version >= Version::HTTP_2,
             upgrade: None,
+            websocket_key: None,
             // These lines replace preconditions and the range: the server decides about the request,
             // not about a representation.
             cache_conditions: Some(&added),

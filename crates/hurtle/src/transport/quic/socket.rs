@@ -115,9 +115,8 @@ impl Socket {
             segment_size: transmit.segment_size,
             src_ip: transmit.src_ip,
         };
-        let sent = self
-            .io
-            .try_io(Interest::WRITABLE, || self.state.send((&self.io).into(), &transmit));
+        let sent =
+            self.io.try_io(Interest::WRITABLE, || self.state.send((&self.io).into(), &transmit));
         !matches!(sent, Err(e) if e.kind() == io::ErrorKind::WouldBlock)
     }
 
