@@ -18,8 +18,9 @@ use super::rotation::Rotation;
 use super::sandbox::Sandbox;
 use super::tls::{CertificateFiles, Tls};
 use super::types::{
-    Access, AccessLog, Config, EarlyHints, ErrorLog, EtagSource, Files, Glob, HeaderRule, Limits, Listen, LogField,
-    LogFormat, LogLevel, LogTarget, Mount, MountHandler, Schedule, Sendfile, Site, Symlinks,
+    Access, AccessLog, Config, EarlyHints, ErrorLog, EtagSource, Files, Glob, HeaderRule, Limits,
+    Listen, LogField, LogFormat, LogLevel, LogTarget, Mount, MountHandler, Schedule, Sendfile,
+    Site, Symlinks,
 };
 
 /// Default port.

@@ -103,8 +103,7 @@ pub async fn run<H, G>(
         goaway_ms: NEVER,
         has_left: false,
     };
-    let driver =
-        Driver { session, slot: Rc::new(slot), clocks, served: 0, has_given_up: false };
+    let driver = Driver { session, slot: Rc::new(slot), clocks, served: 0, has_given_up: false };
     Box::pin(driver.run(&watch)).await;
 }
 

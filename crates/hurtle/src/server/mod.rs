@@ -18,6 +18,7 @@ pub mod process;
 mod protocols;
 mod quic;
 mod reload;
+mod running;
 pub mod sandbox;
 #[cfg(test)]
 mod simulation;
@@ -50,7 +51,6 @@ use crate::site::Deployment;
 use crate::transport::quic::QuicSecret;
 use accept::BoundListener;
 use activation::StoredListeners;
-use admin::Request;
 use handover::{HeldSockets, Received};
 use monitoring::Monitor;
 use protocols::Protocols;
@@ -60,6 +60,7 @@ use stop::Command;
 
 pub use accept::Listener;
 pub use launch::Launch;
+pub use running::{AccessLogHandle, Running};
 pub use stop::Stop;
 
 /// A server with its addresses bound.
@@ -286,8 +287,11 @@ impl Server {
         let workers = if self.inherited { 1 } else { self.listeners.len() };
         let listeners = self.listeners.iter().take(workers).flatten();
         let metrics = self.settings.config.metrics.iter().flat_map(|metrics| &metrics.listen);
-        let mut held =
-            HeldSockets::of(listeners, path.zip(self.admin.as_ref()), metrics.zip(&self.monitored))?;
+        let mut held = HeldSockets::of(
+            listeners,
+            path.zip(self.admin.as_ref()),
+            metrics.zip(&self.monitored),
+        )?;
         held.add_datagrams(self.quic.iter().flatten())?;
         Ok(held)
     }
@@ -410,86 +414,6 @@ impl Server {
             accepting,
         })
     }
-}
-
-/// A running server.
-#[derive(Debug)]
-pub struct Running {
-    threads: Vec<thread::JoinHandle<io::Result<()>>>,
-    stop: Stop,
-    access_log: Option<Arc<Writer>>,
-    reloader: Reloader,
-    /// Commands from the admin socket for the process.
-    requested: mpsc::UnboundedReceiver<Request>,
-    /// A message from each worker when it accepts connections, and when it no longer does.
-    accepting: mpsc::UnboundedReceiver<()>,
-}
-
-/// A handle that reopens the access log of a running server.
-#[derive(Clone, Debug)]
-pub struct AccessLogHandle(Option<Arc<Writer>>);
-
-impl AccessLogHandle {
-    /// Reopens the log after its file was renamed.
-    pub fn reopen(&self) {
-        if let Some(log) = &self.0 {
-            log.reopen();
-        }
-    }
-}
-
-/// Longest wait at a stop for a log that cannot be written.
-const LOG_CLOSE_MAX: Duration = Duration::from_secs(2);
-
-impl Running {
-    /// A handle to its access log.
-    pub fn logs(&self) -> AccessLogHandle {
-        AccessLogHandle(self.access_log.clone())
-    }
-
-    /// A handle that stops it from any thread.
-    pub fn stop(&self) -> Stop {
-        self.stop.clone()
-    }
-
-    /// Waits until every worker accepts connections.
-    ///
-    /// # Errors
-    /// A worker has failed.
-    fn wait_until_accepting(&mut self) -> io::Result<()> {
-        for _ in &self.threads {
-            let accepts = self.accepting.blocking_recv();
-            accepts.ok_or_else(|| io::Error::other("a worker cannot accept connections"))?;
-        }
-        Ok(())
-    }
-
-    /// Waits until every worker has ended.
-    ///
-    /// # Errors
-    /// The error of the first worker that failed.
-    pub fn join(self) -> io::Result<()> {
-        join(self.threads, self.access_log.as_deref())
-    }
-}
-
-/// Waits until every worker has ended, then closes the access log.
-fn join(
-    threads: Vec<thread::JoinHandle<io::Result<()>>>,
-    access_log: Option<&Writer>,
-) -> io::Result<()> {
-    for thread in threads {
-        thread.join().map_err(|_| io::Error::other("a worker panicked"))??;
-    }
-    if let Some(log) = access_log
-        && !log.close(LOG_CLOSE_MAX)
-    {
-        let lines = log.dropped();
-        tracing::warn!(
-            "the access log cannot be written: {lines} lines were dropped, the last are lost"
-        );
-    }
-    Ok(())
 }
 
 /// Returns the directories that accept uploads.

@@ -28,8 +28,8 @@ pub use challenges::{ALPN, Challenge, HTTP_PREFIX, path as challenges_path};
 pub use client::ClientCertificate;
 pub use outgoing::{outgoing, trusting_nobody};
 use pem::FileStamp;
-pub use site_config::{HTTP2, HTTP3};
 use site_config::SiteConfig;
+pub use site_config::{HTTP2, HTTP3};
 pub use tickets::TicketKeys;
 pub use upstream::{UpstreamConfig, UpstreamConfigs, describe_failure};
 

@@ -12,8 +12,8 @@ use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig, SignatureAlgorithm};
 
-use super::{Handshakes, pem};
 use super::tickets::{TicketKeys, Ticketer};
+use super::{Handshakes, pem};
 use crate::config::{CertificateFiles, ClientAuth, HostName, Tls};
 
 /// ALPN protocols (RFC 7301), the preferred one first.

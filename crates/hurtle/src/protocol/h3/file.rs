@@ -9,8 +9,8 @@ use bytes::Bytes;
 use super::super::Protocol as _;
 use super::stream::Stream;
 use crate::body::{Body, FileSlice, Part};
-use crate::transport::buffer::BODY_BYTES;
 use crate::rt;
+use crate::transport::buffer::BODY_BYTES;
 use crate::transport::meter::Hold;
 use crate::transport::{Progress, Sender};
 

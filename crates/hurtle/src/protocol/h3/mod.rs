@@ -52,8 +52,11 @@ impl Session {
         let limits = Limits { header_list_bytes_max: head_bytes, ..Limits::default() };
         let codec = h3::Connection::new(&limits, clock::now_ms());
         let shared = Rc::new(Shared::new(connection, codec, negotiated));
-        let [control, decoder] = [Outlet::Control, Outlet::Decoder]
-            .map(|outlet| OutletStream { outlet, id: None, unsent: Vec::new() });
+        let [control, decoder] = [Outlet::Control, Outlet::Decoder].map(|outlet| OutletStream {
+            outlet,
+            id: None,
+            unsent: Vec::new(),
+        });
         Session { shared, control, decoder }
     }
 
@@ -103,7 +106,7 @@ impl Session {
                 return Poll::Ready(None);
             }
             match self.shared.connection.poll_event(cx) {
-                Poll::Ready(Some(quic::Event::Stream(event))) => self.handle(event),
+                Poll::Ready(Some(quic::Event::Stream(event))) => self.handle(&event),
                 Poll::Ready(Some(quic::Event::ConnectionLost { .. }) | None) => {
                     return Poll::Ready(None);
                 }
@@ -151,10 +154,10 @@ impl Session {
         }
     }
 
-    fn handle(&mut self, event: StreamEvent) {
+    fn handle(&mut self, event: &StreamEvent) {
         let shared = &self.shared;
         let now_ms = clock::now_ms();
-        match event {
+        match *event {
             StreamEvent::Opened { dir } => {
                 while let Some(id) = shared.connection.accept(dir) {
                     shared.codec.borrow_mut().open(number(id), now_ms);

@@ -149,7 +149,10 @@ impl TlsSession {
                 }
                 // RFC 6066 section 3: fatal, since clients would reject another site's certificate.
                 Some(Choice::UnknownName | Choice::Validate(_)) | None => {
-                    return Err(alert(UNRECOGNIZED_NAME, "no site with a certificate has the name"));
+                    return Err(alert(
+                        UNRECOGNIZED_NAME,
+                        "no site with a certificate has the name",
+                    ));
                 }
             };
             let session = ServerConnection::new(config, Version::V1, std::mem::take(params));

@@ -38,13 +38,10 @@ pub struct Inbox {
 /// Connects `count` endpoints of one address.
 pub fn inboxes(count: usize) -> Vec<Inbox> {
     let count = count.min(ENDPOINTS_MAX);
-    let (all, receivers): (Vec<_>, Vec<_>) =
-        (0..count).map(|_| mpsc::channel(WAITING_MAX)).unzip();
+    let (all, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::channel(WAITING_MAX)).unzip();
     let all: Arc<[_]> = all.into();
-    let inbox = |(number, receiver)| Inbox {
-        peers: Peers { number, all: Arc::clone(&all) },
-        receiver,
-    };
+    let inbox =
+        |(number, receiver)| Inbox { peers: Peers { number, all: Arc::clone(&all) }, receiver };
     receivers.into_iter().enumerate().map(inbox).collect()
 }
 

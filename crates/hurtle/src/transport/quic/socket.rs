@@ -26,9 +26,9 @@ const SEND_BYTES_MAX: usize = 60 << 10;
 /// The sizes of a socket's buffers in bytes, as far as the system grants them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferSizes {
-    /// Of datagrams received.
+    /// Size of the receive buffer.
     pub receive: usize,
-    /// Of datagrams to be sent.
+    /// Size of the send buffer.
     pub send: usize,
 }
 
@@ -115,9 +115,8 @@ impl Socket {
             segment_size: transmit.segment_size,
             src_ip: transmit.src_ip,
         };
-        let sent = self
-            .io
-            .try_io(Interest::WRITABLE, || self.state.send((&self.io).into(), &transmit));
+        let sent =
+            self.io.try_io(Interest::WRITABLE, || self.state.send((&self.io).into(), &transmit));
         !matches!(sent, Err(e) if e.kind() == io::ErrorKind::WouldBlock)
     }
 
