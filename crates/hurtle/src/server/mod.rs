@@ -29,6 +29,7 @@ mod worker;
 
 use std::io;
 use std::num::NonZeroUsize;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -54,7 +55,7 @@ use activation::StoredListeners;
 use handover::{HeldSockets, Received};
 use monitoring::Monitor;
 use protocols::Protocols;
-use quic::QuicListeners;
+use quic::{Lease, QuicDuties, QuicListeners};
 use reload::{Listening, Reloader, Settings};
 use stop::Command;
 
@@ -71,6 +72,11 @@ pub struct Server {
     /// The UDP sockets of each worker.
     quic: QuicListeners,
     quic_secret: QuicSecret,
+    /// The lease of the process before on its UDP sockets.
+    quic_previous: Option<OwnedFd>,
+    quic_lease: Lease,
+    /// The end of the lease for another process.
+    quic_released: OwnedFd,
     bound: BoundAddresses,
     listening: Vec<Listening>,
     /// `true`: the listeners are inherited from another process that keeps them open.
@@ -243,6 +249,8 @@ impl Server {
         protocols::check_passwords(&config, &bound.clear)?;
         protocols::check_status_pages(&config, &[&bound.clear[..], &bound.tls].concat())?;
         let acme = acme::load(&config)?;
+        let quic_previous = received.as_mut().and_then(|received| received.lease.take());
+        let (quic_lease, quic_released) = Lease::new()?;
         let quic_secret = match received.as_ref().and_then(|received| received.quic_secret()) {
             Some(secret) => secret,
             None => QuicSecret::random()?,
@@ -265,6 +273,9 @@ impl Server {
             listeners,
             quic,
             quic_secret,
+            quic_previous,
+            quic_lease,
+            quic_released,
             bound,
             listening,
             inherited,
@@ -293,6 +304,7 @@ impl Server {
             metrics.zip(&self.monitored),
         )?;
         held.add_datagrams(self.quic.iter().flatten())?;
+        held.set_lease(self.quic_released.try_clone()?);
         Ok(held)
     }
 
@@ -383,8 +395,12 @@ impl Server {
                 updates: updates.subscribe(),
                 orders: orders.subscribe(),
                 accepts: accepts.clone(),
-                quic,
-                quic_secret: self.quic_secret.clone(),
+                quic: QuicDuties {
+                    listeners: quic,
+                    secret: self.quic_secret.clone(),
+                    lease: self.quic_lease.clone(),
+                    previous: self.quic_previous.as_ref().map(OwnedFd::try_clone).transpose()?,
+                },
             };
             let life = move || worker::run(number, shared, listeners, duties);
             threads.push(thread::Builder::new().name(format!("worker-{number}")).spawn(life)?);
