@@ -135,7 +135,7 @@ fn unidirectional_streams() {
             Ends(Code::STREAM_CREATION_ERROR),
         ),
         ("6.2: an unknown type", vec![Some_(OTHER, b"\x21whatever".to_vec())], Stops(OTHER)),
-        ("6.2: an unknown type that ends", vec![Last(OTHER, integer(GREASE))], Passes),
+        ("6.2: an unknown type that ends", vec![Last(OTHER, integer(GREASE))], Stops(OTHER)),
         (
             "6.2: a type in a long encoding",
             vec![Some_(OTHER, vec![0x80, 0, 0, 3])],
