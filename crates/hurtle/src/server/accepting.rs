@@ -52,8 +52,7 @@ impl Accepting {
         shared: bool,
         (secret, lease): (QuicSecret, Lease),
     ) -> Accepting {
-        let quic =
-            QuicEndpoints::new(Rc::clone(&thread), Rc::clone(&admission), secret, lease);
+        let quic = QuicEndpoints::new(Rc::clone(&thread), Rc::clone(&admission), secret, lease);
         Accepting { thread, admission, shared, open: Vec::new(), quic }
     }
 
