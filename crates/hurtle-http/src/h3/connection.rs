@@ -74,7 +74,8 @@ pub enum Event {
     /// A stream is over before its response is complete, and its state is gone. The driver sends
     /// RESET_STREAM and STOP_SENDING with this code, as far as the stream's sides are open.
     Reset(u64, Code),
-    /// The driver sends STOP_SENDING with this code on a unidirectional stream of the client.
+    /// The driver sends STOP_SENDING with this code on a unidirectional stream of the client, unless
+    /// it has ended.
     Stop(u64, Code),
     /// The client will accept no more pushes; it is about to leave.
     GoAway,

@@ -97,7 +97,7 @@ impl Connection {
         if let Role::Untyped = self.unidirectional.role(id)
             && let Some(kind) = self.unidirectional.take_type(id, &mut bytes)
         {
-            self.begin_unidirectional(id, kind, is_end)?;
+            self.begin_unidirectional(id, kind)?;
         }
         match self.unidirectional.role(id) {
             Role::Untyped | Role::Ignored => {}
@@ -113,7 +113,7 @@ impl Connection {
     }
 
     /// Handles the type of a stream. Streams of unknown types are not read (RFC 9114 section 6.2).
-    fn begin_unidirectional(&mut self, id: u64, kind: u64, is_end: bool) -> Result<(), Error> {
+    fn begin_unidirectional(&mut self, id: u64, kind: u64) -> Result<(), Error> {
         let slot = match kind {
             frame::CONTROL_STREAM => &mut self.unidirectional.control,
             frame::ENCODER_STREAM => &mut self.unidirectional.encoder,
@@ -123,9 +123,7 @@ impl Connection {
             }
             _ => {
                 self.flood.count(Kind::Chatter, 1, self.now_ms)?;
-                if !is_end {
-                    self.events.push_back(Event::Stop(id, Code::STREAM_CREATION_ERROR));
-                }
+                self.events.push_back(Event::Stop(id, Code::STREAM_CREATION_ERROR));
                 return Ok(());
             }
         };

@@ -25,9 +25,9 @@ pub fn read(input: &mut &[u8]) -> Option<u64> {
 /// Appends an integer, at most `MAX`, in its shortest encoding.
 pub fn write(out: &mut Vec<u8>, value: u64) {
     match value {
-        ..0x40 => out.push(value as u8),
-        ..0x4000 => out.extend_from_slice(&(value as u16 | 0x4000).to_be_bytes()),
-        ..0x4000_0000 => out.extend_from_slice(&(value as u32 | 0x8000_0000).to_be_bytes()),
+        0..0x40 => out.push(value as u8),
+        0x40..0x4000 => out.extend_from_slice(&(value as u16 | 0x4000).to_be_bytes()),
+        0x4000..0x4000_0000 => out.extend_from_slice(&(value as u32 | 0x8000_0000).to_be_bytes()),
         _ => out.extend_from_slice(&(value.min(MAX) | 0xc000_0000_0000_0000).to_be_bytes()),
     }
 }
@@ -35,9 +35,9 @@ pub fn write(out: &mut Vec<u8>, value: u64) {
 /// Length of the shortest encoding in bytes.
 pub fn len(value: u64) -> usize {
     match value {
-        ..0x40 => 1,
-        ..0x4000 => 2,
-        ..0x4000_0000 => 4,
+        0..0x40 => 1,
+        0x40..0x4000 => 2,
+        0x4000..0x4000_0000 => 4,
         _ => BYTES_MAX,
     }
 }

@@ -3,10 +3,12 @@
 // A failed `unwrap` in a helper fails the test.
 #![allow(clippy::unwrap_used)]
 
-mod errors;
+mod control;
 mod floods;
 mod messages;
 mod qpack;
+mod requests;
+mod rows;
 mod shutdown;
 mod split;
 mod wire;

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use hurtle_http::h3::{Body, Code, Connection, Event, Limits, Outlet};
+use hurtle_http::request::{BodyLength, HeadLimits, Joined, from_section};
 use hurtle_http::semantics::priority::Priority;
+use hurtle_http::semantics::target::Target;
 
 use crate::wire::*;
 
@@ -89,6 +91,29 @@ fn a_response_may_end_before_its_request() {
     connection.open(0, 0);
     assert_eq!((events(&mut connection), connection.open_streams()), (vec![], 0));
     assert!(!connection.close(0));
+}
+
+#[test]
+fn an_extended_connect_has_a_path_and_a_protocol() {
+    let limits = Limits { connect_protocol: true, ..Limits::default() };
+    let mut connection = begun_with(&limits);
+    let fields = [
+        (":method", "CONNECT"),
+        (":protocol", "websocket"),
+        (":scheme", "https"),
+        (":authority", "a"),
+        (":path", "/chat?room=1"),
+    ];
+    ask(&mut connection, 0, &headers(&fields), false);
+    let Some(Event::Request { head, .. }) = connection.next_event() else { panic!("no request") };
+    let joined = Joined::default();
+    let limits = HeadLimits { head_bytes: 1_000, target_bytes: 100, fields: 10 };
+    let request = from_section(&head, true, &joined, &limits).unwrap();
+    assert_eq!(request.method.as_bytes(), b"CONNECT");
+    assert_eq!(request.protocol, Some(&b"websocket"[..]));
+    assert_eq!(request.target, Target::Origin { path: b"/chat", query: Some(b"room=1") });
+    assert_eq!(request.host.map(|host| host.name), Some(&b"a"[..]));
+    assert_eq!(request.body, BodyLength::Chunked);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The listeners of one worker, each with a task that accepts its connections.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use tokio::task::{JoinHandle, spawn_local};
@@ -9,7 +10,7 @@ use super::DRAIN_GRACE;
 use super::accept::{BoundListener, WorkerListener, accept, accept_rest};
 use super::admission::Admission;
 use super::protocols::Protocols;
-use super::quic::{QuicEndpoints, QuicListener};
+use super::quic::{Lease, QuicEndpoints, QuicListener};
 use crate::config::Listen;
 use crate::pipeline::worker::WorkerThread;
 use crate::rt;
@@ -49,9 +50,9 @@ impl Accepting {
         thread: Rc<WorkerThread>,
         admission: Rc<Admission>,
         shared: bool,
-        secret: QuicSecret,
+        (secret, lease): (QuicSecret, Lease),
     ) -> Accepting {
-        let quic = QuicEndpoints::new(Rc::clone(&thread), Rc::clone(&admission), secret);
+        let quic = QuicEndpoints::new(Rc::clone(&thread), Rc::clone(&admission), secret, lease);
         Accepting { thread, admission, shared, open: Vec::new(), quic }
     }
 
@@ -69,12 +70,16 @@ impl Accepting {
         Ok(())
     }
 
-    /// Accepts the connections of a UDP socket.
+    /// Accepts the connections of a UDP socket, once the `previous` process has released it.
     ///
     /// # Errors
     /// The event loop does not take the socket.
-    pub(super) fn open_quic(&mut self, listener: QuicListener) -> io::Result<()> {
-        self.quic.open(listener)
+    pub(super) fn open_quic(
+        &mut self,
+        listener: QuicListener,
+        previous: Option<OwnedFd>,
+    ) -> io::Result<()> {
+        self.quic.open(listener, previous)
     }
 
     /// Opens and closes listeners after a reload.
@@ -98,7 +103,7 @@ impl Accepting {
         self.quic.retain(&changes.kept_quic);
         for listener in changes.opened_quic {
             let address = listener.configured.clone();
-            if let Err(e) = self.open_quic(listener) {
+            if let Err(e) = self.open_quic(listener, None) {
                 tracing::error!("cannot serve HTTP/3 on {address}: {e}");
             }
         }

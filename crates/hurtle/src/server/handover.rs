@@ -45,6 +45,8 @@ pub(super) struct HeldSockets {
     monitored: Vec<(Listen, Listener)>,
     /// UDP sockets of HTTP/3, in the order of each address.
     datagrams: Vec<(Listen, UdpSocket)>,
+    /// Tells when the endpoints of this process have ended.
+    lease: Option<OwnedFd>,
 }
 
 /// The description of all that is handed over. Versions of hurtle may differ in it: unknown fields
@@ -85,6 +87,8 @@ enum Role {
     Admin,
     Metrics,
     Quic,
+    #[serde(rename = "quic-lease")]
+    QuicLease,
     /// A role of another version; the socket is closed.
     #[serde(other)]
     Unknown,
@@ -103,6 +107,8 @@ pub(super) struct Received {
     pub(super) description: Description,
     sockets: Vec<(Role, Listen, Listener)>,
     datagrams: Vec<(Listen, UdpSocket)>,
+    /// Tells when the other process reads the UDP sockets no more.
+    pub(super) lease: Option<OwnedFd>,
     /// Standard error of the process before; until this process is ready, its own is a pipe to it.
     stderr: OwnedFd,
     channel: UnixStream,
@@ -159,6 +165,10 @@ impl HeldSockets {
         Ok(())
     }
 
+    pub(super) fn set_lease(&mut self, lease: OwnedFd) {
+        self.lease = Some(lease);
+    }
+
     /// Closes the duplicates of UDP sockets of other addresses.
     pub(super) fn retain_datagrams(&mut self, kept: &[Listen]) {
         self.datagrams.retain(|(held, _)| kept.contains(held));
@@ -210,6 +220,10 @@ impl HeldSockets {
         for (listen, socket) in &self.datagrams {
             description.sockets.push(SocketRecord::new(Role::Quic, listen));
             sockets.push(socket.as_fd().try_clone_to_owned()?);
+        }
+        if let Some(lease) = &self.lease {
+            description.sockets.push(SocketRecord { role: Role::QuicLease, tcp: None, unix: None });
+            sockets.push(lease.try_clone()?);
         }
         Ok(Handover { description, sockets })
     }
@@ -272,9 +286,13 @@ impl Received {
         channel.read_exact(&mut text)?;
         let description: Description = serde_json::from_slice(&text)?;
         let mut sockets = Vec::with_capacity(description.sockets.len());
-        let mut datagrams = Vec::new();
+        let (mut datagrams, mut lease) = (Vec::new(), None);
         for record in &description.sockets {
             let socket = receive_descriptor(&channel)?;
+            if record.role == Role::QuicLease {
+                lease = Some(socket);
+                continue;
+            }
             if let (Role::Quic, Some(address)) = (record.role, record.tcp) {
                 datagrams.push((Listen::Tcp(address), socket.into()));
                 continue;
@@ -290,7 +308,7 @@ impl Received {
             });
         }
         let stderr = receive_descriptor(&channel)?;
-        Ok(Received { description, sockets, datagrams, stderr, channel })
+        Ok(Received { description, sockets, datagrams, lease, stderr, channel })
     }
 
     /// Addresses in clear, or with TLS.

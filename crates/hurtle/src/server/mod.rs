@@ -18,6 +18,7 @@ pub mod process;
 mod protocols;
 mod quic;
 mod reload;
+mod running;
 pub mod sandbox;
 #[cfg(test)]
 mod simulation;
@@ -28,6 +29,7 @@ mod worker;
 
 use std::io;
 use std::num::NonZeroUsize;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -50,16 +52,16 @@ use crate::site::Deployment;
 use crate::transport::quic::QuicSecret;
 use accept::BoundListener;
 use activation::StoredListeners;
-use admin::Request;
 use handover::{HeldSockets, Received};
 use monitoring::Monitor;
 use protocols::Protocols;
-use quic::QuicListeners;
+use quic::{Lease, QuicDuties, QuicListeners};
 use reload::{Listening, Reloader, Settings};
 use stop::Command;
 
 pub use accept::Listener;
 pub use launch::Launch;
+pub use running::{AccessLogHandle, Running};
 pub use stop::Stop;
 
 /// A server with its addresses bound.
@@ -70,6 +72,11 @@ pub struct Server {
     /// The UDP sockets of each worker.
     quic: QuicListeners,
     quic_secret: QuicSecret,
+    /// The lease of the process before on its UDP sockets.
+    quic_previous: Option<OwnedFd>,
+    quic_lease: Lease,
+    /// The end of the lease for another process.
+    quic_released: OwnedFd,
     bound: BoundAddresses,
     listening: Vec<Listening>,
     /// `true`: the listeners are inherited from another process that keeps them open.
@@ -242,6 +249,8 @@ impl Server {
         protocols::check_passwords(&config, &bound.clear)?;
         protocols::check_status_pages(&config, &[&bound.clear[..], &bound.tls].concat())?;
         let acme = acme::load(&config)?;
+        let quic_previous = received.as_mut().and_then(|received| received.lease.take());
+        let (quic_lease, quic_released) = Lease::new()?;
         let quic_secret = match received.as_ref().and_then(|received| received.quic_secret()) {
             Some(secret) => secret,
             None => QuicSecret::random()?,
@@ -264,6 +273,9 @@ impl Server {
             listeners,
             quic,
             quic_secret,
+            quic_previous,
+            quic_lease,
+            quic_released,
             bound,
             listening,
             inherited,
@@ -292,6 +304,7 @@ impl Server {
             metrics.zip(&self.monitored),
         )?;
         held.add_datagrams(self.quic.iter().flatten())?;
+        held.set_lease(self.quic_released.try_clone()?);
         Ok(held)
     }
 
@@ -382,8 +395,12 @@ impl Server {
                 updates: updates.subscribe(),
                 orders: orders.subscribe(),
                 accepts: accepts.clone(),
-                quic,
-                quic_secret: self.quic_secret.clone(),
+                quic: QuicDuties {
+                    listeners: quic,
+                    secret: self.quic_secret.clone(),
+                    lease: self.quic_lease.clone(),
+                    previous: self.quic_previous.as_ref().map(OwnedFd::try_clone).transpose()?,
+                },
             };
             let life = move || worker::run(number, shared, listeners, duties);
             threads.push(thread::Builder::new().name(format!("worker-{number}")).spawn(life)?);
@@ -413,86 +430,6 @@ impl Server {
             accepting,
         })
     }
-}
-
-/// A running server.
-#[derive(Debug)]
-pub struct Running {
-    threads: Vec<thread::JoinHandle<io::Result<()>>>,
-    stop: Stop,
-    access_log: Option<Arc<Writer>>,
-    reloader: Reloader,
-    /// Commands from the admin socket for the process.
-    requested: mpsc::UnboundedReceiver<Request>,
-    /// A message from each worker when it accepts connections, and when it no longer does.
-    accepting: mpsc::UnboundedReceiver<()>,
-}
-
-/// A handle that reopens the access log of a running server.
-#[derive(Clone, Debug)]
-pub struct AccessLogHandle(Option<Arc<Writer>>);
-
-impl AccessLogHandle {
-    /// Reopens the log after its file was renamed.
-    pub fn reopen(&self) {
-        if let Some(log) = &self.0 {
-            log.reopen();
-        }
-    }
-}
-
-/// Longest wait at a stop for a log that cannot be written.
-const LOG_CLOSE_MAX: Duration = Duration::from_secs(2);
-
-impl Running {
-    /// A handle to its access log.
-    pub fn logs(&self) -> AccessLogHandle {
-        AccessLogHandle(self.access_log.clone())
-    }
-
-    /// A handle that stops it from any thread.
-    pub fn stop(&self) -> Stop {
-        self.stop.clone()
-    }
-
-    /// Waits until every worker accepts connections.
-    ///
-    /// # Errors
-    /// A worker has failed.
-    fn wait_until_accepting(&mut self) -> io::Result<()> {
-        for _ in &self.threads {
-            let accepts = self.accepting.blocking_recv();
-            accepts.ok_or_else(|| io::Error::other("a worker cannot accept connections"))?;
-        }
-        Ok(())
-    }
-
-    /// Waits until every worker has ended.
-    ///
-    /// # Errors
-    /// The error of the first worker that failed.
-    pub fn join(self) -> io::Result<()> {
-        join(self.threads, self.access_log.as_deref())
-    }
-}
-
-/// Waits until every worker has ended, then closes the access log.
-fn join(
-    threads: Vec<thread::JoinHandle<io::Result<()>>>,
-    access_log: Option<&Writer>,
-) -> io::Result<()> {
-    for thread in threads {
-        thread.join().map_err(|_| io::Error::other("a worker panicked"))??;
-    }
-    if let Some(log) = access_log
-        && !log.close(LOG_CLOSE_MAX)
-    {
-        let lines = log.dropped();
-        tracing::warn!(
-            "the access log cannot be written: {lines} lines were dropped, the last are lost"
-        );
-    }
-    Ok(())
 }
 
 /// Returns the directories that accept uploads.

@@ -2,10 +2,13 @@
 //! connections. `transport::quic` has the protocol, `serve::h3` the connections.
 
 use std::cell::Cell;
-use std::io;
+use std::io::{self, PipeWriter};
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 
+use tokio::net::unix::pipe::Receiver;
 use tokio::task::spawn_local;
 
 use super::accepting::ListenerChanges;
@@ -108,11 +111,45 @@ pub(super) fn announce(config: &mut Config, listening: &[Listening], open: &[Lis
     }
 }
 
+/// The sign that endpoints of this process read the UDP sockets: a pipe that is closed once the last
+/// one has ended. A process that gets the sockets waits for that, because datagrams of connections
+/// that go on here must not be read there.
+#[derive(Clone, Debug)]
+pub(super) struct Lease(#[allow(dead_code)] Arc<PipeWriter>);
+
+impl Lease {
+    /// Makes a lease, and the end at which another process waits.
+    ///
+    /// # Errors
+    /// The system refuses a pipe.
+    pub(super) fn new() -> io::Result<(Lease, OwnedFd)> {
+        let (reader, writer) = io::pipe()?;
+        Ok((Lease(Arc::new(writer)), reader.into()))
+    }
+}
+
+/// The UDP sockets of one worker, and the means of its endpoints.
+#[derive(Debug)]
+pub(super) struct QuicDuties {
+    pub(super) listeners: Vec<QuicListener>,
+    pub(super) secret: QuicSecret,
+    pub(super) lease: Lease,
+    /// The lease of the process before, while it may read the sockets.
+    pub(super) previous: Option<OwnedFd>,
+}
+
+/// Waits until the process before reads the sockets no more.
+async fn released(previous: OwnedFd) -> io::Result<()> {
+    Receiver::from_owned_fd(previous)?.readable().await
+}
+
 /// The open endpoints of a worker.
 pub(super) struct QuicEndpoints {
     thread: Rc<WorkerThread>,
     admission: Rc<Admission>,
     secret: QuicSecret,
+    /// `None`: no endpoint is opened any more.
+    lease: Option<Lease>,
     handshakes: Rc<Cell<usize>>,
     open: Vec<(Listen, Rc<Endpoint>)>,
     has_warned: bool,
@@ -123,11 +160,19 @@ impl QuicEndpoints {
         thread: Rc<WorkerThread>,
         admission: Rc<Admission>,
         secret: QuicSecret,
+        lease: Lease,
     ) -> QuicEndpoints {
         let of = Rc::clone(&thread);
         quic::set_chooser(move |hello, local| secure::choose_quic(&of.worker(), hello, local));
-        let (handshakes, open) = (Rc::default(), Vec::new());
-        QuicEndpoints { thread, admission, secret, handshakes, open, has_warned: false }
+        QuicEndpoints {
+            thread,
+            admission,
+            secret,
+            lease: Some(lease),
+            handshakes: Rc::default(),
+            open: Vec::new(),
+            has_warned: false,
+        }
     }
 
     fn settings(&self) -> io::Result<quic::Settings> {
@@ -135,11 +180,15 @@ impl QuicEndpoints {
         quic::Settings::new(&self.secret, *idle_timeout)
     }
 
-    /// Accepts the connections of a socket.
+    /// Accepts the connections of a socket, once the process before has released it.
     ///
     /// # Errors
     /// The event loop does not take the socket.
-    pub(super) fn open(&mut self, listener: QuicListener) -> io::Result<()> {
+    pub(super) fn open(
+        &mut self,
+        listener: QuicListener,
+        previous: Option<OwnedFd>,
+    ) -> io::Result<()> {
         let QuicListener { socket, configured, inbox } = listener;
         let endpoint = Endpoint::new(socket, inbox, self.settings()?)?;
         if !self.has_warned {
@@ -148,7 +197,14 @@ impl QuicEndpoints {
         self.open.push((configured.clone(), Rc::clone(&endpoint)));
         let admit = self.admit();
         let begin = self.begin();
+        let lease = self.lease.clone();
         spawn_local(async move {
+            let _lease = lease;
+            if let Some(previous) = previous
+                && let Err(e) = released(previous).await
+            {
+                tracing::warn!("cannot wait for the process before: {e}");
+            }
             if let Err(e) = endpoint.run(admit, begin).await {
                 tracing::error!("HTTP/3 on {configured} has failed: {e}");
             }
@@ -205,6 +261,7 @@ impl QuicEndpoints {
 
     /// Accepts no more connections. The open ones are served to their end.
     pub(super) fn close_all(&mut self) {
+        self.lease = None;
         self.open.drain(..).for_each(|(_, endpoint)| endpoint.close());
     }
 }

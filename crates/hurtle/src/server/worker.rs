@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -20,7 +21,7 @@ use super::admin::{self, Request};
 use super::admission::Admission;
 use super::monitoring::{self, Monitor};
 use super::mount::MountedApp;
-use super::quic::QuicListener;
+use super::quic::QuicDuties;
 use super::reload::{Settings, Update};
 use super::{Command, DRAIN_GRACE, Deployments, HAND_OVER_GRACE, share, upload_roots};
 use crate::cache::Caches;
@@ -41,7 +42,6 @@ use crate::pipeline::worker::{Worker, WorkerThread};
 use crate::rt::{self, Alarm};
 use crate::site::Sites;
 use crate::transport::Sender;
-use crate::transport::quic::QuicSecret;
 use crate::uploads;
 
 /// Share of the process's descriptors that cached files may use: one in this many.
@@ -92,8 +92,7 @@ pub(super) struct Duties {
     /// Gets a message when the worker accepts connections, and when it no longer does.
     pub(super) accepts: mpsc::UnboundedSender<()>,
     /// UDP sockets for HTTP/3.
-    pub(super) quic: Vec<QuicListener>,
-    pub(super) quic_secret: QuicSecret,
+    pub(super) quic: QuicDuties,
 }
 
 /// The state of a worker that does not depend on the configuration.
@@ -201,7 +200,7 @@ async fn serve(
 ) -> io::Result<()> {
     let Duties { admin, monitored, monitor, .. } = duties;
     let Duties { upload_roots, inherited, deployments, updates, mut orders, accepts, .. } = duties;
-    let Duties { quic, quic_secret, .. } = duties;
+    let QuicDuties { listeners: datagrams, secret, lease, previous } = duties.quic;
     let handed_over = || {
         let mut orders = orders.clone();
         async move { drop(orders.wait_for(Command::is_hand_over).await) }
@@ -234,12 +233,13 @@ async fn serve(
     }
     drop(worker);
     let mut accepting =
-        Accepting::new(Rc::clone(&thread), Rc::clone(&admission), inherited, quic_secret);
+        Accepting::new(Rc::clone(&thread), Rc::clone(&admission), inherited, (secret, lease));
     for listener in listeners {
         accepting.open(listener)?;
     }
-    for listener in quic {
-        accepting.open_quic(listener)?;
+    for listener in datagrams {
+        let previous = previous.as_ref().map(OwnedFd::try_clone).transpose()?;
+        accepting.open_quic(listener, previous)?;
     }
     // An error means that the process is ending.
     let _ = accepts.send(());

@@ -110,7 +110,7 @@ impl Session {
                 return Poll::Ready(None);
             }
             match self.shared.connection.poll_event(cx) {
-                Poll::Ready(Some(quic::Event::Stream(event))) => self.handle(event),
+                Poll::Ready(Some(quic::Event::Stream(event))) => self.handle(&event),
                 Poll::Ready(Some(quic::Event::ConnectionLost { .. }) | None) => {
                     return Poll::Ready(None);
                 }
@@ -158,10 +158,10 @@ impl Session {
         }
     }
 
-    fn handle(&mut self, event: StreamEvent) {
+    fn handle(&mut self, event: &StreamEvent) {
         let shared = &self.shared;
         let now_ms = clock::now_ms();
-        match event {
+        match *event {
             StreamEvent::Opened { dir } => {
                 while let Some(id) = shared.connection.accept(dir) {
                     shared.codec.borrow_mut().open(number(id), now_ms);

@@ -137,11 +137,11 @@ impl Connection {
 
     /// Sends the datagrams that are due.
     fn send(&self, cx: &Context<'_>, now: Instant) -> Sent {
-        if let Some((transmit, bytes)) = self.unsent.take() {
-            if !self.endpoint.send(cx, &transmit, &bytes) {
-                self.unsent.replace(Some((transmit, bytes)));
-                return Sent::Blocked;
-            }
+        if let Some((transmit, bytes)) = self.unsent.take()
+            && !self.endpoint.send(cx, &transmit, &bytes)
+        {
+            self.unsent.replace(Some((transmit, bytes)));
+            return Sent::Blocked;
         }
         let mut room = self.endpoint.room.take();
         let sent = self.send_new(cx, now, &mut room);

@@ -26,9 +26,9 @@ const SEND_BYTES_MAX: usize = 60 << 10;
 /// The sizes of a socket's buffers in bytes, as far as the system grants them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferSizes {
-    /// Of datagrams received.
+    /// Size of the receive buffer.
     pub receive: usize,
-    /// Of datagrams to be sent.
+    /// Size of the send buffer.
     pub send: usize,
 }
 
