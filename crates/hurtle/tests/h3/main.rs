@@ -16,3 +16,4 @@ mod peer;
 mod server;
 #[path = "../it/support/mod.rs"]
 mod support;
+mod websocket;
