@@ -13,6 +13,7 @@ mod ends;
 mod files;
 mod handshakes;
 mod peer;
+mod real;
 mod server;
 #[path = "../it/support/mod.rs"]
 mod support;
