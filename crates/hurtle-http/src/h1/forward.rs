@@ -500,6 +500,7 @@ mod tests {
             is_tls: false,
             is_http2: false,
             upgrade: None,
+            websocket_key: None,
             cache_conditions: None,
             forwarded: None,
         };
@@ -585,6 +586,7 @@ mod tests {
                 is_tls: false,
                 is_http2: false,
                 upgrade: None,
+                websocket_key: None,
                 cache_conditions: None,
                 forwarded: None,
             };

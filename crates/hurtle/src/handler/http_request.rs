@@ -12,7 +12,6 @@ use hurtle_http::request::{Method, RequestHead};
 use hurtle_http::semantics::target::{Target, encode_path, find_encoded};
 
 use super::request::RequestContext;
-use super::websocket;
 use crate::body::RequestBody;
 
 /// Fields of a map that is kept for reuse, at most.
@@ -66,8 +65,12 @@ pub fn build(
         Some(section) => section.fields(built.headers_mut()),
         None => read_fields(head, &lines, built.headers_mut())?,
     }
-    if is_websocket {
-        websocket::add_fields(built.headers_mut());
+    if let Some(key) = request.websocket_key() {
+        // The fields by which a WebSocket of HTTP/1.1 begins.
+        let fields = built.headers_mut();
+        fields.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+        fields.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        fields.insert(header::SEC_WEBSOCKET_KEY, HeaderValue::try_from(key).ok()?);
     }
     Some(built)
 }

@@ -43,9 +43,7 @@ fn asking() -> Vec<u8> {
 /// Reads a frame; `None`: the end of the stream.
 async fn next(stream: &mut quinn::RecvStream) -> Option<(u8, Vec<u8>)> {
     let mut kind = [0];
-    if stream.read(&mut kind).await.unwrap().is_none() {
-        return None;
-    }
+    stream.read(&mut kind).await.unwrap()?;
     let mut first = [0];
     stream.read_exact(&mut first).await.unwrap();
     // RFC 9000 section 16.

@@ -13,7 +13,6 @@ use hurtle_http::semantics::target::{encode_path, is_encoding_of};
 use super::super::client::{Client, Continue, ExchangeError, InterimSender};
 use super::super::request::RequestContext;
 use super::super::wait::Waits;
-use super::super::websocket;
 use super::super::{Handled, HandlerError, Outcome};
 use super::exchange::UpstreamExchange;
 use super::{Key, ListenOutcome, Proxy, UpstreamError, UpstreamRequest};
@@ -87,7 +86,7 @@ impl Proxy {
         let path = self.forwarded_path(request);
         let params = forward_params(request, &path, protocol);
         let forwarded = known_forwarding_fields(request, client, &params);
-        let key = request.head.protocol.map(|_| websocket::key());
+        let key = request.websocket_key();
         let params = ForwardParams { forwarded, websocket_key: key.as_deref(), ..params };
         let upstream = UpstreamRequest::new(self, request.head, body, params);
         let (waits, protocol) = (Waits::default(), protocol.map(str::to_owned));
