@@ -18,7 +18,7 @@ use super::process::LoadConfig;
 use super::reload::Reloader;
 use super::sandbox::Sandbox;
 use super::upgrade::{Launcher, Upgrade};
-use super::{AccessLogHandle, Stop, activation};
+use super::{AccessLogHandle, Stop, activation, cached};
 use crate::config::Config;
 use crate::metrics::Registry;
 use crate::observe::ErrorLogHandle;
@@ -196,8 +196,9 @@ impl Process<'_> {
         description.inherited = reloader.inherited;
         description.apps = self.apps.map(Apps::up).unwrap_or_default();
         description.tickets = tickets.unwrap_or_default();
-        let held = reloader.held.as_ref();
-        held.ok_or(io::ErrorKind::Unsupported)?.hand_over(&reloader.listening, description)
+        let held = reloader.held.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        let cached = cached::send(reloader.caches.clone())?;
+        held.hand_over(&reloader.listening, cached, description)
     }
 
     /// Acts on the outcome of an upgrade: the other process serves, or this one goes on.

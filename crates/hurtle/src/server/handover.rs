@@ -19,6 +19,7 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 
 use super::accept::BoundListener;
+use super::cached::CachedResponses;
 use super::reload::Listening;
 use super::{Listener, activation};
 use crate::config::Listen;
@@ -77,6 +78,8 @@ enum Role {
     Tls,
     Admin,
     Metrics,
+    /// The stored responses.
+    Cached,
     /// A role of another version; the socket is closed.
     #[serde(other)]
     Unknown,
@@ -154,13 +157,15 @@ impl HeldSockets {
         }
     }
 
-    /// Prepares the handover of these sockets; `listening` are their addresses.
+    /// Prepares the handover of these sockets, with `cached` for the stored responses; `listening`
+    /// are their addresses.
     ///
     /// # Errors
     /// The system refuses a descriptor.
     pub(super) fn hand_over(
         &self,
         listening: &[Listening],
+        cached: OwnedFd,
         mut description: Description,
     ) -> io::Result<Handover> {
         let mut sockets = Vec::new();
@@ -179,6 +184,8 @@ impl HeldSockets {
             description.sockets.push(SocketRecord::new(Role::Metrics, listen));
             sockets.push(listener.as_fd().try_clone_to_owned()?);
         }
+        description.sockets.push(SocketRecord { role: Role::Cached, tcp: None, unix: None });
+        sockets.push(cached);
         Ok(Handover { description, sockets })
     }
 }
@@ -282,6 +289,15 @@ impl Received {
     pub(super) fn take_metrics(&mut self, configured: &Listen) -> Option<Listener> {
         let taken = self.take_if(|role, listen| role == Role::Metrics && listen == configured);
         taken.into_iter().next()
+    }
+
+    /// Takes the stored responses.
+    pub(super) fn take_cached(&mut self) -> Option<CachedResponses> {
+        let taken = self.take_if(|role, _| role == Role::Cached);
+        taken.into_iter().find_map(|socket| match socket {
+            Listener::Unix(socket) => Some(CachedResponses::new(socket.into())),
+            Listener::Tcp(_) => None,
+        })
     }
 
     /// Takes the admin socket if it has this path.

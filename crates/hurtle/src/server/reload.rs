@@ -16,6 +16,7 @@ use super::handover::HeldSockets;
 use super::protocols::{self, Protocols};
 use super::{acme, certificates};
 use crate::auth::Guard;
+use crate::cache::Caches;
 use crate::config::{Config, Listen};
 use crate::metrics::Registry;
 use crate::observe;
@@ -75,6 +76,7 @@ pub(super) struct Reloader {
     /// Certificates are ordered until this is dropped.
     pub(super) ordering: Option<acme::AcmeHandle>,
     pub(super) registry: Arc<Registry>,
+    pub(super) caches: Caches,
 }
 
 impl Update {

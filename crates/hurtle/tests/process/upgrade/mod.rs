@@ -1,6 +1,7 @@
 //! Upgrades: the program's file is replaced, another process serves, and no request is lost; or the
 //! new program is unusable, and the one before serves on.
 
+mod cached;
 mod faults;
 mod handed_over;
 
