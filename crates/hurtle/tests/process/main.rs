@@ -20,6 +20,7 @@ mod fuse;
 #[allow(dead_code)]
 mod h3_peer;
 mod hung;
+mod limits_counted;
 mod logs;
 mod metrics;
 mod mid_download;
