@@ -5,7 +5,7 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::ops::Range;
 
-use http::{HeaderName, StatusCode};
+use http::{HeaderName, StatusCode, Version};
 
 use super::field::Field;
 use super::field_class::{FieldClass, ForwardingField, classify};
@@ -35,8 +35,8 @@ pub struct ForwardParams<'a> {
     pub is_trusted: bool,
     /// True if the request came over TLS.
     pub is_tls: bool,
-    /// True if the request came over HTTP/2.
-    pub is_http2: bool,
+    /// The protocol version of the request.
+    pub version: Version,
     /// The protocol to switch to, in lower case; `None` if the client may not switch.
     pub upgrade: Option<&'a str>,
     /// The Sec-WebSocket-Key for a WebSocket over HTTP/2 or HTTP/3, which has none.
@@ -256,7 +256,11 @@ fn write_forwarding_fields(
     out.extend_from_slice(b"\";proto=");
     out.extend_from_slice(own_scheme);
     // RFC 9110 section 7.6.3: a gateway must add Via.
-    out.extend_from_slice(if params.is_http2 { b"\r\nVia: 2.0 " } else { b"\r\nVia: 1.1 " });
+    out.extend_from_slice(match params.version {
+        Version::HTTP_2 => b"\r\nVia: 2.0 ",
+        Version::HTTP_3 => b"\r\nVia: 3.0 ",
+        _ => b"\r\nVia: 1.1 ",
+    });
     out.extend_from_slice(SERVER.as_bytes());
     out.extend_from_slice(b"\r\n");
 }
@@ -498,7 +502,7 @@ mod tests {
             client: Some([198, 51, 100, 1].into()),
             is_trusted: trusted,
             is_tls: false,
-            is_http2: false,
+            version: Version::HTTP_11,
             upgrade: None,
             websocket_key: None,
             cache_conditions: None,
@@ -584,7 +588,7 @@ mod tests {
                 client: None,
                 is_trusted: false,
                 is_tls: false,
-                is_http2: false,
+                version: Version::HTTP_11,
                 upgrade: None,
                 websocket_key: None,
                 cache_conditions: None,

@@ -94,6 +94,20 @@ impl Config {
         }
     }
 
+    /// Returns the addresses whose UDP ports serve HTTP/3. Datagrams have no PROXY protocol header, so
+    /// the listeners of load balancers are not among them.
+    pub fn http3_addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        let is_proxied = |listen: &Listen| {
+            let is_on = |on: &[Listen]| on.is_empty() || on.contains(listen);
+            self.proxy_protocol.as_ref().is_some_and(|proxied| is_on(&proxied.on))
+        };
+        let tls = self.listen_tls.iter().filter(|_| self.http3);
+        tls.filter(move |listen| !is_proxied(listen)).filter_map(|listen| match listen {
+            Listen::Tcp(address) => Some(*address),
+            Listen::Unix(_) => None,
+        })
+    }
+
     /// Has responses of the sites with TLS name this UDP port for HTTP/3 (RFC 7838), unless a rule of
     /// the site sets or removes Alt-Svc.
     pub fn announce_http3(&mut self, port: u16) {

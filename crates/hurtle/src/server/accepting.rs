@@ -39,8 +39,8 @@ pub(super) struct ListenerChanges {
     pub(super) kept: Vec<(Listen, Protocols)>,
     /// Listeners to open.
     pub(super) opened: Vec<BoundListener>,
-    /// Addresses whose UDP sockets stay. All others are closed.
-    pub(super) kept_quic: Vec<Listen>,
+    /// Addresses whose UDP sockets stay, and whether they serve HTTP/3. All others are closed.
+    pub(super) kept_quic: Vec<(Listen, bool)>,
     /// UDP sockets to open.
     pub(super) opened_quic: Vec<QuicListener>,
 }

@@ -246,16 +246,19 @@ impl QuicEndpoints {
     }
 
     /// Keeps the endpoints of these addresses, with the settings in force, and closes the others.
-    pub(super) fn retain(&mut self, kept: &[Listen]) {
+    /// `true`: it accepts connections.
+    pub(super) fn retain(&mut self, kept: &[(Listen, bool)]) {
         let settings = self.settings();
         self.open.retain(|(configured, endpoint)| {
-            let is_kept = kept.contains(configured);
-            match &settings {
-                Ok(settings) if is_kept => endpoint.set_settings(settings.clone()),
-                _ if is_kept => {}
-                _ => endpoint.close(),
+            let Some((_, serves)) = kept.iter().find(|(listen, _)| listen == configured) else {
+                endpoint.close();
+                return false;
+            };
+            endpoint.set_accepting(*serves);
+            if let Ok(settings) = &settings {
+                endpoint.set_settings(settings.clone());
             }
-            is_kept
+            true
         });
     }
 

@@ -144,13 +144,15 @@ impl Reloader {
         // Last, because bound addresses cannot be taken back unnoticed.
         let (listening, mut listeners) = self.listeners(&settings.config)?;
         let quic_kept = self.change_quic(&settings.config, &listening, &mut listeners);
-        let mut quic_open = quic_kept.clone();
-        quic_open.extend(quic::opened(&listeners));
+        let quic_opened = quic::opened(&listeners);
+        let serving = quic_kept.iter().filter(|(_, serves)| *serves).map(|(listen, _)| listen);
+        let quic_serving: Vec<_> = serving.chain(&quic_opened).cloned().collect();
+        let quic_kept: Vec<_> = quic_kept.into_iter().map(|(listen, _)| listen).collect();
         // Redirects to HTTPS need the actual port.
         let tls = listening.iter().filter(|open| open.tls);
         let config = Arc::make_mut(&mut settings.config);
         config.listen_tls = tls.map(|open| open.actual.clone()).collect();
-        quic::announce(config, &listening, &quic_open);
+        quic::announce(config, &listening, &quic_serving);
         if let Some(held) = &mut self.held {
             // Before the workers close them, because the last descriptor closes a socket.
             held.retain(&listening);
@@ -180,7 +182,7 @@ impl Reloader {
             }
         }
         self.listening = listening;
-        self.quic = quic_open;
+        self.quic = quic_kept.into_iter().chain(quic_opened).collect();
         Ok(())
     }
 
@@ -228,19 +230,21 @@ impl Reloader {
     }
 
     /// Adds the changes of UDP sockets to those of each worker. Returns the addresses whose sockets
-    /// stay.
+    /// stay, and whether they serve: a socket stays as long as the TLS listener does.
     fn change_quic(
         &self,
         config: &Config,
         listening: &[Listening],
         changes: &mut [ListenerChanges],
-    ) -> Vec<Listen> {
+    ) -> Vec<(Listen, bool)> {
         let wanted: Vec<_> = quic::wanted(config, listening).map(|(listen, _)| listen).collect();
-        let (kept, missing): (Vec<_>, Vec<_>) =
-            wanted.into_iter().partition(|listen| self.quic.contains(listen));
-        let is_new = |open: &&Listening| missing.contains(&&open.configured);
+        let tls = |listen: &&Listen| listening.iter().any(|o| o.tls && o.configured == **listen);
+        let stay = self.quic.iter().filter(tls);
+        let kept: Vec<_> = stay.map(|listen| (listen.clone(), wanted.contains(&listen))).collect();
+        let is_new = |open: &&Listening| {
+            wanted.contains(&&open.configured) && !self.quic.contains(&open.configured)
+        };
         let new: Vec<_> = listening.iter().filter(is_new).cloned().collect();
-        let kept: Vec<_> = kept.into_iter().cloned().collect();
         let opened = quic::bind(config, &new, |_| Vec::new());
         for (worker, opened) in changes.iter_mut().zip(opened) {
             worker.kept_quic.clone_from(&kept);

@@ -229,7 +229,7 @@ pub(super) fn forward_params<'a>(
         client: client.address,
         is_trusted: client.is_trusted,
         is_tls: client.is_tls,
-        is_http2: client.version >= Version::HTTP_2,
+        version: client.version,
         upgrade,
         websocket_key: None,
         cache_conditions: None,
@@ -243,7 +243,7 @@ fn known_forwarding_fields<'c, C: Client>(
     client: &'c mut C,
     params: &ForwardParams<'_>,
 ) -> Option<&'c [u8]> {
-    if params.is_trusted || params.is_http2 {
+    if params.is_trusted || params.version >= Version::HTTP_2 {
         return None;
     }
     let known = client.forwarded_headers()?;

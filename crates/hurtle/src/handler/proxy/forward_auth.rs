@@ -151,7 +151,7 @@ impl ForwardAuth {
             client: client.address,
             is_trusted: client.is_trusted,
             is_tls: client.is_tls,
-            is_http2: client.version >= Version::HTTP_2,
+            version: client.version,
             upgrade: None,
             websocket_key: None,
             // These lines replace preconditions and the range: the server decides about the request,

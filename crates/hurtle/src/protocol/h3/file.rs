@@ -88,7 +88,7 @@ impl Stream {
         is_last: bool,
         sent: &Progress,
     ) -> io::Result<()> {
-        self.room(sent).await?;
+        self.taken(sent).await?;
         let len = bytes.len();
         self.put(bytes, is_last)?;
         sent.moved.set(sent.moved.get() + len as u64);
@@ -114,7 +114,7 @@ impl Stream {
                 let allowed = hold.pass(wanted as u64).await.max(1);
                 wanted = usize::try_from(allowed).map_or(wanted, |n| n.min(wanted));
             }
-            self.room(sent).await?;
+            self.taken(sent).await?;
             let piece = sender.read_piece(&slice.file, offset, end, wanted).await?;
             // An edit in place makes the rest belong to another version of the file.
             if offset > slice.offset && !slice.file.is_intact() {
@@ -130,16 +130,7 @@ impl Stream {
         Ok(())
     }
 
-    async fn room(&self, sent: &Progress) -> io::Result<()> {
-        poll_fn(|cx| {
-            let room = self.poll_room(cx);
-            sent.flushed.set(self.flushed_bytes());
-            room
-        })
-        .await
-    }
-
-    /// Waits until QUIC has all bytes of the response.
+    /// Waits until QUIC has all bytes of the response so far.
     pub(super) async fn taken(&self, sent: &Progress) -> io::Result<()> {
         poll_fn(|cx| {
             let taken = self.poll_taken(cx);

@@ -159,12 +159,7 @@ impl Shared {
             self.written.set(self.written.get() + written as u64);
             self.moved_ms.set(clock::now_ms());
         }
-        if pieces.iter().all(Bytes::is_empty) {
-            return Ok(true);
-        }
-        // Has QUIC tell when it takes more.
-        let _ = self.connection.has_room(stream_id(id));
-        Ok(false)
+        Ok(pieces.iter().all(Bytes::is_empty))
     }
 
     fn wrote_all(&self, id: u64, is_last: bool) {

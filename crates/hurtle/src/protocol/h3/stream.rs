@@ -22,7 +22,6 @@ use super::stream_id;
 use crate::answer::is_bodiless;
 use crate::body::Body;
 use crate::tls::ClientCertificate;
-use crate::transport::quic::StreamGone;
 use crate::transport::{Input, Output, Plain, Progress, SendQueue, Sender};
 
 /// A body up to this size is copied behind its head, in bytes: one buffer costs less than two.
@@ -112,19 +111,6 @@ impl Stream {
 
     fn write(&self, pieces: &mut [Bytes], is_last: bool) -> io::Result<()> {
         self.shared.write(self.id, pieces, is_last)
-    }
-
-    /// Waits until QUIC takes bytes of this response.
-    pub(super) fn poll_room(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
-        if !self.is_open() {
-            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
-        }
-        let is_held = self.shared.is_held(self.id);
-        if !is_held && self.shared.connection.has_room(stream_id(self.id)).map_err(gone)? {
-            return Poll::Ready(Ok(()));
-        }
-        self.shared.wait(self.id, cx);
-        Poll::Pending
     }
 
     /// Waits until QUIC has taken all bytes of this response.
@@ -286,7 +272,7 @@ impl Protocol for Stream {
     }
 
     fn poll_send(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<usize>> {
-        ready!(self.poll_room(cx))?;
+        ready!(self.poll_taken(cx))?;
         let data = queue.take_bytes(queue.len().min(PIECE_BYTES_MAX));
         let len = data.len();
         Poll::Ready(self.put(data, false).map(|()| len))
@@ -401,9 +387,5 @@ impl Drop for Stream {
 }
 
 fn closed(_: StreamClosed) -> io::Error {
-    io::ErrorKind::ConnectionReset.into()
-}
-
-pub(super) fn gone(_: StreamGone) -> io::Error {
     io::ErrorKind::ConnectionReset.into()
 }

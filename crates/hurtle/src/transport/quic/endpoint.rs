@@ -43,6 +43,7 @@ pub struct Endpoint {
     pub(super) room: RefCell<Vec<u8>>,
     /// The endpoint's task, which is woken when a sender has to wait.
     task: RefCell<Waker>,
+    is_accepting: Cell<bool>,
     is_closing: Cell<bool>,
 }
 
@@ -96,6 +97,7 @@ impl Endpoint {
             touched: RefCell::default(),
             room: RefCell::default(),
             task: RefCell::new(Waker::noop().clone()),
+            is_accepting: Cell::new(true),
             is_closing: Cell::new(false),
         }))
     }
@@ -110,6 +112,11 @@ impl Endpoint {
         let server = Arc::new(settings.server.clone());
         self.proto.borrow_mut().set_server_config(Some(server));
         self.settings.replace(settings);
+    }
+
+    /// Accepts or refuses new connections from now on.
+    pub fn set_accepting(&self, accepts: bool) {
+        self.is_accepting.set(accepts);
     }
 
     /// Accepts no more connections. `run` returns when the open ones have ended.
@@ -242,7 +249,8 @@ impl Endpoint {
     ) {
         let is_validated = incoming.remote_address_validated();
         let arrival = Arrival { from: incoming.remote_address(), is_validated };
-        let verdict = if self.is_closing.get() { Verdict::Refuse } else { admit(arrival) };
+        let is_open = self.is_accepting.get() && !self.is_closing.get();
+        let verdict = if is_open { admit(arrival) } else { Verdict::Refuse };
         let mut proto = self.proto.borrow_mut();
         let response = match verdict {
             Verdict::Ignore => return proto.ignore(incoming),

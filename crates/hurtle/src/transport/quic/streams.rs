@@ -65,7 +65,7 @@ impl Connection {
     }
 
     /// Queues the first bytes of `pieces`, as flow control allows; returns their number. The pieces
-    /// keep the rest. 0: `StreamEvent::Writable` follows.
+    /// keep the rest; `StreamEvent::Writable` follows then.
     ///
     /// # Errors
     /// The stream is closed.
@@ -74,31 +74,19 @@ impl Connection {
         if proto.is_closed() {
             return Err(StreamGone);
         }
-        match proto.send_stream(id).write_chunks(pieces) {
-            Ok(written) => {
-                drop(proto);
-                self.wake();
-                Ok(written.bytes)
-            }
-            Err(WriteError::Blocked) => Ok(0),
-            Err(WriteError::Stopped(_) | WriteError::ClosedStream) => Err(StreamGone),
+        let mut stream = proto.send_stream(id);
+        let written = match stream.write_chunks(pieces) {
+            Ok(written) => written.bytes,
+            Err(WriteError::Blocked) => return Ok(0),
+            Err(WriteError::Stopped(_) | WriteError::ClosedStream) => return Err(StreamGone),
+        };
+        if pieces.iter().any(|piece| !piece.is_empty()) {
+            // A write that is blocked is what makes the event follow.
+            let _ = stream.write_chunks(pieces);
         }
-    }
-
-    /// `true` if bytes can be queued now. `false`: `StreamEvent::Writable` follows.
-    ///
-    /// # Errors
-    /// The stream is closed.
-    pub fn has_room(&self, id: StreamId) -> Result<bool, StreamGone> {
-        let mut proto = self.proto.borrow_mut();
-        if proto.is_closed() {
-            return Err(StreamGone);
-        }
-        match proto.send_stream(id).write(&[]) {
-            Ok(_) => Ok(true),
-            Err(WriteError::Blocked) => Ok(false),
-            Err(WriteError::Stopped(_) | WriteError::ClosedStream) => Err(StreamGone),
-        }
+        drop(proto);
+        self.wake();
+        Ok(written)
     }
 
     /// Ends the stream after the queued bytes.
