@@ -39,6 +39,8 @@ pub struct ForwardParams<'a> {
     pub version: Version,
     /// The protocol to switch to, in lower case; `None` if the client may not switch.
     pub upgrade: Option<&'a str>,
+    /// The Sec-WebSocket-Key for a WebSocket over HTTP/2 or HTTP/3, which has none.
+    pub websocket_key: Option<&'a str>,
     /// Field lines that replace the request's preconditions and ranges, for a response that is
     /// cached.
     pub cache_conditions: Option<&'a [u8]>,
@@ -57,7 +59,9 @@ struct TrustedFields<'a> {
 
 /// Appends a whole request head.
 pub fn request(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &ForwardParams<'_>) {
-    out.extend_from_slice(request.method.as_bytes());
+    // RFC 8441 section 5: an extended CONNECT is the GET of HTTP/1.1 that asks for an upgrade.
+    let method = if request.protocol.is_some() { b"GET" } else { request.method.as_bytes() };
+    out.extend_from_slice(method);
     out.push(b' ');
     out.extend_from_slice(params.path);
     if let Some(query) = params.query {
@@ -186,6 +190,9 @@ fn write_hop_fields(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &Forwa
             out.extend_from_slice(b"Connection: TE\r\nTE: trailers\r\n");
         }
         None => {}
+    }
+    if let Some(key) = params.websocket_key {
+        line(out, b"Sec-WebSocket-Key", key.as_bytes());
     }
 }
 
@@ -437,8 +444,11 @@ pub fn upgrade<'a>(request: &RequestHead<'_>, allowed: &'a [String]) -> Option<&
     allowed.iter().find(|token| has_token(requested, token.as_bytes())).map(String::as_str)
 }
 
-/// Returns the value of Upgrade if the request may switch protocols.
+/// Returns the value of Upgrade, or of `:protocol`, if the request may switch protocols.
 pub fn upgrades<'a>(request: &RequestHead<'a>) -> Option<&'a [u8]> {
+    if request.protocol.is_some() {
+        return request.protocol;
+    }
     let requested = request.upgrade?;
     let connection = request.connection?;
     // RFC 9110 section 7.8: Upgrade is ignored without the connection option, and in HTTP/1.0. With
@@ -494,6 +504,7 @@ mod tests {
             is_tls: false,
             version: Version::HTTP_11,
             upgrade: None,
+            websocket_key: None,
             cache_conditions: None,
             forwarded: None,
         };
@@ -579,6 +590,7 @@ mod tests {
                 is_tls: false,
                 version: Version::HTTP_11,
                 upgrade: None,
+                websocket_key: None,
                 cache_conditions: None,
                 forwarded: None,
             };

@@ -198,7 +198,10 @@ pub fn from_section<'a>(
         }
     }
     let has_lists = seen.finish(&mut request)?;
-    if has_body && request.body == BodyLength::None {
+    if request.protocol.is_some() {
+        // The data of the stream belongs to the other protocol (RFC 8441 section 5).
+        request.body = BodyLength::None;
+    } else if has_body && request.body == BodyLength::None {
         request.body = BodyLength::Chunked;
     }
     if has_lists {

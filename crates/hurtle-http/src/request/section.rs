@@ -221,6 +221,7 @@ mod tests {
                 is_tls: false,
                 version: http::Version::HTTP_11,
                 upgrade: None,
+                websocket_key: None,
                 cache_conditions: None,
                 forwarded: None,
             };

@@ -161,12 +161,19 @@ pub trait Protocol {
     /// Waits until the peer has reset the exchange.
     fn reset(&self) -> impl Future<Output = ()>;
 
-    /// Returns the byte stream beneath. `None`: it also carries other exchanges.
+    /// Returns the byte stream beneath. `None`: it also carries other exchanges, and a tunnel moves
+    /// its bytes as a body.
     fn raw(&self) -> Option<&Self::Raw>;
 }
 
+/// Returns the status of a response in HTTP/2 and HTTP/3: a tunnel begins with 200 (RFC 8441
+/// section 5), not 101.
+fn status_of_stream(status: StatusCode) -> StatusCode {
+    if status == StatusCode::SWITCHING_PROTOCOLS { StatusCode::OK } else { status }
+}
+
 /// Returns whether a field belongs to an HTTP/1.1 connection (RFC 9113 section 8.2.2,
-/// RFC 9114 section 4.2).
+/// RFC 9114 section 4.2, RFC 8441 section 5).
 fn is_of_connection(name: &[u8]) -> bool {
     let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
     match name.len() {
@@ -174,6 +181,7 @@ fn is_of_connection(name: &[u8]) -> bool {
         10 => is(b"connection") || is(b"keep-alive"),
         16 => is(b"proxy-connection"),
         17 => is(b"transfer-encoding"),
+        20 => is(b"sec-websocket-accept"),
         _ => false,
     }
 }

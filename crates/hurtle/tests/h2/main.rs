@@ -27,4 +27,5 @@ mod stalls;
 #[path = "../it/support/mod.rs"]
 mod support;
 mod table;
+mod websocket;
 mod wire;

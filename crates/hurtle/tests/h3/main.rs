@@ -17,3 +17,4 @@ mod real;
 mod server;
 #[path = "../it/support/mod.rs"]
 mod support;
+mod websocket;

@@ -86,10 +86,16 @@ impl Proxy {
         let path = self.forwarded_path(request);
         let params = forward_params(request, &path, protocol);
         let forwarded = known_forwarding_fields(request, client, &params);
-        let params = ForwardParams { forwarded, ..params };
+        let key = request.websocket_key();
+        let params = ForwardParams { forwarded, websocket_key: key.as_deref(), ..params };
         let upstream = UpstreamRequest::new(self, request.head, body, params);
         let (waits, protocol) = (Waits::default(), protocol.map(str::to_owned));
         Box::new(UpstreamExchange { upstream, waits, protocol, has_continued: false })
+    }
+
+    /// Returns whether the client may switch to the protocol that it asks for.
+    pub fn may_switch(&self, request: &RequestContext<'_>) -> bool {
+        forward::upgrade(request.head, &self.config().upgrades).is_some()
     }
 
     /// Returns the path for the upstream: as the client sent it if it decodes to the routed path,
@@ -225,6 +231,7 @@ pub(super) fn forward_params<'a>(
         is_tls: client.is_tls,
         version: client.version,
         upgrade,
+        websocket_key: None,
         cache_conditions: None,
         forwarded: None,
     }

@@ -153,6 +153,7 @@ impl ForwardAuth {
             is_tls: client.is_tls,
             version: client.version,
             upgrade: None,
+            websocket_key: None,
             // These lines replace preconditions and the range: the server decides about the request,
             // not about a representation.
             cache_conditions: Some(&added),

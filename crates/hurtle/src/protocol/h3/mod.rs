@@ -49,7 +49,11 @@ pub enum Arrived {
 impl Session {
     /// Begins after the handshake. `head_bytes` limits a request's fields.
     pub fn new(connection: Rc<Connection>, negotiated: Negotiated, head_bytes: usize) -> Session {
-        let limits = Limits { header_list_bytes_max: head_bytes, ..Limits::default() };
+        let limits = Limits {
+            header_list_bytes_max: head_bytes,
+            connect_protocol: true,
+            ..Limits::default()
+        };
         let codec = h3::Connection::new(&limits, clock::now_ms());
         let shared = Rc::new(Shared::new(connection, codec, negotiated));
         let [control, decoder] = [Outlet::Control, Outlet::Decoder].map(|outlet| OutletStream {
