@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use http::{StatusCode, Version};
+use http::StatusCode;
 use hurtle_http::h1::forward::{self, ForwardParams};
 use hurtle_http::h1::response::field;
 use hurtle_http::h1::response_head::{self, ResponseHead};
