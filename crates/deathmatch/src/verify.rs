@@ -3,7 +3,9 @@
 //!
 //! It parses HTTP by itself, apart from the load generator, so that the two cannot share a fault.
 
+mod decoded;
 mod http2;
+mod http3;
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -11,6 +13,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 pub use http2::verify_http2;
+pub use http3::verify_http3;
 
 use crate::tls::{Stream, Trust};
 

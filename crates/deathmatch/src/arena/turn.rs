@@ -15,11 +15,14 @@ use super::record::Record;
 use super::reload::reloading;
 use super::{Arena, Entrant, Event};
 use crate::load::saturation::{self, RateVerdict};
-use crate::load::{self, Bulk, Expected, Job, OneTimeDownload, Tls, http2_request};
+use crate::load::{
+    self, Bulk, Expected, Job, OneTimeDownload, RequestFields, Tls, http2_request, http3_request,
+};
 use crate::plan::{File, Plan, Shape, Work};
 use crate::sample::{Beside, ConnectionUse, Cooling, Load, MachineUse, Mark, Offered, Sample};
 use crate::stats::fit;
-use crate::verify::{Fault, VerifyError, upload, verify, verify_http2, verify_once};
+use crate::tls::Protocol;
+use crate::verify::{Fault, VerifyError, upload, verify, verify_http2, verify_http3, verify_once};
 
 /// A longer response time is an error.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -272,6 +275,9 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
                 if let Some(trust) = server.trust().filter(|_| self.plan.needs_http2()) {
                     verify_http2(addr, trust, &path, &bytes).map_err(wrong)?;
                 }
+                if let Some(trust) = server.trust().filter(|_| self.plan.needs_http3()) {
+                    verify_http3(addr, trust, &path, &bytes).map_err(wrong)?;
+                }
             }
         }
         let mut beside = self.plan.works.iter().filter_map(|work| work.beside.as_ref());
@@ -357,8 +363,8 @@ impl<T> Turn<'_, T> {
         let file = known.ok_or_else(|| io::Error::other(format!("no file {:?}", work.file)))?;
         let resumes = matches!(work.over, Some(ConnectionUse::Anew { resumed: true }));
         let stock = resumes.then(|| tickets(&offered));
-        let http2 = matches!(work.over, Some(ConnectionUse::Streams(_)));
-        let tls = server.trust().map(|trust| Tls::new(trust, stock, http2));
+        let protocol = load::protocol(work.over);
+        let tls = server.trust().map(|trust| Tls::new(trust, stock, protocol));
         let host = server.authority();
         let ask = |name: String| request_bytes(&host, &server.url_path(&name), work.over);
         Ok(Job {
@@ -457,8 +463,14 @@ pub(super) fn request(host: &str, path: &str) -> Vec<u8> {
 
 /// The bytes of a request on such a connection.
 fn request_bytes(host: &str, path: &str, over: Option<ConnectionUse>) -> Vec<u8> {
-    if let Some(ConnectionUse::Streams(_)) = over {
-        return http2_request(host, path);
+    match load::protocol(over) {
+        Protocol::Http1 => {}
+        Protocol::Http2 => return http2_request(host, path),
+        Protocol::Http3 => {
+            let agent = [("user-agent".to_owned(), "deathmatch".to_owned())];
+            let fields = RequestFields { method: "GET", authority: host, path, fields: &agent };
+            return http3_request(&fields);
+        }
     }
     let close =
         if matches!(over, Some(ConnectionUse::Anew { .. })) { "Connection: close\r\n" } else { "" };

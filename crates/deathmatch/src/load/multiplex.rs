@@ -1,15 +1,11 @@
-//! The generator's loop for HTTP/2 over TLS: it decides which stream of which connection carries
-//! which request when. Requests made while a response is read leave together, as one record. `peer`
-//! has the protocol; encryption and sockets are those of HTTP/1.1.
-
-mod connection;
-mod frame;
-mod hpack;
-mod huffman;
-mod peer;
+//! The generator's loop for HTTP/2 and HTTP/3: it decides which stream of which connection carries
+//! which request when. Requests made while a response is read leave together. A `Link` is a connection
+//! with its protocol: `h2` over TLS, `h3` over QUIC.
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -18,31 +14,131 @@ use rustix::event::epoll::{Event, EventData, EventFlags};
 use super::arrivals::Arrivals;
 use super::pace::plan;
 use super::pool::Call;
+use super::reader::ResponseFault;
 use super::tally::{Failure, Reply, Tally, nanoseconds};
 use super::watch::Watch;
-use super::wire::{self, EVENTS_MAX, OpenResult, Poll, RECEIVE_BYTES};
-use super::{Job, Tls};
+use super::wire::{self, EVENTS_MAX, Poll, RECEIVE_BYTES};
+use super::{Expected, Job, Tls};
 use crate::sample::{Load, Offered};
-use connection::{Connection, Received};
-use peer::{End, EndedRequest};
-
-pub use hpack::{Fields, request};
-
 /// Interval at which overdue requests are searched and, in a closed loop, failed ones sent again.
 const SWEEP_NS: u64 = 10_000_000;
 
+/// A connection that carries several requests at once.
+pub(super) trait Link: Default {
+    /// `true` if it has timers.
+    const HAS_TIMERS: bool;
+
+    /// Begins a connection; `false`: it was refused.
+    ///
+    /// # Errors
+    /// The generator's own fault.
+    fn begin(&mut self, target: SocketAddr, tls: &Tls) -> io::Result<bool>;
+
+    /// Its socket, unless it is shut.
+    fn socket(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Distinguishes its events from those of other connections and of earlier ones in its place.
+    fn token(&self, at: usize) -> u64;
+
+    /// Checks that the server accepted the connection; begins the handshake, unless it has begun.
+    ///
+    /// # Errors
+    /// The generator's own fault.
+    fn connected(&mut self, tls: &Tls) -> io::Result<bool>;
+
+    /// `true` once it accepts requests.
+    fn is_ready(&self) -> bool;
+
+    /// Largest number of concurrent requests, if the server has told it.
+    fn streams_max(&self) -> u32;
+
+    /// `true` if the handshake was resumed.
+    fn resumed(&self) -> bool;
+
+    /// Makes a request for this slot; returns its ticket.
+    fn ask(&mut self, slot: usize, request: &[u8]) -> Result<u64, PeerError>;
+
+    /// Gives up the request of this ticket.
+    fn cancel(&mut self, ticket: u64);
+
+    /// Sends waiting bytes.
+    fn flush(&mut self) -> Result<(), ConnectionLost>;
+
+    /// Receives once; adds ended requests to `ended`.
+    fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        expected: &Expected,
+        ended: &mut Vec<EndedRequest>,
+    ) -> Received;
+
+    /// Handles timers that are due; `false`: the connection is lost.
+    fn expire(&mut self, _now: Instant) -> bool {
+        true
+    }
+
+    /// `true` if the server goes away and every stream has ended.
+    fn is_drained(&self) -> bool;
+
+    fn is_shut(&self) -> bool;
+
+    fn shut(&mut self);
+}
+
+/// The server violated the protocol, or ends the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PeerError;
+
+/// The connection is lost.
+pub(super) struct ConnectionLost;
+
+/// Result of a receive.
+pub(super) enum Received {
+    Nothing,
+    Some {
+        /// The socket is drained.
+        drained: bool,
+    },
+    Lost(Failure),
+}
+
+/// Result of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// A response, with its fault if any.
+    Answer(Option<ResponseFault>),
+    /// The server reset its stream.
+    Reset,
+    /// The server goes away and has not begun it: it may be made again (RFC 9113, 6.8).
+    Unprocessed,
+}
+
+/// A request that ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EndedRequest {
+    /// The slot given when it was made.
+    pub(super) slot: usize,
+    pub(super) how: End,
+    /// Bytes of its response, without frames' heads.
+    pub(super) bytes: u64,
+    /// Status of its response, if there was one.
+    pub(super) status: Option<u16>,
+}
+
 /// The load of one thread.
-pub(super) struct Engine<'a> {
+pub(super) struct Engine<'a, L> {
     job: &'a Job,
     watch: Option<&'a Watch>,
     tls: &'a Tls,
     started: Instant,
     poll: Poll,
-    connections: Vec<Connection>,
+    connections: Vec<L>,
     /// One for each stream of each connection, at the connection's index times the streams plus the
-    /// stream's; with the stream's number once the request is sent.
+    /// stream's; with its ticket once the request is sent.
     slots: Vec<Slot>,
     streams: usize,
+    /// `true` if every request has a connection of its own, which ends after the response.
+    is_anew: bool,
     /// Slots without a request, the longest free first.
     free: VecDeque<usize>,
     arrivals: Arrivals,
@@ -62,20 +158,24 @@ pub(super) struct Engine<'a> {
 #[derive(Clone, Copy, Default)]
 struct Slot {
     call: Option<Call>,
-    stream: Option<u32>,
+    ticket: Option<u64>,
     free_since: u64,
 }
 
-impl<'a> Engine<'a> {
-    pub(super) fn new(job: &'a Job, streams: u32) -> io::Result<Engine<'a>> {
+impl<'a, L: Link> Engine<'a, L> {
+    pub(super) fn new(job: &'a Job, streams: u32) -> io::Result<Engine<'a, L>> {
         let invalid = |text: &str| io::Error::new(io::ErrorKind::InvalidInput, text.to_owned());
         let (connections, pace) = plan(job, wire::connections_max())?;
-        let Some(tls) = &job.tls else { return Err(invalid("HTTP/2 is only spoken over TLS")) };
+        let Some(tls) = &job.tls else {
+            return Err(invalid("HTTP/2 and HTTP/3 are only spoken encrypted"));
+        };
         if connections == 0 || streams == 0 {
-            return Err(invalid("HTTP/2 takes kept connections and streams: ask for at least one"));
+            return Err(invalid(
+                "HTTP/2 and HTTP/3 take connections and streams: ask for at least one",
+            ));
         }
         if job.beside.is_some() {
-            return Err(invalid("nothing runs beside HTTP/2"));
+            return Err(invalid("nothing runs beside HTTP/2 and HTTP/3"));
         }
         let streams = streams as usize;
         Ok(Engine {
@@ -84,9 +184,10 @@ impl<'a> Engine<'a> {
             tls,
             started: Instant::now(),
             poll: Poll::new()?,
-            connections: std::iter::repeat_with(Connection::default).take(connections).collect(),
+            connections: std::iter::repeat_with(L::default).take(connections).collect(),
             slots: vec![Slot::default(); connections * streams],
             streams,
+            is_anew: job.is_anew(),
             // From one connection to the next, so that all are used equally.
             free: (0..streams)
                 .flat_map(|stream| (0..connections).map(move |at| at * streams + stream))
@@ -103,7 +204,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Publishes its figures to a watch, whose stop ends it with the figures so far.
-    pub(super) fn watched(mut self, watch: &'a Watch) -> Engine<'a> {
+    pub(super) fn watched(mut self, watch: &'a Watch) -> Engine<'a, L> {
         self.watch = Some(watch);
         self
     }
@@ -149,6 +250,7 @@ impl<'a> Engine<'a> {
                 self.handle(event.data.u64(), event.flags)?;
                 worked |= self.arrive()?;
             }
+            self.expire_timers();
             if count > 0 || worked {
                 self.tally.busy(self.turn, self.now());
             }
@@ -179,6 +281,7 @@ impl<'a> Engine<'a> {
     /// Takes connections out of use that the server has closed since the last run, and answers what
     /// it has sent meanwhile.
     fn notice_closed(&mut self, events: &mut [Event]) -> io::Result<()> {
+        self.expire_timers();
         for _ in 0..=self.connections.len() / events.len() {
             let count = self.poll.ready(events)?;
             for event in &events[..count] {
@@ -191,22 +294,33 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
+    /// Handles the connections' timers, such as those of lost packets.
+    fn expire_timers(&mut self) {
+        if !L::HAS_TIMERS {
+            return;
+        }
+        let now = Instant::now();
+        for at in 0..self.connections.len() {
+            if !self.connections[at].is_shut() && !self.connections[at].expire(now) {
+                self.fail_connection(at, Failure::Reset);
+            }
+        }
+    }
+
     fn is_closed(&self) -> bool {
         matches!(self.job.offered, Offered::Closed { .. })
     }
 
     fn open(&mut self, at: usize) -> io::Result<()> {
         self.tally.connection();
-        match wire::open(self.job.target)? {
-            OpenResult::Refused => self.fail_connection(at, Failure::Refused),
-            OpenResult::Begun(socket) => {
-                let connection = &mut self.connections[at];
-                connection.begin(socket);
-                let token = connection.token(at);
-                if let Some(socket) = connection.socket() {
-                    self.poll.add(socket, token)?;
-                }
-            }
+        let connection = &mut self.connections[at];
+        if !connection.begin(self.job.target, self.tls)? {
+            self.fail_connection(at, Failure::Refused);
+            return Ok(());
+        }
+        let token = connection.token(at);
+        if let Some(socket) = connection.socket() {
+            self.poll.add(socket, token)?;
         }
         Ok(())
     }
@@ -264,11 +378,14 @@ impl<'a> Engine<'a> {
     /// Puts a request on its connection, if it is established.
     fn ask(&mut self, slot: usize) {
         let (at, now) = (slot / self.streams, self.now());
-        let Some(peer) = self.connections[at].ready() else { return };
-        let Slot { call: Some(call), stream, .. } = &mut self.slots[slot] else { return };
+        let connection = &mut self.connections[at];
+        if !connection.is_ready() {
+            return;
+        }
+        let Slot { call: Some(call), ticket, .. } = &mut self.slots[slot] else { return };
         call.sent = now;
-        *stream = peer.ask(slot % self.streams, &self.job.requests[call.which]).ok();
-        if stream.is_none() {
+        *ticket = connection.ask(slot % self.streams, &self.job.requests[call.which]).ok();
+        if ticket.is_none() {
             self.fail_connection(at, Failure::Http2);
         }
     }
@@ -285,7 +402,7 @@ impl<'a> Engine<'a> {
         if event != connection.token(at) {
             return Ok(());
         }
-        if !connection.connected(self.tls).map_err(io::Error::other)? {
+        if !connection.connected(self.tls)? {
             self.fail_connection(at, Failure::Refused);
             return Ok(());
         }
@@ -304,13 +421,13 @@ impl<'a> Engine<'a> {
     fn take(&mut self, at: usize, closed: bool) -> io::Result<()> {
         loop {
             let connection = &mut self.connections[at];
-            let was_ready = connection.ready().is_some();
+            let was_ready = connection.is_ready();
             let expected = &self.job.expected;
             let went = connection.receive(&mut self.buffer, expected, &mut self.ended);
             if !matches!(went, Received::Nothing) {
                 self.tally.read(self.turn);
             }
-            let is_ready = connection.ready().is_some();
+            let is_ready = connection.is_ready();
             if is_ready && !was_ready && !self.handle_established(at) {
                 return Ok(());
             }
@@ -319,6 +436,10 @@ impl<'a> Engine<'a> {
             if self.connections[at].is_drained() {
                 self.connections[at].shut();
                 return self.open(at);
+            }
+            if self.is_anew && self.connections[at].is_shut() {
+                // The next request, if there is one, has a connection of its own.
+                return if self.slots[at].call.is_some() { self.open(at) } else { Ok(()) };
             }
             match went {
                 Received::Nothing => return Ok(()),
@@ -350,12 +471,15 @@ impl<'a> Engine<'a> {
     /// Counts the ended requests of a connection.
     fn settle(&mut self, at: usize) {
         let ended = std::mem::take(&mut self.ended);
+        if self.is_anew && !ended.is_empty() {
+            self.connections[at].shut();
+        }
         let now = self.now();
         for &EndedRequest { slot, how, bytes, status } in &ended {
             let slot = at * self.streams + slot;
             if how == End::Unprocessed {
                 // The next connection carries it.
-                self.slots[slot].stream = None;
+                self.slots[slot].ticket = None;
                 continue;
             }
             let Some(call) = self.slots[slot].call.take() else { continue };
@@ -385,7 +509,7 @@ impl<'a> Engine<'a> {
 
     fn release(&mut self, slot: usize, now: u64) {
         self.calls -= 1;
-        self.slots[slot] = Slot { call: None, stream: None, free_since: now };
+        self.slots[slot] = Slot { call: None, ticket: None, free_since: now };
         self.free.push_back(slot);
     }
 
@@ -420,11 +544,13 @@ impl<'a> Engine<'a> {
     /// Gives up requests sent before a moment.
     fn expire(&mut self, before: u64) {
         for slot in 0..self.slots.len() {
-            let Slot { call, stream, .. } = self.slots[slot];
+            let Slot { call, ticket, .. } = self.slots[slot];
             let Some(call) = call.filter(|call| call.sent < before) else { continue };
             let at = slot / self.streams;
-            match (stream, self.connections[at].ready()) {
-                (Some(stream), Some(peer)) => peer.cancel(stream),
+            match ticket {
+                Some(ticket) if self.connections[at].is_ready() => {
+                    self.connections[at].cancel(ticket);
+                }
                 // It was never established.
                 _ => self.connections[at].shut(),
             }
