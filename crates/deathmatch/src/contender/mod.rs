@@ -72,6 +72,7 @@ pub struct Contender {
     #[serde(default)]
     pub http2: bool,
     /// `true` if it speaks HTTP/3 on the same port over UDP.
+    #[serde(default)]
     pub http3: bool,
     /// `true` if it runs an application, which answers `hello` with a text.
     #[serde(default)]
