@@ -12,6 +12,7 @@ mod order;
 mod record;
 mod reload;
 mod remote;
+mod request;
 mod share;
 mod turn;
 

@@ -13,19 +13,20 @@ use super::observe::{Observed, foreign_mark, observe};
 use super::order::{each_once, order};
 use super::record::Record;
 use super::reload::reloading;
+use super::request::{request, request_bytes};
 use super::{Arena, Entrant, Event};
 use crate::load::saturation::{self, RateVerdict};
-use crate::load::{
-    self, Bulk, Expected, Job, OneTimeDownload, RequestFields, Tls, http2_request, http3_request,
-};
+use crate::load::{self, Bulk, Expected, Job, OneTimeDownload, Tls};
 use crate::plan::{File, Plan, Shape, Work};
 use crate::sample::{Beside, ConnectionUse, Cooling, Load, MachineUse, Mark, Offered, Sample};
 use crate::stats::fit;
-use crate::tls::Protocol;
 use crate::verify::{Fault, VerifyError, upload, verify, verify_http2, verify_http3, verify_once};
 
-/// A longer response time is an error.
+/// A longer response time is an error, after the time of the file at `RATE_MIN`.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Slowest rate of a large file, in bytes a second.
+const RATE_MIN: f64 = 20e6;
 
 /// Share of the cold files' bytes sent that must have been read from the disk.
 const COLD_SHARE_MIN: f64 = 0.9;
@@ -382,7 +383,7 @@ impl<T> Turn<'_, T> {
                 .map(|beside| self.bulk(server, beside)),
             warm_up: Duration::ZERO,
             duration: self.plan.sample,
-            timeout: ANSWER_WITHIN,
+            timeout: ANSWER_WITHIN + Duration::from_secs_f64(file.bytes as f64 / RATE_MIN),
             stop: self.arena.stop.clone(),
         })
     }
@@ -455,25 +456,4 @@ fn cold_mark(cooling: &Cooling, machine: &MachineUse, load: &Load) -> Option<Mar
         return Some(Mark::NotCold);
     }
     bulk.over_ns.map(|_| Mark::ColdOver)
-}
-
-pub(super) fn request(host: &str, path: &str) -> Vec<u8> {
-    request_bytes(host, path, None)
-}
-
-/// The bytes of a request on such a connection.
-fn request_bytes(host: &str, path: &str, over: Option<ConnectionUse>) -> Vec<u8> {
-    match load::protocol(over) {
-        Protocol::Http1 => {}
-        Protocol::Http2 => return http2_request(host, path),
-        Protocol::Http3 => {
-            let agent = [("user-agent".to_owned(), "deathmatch".to_owned())];
-            let fields = RequestFields { method: "GET", authority: host, path, fields: &agent };
-            return http3_request(&fields);
-        }
-    }
-    let close =
-        if matches!(over, Some(ConnectionUse::Anew { .. })) { "Connection: close\r\n" } else { "" };
-    let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: deathmatch\r\n");
-    format!("{head}{close}\r\n").into_bytes()
 }

@@ -47,6 +47,7 @@ mod h3;
 mod head;
 mod huffman;
 mod kept;
+mod link;
 mod marks;
 mod multiplex;
 mod pace;

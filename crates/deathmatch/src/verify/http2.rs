@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::decoded::{Comparison, check_head};
-use super::{Fault, REQUESTS, SILENCE_MAX, Verified, VerifyError};
+use super::{Fault, Verified, VerifyError, requests, time_max};
 use crate::tls::{Trust, name};
 
 /// Flow-control window of a connection; each of its streams has a smaller one.
@@ -31,7 +31,7 @@ pub fn verify_http2(
     let wrong = |(answer, fault)| VerifyError { path: path.to_owned(), answer, fault };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| wrong((1, Fault::Io(e))))?;
-    let asking = async { timeout(SILENCE_MAX, ask(addr, trust, path, expected)).await };
+    let asking = async { timeout(time_max(expected), ask(addr, trust, path, expected)).await };
     let result = runtime.block_on(asking);
     result.unwrap_or_else(|_| Err((1, Fault::Io(io::ErrorKind::TimedOut.into())))).map_err(wrong)
 }
@@ -44,7 +44,7 @@ async fn ask(
 ) -> Result<Verified, (u32, Fault)> {
     let mut client = connect(addr, trust).await.map_err(|e| (1, Fault::Io(e)))?;
     let mut answers = Vec::new();
-    for answer in 1..=REQUESTS {
+    for answer in 1..=requests(expected) {
         client = client.ready().await.map_err(|e| (answer, http2_fault(e)))?;
         let uri = format!("https://{}{path}", crate::tls::NAME);
         let request = Request::get(uri).version(Version::HTTP_2).body(());
@@ -58,7 +58,7 @@ async fn ask(
         let verified = check(coming, path, expected).await.map_err(|fault| (answer, fault))?;
         seen.get_or_insert(verified);
     }
-    // REQUESTS is not 0, so there was a response.
+    // There was at least one response.
     seen.ok_or((1, Fault::NotKept))
 }
 

@@ -14,7 +14,7 @@ use quinn::{ClientConfig, Endpoint};
 use tokio::time::timeout;
 
 use super::decoded::{Comparison, check_head};
-use super::{Fault, REQUESTS, SILENCE_MAX, Verified, VerifyError};
+use super::{Fault, Verified, VerifyError, requests, time_max};
 use crate::tls::{NAME, Protocol, Trust};
 
 /// Requests a path so many times on one connection over QUIC with this certificate, and compares the
@@ -31,7 +31,7 @@ pub fn verify_http3(
     let wrong = |(answer, fault)| VerifyError { path: path.to_owned(), answer, fault };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| wrong((1, Fault::Io(e))))?;
-    let asking = async { timeout(SILENCE_MAX, ask(addr, trust, path, expected)).await };
+    let asking = async { timeout(time_max(expected), ask(addr, trust, path, expected)).await };
     let result = runtime.block_on(asking);
     result.unwrap_or_else(|_| Err((1, Fault::Io(io::ErrorKind::TimedOut.into())))).map_err(wrong)
 }
@@ -44,14 +44,14 @@ async fn ask(
 ) -> Result<Verified, (u32, Fault)> {
     let (endpoint, mut client) = connect(addr, trust).await.map_err(|e| (1, http3_fault(e)))?;
     let mut seen = None;
-    for answer in 1..=REQUESTS {
+    for answer in 1..=requests(expected) {
         let asked = one(&mut client, path, expected).await;
         seen.get_or_insert(asked.map_err(|fault| (answer, fault))?);
     }
     drop(client);
     endpoint.close(0x100_u32.into(), b"");
     endpoint.wait_idle().await;
-    // REQUESTS is not 0, so there was a response.
+    // There was at least one response.
     seen.ok_or((1, Fault::NotKept))
 }
 

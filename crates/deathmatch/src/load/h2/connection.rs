@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use super::peer::Peer;
 use crate::load::channel::Channel;
-use crate::load::multiplex::{ConnectionLost, EndedRequest, Link, PeerError, Received};
+use crate::load::link::{ConnectionLost, EndedRequest, Link, PeerError, Received};
 use crate::load::tally::Failure;
 use crate::load::wire::{self, OpenResult, Transfer};
 use crate::load::{Expected, Tls};

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::frame::{self, Frame, Frames, Head};
 use super::hpack;
 use crate::load::Expected;
-use crate::load::multiplex::{End, EndedRequest, PeerError};
+use crate::load::link::{End, EndedRequest, PeerError};
 use crate::load::reader::ResponseFault;
 
 /// Flow-control window of a stream and of the connection (RFC 9113, 6.9): as large as in browsers.

@@ -17,7 +17,7 @@ use quinn_proto::{
 
 use super::peer::{Answer, Unidirectional};
 use super::quic::Datagrams;
-use crate::load::multiplex::{ConnectionLost, End, EndedRequest, Link, PeerError, Received};
+use crate::load::link::{ConnectionLost, End, EndedRequest, Link, PeerError, Received};
 use crate::load::tally::Failure;
 use crate::load::{Expected, Tls};
 
@@ -110,7 +110,7 @@ impl Quic {
         datagrams.receive(buffer, |datagram, ecn| {
             let bytes = BytesMut::from(datagram);
             out.clear();
-            // Of a client's endpoint no other event needs an answer.
+            // A client's endpoint has no other event that needs an answer.
             if let Some(DatagramEvent::ConnectionEvent(_, event)) =
                 endpoint.handle(now, *target, None, ecn, bytes, out)
             {

@@ -4,7 +4,7 @@
 use super::frame::{self, Frames, Piece};
 use super::qpack;
 use crate::load::Expected;
-use crate::load::multiplex::{End, EndedRequest, PeerError};
+use crate::load::link::{End, EndedRequest, PeerError};
 use crate::load::reader::ResponseFault;
 
 /// Largest section of fields.

@@ -78,7 +78,7 @@ fn number(section: &mut Vec<u8>, first: u8, bits: u32, number: u64) {
 
 /// The status in a section; `None` if it has none, as in trailers.
 pub(super) fn status(mut section: &[u8]) -> Result<Option<u16>, QpackError> {
-    // No insertion is required, for this client has no dynamic table.
+    // A required insertion is impossible, for this client has no dynamic table.
     if read_number(&mut section, 8)? != 0 {
         return Err(QpackError);
     }
