@@ -32,9 +32,14 @@ impl Caches {
         Some(cache)
     }
 
+    /// Returns every cache with its proxy.
+    pub fn all(&self) -> Vec<(config::Proxy, Arc<Cache>)> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Adds up the sizes of all caches.
     pub fn snapshot(&self) -> CacheSnapshot {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let all = self.all();
         let mut snapshot = CacheSnapshot::default();
         all.iter().for_each(|(_, cache)| cache.add_to(&mut snapshot));
         snapshot

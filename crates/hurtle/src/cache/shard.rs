@@ -93,6 +93,15 @@ impl Shard {
         slot.variants.iter().find(|stored| stored.head.selected == selected)
     }
 
+    /// Returns the complete responses with their keys; those of one key from the oldest to the newest.
+    pub(super) fn complete(&self) -> Vec<(Arc<[u8]>, Arc<Stored>)> {
+        let of = |slot: &Slot| {
+            let complete = slot.variants.iter().rev().filter(|stored| stored.is_complete());
+            complete.map(|stored| (Arc::clone(&slot.key), Arc::clone(stored))).collect::<Vec<_>>()
+        };
+        self.slots.iter().flat_map(of).collect()
+    }
+
     pub(super) fn is_fetching(&self, name: &[u8]) -> bool {
         self.fetches.contains_key(name)
     }

@@ -7,9 +7,11 @@ mod activation;
 mod admin;
 mod admission;
 pub mod apps;
+mod cached;
 mod certificates;
 mod command;
 mod control;
+mod descriptors;
 mod handover;
 mod launch;
 mod monitoring;
@@ -22,6 +24,7 @@ pub mod sandbox;
 mod simulation;
 pub mod starter;
 mod stop;
+pub mod supervisor;
 mod upgrade;
 mod worker;
 
@@ -49,6 +52,7 @@ use crate::site::Deployment;
 use accept::BoundListener;
 use activation::StoredListeners;
 use admin::Request;
+use cached::CachedResponses;
 use handover::{HeldSockets, Received};
 use monitoring::Monitor;
 use protocols::Protocols;
@@ -75,6 +79,8 @@ pub struct Server {
     admin: Option<UnixListener>,
     /// Listeners for metrics.
     monitored: Vec<Listener>,
+    /// Stored responses of the process before.
+    cached: Option<CachedResponses>,
     acme: Option<Acme>,
     deployments: Option<watch::Receiver<Deployments>>,
 }
@@ -229,6 +235,7 @@ impl Server {
             taken.map_or_else(|| admin::bind(path), Ok)
         });
         let admin = admin.transpose()?;
+        let cached = received.as_mut().and_then(|received| received.take_cached());
         let monitored = monitoring::bind(config.metrics.as_ref(), received)?;
         // Read before the process gives up root, which may be needed to read the files.
         let settings = Settings::new(config, None);
@@ -246,6 +253,7 @@ impl Server {
             apps: vec![],
             admin,
             monitored,
+            cached,
             acme,
             deployments: None,
         })
@@ -307,6 +315,9 @@ impl Server {
         let changed = Changed::default();
         let slots = Slots::new(config.limits.programs);
         let caches = Caches::new((descriptor_limit() / CACHED_BODIES_SHARE).max(1));
+        if let Some(cached) = self.cached {
+            cached.restore(&config, &caches, &disk);
+        }
         let compressor = Compressor::start(&config.compress)?;
         let (orders, _) = watch::channel(Command::Serve);
         let orders = Arc::new(orders);
@@ -367,6 +378,7 @@ impl Server {
             watching,
             ordering,
             registry,
+            caches,
         };
         Ok(Running {
             threads,

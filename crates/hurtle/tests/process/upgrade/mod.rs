@@ -1,6 +1,8 @@
 //! Upgrades: the program's file is replaced, another process serves, and no request is lost; or the
 //! new program is unusable, and the one before serves on.
 
+mod cached;
+mod container;
 mod faults;
 mod handed_over;
 
