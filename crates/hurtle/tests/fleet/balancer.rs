@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::child::{Child, eventually};
-use crate::servers::{SERVERS, Servers, example, replace};
+use crate::servers::{BALANCER_PORT, SERVERS, Servers, example, replace};
 
 /// A kind of balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,8 +117,12 @@ impl Balancer {
 fn haproxy_configuration(servers: &Servers, socket: &Path) -> String {
     let mut text = example("haproxy.cfg");
     servers.readdress(&mut text);
+    let (from, to) = (format!("{}:80\n", servers.balancer().ip()), servers.balancer());
+    replace(&mut text, &from, &format!("{to}\n"), 1);
     replace(&mut text, "/run/haproxy/admin.sock", &socket.display().to_string(), 1);
     replace(&mut text, "inter 1s fastinter 500ms", "inter 50ms fastinter 50ms", 1);
+    // A busy machine is no fault of a server.
+    replace(&mut text, "timeout check 1s", "timeout check 10s", 1);
     text
 }
 
@@ -127,6 +131,7 @@ fn envoy_configuration(servers: &Servers) -> String {
     let mut text = example("envoy.yaml");
     servers.readdress(&mut text);
     let address = servers.balancer().ip().to_string();
+    replace(&mut text, "port_value: 80 }", &format!("port_value: {BALANCER_PORT} }}"), 1);
     replace(
         &mut text,
         "address: 127.0.0.1, port_value: 9901",
@@ -134,6 +139,7 @@ fn envoy_configuration(servers: &Servers) -> String {
         1,
     );
     replace(&mut text, "interval: 1s\n", "interval: 0.05s\n", 2);
+    replace(&mut text, "- timeout: 1s\n", "- timeout: 10s\n", 1);
     text
 }
 

@@ -18,6 +18,9 @@ pub(crate) const SERVERS: usize = 4;
 /// Files that are served: `/f/0.txt` with the text `0`, and so on.
 pub(crate) const FILES: usize = 200;
 
+/// Port of the balancer in place of 80, which needs root.
+pub(crate) const BALANCER_PORT: u16 = 8000;
+
 /// Host part of the client's address.
 const CLIENT: u8 = 99;
 
@@ -97,7 +100,7 @@ impl Servers {
 
     /// Address of the balancer.
     pub(crate) fn balancer(&self) -> SocketAddr {
-        (self.at(1), 80).into()
+        (self.at(1), BALANCER_PORT).into()
     }
 
     /// Address that clients connect from.

@@ -97,6 +97,7 @@ fn a_server_is_not_ready_before_it_stops_accepting() {
             let response = kept.request("GET", "/a.txt");
             assert_eq!(response.field("Connection"), None, "the connection is kept");
             kept.expect_open();
+            assert_eq!(child.ended(), None);
             child.signal(Signal::TERM);
         }
         assert_eq!(child.wait().code(), Some(0), "{delay}: {}", child.stderr());
