@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::balancer::{Balancer, Kind};
 use crate::child::eventually;
-use crate::servers::{FILES, SERVERS, Servers, path_of, served_by};
+use crate::servers::{FILES, SERVERS, Servers, example, path_of, replace, served_by};
 
 /// Fewest paths of a server: a fair share is 50 of 200.
 const SHARE_MIN: usize = 15;
@@ -62,12 +63,25 @@ fn each_path_has_one_server_and_moves_only_if_that_dies() {
     }
 }
 
+#[test]
+fn the_servers_example_is_valid_also_with_its_origin() {
+    let text = example("hurtle.toml");
+    let mut with_origin = text.clone();
+    for key in ["[[site.mount]]", "path = ", "proxy = ", "cache = "] {
+        replace(&mut with_origin, &format!("\n# {key}"), &format!("\n{key}"), 1);
+    }
+    for text in [text, with_origin] {
+        let checked = hurtle::config::check(&text, Path::new("hurtle.toml"));
+        assert!(checked.is_ok(), "{checked:?}\n{text}");
+    }
+}
+
 /// Requests every file on one connection, half of them with a query; returns their servers.
 #[track_caller]
 fn place(servers: &Servers) -> Vec<String> {
     let mut client = servers.connect();
     let of = |number: usize| {
-        let query = if number % 2 == 0 { "" } else { "?version=2" };
+        let query = if number.is_multiple_of(2) { "" } else { "?version=2" };
         let response = client.request("GET", &format!("{}{query}", path_of(number)));
         assert_eq!((response.status, response.text()), (200, &*number.to_string()));
         served_by(&response).to_owned()
