@@ -12,6 +12,7 @@ mod installation;
 mod licences;
 mod package;
 mod packages;
+mod platform_report;
 mod platforms;
 mod steps;
 mod terminal;
@@ -24,12 +25,16 @@ cargo xtask test: set up and run every check of the project
 
 Usage: cargo xtask test [--only STEP]... [--list]
        cargo xtask package deb|oci|static [--target TARGET] [--binary FILE]
+       cargo xtask platform-report [SUITE]...
 
   --only STEP   run this step only; may be given more than once
   --list        say which steps there are
   -h, --help    say this
   --target T    x86_64-unknown-linux-musl (the default) or aarch64-unknown-linux-musl
   --binary F    pack this executable in place of a release build
+
+`platform-report` runs the tests that matter on macOS, FreeBSD or another system, and writes a report to
+paste into an issue. It exits with 1 if a test fails.
 
 Steps that build run one after another, and beside them those that wait: packages and tests.
 Then each command's output is shown when the command ends; at once with --only of one step.
@@ -46,6 +51,13 @@ fn main() -> ExitCode {
             }
         }
         Ok(Asked::Test(only)) => return steps::run(&only),
+        Ok(Asked::PlatformReport(only)) => match platform_report::run(&only) {
+            Ok(code) => return code,
+            Err(steps::Failure(what)) => {
+                eprintln!("{what}");
+                return ExitCode::from(2);
+            }
+        },
         Ok(Asked::Package(kind, target, binary)) => {
             let binary = binary.map(std::path::PathBuf::from);
             match package::package(kind, target.as_deref(), binary.as_deref()) {
@@ -72,6 +84,8 @@ enum Asked {
     Test(Vec<String>),
     /// Build a package for a target, from an executable.
     Package(package::Kind, Option<String>, Option<String>),
+    /// Run these suites on this system; all if empty.
+    PlatformReport(Vec<String>),
 }
 
 fn parse(args: &[String]) -> Result<Asked, String> {
@@ -79,8 +93,19 @@ fn parse(args: &[String]) -> Result<Asked, String> {
     match args.next() {
         Some("test") => {}
         Some("package") => return parse_package(args),
+        Some("platform-report") => {
+            let only: Vec<String> = args.map(str::to_owned).collect();
+            if only.iter().any(|name| name == "-h" || name == "--help") {
+                return Ok(Asked::Help);
+            }
+            return Ok(Asked::PlatformReport(only));
+        }
         None | Some("help" | "-h" | "--help") => return Ok(Asked::Help),
-        Some(other) => return Err(format!("no command `{other}`; there are: test, package")),
+        Some(other) => {
+            return Err(format!(
+                "no command `{other}`; there are: test, package, platform-report"
+            ));
+        }
     }
     let mut only = Vec::new();
     while let Some(arg) = args.next() {
@@ -134,6 +159,11 @@ mod tests {
                 "a package",
                 "package oci --target aarch64-unknown-linux-musl",
                 Ok(Asked::Package(Kind::Oci, Some("aarch64-unknown-linux-musl".into()), None)),
+            ),
+            (
+                "a report of one suite",
+                "platform-report sys",
+                Ok(Asked::PlatformReport(vec!["sys".to_owned()])),
             ),
             ("a package that is not there", "package rpm", Err("one of: deb")),
             ("a step that is not there", "test --only clipy", Err("no step `clipy`")),
