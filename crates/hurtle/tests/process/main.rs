@@ -16,7 +16,11 @@ mod floods;
 mod frames;
 #[allow(dead_code)]
 mod fuse;
+#[path = "../h3/peer.rs"]
+#[allow(dead_code)]
+mod h3_peer;
 mod hung;
+mod limits_counted;
 mod logs;
 mod metrics;
 mod mid_download;
