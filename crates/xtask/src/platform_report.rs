@@ -30,7 +30,7 @@ const fn suite(
     Suite { name, about, arguments }
 }
 
-/// What depends on the system first.
+/// Suites that depend on the system come first.
 const SUITES: &[Suite] = &[
     suite("sys", "the contract of the system calls", &["-p", "hurtle", "--test", "sys_contract"]),
     suite("parsers", "HTTP without a socket", &["-p", "hurtle-http", "--lib", "--tests"]),

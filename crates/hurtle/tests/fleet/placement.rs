@@ -36,7 +36,7 @@ fn each_path_has_one_server_and_moves_only_if_that_dies() {
 
         let dead = servers.name(1);
         servers.processes[1].as_ref().unwrap().signal(Signal::KILL);
-        // No request fails, also before the balancer knows.
+        // Requests succeed, also before the balancer knows.
         place(&servers);
         let health = balancer.expect(&servers, 1, false);
         println!("{kind:?}: the killed server is down: {}", health.detail);

@@ -28,7 +28,7 @@ const LARGE: u64 = 64 << 20;
 /// Paths of large files: with so many, each server has some.
 const LARGE_FILES: usize = 40;
 
-/// What the clients of the load have seen.
+/// Counts of the clients of the load.
 #[derive(Default)]
 struct Load {
     is_over: AtomicBool,

@@ -15,7 +15,7 @@ pub(super) enum Kind {
     Ring { key: Key, points: u32, bound: Option<f64> },
 }
 
-/// What is hashed.
+/// Subject of the hash.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Key {
     /// The whole path: one object.
@@ -27,7 +27,7 @@ pub(super) enum Key {
 /// HAProxy has 16 points for a server of weight 1, and 1,600 for one of weight 100.
 const POINTS: u32 = 1_600;
 
-/// What a hash is of: without it, a path could have the hash of a point.
+/// Subjects of hashes. They keep the hash of a path from being that of a point.
 const POINT: u64 = 1;
 const PATH: u64 = 2;
 const DIRECTORY: u64 = 3;
