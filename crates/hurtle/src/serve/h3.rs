@@ -111,6 +111,8 @@ pub async fn run<H, G>(
 async fn shake_hands(connection: &Connection, worker: &Worker) -> Option<Negotiated> {
     let watch = worker.deadlines.watch();
     watch.set(clock::now_ms() + ms(worker.limits.handshake_timeout));
+    // A stopping server does not wait for handshakes.
+    watch.set_idle(true);
     let handshake = poll_fn(|cx| connection.poll_event(cx));
     let failure = match watch.wait(handshake).await {
         Ok(Some(Event::HandshakeDataReady | Event::Connected)) => {

@@ -1,5 +1,7 @@
 //! Tests of clients that break the rules of HTTP/3: streams of raw bytes, and the expected end.
 
+use std::time::Duration;
+
 use quinn::{Connection, ConnectionError, VarInt};
 
 use crate::server::Server;
@@ -205,4 +207,22 @@ async fn server_answers(server: &Server) {
     let connection = endpoint.connect(server.address, crate::peer::NAME).unwrap().await.unwrap();
     let mut client = crate::peer::begin(connection).await;
     assert_eq!(crate::peer::get(&mut client, "/a.txt").await.text(), "a");
+}
+
+/// The client reads nothing of a response that is larger than its window.
+#[test]
+fn a_response_that_the_client_does_not_read_is_given_up() {
+    let server = Server::with(&[("a.txt", "")], |config| {
+        config.limits.write_stall = Duration::from_millis(300);
+    });
+    std::fs::write(server.dir.path("a.txt"), vec![9; 16 << 20]).unwrap();
+    server.converse(async |connection, _| {
+        let mut control = connection.open_uni().await.unwrap();
+        control.write_all(&SETTINGS).await.unwrap();
+        let (mut request, mut response) = connection.open_bi().await.unwrap();
+        request.write_all(&get()).await.unwrap();
+        request.finish().unwrap();
+        let reset = response.received_reset().await.unwrap();
+        assert_eq!(reset.map(VarInt::into_inner), Some(0x10c));
+    });
 }
