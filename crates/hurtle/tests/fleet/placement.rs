@@ -11,7 +11,7 @@ use crate::balancer::{Balancer, Kind};
 use crate::child::eventually;
 use crate::servers::{FILES, SERVERS, Servers, example, path_of, replace, served_by};
 
-/// Fewest paths of a server: a fair share is 50 of 200.
+/// Fewest paths of a server: a fair share is 50 of 201.
 const SHARE_MIN: usize = 15;
 
 /// Most paths of other servers that a death moves. Envoy fills its Maglev table anew.

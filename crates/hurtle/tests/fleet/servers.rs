@@ -16,7 +16,7 @@ use crate::support::{Client, Dir, Response};
 pub(crate) const SERVERS: usize = 4;
 
 /// Files that are served: `/f/0.txt` with the text `0`, and so on.
-pub(crate) const FILES: usize = 200;
+pub(crate) const FILES: usize = 201;
 
 /// Port of the balancer in place of 80, which needs root.
 pub(crate) const BALANCER_PORT: u16 = 8000;
