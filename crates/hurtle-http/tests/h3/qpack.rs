@@ -51,6 +51,21 @@ fn a_request_waits_for_its_entries() {
 }
 
 #[test]
+fn a_request_is_decoded_before_later_instructions_evict_its_entry() {
+    let mut connection = begun();
+    ask(&mut connection, 0, &referring(1), true);
+    ask(&mut connection, 4, &referring(2), true);
+    let instructions =
+        [capacity(40), insertion("x-a", "1"), insertion("x-b", "2"), capacity(0)].concat();
+    connection.receive(ENCODER, instructions.into(), false, 0);
+    let heads = events(&mut connection).into_iter().map(|event| match event {
+        Event::Request { head, .. } => head.iter().count(),
+        event => panic!("{event:?}"),
+    });
+    assert_eq!(heads.collect::<Vec<_>>(), [1, 1]);
+}
+
+#[test]
 fn trailers_wait_for_their_entries() {
     let mut connection = begun();
     let trailers = frame(HEADERS, &[2, 0, 0x80]);
