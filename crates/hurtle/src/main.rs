@@ -18,9 +18,10 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().into_command() {
         Command::Serve(_) if supervisor::is_needed() => return supervise(),
         Command::Serve(args) => serve(args),
-        Command::Check(args) => {
-            args.load().map_err(CommandError::Config).and_then(|config| say(&cli::checked(&config)))
-        }
+        Command::Check(args) => args
+            .load()
+            .map_err(CommandError::Config)
+            .and_then(|config| say(&cli::checked::message(&config))),
         Command::PrintConfig(args) => args
             .config()
             .map_err(CommandError::Config)
