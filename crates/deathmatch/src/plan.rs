@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use beside::BesideToml;
 pub use file::File;
-use over::{Handshakes, over};
+use over::{Handshakes, Version, over};
 use serde::Deserialize;
 pub use work::{Shape, Work};
 
@@ -21,13 +21,14 @@ use crate::random::SplitMix;
 use crate::sample::{ConnectionUse, Offered};
 
 /// The built-in plans: name and text.
-pub const BUILT_IN: [(&str, &str); 16] = [
+pub const BUILT_IN: [(&str, &str); 17] = [
     ("app", include_str!("../arena/plans/app.toml")),
     ("cached", include_str!("../arena/plans/cached.toml")),
     ("cold", include_str!("../arena/plans/cold.toml")),
     ("deck", include_str!("../arena/plans/deck.toml")),
     ("experiments", include_str!("../arena/plans/experiments.toml")),
     ("h2", include_str!("../arena/plans/h2.toml")),
+    ("h3", include_str!("../arena/plans/h3.toml")),
     ("idle", include_str!("../arena/plans/idle.toml")),
     ("mixed", include_str!("../arena/plans/mixed.toml")),
     ("mixed-app", include_str!("../arena/plans/mixed-app.toml")),
@@ -123,6 +124,7 @@ struct WorkToml {
     zipf: f64,
     handshakes: Option<Handshakes>,
     streams: Option<u32>,
+    over: Option<Version>,
     sample_s: Option<f64>,
     beside: Option<BesideToml>,
     sessions: Option<Sessions>,
@@ -228,7 +230,7 @@ impl Plan {
             }
             let beside = work.beside.as_ref().map(|b| b.check(&written.file)).transpose()?;
             let alone = work.expand()?;
-            let over = over(work.handshakes, work.streams, &alone)
+            let over = over(work.over, work.handshakes, work.streams, &alone)
                 .map_err(|why| PlanError(format!("work on {:?}: {why}", work.file)))?;
             if beside.is_some() && alone.iter().any(|w| !matches!(w.shape, Shape::Steady(_))) {
                 return bad(format!("work on {:?}: nothing runs beside a search", work.file));
@@ -318,6 +320,12 @@ impl Plan {
     /// `true` if any work uses HTTP/2.
     pub fn needs_http2(&self) -> bool {
         self.works.iter().any(|work| matches!(work.over, Some(ConnectionUse::Streams(_))))
+    }
+
+    /// `true` if any work uses HTTP/3.
+    pub fn needs_http3(&self) -> bool {
+        let is_http3 = |over| matches!(over, ConnectionUse::Http3(_) | ConnectionUse::Http3Anew);
+        self.works.iter().filter_map(|work| work.over).any(is_http3)
     }
 
     /// Pause between two samples of a contender, not counted.

@@ -123,6 +123,10 @@ pub enum ConnectionUse {
     },
     /// HTTP/2, with so many requests at once on each connection.
     Streams(u32),
+    /// HTTP/3, likewise.
+    Http3(u32),
+    /// HTTP/3, with a new connection and a full handshake for each request.
+    Http3Anew,
 }
 
 /// As in `a full handshake each`.
@@ -133,6 +137,9 @@ impl fmt::Display for ConnectionUse {
             ConnectionUse::Anew { resumed: true } => write!(f, "a resumed handshake each"),
             ConnectionUse::Streams(1) => write!(f, "1 stream a connection"),
             ConnectionUse::Streams(streams) => write!(f, "{streams} streams a connection"),
+            ConnectionUse::Http3(1) => write!(f, "HTTP/3, 1 stream a connection"),
+            ConnectionUse::Http3(streams) => write!(f, "HTTP/3, {streams} streams a connection"),
+            ConnectionUse::Http3Anew => write!(f, "HTTP/3, a full handshake each"),
         }
     }
 }

@@ -20,6 +20,29 @@ pub const NAME: &str = "localhost";
 const CERTIFICATE: &str = "certificate.pem";
 const KEY: &str = "key.pem";
 
+/// A version of HTTP, as agreed on by ALPN (RFC 7301).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1.
+    #[default]
+    Http1,
+    /// HTTP/2.
+    Http2,
+    /// HTTP/3, over QUIC.
+    Http3,
+}
+
+impl Protocol {
+    /// Its name in ALPN.
+    pub fn id(self) -> &'static [u8] {
+        match self {
+            Protocol::Http1 => b"http/1.1",
+            Protocol::Http2 => b"h2",
+            Protocol::Http3 => b"h3",
+        }
+    }
+}
+
 /// A run's certificate and key, ECDSA over P-256, signed by itself.
 #[derive(Clone, Debug)]
 pub struct Identity {

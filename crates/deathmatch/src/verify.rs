@@ -3,7 +3,9 @@
 //!
 //! It parses HTTP by itself, apart from the load generator, so that the two cannot share a fault.
 
+mod decoded;
 mod http2;
+mod http3;
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -11,6 +13,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 pub use http2::verify_http2;
+pub use http3::verify_http3;
 
 use crate::tls::{Stream, Trust};
 
@@ -18,6 +21,10 @@ use crate::tls::{Stream, Trust};
 const REQUESTS: u32 = 3;
 /// Longest time without a byte.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// Files from this size on are requested once: their connections are kept for the other files.
+const LARGE_BYTES: usize = 64 << 20;
+/// Slowest rate of a server for a complete check, in bytes a second.
+const RATE_MIN: f64 = 20e6;
 /// Largest size of a head.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 const READ_BYTES: usize = 256 * 1024;
@@ -76,7 +83,7 @@ impl fmt::Display for VerifyError {
         if let Fault::Unreachable(addr, e) = &self.fault {
             return write!(f, "no connection to {addr}: {e}");
         }
-        write!(f, "{}, answer {} of {REQUESTS} on a connection: ", self.path, self.answer)?;
+        write!(f, "{}, answer {} on a connection: ", self.path, self.answer)?;
         match &self.fault {
             Fault::Unreachable(_, e) | Fault::Io(e) => write!(f, "{e}"),
             Fault::NotKept => write!(f, "the connection was not kept alive"),
@@ -112,12 +119,23 @@ pub fn verify(
     let mut connection =
         Connection::open(addr, trust).map_err(|e| wrong(1, Fault::Unreachable(addr, e)))?;
     let mut seen = None;
-    for answer in 1..=REQUESTS {
+    for answer in 1..=requests(expected) {
         let verified = connection.ask(path, expected, answer > 1).map_err(|f| wrong(answer, f))?;
         seen.get_or_insert(verified);
     }
-    // REQUESTS is not 0, so there was a response.
+    // There was at least one response.
     seen.ok_or_else(|| wrong(1, Fault::NotKept))
+}
+
+/// Number of requests for a file.
+fn requests(file: &[u8]) -> u32 {
+    if file.len() < LARGE_BYTES { REQUESTS } else { 1 }
+}
+
+/// Longest time of all requests for a file.
+fn time_max(file: &[u8]) -> Duration {
+    let bytes = file.len() as f64 * f64::from(requests(file));
+    SILENCE_MAX + Duration::from_secs_f64(bytes / RATE_MIN)
 }
 
 /// Requests a path of a host once and compares the response with the file. The server may close the

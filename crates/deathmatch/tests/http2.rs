@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use deathmatch::load::{Expected, Job, Tls, http2_request, marks, run};
 use deathmatch::sample::{ConnectionUse, Errors, Load, Mark, Offered};
-use deathmatch::tls::Identity;
+use deathmatch::tls::{Identity, Protocol};
 use h2::server::{Connection, SendResponse};
 use http::{Request, Response};
 use rustls::ServerConfig;
@@ -133,7 +133,7 @@ fn job(identity: &Identity, server: &Server, offered: Offered, streams: u32, bod
         order: Vec::new(),
         expected: Expected { status: 200, body_bytes: body as u64, body: Some(vec![b'x'; body]) },
         offered,
-        tls: Some(Tls::new(&identity.trust, None, true).unwrap()),
+        tls: Some(Tls::new(&identity.trust, None, Protocol::Http2).unwrap()),
         over: Some(ConnectionUse::Streams(streams)),
         beside: None,
         warm_up: Duration::ZERO,

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use deathmatch::load::{Expected, Job, Tls, marks, run};
 use deathmatch::sample::{ConnectionUse, Errors, Handshakes, Load, Mark, Offered};
-use deathmatch::tls::Identity;
+use deathmatch::tls::{Identity, Protocol};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -39,7 +39,7 @@ fn requests_are_answered_over_tls_and_counted_once() {
         for (offered, connections) in [(OPEN, Some(4)), (CLOSED, Some(3)), (SESSIONS, None)] {
             let server = serve(&identity, body);
             let load = run(&Job {
-                tls: Some(Tls::new(&identity.trust, None, false).unwrap()),
+                tls: Some(Tls::new(&identity.trust, None, Protocol::Http1).unwrap()),
                 ..job(server.address, offered, body)
             })
             .unwrap();
@@ -64,7 +64,8 @@ fn every_handshake_is_of_the_kind_that_is_measured() {
             let server = serve(&identity, 5);
             let anew = Job {
                 tls: Some(
-                    Tls::new(&identity.trust, (over == RESUMED).then_some(4), false).unwrap(),
+                    Tls::new(&identity.trust, (over == RESUMED).then_some(4), Protocol::Http1)
+                        .unwrap(),
                 ),
                 over: Some(over),
                 requests: vec![CLOSING.to_vec()],
@@ -91,7 +92,7 @@ fn a_handshake_of_another_kind_marks_the_sample() {
     let identity = Identity::within(&folder("tls-no-tickets")).unwrap();
     let server = serve_with(&identity, 5, |config| config.send_tls13_tickets = 0);
     let anew = Job {
-        tls: Some(Tls::new(&identity.trust, Some(1), false).unwrap()),
+        tls: Some(Tls::new(&identity.trust, Some(1), Protocol::Http1).unwrap()),
         over: Some(RESUMED),
         requests: vec![CLOSING.to_vec()],
         ..job(server.address, CLOSED, 5)
@@ -113,7 +114,7 @@ fn a_wrong_certificate_or_plain_text_is_an_error() {
     ];
     for (name, address, offered) in rows {
         let load = run(&Job {
-            tls: Some(Tls::new(&identity.trust, None, false).unwrap()),
+            tls: Some(Tls::new(&identity.trust, None, Protocol::Http1).unwrap()),
             ..job(address, offered, 5)
         })
         .unwrap();

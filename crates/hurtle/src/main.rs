@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         Command::Check(args) => args
             .load()
             .map_err(CommandError::Config)
-            .and_then(|config| say(&cli::checked::message(&config))),
+            .and_then(|config| say(&cli::checked::checked(&config))),
         Command::PrintConfig(args) => args
             .config()
             .map_err(CommandError::Config)

@@ -8,7 +8,8 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit};
 
 use super::entrant::Server;
-use super::turn::{Turn, TurnError, request};
+use super::request::request;
+use super::turn::{Turn, TurnError};
 use crate::machine::Snapshot;
 use crate::plan::Work;
 use crate::sample::IdleUse;

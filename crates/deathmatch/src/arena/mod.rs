@@ -12,6 +12,7 @@ mod order;
 mod record;
 mod reload;
 mod remote;
+mod request;
 mod share;
 mod turn;
 
@@ -148,6 +149,9 @@ impl Arena {
         }
         if plan.needs_http2() && !contender.http2 {
             return Err(format!("{name} does not support HTTP/2, which this plan measures"));
+        }
+        if plan.needs_http3() && !contender.http3 {
+            return Err(format!("{name} does not support HTTP/3, which this plan measures"));
         }
         if plan.needs_reload() && contender.reload.is_none() {
             return Err(format!("{name} has no signal for reloads, which this plan measures"));

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::process;
 use crate::target::Url;
+use crate::tls::Protocol;
 
 /// Address of a server, and the paths of its files.
 #[derive(Clone, Debug)]
@@ -56,7 +57,7 @@ impl Remote {
                 "{url}: only http is measured here; `deathmatch {url}` takes https"
             ));
         }
-        let address = url.reach(false, false).map_err(|e| e.to_string())?.address;
+        let address = url.reach(Protocol::Http1, false).map_err(|e| e.to_string())?.address;
         Ok(Remote { address, authority: url.authority.clone(), path, pid: None })
     }
 

@@ -13,16 +13,20 @@ use super::observe::{Observed, foreign_mark, observe};
 use super::order::{each_once, order};
 use super::record::Record;
 use super::reload::reloading;
+use super::request::{request, request_bytes};
 use super::{Arena, Entrant, Event};
 use crate::load::saturation::{self, RateVerdict};
-use crate::load::{self, Bulk, Expected, Job, OneTimeDownload, Tls, http2_request};
+use crate::load::{self, Bulk, Expected, Job, OneTimeDownload, Tls};
 use crate::plan::{File, Plan, Shape, Work};
 use crate::sample::{Beside, ConnectionUse, Cooling, Load, MachineUse, Mark, Offered, Sample};
 use crate::stats::fit;
-use crate::verify::{Fault, VerifyError, upload, verify, verify_http2, verify_once};
+use crate::verify::{Fault, VerifyError, upload, verify, verify_http2, verify_http3, verify_once};
 
-/// A longer response time is an error.
+/// A longer response time is an error, after the time of the file at `RATE_MIN`.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Slowest rate of a large file, in bytes a second.
+const RATE_MIN: f64 = 20e6;
 
 /// Share of the cold files' bytes sent that must have been read from the disk.
 const COLD_SHARE_MIN: f64 = 0.9;
@@ -272,6 +276,9 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
                 if let Some(trust) = server.trust().filter(|_| self.plan.needs_http2()) {
                     verify_http2(addr, trust, &path, &bytes).map_err(wrong)?;
                 }
+                if let Some(trust) = server.trust().filter(|_| self.plan.needs_http3()) {
+                    verify_http3(addr, trust, &path, &bytes).map_err(wrong)?;
+                }
             }
         }
         let mut beside = self.plan.works.iter().filter_map(|work| work.beside.as_ref());
@@ -357,8 +364,8 @@ impl<T> Turn<'_, T> {
         let file = known.ok_or_else(|| io::Error::other(format!("no file {:?}", work.file)))?;
         let resumes = matches!(work.over, Some(ConnectionUse::Anew { resumed: true }));
         let stock = resumes.then(|| tickets(&offered));
-        let http2 = matches!(work.over, Some(ConnectionUse::Streams(_)));
-        let tls = server.trust().map(|trust| Tls::new(trust, stock, http2));
+        let protocol = load::protocol(work.over);
+        let tls = server.trust().map(|trust| Tls::new(trust, stock, protocol));
         let host = server.authority();
         let ask = |name: String| request_bytes(&host, &server.url_path(&name), work.over);
         Ok(Job {
@@ -376,7 +383,7 @@ impl<T> Turn<'_, T> {
                 .map(|beside| self.bulk(server, beside)),
             warm_up: Duration::ZERO,
             duration: self.plan.sample,
-            timeout: ANSWER_WITHIN,
+            timeout: ANSWER_WITHIN + Duration::from_secs_f64(file.bytes as f64 / RATE_MIN),
             stop: self.arena.stop.clone(),
         })
     }
@@ -449,19 +456,4 @@ fn cold_mark(cooling: &Cooling, machine: &MachineUse, load: &Load) -> Option<Mar
         return Some(Mark::NotCold);
     }
     bulk.over_ns.map(|_| Mark::ColdOver)
-}
-
-pub(super) fn request(host: &str, path: &str) -> Vec<u8> {
-    request_bytes(host, path, None)
-}
-
-/// The bytes of a request on such a connection.
-fn request_bytes(host: &str, path: &str, over: Option<ConnectionUse>) -> Vec<u8> {
-    if let Some(ConnectionUse::Streams(_)) = over {
-        return http2_request(host, path);
-    }
-    let close =
-        if matches!(over, Some(ConnectionUse::Anew { .. })) { "Connection: close\r\n" } else { "" };
-    let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: deathmatch\r\n");
-    format!("{head}{close}\r\n").into_bytes()
 }

@@ -41,13 +41,13 @@ pub struct UrlArgs {
     #[arg(short, long, value_name = "TEXT|@FILE")]
     pub body: Option<String>,
     /// HTTP/2 (https only).
-    #[arg(long)]
+    #[arg(long, group = "multiplexed")]
     pub h2: bool,
-    /// HTTP/3; not there yet.
-    #[arg(long, conflicts_with = "h2")]
+    /// HTTP/3 (https only).
+    #[arg(long, conflicts_with = "h2", group = "multiplexed")]
     pub h3: bool,
-    /// Requests at once on each connection of HTTP/2.
-    #[arg(long, requires = "h2", value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    /// Requests at once on each connection of HTTP/2 or HTTP/3.
+    #[arg(long, requires = "multiplexed", value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub streams: u32,
     /// In a closed loop, also show the response times with the requests that a stall kept from being
     /// sent: one for each median response time of the stall.

@@ -16,6 +16,7 @@ use deathmatch::load::{self, Expected, Job, Tls};
 use deathmatch::plan::Plan;
 use deathmatch::process::Running;
 use deathmatch::sample::{Load, Offered};
+use deathmatch::tls::Protocol;
 
 use super::usage;
 
@@ -107,7 +108,7 @@ fn job(running: &Running, plan: &Plan, arena: &Arena, args: &CallsArgs) -> io::R
             .into_bytes()
     });
     let body_bytes = plan.files.first().map_or(0, |file| file.bytes);
-    let tls = running.trust().map(|trust| Tls::new(trust, None, false));
+    let tls = running.trust().map(|trust| Tls::new(trust, None, Protocol::Http1));
     Ok(Job {
         target,
         requests: requests.take(1).collect(),

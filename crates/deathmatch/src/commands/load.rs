@@ -28,9 +28,6 @@ pub(crate) fn load(args: &LoadArgs) -> io::Result<ExitCode> {
     let Some(url) = &args.load.url else {
         return usage("write a URL: deathmatch load URL --out FILE");
     };
-    if args.load.h3 {
-        return usage("--h3: HTTP/3 is not spoken yet; use --h2, or leave it out for HTTP/1.1");
-    }
     // The file is then all that is printed.
     let is_stdout = args.out.as_os_str() == "-";
     if is_stdout && (args.load.json || args.load.csv.is_some() || args.load.html.is_some()) {

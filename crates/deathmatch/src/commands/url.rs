@@ -15,6 +15,7 @@ use deathmatch::figures::{
 use deathmatch::load::{ANY_LENGTH, ANY_STATUS, Expected, Job, Progress, Watch, run_watched};
 use deathmatch::sample::{ConnectionUse, Load, Offered};
 use deathmatch::target::{Request, Url};
+use deathmatch::tls::Protocol;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::run::on_signal;
@@ -38,9 +39,6 @@ const BODY_BYTES_MAX: u64 = 64 << 20;
 /// Puts load on a URL.
 pub(crate) fn url(args: &UrlArgs) -> io::Result<ExitCode> {
     let Some(url) = &args.url else { return usage("write a URL or a command; --help lists them") };
-    if args.h3 {
-        return usage("--h3: HTTP/3 is not spoken yet; use --h2, or leave it out for HTTP/1.1");
-    }
     let (job, described) = match prepare(args, url) {
         Ok(prepared) => prepared,
         Err(why) => return usage(&why),
@@ -109,8 +107,14 @@ fn named(file: &std::path::Path, e: &io::Error) -> io::Error {
 
 /// The job, and its description, for a server that accepts connections.
 pub(super) fn prepare(args: &UrlArgs, url: &Url) -> Result<(Job, Described), String> {
-    if args.h2 && !url.is_secure {
-        return Err("--h2: HTTP/2 is spoken over https only; write https://".to_owned());
+    let (protocol, name, over) = match (args.h2, args.h3) {
+        (true, _) => (Protocol::Http2, "HTTP/2", Some(ConnectionUse::Streams(args.streams))),
+        (_, true) => (Protocol::Http3, "HTTP/3", Some(ConnectionUse::Http3(args.streams))),
+        _ => (Protocol::Http1, "HTTP/1.1", None),
+    };
+    if over.is_some() && !url.is_secure {
+        let option = if args.h2 { "--h2" } else { "--h3" };
+        return Err(format!("{option}: {name} is spoken over https only; write https://"));
     }
     if args.latency_correction && args.rate.is_some() {
         let why = "--latency-correction is for a closed loop; with -r every latency counts from the \
@@ -119,10 +123,10 @@ pub(super) fn prepare(args: &UrlArgs, url: &Url) -> Result<(Job, Described), Str
     }
     let body = args.body.as_deref().map(body).transpose()?;
     let request = Request::new(args.method.as_deref(), &args.headers, body)?;
-    let bytes = if args.h2 { request.http2(url)? } else { request.http1(url) };
-    let reached = url.reach(args.h2, args.insecure).map_err(|e| e.to_string())?;
+    let bytes = request.bytes(url, protocol)?;
+    let reached = url.reach(protocol, args.insecure).map_err(|e| e.to_string())?;
     // A closed loop has a request on every connection, or stream, at once.
-    let places = args.connections.saturating_mul(if args.h2 { args.streams } else { 1 });
+    let places = args.connections.saturating_mul(if over.is_some() { args.streams } else { 1 });
     let connections = match args.requests {
         Some(most) if args.rate.is_none() && u64::from(places) > most => {
             u32::try_from(most).unwrap_or(args.connections).min(args.connections)
@@ -141,10 +145,10 @@ pub(super) fn prepare(args: &UrlArgs, url: &Url) -> Result<(Job, Described), Str
         url: url.to_string(),
         address: reached.address.to_string(),
         method: request.method.to_string(),
-        protocol: if args.h2 { "HTTP/2" } else { "HTTP/1.1" }.to_owned(),
+        protocol: name.to_owned(),
         offered: Offer {
             connections,
-            streams: if args.h2 { args.streams } else { 1 },
+            streams: if over.is_some() { args.streams } else { 1 },
             rate: args.rate,
             requests_max: args.requests,
             seconds_max: (duration < DURATION_MAX).then_some(duration.as_secs_f64()),
@@ -160,7 +164,7 @@ pub(super) fn prepare(args: &UrlArgs, url: &Url) -> Result<(Job, Described), Str
         expected: Expected { status: ANY_STATUS, body_bytes: ANY_LENGTH, body: None },
         offered,
         tls: reached.tls,
-        over: args.h2.then_some(ConnectionUse::Streams(args.streams)),
+        over,
         beside: None,
         warm_up: Duration::ZERO,
         duration,

@@ -71,6 +71,9 @@ pub struct Contender {
     /// `true` if it also speaks HTTP/2 over TLS.
     #[serde(default)]
     pub http2: bool,
+    /// `true` if it speaks HTTP/3 on the same port over UDP.
+    #[serde(default)]
+    pub http3: bool,
     /// `true` if it runs an application, which answers `hello` with a text.
     #[serde(default)]
     pub app: bool,

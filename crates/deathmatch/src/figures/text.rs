@@ -86,7 +86,7 @@ impl Figures {
             ("connection closed before the response", e.reset),
             ("no response in time", e.timeout),
             ("TLS failed", e.tls),
-            ("HTTP/2 stream or connection failed", e.http2),
+            ("HTTP/2 or HTTP/3 stream or connection failed", e.http2),
             ("not an HTTP response", e.status),
             ("bytes after the response", e.bytes),
         ];

@@ -3,18 +3,13 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::{Job, engine, h2};
-use crate::sample::{ConnectionUse, Load, Offered};
+use super::{Engine, Job};
+use crate::sample::{Load, Offered};
 
 /// A job whose connections are kept between slices.
 pub struct Kept<'a> {
     job: &'a Job,
     engine: Engine<'a>,
-}
-
-enum Engine<'a> {
-    Http1(Box<engine::Engine<'a>>),
-    Http2(Box<h2::Engine<'a>>),
 }
 
 impl<'a> Kept<'a> {
@@ -27,13 +22,7 @@ impl<'a> Kept<'a> {
             let text = "streams beside the requests cannot run in slices";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let engine = match job.over {
-            Some(ConnectionUse::Streams(streams)) => {
-                Engine::Http2(Box::new(h2::Engine::new(job, streams)?))
-            }
-            _ => Engine::Http1(Box::new(engine::Engine::new(job)?)),
-        };
-        Ok(Kept { job, engine })
+        Ok(Kept { job, engine: Engine::new(job)? })
     }
 
     /// Offers the load for so long, then waits until every request has ended; otherwise as `run`.
@@ -43,10 +32,7 @@ impl<'a> Kept<'a> {
     /// slices of any length.
     pub fn slice(&mut self, duration: Duration) -> io::Result<Load> {
         let begun = Instant::now();
-        let load = match &mut self.engine {
-            Engine::Http1(engine) => engine.run(duration)?,
-            Engine::Http2(engine) => engine.run(duration)?,
-        };
+        let load = self.engine.run(duration)?;
         if !matches!(self.job.offered, Offered::Closed { .. }) {
             return Ok(load);
         }

@@ -54,7 +54,7 @@ fn has_other_handshakes(job: &Job, load: &Load) -> bool {
     let Handshakes { full, resumed } = load.handshakes;
     match job.over {
         Some(ConnectionUse::Anew { resumed: true }) if job.tls.is_some() => full > 0,
-        Some(ConnectionUse::Anew { resumed: false }) => resumed > 0,
+        Some(ConnectionUse::Anew { resumed: false } | ConnectionUse::Http3Anew) => resumed > 0,
         _ => false,
     }
 }
@@ -64,10 +64,52 @@ fn has_other_handshakes(job: &Job, load: &Load) -> bool {
 /// time is in no response time.
 fn breaks_littles_law(job: &Job, load: &Load) -> bool {
     let Offered::Closed { connections } = job.offered else { return false };
-    let streams = if let Some(ConnectionUse::Streams(streams)) = job.over { streams } else { 1 };
+    let streams = match job.over {
+        Some(ConnectionUse::Streams(streams) | ConnectionUse::Http3(streams)) => streams,
+        Some(ConnectionUse::Anew { .. } | ConnectionUse::Http3Anew) | None => 1,
+    };
     let places = f64::from(connections) * f64::from(streams);
     let throughput = load.replies as f64 / load.seconds;
     let busy = throughput * load.response.mean() / 1e9;
     let off = (places - busy).abs() > LITTLE_SHARE_MAX * places;
     off || !busy.is_finite()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::load::{ANY_STATUS, Expected};
+
+    #[test]
+    fn every_stream_of_a_closed_loop_has_a_request() {
+        let mut load = Load { seconds: 1.0, replies: 1_000, ..Load::default() };
+        (0..load.replies).for_each(|_| load.response.record(20_000_000));
+        for (over, connections, fits) in [
+            (None, 20, true),
+            (Some(ConnectionUse::Streams(10)), 2, true),
+            (Some(ConnectionUse::Http3(10)), 2, true),
+            (Some(ConnectionUse::Http3Anew), 20, true),
+            (Some(ConnectionUse::Http3(10)), 20, false),
+        ] {
+            let job = Job {
+                target: ([127, 0, 0, 1], 1).into(),
+                requests: Vec::new(),
+                order: Vec::new(),
+                expected: Expected { status: ANY_STATUS, body_bytes: 0, body: None },
+                offered: Offered::Closed { connections },
+                tls: None,
+                over,
+                beside: None,
+                warm_up: Duration::ZERO,
+                duration: Duration::from_secs(1),
+                timeout: Duration::from_secs(1),
+                stop: Arc::default(),
+            };
+            let is_marked = marks(&job, &load).contains(&Mark::LittlesLaw);
+            assert_eq!(is_marked, !fits, "{over:?}, {connections} connections");
+        }
+    }
 }

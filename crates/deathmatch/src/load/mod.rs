@@ -35,6 +35,7 @@ use std::time::Duration;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::sample::{ConnectionUse, Load, Offered};
+use crate::tls::Protocol;
 
 mod arrivals;
 mod bucket;
@@ -42,9 +43,13 @@ mod bulk;
 mod channel;
 mod engine;
 mod h2;
+mod h3;
 mod head;
+mod huffman;
 mod kept;
+mod link;
 mod marks;
+mod multiplex;
 mod pace;
 mod pool;
 mod reader;
@@ -55,7 +60,8 @@ mod watch;
 mod wire;
 
 pub use bulk::{Bulk, OneTimeDownload};
-pub use h2::{Fields as Http2Fields, request as http2_request};
+pub use h2::{Fields as RequestFields, request as http2_request};
+pub use h3::{reach as reach_http3, request as http3_request};
 pub use kept::Kept;
 pub use marks::marks;
 pub use tls::Tls;
@@ -65,21 +71,65 @@ pub use watch::{Bin, Progress, Watch};
 /// own first. A server's faults are counted. An error is the generator's own: no descriptors or
 /// local ports left, an impossible job, or `Interrupted` after a stop request.
 pub fn run(job: &Job) -> io::Result<Load> {
-    match job.over {
-        Some(ConnectionUse::Streams(streams)) => h2::Engine::new(job, streams)?.run(job.duration),
-        _ => engine::Engine::new(job)?.run(job.duration),
-    }
+    Engine::new(job)?.run(job.duration)
 }
 
 /// As `run`, with figures for another thread meanwhile. A stop request ends it with the figures so
 /// far, in which requests under way are neither replies nor errors; so does the watch's number of
 /// requests, once these have ended.
 pub fn run_watched(job: &Job, watch: &Watch) -> io::Result<Load> {
-    match job.over {
-        Some(ConnectionUse::Streams(streams)) => {
-            h2::Engine::new(job, streams)?.watched(watch).run(job.duration)
+    Engine::new(job)?.watched(watch).run(job.duration)
+}
+
+/// The load of one thread, by the job's protocol.
+enum Engine<'a> {
+    Http1(Box<engine::Engine<'a>>),
+    Http2(Box<multiplex::Engine<'a, h2::Connection>>),
+    Http3(Box<multiplex::Engine<'a, h3::Connection>>),
+}
+
+impl<'a> Engine<'a> {
+    /// Opens no connection yet.
+    fn new(job: &'a Job) -> io::Result<Engine<'a>> {
+        Ok(match job.over {
+            Some(ConnectionUse::Streams(streams)) => {
+                Engine::Http2(Box::new(multiplex::Engine::new(job, streams)?))
+            }
+            Some(ConnectionUse::Http3(streams)) => {
+                Engine::Http3(Box::new(multiplex::Engine::new(job, streams)?))
+            }
+            Some(ConnectionUse::Http3Anew) => {
+                Engine::Http3(Box::new(multiplex::Engine::new(job, 1)?))
+            }
+            Some(ConnectionUse::Anew { .. }) | None => {
+                Engine::Http1(Box::new(engine::Engine::new(job)?))
+            }
+        })
+    }
+
+    fn watched(self, watch: &'a Watch) -> Engine<'a> {
+        match self {
+            Engine::Http1(engine) => Engine::Http1(Box::new(engine.watched(watch))),
+            Engine::Http2(engine) => Engine::Http2(Box::new(engine.watched(watch))),
+            Engine::Http3(engine) => Engine::Http3(Box::new(engine.watched(watch))),
         }
-        _ => engine::Engine::new(job)?.watched(watch).run(job.duration),
+    }
+
+    fn run(&mut self, duration: Duration) -> io::Result<Load> {
+        match self {
+            Engine::Http1(engine) => engine.run(duration),
+            Engine::Http2(engine) => engine.run(duration),
+            Engine::Http3(engine) => engine.run(duration),
+        }
+    }
+}
+
+/// The protocol of connections with this use.
+pub fn protocol(over: Option<ConnectionUse>) -> Protocol {
+    match over {
+        None | Some(ConnectionUse::Anew { .. }) => Protocol::Http1,
+        Some(ConnectionUse::Streams(_)) => Protocol::Http2,
+        Some(ConnectionUse::Http3(_) | ConnectionUse::Http3Anew) => Protocol::Http3,
     }
 }
 
@@ -102,7 +152,8 @@ pub fn pin(core: usize) -> io::Result<()> {
 pub struct Job {
     /// Address of the server.
     pub target: SocketAddr,
-    /// Complete requests as sent (HTTP/1.1, keep-alive); for HTTP/2 their fields (`http2_request`).
+    /// Complete requests as sent (HTTP/1.1, keep-alive); for HTTP/2 their fields (`http2_request`), for
+    /// HTTP/3 their HEADERS frames (`http3_request`).
     pub requests: Vec<Vec<u8>>,
     /// Order of the requests, repeated; empty: always the first.
     pub order: Vec<u32>,
@@ -135,7 +186,7 @@ impl Job {
 
     /// `true` if every request has a connection of its own.
     fn is_anew(&self) -> bool {
-        matches!(self.over, Some(ConnectionUse::Anew { .. }))
+        matches!(self.over, Some(ConnectionUse::Anew { .. } | ConnectionUse::Http3Anew))
     }
 }
 

@@ -42,7 +42,7 @@ impl Poll {
         Ok(Poll { epoll: epoll::create(CreateFlags::CLOEXEC)? })
     }
 
-    pub(super) fn add(&self, socket: &OwnedFd, token: u64) -> io::Result<()> {
+    pub(super) fn add(&self, socket: impl AsFd, token: u64) -> io::Result<()> {
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         Ok(epoll::add(&self.epoll, socket, EventData::new_u64(token), flags)?)
     }

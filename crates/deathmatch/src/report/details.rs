@@ -111,7 +111,7 @@ pub(super) fn errors(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Cells> {
         ("reset", |e| e.reset),
         ("timed out", |e| e.timeout),
         ("TLS", |e| e.tls),
-        ("HTTP/2", |e| e.http2),
+        ("HTTP/2, HTTP/3", |e| e.http2),
         ("wrong status", |e| e.status),
         ("wrong bytes", |e| e.bytes),
     ];

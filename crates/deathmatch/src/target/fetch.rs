@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
 use super::{CONNECT_WITHIN, Url};
+use crate::tls::Protocol;
 
 /// Largest response, in bytes.
 const BYTES_MAX: u64 = 64 << 20;
@@ -15,7 +16,7 @@ impl Url {
     /// Any status but 200, an empty body, one with a transfer coding, and the network's.
     pub fn fetch(&self) -> Result<Vec<u8>, String> {
         let bad = |why: String| format!("{self}: {why}");
-        let address = self.reach(false, false).map_err(|e| e.to_string())?.address;
+        let address = self.reach(Protocol::Http1, false).map_err(|e| e.to_string())?.address;
         let received = self.exchange(address).map_err(|e| bad(e.to_string()))?;
         if received.len() as u64 > BYTES_MAX {
             return Err(bad(format!("its response is longer than {} MiB", BYTES_MAX >> 20)));

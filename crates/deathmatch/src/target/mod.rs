@@ -16,6 +16,7 @@ pub use request::Request;
 pub use secure::TlsError;
 
 use crate::load::Tls;
+use crate::tls::Protocol;
 
 /// Longest time of a connection to one address, and of a handshake.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -105,17 +106,24 @@ impl Url {
     }
 
     /// Connects to each address in turn until one accepts, and completes a handshake with it if it is
-    /// secure; sends no request.
+    /// secure; sends no request. Over HTTP/3 all handshakes are QUIC's.
     ///
     /// # Errors
     /// The last address's, in words.
-    pub fn reach(&self, http2: bool, insecure: bool) -> io::Result<Reached> {
+    pub fn reach(&self, protocol: Protocol, insecure: bool) -> io::Result<Reached> {
         let mut last = None;
         for address in self.addresses()? {
+            if protocol == Protocol::Http3 {
+                match self.shake_hands_over_quic(address, insecure) {
+                    Ok(tls) => return Ok(Reached { address, tls: Some(tls) }),
+                    Err(e) => last = Some((address, e)),
+                }
+                continue;
+            }
             match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
                 Ok(stream) => {
                     let tls = match self.is_secure {
-                        true => Some(self.shake_hands(stream, http2, insecure)?),
+                        true => Some(self.shake_hands(stream, protocol, insecure)?),
                         false => None,
                     };
                     return Ok(Reached { address, tls });

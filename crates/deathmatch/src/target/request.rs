@@ -3,7 +3,8 @@
 use http::{HeaderName, HeaderValue, Method};
 
 use super::Url;
-use crate::load::Http2Fields;
+use crate::load::{RequestFields, http3_request};
+use crate::tls::Protocol;
 
 /// A request.
 #[derive(Clone, Debug)]
@@ -44,26 +45,32 @@ impl Request {
         [head.as_bytes(), &self.body].concat()
     }
 
-    /// The fields of an HTTP/2 request.
+    /// The bytes of a request in this version, as the generator wants them.
     ///
     /// # Errors
-    /// A body, which is not sent over HTTP/2.
-    pub fn http2(&self, url: &Url) -> Result<Vec<u8>, String> {
+    /// A body, which is not sent over HTTP/2 and HTTP/3.
+    pub fn bytes(&self, url: &Url, protocol: Protocol) -> Result<Vec<u8>, String> {
+        let (name, option) = match protocol {
+            Protocol::Http1 => return Ok(self.http1(url)),
+            Protocol::Http2 => ("HTTP/2", "--h2"),
+            Protocol::Http3 => ("HTTP/3", "--h3"),
+        };
         if !self.body.is_empty() {
-            return Err("a body (-b) is not sent over HTTP/2 yet: leave --h2 or -b out".to_owned());
+            let why = format!("a body (-b) is not sent over {name} yet: leave {option} or -b out");
+            return Err(why);
         }
         // RFC 9113, 8.2.2: fields of the connection are not allowed; 8.3.1: :authority replaces Host.
         let connection = ["connection", "keep-alive", "upgrade", "proxy-connection", "te"];
         let mut all = self.all(url);
         let host = all.iter().find(|(name, _)| name == "host").map(|(_, host)| host.clone());
         all.retain(|(name, _)| name != "host" && !connection.contains(&name.as_str()));
-        let fields = Http2Fields {
+        let fields = RequestFields {
             method: self.method.as_str(),
             authority: host.as_deref().unwrap_or(&url.authority),
             path: &url.path,
             fields: &all,
         };
-        Ok(fields.block())
+        Ok(if protocol == Protocol::Http3 { http3_request(&fields) } else { fields.block() })
     }
 
     /// The fields with those that were not given.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -13,7 +13,8 @@ use rustls::{
 };
 
 use super::{CONNECT_WITHIN, Url};
-use crate::load::Tls;
+use crate::load::{Tls, reach_http3};
+use crate::tls::Protocol;
 
 /// The reason for which a handshake failed.
 #[derive(Debug)]
@@ -48,13 +49,13 @@ impl Url {
     pub(super) fn shake_hands(
         &self,
         mut stream: TcpStream,
-        http2: bool,
+        protocol: Protocol,
         insecure: bool,
     ) -> io::Result<Tls> {
         let failed = |why: TlsError| io::Error::other(format!("{self}: {why}"));
         let name = ServerName::try_from(self.host.clone())
             .map_err(|e| failed(TlsError::Other(e.to_string())))?;
-        let config = config(http2, insecure).map_err(|e| failed(TlsError::Other(e)))?;
+        let config = config(protocol, insecure).map_err(|e| failed(TlsError::Other(e)))?;
         stream.set_read_timeout(Some(CONNECT_WITHIN))?;
         stream.set_write_timeout(Some(CONNECT_WITHIN))?;
         let mut session = ClientConnection::new(config.clone(), name.clone())
@@ -62,17 +63,34 @@ impl Url {
         while session.is_handshaking() {
             session.complete_io(&mut stream).map_err(|e| failed(cause(&e)))?;
         }
-        if http2 && session.alpn_protocol() != Some(b"h2") {
+        if protocol == Protocol::Http2 && session.alpn_protocol() != Some(protocol.id()) {
             return Err(failed(TlsError::NoHttp2));
         }
         session.send_close_notify();
         // The server may have closed already.
         let _ = session.complete_io(&mut stream);
-        Ok(Tls::with(config, name, http2))
+        Ok(Tls::with(config, name, protocol))
+    }
+
+    /// Completes a handshake of QUIC; returns the encryption of further connections.
+    pub(super) fn shake_hands_over_quic(
+        &self,
+        address: SocketAddr,
+        insecure: bool,
+    ) -> io::Result<Tls> {
+        let failed = |why: TlsError| io::Error::other(format!("{self}: {why}"));
+        let name = ServerName::try_from(self.host.clone())
+            .map_err(|e| failed(TlsError::Other(e.to_string())))?;
+        let config = config(Protocol::Http3, insecure).map_err(|e| failed(TlsError::Other(e)))?;
+        let tls = Tls::with(config, name, Protocol::Http3);
+        match reach_http3(address, &tls, CONNECT_WITHIN) {
+            Ok(()) => Ok(tls),
+            Err(e) => Err(io::Error::new(e.kind(), format!("{self}: no HTTP/3 ({e})"))),
+        }
     }
 }
 
-fn config(http2: bool, insecure: bool) -> Result<Arc<ClientConfig>, String> {
+fn config(protocol: Protocol, insecure: bool) -> Result<Arc<ClientConfig>, String> {
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|e| e.to_string())?;
@@ -84,7 +102,7 @@ fn config(http2: bool, insecure: bool) -> Result<Arc<ClientConfig>, String> {
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         builder.with_root_certificates(roots).with_no_client_auth()
     };
-    config.alpn_protocols = vec![if http2 { b"h2".to_vec() } else { b"http/1.1".to_vec() }];
+    config.alpn_protocols = vec![protocol.id().to_vec()];
     Ok(Arc::new(config))
 }
 

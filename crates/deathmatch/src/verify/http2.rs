@@ -10,7 +10,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::{Fault, REQUESTS, SILENCE_MAX, Verified, VerifyError, check_type};
+use super::decoded::{Comparison, check_head};
+use super::{Fault, Verified, VerifyError, requests, time_max};
 use crate::tls::{Trust, name};
 
 /// Flow-control window of a connection; each of its streams has a smaller one.
@@ -30,7 +31,7 @@ pub fn verify_http2(
     let wrong = |(answer, fault)| VerifyError { path: path.to_owned(), answer, fault };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| wrong((1, Fault::Io(e))))?;
-    let asking = async { timeout(SILENCE_MAX, ask(addr, trust, path, expected)).await };
+    let asking = async { timeout(time_max(expected), ask(addr, trust, path, expected)).await };
     let result = runtime.block_on(asking);
     result.unwrap_or_else(|_| Err((1, Fault::Io(io::ErrorKind::TimedOut.into())))).map_err(wrong)
 }
@@ -43,7 +44,7 @@ async fn ask(
 ) -> Result<Verified, (u32, Fault)> {
     let mut client = connect(addr, trust).await.map_err(|e| (1, Fault::Io(e)))?;
     let mut answers = Vec::new();
-    for answer in 1..=REQUESTS {
+    for answer in 1..=requests(expected) {
         client = client.ready().await.map_err(|e| (answer, http2_fault(e)))?;
         let uri = format!("https://{}{path}", crate::tls::NAME);
         let request = Request::get(uri).version(Version::HTTP_2).body(());
@@ -57,7 +58,7 @@ async fn ask(
         let verified = check(coming, path, expected).await.map_err(|fault| (answer, fault))?;
         seen.get_or_insert(verified);
     }
-    // REQUESTS is not 0, so there was a response.
+    // There was at least one response.
     seen.ok_or((1, Fault::NotKept))
 }
 
@@ -79,39 +80,15 @@ async fn connect(addr: SocketAddr, trust: &Trust) -> io::Result<SendRequest<Byte
 
 async fn check(coming: ResponseFuture, path: &str, expected: &[u8]) -> Result<Verified, Fault> {
     let (head, mut body) = coming.await.map_err(http2_fault)?.into_parts();
-    if head.status != http::StatusCode::OK {
-        return Err(Fault::Status(head.status.to_string()));
-    }
-    let field = |name: http::HeaderName| {
-        head.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
-    };
-    if let Some(coding) = field(http::header::CONTENT_ENCODING).filter(|c| c != "identity") {
-        return Err(Fault::Coded(format!("content-encoding: {coding}")));
-    }
-    let length = field(http::header::CONTENT_LENGTH);
-    if length.as_ref().and_then(|length| length.parse().ok()) != Some(expected.len()) {
-        let length = length.unwrap_or_else(|| "missing".to_owned());
-        return Err(Fault::Length(length, expected.len()));
-    }
-    let content_type = check_type(field(http::header::CONTENT_TYPE).as_deref(), path)?;
-    let mut at = 0;
+    let verified = check_head(&head, path, expected.len())?;
+    let mut compared = Comparison::new(expected);
     while let Some(piece) = body.data().await {
         let piece = piece.map_err(http2_fault)?;
-        let rest = &expected[at..];
-        if let Some(n) = piece.iter().zip(rest).position(|(got, want)| got != want) {
-            return Err(Fault::Byte(at + n, piece[n], rest[n]));
-        }
-        if piece.len() > rest.len() {
-            return Err(Fault::Surplus(piece.len() - rest.len()));
-        }
-        at += piece.len();
+        compared.add(&piece)?;
         body.flow_control().release_capacity(piece.len()).map_err(http2_fault)?;
     }
-    if at < expected.len() {
-        return Err(Fault::Short(at, expected.len()));
-    }
-    let fields = head.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
-    Ok(Verified { content_type, head_bytes: fields.sum() })
+    compared.finish()?;
+    Ok(verified)
 }
 
 fn http2_fault(e: impl Into<h2::Error>) -> Fault {

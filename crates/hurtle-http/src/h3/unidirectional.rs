@@ -16,6 +16,8 @@ pub const UNIDIRECTIONAL_STREAMS_MAX: u32 = 16;
 /// The open unidirectional streams of the client.
 #[derive(Debug, Default)]
 pub(super) struct Unidirectional {
+    /// Number of unidirectional streams that the client has opened.
+    opened: u64,
     /// Streams whose type has not arrived.
     untyped: Vec<(u64, Prefix)>,
     control: Option<u64>,
@@ -35,8 +37,12 @@ enum Role {
 }
 
 impl Unidirectional {
-    /// Adds a stream.
+    /// Adds a stream, whose number is the highest so far.
     pub(super) fn open(&mut self, id: u64) -> Result<(), Error> {
+        if id / 4 < self.opened {
+            return Ok(());
+        }
+        self.opened = id / 4 + 1;
         if self.untyped.len() >= UNIDIRECTIONAL_STREAMS_MAX as usize {
             return Err(Error::connection(
                 Code::EXCESSIVE_LOAD,

@@ -6,7 +6,7 @@ use crate::config::Config;
 
 /// Returns the message about a valid configuration: with a hint about UDP ports that other machines
 /// reach.
-pub fn message(config: &Config) -> String {
+pub fn checked(config: &Config) -> String {
     let exposed = config.http3_addresses().filter(|address| !address.ip().is_loopback());
     let ports: BTreeSet<String> = exposed.map(|address| address.port().to_string()).collect();
     match ports.is_empty() {

@@ -1,18 +1,19 @@
 //! One HTTP/2 connection of the generator: between the socket and its `Peer`.
 
-use std::os::fd::OwnedFd;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 
-use rustls::Error;
-
-use super::peer::{EndedRequest, Peer, PeerError};
+use super::peer::Peer;
 use crate::load::channel::Channel;
+use crate::load::link::{ConnectionLost, EndedRequest, Link, PeerError, Received};
 use crate::load::tally::Failure;
-use crate::load::wire::{self, Transfer};
+use crate::load::wire::{self, OpenResult, Transfer};
 use crate::load::{Expected, Tls};
 
 /// A place for a connection.
 #[derive(Default)]
-pub(super) struct Connection {
+pub(in crate::load) struct Connection {
     state: State,
     /// Distinguishes events of the present connection from those of earlier ones.
     generation: u32,
@@ -27,51 +28,40 @@ enum State {
     Open(Channel, Box<Peer>),
 }
 
-/// Result of a receive.
-pub(super) enum Received {
-    Nothing,
-    Some {
-        /// The socket is drained.
-        drained: bool,
-    },
-    Lost(Failure),
-}
+impl Link for Connection {
+    const HAS_TIMERS: bool = false;
 
-/// The connection is lost.
-pub(super) struct ConnectionLost;
-
-impl Connection {
-    pub(super) fn begin(&mut self, socket: OwnedFd) {
+    fn begin(&mut self, target: SocketAddr, _: &Tls) -> io::Result<bool> {
         self.generation = self.generation.wrapping_add(1);
+        let OpenResult::Begun(socket) = wire::open(target)? else { return Ok(false) };
         self.state = State::Connecting(Channel::new(socket));
+        Ok(true)
     }
 
-    pub(super) fn shut(&mut self) {
+    fn shut(&mut self) {
         self.generation = self.generation.wrapping_add(1);
         self.state = State::Shut;
     }
 
-    pub(super) fn is_shut(&self) -> bool {
+    fn is_shut(&self) -> bool {
         matches!(self.state, State::Shut)
     }
 
-    pub(super) fn token(&self, at: usize) -> u64 {
+    fn token(&self, at: usize) -> u64 {
         (u64::from(self.generation) << 32) | at as u64
     }
 
-    pub(super) fn socket(&self) -> Option<&OwnedFd> {
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
         match &self.state {
             State::Shut => None,
-            State::Connecting(channel) | State::Open(channel, _) => Some(&channel.socket),
+            State::Connecting(channel) | State::Open(channel, _) => Some(channel.socket.as_fd()),
         }
     }
 
-    /// Checks that the server accepted the connection; then begins the handshake, unless it has
-    /// begun.
-    pub(super) fn connected(&mut self, tls: &Tls) -> Result<bool, Error> {
+    fn connected(&mut self, tls: &Tls) -> io::Result<bool> {
         match std::mem::take(&mut self.state) {
             State::Connecting(mut channel) if wire::connected(&channel.socket) => {
-                channel.secure(tls)?;
+                channel.secure(tls).map_err(io::Error::other)?;
                 let sent = !matches!(channel.flush(), Transfer::Broken);
                 self.state = State::Open(channel, Box::new(Peer::new()));
                 Ok(sent)
@@ -84,32 +74,40 @@ impl Connection {
         }
     }
 
-    /// Its peer, once it accepts requests.
-    pub(super) fn ready(&mut self) -> Option<&mut Peer> {
+    fn is_ready(&self) -> bool {
+        matches!(&self.state, State::Open(_, peer) if peer.is_ready())
+    }
+
+    fn ask(&mut self, slot: usize, request: &[u8]) -> Result<u64, PeerError> {
         match &mut self.state {
-            State::Open(_, peer) if peer.is_ready() => Some(peer),
-            _ => None,
+            State::Open(_, peer) => peer.ask(slot, request).map(u64::from),
+            _ => Err(PeerError),
         }
     }
 
-    /// `true` if the server goes away and every stream has ended.
-    pub(super) fn is_drained(&self) -> bool {
+    fn cancel(&mut self, ticket: u64) {
+        if let (State::Open(_, peer), Ok(stream)) = (&mut self.state, u32::try_from(ticket)) {
+            peer.cancel(stream);
+        }
+    }
+
+    fn is_drained(&self) -> bool {
         matches!(&self.state, State::Open(_, peer) if peer.is_drained())
     }
 
-    /// Streams the server allows.
-    pub(super) fn streams_max(&mut self) -> u32 {
-        self.ready().map_or(0, |peer| peer.streams_max())
+    fn streams_max(&self) -> u32 {
+        match &self.state {
+            State::Open(_, peer) => peer.streams_max(),
+            _ => 0,
+        }
     }
 
-    /// `true` if the handshake was resumed.
-    pub(super) fn resumed(&self) -> bool {
+    fn resumed(&self) -> bool {
         let State::Open(channel, _) = &self.state else { return false };
         channel.session.as_ref().is_some_and(|session| session.resumed())
     }
 
-    /// Sends waiting bytes.
-    pub(super) fn flush(&mut self) -> Result<(), ConnectionLost> {
+    fn flush(&mut self) -> Result<(), ConnectionLost> {
         let State::Open(channel, peer) = &mut self.state else { return Ok(()) };
         let is_established =
             channel.session.as_ref().is_some_and(|session| session.is_established());
@@ -123,8 +121,7 @@ impl Connection {
         if matches!(moved, Transfer::Broken) { Err(ConnectionLost) } else { Ok(()) }
     }
 
-    /// Receives once; adds ended requests to `ended`.
-    pub(super) fn receive(
+    fn receive(
         &mut self,
         buffer: &mut [u8],
         expected: &Expected,

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use super::huffman;
+use crate::load::huffman;
 
 /// Size limit of the dynamic table: the protocol's default, for no other is announced.
 const TABLE_BYTES_MAX: usize = 4096;

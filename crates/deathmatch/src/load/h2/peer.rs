@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use super::frame::{self, Frame, Frames, Head};
 use super::hpack;
 use crate::load::Expected;
+use crate::load::link::{End, EndedRequest, PeerError};
 use crate::load::reader::ResponseFault;
 
 /// Flow-control window of a stream and of the connection (RFC 9113, 6.9): as large as in browsers.
@@ -21,33 +22,6 @@ const BLOCK_BYTES_MAX: usize = 64 * 1024;
 
 /// The highest number a stream can have.
 const STREAM_MAX: u32 = (1 << 31) - 1;
-
-/// The server violated the protocol, or ends the connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PeerError;
-
-/// Result of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// A response, with its fault if any.
-    Answer(Option<ResponseFault>),
-    /// The server reset its stream.
-    Reset,
-    /// The server goes away and has not begun it: it may be made again (RFC 9113, 6.8).
-    Unprocessed,
-}
-
-/// A request that ended.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct EndedRequest {
-    /// The slot given when it was made.
-    pub(super) slot: usize,
-    pub(super) how: End,
-    /// Bytes of its response, without frames' heads.
-    pub(super) bytes: u64,
-    /// Status of its response, if there was one.
-    pub(super) status: Option<u16>,
-}
 
 /// A connection.
 #[derive(Debug)]

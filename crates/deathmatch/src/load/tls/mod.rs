@@ -13,7 +13,7 @@ use rustls::pki_types::ServerName;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 use rustls::{Error, HandshakeKind};
 
-use crate::tls::{Trust, name, provider};
+use crate::tls::{Protocol, Trust, name, provider};
 
 /// Largest plaintext of a record (RFC 8446, 5.1); a record adds less than `RECORD_MORE`.
 const RECORD_BYTES: usize = 16 * 1024;
@@ -24,40 +24,50 @@ const RECORD_MORE: usize = 64;
 pub struct Tls {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
-    http2: bool,
+    protocol: Protocol,
 }
 
 impl Tls {
     /// TLS 1.3 with X25519 and TLS_AES_128_GCM_SHA256, for a server with exactly this certificate.
-    /// `stock`: handshakes are resumed once there are so many tickets, or never; `http2`: no other
-    /// protocol is offered.
+    /// `stock`: handshakes are resumed once there are so many tickets, or never. No other `protocol` is
+    /// offered.
     ///
     /// # Errors
     /// The library lacks them.
-    pub fn new(trust: &Trust, stock: Option<usize>, http2: bool) -> Result<Tls, Error> {
+    pub fn new(trust: &Trust, stock: Option<usize>, protocol: Protocol) -> Result<Tls, Error> {
         let mut config = ClientConfig::builder_with_provider(provider(&share::OneShare))
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(known::ExpectedCertificate::new(trust)))
             .with_no_client_auth();
-        config.alpn_protocols = vec![if http2 { b"h2".to_vec() } else { b"http/1.1".to_vec() }];
+        config.alpn_protocols = vec![protocol.id().to_vec()];
         config.resumption = match stock {
             Some(first) => Resumption::store(Arc::new(tickets::Tickets::new(first))),
             None => Resumption::disabled(),
         };
-        Ok(Tls { config: Arc::new(config), name: name(), http2 })
+        Ok(Tls { config: Arc::new(config), name: name(), protocol })
     }
 
     /// A configuration of the caller's, which has verified what it wants to, for a server of this name.
-    pub fn with(config: Arc<ClientConfig>, name: ServerName<'static>, http2: bool) -> Tls {
-        Tls { config, name, http2 }
+    pub fn with(config: Arc<ClientConfig>, name: ServerName<'static>, protocol: Protocol) -> Tls {
+        Tls { config, name, protocol }
+    }
+
+    /// The encryption of a QUIC connection.
+    pub(super) fn quic(&self) -> Result<quinn_proto::ClientConfig, String> {
+        super::h3::config(&self.config)
+    }
+
+    /// The name of the server.
+    pub(super) fn server_name(&self) -> String {
+        self.name.to_str().into_owned()
     }
 }
 
 /// TLS state of one connection.
 pub(super) struct Session {
     connection: UnbufferedClientConnection,
-    http2: bool,
+    protocol: Protocol,
     /// The handshake is complete.
     is_established: bool,
     /// Encrypted bytes to send.
@@ -72,7 +82,7 @@ impl Session {
         let connection = UnbufferedClientConnection::new(tls.config.clone(), tls.name.clone())?;
         let (out, held) = (Vec::new(), Vec::new());
         let mut session =
-            Session { connection, http2: tls.http2, is_established: false, out, held };
+            Session { connection, protocol: tls.protocol, is_established: false, out, held };
         session.open(&mut [], |_| {})?;
         Ok(session)
     }
@@ -89,7 +99,8 @@ impl Session {
 
     /// `true` if the server agreed to the connection's protocol. HTTP/1.1 needs no agreement.
     pub(super) fn agreed(&self) -> bool {
-        !self.http2 || self.connection.alpn_protocol() == Some(b"h2")
+        let agreed = self.connection.alpn_protocol();
+        self.protocol == Protocol::Http1 || agreed == Some(self.protocol.id())
     }
 
     /// Bytes that wait to be sent.
