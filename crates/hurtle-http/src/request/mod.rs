@@ -198,6 +198,10 @@ pub fn from_section<'a>(
         }
     }
     let has_lists = seen.finish(&mut request)?;
+    // RFC 9110 section 4.2.1 and RFC 9114 section 4.3.1: an http URI has a host.
+    if !is_connect && request.host.is_some_and(|host| host.name.is_empty()) {
+        return Err(ParseError::HostMissing);
+    }
     if request.protocol.is_some() {
         // The data of the stream belongs to the other protocol (RFC 8441 section 5).
         request.body = BodyLength::None;

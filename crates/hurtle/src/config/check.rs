@@ -53,6 +53,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     top.set("revalidate", reader, Value::duration, &mut config.revalidate);
     top.set("cache_bytes", reader, Value::size, &mut config.cache_bytes);
     top.set("drain", reader, Value::duration, &mut config.drain);
+    top.set("drain_delay", reader, Value::duration, &mut config.drain_delay);
     top.set("user", reader, account, &mut config.user);
     top.set("group", reader, account, &mut config.group);
     top.set("sandbox", reader, Value::choice, &mut config.sandbox);

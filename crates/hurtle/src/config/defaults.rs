@@ -64,6 +64,7 @@ impl Config {
             revalidate: Duration::from_secs(1),
             cache_bytes: CACHE_BYTES,
             drain: Duration::from_secs(10),
+            drain_delay: Duration::ZERO,
             user: None,
             group: None,
             sandbox: Sandbox::default(),

@@ -1,4 +1,4 @@
-//! `[metrics]`: listeners that serve the counters of the server.
+//! `[metrics]`: listeners that serve the counters of the server and its readiness.
 
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ use super::value::Value;
 /// Listeners for metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Metrics {
-    /// Addresses that serve `GET /metrics` and nothing else.
+    /// Addresses that serve `GET /metrics`, `/ready` and `/live`, and nothing else.
     #[serde(serialize_with = "print::texts")]
     pub listen: Vec<Listen>,
 }
@@ -60,9 +60,9 @@ pub(super) static METRICS: Section = Section {
           socket too.",
     keys: &[
         Key::new("listen", List("addresses"), Required, "\"127.0.0.1:9100\"",
-            "Addresses that serve `GET /metrics` in clear, and nothing else. The metrics name \
-             sites, paths of mounts and upstreams, so use an address that only the monitoring \
-             system reaches."),
+            "Addresses that serve `GET /metrics`, `/ready` and `/live` in clear, and nothing else. The \
+             metrics name sites, paths of mounts and upstreams, so use an address that only the \
+             monitoring system and load balancers reach."),
     ],
 };
 

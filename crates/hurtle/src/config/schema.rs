@@ -238,6 +238,10 @@ pub(super) static TOP: Section = Section {
             "Memory for cached file contents and response heads, for the whole process."),
         Key::new("drain", Time(0, TIME_MS_MAX), Toml("\"10s\""), "\"30s\"",
             "Time that a stop waits for requests in flight."),
+        Key::new("drain_delay", Time(0, TIME_MS_MAX), Toml("\"0s\""), "\"5s\"",
+            "Time between a signal to stop and the begin of `drain`: the server accepts connections \
+             as before, and only `GET /ready` of `[metrics]` answers 503, so that load balancers send \
+             new requests to other servers. See [fleet.md](fleet.md)."),
         Key::new("user", Text("a user's name"), Words("stay as started"), "\"www-data\"",
             "User to switch to once the listeners are bound; only when started as root."),
         Key::new("group", Text("a group's name"), Words("the user's own"), "\"www-data\"",
@@ -256,7 +260,7 @@ pub(super) static TOP: Section = Section {
             "A unix socket for administration commands, accessible only to the user who starts the \
              server. It serves `hurtle status`, `hurtle reload` and `hurtle purge`, and the metrics."),
         Key::new("metrics", Table(&METRICS), Words("off"), "{ listen = \"127.0.0.1:9100\" }",
-            "Listeners for a monitoring system."),
+            "Listeners for a monitoring system and for health checks."),
         Key::new("tracing", Table(&TRACING), Words("off"), "{ request_id = true }", "Request IDs."),
         Key::new("proxy_protocol", Table(&PROXY_PROTOCOL), Words("off"),
             "{ from = \"10.0.0.0/24\" }",

@@ -66,6 +66,10 @@ pub struct Config {
     /// Time that a stop waits for requests in flight.
     #[serde(serialize_with = "print::duration")]
     pub drain: Duration,
+    /// Time between a signal to stop and the begin of `drain`, in which the server serves as before
+    /// but reports that it is not ready.
+    #[serde(serialize_with = "print::duration")]
+    pub drain_delay: Duration,
     /// User to switch to once the listeners are bound (only when started as root).
     pub user: Option<String>,
     /// Group to switch to; `None`: the user's own.

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal as ProcessSignal, kill_process};
 use tokio::runtime::Runtime;
@@ -69,6 +69,8 @@ pub(super) struct Process<'a> {
     pub(super) phase: Phase,
     /// A message from each worker that no longer accepts connections.
     pub(super) accepting: mpsc::UnboundedReceiver<()>,
+    /// The end of the drain delay after a signal to stop.
+    pub(super) drains_at: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +132,7 @@ impl Process<'_> {
                         Request::Upgrade(reply) => self.upgrade(Some(reply)),
                     };
                 }
+                () = passed(self.drains_at) => self.drain(),
                 () = changed(&mut watcher), if is_free => pending = self.reload(None).await,
             }
         }
@@ -150,13 +153,25 @@ impl Process<'_> {
             }
             (Phase::Serving, None) => {
                 self.phase = Phase::Stopping;
-                self.drain();
+                self.withdraw();
             }
         }
     }
 
-    fn drain(&self) {
+    /// Reports that the server is not ready, and drains after the delay.
+    fn withdraw(&mut self) {
         activation::notify("STOPPING=1");
+        let delay = self.reload.config().drain_delay;
+        if delay.is_zero() {
+            return self.drain();
+        }
+        tracing::info!("stops accepting connections in {delay:?}");
+        self.stop.withdraw();
+        self.drains_at = Some(Instant::now() + delay);
+    }
+
+    fn drain(&mut self) {
+        self.drains_at = None;
         self.reload.reloader().held = None;
         self.stop.drain();
     }
@@ -207,7 +222,7 @@ impl Process<'_> {
             Err(problems) => {
                 answer_upgrade(reply, Err(problems));
                 match self.phase {
-                    Phase::Stopping => self.drain(),
+                    Phase::Stopping => self.withdraw(),
                     _ if reload => return self.reload(None).await,
                     _ => {}
                 }
@@ -390,6 +405,14 @@ async fn changed(watcher: &mut Option<Watcher>) {
             watcher.seen = now;
             return;
         }
+    }
+}
+
+/// Waits until a time; without one, for ever.
+async fn passed(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time.into()).await,
+        None => std::future::pending().await,
     }
 }
 

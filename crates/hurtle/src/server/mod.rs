@@ -376,6 +376,7 @@ impl Server {
             caches: caches.clone(),
             keyring: Arc::new(Mutex::new(self.settings.keyring.clone())),
             access_log: self.access_log.clone(),
+            orders: orders.subscribe(),
         };
         let (accepts, accepting) = mpsc::unbounded_channel();
         let status = monitor.feed();

@@ -1,5 +1,6 @@
 //! Monitoring of a running server: its counters as OpenMetrics text and as JSON, on the admin socket
-//! and on listeners of their own. A thread beside the workers makes the text.
+//! and on listeners of their own, which also answer health checks. A thread beside the workers makes
+//! the text.
 
 use std::io;
 use std::pin::pin;
@@ -8,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_blocking;
 
 use super::accept::{self, Listener};
 use super::command::{self, Reply};
 use super::handover::Received;
+use super::stop::Command;
 use crate::cache::Caches;
 use crate::clock;
 use crate::config::Metrics;
@@ -48,6 +50,8 @@ pub(super) struct Monitor {
     /// The certificates in force.
     pub(super) keyring: Arc<Mutex<Option<Arc<Keyring>>>>,
     pub(super) access_log: Option<Arc<Writer>>,
+    /// The last command to the workers.
+    pub(super) orders: watch::Receiver<Command>,
 }
 
 impl Monitor {
@@ -87,6 +91,14 @@ impl Monitor {
             (serde_json::to_string_pretty(snapshot).unwrap_or_default() + "\n").into_bytes()
         };
         self.make(text).await.typed("application/json")
+    }
+
+    /// Returns whether load balancers should send new requests: 200, or 503 from a signal to stop on.
+    fn readiness(&self) -> Reply {
+        match self.orders.borrow().is_ready() {
+            true => Reply::ok("ready\n"),
+            false => Reply::unavailable("stopping\n"),
+        }
     }
 
     /// Makes a text of a snapshot on a thread of its own.
@@ -141,7 +153,7 @@ pub(super) fn bind(
     bound.collect()
 }
 
-/// Serves `GET /metrics` on a listener of its own, as long as the worker runs, or until
+/// Serves metrics and health checks on a listener of its own, as long as the worker runs, or until
 /// `handed_over`: then another process accepts connections on the socket.
 pub(super) async fn serve(
     listener: Listener,
@@ -199,7 +211,12 @@ enum Registered {
 async fn answer(head: &[u8], monitor: &Monitor) -> Reply {
     match command::target(head) {
         (b"GET" | b"HEAD", b"/metrics") => monitor.metrics(head).await,
-        (b"GET" | b"HEAD", _) => Reply::not_found("only /metrics is served here\n"),
+        (b"GET" | b"HEAD", b"/ready") => monitor.readiness(),
+        // The event loop that answers is a worker's.
+        (b"GET" | b"HEAD", b"/live") => Reply::ok("live\n"),
+        (b"GET" | b"HEAD", _) => {
+            Reply::not_found("only /metrics, /ready and /live are served here\n")
+        }
         _ => Reply::method_not_allowed("GET, HEAD", "use GET\n"),
     }
 }

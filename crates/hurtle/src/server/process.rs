@@ -105,8 +105,17 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     let reloader = Arc::clone(&reload.reloader);
     let apps_of = apps.as_ref();
     let phase = Phase::Serving;
-    let mut process =
-        Process { stop, logs, reload, apps: apps_of, errors, launcher, phase, accepting };
+    let mut process = Process {
+        stop,
+        logs,
+        reload,
+        apps: apps_of,
+        errors,
+        launcher,
+        phase,
+        accepting,
+        drains_at: None,
+    };
     let outcome = runtime.block_on(process.run(events, ended));
     let has_handed_over = matches!(process.phase, Phase::HandedOver { .. });
     // Applications must outlive the last request.

@@ -106,7 +106,8 @@ impl Permissions {
         if let Some(file) = file {
             needed.read_file(file);
         }
-        for listen in config.listen.iter().chain(&config.listen_tls) {
+        let monitored = config.metrics.iter().flat_map(|metrics| &metrics.listen);
+        for listen in config.listen.iter().chain(&config.listen_tls).chain(monitored) {
             if let Listen::Unix(path) = listen {
                 needed.write_file(path);
             }

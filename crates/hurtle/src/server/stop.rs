@@ -1,4 +1,4 @@
-//! Commands that end a running server: drain, hand over, stop.
+//! Commands that end a running server: withdraw, drain, hand over, stop.
 
 use std::sync::Arc;
 
@@ -8,6 +8,8 @@ use tokio::sync::watch;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Serve,
+    /// Serve, but report that the server is not ready for new requests.
+    Withdraw,
     /// Finish the requests in flight.
     Drain,
     /// Finish the requests in flight; another process accepts connections.
@@ -20,6 +22,16 @@ impl Command {
     pub(super) fn is_hand_over(&self) -> bool {
         *self == Command::HandOver
     }
+
+    /// Returns whether the workers go on as before.
+    pub(super) fn serves(&self) -> bool {
+        matches!(self, Command::Serve | Command::Withdraw)
+    }
+
+    /// Returns whether new requests are welcome: here, or at the process that has taken over.
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self, Command::Serve | Command::HandOver)
+    }
 }
 
 /// A handle that stops a running server.
@@ -27,21 +39,28 @@ impl Command {
 pub struct Stop(pub(super) Arc<watch::Sender<Command>>);
 
 impl Stop {
+    /// Serves as before, but reports that the server is not ready, so that load balancers send new
+    /// requests to other servers. Nothing leads back.
+    pub fn withdraw(&self) {
+        self.send(Command::Withdraw);
+    }
+
     /// Stops accepting and finishes the requests in flight.
     pub fn drain(&self) {
-        self.finish(Command::Drain);
+        self.send(Command::Drain);
     }
 
     /// Does the same while another process accepts connections on the same sockets.
     pub(super) fn hand_over(&self) {
-        self.finish(Command::HandOver);
+        self.send(Command::HandOver);
     }
 
-    fn finish(&self, how: Command) {
+    /// Sends a command unless the workers are ending.
+    fn send(&self, command: Command) {
         self.0.send_if_modified(|order| {
-            let serving = *order == Command::Serve;
+            let serving = order.serves();
             if serving {
-                *order = how;
+                *order = command;
             }
             serving
         });

@@ -254,7 +254,7 @@ async fn serve(
     };
     tokio::select! {
         // An error means that the server is gone, which also ends the worker.
-        _ = orders.wait_for(|order| *order != Command::Serve) => {}
+        _ = orders.wait_for(|order| !order.serves()) => {}
         () = updating.run(updates, &mut accepting) => {}
     }
     let worker = thread.worker();

@@ -49,6 +49,11 @@ fn invalid_requests_are_refused() {
             whole(&[GET[0], GET[1], GET[2], (":path", "a.txt")]),
             malformed(),
         ),
+        (
+            "9110 4.2.1: an empty authority",
+            whole(&[GET[0], GET[1], (":authority", ""), GET[3]]),
+            Answers(BAD_REQUEST),
+        ),
         ("8.3.1: two methods", with(&[(":method", "GET")]), malformed()),
         ("8.3.1: two schemes", with(&[(":scheme", "http")]), malformed()),
         ("8.3.1: two authorities", with(&[(":authority", "a")]), malformed()),

@@ -223,6 +223,11 @@ impl Child {
         kill_process(Pid::from_child(&self.process), signal).unwrap();
     }
 
+    /// Its status if it has ended.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.process.try_wait().unwrap()
+    }
+
     /// Waits until it ends and its output is read.
     #[track_caller]
     pub(crate) fn wait(&mut self) -> ExitStatus {

@@ -15,7 +15,41 @@ use std::thread;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+
+use mounting::{MountFlags, UnmountFlags, mount, unmount};
+#[cfg(target_os = "linux")]
+pub(crate) use rustix::mount as mounting;
+
+/// Mounting on other systems: it fails, so that the tests which need it are skipped.
+#[cfg(not(target_os = "linux"))]
+pub(crate) mod mounting {
+    use std::ffi::CStr;
+    use std::path::Path;
+
+    use rustix::io::{Errno, Result};
+
+    pub(crate) struct MountFlags;
+
+    impl MountFlags {
+        pub(crate) fn empty() -> MountFlags {
+            MountFlags
+        }
+    }
+
+    pub(crate) struct UnmountFlags;
+
+    impl UnmountFlags {
+        pub(crate) const DETACH: UnmountFlags = UnmountFlags;
+    }
+
+    pub(crate) fn mount(_: &str, _: &Path, _: &str, _: MountFlags, _: &CStr) -> Result<()> {
+        Err(Errno::NOSYS)
+    }
+
+    pub(crate) fn unmount(_: &Path, _: UnmountFlags) -> Result<()> {
+        Err(Errno::NOSYS)
+    }
+}
 
 /// Largest request of the kernel.
 const REQUEST_BYTES_MAX: usize = 256 << 10;

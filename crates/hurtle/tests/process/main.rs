@@ -35,6 +35,7 @@ mod slow;
 mod start;
 mod status_page;
 mod stop;
+#[cfg(target_os = "linux")] // systemd keeps sockets there only
 mod store;
 #[path = "../it/support/mod.rs"]
 mod support;

@@ -15,7 +15,7 @@ use crate::child::{Child, eventually, hurtle, write_config};
 use crate::support::Dir;
 
 /// Sends a request to a unix socket; returns the head and the body of the response.
-fn ask(socket: &Path, head: &str) -> (String, String) {
+pub(crate) fn ask(socket: &Path, head: &str) -> (String, String) {
     let mut peer = UnixStream::connect(socket).unwrap();
     write!(peer, "{head}\r\nHost: a\r\n\r\n").unwrap();
     let mut reply = String::new();
@@ -158,6 +158,10 @@ fn the_listener_for_metrics_serves_nothing_else() {
             "200 OK",
             "application/openmetrics-text; version=1.0.0; charset=utf-8",
         ),
+        ("GET /ready HTTP/1.1", "200 OK", "text/plain"),
+        ("HEAD /ready HTTP/1.1", "200 OK", "text/plain"),
+        ("GET /live HTTP/1.1", "200 OK", "text/plain"),
+        ("POST /ready HTTP/1.1", "405 Method Not Allowed", "text/plain"),
         ("GET / HTTP/1.1", "404 Not Found", "text/plain"),
         ("GET /status HTTP/1.1", "404 Not Found", "text/plain"),
         ("POST /reload HTTP/1.1", "405 Method Not Allowed", "text/plain"),

@@ -10,6 +10,7 @@ use rustix::process::Signal;
 
 use crate::child::{Child, PATIENCE, eventually, hurtle};
 use crate::frames::*;
+use crate::metrics::ask;
 use crate::support::Dir;
 
 /// Larger than socket buffers.
@@ -71,6 +72,36 @@ fn a_download_that_ends_within_the_drain_time_is_whole() {
     download.read_to_end(&mut rest).unwrap();
     assert!(rest.len() >= LARGE, "{} bytes", rest.len());
     assert_eq!(child.wait().code(), Some(0));
+}
+
+#[test]
+fn a_server_is_not_ready_before_it_stops_accepting() {
+    for delay in ["60s", "300ms"] {
+        let dir = Dir::new(&[("a.txt", "a")]);
+        let config = format!(
+            "drain_delay = '{delay}'\n[metrics]\nlisten = 'unix:{{root}}/../metrics.sock'\n\
+             [[site]]\ndefault = true\n[[site.mount]]\nfiles = '{{root}}'\n"
+        );
+        let mut child = Child::configured(&dir, &config);
+        let metrics = dir.path("../metrics.sock");
+        assert!(ask(&metrics, "GET /ready HTTP/1.1").0.starts_with("HTTP/1.1 200 "));
+        let mut kept = child.connect();
+        kept.expect_open();
+        child.signal(Signal::TERM);
+        if delay == "60s" {
+            eventually("it says that it is not ready", || {
+                ask(&metrics, "GET /ready HTTP/1.1").0.starts_with("HTTP/1.1 503 ")
+            });
+            assert!(ask(&metrics, "GET /live HTTP/1.1").0.starts_with("HTTP/1.1 200 "));
+            assert_eq!(child.get("/a.txt").text(), "a", "on a new connection");
+            let response = kept.request("GET", "/a.txt");
+            assert_eq!(response.field("Connection"), None, "the connection is kept");
+            kept.expect_open();
+            assert_eq!(child.ended(), None);
+            child.signal(Signal::TERM);
+        }
+        assert_eq!(child.wait().code(), Some(0), "{delay}: {}", child.stderr());
+    }
 }
 
 #[test]

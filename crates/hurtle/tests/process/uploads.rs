@@ -6,10 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::Signal;
 
 use crate::child::{Child, eventually, hurtle, write_config};
+use crate::fuse::mounting::{MountFlags, UnmountFlags, mount, unmount};
 use crate::support::{Client, Dir, Response};
 
 /// Uploads from every client, without reserved disk space.

@@ -79,7 +79,8 @@ impl Stream {
     }
 
     fn reset_with(&self, code: Code) {
-        if self.state.replace(State::Over) != State::Over {
+        // A stream that the codec has given up is reset with the codec's code, by an event.
+        if self.state.replace(State::Over) != State::Over && self.is_open() {
             self.shared.abandon(self.id, code);
         }
     }

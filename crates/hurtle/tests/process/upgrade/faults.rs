@@ -9,7 +9,8 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::{SITE, Upgraded, said};
@@ -173,7 +174,7 @@ fn a_process_may_be_killed_at_any_step() {
 
         // The new process opens its log after it has received the sockets, and waits for a reader.
         fs::remove_file(&log).unwrap();
-        mknodat(CWD, &log, FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
+        mkfifo(&log, Mode::from_bits_truncate(0o666)).unwrap();
         fs::set_permissions(&log, Permissions::from_mode(0o666)).unwrap();
         let (command, new) = server.begin_waiting();
         server.dir.write("../go", "");
