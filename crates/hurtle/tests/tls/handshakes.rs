@@ -125,7 +125,7 @@ fn clients_get_a_kind_of_key_they_support_and_ecdsa_before_rsa() {
 fn server_leaf(server: &Secure, name: &str) -> Vec<u8> {
     use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject;
-    let files = crate::server::files(&server.dir, name);
+    let files = crate::authority::files(&server.dir, name);
     CertificateDer::from_pem_file(files.chain).unwrap().to_vec()
 }
 

@@ -84,7 +84,7 @@ fn a_new_certificate_is_loaded_and_open_connections_continue() {
 fn unusable_files_are_not_loaded_and_the_log_gives_the_reason() {
     let running = Running::with(|authority| authority.issue("a.test"));
     let (dir, authority) = (&running.dir, &running.authority);
-    let files = crate::server::files(dir, "a");
+    let files = crate::authority::files(dir, "a");
     let write = |path: &std::path::Path, text: &str| fs::write(path, text).unwrap();
     let other = authority.issue("a.test");
     running.stays_with(
@@ -114,7 +114,7 @@ fn unusable_files_are_not_loaded_and_the_log_gives_the_reason() {
 #[test]
 fn an_unreadable_key_is_not_loaded() {
     let running = Running::with(|authority| authority.issue("a.test"));
-    let key = crate::server::files(&running.dir, "a").key;
+    let key = crate::authority::files(&running.dir, "a").key;
     running.stays_with(
         "unreadable",
         || fs::set_permissions(&key, fs::Permissions::from_mode(0o0)).unwrap(),
@@ -128,7 +128,7 @@ fn a_start_warns_of_an_expired_certificate_and_fails_without_its_key() {
     let log = running.child.stderr();
     assert!(log.contains("expired on 01 Jan 2020") && log.contains("not for a.test"), "{log}");
     let other = running.authority.issue("a.test");
-    fs::write(crate::server::files(&running.dir, "a").key, other.key).unwrap();
+    fs::write(crate::authority::files(&running.dir, "a").key, other.key).unwrap();
     for command in [&["check", "--config"][..], &["--config"]] {
         let mut child = Child::spawn(hurtle().args(command).arg(config(&running.dir)));
         assert!(!child.wait().success());

@@ -10,7 +10,7 @@ use hurtle::server::Running;
 use crate::peer::{Options, Peer};
 use crate::support::Dir;
 
-pub(crate) use crate::authority::{Authority, Pair, files};
+pub(crate) use crate::authority::{Authority, Pair};
 
 /// A running server with one plain and one TLS port.
 pub(crate) struct Secure {
