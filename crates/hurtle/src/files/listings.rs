@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 
@@ -15,9 +14,6 @@ use crate::disk::{Disk, Lane};
 
 /// Maximum memory of cached listings, in bytes. The newest one is kept even if it is larger.
 const CACHED_BYTES_MAX: usize = 16 << 20;
-
-/// A directory changed within this time (2 s) may change again without a change of its timestamp.
-const SETTLED_NS: i128 = 2_000_000_000;
 
 /// The cache of listings.
 #[derive(Clone, Debug)]
@@ -117,8 +113,7 @@ impl Listings {
         {
             return Ok(Arc::clone(&cached.listing));
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let settled = now.as_nanos() as i128 - stamp.changed_ns >= SETTLED_NS;
+        let settled = stamp.has_settled();
         *cached = None;
         let listing = Arc::new(listing::scan(directory, dotfiles)?);
         if settled {
