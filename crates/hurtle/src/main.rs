@@ -8,7 +8,7 @@ use clap::Parser;
 use hurtle::cli::{self, Cli, Command, ConfigProblems, LoadedConfig, ServeArgs};
 use hurtle::server::apps::keeper;
 use hurtle::server::process::ProcessConfig;
-use hurtle::server::{Launch, starter};
+use hurtle::server::{Launch, starter, supervisor};
 use hurtle::{config, explain, observe, server, tls};
 
 /// Exit code for an unusable configuration, the same as clap's for wrong arguments.
@@ -16,6 +16,7 @@ const EXIT_CONFIG: u8 = 2;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().into_command() {
+        Command::Serve(_) if supervisor::is_needed() => return supervise(),
         Command::Serve(args) => serve(args),
         Command::Check(args) => args.load().map_err(CommandError::Config).and_then(|_| say("ok")),
         Command::PrintConfig(args) => args
@@ -70,6 +71,13 @@ fn executed(outcome: Result<String, cli::CommandError>) -> Result<(), CommandErr
         Ok(text) => say(text.trim_end()),
         Err(cli::CommandError::Problems(problems)) => Err(CommandError::Config(problems)),
         Err(cli::CommandError::Unreachable(e)) => Err(CommandError::Run(e)),
+    }
+}
+
+fn supervise() -> ExitCode {
+    match supervisor::run() {
+        Ok(code) => ExitCode::from(code),
+        Err(e) => CommandError::Run(e).report(),
     }
 }
 

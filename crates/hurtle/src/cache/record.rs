@@ -44,7 +44,8 @@ pub enum ReceivedBody {
 impl Record {
     fn new(key: &[u8], stored: &Stored) -> Record {
         let Head { status, lines, freshness, age_ms, received_ms, selected } = &stored.head;
-        let selected = selected.iter().map(|(name, value)| (text(name), value.as_deref().map(text)));
+        let selected =
+            selected.iter().map(|(name, value)| (text(name), value.as_deref().map(text)));
         Record {
             key: text(key),
             status: status.as_u16(),

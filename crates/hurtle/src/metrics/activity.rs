@@ -36,9 +36,16 @@ pub struct Activity {
 struct Record {
     begun_ms: u64,
     route: Arc<RouteMetrics>,
-    method: Box<[u8]>,
-    path: Box<[u8]>,
+    method: Start<METHOD_BYTES_MAX>,
+    path: Start<PATH_BYTES_KEPT>,
     has_begun_response: bool,
+}
+
+/// The first bytes of a text, kept without an allocation for each request.
+#[derive(Debug)]
+struct Start<const MAX: usize> {
+    len: u8,
+    bytes: [u8; MAX],
 }
 
 /// A request in flight, until it is dropped.
@@ -88,12 +95,11 @@ impl Activity {
     ) -> InFlight {
         let mut in_flight = self.in_flight.borrow_mut();
         let key = if in_flight.len() < RECORDED_MAX {
-            let cut = |bytes: &[u8], max: usize| bytes[..bytes.len().min(max)].into();
             Some(in_flight.insert(Record {
                 begun_ms: clock::now_ms(),
                 route: Arc::clone(route),
-                method: cut(method, METHOD_BYTES_MAX),
-                path: cut(path, PATH_BYTES_KEPT),
+                method: Start::of(method),
+                path: Start::of(path),
                 has_begun_response: false,
             }))
         } else {
@@ -113,12 +119,26 @@ impl Activity {
         let slowest = oldest.into_iter().take(SLOWEST_MAX).map(|of| SlowRequest {
             age_ms: now_ms.saturating_sub(of.begun_ms),
             route: Arc::clone(&of.route),
-            method: of.method.clone(),
-            path: of.path.clone(),
+            method: of.method.as_bytes().into(),
+            path: of.path.as_bytes().into(),
             has_begun_response: of.has_begun_response,
         });
         let counts = (in_flight.len() as u64, self.unrecorded.get());
         metrics.publish(Published { paths, slowest: slowest.collect(), in_flight: counts });
+    }
+}
+
+impl<const MAX: usize> Start<MAX> {
+    fn of(text: &[u8]) -> Start<MAX> {
+        const { assert!(MAX <= u8::MAX as usize) };
+        let len = text.len().min(MAX);
+        let mut bytes = [0; MAX];
+        bytes[..len].copy_from_slice(&text[..len]);
+        Start { len: len as u8, bytes }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
     }
 }
 

@@ -12,7 +12,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use socket2::{Domain, SockAddr, Socket, Type};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Listener, handover};
+use super::{Listener, descriptors};
 use crate::config::Listen;
 
 /// Prefix of the names of sockets in the file descriptor store.
@@ -124,7 +124,7 @@ fn notify_with(state: &str, descriptor: Option<BorrowedFd<'_>>) {
         socket.connect(&SockAddr::unix(OsStr::from_bytes(&name))?)?;
         match descriptor {
             None => socket.send(state.as_bytes()).map(drop),
-            Some(descriptor) => handover::send_with(&socket, state.as_bytes(), descriptor),
+            Some(descriptor) => descriptors::send_with(&socket, state.as_bytes(), descriptor),
         }
     });
     if let Err(e) = sent {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::handover::{receive_descriptor, send_descriptor};
+use super::descriptors::{receive_descriptor, send_descriptor};
 use crate::cache::{Cache, Caches, Kept, ReceivedBody, Record};
 use crate::config::{Config, MountHandler, Proxy};
 use crate::disk::Disk;
@@ -23,7 +23,7 @@ const MESSAGE_BYTES_MAX: u32 = 16 << 20;
 
 #[derive(Serialize, Deserialize)]
 enum Message {
-    /// What follows belongs to the cache of this proxy.
+    /// The next responses belong to the cache of this proxy.
     Proxy(String),
     Response(Record),
 }

@@ -18,21 +18,13 @@ use super::process::LoadConfig;
 use super::reload::Reloader;
 use super::sandbox::Sandbox;
 use super::upgrade::{Launcher, Upgrade};
-use super::{AccessLogHandle, Stop, activation, cached};
+use super::{AccessLogHandle, Stop, activation, cached, supervisor};
 use crate::config::Config;
 use crate::metrics::Registry;
 use crate::observe::ErrorLogHandle;
 
 /// Longest wait for the workers to close their listeners after a handover.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);
-
-/// Why process 1 refuses an upgrade, and the remedy.
-const PROCESS_1: &str = "process 1 cannot be replaced, because its end is that of its container: \
-                         restart the container";
-
-fn is_process_1() -> bool {
-    std::process::id() == 1
-}
 
 /// Signal streams; a signal that arrives early waits in its stream.
 pub(super) struct Signals {
@@ -186,9 +178,6 @@ impl Process<'_> {
 
     /// All that another process gets.
     fn handover(&self) -> io::Result<Handover> {
-        if is_process_1() {
-            return Err(io::Error::other(PROCESS_1));
-        }
         let reloader = self.reload.reloader();
         let tickets = reloader.settings.keyring.as_ref().map(|keyring| keyring.ticket_keys());
         let mut description = Description::default();
@@ -197,8 +186,12 @@ impl Process<'_> {
         description.apps = self.apps.map(Apps::up).unwrap_or_default();
         description.tickets = tickets.unwrap_or_default();
         let held = reloader.held.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-        let cached = cached::send(reloader.caches.clone())?;
-        held.hand_over(&reloader.listening, cached, description)
+        let mut handover = held.hand_over(&reloader.listening, description)?;
+        handover.add_cached(cached::send(reloader.caches.clone())?);
+        if let (true, Some(supervisor)) = (supervisor::is_supervised(), &self.launcher.starter) {
+            handover.add_supervisor(supervisor.channel()?);
+        }
+        Ok(handover)
     }
 
     /// Acts on the outcome of an upgrade: the other process serves, or this one goes on.
@@ -221,7 +214,9 @@ impl Process<'_> {
             }
         };
         self.phase = Phase::HandedOver { is_told: false };
-        activation::notify(&format!("MAINPID={new}"));
+        if !supervisor::is_supervised() {
+            activation::notify(&format!("MAINPID={new}"));
+        }
         if let (true, Some(new)) = (reload, Pid::from_raw(new.cast_signed())) {
             // An error means that it has ended.
             let _ = kill_process(new, ProcessSignal::HUP);
@@ -260,12 +255,9 @@ impl Process<'_> {
             None => "reloaded".to_owned(),
         };
         let outcome = match outcome {
-            Ok(later) => {
+            Ok(()) => {
                 tracing::info!("{reloaded}");
-                let line = |key| format!("{key} takes effect at the next start: {PROCESS_1}");
-                let later: Vec<_> = later.into_iter().map(line).collect();
-                later.iter().for_each(|line| tracing::warn!("{line}"));
-                Ok([vec![reloaded], later].concat().join("\n"))
+                Ok(reloaded)
             }
             Err(ReloadError::Confined) => {
                 tracing::info!("the sandbox does not permit what the configuration needs");
@@ -312,10 +304,8 @@ pub(super) struct Reload {
 }
 
 impl Reload {
-    /// Loads the configuration and puts it in force, on a thread that may block. Returns the settings
-    /// that take effect only at the next start; there are some only if this process cannot be
-    /// replaced.
-    async fn run(&self) -> Result<Vec<&'static str>, ReloadError> {
+    /// Loads the configuration and puts it in force, on a thread that may block.
+    async fn run(&self) -> Result<(), ReloadError> {
         let (reloader, load) = (Arc::clone(&self.reloader), Arc::clone(&self.load));
         let (sandbox, file) = (Arc::clone(&self.sandbox), self.file.clone());
         let reload = move || {
@@ -328,7 +318,7 @@ impl Reload {
             }
             let mut reloader = reloader.lock().unwrap_or_else(PoisonError::into_inner);
             let restart = reloader.needs_restart(&config);
-            if !restart.is_empty() && !is_process_1() {
+            if !restart.is_empty() {
                 return Err(ReloadError::Restart(restart));
             }
             reloader.reload(config).map_err(ReloadError::Problems)

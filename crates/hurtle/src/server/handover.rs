@@ -3,27 +3,21 @@
 //! new process and decides what its answer means.
 
 use std::env;
-use std::fs::File;
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::mem::MaybeUninit;
+use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
-use rustix::io::{FdFlags, fcntl_setfd, retry_on_intr};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, getsockname, recvmsg, sendmsg,
-};
 use serde::{Deserialize, Serialize};
 
 use super::accept::BoundListener;
 use super::cached::CachedResponses;
+use super::descriptors::{receive_descriptor, send_descriptor, take_stdin};
 use super::reload::Listening;
+use super::starter::Starter;
 use super::{Listener, activation};
 use crate::config::Listen;
-use crate::sys;
 use crate::tls::TicketKeys;
 
 /// Environment variable of a process that replaces another one.
@@ -78,8 +72,10 @@ enum Role {
     Tls,
     Admin,
     Metrics,
-    /// The stored responses.
+    /// Sends the stored responses.
     Cached,
+    /// The channel to the supervisor.
+    Supervisor,
     /// A role of another version; the socket is closed.
     #[serde(other)]
     Unknown,
@@ -157,15 +153,13 @@ impl HeldSockets {
         }
     }
 
-    /// Prepares the handover of these sockets, with `cached` for the stored responses; `listening`
-    /// are their addresses.
+    /// Prepares the handover of these sockets; `listening` are their addresses.
     ///
     /// # Errors
     /// The system refuses a descriptor.
     pub(super) fn hand_over(
         &self,
         listening: &[Listening],
-        cached: OwnedFd,
         mut description: Description,
     ) -> io::Result<Handover> {
         let mut sockets = Vec::new();
@@ -184,13 +178,26 @@ impl HeldSockets {
             description.sockets.push(SocketRecord::new(Role::Metrics, listen));
             sockets.push(listener.as_fd().try_clone_to_owned()?);
         }
-        description.sockets.push(SocketRecord { role: Role::Cached, tcp: None, unix: None });
-        sockets.push(cached);
         Ok(Handover { description, sockets })
     }
 }
 
 impl Handover {
+    /// Adds the socket that sends the stored responses.
+    pub(super) fn add_cached(&mut self, socket: OwnedFd) {
+        self.add(Role::Cached, socket);
+    }
+
+    /// Adds the channel to the supervisor.
+    pub(super) fn add_supervisor(&mut self, channel: OwnedFd) {
+        self.add(Role::Supervisor, channel);
+    }
+
+    fn add(&mut self, role: Role, socket: OwnedFd) {
+        self.description.sockets.push(SocketRecord { role, tcp: None, unix: None });
+        self.sockets.push(socket);
+    }
+
     /// The number of sockets that are sent.
     pub(super) fn sockets(&self) -> usize {
         self.sockets.len()
@@ -220,15 +227,10 @@ impl Received {
     /// # Errors
     /// The other process has ended before everything was sent.
     pub(super) fn receive() -> io::Result<Option<Received>> {
-        let stdin = io::stdin();
-        let is_unix = |fd: BorrowedFd<'_>| {
-            getsockname(fd).is_ok_and(|address| address.address_family() == AddressFamily::UNIX)
-        };
-        if env::var_os(VARIABLE).is_none() || !is_unix(stdin.as_fd()) {
+        if env::var_os(VARIABLE).is_none() {
             return Ok(None);
         }
-        let channel = UnixStream::from(stdin.as_fd().try_clone_to_owned()?);
-        rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+        let Some(channel) = take_stdin()? else { return Ok(None) };
         let incomplete = |e: io::Error| {
             let what = format!("the process to replace has not handed over everything: {e}");
             io::Error::new(e.kind(), what)
@@ -293,21 +295,24 @@ impl Received {
 
     /// Takes the stored responses.
     pub(super) fn take_cached(&mut self) -> Option<CachedResponses> {
-        let taken = self.take_if(|role, _| role == Role::Cached);
-        taken.into_iter().find_map(|socket| match socket {
-            Listener::Unix(socket) => Some(CachedResponses::new(socket.into())),
-            Listener::Tcp(_) => None,
-        })
+        self.take_unix(Role::Cached).map(|socket| CachedResponses::new(socket.into()))
+    }
+
+    /// Takes the channel to the supervisor.
+    pub(super) fn take_supervisor(&mut self) -> Option<Starter> {
+        self.take_unix(Role::Supervisor).map(|socket| Starter::new(OwnedFd::from(socket).into()))
+    }
+
+    fn take_unix(&mut self, wanted: Role) -> Option<UnixListener> {
+        let taken = self.take_if(|role, _| role == wanted);
+        taken.into_iter().find_map(Listener::into_unix)
     }
 
     /// Takes the admin socket if it has this path.
     pub(super) fn take_admin(&mut self, path: &std::path::Path) -> Option<UnixListener> {
         let is_it = |listen: &Listen| matches!(listen, Listen::Unix(other) if other == path);
         let taken = self.take_if(|role, listen| role == Role::Admin && is_it(listen));
-        taken.into_iter().find_map(|listener| match listener {
-            Listener::Unix(socket) => Some(socket),
-            Listener::Tcp(_) => None,
-        })
+        taken.into_iter().find_map(Listener::into_unix)
     }
 
     fn take_if(&mut self, is_wanted: impl Fn(Role, &Listen) -> bool) -> Vec<Listener> {
@@ -351,65 +356,6 @@ impl SocketRecord {
         match listen {
             Listen::Tcp(address) => SocketRecord { role, tcp: Some(*address), unix: None },
             Listen::Unix(path) => SocketRecord { role, tcp: None, unix: Some(path.clone()) },
-        }
-    }
-}
-
-/// Sends one byte with a descriptor.
-///
-/// # Errors
-/// The other end is closed.
-pub(super) fn send_descriptor(channel: &UnixStream, descriptor: BorrowedFd<'_>) -> io::Result<()> {
-    send_with(channel, &[0], descriptor)
-}
-
-/// Sends bytes with a descriptor.
-///
-/// # Errors
-/// The other end is closed.
-pub(super) fn send_with(
-    channel: impl AsFd,
-    bytes: &[u8],
-    descriptor: BorrowedFd<'_>,
-) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let descriptors = [descriptor];
-    let send = || {
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        control.push(SendAncillaryMessage::ScmRights(&descriptors));
-        sendmsg(&channel, &[IoSlice::new(bytes)], &mut control, sys::NO_SIGNAL)
-    };
-    retry_on_intr(send)?;
-    Ok(())
-}
-
-/// Receives one byte with a descriptor, and keeps the descriptor from programs that this process
-/// starts.
-///
-/// # Errors
-/// `UnexpectedEof`: the other end is closed. `InvalidData`: the byte has no descriptor.
-pub(super) fn receive_descriptor(channel: &UnixStream) -> io::Result<OwnedFd> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    let read = loop {
-        let mut into = [IoSliceMut::new(&mut byte)];
-        match recvmsg(channel, &mut into, &mut control, RecvFlags::empty()) {
-            Err(rustix::io::Errno::INTR) => {}
-            received => break received?.bytes,
-        }
-    };
-    let descriptor = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    });
-    match (read, descriptor) {
-        (0, _) => Err(io::ErrorKind::UnexpectedEof.into()),
-        (_, None) => Err(io::Error::new(io::ErrorKind::InvalidData, "a descriptor is missing")),
-        (_, Some(descriptor)) => {
-            // Other threads do not start programs yet, so none inherits the descriptor before this.
-            fcntl_setfd(&descriptor, FdFlags::CLOEXEC)?;
-            Ok(descriptor)
         }
     }
 }

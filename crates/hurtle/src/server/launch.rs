@@ -10,6 +10,7 @@ use rustix::process::geteuid;
 use super::activation::{self, Passed};
 use super::sandbox::{Permissions, Sandbox};
 use super::starter::Starter;
+use super::supervisor;
 use super::upgrade::{Launcher, Program};
 use crate::config::Config;
 
@@ -33,24 +34,24 @@ impl Launch {
         let program = Program::current();
         // Before a program starts, which would inherit the sockets.
         let passed = activation::listeners()?;
-        let (sandbox, starter) = match Permissions::of(config, file) {
-            Err(reason) => {
-                // Without root the server could not start a process that has what it has now.
-                let gives_up_root = config.user.is_some() && geteuid().is_root();
-                let starter = gives_up_root.then(|| Starter::spawn(&program)).transpose()?;
-                (Sandbox::Absent(reason.to_owned()), starter.map(Arc::new))
-            }
-            Ok(permissions) => {
-                let starter = Starter::spawn(&program)?;
-                match permissions.enter() {
-                    Ok(()) => (Sandbox::Entered(permissions), Some(Arc::new(starter))),
-                    Err(e) => {
-                        let reason = format!("the kernel does not offer all of it: {e}");
-                        (Sandbox::Absent(reason), Some(Arc::new(starter)))
-                    }
-                }
-            }
+        let permissions = Permissions::of(config, file);
+        // Without root the server could not start a process that has what it has now.
+        let gives_up_root = config.user.is_some() && geteuid().is_root();
+        let starter = if supervisor::is_supervised() {
+            Starter::of_supervisor()?
+        } else if permissions.is_ok() || gives_up_root {
+            Some(Starter::spawn(&program)?)
+        } else {
+            None
         };
+        let sandbox = match permissions {
+            Err(reason) => Sandbox::Absent(reason.to_owned()),
+            Ok(permissions) => match permissions.enter() {
+                Ok(()) => Sandbox::Entered(permissions),
+                Err(e) => Sandbox::Absent(format!("the kernel does not offer all of it: {e}")),
+            },
+        };
+        let starter = starter.map(Arc::new);
         Ok(Launch { passed, launcher: Launcher { program, starter }, sandbox })
     }
 }

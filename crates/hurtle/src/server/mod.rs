@@ -11,6 +11,7 @@ mod cached;
 mod certificates;
 mod command;
 mod control;
+mod descriptors;
 mod handover;
 mod launch;
 mod monitoring;
@@ -23,6 +24,7 @@ pub mod sandbox;
 mod simulation;
 pub mod starter;
 mod stop;
+pub mod supervisor;
 mod upgrade;
 mod worker;
 

@@ -11,7 +11,7 @@ use super::activation::StoredListeners;
 use super::apps::Apps;
 use super::control::{Events, Phase, Process, Reload, Signals, Watcher};
 use super::handover::Received;
-use super::{AccessLogHandle, BoundAddresses, Launch, Running, Server, activation};
+use super::{AccessLogHandle, BoundAddresses, Launch, Running, Server, activation, supervisor};
 use crate::config::{Config, Listen};
 use crate::observe::ErrorLogHandle;
 use crate::sys;
@@ -42,11 +42,14 @@ pub type LoadConfig = Arc<dyn Fn() -> Result<Config, Vec<String>> + Send + Sync>
 /// The server cannot start, or a worker failed.
 pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> io::Result<()> {
     let ProcessConfig { config, any_port, file, watch, load } = process;
-    let Launch { passed, launcher, sandbox } = launch;
+    let Launch { passed, mut launcher, sandbox } = launch;
     sandbox.log();
     warn_about_backlog(&config);
     let (user, group) = (config.user.clone(), config.group.clone());
     let mut received = Received::receive()?;
+    if let Some(supervisor) = received.as_mut().and_then(Received::take_supervisor) {
+        launcher.starter = Some(Arc::new(supervisor));
+    }
     let mut stored = passed.stored;
     let mut server = match &mut received {
         Some(received) => take_over(config, any_port, received)?,
@@ -85,6 +88,9 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     match received {
         Some(received) => announce(received, errors, &logs)?,
         None => print_greeting(&bound, &roots)?,
+    }
+    if let (true, Some(supervisor)) = (supervisor::is_supervised(), &launcher.starter) {
+        supervisor.tell_serving();
     }
     let Running { threads, stop, access_log, mut reloader, requested, accepting } = running;
     reloader.any_port = any_port;

@@ -121,17 +121,15 @@ impl Settings {
 impl Reloader {
     /// Returns the names of the settings of a configuration that only a start puts in force.
     pub(super) fn needs_restart(&self, config: &Config) -> Vec<&'static str> {
-        keep_until_restart(&mut config.clone(), &self.settings.config)
+        need_restart(config, &self.settings.config)
     }
 
-    /// Puts a configuration in force, except for the settings that it returns: those take effect at
-    /// the next start.
+    /// Puts a configuration in force that needs no restart.
     ///
     /// # Errors
     /// The problems, one line each. The configuration before stays in force.
-    pub(super) fn reload(&mut self, mut config: Config) -> Result<Vec<&'static str>, Vec<String>> {
+    pub(super) fn reload(&mut self, config: Config) -> Result<(), Vec<String>> {
         let before = Arc::clone(&self.settings.config);
-        let later = keep_until_restart(&mut config, &before);
         self.check(&config).map_err(|e| vec![e.to_string()])?;
         let orders_change = config.acme != before.acme || automatic(&config) != automatic(&before);
         let acme = match orders_change {
@@ -171,7 +169,7 @@ impl Reloader {
             }
         }
         self.listening = listening;
-        Ok(later)
+        Ok(())
     }
 
     fn check(&self, config: &Config) -> io::Result<()> {
@@ -279,33 +277,27 @@ fn automatic(config: &Config) -> Vec<String> {
     sites.flat_map(|site| site.hosts.iter().map(ToString::to_string)).collect()
 }
 
-/// Keeps the settings of `before` that only a start can change. Returns the names of those that
-/// differ.
-fn keep_until_restart(config: &mut Config, before: &Config) -> Vec<&'static str> {
-    let mut later = Vec::new();
-    macro_rules! keep {
+/// Returns the names of the settings that differ and that only a start puts in force.
+fn need_restart(config: &Config, before: &Config) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    macro_rules! compare {
         ($($key:ident),*) => {
             $(if config.$key != before.$key {
-                config.$key.clone_from(&before.$key);
-                later.push(stringify!($key));
+                names.push(stringify!($key));
             })*
         };
     }
     if config.limits.programs != before.limits.programs {
-        config.limits.programs = before.limits.programs;
-        later.push("limits.programs");
+        names.push("limits.programs");
     }
     if config.error_log.to != before.error_log.to {
-        config.error_log.to.clone_from(&before.error_log.to);
-        later.push("error_log.path");
+        names.push("error_log.path");
     }
-    let (new, old) = (&mut config.compress, &before.compress);
+    let (new, old) = (&config.compress, &before.compress);
     if (new.cache_bytes, &new.disk) != (old.cache_bytes, &old.disk) {
-        new.cache_bytes = old.cache_bytes;
-        new.disk.clone_from(&old.disk);
-        later.push("compress.cache_bytes or directory");
+        names.push("compress.cache_bytes or directory");
     }
-    keep!(
+    compare!(
         workers,
         sandbox,
         user,
@@ -318,5 +310,5 @@ fn keep_until_restart(config: &mut Config, before: &Config) -> Vec<&'static str>
         admin,
         metrics
     );
-    later
+    names
 }

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::handover::{VARIABLE, receive_descriptor, send_descriptor};
+use super::descriptors::{receive_descriptor, send_descriptor, take_stdin};
+use super::handover::VARIABLE;
 use super::upgrade::{OF_THIS_PROCESS, Program};
 
 /// Longest wait for the starter.
@@ -25,13 +26,49 @@ const PERIOD: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 const LINE_BYTES_MAX: usize = 4 << 10;
 
 /// The command of the server that ends a new process.
-const KILL: u8 = b'k';
+pub(super) const KILL: u8 = b'k';
+
+/// The message of a server to its supervisor that it accepts connections.
+pub(super) const SERVES: u8 = b's';
 
 /// The server's end.
 #[derive(Debug)]
 pub(super) struct Starter(UnixStream);
 
 impl Starter {
+    pub(super) fn new(channel: UnixStream) -> Starter {
+        Starter(channel)
+    }
+
+    /// The supervisor, whose channel is the standard input of the first server. A later one gets the
+    /// channel from the server before.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn of_supervisor() -> io::Result<Option<Starter>> {
+        if std::env::var_os(VARIABLE).is_some() {
+            return Ok(None);
+        }
+        let channel = take_stdin()?;
+        let limited = |channel: &UnixStream| channel.set_read_timeout(Some(ANSWER_TIME_MAX));
+        channel.as_ref().map(limited).transpose()?;
+        Ok(channel.map(Starter))
+    }
+
+    /// Tells the supervisor that this server accepts connections.
+    pub(super) fn tell_serving(&self) {
+        // An error means that the supervisor has ended, and this process with it.
+        let _ = (&self.0).write_all(&[SERVES]);
+    }
+
+    /// Duplicates the channel.
+    ///
+    /// # Errors
+    /// The system refuses a descriptor.
+    pub(super) fn channel(&self) -> io::Result<OwnedFd> {
+        self.0.as_fd().try_clone_to_owned()
+    }
+
     /// Starts the process, which will start `program`.
     ///
     /// # Errors

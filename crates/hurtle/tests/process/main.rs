@@ -17,6 +17,7 @@ mod frames;
 #[allow(dead_code)]
 mod fuse;
 mod hung;
+mod limits_counted;
 mod logs;
 mod metrics;
 mod mid_download;

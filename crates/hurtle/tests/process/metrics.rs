@@ -24,12 +24,12 @@ fn ask(socket: &Path, head: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-fn scrape(socket: &Path) -> String {
+pub(crate) fn scrape(socket: &Path) -> String {
     ask(socket, "GET /metrics HTTP/1.1").1
 }
 
 /// The value of a sample, which is named with its labels.
-fn value(text: &str, sample: &str) -> Option<f64> {
+pub(crate) fn value(text: &str, sample: &str) -> Option<f64> {
     let lines = text.lines();
     let mut found = lines.filter_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
     found.next().map(|value| value.parse().unwrap())

@@ -2,6 +2,7 @@
 //! new program is unusable, and the one before serves on.
 
 mod cached;
+mod container;
 mod faults;
 mod handed_over;
 

@@ -1,0 +1,222 @@
+//! Process 1 of a container, whose end is that of the container. It starts the server as a process
+//! of its own, which another one can replace; passes signals on; reaps orphans; and ends with the
+//! server's exit code. Servers have it start their successors, as they have a `starter` do it.
+
+use std::convert::Infallible;
+use std::env;
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::descriptors::{receive_byte, receive_descriptor};
+use super::starter::{KILL, SERVES};
+use super::upgrade::{OF_THIS_PROCESS, Program};
+use super::{activation, handover};
+
+/// Environment variable of a server that a supervisor has started.
+const VARIABLE: &str = "HURTLE_SUPERVISED";
+
+/// Added to the number of the signal that has ended the server, for the exit code, as shells do.
+const BY_SIGNAL: i32 = 128;
+
+/// Returns `true` if this process must not serve itself.
+pub fn is_needed() -> bool {
+    std::process::id() == 1
+}
+
+/// Returns `true` if a supervisor has started this process.
+pub(super) fn is_supervised() -> bool {
+    env::var_os(VARIABLE).is_some()
+}
+
+struct Server {
+    id: Pid,
+    /// `true`: it accepts connections, or did so before its successor.
+    serves: bool,
+}
+
+struct Supervisor {
+    program: Program,
+    channel: UnixStream,
+    /// The processes that have not ended, oldest first. Its lock is held while one is started, because
+    /// the end of a process must not be noticed before.
+    servers: Mutex<Vec<Server>>,
+}
+
+/// Starts the server and waits until it, or the last one that has replaced it, has ended. Returns its
+/// exit code.
+///
+/// # Errors
+/// The system refuses a process or a thread.
+pub fn run() -> io::Result<u8> {
+    let program = Program::current();
+    let (channel, theirs) = UnixStream::pair()?;
+    let supervisor = Arc::new(Supervisor { program, channel, servers: Mutex::default() });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        // Before the server starts, because its end may follow at once.
+        let mut ends = signal(SignalKind::child())?;
+        let signals = supervisor.pass_on_signals()?;
+        supervisor.start_first(theirs.into())?;
+        // The server has the sockets of the service manager.
+        drop(activation::listeners()?);
+        let attending = Arc::clone(&supervisor);
+        thread::Builder::new().name("attend".to_owned()).spawn(move || attending.attend())?;
+        let waiting = async {
+            loop {
+                if let Some(code) = supervisor.reap()? {
+                    return Ok(code);
+                }
+                ends.recv().await;
+            }
+        };
+        tokio::select! { code = waiting => code, never = signals => match never {} }
+    })
+}
+
+impl Supervisor {
+    /// Passes signals on as long as it is polled.
+    fn pass_on_signals(self: &Arc<Self>) -> io::Result<impl Future<Output = Infallible> + use<>> {
+        let supervisor = Arc::clone(self);
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut hang_up = signal(SignalKind::hangup())?;
+        let mut reopen = signal(SignalKind::user_defined1())?;
+        let mut upgrade = signal(SignalKind::user_defined2())?;
+        Ok(async move {
+            loop {
+                let received = tokio::select! {
+                    _ = terminate.recv() => Signal::TERM,
+                    _ = interrupt.recv() => Signal::INT,
+                    _ = hang_up.recv() => Signal::HUP,
+                    _ = reopen.recv() => Signal::USR1,
+                    _ = upgrade.recv() => Signal::USR2,
+                };
+                supervisor.signal(received);
+            }
+        })
+    }
+
+    /// A process that does not serve yet would end with a signal other than to stop.
+    fn signal(&self, received: Signal) {
+        let stops = matches!(received, Signal::TERM | Signal::INT);
+        for server in self.servers().iter().filter(|server| stops || server.serves) {
+            // An error means that it has ended.
+            let _ = kill_process(server.id, received);
+        }
+    }
+
+    fn start_first(&self, stdin: OwnedFd) -> io::Result<()> {
+        let mut command = self.command(stdin);
+        // It is that of this process.
+        command.env_remove("LISTEN_PID");
+        self.start(command).map(drop)
+    }
+
+    /// A process group of its own, because a terminal sends signals to the whole group of this one.
+    fn command(&self, stdin: OwnedFd) -> Command {
+        let mut command = Command::new(&self.program.path);
+        command.args(&self.program.arguments).env(VARIABLE, "1").stdin(stdin).process_group(0);
+        command
+    }
+
+    fn start(&self, mut command: Command) -> io::Result<Pid> {
+        let mut servers = self.servers();
+        let id = Pid::from_child(&command.spawn()?);
+        servers.push(Server { id, serves: false });
+        Ok(id)
+    }
+
+    /// Does what the servers say, until the last one has ended.
+    fn attend(&self) {
+        // Nobody is left to read an error.
+        while self.attend_once().is_ok() {}
+    }
+
+    fn attend_once(&self) -> io::Result<()> {
+        let (message, stdin) = receive_byte(&self.channel)?;
+        match (message, stdin) {
+            (_, Some(stdin)) => {
+                let stderr = receive_descriptor(&self.channel)?;
+                let mut command = self.command(stdin);
+                command.env(handover::VARIABLE, "1").stderr(Stdio::from(stderr));
+                for name in OF_THIS_PROCESS {
+                    command.env_remove(name);
+                }
+                match self.start(command) {
+                    Ok(id) => self.tell(&format!("started {}", id.as_raw_nonzero())),
+                    Err(e) => self.tell(&format!("failed {e}")),
+                }
+            }
+            (KILL, None) => {
+                if let Some(server) = self.servers().last().filter(|server| !server.serves) {
+                    // An error means that it has ended.
+                    let _ = kill_process(server.id, Signal::KILL);
+                }
+                Ok(())
+            }
+            (SERVES, None) => {
+                if let Some(server) = self.servers().last_mut() {
+                    server.serves = true;
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn tell(&self, line: &str) -> io::Result<()> {
+        writeln!(&self.channel, "{line}")
+    }
+
+    /// Reaps every process that has ended. Returns the exit code if no server is left to wait for.
+    fn reap(&self) -> io::Result<Option<u8>> {
+        let mut servers = self.servers();
+        loop {
+            let ended = match wait(WaitOptions::NOHANG) {
+                Ok(ended) => ended,
+                Err(rustix::io::Errno::CHILD) => None,
+                Err(e) => return Err(e.into()),
+            };
+            let Some((id, status)) = ended else { return Ok(None) };
+            let Some(at) = servers.iter().position(|server| server.id == id) else { continue };
+            let ended = servers.remove(at);
+            let is_last = at == servers.len();
+            if is_last {
+                // The server that has asked for it may have ended.
+                let _ = self.tell(&format!("ended {}", shown(status)));
+            }
+            let is_alone = servers.is_empty();
+            // Without a server that accepts connections, the container must be started again.
+            let has_failed = is_last && ended.serves && code(status) != 0;
+            if is_alone || has_failed {
+                return Ok(Some(code(status)));
+            }
+        }
+    }
+
+    fn servers(&self) -> MutexGuard<'_, Vec<Server>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn code(status: WaitStatus) -> u8 {
+    let signal = || status.terminating_signal().map(|signal| BY_SIGNAL + signal);
+    let code = status.exit_status().or_else(signal);
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}
+
+fn shown(status: WaitStatus) -> String {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => format!("exit status: {code}"),
+        (None, Some(signal)) => format!("signal: {signal}"),
+        (None, None) => "for an unknown reason".to_owned(),
+    }
+}
