@@ -27,6 +27,10 @@ const NAMES_MAX: usize = 100_000;
 /// Variants that are remembered of a directory, at most.
 const SIDECARS_MAX: usize = 10_000;
 
+/// Variants that are remembered of all directories, at most: about 10 MB. Beyond this number all
+/// directories are forgotten.
+const ALL_SIDECARS_MAX: usize = 100_000;
+
 /// Time for which the names are trusted although the directory's times stay. Local file systems
 /// change them with each name; some network file systems do not.
 const TRUST_TIME_MAX: Duration = Duration::from_secs(60);
@@ -66,6 +70,16 @@ impl Names {
     }
 }
 
+impl Directory {
+    /// Number of variants that are remembered.
+    fn len(&self) -> usize {
+        match &self.state {
+            State::Known(names, _) => names.0.len(),
+            State::Searched(_) | State::Reading | State::TooMany => 0,
+        }
+    }
+}
+
 impl Sidecars {
     /// Returns the names of a directory's variants; `None`: they are unknown, and must be searched
     /// for. `open` opens the directory for reading.
@@ -88,8 +102,19 @@ impl Sidecars {
         // An error is a reason to search by name: reading needs more permission than searching.
         let state = open().and_then(|opened| read(&opened, stamp)).unwrap_or(State::TooMany);
         let names = if let State::Known(names, _) = &state { Some(names.clone()) } else { None };
-        self.lock().insert((stamp.device, stamp.inode), Directory { stamp, state });
+        self.insert(Directory { stamp, state });
         Ok(names)
+    }
+
+    /// Remembers a directory whose names were read.
+    fn insert(&self, directory: Directory) {
+        let mut directories = self.lock();
+        let known = directories.values().map(Directory::len).sum::<usize>();
+        if known + directory.len() > ALL_SIDECARS_MAX {
+            directories.clear();
+        }
+        let Stamp { device, inode, .. } = directory.stamp;
+        directories.insert((device, inode), directory);
     }
 
     /// Counts a look-up. Returns `Known`; `Reading` if the caller is to read the names; else
@@ -173,11 +198,8 @@ mod tests {
             sidecars.names(File::open(&self.0).unwrap(), open).unwrap()
         }
 
-        /// Adds a file. Returns the stamp's device and inode.
-        fn add(&self, name: &str) -> (u64, u64) {
+        fn add(&self, name: &str) {
             fs::write(self.0.join(name), "").unwrap();
-            let stamp = Stamp::of(&fstat(File::open(&self.0).unwrap()).unwrap());
-            (stamp.device, stamp.inode)
         }
     }
 
@@ -209,12 +231,9 @@ mod tests {
             assert_eq!(folder.names(&sidecars), None, "it has changed just now");
         }
         // As if it had been read a moment ago.
-        let key = folder.add("d.js");
-        let insert = |state: State, stamp: Stamp| {
-            sidecars.lock().insert(key, Directory { stamp, state });
-        };
+        folder.add("d.js");
         let stamp = Stamp::of(&fstat(File::open(&folder.0).unwrap()).unwrap());
-        insert(read(), stamp);
+        sidecars.insert(Directory { stamp, state: read() });
         assert_eq!(folder.names(&sidecars), Some(of(&["a.js.br", "b.css.gz"])));
         folder.add("d.js.br");
         assert_eq!(folder.names(&sidecars), None, "it has changed");
@@ -222,10 +241,8 @@ mod tests {
 
     #[test]
     fn names_are_read_after_some_searches_and_not_trusted_forever() {
-        let (folder, sidecars) = (Folder::new("trust"), Sidecars::default());
-        let key = folder.add("a.js.br");
-        let stamp = Stamp::of(&fstat(File::open(&folder.0).unwrap()).unwrap());
-        let settled = Stamp { changed_ns: 0, modified_ns: 0, ..stamp };
+        let sidecars = Sidecars::default();
+        let settled = Stamp { device: 1, inode: 1, len: 0, modified_ns: 0, changed_ns: 0 };
         for _ in 0..SEARCHES_MIN {
             assert!(matches!(sidecars.begin(settled), State::Searched(_)));
         }
@@ -234,7 +251,7 @@ mod tests {
         let longer = TRUST_TIME_MAX + Duration::from_secs(1);
         if let Some(long_ago) = Instant::now().checked_sub(longer) {
             let state = State::Known(of(&["a.js.br"]), long_ago);
-            sidecars.lock().insert(key, Directory { stamp: settled, state });
+            sidecars.insert(Directory { stamp: settled, state });
             assert!(matches!(sidecars.begin(settled), State::Searched(_)));
         }
     }
@@ -242,11 +259,17 @@ mod tests {
     #[test]
     fn directories_are_forgotten_before_they_are_too_many() {
         let sidecars = Sidecars::default();
-        let mut stamp = Stamp { device: 1, inode: 0, len: 0, modified_ns: 0, changed_ns: 0 };
+        let stamp = |inode| Stamp { device: 1, inode, len: 0, modified_ns: 0, changed_ns: 0 };
         for inode in 0..3 * DIRECTORIES_MAX as u64 {
-            stamp.inode = inode;
-            sidecars.begin(stamp);
+            sidecars.begin(stamp(inode));
             assert!(sidecars.lock().len() <= DIRECTORIES_MAX);
+        }
+        let names = (0..SIDECARS_MAX).map(|n| n.to_string().into_bytes()).collect();
+        let state = State::Known(Names(Arc::new(names)), Instant::now());
+        for inode in 0..3 * (ALL_SIDECARS_MAX / SIDECARS_MAX) as u64 {
+            sidecars.insert(Directory { stamp: stamp(inode), state: state.clone() });
+            let known: usize = sidecars.lock().values().map(Directory::len).sum();
+            assert!((SIDECARS_MAX..=ALL_SIDECARS_MAX).contains(&known), "{known}");
         }
     }
 }
