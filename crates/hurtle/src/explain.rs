@@ -29,7 +29,7 @@ use crate::clock;
 use crate::compress::Compressor;
 use crate::config::{Config, Sendfile};
 use crate::disk::Disk;
-use crate::files::{Cache, Changed, Found, Listings, Scripts, Sidecars, Store, Target};
+use crate::files::{Cache, Changed, Found, Listings, Scripts, Store, Target};
 use crate::handler::client::ClientInfo;
 use crate::handler::directory::Resources;
 use crate::handler::gateway::{Gateway, Slots};
@@ -83,7 +83,6 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
     let resources = Resources {
         disk: disk.clone(),
         listings,
-        sidecars: Sidecars::default(),
         sendfile: config.sendfile,
         changed: Changed::default(),
         caches: Caches::new(1),

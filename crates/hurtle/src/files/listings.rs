@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 
 use super::listing::{self, Controls, Filter, Listing, View};
-use super::{Lookup, store::LookupError};
+use super::{Lookup, Sidecars, store::LookupError};
 use crate::body::Stamp;
 use crate::disk::{Disk, Lane};
 
@@ -20,6 +20,7 @@ const CACHED_BYTES_MAX: usize = 16 << 20;
 pub struct Listings {
     lane: Lane,
     slots: Arc<Mutex<HashMap<(u64, u64), Arc<Slot>>>>,
+    sidecars: Sidecars,
 }
 
 /// One directory. The lock is held during a scan: other requests for the directory wait for its
@@ -58,7 +59,12 @@ pub struct ListingRequest {
 impl Listings {
     /// Creates an empty cache; scans have their own lane.
     pub fn new(disk: &Disk) -> Listings {
-        Listings { lane: disk.lane(), slots: Arc::default() }
+        Listings { lane: disk.lane(), slots: Arc::default(), sidecars: Sidecars::default() }
+    }
+
+    /// Returns the names of encoded variants, which look-ups of files use.
+    pub fn sidecars(&self) -> &Sidecars {
+        &self.sidecars
     }
 
     /// Writes one page of a directory.

@@ -30,8 +30,8 @@ use crate::files::listing::{CONTENT_SECURITY_POLICY, Filter, View};
 use crate::files::lookup::{MEMORY_BYTES_MAX, Opened};
 use crate::files::store::LookupError;
 use crate::files::{
-    self, Changed, Entry, FileQuery, ListingRequest, Listings, Lookup, Outcome, Routes, Sidecars,
-    Store, Target, Try,
+    self, Changed, Entry, FileQuery, ListingRequest, Listings, Lookup, Outcome, Routes, Store,
+    Target, Try,
 };
 use crate::metrics::{RouteMetrics, WorkerMetrics};
 use crate::observe::status::Feed;
@@ -45,7 +45,6 @@ pub struct Directory {
     index: Arc<[String]>,
     lane: Lane,
     listings: Listings,
-    sidecars: Sidecars,
     archives: Option<Box<Archives>>,
     memory_bytes_max: u64,
     uploads: Option<Box<Uploads>>,
@@ -63,10 +62,8 @@ pub struct Directory {
 pub struct Resources {
     /// The threads for disk access.
     pub disk: Disk,
-    /// The cache of directory listings.
+    /// The cache of directory listings, and of the names of encoded variants.
     pub listings: Listings,
-    /// The names of encoded variants.
-    pub sidecars: Sidecars,
     /// The configuration of `sendfile`; it decides whether small files are kept in memory.
     pub sendfile: Sendfile,
     /// The time of the last change by an upload.
@@ -106,7 +103,6 @@ impl Directory {
             config,
             lane,
             listings: resources.listings.clone(),
-            sidecars: resources.sidecars.clone(),
             compressor: resources.compressor.clone(),
             policy,
             route: None,
@@ -306,7 +302,7 @@ impl Directory {
             tries,
             index: Arc::clone(&self.index),
             symlinks: self.config.symlinks,
-            sidecars: self.config.sidecars.then(|| self.sidecars.clone()),
+            sidecars: self.config.sidecars.then(|| self.listings.sidecars().clone()),
             etag: self.config.etag,
             lane: self.lane,
             rate: self.config.rate,

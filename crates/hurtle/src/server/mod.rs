@@ -44,7 +44,7 @@ use crate::cache::Caches;
 use crate::compress::Compressor;
 use crate::config::{Config, Listen, MountHandler};
 use crate::disk::Disk;
-use crate::files::{Changed, Listings, Sidecars};
+use crate::files::{Changed, Listings};
 use crate::handler::gateway::Slots;
 use crate::metrics::Registry;
 use crate::observe::{self, Writer};
@@ -312,7 +312,6 @@ impl Server {
         let config = Arc::clone(&self.settings.config);
         let disk = Disk::start(config.disk_threads)?;
         let listings = Listings::new(&disk);
-        let sidecars = Sidecars::default();
         let changed = Changed::default();
         let slots = Slots::new(config.limits.programs);
         let caches = Caches::new((descriptor_limit() / CACHED_BODIES_SHARE).max(1));
@@ -342,7 +341,6 @@ impl Server {
                 settings: self.settings.clone(),
                 disk: disk.clone(),
                 listings: listings.clone(),
-                sidecars: sidecars.clone(),
                 changed: changed.clone(),
                 slots: slots.clone(),
                 caches: caches.clone(),

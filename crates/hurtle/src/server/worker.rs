@@ -27,7 +27,7 @@ use crate::compress::Compressor;
 use crate::config::Config;
 use crate::deadline::Deadlines;
 use crate::disk::Disk;
-use crate::files::{Cache, Changed, Listings, Sidecars, Store};
+use crate::files::{Cache, Changed, Listings, Store};
 use crate::handler::directory::Resources;
 use crate::handler::gateway::Slots;
 use crate::handler::http_request::Buffers;
@@ -60,7 +60,6 @@ pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) disk: Disk,
     pub(super) listings: Listings,
-    pub(super) sidecars: Sidecars,
     pub(super) changed: Changed,
     pub(super) slots: Slots,
     pub(super) caches: Caches,
@@ -359,7 +358,6 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
     let resources = Resources {
         disk: disk.clone(),
         listings: shared.listings.clone(),
-        sidecars: shared.sidecars.clone(),
         sendfile: config.sendfile,
         changed: shared.changed.clone(),
         caches: shared.caches.clone(),

@@ -31,7 +31,7 @@ use crate::cache::Caches;
 use crate::compress::Compressor;
 use crate::config::{self, Config};
 use crate::disk::Disk;
-use crate::files::{Changed, Listings, Sidecars};
+use crate::files::{Changed, Listings};
 use crate::handler::gateway::Slots;
 use crate::metrics::Snapshot;
 use crate::observe::status::Feed;
@@ -130,7 +130,6 @@ impl Simulator {
             settings: Settings::new((*self.config).clone(), None).unwrap(),
             disk: self.disk.clone(),
             listings: Listings::new(&self.disk),
-            sidecars: Sidecars::default(),
             changed: Changed::default(),
             slots: Slots::new(1),
             caches: Caches::new(1),
