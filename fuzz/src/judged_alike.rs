@@ -1,8 +1,9 @@
-//! `judged_alike`: one request, in HTTP/1.1 and in HTTP/2.
+//! `judged_alike`: one request, in HTTP/1.1, HTTP/2 and HTTP/3. HTTP/2 and HTTP/3 give the same field
+//! section, or both reset the stream.
 //!
 //! Permitted differences:
 //! - Fields of a connection, other values of TE than `trailers`, and targets in other forms than
-//!   those of `:path` are refused by HTTP/2 alone (RFC 9113 sections 8.2.2 and 8.3.1).
+//!   those of `:path` are refused by HTTP/2 and HTTP/3 alone (RFC 9113 sections 8.2.2 and 8.3.1).
 //! - A malformed section is a stream error in HTTP/2 (section 8.1.1); HTTP/1.1 may find something
 //!   else wrong with it first, so any status will do.
 //! - In HTTP/2 `:authority` stands for the Host field, which may repeat it (section 8.3.1); cookies
@@ -11,6 +12,7 @@
 use hurtle_http::h1::request;
 use hurtle_http::h2::hpack::Encoder;
 use hurtle_http::h2::{Connection, Event, FieldSection, Limits};
+use hurtle_http::h3::{self, qpack};
 use hurtle_http::request::{HeadLimits, Joined, ParseError, RequestHead, from_section};
 use hurtle_http::semantics::target::Target;
 
@@ -30,7 +32,10 @@ pub fn judged_alike(data: &[u8]) {
     let head = input.head();
     let text_joined = Joined::default();
     let text = request::parse(&head, &text_joined, &LIMITS);
-    let Some((section, has_body)) = input.section() else {
+    let section = input.section();
+    let of_http3 = input.section_of_http3();
+    assert_eq!(section, of_http3, "HTTP/2 and HTTP/3 differ: {input:?}");
+    let Some((section, has_body)) = section else {
         assert!(text.is_err() || input.is_foreign(), "only HTTP/2 refuses {input:?}");
         return;
     };
@@ -122,24 +127,55 @@ impl<'a> Input<'a> {
         head
     }
 
+    /// Pseudo-fields and fields.
+    fn all_fields(&self) -> Vec<(&'a [u8], &'a [u8])> {
+        let mut all = vec![(&b":method"[..], self.method)];
+        if self.method != b"CONNECT" {
+            all.extend([(&b":scheme"[..], &b"http"[..]), (b":path", self.target)]);
+        }
+        all.extend(self.authority.map(|authority| (&b":authority"[..], authority)));
+        all.extend(&self.fields);
+        all
+    }
+
+    fn has_body(&self) -> bool {
+        self.fields.iter().any(|(name, value)| {
+            let is_zero = value.iter().all(|&byte| byte == b'0');
+            name.eq_ignore_ascii_case(b"content-length") && !is_zero
+        })
+    }
+
+    /// The section of an HTTP/3 request like `section`.
+    fn section_of_http3(&self) -> Option<(FieldSection, bool)> {
+        let mut block = Vec::new();
+        qpack::encode::prefix(&mut block);
+        for (name, value) in self.all_fields() {
+            qpack::encode::field(name, value, &mut block);
+        }
+        // A HEADERS frame whose length has four bytes (RFC 9000 section 16).
+        let mut frame = vec![1];
+        frame.extend((block.len() as u32 | 0x8000_0000).to_be_bytes());
+        frame.extend(block);
+        let limits = h3::Limits { header_list_bytes_max: 1 << 20, ..h3::Limits::default() };
+        let mut connection = h3::Connection::new(&limits, 0);
+        connection.open(0, 0);
+        connection.receive(0, frame.into(), !self.has_body(), 0);
+        match connection.next_event() {
+            Some(h3::Event::Request { head, end_stream, .. }) => Some((head, !end_stream)),
+            Some(h3::Event::Reset(0, h3::Code::MESSAGE_ERROR)) => None,
+            event => panic!("{event:?} for {self:?}"),
+        }
+    }
+
     /// The section of a HEADERS frame, and `true` if a body follows; `None`: the stream was reset.
     fn section(&self) -> Option<(FieldSection, bool)> {
-        let mut pseudo = vec![(&b":method"[..], self.method)];
-        if self.method != b"CONNECT" {
-            pseudo.extend([(&b":scheme"[..], &b"http"[..]), (b":path", self.target)]);
-        }
-        pseudo.extend(self.authority.map(|authority| (&b":authority"[..], authority)));
         let mut encoder = Encoder::default();
         let mut block = Vec::new();
         encoder.begin(&mut block);
-        for (name, value) in pseudo.iter().chain(&self.fields) {
+        for (name, value) in self.all_fields() {
             encoder.field(name, value, &mut block);
         }
-        let is_body = |(name, value): &(&[u8], &[u8])| {
-            let is_zero = value.iter().all(|&byte| byte == b'0');
-            name.eq_ignore_ascii_case(b"content-length") && !is_zero
-        };
-        let has_body = self.fields.iter().any(is_body);
+        let has_body = self.has_body();
         let flags = END_HEADERS | if has_body { 0 } else { END_STREAM };
         let [_, _, high, low] = (block.len() as u32).to_be_bytes();
         let frames = [

@@ -9,6 +9,8 @@ pub mod driver;
 mod gateway_answer;
 mod http2_fields;
 mod http2_frames;
+mod http3_fields;
+mod http3_streams;
 mod judged_alike;
 mod multipart;
 #[cfg(feature = "config")]
@@ -27,6 +29,8 @@ pub use config::config;
 pub use gateway_answer::gateway_answer;
 pub use http2_fields::http2_fields;
 pub use http2_frames::http2_frames;
+pub use http3_fields::http3_fields;
+pub use http3_streams::http3_streams;
 pub use judged_alike::judged_alike;
 pub use multipart::multipart;
 #[cfg(feature = "config")]
@@ -56,6 +60,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "gateway_answer", run: gateway_answer },
     Target { name: "http2_fields", run: http2_fields },
     Target { name: "http2_frames", run: http2_frames },
+    Target { name: "http3_fields", run: http3_fields },
+    Target { name: "http3_streams", run: http3_streams },
     Target { name: "judged_alike", run: judged_alike },
     Target { name: "multipart", run: multipart },
     #[cfg(feature = "config")]

@@ -10,6 +10,8 @@
 //! | [`request`] | a request head of any version: its fields, their validation, framing (RFC 9112 section 6.3) |
 //! | [`h1`] | RFC 9112: request and response heads, the chunked coding, forwarding by a proxy |
 //! | [`h2`] | RFC 9113, RFC 7541 and RFC 9218: the connection of a server as a state machine |
+//! | [`h3`] | RFC 9114, RFC 9204, RFC 9218 and RFC 9220: the same for HTTP/3, without QUIC |
+//! | [`stream`], [`compression`] | the parts that [`h2`] and [`h3`] share |
 //! | [`cgi`] | RFC 3875: the variables of a request, the head of a response |
 //! | [`fcgi`] | FastCGI 1.0: records |
 //! | [`proxy_protocol`] | the header that a load balancer sends before a connection's first byte |
@@ -65,7 +67,15 @@ pub mod semantics;
 
 pub mod recent;
 
+mod allowance;
+
+pub mod compression;
+
+pub mod stream;
+
 pub mod h2;
+
+pub mod h3;
 
 pub mod request;
 

@@ -1,6 +1,7 @@
 //! The command line: arguments, and the configuration that they select.
 
 mod admin;
+mod checked;
 mod generate;
 mod import;
 mod log_level;
@@ -27,6 +28,7 @@ use crate::sys;
 use crate::tls::{Keyring, UpstreamConfigs, local};
 
 pub use admin::CommandError;
+pub use checked::checked;
 pub use generate::{CompletionsArgs, man};
 pub use import::ImportArgs;
 pub use log_level::LogLevelArgs;

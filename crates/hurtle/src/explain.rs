@@ -236,6 +236,11 @@ fn describe_tls(out: &mut String, config: &Config, number: usize) -> io::Result<
         line(out, "tls", &certificate);
     }
     line(out, "", "TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1");
+    let udp: Vec<_> = config.http3_addresses().map(|address| address.to_string()).collect();
+    if !udp.is_empty() {
+        let what = format!("HTTP/3 over UDP at {}, which the firewall must admit", udp.join(", "));
+        line(out, "", &what);
+    }
     line(out, "", &describe_encryption(config.sendfile));
     if let Some(auth) = &tls.client_auth {
         let must = if auth.required { "must" } else { "may" };

@@ -18,7 +18,9 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().into_command() {
         Command::Serve(_) if supervisor::is_needed() => return supervise(),
         Command::Serve(args) => serve(args),
-        Command::Check(args) => args.load().map_err(CommandError::Config).and_then(|_| say("ok")),
+        Command::Check(args) => {
+            args.load().map_err(CommandError::Config).and_then(|config| say(&cli::checked(&config)))
+        }
         Command::PrintConfig(args) => args
             .config()
             .map_err(CommandError::Config)

@@ -42,8 +42,13 @@ const LAYERS: &[&[&str]] = &[
 ];
 
 /// The modules of `hurtle-http`, likewise.
-const HTTP_LAYERS: &[&[&str]] =
-    &[&["semantics", "recent"], &["h2", "proxy_protocol", "fcgi"], &["request"], &["h1"], &["cgi"]];
+const HTTP_LAYERS: &[&[&str]] = &[
+    &["semantics", "recent", "allowance", "compression"],
+    &["stream"],
+    &["request", "h2", "h3", "proxy_protocol", "fcgi"],
+    &["h1"],
+    &["cgi"],
+];
 
 /// The modules of `deathmatch`, likewise.
 const DEATHMATCH_LAYERS: &[&[&str]] = &[

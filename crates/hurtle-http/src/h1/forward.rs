@@ -5,7 +5,7 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::ops::Range;
 
-use http::{HeaderName, StatusCode};
+use http::{HeaderName, StatusCode, Version};
 
 use super::field::Field;
 use super::field_class::{FieldClass, ForwardingField, classify};
@@ -35,10 +35,12 @@ pub struct ForwardParams<'a> {
     pub is_trusted: bool,
     /// True if the request came over TLS.
     pub is_tls: bool,
-    /// True if the request came over HTTP/2.
-    pub is_http2: bool,
+    /// The protocol version of the request.
+    pub version: Version,
     /// The protocol to switch to, in lower case; `None` if the client may not switch.
     pub upgrade: Option<&'a str>,
+    /// The Sec-WebSocket-Key for a WebSocket over HTTP/2 or HTTP/3, which has none.
+    pub websocket_key: Option<&'a str>,
     /// Field lines that replace the request's preconditions and ranges, for a response that is
     /// cached.
     pub cache_conditions: Option<&'a [u8]>,
@@ -57,7 +59,9 @@ struct TrustedFields<'a> {
 
 /// Appends a whole request head.
 pub fn request(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &ForwardParams<'_>) {
-    out.extend_from_slice(request.method.as_bytes());
+    // RFC 8441 section 5: an extended CONNECT is the GET of HTTP/1.1 that asks for an upgrade.
+    let method = if request.protocol.is_some() { b"GET" } else { request.method.as_bytes() };
+    out.extend_from_slice(method);
     out.push(b' ');
     out.extend_from_slice(params.path);
     if let Some(query) = params.query {
@@ -187,6 +191,9 @@ fn write_hop_fields(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &Forwa
         }
         None => {}
     }
+    if let Some(key) = params.websocket_key {
+        line(out, b"Sec-WebSocket-Key", key.as_bytes());
+    }
 }
 
 /// Appends the forwarding fields of a request from an untrusted peer. `host` is the range of the
@@ -249,7 +256,11 @@ fn write_forwarding_fields(
     out.extend_from_slice(b"\";proto=");
     out.extend_from_slice(own_scheme);
     // RFC 9110 section 7.6.3: a gateway must add Via.
-    out.extend_from_slice(if params.is_http2 { b"\r\nVia: 2.0 " } else { b"\r\nVia: 1.1 " });
+    out.extend_from_slice(match params.version {
+        Version::HTTP_2 => b"\r\nVia: 2.0 ",
+        Version::HTTP_3 => b"\r\nVia: 3.0 ",
+        _ => b"\r\nVia: 1.1 ",
+    });
     out.extend_from_slice(SERVER.as_bytes());
     out.extend_from_slice(b"\r\n");
 }
@@ -433,8 +444,11 @@ pub fn upgrade<'a>(request: &RequestHead<'_>, allowed: &'a [String]) -> Option<&
     allowed.iter().find(|token| has_token(requested, token.as_bytes())).map(String::as_str)
 }
 
-/// Returns the value of Upgrade if the request may switch protocols.
+/// Returns the value of Upgrade, or of `:protocol`, if the request may switch protocols.
 pub fn upgrades<'a>(request: &RequestHead<'a>) -> Option<&'a [u8]> {
+    if request.protocol.is_some() {
+        return request.protocol;
+    }
     let requested = request.upgrade?;
     let connection = request.connection?;
     // RFC 9110 section 7.8: Upgrade is ignored without the connection option, and in HTTP/1.0. With
@@ -488,8 +502,9 @@ mod tests {
             client: Some([198, 51, 100, 1].into()),
             is_trusted: trusted,
             is_tls: false,
-            is_http2: false,
+            version: Version::HTTP_11,
             upgrade: None,
+            websocket_key: None,
             cache_conditions: None,
             forwarded: None,
         };
@@ -573,8 +588,9 @@ mod tests {
                 client: None,
                 is_trusted: false,
                 is_tls: false,
-                is_http2: false,
+                version: Version::HTTP_11,
                 upgrade: None,
+                websocket_key: None,
                 cache_conditions: None,
                 forwarded: None,
             };

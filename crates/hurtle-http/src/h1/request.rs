@@ -64,7 +64,7 @@ fn parse_request_line<'a>(
     limits: &HeadLimits,
 ) -> Result<(RequestHead<'a>, &'a [u8]), ParseError> {
     let (line, lines) = line::request_line(head, limits.target_bytes)?;
-    Ok((RequestHead::new(line.method, line.raw_target, line.http10)?, lines))
+    Ok((RequestHead::new(line.method, line.raw_target, line.http10, None)?, lines))
 }
 
 /// Parses the field lines, which follow a first line of `line_bytes` bytes. `true` means that a

@@ -5,16 +5,16 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::fields::FieldSection;
 use super::flood::{Flood, Kind};
 use super::flow::{ReceiveWindow, SendWindow, WINDOW_BYTES_DEFAULT, WINDOW_BYTES_MAX};
 use super::frame::{self, Reason};
 use super::hpack::{Decoder, Encoder};
 use super::output::Output;
-use super::priority::EarlyPriorities;
 use super::receive::Reader;
 use super::schedule::{SHARE_BYTES_MAX, Turn};
 use super::stream::{Closure, Streams};
+use crate::stream::FieldSection;
+use crate::stream::priority::EarlyPriorities;
 
 /// Events for which an idle connection keeps memory.
 const EVENTS_KEPT: usize = 4;
@@ -33,6 +33,8 @@ pub struct Limits {
     pub connection_window_bytes: u32,
     /// Bytes of a request's fields, counted as in RFC 9113 section 6.5.2.
     pub header_list_bytes_max: usize,
+    /// `true` if requests may have `:protocol` (RFC 8441): SETTINGS_ENABLE_CONNECT_PROTOCOL is sent.
+    pub connect_protocol: bool,
     /// Queued output in bytes from which `capacity` returns 0. Heads, and one share of 64 KiB, may
     /// exceed it.
     pub queued_bytes_max: usize,
@@ -45,6 +47,7 @@ impl Default for Limits {
             stream_window_bytes: 256 << 10,
             connection_window_bytes: 1 << 20,
             header_list_bytes_max: 32 << 10,
+            connect_protocol: false,
             queued_bytes_max: 256 << 10,
         }
     }
@@ -75,18 +78,6 @@ pub enum Event {
     /// The connection has failed, and all streams are closed. Queued output can still be written.
     Closed(Reason),
 }
-
-/// The stream is closed: reset, or answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamClosed;
-
-impl std::fmt::Display for StreamClosed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the stream is closed")
-    }
-}
-
-impl std::error::Error for StreamClosed {}
 
 /// A connection.
 #[derive(Debug)]
@@ -143,8 +134,10 @@ impl Connection {
                 (frame::INITIAL_WINDOW_SIZE, limits.stream_window_bytes),
                 (frame::MAX_HEADER_LIST_SIZE, list_bytes),
                 (frame::NO_RFC7540_PRIORITIES, 1),
+                (frame::ENABLE_CONNECT_PROTOCOL, 1),
             ];
-            frame::write_settings(out, &settings);
+            let sent = settings.len() - usize::from(!limits.connect_protocol);
+            frame::write_settings(out, &settings[..sent]);
             let more = limits.connection_window_bytes - WINDOW_BYTES_DEFAULT;
             if more > 0 {
                 frame::write(out, frame::WINDOW_UPDATE, 0, 0, &more.to_be_bytes());

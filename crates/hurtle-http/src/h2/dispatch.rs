@@ -174,7 +174,7 @@ impl Connection {
         let priority = Priority::read(value);
         match self.streams.get(id) {
             Some(stream) => stream.priority = priority,
-            None if id > self.last && id % 2 == 1 => self.early.put(id, priority),
+            None if id > self.last && id % 2 == 1 => self.early.put(id.into(), priority),
             None => {}
         }
         Ok(())

@@ -2,6 +2,7 @@
 //! allowance that refills with time. A frame beyond it ends the connection with ENHANCE_YOUR_CALM.
 
 use super::frame::Reason;
+use crate::allowance::{Allowance, Rate};
 
 /// Frames that require a reply or do nothing: PING, SETTINGS, PRIORITY, frames of unknown kinds,
 /// and empty DATA.
@@ -24,13 +25,6 @@ const SMALL_DATA: Rate = Rate { burst: 10_000, per_second: 2_000 };
 /// Bytes from which DATA is not small.
 pub(super) const SMALL_DATA_BYTES: usize = 32;
 
-/// The allowance of a kind of frame.
-#[derive(Clone, Copy, Debug)]
-struct Rate {
-    burst: u32,
-    per_second: u32,
-}
-
 /// Kinds of frames with an allowance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -47,16 +41,9 @@ const RATES: [Rate; 5] = [CHATTER, RESETS, BREACHES, UPDATES, SMALL_DATA];
 #[derive(Debug)]
 pub(super) struct Flood([Allowance; RATES.len()]);
 
-#[derive(Clone, Copy, Debug)]
-struct Allowance {
-    /// In thousandths of a frame.
-    left: u32,
-    filled_ms: u64,
-}
-
 impl Flood {
     pub(super) fn new(now_ms: u64) -> Flood {
-        Flood(RATES.map(|rate| Allowance { left: rate.burst * 1_000, filled_ms: now_ms }))
+        Flood(RATES.map(|rate| Allowance::new(rate, now_ms)))
     }
 
     /// Counts a frame.
@@ -65,11 +52,7 @@ impl Flood {
     /// ENHANCE_YOUR_CALM: the allowance is used up.
     pub(super) fn count(&mut self, kind: Kind, now_ms: u64) -> Result<(), Reason> {
         let (rate, allowance) = (RATES[kind as usize], &mut self.0[kind as usize]);
-        let passed_ms = now_ms.saturating_sub(allowance.filled_ms);
-        allowance.filled_ms = now_ms;
-        allowance.fill(rate, passed_ms.saturating_mul(u64::from(rate.per_second)));
-        allowance.left = allowance.left.checked_sub(1_000).ok_or(Reason::ENHANCE_YOUR_CALM)?;
-        Ok(())
+        if allowance.take(rate, 1, now_ms) { Ok(()) } else { Err(Reason::ENHANCE_YOUR_CALM) }
     }
 
     /// Counts sent bytes, for which the peer may send WINDOW_UPDATE.
@@ -78,29 +61,9 @@ impl Flood {
     }
 }
 
-impl Allowance {
-    fn fill(&mut self, rate: Rate, thousandths: u64) {
-        let full = rate.burst * 1_000;
-        let left = u64::from(self.left).saturating_add(thousandths);
-        self.left = u32::try_from(left).map_or(full, |left| left.min(full));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn allowances_end_and_fill_with_time() {
-        let mut flood = Flood::new(0);
-        let mut pass = |n: u32, now_ms| (0..n).all(|_| flood.count(Kind::Reset, now_ms).is_ok());
-        assert!(pass(200, 0));
-        assert!(!pass(1, 0));
-        assert!(pass(50, 1_000));
-        assert!(!pass(1, 1_000));
-        assert!(pass(200, u64::MAX), "it fills up, and not beyond");
-        assert!(!pass(1, u64::MAX));
-    }
 
     #[test]
     fn sent_bytes_allow_window_updates() {

@@ -36,21 +36,18 @@
 
 mod connection;
 mod dispatch;
-mod fields;
 mod flood;
 mod flow;
 mod frame;
 pub mod hpack;
 mod output;
-mod priority;
 mod receive;
 mod requests;
 mod schedule;
-mod section;
 mod send;
 mod stream;
 
-pub use connection::{Connection, Event, Limits, StreamClosed};
-pub use fields::{FieldSection, Fields};
+pub use connection::{Connection, Event, Limits};
 pub use frame::Reason;
-pub use requests::Body;
+
+pub use crate::stream::{Body, FieldSection, Fields, StreamClosed};

@@ -1,34 +1,19 @@
 //! Receives requests: field blocks, data, and the calls that read a body (RFC 9113 sections 5.1,
 //! 6.1, 6.2, 6.10 and 8.1).
 
-use bytes::Bytes;
-
-use super::connection::{Connection, Event, Shutdown, StreamClosed};
-use super::fields::FieldSection;
+use super::connection::{Connection, Event, Shutdown};
 use super::flood::{Kind, SMALL_DATA_BYTES};
 use super::flow::{ReceiveWindow, SendWindow};
 use super::frame::{self, Head, PAYLOAD_BYTES_MAX, Reason};
 use super::receive::{Block, Data};
 use super::schedule::Turn;
-use super::section::{self, Fault, Purpose, Section};
 use super::stream::{Closure, Stream};
 use crate::semantics::priority::Priority;
+use crate::stream::section::{self, Fault, Purpose, Section};
+use crate::stream::{Body, StreamClosed};
 
 /// Maximum number of CONTINUATION frames in a block (CVE-2024-24549 and others).
 const CONTINUATIONS_MAX: u32 = 64;
-
-/// The next part of a request's body.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Body {
-    /// Bytes, at least one. `release` credits them to the window.
-    Data(Bytes),
-    /// The trailers; `End` follows.
-    Trailers(FieldSection),
-    /// The body is complete.
-    End,
-    /// Data has not arrived yet; `Event::Readable` follows.
-    NotYet,
-}
 
 /// The role of a field block, by the state of its stream.
 enum Disposition {
@@ -77,15 +62,19 @@ impl Connection {
     fn block(&mut self, head: Head, parent: Option<u32>, block: &[u8]) -> Result<(), Reason> {
         let disposition = self.classify(head)?;
         let purpose = match disposition {
-            Disposition::Request => Purpose::Request,
+            Disposition::Request => {
+                Purpose::Request { connect_protocol: self.limits.connect_protocol }
+            }
             Disposition::Trailers => Purpose::Trailers,
             Disposition::Ignored | Disposition::Rejected(_) | Disposition::Refused => {
                 Purpose::Tables
             }
         };
-        let section =
-            section::read(&mut self.decoder, block, purpose, self.limits.header_list_bytes_max)
-                .map_err(|_| Reason::COMPRESSION_ERROR)?;
+        let (len, bytes_max) = (block.len(), self.limits.header_list_bytes_max);
+        let mut block = self.decoder.block(block);
+        let next_field = |out: &mut Vec<u8>, is_wanted| block.next_field(out, is_wanted);
+        let section = section::read(next_field, len, purpose, bytes_max)
+            .map_err(|_| Reason::COMPRESSION_ERROR)?;
         match disposition {
             // RFC 7540 section 5.3.1.
             Disposition::Request | Disposition::Trailers if parent == Some(head.stream) => {
@@ -146,12 +135,12 @@ impl Connection {
         let end_stream = head.has(frame::END_STREAM);
         let is_short = end_stream && section.content_length.is_some_and(|length| length > 0);
         if section.fault == Some(Fault::Malformed) || is_short {
-            self.early.take(id);
+            self.early.take(id.into());
             return self.breach(id, Reason::PROTOCOL_ERROR);
         }
         // A PRIORITY_UPDATE before the request is newer than what the request says (RFC 9218
         // section 7).
-        let priority = self.early.take(id).or(section.priority);
+        let priority = self.early.take(id.into()).or(section.priority);
         let priority = priority.unwrap_or(Priority::UNSPECIFIED);
         self.streams.push(Stream {
             id,

@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 
-use super::connection::{Connection, StreamClosed};
+use super::connection::Connection;
 use super::frame::{self, HEAD_BYTES, Head, PAYLOAD_BYTES_MAX, Reason};
 use super::hpack::Encoder;
 use super::stream::{Closure, Stream};
+use crate::stream::StreamClosed;
 
 impl Connection {
     /// Queues an interim response (1xx). Names may have capitals. Pseudo-fields and

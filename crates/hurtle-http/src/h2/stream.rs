@@ -3,11 +3,11 @@
 
 use std::collections::VecDeque;
 
-use super::fields::FieldSection;
 use super::flow::{ReceiveWindow, SendWindow};
 use super::frame::Reason;
 use super::schedule::Turn;
 use crate::semantics::priority::Priority;
+use crate::stream::FieldSection;
 
 /// Number of remembered reset streams, for which frames may be in flight. As many as may be open.
 const RESETS_MAX: usize = 128;

@@ -4,15 +4,15 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use crate::h2::{self, FieldSection};
 use crate::semantics::set::TOKEN;
+use crate::stream::{self, FieldSection};
 
 /// The fields of a request, borrowed from the input.
 #[derive(Clone, Copy, Debug)]
 pub enum RequestFields<'a> {
     /// Field lines of HTTP/1.1, each ended by CRLF, and the empty line.
     Lines(&'a [u8]),
-    /// A field section of HTTP/2.
+    /// A field section of HTTP/2 or HTTP/3.
     Section(&'a FieldSection),
 }
 
@@ -61,7 +61,7 @@ impl<'a> RequestFields<'a> {
             RequestFields::Lines(_) => read(copy, count, map),
             RequestFields::Section(_) => {
                 map.reserve(count);
-                for (name, value) in h2::Fields::of(copy) {
+                for (name, value) in stream::Fields::of(copy) {
                     append(copy, name, value, map);
                 }
             }
@@ -75,7 +75,7 @@ pub enum Pairs<'a> {
     /// The remaining field lines.
     Lines(&'a [u8]),
     /// The remaining fields of a section.
-    Section(h2::Fields<'a>),
+    Section(stream::Fields<'a>),
 }
 
 impl<'a> Iterator for Pairs<'a> {

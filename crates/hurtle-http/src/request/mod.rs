@@ -1,6 +1,6 @@
 //! A request head and the validation of its fields for all protocol versions (RFC 9110, RFC 9112
 //! sections 3.2 and 6.3). [`h1`](crate::h1::request) parses it from text, [`from_section`] from a
-//! field section of HTTP/2. Field values borrow from the input; only lists in several lines are
+//! field section of HTTP/2 or HTTP/3. Field values borrow from the input; only lists in several lines are
 //! copied.
 
 mod error;
@@ -19,12 +19,12 @@ pub use self::method::Method;
 
 use self::framing::Framing;
 use self::method::METHOD_BYTES_MAX;
-use crate::h2::FieldSection;
 use crate::request::section::Section;
 use crate::semantics::fields as lists;
 use crate::semantics::host::{self, Host};
 use crate::semantics::set::is_name;
 use crate::semantics::target::{self, Target};
+use crate::stream::FieldSection;
 
 /// Limits of a request head.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +55,8 @@ pub struct RequestHead<'a> {
     pub target: Target<'a>,
     /// True for HTTP/1.0.
     pub http10: bool,
+    /// `:protocol` of an extended CONNECT (RFC 8441 section 4, RFC 9220). Its target has a path.
+    pub protocol: Value<'a>,
     /// The host, from the absolute-form's authority or `:authority`, else from the Host field (RFC
     /// 9112 section 3.2.2).
     pub host: Option<Host<'a>>,
@@ -113,14 +115,17 @@ impl<'a> RequestHead<'a> {
         method: Method<'a>,
         raw_target: &'a [u8],
         http10: bool,
+        protocol: Value<'a>,
     ) -> Result<RequestHead<'a>, ParseError> {
-        let target =
-            target::parse(method.as_bytes(), raw_target).map_err(|_| ParseError::Target)?;
+        // RFC 8441 section 4: the target of an extended CONNECT has a path.
+        let as_method = if protocol.is_some() { b"GET" } else { method.as_bytes() };
+        let target = target::parse(as_method, raw_target).map_err(|_| ParseError::Target)?;
         Ok(RequestHead {
             method,
             raw_target,
             target,
             http10,
+            protocol,
             host: None,
             body: BodyLength::None,
             keep_alive: !http10,
@@ -147,7 +152,8 @@ impl<'a> RequestHead<'a> {
     }
 }
 
-/// Parses the head of an HTTP/2 request from a field section that satisfies RFC 9113 section 8.3.
+/// Parses the head of an HTTP/2 or HTTP/3 request from a field section that satisfies RFC 9113
+/// section 8.3 (RFC 9114 section 4.3).
 /// `has_body` means that DATA or trailers may follow. `joined` must be empty.
 ///
 /// # Errors
@@ -159,8 +165,10 @@ pub fn from_section<'a>(
     limits: &HeadLimits,
 ) -> Result<RequestHead<'a>, ParseError> {
     let method = section.method();
+    let protocol = section.protocol();
     // RFC 9113 section 8.5: CONNECT has an authority instead of a path.
-    let target = match section.authority().filter(|_| method == b"CONNECT") {
+    let is_connect = method == b"CONNECT" && protocol.is_none();
+    let target = match section.authority().filter(|_| is_connect) {
         Some(authority) => authority,
         None => section.path(),
     };
@@ -170,7 +178,7 @@ pub fn from_section<'a>(
     if target.len() > limits.target_bytes {
         return Err(ParseError::TargetTooLong);
     }
-    let mut request = RequestHead::new(Method::from_token(method), target, false)?;
+    let mut request = RequestHead::new(Method::from_token(method), target, false, protocol)?;
     request.fields = RequestFields::Section(section);
     let mut seen = Validator::default();
     // RFC 9113 section 8.3.1: one Host that says the same as the authority is superfluous.
@@ -190,7 +198,10 @@ pub fn from_section<'a>(
         }
     }
     let has_lists = seen.finish(&mut request)?;
-    if has_body && request.body == BodyLength::None {
+    if request.protocol.is_some() {
+        // The data of the stream belongs to the other protocol (RFC 8441 section 5).
+        request.body = BodyLength::None;
+    } else if has_body && request.body == BodyLength::None {
         request.body = BodyLength::Chunked;
     }
     if has_lists {

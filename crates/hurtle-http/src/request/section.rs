@@ -219,8 +219,9 @@ mod tests {
                 client: None,
                 is_trusted: false,
                 is_tls: false,
-                is_http2: false,
+                version: http::Version::HTTP_11,
                 upgrade: None,
+                websocket_key: None,
                 cache_conditions: None,
                 forwarded: None,
             };

@@ -63,11 +63,13 @@ fn table(status: &Value) -> String {
     let of = |name: &str| connections[name].as_u64().unwrap_or(0);
     let _ = writeln!(
         out,
-        "connections: {} in HTTP/1.1 ({} idle), {} in HTTP/2 ({} idle), {} in handshakes, {} accepted",
+        "connections: {} in HTTP/1.1 ({} idle), {} in HTTP/2 ({} idle), {} in HTTP/3 ({} idle), {} in handshakes, {} accepted",
         of("http1_active") + of("http1_idle"),
         of("http1_idle"),
         of("http2_active") + of("http2_idle"),
         of("http2_idle"),
+        of("http3_active") + of("http3_idle"),
+        of("http3_idle"),
         of("handshaking"),
         of("accepted"),
     );

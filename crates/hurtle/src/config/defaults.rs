@@ -8,6 +8,7 @@ use std::path::{self, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use http::header::ALT_SVC;
 use http::{HeaderValue, StatusCode};
 
 use super::compress::Compress;
@@ -17,8 +18,9 @@ use super::rotation::Rotation;
 use super::sandbox::Sandbox;
 use super::tls::{CertificateFiles, Tls};
 use super::types::{
-    Access, AccessLog, Config, EarlyHints, ErrorLog, EtagSource, Files, Limits, Listen, LogField,
-    LogFormat, LogLevel, LogTarget, Mount, MountHandler, Schedule, Sendfile, Site, Symlinks,
+    Access, AccessLog, Config, EarlyHints, ErrorLog, EtagSource, Files, Glob, HeaderRule, Limits,
+    Listen, LogField, LogFormat, LogLevel, LogTarget, Mount, MountHandler, Schedule, Sendfile,
+    Site, Symlinks,
 };
 
 /// Default port.
@@ -50,6 +52,7 @@ impl Config {
         Config {
             listen: vec![Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)))],
             listen_tls: Vec::new(),
+            http3: true,
             proxy_protocol: None,
             acme: None,
             sites,
@@ -88,6 +91,32 @@ impl Config {
             let (client_auth, hsts) = (None, None);
             let (automatic, redirect) = (false, false);
             site.tls = Some(Tls { certificates, automatic, client_auth, redirect, hsts });
+        }
+    }
+
+    /// Returns the addresses whose UDP ports serve HTTP/3. Datagrams have no PROXY protocol header, so
+    /// the listeners of load balancers are not among them.
+    pub fn http3_addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        let is_proxied = |listen: &Listen| {
+            let is_on = |on: &[Listen]| on.is_empty() || on.contains(listen);
+            self.proxy_protocol.as_ref().is_some_and(|proxied| is_on(&proxied.on))
+        };
+        let tls = self.listen_tls.iter().filter(|_| self.http3);
+        tls.filter(move |listen| !is_proxied(listen)).filter_map(|listen| match listen {
+            Listen::Tcp(address) => Some(*address),
+            Listen::Unix(_) => None,
+        })
+    }
+
+    /// Has responses of the sites with TLS name this UDP port for HTTP/3 (RFC 7838), unless a rule of
+    /// the site sets or removes Alt-Svc.
+    pub fn announce_http3(&mut self, port: u16) {
+        let Ok(value) = HeaderValue::try_from(format!("h3=\":{port}\"; ma=86400")) else { return };
+        for site in self.sites.iter_mut().filter(|site| site.tls.is_some()) {
+            let set = vec![(ALT_SVC, value.clone())];
+            let pattern = Glob(HEADER_PATTERN.to_owned());
+            // The first rule, so that those of the site come after it.
+            site.headers.insert(0, HeaderRule { pattern, set, remove: Vec::new(), always: false });
         }
     }
 

@@ -206,6 +206,9 @@ pub(super) static TOP: Section = Section {
         Key::new("listen_tls", List("addresses"), Words("none"), "[\"0.0.0.0:443\", \"[::]:443\"]",
             "Addresses to listen on with TLS, for sites with certificates (`[site.tls]`). \
              `listen` then has no default."),
+        Key::new("http3", Flag, Toml("true"), "false",
+            "Serve HTTP/3 too, at the UDP ports of `listen_tls`. Responses over TCP then tell clients so \
+             (`Alt-Svc`). See [https.md](https.md)."),
         Key::new("root", Text("a directory"), Words("see `[[site]]`"), "\"public\"",
             "Shorthand for one site that serves one directory to every host name; \
              cannot be combined with `[[site]]`."),

@@ -40,6 +40,8 @@ pub struct Config {
     /// Addresses to listen on with TLS; at least one address is here or in `listen`.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "print::texts")]
     pub listen_tls: Vec<Listen>,
+    /// HTTP/3 over UDP, at the ports of `listen_tls`.
+    pub http3: bool,
     /// Listeners whose connections begin with a PROXY protocol header; `None`: none.
     pub proxy_protocol: Option<ProxyProtocol>,
     /// Automatic certificates (ACME); `None`: no site has one.

@@ -5,7 +5,7 @@ use std::mem;
 
 use bytes::{Bytes, BytesMut};
 use http::uri::PathAndQuery;
-use http::{Extensions, HeaderMap, HeaderValue, header};
+use http::{Extensions, HeaderMap, HeaderValue, Version, header};
 use hurtle_http::h1::response::Fields;
 use hurtle_http::request::RequestFields;
 use hurtle_http::request::{Method, RequestHead};
@@ -55,14 +55,22 @@ pub fn build(
     };
     let mut built = http::Request::new(body);
     set(original, built.extensions_mut());
-    *built.method_mut() = method(&head.method)?;
+    let is_websocket = head.protocol.is_some();
+    *built.method_mut() = if is_websocket { http::Method::GET } else { method(&head.method)? };
     *built.uri_mut() = own.into();
-    *built.version_mut() = request.version();
+    *built.version_mut() = if is_websocket { Version::HTTP_11 } else { request.version() };
     // Swaps the new request's empty map with the reusable one, to save its allocation.
     mem::swap(built.headers_mut(), &mut buffers.fields.borrow_mut());
     match known {
         Some(section) => section.fields(built.headers_mut()),
         None => read_fields(head, &lines, built.headers_mut())?,
+    }
+    if let Some(key) = request.websocket_key() {
+        // The fields by which a WebSocket of HTTP/1.1 begins.
+        let fields = built.headers_mut();
+        fields.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+        fields.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        fields.insert(header::SEC_WEBSOCKET_KEY, HeaderValue::try_from(key).ok()?);
     }
     Some(built)
 }

@@ -12,6 +12,7 @@ pub mod proxy;
 pub mod request;
 pub mod status;
 pub mod wait;
+mod websocket;
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -123,6 +124,9 @@ impl Handler {
     /// # Errors
     /// There is no response, or an error response of this server.
     pub async fn call<C: Client>(&self, request: &RequestContext<'_>, client: &mut C) -> Handled {
+        if request.head.protocol.is_some() {
+            return Box::pin(websocket::open(self, request, client)).await;
+        }
         match self {
             // First, because they often respond at once. The other futures are boxed: every request
             // would be as large as the largest of them.

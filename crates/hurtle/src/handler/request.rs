@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, StatusCode, Version};
 use hurtle_http::h1::response::field;
 use hurtle_http::request::{Method, RequestHead};
@@ -95,6 +97,16 @@ pub struct MatchedPath<'a> {
 }
 
 impl<'a> RequestContext<'a> {
+    /// Returns a new Sec-WebSocket-Key (RFC 6455 section 4.1) for a WebSocket over HTTP/2 or HTTP/3,
+    /// whose request has none.
+    pub fn websocket_key(&self) -> Option<String> {
+        self.head.protocol?;
+        let mut key = [0; 16];
+        // It is no secret: the answer to it shows that the server understands WebSocket.
+        let _ = getrandom::fill(&mut key);
+        Some(STANDARD.encode(key))
+    }
+
     /// Returns the request for files.
     pub fn for_files(&self) -> HandlerRequest<'a> {
         let (path, query) = self.target;

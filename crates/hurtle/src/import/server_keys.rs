@@ -17,7 +17,8 @@ pub(super) fn listen(d: &Directive, server: &mut Server<'_>, report: &mut Report
             "default_server" | "default" => server.is_default = true,
             "http2" | "reuseport" | "deferred" | "ipv6only" | "backlog" | "fastopen"
             | "so_keepalive" | "rcvbuf" | "sndbuf" | "bind" => {}
-            "quic" => return report.refuse(d, "hurtle has no HTTP/3; leave the line out"),
+            // The TLS listener of the same port serves HTTP/3 too.
+            "quic" => return,
             "proxy_protocol" => report.refuse(d, "write [proxy_protocol] for this address"),
             _ => report.refuse(d, format!("it does not know `{option}`")),
         }

@@ -35,6 +35,7 @@ const TUNING: &[&str] = &[
     "gzip_static",
     "gzip_vary",
     "http2",
+    "http3",
     "keepalive_disable",
     "large_client_header_buffers",
     "limit_req_log_level",

@@ -85,6 +85,8 @@ pub(super) static REQUESTS: [Family; 19] = [
                 ("http/1.1", "idle", of.http1_idle),
                 ("h2", "active", of.http2_active),
                 ("h2", "idle", of.http2_idle),
+                ("h3", "active", of.http3_active),
+                ("h3", "idle", of.http3_idle),
             ] {
                 out.put(&[("protocol", &protocol), ("state", &state)], count);
             }

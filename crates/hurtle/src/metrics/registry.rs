@@ -73,6 +73,8 @@ impl Registry {
         let (http1, http2) = (total(|w| &w.http1), total(|w| &w.http2));
         let http1_idle = total(|w| &w.http1_idle).min(http1);
         let http2_active = total(|w| &w.http2_active).min(http2);
+        let http3 = total(|w| &w.http3);
+        let http3_active = total(|w| &w.http3_active).min(http3);
         let routes = routes(&workers);
         let process = process::read(self.start);
         let now = process::seconds(SystemTime::now());
@@ -92,7 +94,9 @@ impl Registry {
                 http1_idle,
                 http2_active,
                 http2_idle: http2 - http2_active,
-                other: open.saturating_sub(handshaking + http1 + http2),
+                http3_active,
+                http3_idle: http3 - http3_active,
+                other: open.saturating_sub(handshaking + http1 + http2 + http3),
             },
             received_bytes: total(|w| &w.received),
             sent_bytes,

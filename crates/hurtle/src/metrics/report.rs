@@ -171,6 +171,8 @@ fn connections(open: &ConnectionSnapshot) -> Group {
             ("h1 idle", whole(open.http1_idle)),
             ("h2 active", whole(open.http2_active)),
             ("h2 idle", whole(open.http2_idle)),
+            ("h3 active", whole(open.http3_active)),
+            ("h3 idle", whole(open.http3_idle)),
             ("handshakes", whole(open.handshaking)),
             ("other", whole(open.other)),
         ],

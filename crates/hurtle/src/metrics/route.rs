@@ -16,10 +16,12 @@ pub enum Protocol {
     Http1,
     /// HTTP/2.
     Http2,
+    /// HTTP/3.
+    Http3,
 }
 
 /// Names of the protocols, as of ALPN (RFC 7301).
-pub(super) const PROTOCOLS: [&str; 2] = ["http/1.1", "h2"];
+pub(super) const PROTOCOLS: [&str; 3] = ["http/1.1", "h2", "h3"];
 
 /// Names of the status classes.
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];

@@ -119,6 +119,10 @@ pub struct ConnectionSnapshot {
     pub http2_active: u64,
     /// HTTP/2 connections without streams.
     pub http2_idle: u64,
+    /// HTTP/3 connections with a stream.
+    pub http3_active: u64,
+    /// HTTP/3 connections without streams.
+    pub http3_idle: u64,
     /// Other connections, such as those that wait for a PROXY protocol header.
     pub other: u64,
 }

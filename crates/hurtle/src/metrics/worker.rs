@@ -60,6 +60,8 @@ pub enum LimitKind {
     Streams,
     /// Control frames, resets and small frames of an HTTP/2 connection (ENHANCE_YOUR_CALM).
     Frames,
+    /// Resets and small frames of an HTTP/3 connection (H3_EXCESSIVE_LOAD).
+    Http3Frames,
     /// Rate of requests (429).
     RequestRate,
     /// Requests at a time, and the queue for them (503).
@@ -67,7 +69,7 @@ pub enum LimitKind {
 }
 
 /// Names of the limits.
-pub(super) const LIMITS: [&str; 12] = [
+pub(super) const LIMITS: [&str; 13] = [
     "connections",
     "connections_per_address",
     "head_size",
@@ -78,6 +80,7 @@ pub(super) const LIMITS: [&str; 12] = [
     "proxy_header_time",
     "http2_streams",
     "http2_frames",
+    "http3_frames",
     "request_rate",
     "concurrency",
 ];
@@ -95,6 +98,10 @@ pub struct WorkerMetrics {
     pub http2: Counter,
     /// Open connections of HTTP/2 with a stream.
     pub http2_active: Counter,
+    /// Open connections of HTTP/3.
+    pub http3: Counter,
+    /// Open connections of HTTP/3 with a stream.
+    pub http3_active: Counter,
     /// Open connections of HTTP/1.1.
     pub http1: Counter,
     /// Open connections of HTTP/1.1 that wait for a request.
@@ -138,6 +145,8 @@ impl Default for WorkerMetrics {
             handshaking: Counter::default(),
             http2: Counter::default(),
             http2_active: Counter::default(),
+            http3: Counter::default(),
+            http3_active: Counter::default(),
             http1: Counter::default(),
             http1_idle: Counter::default(),
             received: Counter::default(),

@@ -200,6 +200,7 @@ fn client(address: IpAddr, out: &mut Vec<u8>) {
 fn protocol(exchange: &Exchange<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(match exchange.version {
         Version::HTTP_2 => b"HTTP/2.0",
+        Version::HTTP_3 => b"HTTP/3.0",
         Version::HTTP_10 => b"HTTP/1.0",
         _ => b"HTTP/1.1",
     });

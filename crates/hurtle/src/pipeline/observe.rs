@@ -121,6 +121,7 @@ impl<T: Protocol> Exchange<T> {
     ) {
         let protocol = match self.io.version() {
             Version::HTTP_2 => metrics::Protocol::Http2,
+            Version::HTTP_3 => metrics::Protocol::Http3,
             _ => metrics::Protocol::Http1,
         };
         let moved = self.sent.moved.get();

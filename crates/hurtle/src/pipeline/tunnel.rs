@@ -1,9 +1,10 @@
 //! Forwards the bytes of another protocol between a client and an upstream or application.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
+use std::task::{Context, Poll};
 
 use http::StatusCode;
 use hurtle_http::h1::response::{Delimiter, Persistence};
@@ -17,6 +18,7 @@ use crate::deadline::DeadlineError;
 use crate::handler::Tunnel;
 use crate::handler::client::ExchangeError;
 use crate::handler::proxy::{AssignedPeer, Link, UpstreamTunnel};
+use crate::protocol::reading::Reading;
 use crate::protocol::{Head, HeadFields, Protocol};
 use crate::rt::{self, Permit};
 use crate::transport::{Attempt, Fill, Input, Output, Pipe, SendQueue, Transport, UpstreamSocket};
@@ -28,10 +30,12 @@ const SILENCE_MS_MAX: u64 = 3_600_000;
 /// Bytes that one direction forwards before other tasks run.
 const TURN_BYTES: usize = 256 << 10;
 
-/// A tunnel whose 101 is sent. It keeps nothing of the configuration, so that it can outlive many.
+/// A tunnel whose 101 (over HTTP/2 and HTTP/3: 200) is sent. It keeps nothing of the configuration, so that it can outlive many.
 #[derive(Debug)]
 pub(super) struct OpenTunnel {
     remote: Remote,
+    /// Bytes of the remote end that have arrived.
+    received: Input,
     /// Bytes of the head that were sent to the client.
     head_bytes: u64,
     /// Held until the tunnel ends.
@@ -46,17 +50,17 @@ enum Remote {
 }
 
 impl<T: Protocol> Exchange<T> {
-    /// Sends the 101 head and returns `Next::Tunnel`, after which `run_tunnel` forwards bytes.
+    /// Sends the head and returns `Next::Tunnel`, after which `run_tunnel` forwards bytes.
     pub(super) async fn open_tunnel(&mut self, tunnel: Tunnel) -> Next {
-        let (remote, (out, head_bytes)) = match tunnel {
+        let mut received = Input::default();
+        let (remote, mut out) = match tunnel {
             Tunnel::Upstream(tunnel) => {
-                let UpstreamTunnel { mut head, upstream } = *tunnel;
+                let UpstreamTunnel { head, upstream } = *tunnel;
                 let Some((link, assigned)) = upstream.into_tunnel() else { return Next::Drop };
                 let Link { io, input, .. } = link;
-                let head_bytes = head.len() as u64;
                 // Bytes of the new protocol may have arrived behind the upstream's head.
-                head.vec().extend_from_slice(input.bytes());
-                (Remote::Upstream(Box::new((io, assigned))), (head, head_bytes))
+                received = input;
+                (Remote::Upstream(Box::new((io, assigned))), head)
             }
             Tunnel::App(accepted) => {
                 let (answer, offer) = *accepted;
@@ -70,16 +74,21 @@ impl<T: Protocol> Exchange<T> {
                     date: &clock::date(clock::now_ms()),
                 };
                 self.io.encode_head(out.vec(), &head);
-                let head_bytes = out.len() as u64;
-                (Remote::App(pipe), (out, head_bytes))
+                (Remote::App(pipe), out)
             }
         };
+        let head_bytes = out.len() as u64;
         // A tunnel is no slow request.
         self.in_flight.set(None);
-        if let Err(error) = self.send(out, &Body::Empty).await {
+        let sent = match self.io.raw() {
+            Some(_) => self.send(out, &Body::Empty).await,
+            // The stream stays open for the tunnel's bytes.
+            None => self.io.begin(&mut out).map_err(|_| ExchangeError::Gone),
+        };
+        if let Err(error) = sent {
             return next_after(error);
         }
-        let tunnel = OpenTunnel { remote, head_bytes, permit: None };
+        let tunnel = OpenTunnel { remote, received, head_bytes, permit: None };
         self.details.get_or_insert_default().tunnel = Some(tunnel);
         Next::Tunnel
     }
@@ -87,12 +96,16 @@ impl<T: Protocol> Exchange<T> {
     /// Forwards bytes until both sides have ended or one of them fails.
     pub(super) async fn run_tunnel(&mut self, request: &RequestHead<'_>) -> Next {
         let tunnel = self.details.as_mut().and_then(|details| details.tunnel.take());
-        let Some(OpenTunnel { remote, head_bytes, permit: _permit }) = tunnel else {
+        let Some(OpenTunnel { remote, received, head_bytes, permit: _permit }) = tunnel else {
             return Next::Drop;
         };
         let ended = match remote {
-            Remote::Upstream(remote) => self.forward_both(&remote.0).await,
-            Remote::App(remote) => self.forward_both(&remote).await,
+            Remote::Upstream(remote) => self.forward_both(&remote.0, received).await,
+            Remote::App(remote) => self.forward_both(&remote, received).await,
+        };
+        let status = match self.io.raw() {
+            Some(_) => StatusCode::SWITCHING_PROTOCOLS,
+            None => StatusCode::OK,
         };
         // HTTP has ended, so an error can only be logged.
         let (completed, next) = match ended {
@@ -100,7 +113,7 @@ impl<T: Protocol> Exchange<T> {
             Ok(Err(_)) => (Err(ExchangeError::Gone), Next::Abort),
             Err(_) => (Err(ExchangeError::Stalled), Next::Abort),
         };
-        self.observe(Some(request), StatusCode::SWITCHING_PROTOCOLS, head_bytes, completed);
+        self.observe(Some(request), status, head_bytes, completed);
         next
     }
 
@@ -108,14 +121,14 @@ impl<T: Protocol> Exchange<T> {
     async fn forward_both(
         &mut self,
         remote: &impl Transport,
+        mut received: Input,
     ) -> Result<io::Result<()>, DeadlineError> {
-        let mut received = Input::default();
         let Exchange { io, input, watch, sent, worker, slot, request_bytes, .. } = self;
-        let Some(io) = io.raw() else { return Ok(Err(io::ErrorKind::Unsupported.into())) };
         let (to_remote, to_client) = (Cell::new(0), &sent.moved);
+        let (client, remote) = (ClientEnd::of(io), RemoteEnd(remote));
         let both = rt::try_both(
-            carry(io, input, remote, &to_remote),
-            carry(remote, &mut received, io, to_client),
+            carry(&client, input, &remote, &to_remote),
+            carry(&remote, &mut received, &client, to_client),
         );
         let (mut last_moved, mut by_ms) = (None, 0);
         let due = || {
@@ -141,30 +154,119 @@ impl fmt::Debug for Remote {
     }
 }
 
+/// One end of a tunnel.
+trait End {
+    /// As `Transport::poll_fill`.
+    fn poll_fill(&self, cx: &mut Context<'_>, input: &mut Input) -> Poll<io::Result<usize>>;
+
+    /// As `Transport::poll_send`.
+    fn poll_send(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<usize>>;
+
+    /// As `Transport::poll_flush`.
+    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Sends no more.
+    fn finish(&self);
+}
+
+/// The upstream or application.
+struct RemoteEnd<'a, R>(&'a R);
+
+impl<R: Transport> End for RemoteEnd<'_, R> {
+    fn poll_fill(&self, cx: &mut Context<'_>, input: &mut Input) -> Poll<io::Result<usize>> {
+        self.0.poll_fill(cx, input, Fill::Body)
+    }
+
+    fn poll_send(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<usize>> {
+        self.0.poll_send(cx, queue, Attempt::Ready)
+    }
+
+    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_flush(cx, Attempt::Ready)
+    }
+
+    fn finish(&self) {
+        self.0.finish();
+    }
+}
+
+/// The client.
+enum ClientEnd<'a, T: Protocol> {
+    Connection(RemoteEnd<'a, T::Raw>),
+    /// A stream, whose body in each direction is the tunnel's bytes.
+    Stream(&'a T, RefCell<Reading>),
+}
+
+impl<'a, T: Protocol> ClientEnd<'a, T> {
+    fn of(io: &'a T) -> ClientEnd<'a, T> {
+        match io.raw() {
+            Some(raw) => ClientEnd::Connection(RemoteEnd(raw)),
+            None => ClientEnd::Stream(io, RefCell::new(Reading::Frames)),
+        }
+    }
+}
+
+impl<T: Protocol> End for ClientEnd<'_, T> {
+    fn poll_fill(&self, cx: &mut Context<'_>, input: &mut Input) -> Poll<io::Result<usize>> {
+        match self {
+            ClientEnd::Connection(raw) => raw.poll_fill(cx, input),
+            ClientEnd::Stream(io, reading) => {
+                let mut reading = reading.borrow_mut();
+                match *reading {
+                    Reading::Frames => io.poll_fill(cx, input, &mut reading),
+                    _ => Poll::Ready(Ok(0)),
+                }
+            }
+        }
+    }
+
+    fn poll_send(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<usize>> {
+        match self {
+            ClientEnd::Connection(raw) => raw.poll_send(cx, queue),
+            ClientEnd::Stream(io, _) => io.poll_send(cx, queue),
+        }
+    }
+
+    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            ClientEnd::Connection(raw) => raw.poll_flush(cx),
+            ClientEnd::Stream(io, _) => io.poll_flush(cx),
+        }
+    }
+
+    fn finish(&self) {
+        match self {
+            ClientEnd::Connection(raw) => raw.finish(),
+            // The client may be gone.
+            ClientEnd::Stream(io, _) => drop(io.end(&mut Output::new(), Delimiter::Given, None)),
+        }
+    }
+}
+
 /// Copies bytes one way until the sender's end, then closes that direction of the receiver.
-async fn carry<F: Transport, T: Transport>(
-    from: &F,
+async fn carry(
+    from: &impl End,
     input: &mut Input,
-    to: &T,
+    to: &impl End,
     moved: &Cell<u64>,
 ) -> io::Result<()> {
     let (mut queue, mut turn_bytes) = (SendQueue::default(), 0);
     loop {
         queue.push(input.take(input.bytes().len()));
         while !queue.is_empty() {
-            let n = poll_fn(|cx| to.poll_send(cx, &mut queue, Attempt::Ready)).await?;
+            let n = poll_fn(|cx| to.poll_send(cx, &mut queue)).await?;
             if n == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
             moved.set(moved.get() + n as u64);
             turn_bytes += n;
         }
-        poll_fn(|cx| to.poll_flush(cx, Attempt::Ready)).await?;
+        poll_fn(|cx| to.poll_flush(cx)).await?;
         if turn_bytes >= TURN_BYTES {
             turn_bytes = 0;
             rt::give_way().await;
         }
-        if poll_fn(|cx| from.poll_fill(cx, input, Fill::Body)).await? == 0 {
+        if poll_fn(|cx| from.poll_fill(cx, input)).await? == 0 {
             to.finish();
             return Ok(());
         }

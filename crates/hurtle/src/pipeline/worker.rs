@@ -15,7 +15,7 @@ use crate::deadline::Deadlines;
 use crate::files::Store;
 use crate::handler::http_request::Buffers;
 use crate::handler::proxy::cache::Shortcuts;
-use crate::metrics::{Activity, Protocol, WorkerMetrics};
+use crate::metrics::{Activity, Counter, Protocol, WorkerMetrics};
 use crate::observe::WorkerLog;
 use crate::rt::Bell;
 use crate::site::Sites;
@@ -116,7 +116,7 @@ pub struct ConnectionSlot {
     thread: Rc<WorkerThread>,
     /// The connection's protocol, once it is known.
     protocol: Cell<Option<Protocol>>,
-    /// Open streams, if it is HTTP/2.
+    /// Open streams, if it is HTTP/2 or HTTP/3.
     streams: Cell<usize>,
 }
 
@@ -154,6 +154,7 @@ impl ConnectionSlot {
         let gauge = |protocol| match protocol {
             Protocol::Http1 => &metrics.http1,
             Protocol::Http2 => &metrics.http2,
+            Protocol::Http3 => &metrics.http3,
         };
         if let Some(before) = self.protocol.replace(protocol) {
             gauge(before).sub(1);
@@ -163,10 +164,18 @@ impl ConnectionSlot {
         }
     }
 
+    /// Returns the number of connections with a stream, of this one's protocol.
+    fn active(&self) -> &Counter {
+        match self.protocol.get() {
+            Some(Protocol::Http3) => &self.thread.metrics.http3_active,
+            _ => &self.thread.metrics.http2_active,
+        }
+    }
+
     /// Counts a stream of the connection until the guard is dropped.
     pub fn open_stream(self: &Rc<Self>) -> StreamGuard {
         if self.streams.replace(self.streams.get() + 1) == 0 {
-            self.thread.metrics.http2_active.add(1);
+            self.active().add(1);
         }
         StreamGuard(Rc::clone(self))
     }
@@ -181,7 +190,7 @@ impl Drop for StreamGuard {
         let streams = &self.0.streams;
         streams.set(streams.get() - 1);
         if streams.get() == 0 {
-            self.0.thread.metrics.http2_active.sub(1);
+            self.0.active().sub(1);
         }
     }
 }

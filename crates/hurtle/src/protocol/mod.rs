@@ -1,10 +1,12 @@
 //! The seam between an exchange (one request and its response) and the protocol that carries it.
 //!
-//! `Protocol` is implemented by HTTP/1.1 (`h1`) and by one stream of HTTP/2 (`h2`). It encodes
+//! `Protocol` is implemented by HTTP/1.1 (`h1`) and by one stream of HTTP/2 (`h2`) or HTTP/3
+//! (`h3`). It encodes
 //! response heads, delimits bodies, and reads request bodies; the pipeline chooses the response.
 
 pub mod h1;
 pub mod h2;
+pub mod h3;
 pub mod reading;
 
 use std::io;
@@ -159,6 +161,27 @@ pub trait Protocol {
     /// Waits until the peer has reset the exchange.
     fn reset(&self) -> impl Future<Output = ()>;
 
-    /// Returns the byte stream beneath. `None`: it also carries other exchanges.
+    /// Returns the byte stream beneath. `None`: it also carries other exchanges, and a tunnel moves
+    /// its bytes as a body.
     fn raw(&self) -> Option<&Self::Raw>;
+}
+
+/// Returns the status of a response in HTTP/2 and HTTP/3: a tunnel begins with 200 (RFC 8441
+/// section 5), not 101.
+fn status_of_stream(status: StatusCode) -> StatusCode {
+    if status == StatusCode::SWITCHING_PROTOCOLS { StatusCode::OK } else { status }
+}
+
+/// Returns whether a field belongs to an HTTP/1.1 connection (RFC 9113 section 8.2.2,
+/// RFC 9114 section 4.2, RFC 8441 section 5).
+fn is_of_connection(name: &[u8]) -> bool {
+    let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
+    match name.len() {
+        7 => is(b"upgrade"),
+        10 => is(b"connection") || is(b"keep-alive"),
+        16 => is(b"proxy-connection"),
+        17 => is(b"transfer-encoding"),
+        20 => is(b"sec-websocket-accept"),
+        _ => false,
+    }
 }

@@ -2,6 +2,7 @@
 
 pub mod h1;
 pub mod h2;
+pub mod h3;
 pub mod proxied;
 pub mod secure;
 

@@ -102,7 +102,19 @@ fn choose(worker: &Worker, hello: &ClientHello<'_>, local: Option<&str>) -> Choi
         return Choice::Validate(config);
     }
     let name = hello.server_name().or(local).map(str::as_bytes);
-    match worker.sites.find(name).and_then(|(site, _)| keyring.site(site)) {
+    choice(worker.sites.find(name).and_then(|(site, _)| keyring.site(site)))
+}
+
+/// Selects the configuration of the site for a handshake of QUIC.
+pub fn choose_quic(worker: &Worker, hello: &ClientHello<'_>, local: Option<IpAddr>) -> Choice {
+    let Some(keyring) = &worker.keyring else { return Choice::UnknownName };
+    let local = local.map(host_name);
+    let name = hello.server_name().or(local.as_deref()).map(str::as_bytes);
+    choice(worker.sites.find(name).and_then(|(site, _)| keyring.quic_site(site)))
+}
+
+fn choice(site: Option<SiteTls>) -> Choice {
+    match site {
         Some(SiteTls::Ready(config, policy)) => Choice::Serve(config, policy),
         Some(SiteTls::NotIssued) => Choice::NotIssued,
         None => Choice::UnknownName,
@@ -111,8 +123,12 @@ fn choose(worker: &Worker, hello: &ClientHello<'_>, local: Option<&str>) -> Choi
 
 /// The address that the client connected to, as the host name of a client without a server name.
 fn own_name(socket: &Plain) -> Option<String> {
-    match socket.own_address()? {
-        IpAddr::V4(address) => Some(address.to_string()),
-        IpAddr::V6(address) => Some(format!("[{address}]")),
+    socket.own_address().map(host_name)
+}
+
+fn host_name(address: IpAddr) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
     }
 }

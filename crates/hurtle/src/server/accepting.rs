@@ -1,6 +1,7 @@
 //! The listeners of one worker, each with a task that accepts its connections.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use tokio::task::{JoinHandle, spawn_local};
@@ -9,9 +10,11 @@ use super::DRAIN_GRACE;
 use super::accept::{BoundListener, WorkerListener, accept, accept_rest};
 use super::admission::Admission;
 use super::protocols::Protocols;
+use super::quic::{Lease, QuicEndpoints, QuicListener};
 use crate::config::Listen;
 use crate::pipeline::worker::WorkerThread;
 use crate::rt;
+use crate::transport::quic::QuicSecret;
 
 /// The open listeners of a worker.
 pub(super) struct Accepting {
@@ -20,6 +23,7 @@ pub(super) struct Accepting {
     /// `true`: another process holds the listeners too.
     shared: bool,
     open: Vec<OpenListener>,
+    quic: QuicEndpoints,
 }
 
 struct OpenListener {
@@ -35,6 +39,10 @@ pub(super) struct ListenerChanges {
     pub(super) kept: Vec<(Listen, Protocols)>,
     /// Listeners to open.
     pub(super) opened: Vec<BoundListener>,
+    /// Addresses whose UDP sockets stay, and whether they serve HTTP/3. All others are closed.
+    pub(super) kept_quic: Vec<(Listen, bool)>,
+    /// UDP sockets to open.
+    pub(super) opened_quic: Vec<QuicListener>,
 }
 
 impl Accepting {
@@ -42,8 +50,10 @@ impl Accepting {
         thread: Rc<WorkerThread>,
         admission: Rc<Admission>,
         shared: bool,
+        (secret, lease): (QuicSecret, Lease),
     ) -> Accepting {
-        Accepting { thread, admission, shared, open: Vec::new() }
+        let quic = QuicEndpoints::new(Rc::clone(&thread), Rc::clone(&admission), secret, lease);
+        Accepting { thread, admission, shared, open: Vec::new(), quic }
     }
 
     /// Accepts the connections of a listener.
@@ -58,6 +68,18 @@ impl Accepting {
         let task = spawn_local(async move { accept(&accepted, &thread, &admission).await });
         self.open.push(OpenListener { configured, listener, task });
         Ok(())
+    }
+
+    /// Accepts the connections of a UDP socket, once the `previous` process has released it.
+    ///
+    /// # Errors
+    /// The event loop does not take the socket.
+    pub(super) fn open_quic(
+        &mut self,
+        listener: QuicListener,
+        previous: Option<OwnedFd>,
+    ) -> io::Result<()> {
+        self.quic.open(listener, previous)
     }
 
     /// Opens and closes listeners after a reload.
@@ -78,6 +100,13 @@ impl Accepting {
                 tracing::error!("cannot accept connections on {address}: {e}");
             }
         }
+        self.quic.retain(&changes.kept_quic);
+        for listener in changes.opened_quic {
+            let address = listener.configured.clone();
+            if let Err(e) = self.open_quic(listener, None) {
+                tracing::error!("cannot serve HTTP/3 on {address}: {e}");
+            }
+        }
         self.close(closed).await;
     }
 
@@ -88,6 +117,7 @@ impl Accepting {
 
     /// Closes all listeners.
     pub(super) async fn close_all(&mut self) {
+        self.quic.close_all();
         let all = std::mem::take(&mut self.open);
         self.close(all).await;
     }

@@ -185,6 +185,7 @@ impl Process<'_> {
         description.inherited = reloader.inherited;
         description.apps = self.apps.map(Apps::up).unwrap_or_default();
         description.tickets = tickets.unwrap_or_default();
+        description.quic_secret = Some(reloader.quic_secret.clone());
         let held = reloader.held.as_ref().ok_or(io::ErrorKind::Unsupported)?;
         let mut handover = held.hand_over(&reloader.listening, description)?;
         handover.add_cached(cached::send(reloader.caches.clone())?);

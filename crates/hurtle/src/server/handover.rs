@@ -4,7 +4,7 @@
 
 use std::env;
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -14,11 +14,13 @@ use serde::{Deserialize, Serialize};
 use super::accept::BoundListener;
 use super::cached::CachedResponses;
 use super::descriptors::{receive_descriptor, send_descriptor, take_stdin};
+use super::quic::QuicListener;
 use super::reload::Listening;
 use super::starter::Starter;
 use super::{Listener, activation};
 use crate::config::Listen;
 use crate::tls::TicketKeys;
+use crate::transport::quic::QuicSecret;
 
 /// Environment variable of a process that replaces another one.
 pub(super) const VARIABLE: &str = "HURTLE_UPGRADE";
@@ -36,6 +38,10 @@ pub(super) struct HeldSockets {
     admin: Option<(PathBuf, UnixListener)>,
     /// Listeners for metrics.
     monitored: Vec<(Listen, Listener)>,
+    /// UDP sockets of HTTP/3, in the order of each address.
+    datagrams: Vec<(Listen, UdpSocket)>,
+    /// Tells when the endpoints of this process have ended.
+    lease: Option<OwnedFd>,
 }
 
 /// The description of all that is handed over. Versions of hurtle may differ in it: unknown fields
@@ -54,6 +60,9 @@ pub(super) struct Description {
     /// The keys of session tickets.
     #[serde(default)]
     pub(super) tickets: Vec<TicketKeys>,
+    /// The secret of HTTP/3 endpoints.
+    #[serde(default)]
+    pub(super) quic_secret: Option<QuicSecret>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -72,6 +81,9 @@ enum Role {
     Tls,
     Admin,
     Metrics,
+    Quic,
+    #[serde(rename = "quic-lease")]
+    QuicLease,
     /// Sends the stored responses.
     Cached,
     /// The channel to the supervisor.
@@ -93,6 +105,9 @@ pub(super) struct Handover {
 pub(super) struct Received {
     pub(super) description: Description,
     sockets: Vec<(Role, Listen, Listener)>,
+    datagrams: Vec<(Listen, UdpSocket)>,
+    /// Tells when the other process reads the UDP sockets no more.
+    pub(super) lease: Option<OwnedFd>,
     /// Standard error of the process before; until this process is ready, its own is a pipe to it.
     stderr: OwnedFd,
     channel: UnixStream,
@@ -133,6 +148,29 @@ impl HeldSockets {
             }
         }
         Ok(())
+    }
+
+    /// Duplicates UDP sockets.
+    ///
+    /// # Errors
+    /// The system refuses a descriptor.
+    pub(super) fn add_datagrams<'a>(
+        &mut self,
+        listeners: impl IntoIterator<Item = &'a QuicListener>,
+    ) -> io::Result<()> {
+        for QuicListener { socket, configured, .. } in listeners {
+            self.datagrams.push((configured.clone(), socket.try_clone()?));
+        }
+        Ok(())
+    }
+
+    pub(super) fn set_lease(&mut self, lease: OwnedFd) {
+        self.lease = Some(lease);
+    }
+
+    /// Closes the duplicates of UDP sockets of other addresses.
+    pub(super) fn retain_datagrams(&mut self, kept: &[Listen]) {
+        self.datagrams.retain(|(held, _)| kept.contains(held));
     }
 
     /// Closes the duplicates of listeners that are not in `listening`, also those in the service
@@ -177,6 +215,14 @@ impl HeldSockets {
         for (listen, listener) in &self.monitored {
             description.sockets.push(SocketRecord::new(Role::Metrics, listen));
             sockets.push(listener.as_fd().try_clone_to_owned()?);
+        }
+        for (listen, socket) in &self.datagrams {
+            description.sockets.push(SocketRecord::new(Role::Quic, listen));
+            sockets.push(socket.as_fd().try_clone_to_owned()?);
+        }
+        if let Some(lease) = &self.lease {
+            description.sockets.push(SocketRecord { role: Role::QuicLease, tcp: None, unix: None });
+            sockets.push(lease.try_clone()?);
         }
         Ok(Handover { description, sockets })
     }
@@ -249,8 +295,17 @@ impl Received {
         channel.read_exact(&mut text)?;
         let description: Description = serde_json::from_slice(&text)?;
         let mut sockets = Vec::with_capacity(description.sockets.len());
+        let (mut datagrams, mut lease) = (Vec::new(), None);
         for record in &description.sockets {
             let socket = receive_descriptor(&channel)?;
+            if record.role == Role::QuicLease {
+                lease = Some(socket);
+                continue;
+            }
+            if let (Role::Quic, Some(address)) = (record.role, record.tcp) {
+                datagrams.push((Listen::Tcp(address), socket.into()));
+                continue;
+            }
             sockets.push(match (record.tcp, &record.unix) {
                 (Some(address), _) => {
                     (record.role, Listen::Tcp(address), Listener::Tcp(socket.into()))
@@ -262,7 +317,7 @@ impl Received {
             });
         }
         let stderr = receive_descriptor(&channel)?;
-        Ok(Received { description, sockets, stderr, channel })
+        Ok(Received { description, sockets, datagrams, lease, stderr, channel })
     }
 
     /// Addresses in clear, or with TLS.
@@ -285,6 +340,17 @@ impl Received {
     /// Takes all listeners for requests.
     pub(super) fn take_all(&mut self) -> Vec<Listener> {
         self.take_if(|role, _| role.is_of_requests())
+    }
+
+    /// Takes the UDP sockets of an address.
+    pub(super) fn take_datagrams(&mut self, configured: &Listen) -> Vec<UdpSocket> {
+        let of = |(listen, _): &mut (Listen, UdpSocket)| listen == configured;
+        self.datagrams.extract_if(.., of).map(|(_, socket)| socket).collect()
+    }
+
+    /// The secret of HTTP/3 endpoints.
+    pub(super) fn quic_secret(&self) -> Option<QuicSecret> {
+        self.description.quic_secret.clone()
     }
 
     /// Takes the listener for metrics at an address.

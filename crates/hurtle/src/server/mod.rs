@@ -18,7 +18,9 @@ mod monitoring;
 mod mount;
 pub mod process;
 mod protocols;
+mod quic;
 mod reload;
+mod running;
 pub mod sandbox;
 #[cfg(test)]
 mod simulation;
@@ -30,6 +32,7 @@ mod worker;
 
 use std::io;
 use std::num::NonZeroUsize;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -49,18 +52,20 @@ use crate::handler::gateway::Slots;
 use crate::metrics::Registry;
 use crate::observe::{self, Writer};
 use crate::site::Deployment;
+use crate::transport::quic::QuicSecret;
 use accept::BoundListener;
 use activation::StoredListeners;
-use admin::Request;
 use cached::CachedResponses;
 use handover::{HeldSockets, Received};
 use monitoring::Monitor;
 use protocols::Protocols;
+use quic::{Lease, QuicDuties, QuicListeners};
 use reload::{Listening, Reloader, Settings};
 use stop::Command;
 
 pub use accept::Listener;
 pub use launch::Launch;
+pub use running::{AccessLogHandle, Running};
 pub use stop::Stop;
 
 /// A server with its addresses bound.
@@ -68,6 +73,14 @@ pub use stop::Stop;
 pub struct Server {
     /// The listeners of each worker.
     listeners: Vec<Vec<BoundListener>>,
+    /// The UDP sockets of each worker.
+    quic: QuicListeners,
+    quic_secret: QuicSecret,
+    /// The lease of the process before on its UDP sockets.
+    quic_previous: Option<OwnedFd>,
+    quic_lease: Lease,
+    /// The end of the lease for another process.
+    quic_released: OwnedFd,
     bound: BoundAddresses,
     listening: Vec<Listening>,
     /// `true`: the listeners are inherited from another process that keeps them open.
@@ -144,7 +157,7 @@ impl Server {
     fn bind_or_take(
         mut config: Config,
         mut take: impl FnMut(&Listen) -> Vec<Listener>,
-        received: Option<&mut Received>,
+        mut received: Option<&mut Received>,
     ) -> io::Result<Server> {
         let workers = config.workers.get();
         let mut listeners: Vec<Vec<BoundListener>> = (0..workers).map(|_| Vec::new()).collect();
@@ -175,7 +188,12 @@ impl Server {
         let bound = BoundAddresses::of(&listening);
         // Redirects to HTTPS need the actual port.
         config.listen_tls.clone_from(&bound.tls);
-        Server::new(config, listeners, listening, false, received)
+        let quic = quic::bind(&config, &listening, |listen| match &mut received {
+            Some(received) => received.take_datagrams(listen),
+            None => Vec::new(),
+        });
+        quic::announce(&mut config, &listening, &quic::addresses(&quic));
+        Server::new(config, listeners, quic, listening, false, received)
     }
 
     /// Uses inherited listeners in place of the configuration's addresses. A listener with the port
@@ -215,12 +233,20 @@ impl Server {
                 .push(inherited.iter().map(BoundListener::try_clone).collect::<io::Result<_>>()?);
         }
         listeners.push(inherited);
-        Server::new(config, listeners, listening, true, received)
+        let mut config = config;
+        let mut received = received;
+        let quic = quic::bind(&config, &listening, |listen| match &mut received {
+            Some(received) => received.take_datagrams(listen),
+            None => Vec::new(),
+        });
+        quic::announce(&mut config, &listening, &quic::addresses(&quic));
+        Server::new(config, listeners, quic, listening, true, received)
     }
 
     fn new(
         config: Config,
         listeners: Vec<Vec<BoundListener>>,
+        quic: QuicListeners,
         listening: Vec<Listening>,
         inherited: bool,
         mut received: Option<&mut Received>,
@@ -229,6 +255,12 @@ impl Server {
         protocols::check_passwords(&config, &bound.clear)?;
         protocols::check_status_pages(&config, &[&bound.clear[..], &bound.tls].concat())?;
         let acme = acme::load(&config)?;
+        let quic_previous = received.as_mut().and_then(|received| received.lease.take());
+        let (quic_lease, quic_released) = Lease::new()?;
+        let quic_secret = match received.as_ref().and_then(|received| received.quic_secret()) {
+            Some(secret) => secret,
+            None => QuicSecret::random()?,
+        };
         let tickets = received.as_ref().map(|received| received.description.tickets.clone());
         let admin = config.admin.as_deref().map(|path| {
             let taken = received.as_mut().and_then(|received| received.take_admin(path));
@@ -246,6 +278,11 @@ impl Server {
         Ok(Server {
             settings,
             listeners,
+            quic,
+            quic_secret,
+            quic_previous,
+            quic_lease,
+            quic_released,
             bound,
             listening,
             inherited,
@@ -269,7 +306,14 @@ impl Server {
         let workers = if self.inherited { 1 } else { self.listeners.len() };
         let listeners = self.listeners.iter().take(workers).flatten();
         let metrics = self.settings.config.metrics.iter().flat_map(|metrics| &metrics.listen);
-        HeldSockets::of(listeners, path.zip(self.admin.as_ref()), metrics.zip(&self.monitored))
+        let mut held = HeldSockets::of(
+            listeners,
+            path.zip(self.admin.as_ref()),
+            metrics.zip(&self.monitored),
+        )?;
+        held.add_datagrams(self.quic.iter().flatten())?;
+        held.set_lease(self.quic_released.try_clone()?);
+        Ok(held)
     }
 
     /// The directories that the server serves.
@@ -336,7 +380,8 @@ impl Server {
         let (accepts, accepting) = mpsc::unbounded_channel();
         let status = monitor.feed();
         let mut threads = Vec::new();
-        for (number, listeners) in self.listeners.into_iter().enumerate() {
+        let quic_addresses = quic::addresses(&self.quic);
+        for (number, (listeners, quic)) in self.listeners.into_iter().zip(self.quic).enumerate() {
             let shared = worker::Shared {
                 settings: self.settings.clone(),
                 disk: disk.clone(),
@@ -361,6 +406,12 @@ impl Server {
                 updates: updates.subscribe(),
                 orders: orders.subscribe(),
                 accepts: accepts.clone(),
+                quic: QuicDuties {
+                    listeners: quic,
+                    secret: self.quic_secret.clone(),
+                    lease: self.quic_lease.clone(),
+                    previous: self.quic_previous.as_ref().map(OwnedFd::try_clone).transpose()?,
+                },
             };
             let life = move || worker::run(number, shared, listeners, duties);
             threads.push(thread::Builder::new().name(format!("worker-{number}")).spawn(life)?);
@@ -371,6 +422,8 @@ impl Server {
         let reloader = Reloader {
             settings: self.settings,
             listening: self.listening,
+            quic: quic_addresses,
+            quic_secret: self.quic_secret,
             inherited: self.inherited,
             any_port: false,
             held: None,
@@ -389,86 +442,6 @@ impl Server {
             accepting,
         })
     }
-}
-
-/// A running server.
-#[derive(Debug)]
-pub struct Running {
-    threads: Vec<thread::JoinHandle<io::Result<()>>>,
-    stop: Stop,
-    access_log: Option<Arc<Writer>>,
-    reloader: Reloader,
-    /// Commands from the admin socket for the process.
-    requested: mpsc::UnboundedReceiver<Request>,
-    /// A message from each worker when it accepts connections, and when it no longer does.
-    accepting: mpsc::UnboundedReceiver<()>,
-}
-
-/// A handle that reopens the access log of a running server.
-#[derive(Clone, Debug)]
-pub struct AccessLogHandle(Option<Arc<Writer>>);
-
-impl AccessLogHandle {
-    /// Reopens the log after its file was renamed.
-    pub fn reopen(&self) {
-        if let Some(log) = &self.0 {
-            log.reopen();
-        }
-    }
-}
-
-/// Longest wait at a stop for a log that cannot be written.
-const LOG_CLOSE_MAX: Duration = Duration::from_secs(2);
-
-impl Running {
-    /// A handle to its access log.
-    pub fn logs(&self) -> AccessLogHandle {
-        AccessLogHandle(self.access_log.clone())
-    }
-
-    /// A handle that stops it from any thread.
-    pub fn stop(&self) -> Stop {
-        self.stop.clone()
-    }
-
-    /// Waits until every worker accepts connections.
-    ///
-    /// # Errors
-    /// A worker has failed.
-    fn wait_until_accepting(&mut self) -> io::Result<()> {
-        for _ in &self.threads {
-            let accepts = self.accepting.blocking_recv();
-            accepts.ok_or_else(|| io::Error::other("a worker cannot accept connections"))?;
-        }
-        Ok(())
-    }
-
-    /// Waits until every worker has ended.
-    ///
-    /// # Errors
-    /// The error of the first worker that failed.
-    pub fn join(self) -> io::Result<()> {
-        join(self.threads, self.access_log.as_deref())
-    }
-}
-
-/// Waits until every worker has ended, then closes the access log.
-fn join(
-    threads: Vec<thread::JoinHandle<io::Result<()>>>,
-    access_log: Option<&Writer>,
-) -> io::Result<()> {
-    for thread in threads {
-        thread.join().map_err(|_| io::Error::other("a worker panicked"))??;
-    }
-    if let Some(log) = access_log
-        && !log.close(LOG_CLOSE_MAX)
-    {
-        let lines = log.dropped();
-        tracing::warn!(
-            "the access log cannot be written: {lines} lines were dropped, the last are lost"
-        );
-    }
-    Ok(())
 }
 
 /// Returns the directories that accept uploads.

@@ -109,8 +109,8 @@ pub(super) async fn measure(thread: &WorkerThread) {
         thread.metrics.lag.observe(begun.elapsed().saturating_sub(MEASURED_EVERY));
         let worker = thread.worker();
         let metrics = &thread.metrics;
-        // HTTP/2 connections are always marked, and handshakes until their first byte.
-        let others = metrics.http2.get() + metrics.handshaking.get();
+        // HTTP/2 and HTTP/3 connections are always marked, and handshakes until their first byte.
+        let others = metrics.http2.get() + metrics.http3.get() + metrics.handshaking.get();
         metrics.http1_idle.set((worker.deadlines.idle_count() as u64).saturating_sub(others));
         worker.store.publish(&thread.metrics);
         worker.sites.publish_upstreams(clock::now_ms());

@@ -101,7 +101,7 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     let reload = Reload { registry, reloader, load, file, sandbox: Arc::new(sandbox) };
     let watcher = watch.then(|| reload.file.clone()).flatten().map(Watcher::new);
     let events = Events { signals, requested, watcher };
-    let ended = move || super::join(threads, access_log.as_deref());
+    let ended = move || super::running::join(threads, access_log.as_deref());
     let reloader = Arc::clone(&reload.reloader);
     let apps_of = apps.as_ref();
     let phase = Phase::Serving;

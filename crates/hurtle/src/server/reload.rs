@@ -14,7 +14,7 @@ use super::accepting::ListenerChanges;
 use super::admission::AddressCounts;
 use super::handover::HeldSockets;
 use super::protocols::{self, Protocols};
-use super::{acme, certificates};
+use super::{acme, certificates, quic};
 use crate::auth::Guard;
 use crate::cache::Caches;
 use crate::config::{Config, Listen};
@@ -22,6 +22,7 @@ use crate::metrics::Registry;
 use crate::observe;
 use crate::tls::{Keyring, UpstreamConfigs};
 use crate::transport::Addresses;
+use crate::transport::quic::QuicSecret;
 
 /// Longest wait for the workers to confirm a configuration.
 const CONFIRM_MAX: Duration = Duration::from_secs(5);
@@ -64,6 +65,9 @@ pub(super) struct Listening {
 pub(super) struct Reloader {
     pub(super) settings: Settings,
     pub(super) listening: Vec<Listening>,
+    /// The addresses, as configured, that also have a UDP port.
+    pub(super) quic: Vec<Listen>,
+    pub(super) quic_secret: QuicSecret,
     /// `true`: the listeners are inherited, so they stay.
     pub(super) inherited: bool,
     /// `true`: the address is a default and its port may be another one, so it stays.
@@ -138,16 +142,25 @@ impl Reloader {
         };
         let mut settings = Settings::new(config, Some(&self.settings))?;
         // Last, because bound addresses cannot be taken back unnoticed.
-        let (listening, listeners) = self.listeners(&settings.config)?;
+        let (listening, mut listeners) = self.listeners(&settings.config)?;
+        let quic_kept = self.change_quic(&settings.config, &listening, &mut listeners);
+        let quic_opened = quic::opened(&listeners);
+        let serving = quic_kept.iter().filter(|(_, serves)| *serves).map(|(listen, _)| listen);
+        let quic_serving: Vec<_> = serving.chain(&quic_opened).cloned().collect();
+        let quic_kept: Vec<_> = quic_kept.into_iter().map(|(listen, _)| listen).collect();
         // Redirects to HTTPS need the actual port.
         let tls = listening.iter().filter(|open| open.tls);
         let config = Arc::make_mut(&mut settings.config);
         config.listen_tls = tls.map(|open| open.actual.clone()).collect();
+        quic::announce(config, &listening, &quic_serving);
         if let Some(held) = &mut self.held {
             // Before the workers close them, because the last descriptor closes a socket.
             held.retain(&listening);
             let opened = listeners.iter().flat_map(|changes| &changes.opened);
             held.add(opened).map_err(|e| vec![e.to_string()])?;
+            held.retain_datagrams(&quic_kept);
+            let opened = listeners.iter().flat_map(|changes| &changes.opened_quic);
+            held.add_datagrams(opened).map_err(|e| vec![e.to_string()])?;
             if !self.inherited {
                 held.store();
             }
@@ -169,6 +182,7 @@ impl Reloader {
             }
         }
         self.listening = listening;
+        self.quic = quic_kept.into_iter().chain(quic_opened).collect();
         Ok(())
     }
 
@@ -213,6 +227,30 @@ impl Reloader {
             }
         }
         Ok(())
+    }
+
+    /// Adds the changes of UDP sockets to those of each worker. Returns the addresses whose sockets
+    /// stay, and whether they serve: a socket stays as long as the TLS listener does.
+    fn change_quic(
+        &self,
+        config: &Config,
+        listening: &[Listening],
+        changes: &mut [ListenerChanges],
+    ) -> Vec<(Listen, bool)> {
+        let wanted: Vec<_> = quic::wanted(config, listening).map(|(listen, _)| listen).collect();
+        let tls = |listen: &&Listen| listening.iter().any(|o| o.tls && o.configured == **listen);
+        let stay = self.quic.iter().filter(tls);
+        let kept: Vec<_> = stay.map(|listen| (listen.clone(), wanted.contains(&listen))).collect();
+        let is_new = |open: &&Listening| {
+            wanted.contains(&&open.configured) && !self.quic.contains(&open.configured)
+        };
+        let new: Vec<_> = listening.iter().filter(is_new).cloned().collect();
+        let opened = quic::bind(config, &new, |_| Vec::new());
+        for (worker, opened) in changes.iter_mut().zip(opened) {
+            worker.kept_quic.clone_from(&kept);
+            worker.opened_quic = opened;
+        }
+        kept
     }
 
     /// Returns the addresses to listen on, and the changes for each worker. New addresses are bound.

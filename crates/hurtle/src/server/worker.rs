@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -20,6 +21,7 @@ use super::admin::{self, Request};
 use super::admission::Admission;
 use super::monitoring::{self, Monitor};
 use super::mount::MountedApp;
+use super::quic::QuicDuties;
 use super::reload::{Settings, Update};
 use super::{Command, DRAIN_GRACE, Deployments, HAND_OVER_GRACE, share, upload_roots};
 use crate::cache::Caches;
@@ -89,6 +91,8 @@ pub(super) struct Duties {
     pub(super) orders: watch::Receiver<Command>,
     /// Gets a message when the worker accepts connections, and when it no longer does.
     pub(super) accepts: mpsc::UnboundedSender<()>,
+    /// UDP sockets for HTTP/3.
+    pub(super) quic: QuicDuties,
 }
 
 /// The state of a worker that does not depend on the configuration.
@@ -196,6 +200,7 @@ async fn serve(
 ) -> io::Result<()> {
     let Duties { admin, monitored, monitor, .. } = duties;
     let Duties { upload_roots, inherited, deployments, updates, mut orders, accepts, .. } = duties;
+    let QuicDuties { listeners: datagrams, secret, lease, previous } = duties.quic;
     let handed_over = || {
         let mut orders = orders.clone();
         async move { drop(orders.wait_for(Command::is_hand_over).await) }
@@ -227,9 +232,14 @@ async fn serve(
         rt::spawn(async move { flush_log(&log).await });
     }
     drop(worker);
-    let mut accepting = Accepting::new(Rc::clone(&thread), Rc::clone(&admission), inherited);
+    let mut accepting =
+        Accepting::new(Rc::clone(&thread), Rc::clone(&admission), inherited, (secret, lease));
     for listener in listeners {
         accepting.open(listener)?;
+    }
+    for listener in datagrams {
+        let previous = previous.as_ref().map(OwnedFd::try_clone).transpose()?;
+        accepting.open_quic(listener, previous)?;
     }
     // An error means that the process is ending.
     let _ = accepts.send(());

@@ -1,7 +1,7 @@
-//! TCP sockets to listen on. Each system's file decides how workers share them.
+//! TCP and UDP sockets to listen on. Each system's file decides how workers share them.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
@@ -55,6 +55,42 @@ fn bind(addr: SocketAddr, share: impl FnOnce(&Socket) -> io::Result<()>) -> io::
     // Accepted sockets inherit it.
     let probes = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EACH);
     socket.set_tcp_keepalive(&probes.with_retries(PROBES))?;
+    share(&socket)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&SockAddr::from(addr))?;
+    Ok(socket)
+}
+
+/// Binds `count` UDP sockets to one address; the kernel balances between them once `share` was called
+/// on each.
+pub(super) fn balanced_datagrams(
+    addr: SocketAddr,
+    count: usize,
+    share: fn(&Socket) -> io::Result<()>,
+) -> io::Result<Vec<UdpSocket>> {
+    let probe = single_datagrams(addr)?;
+    if count == 1 {
+        return Ok(vec![probe]);
+    }
+    // See `balanced`.
+    let addr = probe.local_addr()?;
+    drop(probe);
+    (0..count).map(|_| Ok(bind_datagrams(addr, share)?.into())).collect()
+}
+
+/// Binds one UDP socket to an address, not shared.
+pub(super) fn single_datagrams(addr: SocketAddr) -> io::Result<UdpSocket> {
+    Ok(bind_datagrams(addr, |_| Ok(()))?.into())
+}
+
+fn bind_datagrams(
+    addr: SocketAddr,
+    share: impl FnOnce(&Socket) -> io::Result<()>,
+) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, Some(Protocol::UDP))?;
+    if addr.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
     share(&socket)?;
     socket.set_nonblocking(true)?;
     socket.bind(&SockAddr::from(addr))?;

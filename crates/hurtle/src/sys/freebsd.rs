@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::CStr;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
@@ -16,6 +16,9 @@ use rustix::time::ClockId;
 use socket2::Socket;
 
 use super::{beneath, bind, count, paging};
+
+/// See the contract in `sys`.
+pub const UDP_BUFFER_SETTING: &str = "kern.ipc.maxsockbuf";
 
 /// See the contract in `sys`.
 pub const PROBE: OFlags = OFlags::PATH;
@@ -122,6 +125,11 @@ pub fn link_unnamed(
 /// connections over them; plain `SO_REUSEPORT` would give all to the one bound last.
 pub fn listen_tcp(addr: SocketAddr, backlog: u32, count: usize) -> io::Result<Vec<TcpListener>> {
     bind::balanced(addr, backlog, count, |socket: &Socket| socket.set_reuse_port_lb(true))
+}
+
+/// See the contract in `sys`. The kernel spreads clients over the sockets by their addresses.
+pub fn bind_udp(addr: SocketAddr, count: usize) -> io::Result<Vec<UdpSocket>> {
+    bind::balanced_datagrams(addr, count, |socket: &Socket| socket.set_reuse_port_lb(true))
 }
 
 /// See the contract in `sys`. The system has no such call.

@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::CStr;
 use std::fs;
 use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -18,6 +18,9 @@ use rustix::time::ClockId;
 use socket2::{SockFilter, SockRef, Socket};
 
 use super::{beneath, bind, count, paging};
+
+/// See the contract in `sys`.
+pub const UDP_BUFFER_SETTING: &str = "net.core.rmem_max and net.core.wmem_max";
 
 /// See the contract in `sys`.
 pub const PROBE: OFlags = OFlags::PATH;
@@ -162,6 +165,11 @@ pub fn link_unnamed(
 /// connections over them (`SO_REUSEPORT`).
 pub fn listen_tcp(addr: SocketAddr, backlog: u32, count: usize) -> io::Result<Vec<TcpListener>> {
     bind::balanced(addr, backlog, count, |socket: &Socket| socket.set_reuse_port(true))
+}
+
+/// See the contract in `sys`. The kernel spreads clients over the sockets by their addresses.
+pub fn bind_udp(addr: SocketAddr, count: usize) -> io::Result<Vec<UdpSocket>> {
+    bind::balanced_datagrams(addr, count, |socket: &Socket| socket.set_reuse_port(true))
 }
 
 /// See the contract in `sys`. A packet filter: closing a listener resets every connection on it

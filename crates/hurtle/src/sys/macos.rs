@@ -4,7 +4,7 @@
 use std::env;
 use std::ffi::CStr;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
@@ -14,6 +14,9 @@ use rustix::net::SendFlags;
 use rustix::time::ClockId;
 
 use super::{beneath, bind, count, paging};
+
+/// See the contract in `sys`.
+pub const UDP_BUFFER_SETTING: &str = "kern.ipc.maxsockbuf";
 
 /// See the contract in `sys`.
 ///
@@ -105,6 +108,11 @@ pub fn listen_tcp(addr: SocketAddr, backlog: u32, count: usize) -> io::Result<Ve
         (1..count).map(|_| listener.try_clone()).collect::<io::Result<_>>()?;
     listeners.push(listener);
     Ok(listeners)
+}
+
+/// See the contract in `sys`. `SO_REUSEPORT` gives all datagrams to one socket.
+pub fn bind_udp(addr: SocketAddr, _count: usize) -> io::Result<Vec<UdpSocket>> {
+    Ok(vec![bind::single_datagrams(addr)?])
 }
 
 /// See the contract in `sys`. The system has no such call.

@@ -40,6 +40,10 @@
 //! - `listen_tcp(addr, backlog, count)`: non-blocking sockets for `count` workers (at least 1), the
 //!   kernel balancing between them where it can, else one socket and its duplicates. `AddrInUse` if
 //!   a process, also one of the same user, listens there already.
+//! - `UDP_BUFFER_SETTING`: the names of the system's settings that limit the buffers of UDP sockets.
+//! - `bind_udp(addr, count)`: non-blocking UDP sockets for `count` workers, the kernel balancing clients
+//!   between them where it can, else one. `AddrInUse` if a process, also one of the same user, has
+//!   bound the address already.
 //! - `adopt_orphans()`: makes descendants whose parent ends children of this process, not of init.
 //!   `Unsupported` where the system cannot.
 //! - `children()`: this process's children, and perhaps their descendants. `Unsupported` where the
@@ -109,9 +113,10 @@ compile_error!("hurtle runs on Linux, macOS and FreeBSD: add a file under src/sy
 pub use ktls::{encrypt_sent, offers_tls, send_record};
 pub use sandbox::{restrict_calls, restrict_files};
 pub use system::{
-    NO_SIGNAL, PROBE, adopt_orphans, backlog_max, children, create_unnamed, data_dir,
-    end_handshakes, fill_segments, give_precedence, init_groups, link_unnamed, listen_tcp,
-    open_beneath, page_in, read_resident, send_file, send_head_and_file, trust_command,
+    NO_SIGNAL, PROBE, UDP_BUFFER_SETTING, adopt_orphans, backlog_max, bind_udp, children,
+    create_unnamed, data_dir, end_handshakes, fill_segments, give_precedence, init_groups,
+    link_unnamed, listen_tcp, open_beneath, page_in, read_resident, send_file, send_head_and_file,
+    trust_command,
 };
 pub use timer::{set_timer, timer};
 

@@ -28,8 +28,8 @@ pub use challenges::{ALPN, Challenge, HTTP_PREFIX, path as challenges_path};
 pub use client::ClientCertificate;
 pub use outgoing::{outgoing, trusting_nobody};
 use pem::FileStamp;
-pub use site_config::HTTP2;
 use site_config::SiteConfig;
+pub use site_config::{HTTP2, HTTP3};
 pub use tickets::TicketKeys;
 pub use upstream::{UpstreamConfig, UpstreamConfigs, describe_failure};
 
@@ -58,8 +58,15 @@ struct Entry {
     site: config::Site,
     /// Read at each handshake, which costs far more than the lock; one thread writes it. `None`:
     /// the certificate has not been issued yet.
-    current: RwLock<Option<Arc<ServerConfig>>>,
+    current: RwLock<Option<Handshakes>>,
     files: Mutex<Files>,
+}
+
+/// The rustls configurations for new handshakes.
+#[derive(Clone, Debug)]
+struct Handshakes {
+    tcp: Arc<ServerConfig>,
+    quic: Arc<ServerConfig>,
 }
 
 #[derive(Debug)]
@@ -116,11 +123,24 @@ impl Keyring {
 
     /// Configuration for a handshake with a site; `None` for a site without certificates.
     pub fn site(&self, number: usize) -> Option<SiteTls> {
+        self.handshake(number, |handshakes| &handshakes.tcp)
+    }
+
+    /// Configuration for a handshake of QUIC with a site, likewise.
+    pub fn quic_site(&self, number: usize) -> Option<SiteTls> {
+        self.handshake(number, |handshakes| &handshakes.quic)
+    }
+
+    fn handshake(
+        &self,
+        number: usize,
+        of: fn(&Handshakes) -> &Arc<ServerConfig>,
+    ) -> Option<SiteTls> {
         let entry = self.sites.get(number)?.as_ref()?;
         // A poisoned lock still holds a whole value.
         let current = entry.current.read().unwrap_or_else(PoisonError::into_inner);
         Some(match &*current {
-            Some(config) => SiteTls::Ready(Arc::clone(config), entry.policy),
+            Some(current) => SiteTls::Ready(Arc::clone(of(current)), entry.policy),
             None => SiteTls::NotIssued,
         })
     }
@@ -215,7 +235,7 @@ impl Entry {
         for warning in loaded.iter().flat_map(|loaded| loaded.warnings(&site.hosts)) {
             tracing::warn!("{name}: {warning}");
         }
-        let current = RwLock::new(loaded.as_ref().map(|loaded| Arc::clone(&loaded.config)));
+        let current = RwLock::new(loaded.as_ref().map(SiteConfig::handshakes));
         let files = Mutex::new(Files { loaded, seen, suspect: None });
         Ok(Entry { name, policy, site: site.clone(), current, files })
     }
@@ -230,7 +250,7 @@ impl Entry {
         match self.replacement(tls, files.loaded.as_ref()) {
             Ok(loaded) => {
                 let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-                *current = Some(Arc::clone(&loaded.config));
+                *current = Some(loaded.handshakes());
                 tracing::info!("{}: new certificate, {}", self.name, loaded.describe().join("; "));
                 *files = Files { loaded: Some(loaded), seen: stamps, suspect: None };
             }

@@ -12,8 +12,8 @@ use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig, SignatureAlgorithm};
 
-use super::pem;
 use super::tickets::{TicketKeys, Ticketer};
+use super::{Handshakes, pem};
 use crate::config::{CertificateFiles, ClientAuth, HostName, Tls};
 
 /// ALPN protocols (RFC 7301), the preferred one first.
@@ -21,6 +21,9 @@ const ALPN: &[&[u8]] = &[HTTP2, b"http/1.1"];
 
 /// ALPN name of HTTP/2.
 pub const HTTP2: &[u8] = b"h2";
+
+/// ALPN name of HTTP/3 (RFC 9114 section 3.1).
+pub const HTTP3: &[u8] = b"h3";
 
 /// Bytes of early data that a handshake skips (RFC 8446 section 4.2.10). Most servers let clients
 /// send 16 KiB. rustls buffers up to 18 KiB, tries to decrypt all of it again after each read, and
@@ -30,7 +33,10 @@ const SKIPPED_BYTES_MAX: u32 = 4 << 20;
 /// A site's configuration, and the contents of the files it was made from.
 #[derive(Debug)]
 pub(super) struct SiteConfig {
+    /// For handshakes over TCP.
     pub(super) config: Arc<ServerConfig>,
+    /// For handshakes of QUIC.
+    pub(super) quic: Arc<ServerConfig>,
     resolver: Arc<CertificateResolver>,
     files: Vec<CertificateFiles>,
     authorities: Vec<CertificateDer<'static>>,
@@ -74,8 +80,18 @@ impl SiteConfig {
         // Early data can be replayed (RFC 8446 section 8). With a ticketer rustls neither accepts it
         // nor allows it in tickets: this is only how much it skips.
         config.max_early_data_size = SKIPPED_BYTES_MAX;
+        let mut quic = config.clone();
+        quic.alpn_protocols = vec![HTTP3.to_vec()];
+        // RFC 9001 section 4.6.1: QUIC has other limits of early data; 0 turns it off.
+        quic.max_early_data_size = 0;
         let files = tls.certificates.clone();
-        Ok(SiteConfig { config: Arc::new(config), resolver, files, authorities, ticketer })
+        let (config, quic) = (Arc::new(config), Arc::new(quic));
+        Ok(SiteConfig { config, quic, resolver, files, authorities, ticketer })
+    }
+
+    /// The configurations for new handshakes.
+    pub(super) fn handshakes(&self) -> Handshakes {
+        Handshakes { tcp: Arc::clone(&self.config), quic: Arc::clone(&self.quic) }
     }
 
     /// The keys of session tickets, for another process; `site` is the name of the site.

@@ -13,6 +13,7 @@ pub mod meter;
 pub mod outgoing;
 pub mod plain;
 pub mod program;
+pub mod quic;
 mod send_queue;
 pub mod tls;
 mod tls_client;

@@ -5,6 +5,9 @@
 // A failed `unwrap` in a helper fails the test.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../tls/authority.rs"]
+#[allow(dead_code)]
+mod authority;
 #[path = "../process/child.rs"]
 #[allow(dead_code)]
 mod child;

@@ -1,12 +1,10 @@
-//! Tests that every handler gives the same response over HTTP/1.1 and HTTP/2.
-
-use std::net::SocketAddr;
+//! Tests that every handler gives the same response over HTTP/1.1, HTTP/2 and HTTP/3.
 
 use bytes::Bytes;
 
 use crate::handlers::{BODY_BYTES_MAX, Handlers, upstream};
-use crate::peer;
 use crate::support::{Client, Response};
+use crate::{h3_peer, peer};
 
 /// One request: a description, method, target and field lines, body, and the expected status.
 struct Row(&'static str, &'static str, String, String, u16);
@@ -16,7 +14,7 @@ type Exchange = (Vec<Response>, Response);
 
 /// The response without the fields that depend on the protocol or the time.
 fn comparable(mut response: Response, target: &str) -> Response {
-    let moment = ["date", "age", "connection", "transfer-encoding"];
+    let moment = ["date", "age", "alt-svc", "connection", "transfer-encoding"];
     // An uploaded file's dates are those of its request.
     let upload = ["etag", "last-modified"];
     for (name, _) in &mut response.fields {
@@ -36,7 +34,8 @@ fn comparable(mut response: Response, target: &str) -> Response {
     response
 }
 
-fn over_http1(address: SocketAddr, Row(_, method, target, body, _): &Row) -> Exchange {
+fn over_http1(server: &Handlers, Row(_, method, target, body, _): &Row) -> Exchange {
+    let address = server.address();
     let (path, fields) = target.split_once('\n').unwrap_or((target, ""));
     let mut request = format!("{method} {path} HTTP/1.1\r\nHost: test.example\r\n");
     for line in fields.lines() {
@@ -54,8 +53,8 @@ fn over_http1(address: SocketAddr, Row(_, method, target, body, _): &Row) -> Exc
     }
 }
 
-fn over_http2(address: SocketAddr, Row(_, method, target, body, _): &Row) -> Exchange {
-    peer::talk(address, async |client| {
+fn over_http2(server: &Handlers, Row(_, method, target, body, _): &Row) -> Exchange {
+    peer::talk(server.address(), async |client| {
         let mut ready = client.ready().await.unwrap();
         let request = peer::request(method, target);
         let (mut response, mut stream) = ready.send_request(request, body.is_empty()).unwrap();
@@ -75,23 +74,36 @@ fn over_http2(address: SocketAddr, Row(_, method, target, body, _): &Row) -> Exc
     })
 }
 
-/// Sends every row over both protocols, each to a server of its own, because uploads and caches
+fn over_http3(server: &Handlers, Row(_, method, target, body, _): &Row) -> Exchange {
+    h3_peer::talk(server.secure(), server.authority.roots(), async |mut client| {
+        let mut exchange = h3_peer::ask(&mut client, method, target, body.clone()).await;
+        let (interim, response, _) = h3_peer::answer(&mut exchange).await;
+        let interim = interim.into_iter().map(|hint| comparable(hint, target)).collect();
+        (interim, comparable(response, target))
+    })
+}
+
+/// Sends every row over each protocol, to a server of its own, because uploads and caches
 /// remember requests.
 #[track_caller]
 fn compare(rows: impl Fn(&Handlers) -> Vec<Row>) {
     let upstream = upstream();
-    let (one, two) = (Handlers::start(upstream), Handlers::start(upstream));
+    let [one, two, three] = [(); 3].map(|()| Handlers::start(upstream));
     let mut wrong = Vec::new();
     for row in rows(&one) {
-        let first = over_http1(one.address(), &row);
-        let second = over_http2(two.address(), &row);
+        let first = over_http1(&one, &row);
+        let second = over_http2(&two, &row);
+        let third = over_http3(&three, &row);
         let Row(why, method, target, _, status) = row;
         let row = format!("{why} ({method} {target:?})");
         if second.1.status != status {
             wrong.push(format!("{row}: {}, not {status}", second.1.status));
         }
-        if first != second {
-            wrong.push(format!("{row}: {} and {}", short(&first), short(&second)));
+        for (version, other) in [(2, &second), (3, &third)] {
+            if first != *other {
+                let (first, other) = (short(&first), short(other));
+                wrong.push(format!("{row}: {first}; over HTTP/{version}: {other}"));
+            }
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -234,8 +246,8 @@ fn early_hints() {
     let server = Handlers::start(upstream());
     for target in ["/hints", "/proxy/hinted"] {
         let asked = row("", "GET", target, 200);
-        for exchange in [over_http1, over_http2] {
-            let (interim, _) = exchange(server.address(), &asked);
+        for exchange in [over_http1, over_http2, over_http3] {
+            let (interim, _) = exchange(&server, &asked);
             let [hint] = &interim[..] else { panic!("{target}: {interim:?}") };
             assert_eq!((hint.status, hint.field("link")), (103, Some("</a.css>; rel=preload")));
         }
@@ -256,6 +268,12 @@ fn trailers() {
             let asked = format!("{path}\nte: trailers");
             let response = peer::ask(&mut client, "GET", &asked).await.await.unwrap();
             let (_, trailers) = peer::body(&mut response.into_body()).await.unwrap();
+            assert_eq!(trailers["x-sum"], "2", "{path}");
+        });
+        h3_peer::talk(server.secure(), server.authority.roots(), async |mut client| {
+            let asked = format!("{path}\nte: trailers");
+            let mut exchange = h3_peer::ask(&mut client, "GET", &asked, Bytes::new()).await;
+            let (_, _, trailers) = h3_peer::answer(&mut exchange).await;
             assert_eq!(trailers["x-sum"], "2", "{path}");
         });
     }

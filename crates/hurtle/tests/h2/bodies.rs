@@ -20,6 +20,8 @@ use crate::support::site::files;
 pub(crate) struct RunningServer {
     running: Option<Running>,
     pub(crate) address: SocketAddr,
+    /// The address of TLS and HTTP/3, if a site has a certificate.
+    pub(crate) secure: Option<SocketAddr>,
 }
 
 impl RunningServer {
@@ -28,10 +30,17 @@ impl RunningServer {
         mount: impl FnOnce(hurtle::Server) -> hurtle::Server,
     ) -> RunningServer {
         config.listen = vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))];
+        if config.sites.iter().any(|site| site.tls.is_some()) {
+            config.listen_tls.clone_from(&config.listen);
+        }
         config.workers = std::num::NonZeroUsize::MIN;
         let server = mount(hurtle::Server::bind(config).unwrap());
         let Listen::Tcp(address) = server.addresses()[0] else { panic!("not a TCP address") };
-        RunningServer { running: Some(server.start().unwrap()), address }
+        let secure = server.tls_addresses().iter().find_map(|listen| match listen {
+            Listen::Tcp(address) => Some(*address),
+            Listen::Unix(_) => None,
+        });
+        RunningServer { running: Some(server.start().unwrap()), address, secure }
     }
 
     /// Responds with the request's body, and with fields that describe its head.

@@ -14,9 +14,11 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use http_body::{Body, Frame};
 use hurtle::RequestBody;
-use hurtle::config::check;
+use hurtle::config::{CertificateFiles, check};
 
+use crate::authority::Authority;
 use crate::bodies::RunningServer;
+use crate::h3_peer::NAME;
 use crate::support::Dir;
 
 /// Length of a body that is larger than the windows and buffers on its way.
@@ -28,6 +30,7 @@ pub(crate) const BODY_BYTES_MAX: usize = 10_000;
 /// A server with every kind of handler, and its directory.
 pub(crate) struct Handlers {
     held: RunningServer,
+    pub(crate) authority: Authority,
     _dir: Dir,
 }
 
@@ -52,15 +55,22 @@ impl Handlers {
             let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
             File::open(dir.path(name)).unwrap().set_modified(time).unwrap();
         }
+        let authority = Authority::new("the test's authority");
+        let CertificateFiles { chain, key } = authority.issue(NAME).write(&dir, "a");
+        let (chain, key) = (chain.display(), key.display());
         let base = dir.path("..");
         let base = base.display();
         let text = format!(
             r#"
+listen_tls = "127.0.0.1:0"
 [limits]
 body_bytes = {BODY_BYTES_MAX}
 [[site]]
 early_hints = "always"
 errors = {{ 404 = "/missing.html" }}
+hosts = "{NAME}"
+default = true
+tls = {{ certificate = "{chain}", key = "{key}", redirect = false }}
 [[site.header]]
 match = "/**"
 set = {{ X-Rule = "1" }}
@@ -107,11 +117,16 @@ cache = {{}}
             let server = server.mount("*", "/pieces", tower::service_fn(pieces)).unwrap();
             server.mount("*", "/hints", tower::service_fn(hints)).unwrap()
         });
-        Handlers { held, _dir: dir }
+        Handlers { held, authority, _dir: dir }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.held.address
+    }
+
+    /// The address of HTTP/3.
+    pub(crate) fn secure(&self) -> SocketAddr {
+        self.held.secure.unwrap()
     }
 }
 

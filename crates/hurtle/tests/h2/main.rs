@@ -5,12 +5,18 @@
 #![allow(clippy::unwrap_used)]
 
 mod alike;
+#[path = "../tls/authority.rs"]
+#[allow(dead_code)]
+mod authority;
 mod bodies;
 mod breaches;
 mod compression;
 mod curl;
 mod files;
 mod floods;
+#[path = "../h3/peer.rs"]
+#[allow(dead_code)]
+mod h3_peer;
 mod handlers;
 mod hints;
 mod limits;
@@ -21,4 +27,5 @@ mod stalls;
 #[path = "../it/support/mod.rs"]
 mod support;
 mod table;
+mod websocket;
 mod wire;

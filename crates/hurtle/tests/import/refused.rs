@@ -40,7 +40,6 @@ const ROWS: &[(&str, &str)] = &[
     ("root /srv; add_header A $host;", "it needs variables"),
     ("root /srv; error_page 500 =200 /x;", "keeps its status"),
     ("listen 443 ssl; root /srv;", "it listens with ssl, but has no ssl_certificate"),
-    ("listen 443 quic; root /srv;", "hurtle has no HTTP/3"),
     ("return 301 /a/b/;", "the rest of the path is appended"),
     ("return 301 $scheme://b.example$request_uri;", ""),
     ("return 301 https://$host.example/;", "of variables it knows"),

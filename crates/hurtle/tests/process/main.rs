@@ -16,6 +16,9 @@ mod floods;
 mod frames;
 #[allow(dead_code)]
 mod fuse;
+#[path = "../h3/peer.rs"]
+#[allow(dead_code)]
+mod h3_peer;
 mod hung;
 mod limits_counted;
 mod logs;

@@ -71,3 +71,24 @@ fn an_address_has_one_server() {
         assert!(again.is_ok(), "a server that starts again gets its address back: {again:?}");
     }
 }
+
+#[test]
+fn udp_sockets_share_an_address_that_no_other_server_gets() {
+    for count in [1, 3] {
+        let sockets = sys::bind_udp(LOOPBACK, count).unwrap();
+        assert!(!sockets.is_empty() && sockets.len() <= count);
+        let addr = sockets[0].local_addr().unwrap();
+        for socket in &sockets {
+            assert_eq!(socket.local_addr().unwrap(), addr, "all are on one");
+            let flags = rustix::fs::fcntl_getfl(socket).unwrap();
+            assert!(flags.contains(OFlags::NONBLOCK), "none waits");
+        }
+        let error = sys::bind_udp(addr, count).expect_err("the address is taken");
+        assert_eq!(error.kind(), ErrorKind::AddrInUse);
+        let client = std::net::UdpSocket::bind(LOOPBACK).unwrap();
+        client.send_to(b"x", addr).unwrap();
+        wait_for(&sockets.iter().collect::<Vec<_>>(), PollFlags::IN);
+        let received = sockets.iter().filter(|socket| socket.recv(&mut [0; 8]).is_ok()).count();
+        assert_eq!(received, 1, "{count} sockets");
+    }
+}

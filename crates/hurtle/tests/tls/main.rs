@@ -4,6 +4,7 @@
 // A failed `unwrap` in a helper fails the test.
 #![allow(clippy::unwrap_used)]
 
+mod authority;
 #[path = "../process/child.rs"]
 #[allow(dead_code)]
 mod child;

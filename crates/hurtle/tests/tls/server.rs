@@ -3,116 +3,14 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 
 use hurtle::config::{CertificateFiles, ClientAuth, Config, HostName, Listen, Site, Tls};
 use hurtle::server::Running;
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PKCS_RSA_SHA256, RsaKeySize, date_time_ymd,
-};
-use rustls::RootCertStore;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use crate::peer::{Options, Peer};
 use crate::support::Dir;
 
-/// A test authority.
-pub(crate) struct Authority {
-    issuer: Issuer<'static, KeyPair>,
-    certificate: CertificateDer<'static>,
-    pem: String,
-}
-
-/// A certificate and its key, in PEM.
-pub(crate) struct Pair {
-    pub(crate) chain: String,
-    pub(crate) key: String,
-}
-
-impl Authority {
-    pub(crate) fn new(name: &str) -> Authority {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        let key = KeyPair::generate().unwrap();
-        let signed = params.self_signed(&key).unwrap();
-        let certificate = signed.der().clone();
-        Authority { issuer: Issuer::new(params, key), certificate, pem: signed.pem() }
-    }
-
-    /// Issues a server certificate for this name.
-    pub(crate) fn issue(&self, name: &str) -> Pair {
-        self.sign(name, &KeyPair::generate().unwrap(), |_| ())
-    }
-
-    /// Like `issue`, with an RSA key.
-    pub(crate) fn issue_rsa(&self, name: &str) -> Pair {
-        let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).unwrap();
-        self.sign(name, &key, |_| ())
-    }
-
-    /// Like `issue`, but expired.
-    pub(crate) fn issue_expired(&self, name: &str) -> Pair {
-        self.sign(name, &KeyPair::generate().unwrap(), |params| {
-            params.not_before = date_time_ymd(2019, 1, 1);
-            params.not_after = date_time_ymd(2020, 1, 1);
-        })
-    }
-
-    /// Issues a client certificate.
-    pub(crate) fn issue_client(&self, name: &str) -> Pair {
-        self.sign(&format!("{name}.clients"), &KeyPair::generate().unwrap(), |params| {
-            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-            params.distinguished_name.push(DnType::CommonName, name);
-        })
-    }
-
-    fn sign(&self, name: &str, key: &KeyPair, change: impl FnOnce(&mut CertificateParams)) -> Pair {
-        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        params.use_authority_key_identifier_extension = true;
-        change(&mut params);
-        let signed = params.signed_by(key, &self.issuer).unwrap();
-        Pair { chain: signed.pem(), key: key.serialize_pem() }
-    }
-
-    /// A store that trusts the authority.
-    pub(crate) fn roots(&self) -> RootCertStore {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.certificate.clone()).unwrap();
-        roots
-    }
-
-    pub(crate) fn pem(&self) -> &str {
-        &self.pem
-    }
-}
-
-impl Pair {
-    /// The chain and the key for rustls.
-    pub(crate) fn der(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
-        use rustls::pki_types::pem::PemObject;
-        let chain = CertificateDer::pem_slice_iter(self.chain.as_bytes());
-        let key = PrivatePkcs8KeyDer::from_pem_slice(self.key.as_bytes()).unwrap();
-        (chain.map(Result::unwrap).collect(), key.into())
-    }
-
-    /// Writes both to files with this name.
-    pub(crate) fn write(&self, dir: &Dir, name: &str) -> CertificateFiles {
-        let files = files(dir, name);
-        fs::write(&files.chain, &self.chain).unwrap();
-        fs::write(&files.key, &self.key).unwrap();
-        files
-    }
-}
-
-/// Paths of a certificate and its key, beside the served directory.
-pub(crate) fn files(dir: &Dir, name: &str) -> CertificateFiles {
-    let path = |kind: &str| -> PathBuf { dir.path(format!("../{name}.{kind}")) };
-    CertificateFiles { chain: path("pem"), key: path("key") }
-}
+pub(crate) use crate::authority::{Authority, Pair, files};
 
 /// A running server with one plain and one TLS port.
 pub(crate) struct Secure {

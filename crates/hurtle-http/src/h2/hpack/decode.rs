@@ -3,54 +3,48 @@
 
 use std::fmt;
 
-use super::names::{Class, Verdict, class};
-use super::table::{STATIC, Table};
-use super::{TABLE_BYTES_MAX, huffman, integer};
+use super::TABLE_BYTES_MAX;
+use super::static_table::STATIC;
+use crate::compression::table::Table;
+use crate::compression::{Class, CodingError, Decoded, Verdict, class, huffman, integer};
 
 /// A decoding error. It ends the connection with COMPRESSION_ERROR (RFC 9113 section 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HpackError {
-    /// The block ends within a field.
-    Truncated,
-    /// An integer has more than 28 bits.
-    Integer,
+    /// An integer or a string cannot be decoded.
+    Coding(CodingError),
     /// The index is beyond the table.
     Index,
-    /// A string is not valid Huffman code.
-    Huffman,
     /// A table size update exceeds the setting, or follows a field.
     SizeUpdate,
 }
 
 impl fmt::Display for HpackError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            HpackError::Truncated => "the field block ends within a field",
-            HpackError::Integer => "an integer of the field block has more than 28 bits",
-            HpackError::Index => "the field block names a table entry that does not exist",
-            HpackError::Huffman => "a string of the field block is no Huffman code",
-            HpackError::SizeUpdate => "a table size update is too large or out of place",
-        })
+        match self {
+            HpackError::Coding(error) => fmt::Display::fmt(error, f),
+            HpackError::Index => {
+                f.write_str("the field block names a table entry that does not exist")
+            }
+            HpackError::SizeUpdate => {
+                f.write_str("a table size update is too large or out of place")
+            }
+        }
     }
 }
 
 impl std::error::Error for HpackError {}
 
+impl From<CodingError> for HpackError {
+    fn from(error: CodingError) -> HpackError {
+        HpackError::Coding(error)
+    }
+}
+
 /// The decoding half of a connection's compression state.
 #[derive(Debug)]
 pub struct Decoder {
     table: Table<Verdict>,
-}
-
-/// A decoded field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decoded {
-    /// Bytes of the name.
-    pub name_len: usize,
-    /// Bytes of the value.
-    pub value_len: usize,
-    /// The validity of its name and value.
-    pub verdict: Verdict,
 }
 
 /// Classes of the static table's names.
@@ -181,10 +175,11 @@ impl Block<'_, '_> {
     fn string(&mut self, out: &mut Vec<u8>) -> Result<(), HpackError> {
         let is_coded = self.rest.first().is_some_and(|first| first & 0x80 != 0);
         let len = integer::decode(&mut self.rest, 7)?;
-        let (text, rest) = self.rest.split_at_checked(len).ok_or(HpackError::Truncated)?;
+        let (text, rest) = self.rest.split_at_checked(len).ok_or(CodingError::Truncated)?;
         self.rest = rest;
         if is_coded {
-            return huffman::decode(text, out);
+            huffman::decode(text, out)?;
+            return Ok(());
         }
         out.extend_from_slice(text);
         Ok(())
@@ -337,10 +332,18 @@ mod tests {
             ("2.3.3: a name beyond the tables", "7e0161", HpackError::Index),
             ("6.3: a table larger than was agreed", "3fe21f", HpackError::SizeUpdate),
             ("4.2: a size update behind a field", "8220", HpackError::SizeUpdate),
-            ("5.1: an integer without end", "7fffffffffffffffff", HpackError::Integer),
-            ("5.2: a string longer than the block", "000961", HpackError::Truncated),
-            ("5.2: a name and no value", "000161", HpackError::Truncated),
-            ("5.2: padding of 0s", "0001618118", HpackError::Huffman),
+            (
+                "5.1: an integer without end",
+                "7fffffffffffffffff",
+                HpackError::Coding(CodingError::Integer),
+            ),
+            (
+                "5.2: a string longer than the block",
+                "000961",
+                HpackError::Coding(CodingError::Truncated),
+            ),
+            ("5.2: a name and no value", "000161", HpackError::Coding(CodingError::Truncated)),
+            ("5.2: padding of 0s", "0001618118", HpackError::Coding(CodingError::Huffman)),
         ];
         for (why, block, error) in rows {
             assert_eq!(read(&mut Decoder::default(), &hex(block)), Err(error), "{why}");

@@ -9,8 +9,10 @@
 //! Strings that enter the table are Huffman-coded if that is shorter. Other strings are plain: the
 //! code saves about 25 % of a few dozen bytes and costs ten times the instructions of a copy.
 
-use super::table::{STATIC, Table, static_index};
-use super::{TABLE_BYTES_MAX, huffman, integer};
+use super::TABLE_BYTES_MAX;
+use super::static_table::{STATIC, static_index};
+use crate::compression::table::Table;
+use crate::compression::{huffman, integer, is_secret};
 
 /// Number of remembered hashes of fields that were sent once.
 const SEEN_MAX: usize = 16;
@@ -70,12 +72,7 @@ const fn policy(name: &[u8]) -> Policy {
         | b"expires"
         | b"content-location"
         | b"content-disposition" => Policy::Once,
-        b"set-cookie"
-        | b"cookie"
-        | b"authorization"
-        | b"proxy-authorization"
-        | b"www-authenticate"
-        | b"proxy-authenticate" => Policy::Never,
+        _ if is_secret(name) => Policy::Never,
         _ => Policy::KeepSecond,
     }
 }

@@ -115,6 +115,7 @@ impl RequestFacts {
             protocol: match request.version() {
                 Version::HTTP_10 => "HTTP/1.0",
                 Version::HTTP_2 => "HTTP/2.0",
+                Version::HTTP_3 => "HTTP/3.0",
                 _ => "HTTP/1.1",
             },
             target: &self.target,

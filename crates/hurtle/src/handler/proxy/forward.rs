@@ -86,10 +86,16 @@ impl Proxy {
         let path = self.forwarded_path(request);
         let params = forward_params(request, &path, protocol);
         let forwarded = known_forwarding_fields(request, client, &params);
-        let params = ForwardParams { forwarded, ..params };
+        let key = request.websocket_key();
+        let params = ForwardParams { forwarded, websocket_key: key.as_deref(), ..params };
         let upstream = UpstreamRequest::new(self, request.head, body, params);
         let (waits, protocol) = (Waits::default(), protocol.map(str::to_owned));
         Box::new(UpstreamExchange { upstream, waits, protocol, has_continued: false })
+    }
+
+    /// Returns whether the client may switch to the protocol that it asks for.
+    pub fn may_switch(&self, request: &RequestContext<'_>) -> bool {
+        forward::upgrade(request.head, &self.config().upgrades).is_some()
     }
 
     /// Returns the path for the upstream: as the client sent it if it decodes to the routed path,
@@ -223,8 +229,9 @@ pub(super) fn forward_params<'a>(
         client: client.address,
         is_trusted: client.is_trusted,
         is_tls: client.is_tls,
-        is_http2: client.version == Version::HTTP_2,
+        version: client.version,
         upgrade,
+        websocket_key: None,
         cache_conditions: None,
         forwarded: None,
     }
@@ -236,7 +243,7 @@ fn known_forwarding_fields<'c, C: Client>(
     client: &'c mut C,
     params: &ForwardParams<'_>,
 ) -> Option<&'c [u8]> {
-    if params.is_trusted || params.is_http2 {
+    if params.is_trusted || params.version >= Version::HTTP_2 {
         return None;
     }
     let known = client.forwarded_headers()?;

@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use http::{StatusCode, Version};
+use http::StatusCode;
 use hurtle_http::h1::forward::{self, ForwardParams};
 use hurtle_http::h1::response::field;
 use hurtle_http::h1::response_head::{self, ResponseHead};
@@ -151,8 +151,9 @@ impl ForwardAuth {
             client: client.address,
             is_trusted: client.is_trusted,
             is_tls: client.is_tls,
-            is_http2: client.version == Version::HTTP_2,
+            version: client.version,
             upgrade: None,
+            websocket_key: None,
             // These lines replace preconditions and the range: the server decides about the request,
             // not about a representation.
             cache_conditions: Some(&added),

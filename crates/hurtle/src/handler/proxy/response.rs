@@ -3,7 +3,7 @@
 
 use http::{HeaderName, StatusCode};
 use hurtle_http::h1::forward::{self, HeaderEdits};
-use hurtle_http::h1::response::field;
+use hurtle_http::h1::response::{Delimiter, field};
 use hurtle_http::h1::response_head::{self, File, ResponseHead};
 use hurtle_http::request::fields::{is_same, pairs};
 
@@ -58,8 +58,18 @@ impl Proxy {
         if let (Some(protocol), StatusCode::SWITCHING_PROTOCOLS) =
             (&exchange.protocol, reply.status)
         {
-            let mut head = Output::new();
-            forward::switching(head.vec(), reply, protocol, &clock::date(clock::now_ms()));
+            let head = match request.head.protocol {
+                Some(_) => {
+                    let edits = HeaderEdits { removes: &|_| false, set: Vec::new() };
+                    client.encode_head(reply, Delimiter::Given, &edits).bytes
+                }
+                None => {
+                    let mut head = Output::new();
+                    let date = clock::date(clock::now_ms());
+                    forward::switching(head.vec(), reply, protocol, &date);
+                    head
+                }
+            };
             let tunnel = UpstreamTunnel { head, upstream: exchange.upstream };
             return Outcome::Tunnel(Tunnel::Upstream(Box::new(tunnel)));
         }

@@ -47,7 +47,11 @@ impl<T: Transport> Session<T> {
     /// Begins a connection. `early` holds the bytes that were already read; `head_bytes` limits a
     /// request's fields.
     pub fn new(io: T, early: Input, head_bytes: usize) -> Session<T> {
-        let limits = Limits { header_list_bytes_max: head_bytes, ..Limits::default() };
+        let limits = Limits {
+            header_list_bytes_max: head_bytes,
+            connect_protocol: true,
+            ..Limits::default()
+        };
         let codec = Connection::new(&limits, clock::now_ms());
         let shared = Rc::new(Shared::new(codec, &io));
         Session { io, shared, input: early, queue: SendQueue::default() }

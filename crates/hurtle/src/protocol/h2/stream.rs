@@ -16,7 +16,7 @@ use hurtle_http::request::fields::{is_allowed_in_trailers, pairs};
 use hurtle_http::request::{BodyLength, RequestFields};
 
 use super::super::reading::Reading;
-use super::super::{Head, HeadFields, InterimFields, Protocol};
+use super::super::{Head, HeadFields, InterimFields, Protocol, is_of_connection, status_of_stream};
 use super::shared::Shared;
 use crate::answer::is_bodiless;
 use crate::body::Body;
@@ -165,7 +165,7 @@ impl Protocol for Stream {
 
     /// Stores the status and delimiter, and appends the fields to `out` as lines.
     fn encode_head(&self, out: &mut Vec<u8>, head: &Head<'_>) {
-        self.head.set((head.status, head.delimiter));
+        self.head.set((status_of_stream(head.status), head.delimiter));
         match &head.fields {
             HeadFields::Made(fields) => response::encode_fields(out, head.date, fields),
             HeadFields::Forwarded(reply, edits) => {
@@ -352,16 +352,4 @@ impl Drop for Stream {
 
 fn closed(_: StreamClosed) -> io::Error {
     io::ErrorKind::ConnectionReset.into()
-}
-
-/// Returns whether a field belongs to an HTTP/1.1 connection (RFC 9113 section 8.2.2).
-fn is_of_connection(name: &[u8]) -> bool {
-    let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
-    match name.len() {
-        7 => is(b"upgrade"),
-        10 => is(b"connection") || is(b"keep-alive"),
-        16 => is(b"proxy-connection"),
-        17 => is(b"transfer-encoding"),
-        _ => false,
-    }
 }

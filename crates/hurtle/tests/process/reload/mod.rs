@@ -2,6 +2,7 @@
 
 mod load;
 mod memory;
+mod quic;
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -28,7 +29,13 @@ struct Reloaded {
 
 impl Reloaded {
     fn start(config: &str) -> Reloaded {
+        Reloaded::prepared(config, |_| ())
+    }
+
+    /// Like `start`; `prepare` writes files that the configuration names.
+    fn prepared(config: &str, prepare: impl FnOnce(&Dir)) -> Reloaded {
         let dir = Dir::new(&[("a/x.txt", "of a"), ("b/x.txt", "of b")]);
+        prepare(&dir);
         let file = write_config(&dir, &with_admin(config));
         let child = Child::start(hurtle().arg("--config").arg(&file));
         Reloaded { dir, child, file }

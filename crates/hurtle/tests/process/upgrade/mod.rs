@@ -5,6 +5,7 @@ mod cached;
 mod container;
 mod faults;
 mod handed_over;
+mod quic;
 
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
@@ -267,28 +268,33 @@ fn multiplex_over<S: Read + Write>(
 struct LocalTls {
     address: SocketAddr,
     client: Arc<ClientConfig>,
+    roots: RootCertStore,
     /// The site.
     config: String,
 }
 
 impl LocalTls {
     fn make(dir: &Dir) -> LocalTls {
-        let pair = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+        LocalTls::named(dir, "a.test")
+    }
+
+    fn named(dir: &Dir, name: &str) -> LocalTls {
+        let pair = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
         fs::write(dir.path("../chain.pem"), pair.cert.pem()).unwrap();
         fs::write(dir.path("../key.pem"), pair.signing_key.serialize_pem()).unwrap();
         // Every process must have the same port.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let config = format!(
             "listen_tls = '{address}'\n[[site]]\ndefault = true\n[[site.mount]]\nfiles = '{{root}}'\n[[site]]\n\
-             hosts = 'a.test'\n[[site.mount]]\nfiles = '{{root}}'\n[site.tls]\nredirect = false\n\
+             hosts = '{name}'\n[[site.mount]]\nfiles = '{{root}}'\n[site.tls]\nredirect = false\n\
              certificate = '{{root}}/../chain.pem'\nkey = '{{root}}/../key.pem'\n"
         );
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from(pair.cert.der().to_vec())).unwrap();
         let mut client =
-            ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+            ClientConfig::builder().with_root_certificates(roots.clone()).with_no_client_auth();
         client.alpn_protocols = vec![b"h2".to_vec()];
-        LocalTls { address, client: Arc::new(client), config }
+        LocalTls { address, client: Arc::new(client), roots, config }
     }
 
     fn connect(&self) -> Wire<StreamOwned<ClientConnection, TcpStream>> {

@@ -1,4 +1,4 @@
-//! Priorities of streams that are not open yet (RFC 9218 section 7.1).
+//! Priorities of streams that are not open yet (RFC 9218 section 7).
 
 use std::collections::VecDeque;
 
@@ -9,10 +9,10 @@ const EARLY_MAX: usize = 32;
 
 /// Priorities of streams that are not open yet; the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct EarlyPriorities(VecDeque<(u32, Priority)>);
+pub(crate) struct EarlyPriorities(VecDeque<(u64, Priority)>);
 
 impl EarlyPriorities {
-    pub(super) fn put(&mut self, stream: u32, priority: Priority) {
+    pub(crate) fn put(&mut self, stream: u64, priority: Priority) {
         self.0.retain(|(of, _)| *of != stream);
         if self.0.len() == EARLY_MAX {
             self.0.pop_front();
@@ -21,7 +21,7 @@ impl EarlyPriorities {
     }
 
     /// Takes the priority of a stream that opens, and drops those of earlier streams.
-    pub(super) fn take(&mut self, stream: u32) -> Option<Priority> {
+    pub(crate) fn take(&mut self, stream: u64) -> Option<Priority> {
         if self.0.is_empty() {
             return None;
         }

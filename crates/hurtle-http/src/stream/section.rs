@@ -1,8 +1,8 @@
-//! Reads requests and trailers from field blocks, and checks their form (RFC 9113 sections 8.1 to
-//! 8.3) and size.
+//! Collects the decoded fields of requests and trailers, and checks their form (RFC 9113 sections
+//! 8.1 to 8.3, RFC 9114 sections 4.1 to 4.3) and size.
 
-use super::fields::{AUTHORITY, FieldSection, LENGTHS_BYTES, METHOD, PATH, SCHEME};
-use super::hpack::{Class, Decoded, Decoder, FIELD_OVERHEAD_BYTES, HpackError};
+use super::fields::{AUTHORITY, FieldSection, LENGTHS_BYTES, METHOD, PATH, PROTOCOL, SCHEME};
+use crate::compression::{Class, Decoded, FIELD_OVERHEAD_BYTES};
 use crate::semantics::priority::Priority;
 
 /// Initial capacity of a section in bytes; most requests fit.
@@ -10,16 +10,16 @@ const SECTION_BYTES: usize = 768;
 
 /// The result of reading a field block.
 #[derive(Debug)]
-pub(super) struct Section {
-    pub(super) fields: FieldSection,
-    pub(super) fault: Option<Fault>,
-    pub(super) content_length: Option<u64>,
-    pub(super) priority: Option<Priority>,
+pub(crate) struct Section {
+    pub(crate) fields: FieldSection,
+    pub(crate) fault: Option<Fault>,
+    pub(crate) content_length: Option<u64>,
+    pub(crate) priority: Option<Priority>,
 }
 
 /// The reason for rejecting a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// Malformed (RFC 9113 section 8.1.1).
     Malformed,
     /// Larger than the limit (section 10.5.1).
@@ -28,23 +28,28 @@ pub(super) enum Fault {
 
 /// The purpose of reading a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
-    Request,
+pub(crate) enum Purpose {
+    /// `connect_protocol`: `:protocol` is allowed (RFC 8441 section 3).
+    Request {
+        connect_protocol: bool,
+    },
     Trailers,
     /// Updating the compression tables only.
     Tables,
 }
 
-/// Reads a block; `list_bytes_max`: maximum size, counted as for SETTINGS_MAX_HEADER_LIST_SIZE.
+/// Reads a block of `block_len` bytes. `next_field` appends the next field's name and value to its
+/// buffer, if `true`; `None` at the end. `list_bytes_max`: maximum size, counted as for
+/// SETTINGS_MAX_HEADER_LIST_SIZE.
 ///
 /// # Errors
-/// The block cannot be decoded.
-pub(super) fn read(
-    decoder: &mut Decoder,
-    block: &[u8],
+/// The errors of `next_field`.
+pub(crate) fn read<E>(
+    mut next_field: impl FnMut(&mut Vec<u8>, bool) -> Result<Option<Decoded>, E>,
+    block_len: usize,
     purpose: Purpose,
     list_bytes_max: usize,
-) -> Result<Section, HpackError> {
+) -> Result<Section, E> {
     let is_wanted = purpose != Purpose::Tables;
     let mut reader = Reader {
         section: Section {
@@ -59,15 +64,14 @@ pub(super) fn read(
         crumbs: Vec::new(),
     };
     if is_wanted {
-        reader.section.fields.bytes.reserve(SECTION_BYTES.max(block.len()));
+        reader.section.fields.bytes.reserve(SECTION_BYTES.max(block_len));
     }
-    let mut block = decoder.block(block);
     loop {
         let is_wanted = is_wanted && reader.section.fault.is_none();
         let bytes = &mut reader.section.fields.bytes;
         let begin = bytes.len();
         bytes.extend_from_slice(&[0; LENGTHS_BYTES]);
-        let Some(field) = block.next_field(bytes, is_wanted)? else {
+        let Some(field) = next_field(bytes, is_wanted)? else {
             bytes.truncate(begin);
             break;
         };
@@ -108,6 +112,7 @@ impl Reader {
             Class::Scheme => Some(SCHEME),
             Class::Authority => Some(AUTHORITY),
             Class::Path => Some(PATH),
+            Class::Protocol => Some(PROTOCOL),
             Class::Regular => None,
             Class::UnknownPseudo | Class::Connection | Class::Invalid => {
                 return self.fail(Fault::Malformed, begin);
@@ -149,7 +154,11 @@ impl Reader {
     fn pseudo(&mut self, which: usize, begin: usize, value_at: usize) {
         let fields = &mut self.section.fields;
         let is_first = begin == fields.begin as usize;
-        if self.purpose != Purpose::Request || !is_first || fields.pseudo[which].is_some() {
+        let is_allowed = match self.purpose {
+            Purpose::Request { connect_protocol } => connect_protocol || which != PROTOCOL,
+            Purpose::Trailers | Purpose::Tables => false,
+        };
+        if !is_allowed || !is_first || fields.pseudo[which].is_some() {
             return self.fail(Fault::Malformed, begin);
         }
         let len = fields.bytes.len() - value_at;
@@ -200,7 +209,7 @@ impl Reader {
             set_lengths(bytes, begin, COOKIE.len(), value_len);
             bytes.splice(end..end, self.crumbs);
         }
-        let is_request = self.purpose == Purpose::Request;
+        let is_request = matches!(self.purpose, Purpose::Request { .. });
         if is_request && self.section.fault.is_none() && !is_request_line(&self.section.fields) {
             self.section.fault = Some(Fault::Malformed);
         }
@@ -215,11 +224,16 @@ fn set_lengths(bytes: &mut [u8], begin: usize, name_len: usize, value_len: usize
     bytes[begin + 4..begin + LENGTHS_BYTES].copy_from_slice(&(value_len as u32).to_le_bytes());
 }
 
-/// Returns `true` if the pseudo-fields are those of a request (RFC 9113 sections 8.3.1 and 8.5).
+/// Returns `true` if the pseudo-fields are those of a request (RFC 9113 sections 8.3.1 and 8.5, RFC
+/// 9114 sections 4.3.1 and 4.4, RFC 8441 section 4).
 fn is_request_line(fields: &FieldSection) -> bool {
-    let [method, scheme, authority, path] = fields.pseudo.map(|span| span.is_some());
-    if fields.method() == b"CONNECT" {
+    let [method, scheme, authority, path, protocol] = fields.pseudo.map(|span| span.is_some());
+    if fields.method() == b"CONNECT" && !protocol {
         return authority && !scheme && !path;
+    }
+    let is_extended = fields.method() == b"CONNECT" && authority;
+    if protocol && !(is_extended && fields.protocol().is_some_and(is_token)) {
+        return false;
     }
     let is_path = matches!(fields.path(), [b'/', ..] | b"*");
     method && is_token(fields.method()) && scheme && is_scheme(fields.scheme()) && path && is_path

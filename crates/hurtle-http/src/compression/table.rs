@@ -1,70 +1,13 @@
-//! The static table (RFC 7541 appendix A) and a dynamic table (section 2.3.2), which takes no
-//! memory while it is empty.
+//! A dynamic table (RFC 7541 section 2.3.2, RFC 9204 section 3.2), which takes no memory while it is
+//! empty.
 
 use std::collections::VecDeque;
 
 use super::FIELD_OVERHEAD_BYTES;
 
-/// Entries of the static table; index 1 is the first.
-#[rustfmt::skip]
-pub(super) const STATIC: [(&[u8], &[u8]); 61] = [
-    (b":authority", b""), (b":method", b"GET"), (b":method", b"POST"), (b":path", b"/"),
-    (b":path", b"/index.html"), (b":scheme", b"http"), (b":scheme", b"https"),
-    (b":status", b"200"), (b":status", b"204"), (b":status", b"206"), (b":status", b"304"),
-    (b":status", b"400"), (b":status", b"404"), (b":status", b"500"), (b"accept-charset", b""),
-    (b"accept-encoding", b"gzip, deflate"), (b"accept-language", b""), (b"accept-ranges", b""),
-    (b"accept", b""), (b"access-control-allow-origin", b""), (b"age", b""), (b"allow", b""),
-    (b"authorization", b""), (b"cache-control", b""), (b"content-disposition", b""),
-    (b"content-encoding", b""), (b"content-language", b""), (b"content-length", b""),
-    (b"content-location", b""), (b"content-range", b""), (b"content-type", b""), (b"cookie", b""),
-    (b"date", b""), (b"etag", b""), (b"expect", b""), (b"expires", b""), (b"from", b""),
-    (b"host", b""), (b"if-match", b""), (b"if-modified-since", b""), (b"if-none-match", b""),
-    (b"if-range", b""), (b"if-unmodified-since", b""), (b"last-modified", b""), (b"link", b""),
-    (b"location", b""), (b"max-forwards", b""), (b"proxy-authenticate", b""),
-    (b"proxy-authorization", b""), (b"range", b""), (b"referer", b""), (b"refresh", b""),
-    (b"retry-after", b""), (b"server", b""), (b"set-cookie", b""),
-    (b"strict-transport-security", b""), (b"transfer-encoding", b""), (b"user-agent", b""),
-    (b"vary", b""), (b"via", b""), (b"www-authenticate", b""),
-];
-
-const SLOTS: usize = 128;
-
-/// For each hash of a name, the index of the first entry of that name, or 0. All hashes differ.
-const SLOT: [u8; SLOTS] = slots();
-
-const fn slots() -> [u8; SLOTS] {
-    let mut slots = [0; SLOTS];
-    let mut at = STATIC.len();
-    while at > 0 {
-        let name = STATIC[at - 1].0;
-        let slot = slot(name);
-        // Entries of one name are adjacent; the first is written last and remains.
-        assert!(slots[slot] == 0 || slots[slot] == at as u8 + 1, "two names share a slot");
-        slots[slot] = at as u8;
-        at -= 1;
-    }
-    slots
-}
-
-/// The hash of a name that is not empty.
-const fn slot(name: &[u8]) -> usize {
-    let len = name.len();
-    (len * 39 + name[0] as usize * 39 + name[len - 1] as usize * 44 + name[len / 2] as usize)
-        % SLOTS
-}
-
-/// The index of the first static entry of this lower-case name, or 0.
-pub(super) fn static_index(name: &[u8]) -> usize {
-    if name.is_empty() {
-        return 0;
-    }
-    let index = usize::from(SLOT[slot(name)]);
-    if index > 0 && STATIC[index - 1].0 == name { index } else { 0 }
-}
-
 /// A dynamic table. The newest entry is the first. `T` is the owner's note on an entry.
 #[derive(Debug)]
-pub(super) struct Table<T> {
+pub(crate) struct Table<T> {
     /// Names and values, the oldest first.
     bytes: Vec<u8>,
     /// Bytes at the start of `bytes` whose entries were evicted.
@@ -93,22 +36,22 @@ impl<T> Entry<T> {
 }
 
 impl<T: Copy> Table<T> {
-    pub(super) fn new(size_max: usize) -> Table<T> {
+    pub(crate) fn new(size_max: usize) -> Table<T> {
         Table { bytes: Vec::new(), dead: 0, base: 0, entries: VecDeque::new(), size: 0, size_max }
     }
 
-    pub(super) fn size_max(&self) -> usize {
+    pub(crate) fn size_max(&self) -> usize {
         self.size_max
     }
 
     /// Number of entries.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// An entry's name followed by its value, the name's length, and the note. 0 is the newest
     /// entry.
-    pub(super) fn get(&self, index: usize) -> Option<(&[u8], usize, T)> {
+    pub(crate) fn get(&self, index: usize) -> Option<(&[u8], usize, T)> {
         let at = self.entries.len().checked_sub(index + 1)?;
         let entry = self.entries.get(at)?;
         let begin = entry.at.wrapping_sub(self.base) as usize;
@@ -117,7 +60,7 @@ impl<T: Copy> Table<T> {
     }
 
     /// The index of the newest entry whose note and index satisfy the conditions.
-    pub(super) fn find(
+    pub(crate) fn find(
         &self,
         is_note: impl Fn(T) -> bool,
         is_index: impl Fn(usize) -> bool,
@@ -137,7 +80,7 @@ impl<T: Copy> Table<T> {
 
     /// Adds an entry and evicts older ones. An entry larger than the table empties it (RFC 7541
     /// section 4.4).
-    pub(super) fn insert(&mut self, name: &[u8], value: &[u8], note: T) {
+    pub(crate) fn insert(&mut self, name: &[u8], value: &[u8], note: T) {
         let len = name.len() + value.len();
         let size = len + FIELD_OVERHEAD_BYTES;
         self.shrink(self.size_max.saturating_sub(size));
@@ -160,7 +103,7 @@ impl<T: Copy> Table<T> {
     }
 
     /// Sets the maximum size and evicts older entries (RFC 7541 section 4.3).
-    pub(super) fn set_size_max(&mut self, size_max: usize) {
+    pub(crate) fn set_size_max(&mut self, size_max: usize) {
         self.size_max = size_max;
         self.shrink(size_max);
     }
@@ -184,17 +127,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn every_static_name_is_found() {
-        for (at, (name, _)) in STATIC.iter().enumerate() {
-            let first = STATIC.iter().position(|(other, _)| other == name).unwrap();
-            assert_eq!(static_index(name), first + 1, "entry {}", at + 1);
-        }
-        for name in ["", "x", "accept-rangez", "servet", ":statu", "constant-type"] {
-            assert_eq!(static_index(name.as_bytes()), 0, "{name}");
-        }
-    }
 
     proptest! {
         /// The table behaves like a list of strings.

@@ -3,26 +3,29 @@
 use std::fmt;
 
 /// Bytes in front of each field: the lengths of its name and its value.
-pub(super) const LENGTHS_BYTES: usize = 8;
+pub(crate) const LENGTHS_BYTES: usize = 8;
 
 /// Received fields. Names are in lower case.
 #[derive(Clone, Default)]
 pub struct FieldSection {
     /// The pseudo-fields' values, then each field: its lengths, its name, its value.
-    pub(super) bytes: Vec<u8>,
-    pub(super) pseudo: [Span; 4],
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) pseudo: [Span; 5],
     /// The offset of the fields.
-    pub(super) begin: u32,
+    pub(crate) begin: u32,
 }
 
 /// Offset and length of a pseudo-field's value; `None` if there is none.
-pub(super) type Span = Option<(u32, u32)>;
+pub(crate) type Span = Option<(u32, u32)>;
 
 /// Indices into `FieldSection::pseudo`.
-pub(super) const METHOD: usize = 0;
-pub(super) const SCHEME: usize = 1;
-pub(super) const AUTHORITY: usize = 2;
-pub(super) const PATH: usize = 3;
+pub(crate) const METHOD: usize = 0;
+pub(crate) const SCHEME: usize = 1;
+pub(crate) const AUTHORITY: usize = 2;
+pub(crate) const PATH: usize = 3;
+pub(crate) const PROTOCOL: usize = 4;
+
+const NAMES: [&str; 5] = [":method", ":scheme", ":authority", ":path", ":protocol"];
 
 impl FieldSection {
     /// `:method`; empty in trailers.
@@ -30,7 +33,7 @@ impl FieldSection {
         self.pseudo(METHOD).unwrap_or_default()
     }
 
-    /// `:scheme`; empty in trailers and for CONNECT.
+    /// `:scheme`; empty in trailers and for CONNECT without `:protocol`.
     pub fn scheme(&self) -> &[u8] {
         self.pseudo(SCHEME).unwrap_or_default()
     }
@@ -40,9 +43,14 @@ impl FieldSection {
         self.pseudo(AUTHORITY)
     }
 
-    /// `:path`; empty in trailers and for CONNECT.
+    /// `:path`; empty in trailers and for CONNECT without `:protocol`.
     pub fn path(&self) -> &[u8] {
         self.pseudo(PATH).unwrap_or_default()
+    }
+
+    /// `:protocol` of an extended CONNECT (RFC 8441 section 4, RFC 9220).
+    pub fn protocol(&self) -> Option<&[u8]> {
+        self.pseudo(PROTOCOL)
     }
 
     fn pseudo(&self, which: usize) -> Option<&[u8]> {
@@ -104,7 +112,7 @@ impl<'a> Iterator for Fields<'a> {
 impl fmt::Debug for FieldSection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut map = f.debug_map();
-        for (at, name) in [":method", ":scheme", ":authority", ":path"].iter().enumerate() {
+        for (at, name) in NAMES.iter().enumerate() {
             if let Some(value) = self.pseudo(at) {
                 map.entry(name, &value.escape_ascii().to_string());
             }
@@ -116,7 +124,8 @@ impl fmt::Debug for FieldSection {
 
 impl PartialEq for FieldSection {
     fn eq(&self, other: &FieldSection) -> bool {
-        (0..4).all(|at| self.pseudo(at) == other.pseudo(at)) && self.iter().eq(other.iter())
+        (0..NAMES.len()).all(|at| self.pseudo(at) == other.pseudo(at))
+            && self.iter().eq(other.iter())
     }
 }
 

@@ -1,7 +1,8 @@
-//! The Huffman code of strings (RFC 7541 section 5.2 and appendix B). The code is canonical, so its
+//! The Huffman code of strings (RFC 7541 section 5.2 and appendix B), which RFC 9204 section 4.1.2
+//! takes over. The code is canonical, so its
 //! lengths determine it. All tables are computed from the lengths at compile time.
 
-use super::HpackError;
+use super::CodingError;
 
 /// Length in bits of each byte's code and of the end-of-string symbol's.
 #[rustfmt::skip]
@@ -96,13 +97,13 @@ const fn short() -> [(u8, u8); 1 << SHORT_BITS] {
 }
 
 /// Length of the encoded `text` in bytes.
-pub(super) fn encoded_len(text: &[u8]) -> usize {
+pub(crate) fn encoded_len(text: &[u8]) -> usize {
     let bits: usize = text.iter().map(|&byte| usize::from(LENGTHS[usize::from(byte)])).sum();
     bits.div_ceil(8)
 }
 
 /// Appends the code of `text`.
-pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn encode(text: &[u8], out: &mut Vec<u8>) {
     let (mut bits, mut count) = (0_u64, 0);
     for &byte in text {
         let length = u32::from(LENGTHS[usize::from(byte)]);
@@ -128,7 +129,7 @@ pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
 /// # Errors
 /// The padding is longer than 7 bits or is not all 1s, or the code contains the end-of-string
 /// symbol (RFC 7541 section 5.2).
-pub(super) fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
+pub(crate) fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), CodingError> {
     // The shortest codes have 5 bits.
     out.reserve(code.len() * 8 / 5);
     let mut rest = code;
@@ -158,9 +159,9 @@ pub(super) fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
             if length > count {
                 // Only the end-of-string symbol is all 1s, so this is padding or an error.
                 let is_padding = count < 8 && bits == !(u64::MAX >> count);
-                return if is_padding { Ok(()) } else { Err(HpackError::Huffman) };
+                return if is_padding { Ok(()) } else { Err(CodingError::Huffman) };
             }
-            let symbol = u8::try_from(symbol).map_err(|_| HpackError::Huffman)?;
+            let symbol = u8::try_from(symbol).map_err(|_| CodingError::Huffman)?;
             out.push(symbol);
             bits <<= length;
             count -= length;
@@ -222,7 +223,7 @@ mod tests {
             ("a long code that is cut", &[0xff, 0xc0]),
         ];
         for (why, code) in rows {
-            assert_eq!(decode(code, &mut Vec::new()), Err(HpackError::Huffman), "{why}");
+            assert_eq!(decode(code, &mut Vec::new()), Err(CodingError::Huffman), "{why}");
         }
     }
 

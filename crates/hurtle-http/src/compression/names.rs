@@ -1,5 +1,5 @@
-//! Classifies field names for the validation of requests (RFC 9113 section 8.2). A name in a table
-//! is classified once per entry, not once per field.
+//! Classifies field names for the validation of requests (RFC 9113 section 8.2, RFC 9114
+//! section 4.2). A name in a table is classified once per entry, not once per field.
 
 /// Kinds of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,9 +12,11 @@ pub enum Class {
     Authority,
     /// `:path`
     Path,
+    /// `:protocol` (RFC 8441 section 4)
+    Protocol,
     /// Another name that begins with a colon.
     UnknownPseudo,
-    /// A connection-specific field of HTTP/1.1, which HTTP/2 forbids (section 8.2.2).
+    /// A connection-specific field of HTTP/1.1, which HTTP/2 and HTTP/3 forbid (section 8.2.2).
     Connection,
     /// `te`
     Te,
@@ -40,11 +42,11 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    pub(super) fn of(name: &[u8], value: &[u8]) -> Verdict {
+    pub(crate) fn of(name: &[u8], value: &[u8]) -> Verdict {
         Verdict::of_class(class(name), value)
     }
 
-    pub(super) fn of_class(class: Class, value: &[u8]) -> Verdict {
+    pub(crate) fn of_class(class: Class, value: &[u8]) -> Verdict {
         Verdict { class, is_value_valid: is_value(value) }
     }
 }
@@ -79,12 +81,13 @@ const NAME_BYTES: [bool; 256] = {
     table
 };
 
-pub(super) const fn class(name: &[u8]) -> Class {
+pub(crate) const fn class(name: &[u8]) -> Class {
     match name {
         b":method" => Class::Method,
         b":scheme" => Class::Scheme,
         b":authority" => Class::Authority,
         b":path" => Class::Path,
+        b":protocol" => Class::Protocol,
         [b':', ..] => Class::UnknownPseudo,
         b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade" => {
             Class::Connection
@@ -97,6 +100,20 @@ pub(super) const fn class(name: &[u8]) -> Class {
         _ if is_name(name) => Class::Regular,
         _ => Class::Invalid,
     }
+}
+
+/// `true` if a field's value is a secret: intermediaries must not index it either (RFC 7541 section
+/// 7.1.3, RFC 9204 section 7.1.3).
+pub(crate) const fn is_secret(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"set-cookie"
+            | b"cookie"
+            | b"authorization"
+            | b"proxy-authorization"
+            | b"www-authenticate"
+            | b"proxy-authenticate"
+    )
 }
 
 const fn is_name(name: &[u8]) -> bool {
@@ -138,7 +155,8 @@ mod tests {
 
     #[test]
     fn names() {
-        let rows: [(&str, Class); 9] = [
+        let rows: [(&str, Class); 10] = [
+            (":protocol", Class::Protocol),
             ("x-custom_1", Class::Regular),
             ("", Class::Invalid),
             ("Accept", Class::Invalid),

@@ -1,0 +1,221 @@
+//! HTTP/3 on a QUIC connection (RFC 9114): moves bytes between the streams and the codec in
+//! `hurtle_http::h3`, and wakes requests on events. `serve` enforces deadlines.
+
+mod file;
+mod outbox;
+mod shared;
+mod stream;
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hurtle_http::h3::{self, Code, Event, FieldSection, Limits, Outlet};
+
+use crate::clock;
+use crate::transport::quic::{self, Connection, Dir, Negotiated, StreamEvent, StreamId};
+
+pub use self::shared::Shared;
+pub use self::stream::Stream;
+
+/// Events of QUIC that one connection handles before other connections run.
+const EVENTS_MAX: usize = 256;
+
+/// A connection.
+pub struct Session {
+    shared: Rc<Shared>,
+    control: OutletStream,
+    decoder: OutletStream,
+}
+
+/// A unidirectional stream of the server.
+struct OutletStream {
+    outlet: Outlet,
+    /// `None`: not opened yet.
+    id: Option<StreamId>,
+    /// Bytes that flow control has not admitted.
+    unsent: Vec<Bytes>,
+}
+
+/// A request head that has arrived.
+pub enum Arrived {
+    /// The fields, and whether the request ends with them.
+    Head(FieldSection, bool),
+    /// The fields exceed the size limit.
+    TooLarge,
+}
+
+impl Session {
+    /// Begins after the handshake. `head_bytes` limits a request's fields.
+    pub fn new(connection: Rc<Connection>, negotiated: Negotiated, head_bytes: usize) -> Session {
+        let limits = Limits {
+            header_list_bytes_max: head_bytes,
+            connect_protocol: true,
+            ..Limits::default()
+        };
+        let codec = h3::Connection::new(&limits, clock::now_ms());
+        let shared = Rc::new(Shared::new(connection, codec, negotiated));
+        let [control, decoder] = [Outlet::Control, Outlet::Decoder].map(|outlet| OutletStream {
+            outlet,
+            id: None,
+            unsent: Vec::new(),
+        });
+        Session { shared, control, decoder }
+    }
+
+    /// Returns the state that deadlines depend on.
+    pub fn shared(&self) -> &Rc<Shared> {
+        &self.shared
+    }
+
+    /// Waits for the next request. `None`: the connection has ended. The connection moves bytes
+    /// only while this is awaited.
+    pub async fn next(&mut self) -> Option<(Arrived, Stream)> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// Runs `task`, which may queue bytes without waking this connection's task. The caller must
+    /// await `next` right after it.
+    pub fn aside(&self, task: impl FnOnce()) {
+        self.shared.connection.aside(task);
+    }
+
+    /// Sends a first GOAWAY: completes requests in progress. `leave_finally` follows.
+    pub fn leave(&self) {
+        self.shared.codec.borrow_mut().graceful_shutdown();
+        self.shared.connection.wake();
+    }
+
+    /// Sends the final GOAWAY. The connection ends when its requests are answered.
+    pub fn leave_finally(&self) {
+        self.shared.codec.borrow_mut().finish_shutdown();
+        self.shared.connection.wake();
+    }
+
+    /// Closes the connection with this code.
+    pub fn close(&self, code: Code, reason: &'static str) {
+        self.shared.connection.close(code.0, reason);
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Arrived, Stream)>> {
+        for _ in 0..EVENTS_MAX {
+            if let Some(arrived) = self.next_request() {
+                return Poll::Ready(Some(arrived));
+            }
+            self.control.send(&self.shared);
+            self.decoder.send(&self.shared);
+            if self.shared.is_finished() {
+                self.close(Code::NO_ERROR, "");
+                return Poll::Ready(None);
+            }
+            match self.shared.connection.poll_event(cx) {
+                Poll::Ready(Some(quic::Event::Stream(event))) => self.handle(&event),
+                Poll::Ready(Some(quic::Event::ConnectionLost { .. }) | None) => {
+                    return Poll::Ready(None);
+                }
+                Poll::Ready(Some(_)) => {}
+                Poll::Pending if self.shared.wake_writers() => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Handles events of the codec until a request arrives.
+    fn next_request(&mut self) -> Option<(Arrived, Stream)> {
+        let shared = &self.shared;
+        loop {
+            let event = shared.codec.borrow_mut().next_event()?;
+            match event {
+                Event::Request { id, head, end_stream } => {
+                    let is_head = head.method() == b"HEAD";
+                    let stream = Stream::new(Rc::clone(shared), id, is_head);
+                    return Some((Arrived::Head(head, end_stream), stream));
+                }
+                Event::HeadTooLarge(id) => {
+                    let stream = Stream::new(Rc::clone(shared), id, false);
+                    return Some((Arrived::TooLarge, stream));
+                }
+                Event::Readable(id) => shared.wake(id),
+                Event::Priority(id, priority) => {
+                    let rank = h3::send_rank(priority, id);
+                    shared.connection.set_priority(stream_id(id), rank);
+                }
+                Event::Reset(id, code) => {
+                    shared.abandon(id, code);
+                    shared.connection.stop(stream_id(id), code.0);
+                    shared.wake(id);
+                }
+                Event::Stop(id, code) => shared.connection.stop(stream_id(id), code.0),
+                Event::GoAway => {}
+                Event::Closed(error) => {
+                    shared.connection.close(error.code.0, error.reason);
+                    shared.wake_all();
+                }
+            }
+        }
+    }
+
+    fn handle(&mut self, event: &StreamEvent) {
+        let shared = &self.shared;
+        let now_ms = clock::now_ms();
+        match *event {
+            StreamEvent::Opened { dir } => {
+                while let Some(id) = shared.connection.accept(dir) {
+                    shared.codec.borrow_mut().open(number(id), now_ms);
+                    shared.receive(number(id));
+                }
+            }
+            StreamEvent::Readable { id } => shared.receive(number(id)),
+            StreamEvent::Writable { id } => shared.note_writable(number(id)),
+            StreamEvent::Finished { id } => shared.acknowledged(number(id)),
+            StreamEvent::Stopped { id, .. } => {
+                shared.codec.borrow_mut().stopped(number(id), now_ms);
+                shared.abandon(number(id), Code::REQUEST_CANCELLED);
+            }
+            // Sent again with the next turn.
+            StreamEvent::Available { dir: Dir::Uni | Dir::Bi } => {}
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.close(Code::NO_ERROR, "");
+        self.shared.wake_all();
+        Rc::clone(&self.shared.connection).linger();
+    }
+}
+
+impl OutletStream {
+    /// Sends the codec's bytes as far as flow control admits them.
+    fn send(&mut self, shared: &Shared) {
+        self.unsent.extend(shared.codec.borrow_mut().take_output(self.outlet));
+        if self.unsent.is_empty() {
+            return;
+        }
+        let connection = &shared.connection;
+        self.id = self.id.or_else(|| {
+            let id = connection.open_unidirectional()?;
+            // Before all responses.
+            connection.set_priority(id, i32::MAX);
+            Some(id)
+        });
+        let Some(id) = self.id else { return };
+        // The client must not stop the stream, which is noticed elsewhere.
+        let _ = connection.write(id, &mut self.unsent);
+        self.unsent.retain(|piece| !piece.is_empty());
+    }
+}
+
+/// Returns the number of a stream.
+fn number(id: StreamId) -> u64 {
+    quic::VarInt::from(id).into_inner()
+}
+
+/// Returns the stream of a number that was a stream's.
+fn stream_id(number: u64) -> StreamId {
+    StreamId::from(quic::VarInt::from_u64(number).unwrap_or(quic::VarInt::MAX))
+}

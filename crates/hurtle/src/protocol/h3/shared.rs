@@ -1,0 +1,261 @@
+//! The state that requests share with the task of their connection.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+use bytes::Bytes;
+use hashbrown::{HashMap, HashSet};
+use hurtle_http::h3::{self, Code};
+
+use super::outbox::Outbox;
+use super::stream_id;
+use crate::clock::{self, NEVER};
+use crate::transport::quic::{Connection, Negotiated, ReadError};
+
+/// Most bytes of one read of a QUIC stream.
+const READ_BYTES_MAX: usize = 64 << 10;
+
+/// The shared state of one connection.
+pub struct Shared {
+    pub(super) connection: Rc<Connection>,
+    pub(super) codec: RefCell<h3::Connection>,
+    pub(super) negotiated: Negotiated,
+    /// Requests that wait for an event.
+    waiting: RefCell<Vec<(u64, Waker)>>,
+    /// Bytes that wait for flow control, by stream.
+    outboxes: RefCell<HashMap<u64, Outbox>>,
+    /// Streams that flow control admits bytes of again.
+    writable: RefCell<Vec<u64>>,
+    /// Responses that the client has not acknowledged to their end, by stream.
+    unacknowledged: RefCell<HashSet<u64>>,
+    /// Bytes that QUIC has taken.
+    written: Cell<u64>,
+    /// Requests in progress.
+    streams: Cell<usize>,
+    /// Time at which the last response ended, in milliseconds.
+    ended_ms: Cell<u64>,
+    /// Time of the last progress of bytes to the client, in milliseconds.
+    moved_ms: Cell<u64>,
+}
+
+impl Shared {
+    pub(super) fn new(
+        connection: Rc<Connection>,
+        codec: h3::Connection,
+        negotiated: Negotiated,
+    ) -> Shared {
+        Shared {
+            connection,
+            codec: RefCell::new(codec),
+            negotiated,
+            waiting: RefCell::default(),
+            outboxes: RefCell::default(),
+            writable: RefCell::default(),
+            unacknowledged: RefCell::default(),
+            written: Cell::new(0),
+            streams: Cell::new(0),
+            ended_ms: Cell::new(clock::now_ms()),
+            moved_ms: Cell::new(clock::now_ms()),
+        }
+    }
+
+    /// Returns the number of requests in progress.
+    pub fn streams(&self) -> usize {
+        self.streams.get()
+    }
+
+    /// Returns the time at which the last response ended or the connection began.
+    pub fn ended_ms(&self) -> u64 {
+        self.ended_ms.get()
+    }
+
+    /// Returns the time since which the client owes acknowledgements of responses that are over;
+    /// `NEVER`: it owes none.
+    pub fn owing_ms(&self) -> u64 {
+        if self.unacknowledged.borrow().is_empty() { NEVER } else { self.moved_ms.get() }
+    }
+
+    /// Returns the time at which the client opened the first request that has no complete head.
+    pub fn begun_ms(&self) -> Option<u64> {
+        self.codec.borrow().begun().map(|(_, begun_ms)| begun_ms)
+    }
+
+    /// Ends the first request that has no complete head.
+    pub fn give_up_begun(&self) {
+        let begun = self.codec.borrow().begun();
+        let Some((id, _)) = begun else { return };
+        self.codec.borrow_mut().close(id);
+        self.connection.stop(stream_id(id), Code::REQUEST_INCOMPLETE.0);
+        self.connection.reset(stream_id(id), Code::REQUEST_INCOMPLETE.0);
+    }
+
+    /// Returns whether the client has sent its settings.
+    pub fn is_established(&self) -> bool {
+        self.codec.borrow().is_established()
+    }
+
+    /// Returns whether too many frames failed the connection.
+    pub fn is_flooded(&self) -> bool {
+        self.codec.borrow().failure().is_some_and(|error| error.code == Code::EXCESSIVE_LOAD)
+    }
+
+    /// Returns the connection.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Returns whether all responses are sent and acknowledged after the final GOAWAY.
+    pub(super) fn is_finished(&self) -> bool {
+        let is_over = self.streams.get() == 0 && self.unacknowledged.borrow().is_empty();
+        is_over && self.codec.borrow().is_finished()
+    }
+
+    pub(super) fn stream_begins(&self) {
+        self.streams.set(self.streams.get() + 1);
+    }
+
+    pub(super) fn stream_ends(&self) {
+        self.streams.set(self.streams.get() - 1);
+        self.ended_ms.set(clock::now_ms());
+    }
+
+    /// Passes received bytes of a stream to the codec, as far as it wants them.
+    pub(super) fn receive(&self, id: u64) {
+        let mut codec = self.codec.borrow_mut();
+        let now_ms = clock::now_ms();
+        while codec.wants(id) {
+            match self.connection.read(stream_id(id), READ_BYTES_MAX) {
+                Ok(Some(bytes)) => codec.receive(id, bytes, false, now_ms),
+                Ok(None) => return codec.receive(id, Bytes::new(), true, now_ms),
+                Err(ReadError::Blocked | ReadError::Gone) => return,
+                Err(ReadError::Reset(_)) => return codec.reset(id, now_ms),
+            }
+        }
+    }
+
+    /// Sends bytes of a response. Flow control may hold back some, which leave later.
+    pub(super) fn write(&self, id: u64, pieces: &mut [Bytes], is_last: bool) -> io::Result<()> {
+        if let Some(outbox) = self.outboxes.borrow_mut().get_mut(&id) {
+            outbox.add(pieces, is_last);
+            return Ok(());
+        }
+        if self.send(id, pieces)? {
+            self.wrote_all(id, is_last);
+        } else {
+            self.outboxes.borrow_mut().insert(id, Outbox::new(pieces, is_last));
+        }
+        Ok(())
+    }
+
+    /// Sends pieces, which keep the rest; returns whether QUIC has taken all.
+    fn send(&self, id: u64, pieces: &mut [Bytes]) -> io::Result<bool> {
+        let first = pieces.iter().position(|piece| !piece.is_empty());
+        let Some(first) = first else { return Ok(true) };
+        let written = self.connection.write(stream_id(id), &mut pieces[first..]);
+        let written = written.map_err(|_| io::Error::from(io::ErrorKind::ConnectionReset))?;
+        if written > 0 {
+            self.written.set(self.written.get() + written as u64);
+            self.moved_ms.set(clock::now_ms());
+        }
+        Ok(pieces.iter().all(Bytes::is_empty))
+    }
+
+    fn wrote_all(&self, id: u64, is_last: bool) {
+        if is_last {
+            self.unacknowledged.borrow_mut().insert(id);
+            self.moved_ms.set(clock::now_ms());
+            self.connection.finish(stream_id(id));
+        }
+    }
+
+    /// Returns whether bytes of a response wait for flow control.
+    pub(super) fn is_held(&self, id: u64) -> bool {
+        self.outboxes.borrow().contains_key(&id)
+    }
+
+    /// Returns a number that grows with the bytes of all responses that QUIC takes.
+    pub(super) fn written(&self) -> u64 {
+        self.written.get()
+    }
+
+    /// Notes that flow control admits more bytes of a stream.
+    pub(super) fn note_writable(&self, id: u64) {
+        self.writable.borrow_mut().push(id);
+    }
+
+    /// Sends held bytes and wakes requests, the most urgent first. Returns whether there were any.
+    pub(super) fn wake_writers(&self) -> bool {
+        let mut writable = self.writable.take();
+        if writable.is_empty() {
+            return false;
+        }
+        let codec = self.codec.borrow();
+        writable.sort_by_cached_key(|id| -i64::from(h3::send_rank(codec.priority(*id), *id)));
+        drop(codec);
+        for id in writable {
+            let held = self.outboxes.borrow_mut().remove(&id);
+            if let Some(mut outbox) = held {
+                match self.send(id, &mut outbox.pieces) {
+                    // The client wants no more, which another event tells.
+                    Err(_) => {}
+                    Ok(true) => self.wrote_all(id, outbox.is_last),
+                    Ok(false) => {
+                        outbox.pieces.retain(|piece| !piece.is_empty());
+                        self.outboxes.borrow_mut().insert(id, outbox);
+                        continue;
+                    }
+                }
+            }
+            self.wake(id);
+        }
+        true
+    }
+
+    /// Notes that the client has acknowledged a whole response.
+    pub(super) fn acknowledged(&self, id: u64) {
+        self.unacknowledged.borrow_mut().remove(&id);
+        self.moved_ms.set(clock::now_ms());
+    }
+
+    /// Ends sending on a stream with this code, unless it was complete.
+    pub(super) fn abandon(&self, id: u64, code: Code) {
+        self.outboxes.borrow_mut().remove(&id);
+        self.unacknowledged.borrow_mut().remove(&id);
+        self.connection.reset(stream_id(id), code.0);
+    }
+
+    /// Registers this task for the stream's next event.
+    pub(super) fn wait(&self, id: u64, cx: &Context<'_>) {
+        let mut waiting = self.waiting.borrow_mut();
+        match waiting.iter_mut().find(|(of, _)| *of == id) {
+            Some((_, waker)) => waker.clone_from(cx.waker()),
+            None => waiting.push((id, cx.waker().clone())),
+        }
+    }
+
+    /// Removes the waker of a stream that ends.
+    pub(super) fn forget(&self, id: u64) {
+        let mut waiting = self.waiting.borrow_mut();
+        waiting.retain(|(of, _)| *of != id);
+        if waiting.is_empty() {
+            *waiting = Vec::new();
+        }
+    }
+
+    /// Wakes the task of a stream that has an event.
+    pub(super) fn wake(&self, id: u64) {
+        let mut waiting = self.waiting.borrow_mut();
+        if let Some(at) = waiting.iter().position(|(of, _)| *of == id) {
+            waiting.swap_remove(at).1.wake();
+        }
+    }
+
+    /// Wakes all tasks when the connection has ended.
+    pub(super) fn wake_all(&self) {
+        for (_, waker) in self.waiting.take() {
+            waker.wake();
+        }
+    }
+}

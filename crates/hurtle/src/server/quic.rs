@@ -1,0 +1,303 @@
+//! HTTP/3 listeners: UDP sockets beside the TLS listeners, one for each worker, and the admission of
+//! connections. `transport::quic` has the protocol, `serve::h3` the connections.
+
+use std::cell::Cell;
+use std::io::{self, PipeWriter};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tokio::net::unix::pipe::Receiver;
+use tokio::task::spawn_local;
+
+use super::accepting::ListenerChanges;
+use super::admission::Admission;
+use super::protocols::Protocols;
+use super::reload::Listening;
+use crate::config::{Config, Limits, Listen};
+use crate::metrics::LimitKind;
+use crate::pipeline::worker::{ConnectionSlot, WorkerThread};
+use crate::serve::{h3, secure};
+use crate::sys;
+use crate::transport::quic::{
+    self, Arrival, BUFFER_BYTES, BufferSizes, Endpoint, Inbox, QuicSecret, Verdict,
+};
+
+/// Handshakes in flight in one worker from which clients must show that they receive packets at
+/// their address (RFC 9000 section 8.1), and above which new ones are ignored.
+const HANDSHAKES_TRUSTED_MAX: usize = 32;
+const HANDSHAKES_MAX: usize = 1_024;
+
+/// A socket of one worker that is not registered yet.
+#[derive(Debug)]
+pub(super) struct QuicListener {
+    pub(super) socket: UdpSocket,
+    /// The address of the TLS listener, as configured.
+    pub(super) configured: Listen,
+    inbox: Inbox,
+}
+
+/// The sockets of each worker.
+pub(super) type QuicListeners = Vec<Vec<QuicListener>>;
+
+/// Binds the UDP ports of TLS listeners, or takes the sockets of another process. A port that is in
+/// use only costs HTTP/3 at that address.
+pub(super) fn bind(
+    config: &Config,
+    listening: &[Listening],
+    mut take: impl FnMut(&Listen) -> Vec<UdpSocket>,
+) -> QuicListeners {
+    let workers = config.workers.get();
+    let mut listeners: QuicListeners = (0..workers).map(|_| Vec::new()).collect();
+    for (configured, address) in wanted(config, listening) {
+        let taken = take(configured);
+        let sockets = match taken.is_empty() {
+            false => Ok(taken),
+            true => sys::bind_udp(address, workers),
+        };
+        let sockets = match sockets {
+            Ok(sockets) => sockets,
+            Err(e) => {
+                tracing::warn!(
+                    "no HTTP/3 on {address}: its UDP port cannot be bound: {e}; write http3 = false \
+                     to do without"
+                );
+                continue;
+            }
+        };
+        let inboxes = quic::inboxes(sockets.len());
+        for (at, (socket, inbox)) in sockets.into_iter().zip(inboxes).enumerate() {
+            let configured = configured.clone();
+            listeners[at % workers].push(QuicListener { socket, configured, inbox });
+        }
+    }
+    listeners
+}
+
+/// Returns the TLS listeners that also have a UDP port: the configured address and the actual one.
+/// Datagrams have no PROXY protocol header, so a load balancer's listener has none.
+pub(super) fn wanted<'a>(
+    config: &'a Config,
+    listening: &'a [Listening],
+) -> impl Iterator<Item = (&'a Listen, SocketAddr)> {
+    let tls = listening.iter().filter(|open| open.tls && config.http3);
+    tls.filter_map(|open| match open.actual {
+        Listen::Tcp(address) => {
+            let protocols = Protocols::on(config, &open.configured, true);
+            (!protocols.proxy).then_some((&open.configured, address))
+        }
+        Listen::Unix(_) => None,
+    })
+}
+
+/// Returns the configured addresses of these sockets.
+pub(super) fn addresses(listeners: &QuicListeners) -> Vec<Listen> {
+    listeners.iter().flatten().map(|listener| listener.configured.clone()).collect()
+}
+
+/// Returns the addresses whose sockets a reload opens.
+pub(super) fn opened(changes: &[ListenerChanges]) -> Vec<Listen> {
+    let opened = changes.iter().flat_map(|worker| &worker.opened_quic);
+    opened.map(|listener| listener.configured.clone()).collect()
+}
+
+/// Has responses over TCP tell clients about the UDP port (Alt-Svc, RFC 7838). `open`: the addresses,
+/// as configured, with a UDP port.
+pub(super) fn announce(config: &mut Config, listening: &[Listening], open: &[Listen]) {
+    let first = listening.iter().find(|listening| open.contains(&listening.configured));
+    if let Some(port) = first.and_then(|listening| listening.actual.port()) {
+        config.announce_http3(port);
+    }
+}
+
+/// The sign that endpoints of this process read the UDP sockets: a pipe that is closed once the last
+/// one has ended. A process that gets the sockets waits for that, because datagrams of connections
+/// that go on here must not be read there.
+#[derive(Clone, Debug)]
+pub(super) struct Lease(#[allow(dead_code)] Arc<PipeWriter>);
+
+impl Lease {
+    /// Makes a lease, and the end at which another process waits.
+    ///
+    /// # Errors
+    /// The system refuses a pipe.
+    pub(super) fn new() -> io::Result<(Lease, OwnedFd)> {
+        let (reader, writer) = io::pipe()?;
+        Ok((Lease(Arc::new(writer)), reader.into()))
+    }
+}
+
+/// The UDP sockets of one worker, and the means of its endpoints.
+#[derive(Debug)]
+pub(super) struct QuicDuties {
+    pub(super) listeners: Vec<QuicListener>,
+    pub(super) secret: QuicSecret,
+    pub(super) lease: Lease,
+    /// The lease of the process before, while it may read the sockets.
+    pub(super) previous: Option<OwnedFd>,
+}
+
+/// Waits until the process before reads the sockets no more.
+async fn released(previous: OwnedFd) -> io::Result<()> {
+    Receiver::from_owned_fd(previous)?.readable().await
+}
+
+/// The open endpoints of a worker.
+pub(super) struct QuicEndpoints {
+    thread: Rc<WorkerThread>,
+    admission: Rc<Admission>,
+    secret: QuicSecret,
+    /// `None`: no endpoint is opened any more.
+    lease: Option<Lease>,
+    handshakes: Rc<Cell<usize>>,
+    open: Vec<(Listen, Rc<Endpoint>)>,
+    has_warned: bool,
+}
+
+impl QuicEndpoints {
+    pub(super) fn new(
+        thread: Rc<WorkerThread>,
+        admission: Rc<Admission>,
+        secret: QuicSecret,
+        lease: Lease,
+    ) -> QuicEndpoints {
+        let of = Rc::clone(&thread);
+        quic::set_chooser(move |hello, local| secure::choose_quic(&of.worker(), hello, local));
+        QuicEndpoints {
+            thread,
+            admission,
+            secret,
+            lease: Some(lease),
+            handshakes: Rc::default(),
+            open: Vec::new(),
+            has_warned: false,
+        }
+    }
+
+    fn settings(&self) -> io::Result<quic::Settings> {
+        let Limits { idle_timeout, .. } = &self.thread.worker().limits;
+        quic::Settings::new(&self.secret, *idle_timeout)
+    }
+
+    /// Accepts the connections of a socket, once the process before has released it.
+    ///
+    /// # Errors
+    /// The event loop does not take the socket.
+    pub(super) fn open(
+        &mut self,
+        listener: QuicListener,
+        previous: Option<OwnedFd>,
+    ) -> io::Result<()> {
+        let QuicListener { socket, configured, inbox } = listener;
+        let endpoint = Endpoint::new(socket, inbox, self.settings()?)?;
+        if !self.has_warned {
+            self.has_warned = warn_about_buffers(endpoint.buffer_sizes());
+        }
+        self.open.push((configured.clone(), Rc::clone(&endpoint)));
+        let admit = self.admit();
+        let begin = self.begin();
+        let lease = self.lease.clone();
+        spawn_local(async move {
+            let _lease = lease;
+            if let Some(previous) = previous
+                && let Err(e) = released(previous).await
+            {
+                tracing::warn!("cannot wait for the process before: {e}");
+            }
+            if let Err(e) = endpoint.run(admit, begin).await {
+                tracing::error!("HTTP/3 on {configured} has failed: {e}");
+            }
+        });
+        Ok(())
+    }
+
+    /// Returns the decision on new connections.
+    fn admit(&self) -> impl FnMut(Arrival) -> Verdict<ConnectionSlot> + use<> {
+        let (thread, admission) = (Rc::clone(&self.thread), Rc::clone(&self.admission));
+        let handshakes = Rc::clone(&self.handshakes);
+        move |arrival| {
+            let in_flight = handshakes.get();
+            if in_flight >= HANDSHAKES_MAX {
+                return Verdict::Ignore;
+            }
+            if in_flight >= HANDSHAKES_TRUSTED_MAX && !arrival.is_validated {
+                return Verdict::Retry;
+            }
+            if thread.open.get() >= admission.connections_max.get() {
+                thread.metrics.hit(LimitKind::Connections);
+                return Verdict::Refuse;
+            }
+            Verdict::Accept(ConnectionSlot::new(&thread))
+        }
+    }
+
+    /// Returns what serves an accepted connection.
+    fn begin(&self) -> impl FnMut(Rc<quic::Connection>, ConnectionSlot) + use<> {
+        let admission = Rc::clone(&self.admission);
+        let handshakes = Rc::clone(&self.handshakes);
+        move |connection, slot| {
+            let guard = Handshake::begin(&handshakes);
+            let admission = Rc::clone(&admission);
+            // A client is counted once its address is known to be its own.
+            let acquire = move |peer| admission.acquire(Some(peer)).ok();
+            crate::rt::spawn(h3::run(connection, slot, guard, acquire));
+        }
+    }
+
+    /// Keeps the endpoints of these addresses, with the settings in force, and closes the others.
+    /// `true`: it accepts connections.
+    pub(super) fn retain(&mut self, kept: &[(Listen, bool)]) {
+        let settings = self.settings();
+        self.open.retain(|(configured, endpoint)| {
+            let Some((_, serves)) = kept.iter().find(|(listen, _)| listen == configured) else {
+                endpoint.close();
+                return false;
+            };
+            endpoint.set_accepting(*serves);
+            if let Ok(settings) = &settings {
+                endpoint.set_settings(settings.clone());
+            }
+            true
+        });
+    }
+
+    /// Accepts no more connections. The open ones are served to their end.
+    pub(super) fn close_all(&mut self) {
+        self.lease = None;
+        self.open.drain(..).for_each(|(_, endpoint)| endpoint.close());
+    }
+}
+
+/// A handshake in flight.
+#[derive(Debug)]
+struct Handshake(Rc<Cell<usize>>);
+
+impl Handshake {
+    fn begin(count: &Rc<Cell<usize>>) -> Handshake {
+        count.set(count.get() + 1);
+        Handshake(Rc::clone(count))
+    }
+}
+
+impl Drop for Handshake {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// Logs that the system refuses large buffers; returns whether it does.
+fn warn_about_buffers(sizes: BufferSizes) -> bool {
+    let is_small = sizes.receive.min(sizes.send) < BUFFER_BYTES;
+    if is_small {
+        tracing::info!(
+            "the system allows UDP buffers of {} KiB (receive) and {} KiB (send); downloads over \
+             HTTP/3 are faster with {} KiB: set {}",
+            sizes.receive >> 10,
+            sizes.send >> 10,
+            BUFFER_BYTES >> 10,
+            sys::UDP_BUFFER_SETTING,
+        );
+    }
+    is_small
+}

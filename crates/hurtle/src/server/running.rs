@@ -1,0 +1,93 @@
+//! A running server: its threads, and what the process needs of them.
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::admin::Request;
+use super::reload::Reloader;
+use super::stop::Stop;
+use crate::observe::Writer;
+
+/// A running server.
+#[derive(Debug)]
+pub struct Running {
+    pub(super) threads: Vec<thread::JoinHandle<io::Result<()>>>,
+    pub(super) stop: Stop,
+    pub(super) access_log: Option<Arc<Writer>>,
+    pub(super) reloader: Reloader,
+    /// Commands from the admin socket for the process.
+    pub(super) requested: mpsc::UnboundedReceiver<Request>,
+    /// A message from each worker when it accepts connections, and when it no longer does.
+    pub(super) accepting: mpsc::UnboundedReceiver<()>,
+}
+
+/// A handle that reopens the access log of a running server.
+#[derive(Clone, Debug)]
+pub struct AccessLogHandle(Option<Arc<Writer>>);
+
+impl AccessLogHandle {
+    /// Reopens the log after its file was renamed.
+    pub fn reopen(&self) {
+        if let Some(log) = &self.0 {
+            log.reopen();
+        }
+    }
+}
+
+/// Longest wait at a stop for a log that cannot be written.
+const LOG_CLOSE_MAX: Duration = Duration::from_secs(2);
+
+impl Running {
+    /// A handle to its access log.
+    pub fn logs(&self) -> AccessLogHandle {
+        AccessLogHandle(self.access_log.clone())
+    }
+
+    /// A handle that stops it from any thread.
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Waits until every worker accepts connections.
+    ///
+    /// # Errors
+    /// A worker has failed.
+    pub(super) fn wait_until_accepting(&mut self) -> io::Result<()> {
+        for _ in &self.threads {
+            let accepts = self.accepting.blocking_recv();
+            accepts.ok_or_else(|| io::Error::other("a worker cannot accept connections"))?;
+        }
+        Ok(())
+    }
+
+    /// Waits until every worker has ended.
+    ///
+    /// # Errors
+    /// The error of the first worker that failed.
+    pub fn join(self) -> io::Result<()> {
+        join(self.threads, self.access_log.as_deref())
+    }
+}
+
+/// Waits until every worker has ended, then closes the access log.
+pub(super) fn join(
+    threads: Vec<thread::JoinHandle<io::Result<()>>>,
+    access_log: Option<&Writer>,
+) -> io::Result<()> {
+    for thread in threads {
+        thread.join().map_err(|_| io::Error::other("a worker panicked"))??;
+    }
+    if let Some(log) = access_log
+        && !log.close(LOG_CLOSE_MAX)
+    {
+        let lines = log.dropped();
+        tracing::warn!(
+            "the access log cannot be written: {lines} lines were dropped, the last are lost"
+        );
+    }
+    Ok(())
+}

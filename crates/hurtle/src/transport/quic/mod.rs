@@ -1,0 +1,24 @@
+//! QUIC (RFC 9000) over UDP sockets: `quinn_proto` has the protocol, `quinn_udp` the system calls.
+//!
+//! Each worker has an [`Endpoint`] for each address. Connections belong to the endpoint that
+//! accepted them. A datagram that the kernel gives to another endpoint of the address, because the
+//! client's address has changed, is forwarded by its connection ID (see `ids`). `protocol` turns
+//! streams into requests; `serve` enforces deadlines.
+
+mod connection;
+mod crypto;
+mod endpoint;
+mod ids;
+mod inbox;
+mod keys;
+mod socket;
+mod streams;
+
+pub use self::connection::Connection;
+pub use self::crypto::{Negotiated, set_chooser};
+pub use self::endpoint::{Arrival, Endpoint, Verdict};
+pub use self::inbox::{Inbox, Peers, inboxes};
+pub use self::keys::{QuicSecret, Settings};
+pub use self::socket::{BUFFER_BYTES, BufferSizes};
+pub use self::streams::{ReadError, StreamGone};
+pub use quinn_proto::{ConnectionError, Dir, Event, StreamEvent, StreamId, VarInt};

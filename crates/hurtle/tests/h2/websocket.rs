@@ -1,0 +1,218 @@
+//! Tests of WebSockets on streams (RFC 8441), of applications and upstreams.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::thread;
+
+use axum::Router;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::routing;
+use hurtle::config::check;
+
+use crate::bodies::RunningServer;
+use crate::support::Dir;
+use crate::table::OK;
+use crate::wire::*;
+
+/// SETTINGS_ENABLE_CONNECT_PROTOCOL with the value 1 (RFC 8441 section 3).
+const CONNECT_PROTOCOL: [u8; 6] = [0, 8, 0, 0, 0, 1];
+
+/// A message "hi" of a client, masked with zeros, and the server's echo of it (RFC 6455 section 5).
+const HI: [u8; 8] = [0x81, 0x82, 0, 0, 0, 0, b'h', b'i'];
+const ECHO: &[u8] = b"\x81\x02hi";
+const CLOSE: [u8; 8] = [0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe8];
+
+/// Statuses as literals in HPACK; 501 in Huffman coding, which is shorter (RFC 7541 appendix B).
+const NOT_IMPLEMENTED: &[u8] = b"\x48\x82\x6c\x01";
+const FORBIDDEN: &[u8] = b"\x48\x03403";
+
+/// The head of an extended CONNECT.
+fn connect(stream: u32, path: &str, protocol: &str) -> Vec<u8> {
+    let fields = [
+        (":method", "CONNECT"),
+        (":protocol", protocol),
+        (":scheme", "http"),
+        (":authority", "a"),
+        (":path", path),
+        ("sec-websocket-version", "13"),
+    ];
+    frame(HEADERS, END_HEADERS, stream, &block(&fields))
+}
+
+/// An application that echoes messages at `/app/ws`, an upstream beneath `/up`, and files.
+fn server(upstream: SocketAddr, dir: &Dir) -> RunningServer {
+    let root = dir.root();
+    let text = format!(
+        "[[site]]\n[[site.mount]]\nfiles = '{}'\n\
+         [[site.mount]]\npath = '/up'\nproxy = 'http://{upstream}'\n",
+        root.display()
+    );
+    let echo = async |ws: WebSocketUpgrade| {
+        ws.on_upgrade(async |mut socket| {
+            while let Some(Ok(message)) = socket.recv().await {
+                if socket.send(message).await.is_err() {
+                    return;
+                }
+            }
+        })
+    };
+    let router = Router::new()
+        .route("/ws", routing::get(echo))
+        .route("/plain", routing::get(async || "plain"));
+    let config = check(&text, Path::new("/nowhere/hurtle.toml")).unwrap();
+    RunningServer::start(config, |server| server.mount("*", "/app", router).unwrap())
+}
+
+fn head_of(peer: &mut TcpStream) -> String {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        peer.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    String::from_utf8(head).unwrap()
+}
+
+/// The bytes of a stream's next `len` bytes of data.
+fn data(wire: &mut Wire, len: usize) -> Vec<u8> {
+    let mut data = Vec::new();
+    while data.len() < len {
+        data.extend(wire.next_of(DATA).payload);
+    }
+    data
+}
+
+fn unused() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
+#[test]
+fn an_application_speaks_websocket_on_a_stream() {
+    let dir = Dir::new(&[("a.txt", "a")]);
+    let server = server(unused(), &dir);
+    let mut wire = Wire::begin(server.address, &[]);
+    let settings = wire.next_of(SETTINGS).payload;
+    assert!(settings.chunks(6).any(|setting| setting == CONNECT_PROTOCOL), "{settings:?}");
+    wire.send(&connect(1, "/app/ws", "websocket"));
+    let head = wire.next_of(HEADERS);
+    assert_eq!((head.payload[0], head.flags & END_STREAM), (OK, 0), "{head:?}");
+    for _ in 0..3 {
+        wire.send(&frame(DATA, 0, 1, &HI));
+        assert_eq!(data(&mut wire, ECHO.len()), ECHO);
+    }
+    // Other requests of the connection are answered meanwhile.
+    wire.send(&get(3, "/a.txt"));
+    assert_eq!(wire.next_of(HEADERS).stream, 3);
+    assert_eq!(wire.next_of(DATA).payload, b"a");
+    wire.send(&frame(DATA, 0, 1, &CLOSE));
+    let mut last = wire.next_of(DATA);
+    while last.flags & END_STREAM == 0 {
+        last = wire.next_of(DATA);
+    }
+    assert_eq!(last.stream, 1);
+    wire.expect_open();
+}
+
+#[test]
+fn an_upstream_gets_the_handshake_of_http_1() {
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let dir = Dir::new(&[]);
+    let server = server(upstream.local_addr().unwrap(), &dir);
+    let mut wire = Wire::begin(server.address, &[]);
+    wire.send(&connect(1, "/up/chat?room=1", "websocket"));
+    let (mut peer, _) = upstream.accept().unwrap();
+    let head = head_of(&mut peer);
+    assert!(head.starts_with("GET /up/chat?room=1 HTTP/1.1\r\nHost: a\r\n"), "{head}");
+    assert!(head.contains("Connection: Upgrade\r\nUpgrade: websocket\r\n"), "{head}");
+    let key = head.split("Sec-WebSocket-Key: ").nth(1).and_then(|rest| rest.split("\r\n").next());
+    assert_eq!(key.map(str::len), Some(24), "{head}");
+    let lower = head.to_lowercase();
+    assert!(lower.contains("sec-websocket-version: 13\r\n"), "{head}");
+    assert!(!lower.contains("transfer-encoding"), "{head}");
+    // Its first bytes arrive with the head.
+    let agreed = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
+                  Upgrade: websocket\r\nSec-WebSocket-Accept: b\r\n\r\nfirst";
+    peer.write_all(agreed.as_bytes()).unwrap();
+    let head = wire.next_of(HEADERS);
+    assert_eq!((head.payload[0], head.flags & END_STREAM), (OK, 0), "{head:?}");
+    assert_eq!(data(&mut wire, 5), b"first");
+    wire.send(&frame(DATA, 0, 1, b"up"));
+    let mut bytes = [0; 2];
+    peer.read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"up");
+    let large = vec![b'x'; 50_000];
+    let sent = large.clone();
+    let sender = thread::spawn(move || {
+        peer.write_all(&sent).unwrap();
+        peer
+    });
+    assert!(data(&mut wire, large.len()) == large);
+    let mut peer = sender.join().unwrap();
+    wire.send(&frame(DATA, END_STREAM, 1, b"end"));
+    let mut rest = Vec::new();
+    peer.read_to_end(&mut rest).unwrap();
+    assert_eq!(rest, b"end", "the end of the client's data is the end of the upstream's");
+    drop(peer);
+    assert_eq!(wire.next_of(DATA).flags & END_STREAM, END_STREAM);
+    wire.expect_open();
+}
+
+#[test]
+fn a_reset_stream_ends_the_tunnel() {
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let dir = Dir::new(&[]);
+    let server = server(upstream.local_addr().unwrap(), &dir);
+    let mut wire = Wire::begin(server.address, &[]);
+    wire.send(&connect(1, "/up/chat", "websocket"));
+    let (mut peer, _) = upstream.accept().unwrap();
+    head_of(&mut peer);
+    let agreed = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
+                  Upgrade: websocket\r\n\r\n";
+    peer.write_all(agreed.as_bytes()).unwrap();
+    wire.next_of(HEADERS);
+    wire.send(&frame(RST_STREAM, 0, 1, &8_u32.to_be_bytes()));
+    let mut rest = Vec::new();
+    // A reset of the upstream's connection is an end, too.
+    let _ = peer.read_to_end(&mut rest);
+    assert_eq!(rest, b"");
+    wire.expect_open();
+}
+
+#[test]
+fn what_is_no_tunnel_does_not_look_like_one() {
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = upstream.local_addr().unwrap();
+    thread::spawn(move || {
+        for peer in upstream.incoming() {
+            let mut peer = peer.unwrap();
+            let answer = match head_of(&mut peer).contains("/forbidden") {
+                true => "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n",
+                false => "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno",
+            };
+            peer.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let dir = Dir::new(&[("a.txt", "a")]);
+    let server = server(address, &dir);
+    let mut wire = Wire::begin(server.address, &[]);
+    // A file that is cached is no exception.
+    wire.send(&get(1, "/a.txt"));
+    wire.next_of(HEADERS);
+    let rows = [
+        ("a file", "/a.txt", "websocket", NOT_IMPLEMENTED),
+        ("no such file", "/missing", "websocket", NOT_IMPLEMENTED),
+        ("an application without one", "/app/plain", "websocket", NOT_IMPLEMENTED),
+        ("another protocol", "/up/x", "connect-udp", NOT_IMPLEMENTED),
+        ("another protocol, of an application", "/app/ws", "connect-udp", NOT_IMPLEMENTED),
+        ("an upstream that switches nothing", "/up/x", "websocket", NOT_IMPLEMENTED),
+        ("an upstream that refuses", "/up/forbidden", "websocket", FORBIDDEN),
+    ];
+    for (sentence, path, protocol, status) in rows {
+        let mut wire = Wire::begin(server.address, &[]);
+        wire.send(&connect(1, path, protocol));
+        let head = wire.next_of(HEADERS);
+        assert!(head.payload.starts_with(status), "{sentence}: {head:?}");
+        wire.expect_open();
+    }
+}

@@ -1,0 +1,99 @@
+//! Tests of the ends of HTTP/3 connections: a stop of the server, limits, and time-outs.
+
+use std::fs;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quinn::ConnectionError;
+
+use crate::peer::{ask, begin, body, get};
+use crate::server::Server;
+
+/// H3_NO_ERROR.
+const NO_ERROR: u64 = 0x100;
+
+fn code(reason: &ConnectionError) -> u64 {
+    match reason {
+        ConnectionError::ApplicationClosed(close) => close.error_code.into_inner(),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_stop_completes_responses_and_closes_connections() {
+    let server = Server::start(&[("large", ""), ("a.txt", "a")]);
+    let expected = vec![9; 5 << 20];
+    fs::write(server.dir.path("large"), &expected).unwrap();
+    let stop = server.stopper();
+    server.converse(async |connection, _| {
+        let mut client = begin(connection.clone()).await;
+        assert_eq!(get(&mut client, "/a.txt").await.text(), "a");
+        let mut exchange = ask(&mut client, "GET", "/large", Bytes::new()).await;
+        assert_eq!(exchange.recv_response().await.unwrap().status().as_u16(), 200);
+        stop.drain();
+        let (received, _) = body(&mut exchange).await.unwrap();
+        assert!(received == expected, "{} bytes", received.len());
+        drop(exchange);
+        assert_eq!(code(&connection.closed().await), NO_ERROR);
+    });
+}
+
+#[test]
+fn an_idle_connection_is_closed_after_its_time() {
+    let server = Server::with(&[("a.txt", "a")], |config| {
+        config.limits.idle_timeout = Duration::from_millis(300);
+    });
+    server.converse(async |connection, _| {
+        let mut client = begin(connection.clone()).await;
+        assert_eq!(get(&mut client, "/a.txt").await.text(), "a");
+        let reason = connection.closed().await;
+        let is_over = matches!(reason, ConnectionError::TimedOut) || code(&reason) == NO_ERROR;
+        assert!(is_over, "{reason}");
+    });
+}
+
+#[test]
+fn a_connection_has_as_many_requests_as_the_limit_says() {
+    let server = Server::with(&[("a.txt", "a")], |config| {
+        config.limits.requests_per_connection = Some(3);
+    });
+    server.converse(async |connection, _| {
+        let mut client = begin(connection.clone()).await;
+        for _ in 0..3 {
+            assert_eq!(get(&mut client, "/a.txt").await.text(), "a");
+        }
+        assert_eq!(code(&connection.closed().await), NO_ERROR);
+    });
+}
+
+#[test]
+fn an_address_has_as_many_connections_as_the_limit_says() {
+    let server = Server::with(&[("a.txt", "a")], |config| {
+        config.limits.connections_per_address = Some(1);
+    });
+    server.converse(async |connection, endpoint| {
+        let mut client = begin(connection.clone()).await;
+        assert_eq!(get(&mut client, "/a.txt").await.text(), "a");
+        let second = endpoint.connect(server.address, crate::peer::NAME).unwrap().await.unwrap();
+        let reason = second.closed().await;
+        assert_eq!(code(&reason), 0x107, "{reason}");
+        assert_eq!(get(&mut client, "/a.txt").await.text(), "a", "the first one");
+    });
+}
+
+/// A head that does not arrive costs the stream only.
+#[test]
+fn an_incomplete_head_is_given_up() {
+    let server = Server::with(&[("a.txt", "a")], |config| {
+        config.limits.head_timeout = Duration::from_millis(300);
+    });
+    server.converse(async |connection, _| {
+        let mut client = begin(connection.clone()).await;
+        assert_eq!(get(&mut client, "/a.txt").await.text(), "a");
+        let (mut sending, mut receiving) = connection.open_bi().await.unwrap();
+        sending.write_all(&[1, 9, 0]).await.unwrap();
+        let reset = receiving.received_reset().await.unwrap();
+        assert_eq!(reset.map(quinn::VarInt::into_inner), Some(0x10d));
+        assert_eq!(get(&mut client, "/a.txt").await.text(), "a");
+    });
+}

@@ -1,0 +1,20 @@
+//! Tests of HTTP/3 over UDP sockets: a client of the libraries `quinn` and `h3`, streams of raw
+//! bytes, and real peers.
+
+// A failed `unwrap` in a helper fails the test.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../tls/authority.rs"]
+#[allow(dead_code)]
+mod authority;
+mod bodies;
+mod breaches;
+mod ends;
+mod files;
+mod handshakes;
+mod peer;
+mod real;
+mod server;
+#[path = "../it/support/mod.rs"]
+mod support;
+mod websocket;

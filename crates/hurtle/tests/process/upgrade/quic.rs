@@ -1,0 +1,43 @@
+//! HTTP/3 over an upgrade: downloads go on in the process before, then the new process serves.
+
+use bytes::{Buf as _, Bytes};
+use quinn::ConnectionError;
+
+use super::{LocalTls, Upgraded};
+use crate::h3_peer::{NAME, ask, begin, endpoint, get, trusting, within_patience};
+use crate::support::Dir;
+
+/// Bytes of the download: more than buffers take while the client does not read.
+const LARGE: usize = 24 << 20;
+
+#[test]
+fn a_download_over_http3_goes_on_and_then_the_new_process_serves() {
+    let dir = Dir::new(&[("a.txt", "text")]);
+    let tls = LocalTls::named(&dir, NAME);
+    let large = vec![b'x'; LARGE];
+    dir.write("large.bin", &large);
+    let mut server = Upgraded::of(dir, &format!("drain = '60s'\n{}", tls.config), |_| {});
+    within_patience(async {
+        let endpoint = endpoint(trusting(tls.roots.clone(), &["h3"]));
+        let connect = async || endpoint.connect(tls.address, NAME).unwrap().await;
+        let connection = connect().await.unwrap();
+        let mut client = begin(connection.clone()).await;
+        let mut exchange = ask(&mut client, "GET", "/large.bin", Bytes::new()).await;
+        assert_eq!(exchange.recv_response().await.unwrap().status().as_u16(), 200);
+
+        server.upgrade();
+        server.expect_service();
+        let refused = connect().await.unwrap_err();
+        assert!(matches!(refused, ConnectionError::ConnectionClosed(_)), "{refused}");
+        let mut received = 0;
+        while let Some(data) = exchange.recv_data().await.unwrap() {
+            received += data.remaining();
+        }
+        assert_eq!(received, large.len());
+        drop(exchange);
+        connection.closed().await;
+        assert_eq!(server.child.wait_for_process().code(), Some(0));
+        let connection = connect().await.unwrap();
+        assert_eq!(get(&mut begin(connection).await, "/a.txt").await.text(), "text");
+    });
+}
