@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 
@@ -94,11 +94,20 @@ impl Stamp {
         (self.device, self.inode) == (now.device, now.inode) && now.len > self.len
     }
 
+    /// Returns true if the last change is old enough (2 s) that a later one changes the stamp.
+    pub fn has_settled(&self) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        now.as_nanos() as i128 - self.changed_ns >= SETTLED_NS
+    }
+
     /// The modification time in whole seconds since 1970; 0 for earlier times.
     pub fn modified_secs(&self) -> u64 {
         u64::try_from(self.modified_ns.div_euclid(1_000_000_000)).unwrap_or(0)
     }
 }
+
+/// A change within this time (2 s) may be followed by one with the same time.
+const SETTLED_NS: i128 = 2_000_000_000;
 
 /// Size of a window: the unit in which residency in the page cache is checked and remembered.
 pub const WINDOW_BYTES: u64 = 256 << 10;

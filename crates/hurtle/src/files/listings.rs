@@ -4,26 +4,23 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 
 use super::listing::{self, Controls, Filter, Listing, View};
-use super::{Lookup, store::LookupError};
+use super::{Lookup, Sidecars, store::LookupError};
 use crate::body::Stamp;
 use crate::disk::{Disk, Lane};
 
 /// Maximum memory of cached listings, in bytes. The newest one is kept even if it is larger.
 const CACHED_BYTES_MAX: usize = 16 << 20;
 
-/// A directory changed within this time (2 s) may change again without a change of its timestamp.
-const SETTLED_NS: i128 = 2_000_000_000;
-
 /// The cache of listings.
 #[derive(Clone, Debug)]
 pub struct Listings {
     lane: Lane,
     slots: Arc<Mutex<HashMap<(u64, u64), Arc<Slot>>>>,
+    sidecars: Sidecars,
 }
 
 /// One directory. The lock is held during a scan: other requests for the directory wait for its
@@ -62,7 +59,12 @@ pub struct ListingRequest {
 impl Listings {
     /// Creates an empty cache; scans have their own lane.
     pub fn new(disk: &Disk) -> Listings {
-        Listings { lane: disk.lane(), slots: Arc::default() }
+        Listings { lane: disk.lane(), slots: Arc::default(), sidecars: Sidecars::default() }
+    }
+
+    /// Returns the names of encoded variants, which look-ups of files use.
+    pub fn sidecars(&self) -> &Sidecars {
+        &self.sidecars
     }
 
     /// Writes one page of a directory.
@@ -117,8 +119,7 @@ impl Listings {
         {
             return Ok(Arc::clone(&cached.listing));
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let settled = now.as_nanos() as i128 - stamp.changed_ns >= SETTLED_NS;
+        let settled = stamp.has_settled();
         *cached = None;
         let listing = Arc::new(listing::scan(directory, dotfiles)?);
         if settled {

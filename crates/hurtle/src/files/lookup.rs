@@ -16,6 +16,7 @@ use hurtle_http::semantics::accept::Coding;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::sidecars::{Names, Sidecars};
 use crate::body::{OpenFile, Stamp};
 use crate::config::{EtagSource, Symlinks};
 use crate::disk::Lane;
@@ -26,7 +27,7 @@ use crate::sys;
 pub const MEMORY_BYTES_MAX: u64 = 16 << 10;
 
 /// Parameters of a look-up, made once per path and kept for revalidation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Lookup {
     /// The root directory; nothing outside of it is found.
     pub root: PathBuf,
@@ -36,8 +37,8 @@ pub struct Lookup {
     pub index: Arc<[String]>,
     /// The policy for symbolic links.
     pub symlinks: Symlinks,
-    /// True if encoded variants beside the file are used.
-    pub sidecars: bool,
+    /// Finds encoded variants beside the file; `None`: they are not used.
+    pub sidecars: Option<Sidecars>,
     /// The source of entity-tags.
     pub etag: EtagSource,
     /// The lane of this root's jobs on the disk threads.
@@ -106,7 +107,8 @@ pub struct Opened {
     pub hash: Option<u128>,
 }
 
-const SIDECARS: [(Coding, &[u8]); 3] =
+/// The names of encoded variants end in these.
+pub(super) const SIDECARS: [(Coding, &[u8]); 3] =
     [(Coding::Br, b".br"), (Coding::Zstd, b".zst"), (Coding::Gzip, b".gz")];
 
 /// Maximum number of attempts if the name changes during a look-up. Disk threads have low priority,
@@ -208,9 +210,13 @@ impl Lookup {
 
     fn file_target(&self, root: &OwnedFd, path: Vec<u8>, stamp: Stamp) -> io::Result<Target> {
         let mut states = vec![(Coding::Identity, stamp)];
-        if self.sidecars {
+        if let Some(sidecars) = &self.sidecars {
+            let names = self.sidecar_names(sidecars, root, &path)?;
             for (coding, suffix) in SIDECARS {
                 let name = [&path[..], suffix].concat();
+                if names.as_ref().is_some_and(|names| !names.may_have(base_name(&name))) {
+                    continue;
+                }
                 // An encoded variant older than the original is outdated.
                 if let State::File(side) = self.state(root, &name)?
                     && side.modified_ns >= stamp.modified_ns
@@ -220,6 +226,26 @@ impl Lookup {
             }
         }
         Ok(Target::File { path, states })
+    }
+
+    /// The names of variants in a file's directory, if they are known.
+    fn sidecar_names(
+        &self,
+        sidecars: &Sidecars,
+        root: &OwnedFd,
+        path: &[u8],
+    ) -> io::Result<Option<Names>> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let parent = &path[..path.len() - base_name(path).len()];
+        let open = || Ok(self.open(root, parent, OFlags::RDONLY | flags)?);
+        if parent.is_empty() {
+            return sidecars.names(root, open);
+        }
+        match self.open(root, parent, flags | sys::PROBE) {
+            Ok(directory) => sidecars.names(directory, open),
+            // It was renamed meanwhile, for example; searching tells.
+            Err(_) => Ok(None),
+        }
     }
 
     pub(super) fn state(&self, root: &OwnedFd, path: &[u8]) -> io::Result<State> {
@@ -281,7 +307,8 @@ impl Lookup {
             None
         };
         let hash = if hashes(self.etag, &file.stamp) { Some(hash(&file)?) } else { None };
-        if !file.is_intact() {
+        let is_read = content.is_some() || hash.is_some();
+        if is_read && !file.is_intact() {
             return Ok(None);
         }
         Ok(Some(Opened { coding, file, content, hash }))
@@ -371,6 +398,11 @@ impl State {
             e => Err(e.into()),
         }
     }
+}
+
+/// The last segment of a path.
+fn base_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|b| *b == b'/').next().unwrap_or_default()
 }
 
 fn suffix(coding: Coding) -> &'static [u8] {

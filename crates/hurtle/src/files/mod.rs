@@ -15,6 +15,7 @@ pub mod lookup;
 pub mod response;
 pub mod routes;
 pub mod scripts;
+pub mod sidecars;
 pub mod store;
 
 pub use answer::{FileQuery, answer};
@@ -26,4 +27,5 @@ pub use listings::{ListingRequest, Listings};
 pub use lookup::{Lookup, Outcome, Target, Try};
 pub use routes::Routes;
 pub use scripts::{Found, Scripts};
+pub use sidecars::Sidecars;
 pub use store::Store;

@@ -86,7 +86,7 @@ async fn find(disk: &Disk, lane: Lane, root: PathBuf, name: &[u8]) -> Result<Out
         tries: vec![Try::Path(name.to_vec())],
         index: Arc::new([]),
         symlinks: Symlinks::WithinRoot,
-        sidecars: false,
+        sidecars: None,
         etag: EtagSource::Auto,
         lane,
         rate: 0,

@@ -52,7 +52,7 @@ impl Scripts {
             tries: Vec::new(),
             index: index.into(),
             symlinks: Symlinks::WithinRoot,
-            sidecars: false,
+            sidecars: None,
             etag: EtagSource::Off,
             lane,
             rate: 0,

@@ -62,7 +62,7 @@ pub struct Directory {
 pub struct Resources {
     /// The threads for disk access.
     pub disk: Disk,
-    /// The cache of directory listings.
+    /// The cache of directory listings, and of the names of encoded variants.
     pub listings: Listings,
     /// The configuration of `sendfile`; it decides whether small files are kept in memory.
     pub sendfile: Sendfile,
@@ -302,7 +302,7 @@ impl Directory {
             tries,
             index: Arc::clone(&self.index),
             symlinks: self.config.symlinks,
-            sidecars: self.config.sidecars,
+            sidecars: self.config.sidecars.then(|| self.listings.sidecars().clone()),
             etag: self.config.etag,
             lane: self.lane,
             rate: self.config.rate,

@@ -70,6 +70,26 @@ fn added_and_removed_variants_are_noticed() {
     assert_eq!(get().text(), "identity", "gone");
 }
 
+/// The names of variants in a directory are read only if it has not changed for two seconds. A shorter
+/// wait would test less, and fail nothing.
+#[test]
+fn variants_in_a_directory_whose_names_are_known_are_noticed() {
+    let server = Server::with(&[("a.txt", "identity"), ("sub/b.txt", "identity")], always);
+    std::thread::sleep(Duration::from_millis(2_100));
+    let mut client = server.connect();
+    for path in ["a.txt", "sub/b.txt"] {
+        let mut get = || client.request("GET", &format!("/{path}\nAccept-Encoding: gzip"));
+        for _ in 0..40 {
+            assert_eq!(get().text(), "identity");
+        }
+        let variant = format!("{path}.gz");
+        server.dir.write(&variant, "gzip");
+        assert_eq!(get().text(), "gzip", "one has come");
+        std::fs::remove_file(server.dir.path(&variant)).unwrap();
+        assert_eq!(get().text(), "identity", "gone");
+    }
+}
+
 #[test]
 fn changes_are_seen_in_time() {
     let tree = [("a.txt", "old"), ("b.txt", "old"), ("c.txt", "old"), ("d.txt", "old")];
