@@ -113,7 +113,7 @@ fn an_extended_connect_has_a_path_and_a_protocol() {
     assert_eq!(request.protocol, Some(&b"websocket"[..]));
     assert_eq!(request.target, Target::Origin { path: b"/chat", query: Some(b"room=1") });
     assert_eq!(request.host.map(|host| host.name), Some(&b"a"[..]));
-    assert_eq!(request.body, BodyLength::Chunked);
+    assert_eq!(request.body, BodyLength::None);
 }
 
 #[test]
