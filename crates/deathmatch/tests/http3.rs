@@ -129,10 +129,10 @@ fn faults_are_counted_by_kind() {
             let job = Job { timeout, ..job(&identity, &server, offered, over, 5) };
             let load = run(&job).unwrap();
             assert!(is_whole(&load), "{name}, {offered:?}: {load:?}");
-            // At a low rate some requests are alone on their connection.
+            // At a low rate some requests are alone on their connection, perhaps all.
             let is_rare = matches!(then, Reaction::FewStreams) && offered == OPEN;
             let failed = if is_rare { load.errors.http2 } else { load.intended };
-            assert!(failed > 0, "{name}, {offered:?}: {load:?}");
+            assert!(is_rare || failed > 0, "{name}, {offered:?}: {load:?}");
             assert_eq!(load.errors, want(failed), "{name}, {offered:?}: {load:?}");
         }
     }
