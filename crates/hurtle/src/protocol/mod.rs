@@ -8,6 +8,7 @@ pub mod h1;
 pub mod h2;
 pub mod h3;
 pub mod reading;
+mod waiters;
 
 use std::io;
 use std::task::{Context, Poll};

@@ -128,13 +128,13 @@ impl<T: Transport> Session<T> {
                     let stream = Stream::new(Rc::clone(&self.shared), id, false);
                     return Some((Arrived::TooLarge, stream));
                 }
-                Some(Event::Readable(id) | Event::Reset(id, _)) => self.shared.wake(id),
+                Some(Event::Readable(id) | Event::Reset(id, _)) => self.shared.waiting.wake(id),
                 Some(Event::Writable(id)) => {
                     has_woken_writer = true;
-                    self.shared.wake(id);
+                    self.shared.waiting.wake(id);
                 }
                 Some(Event::GoAway(_)) => {}
-                Some(Event::Closed(_)) => self.shared.wake_all(),
+                Some(Event::Closed(_)) => self.shared.waiting.wake_all(),
                 None => break,
             }
         }
@@ -210,7 +210,7 @@ impl<T: Transport> Session<T> {
 impl<T: Transport> Drop for Session<T> {
     fn drop(&mut self) {
         self.shared.codec.borrow_mut().abrupt(Reason::NO_ERROR);
-        self.shared.wake_all();
+        self.shared.waiting.wake_all();
         if self.shared.pulse.abort.get() {
             self.io.abort();
         }

@@ -5,6 +5,7 @@ use std::task::{Context, Waker};
 
 use hurtle_http::h2::{Connection, Reason};
 
+use super::super::waiters::Waiters;
 use super::pulse::Pulse;
 use crate::tls::ClientCertificate;
 use crate::transport::Transport;
@@ -22,7 +23,7 @@ pub struct Shared {
     pub(super) is_busy: Cell<bool>,
     driver: RefCell<Waker>,
     /// Streams that wait for an event.
-    waiting: RefCell<Vec<(u32, Waker)>>,
+    pub(super) waiting: Waiters<u32>,
 }
 
 impl Shared {
@@ -37,7 +38,7 @@ impl Shared {
             cipher: io.cipher(),
             is_busy: Cell::new(false),
             driver: RefCell::new(Waker::noop().clone()),
-            waiting: RefCell::default(),
+            waiting: Waiters::default(),
         }
     }
 
@@ -75,39 +76,6 @@ impl Shared {
     pub(super) fn queued(&self) {
         if !self.is_busy.get() {
             self.driver.borrow().wake_by_ref();
-        }
-    }
-
-    /// Registers this task for the stream's next event.
-    pub(super) fn wait(&self, id: u32, cx: &Context<'_>) {
-        let mut waiting = self.waiting.borrow_mut();
-        match waiting.iter_mut().find(|(of, _)| *of == id) {
-            Some((_, waker)) => waker.clone_from(cx.waker()),
-            None => waiting.push((id, cx.waker().clone())),
-        }
-    }
-
-    /// Removes the waker of a stream that ends.
-    pub(super) fn forget(&self, id: u32) {
-        let mut waiting = self.waiting.borrow_mut();
-        waiting.retain(|(of, _)| *of != id);
-        if waiting.is_empty() {
-            *waiting = Vec::new();
-        }
-    }
-
-    /// Wakes the task of a stream that has an event.
-    pub(super) fn wake(&self, id: u32) {
-        let mut waiting = self.waiting.borrow_mut();
-        if let Some(at) = waiting.iter().position(|(of, _)| *of == id) {
-            waiting.swap_remove(at).1.wake();
-        }
-    }
-
-    /// Wakes all tasks when the connection has ended.
-    pub(super) fn wake_all(&self) {
-        for (_, waker) in self.waiting.take() {
-            waker.wake();
         }
     }
 }

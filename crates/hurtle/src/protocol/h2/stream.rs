@@ -95,7 +95,7 @@ impl Stream {
         match self.shared.codec.borrow_mut().capacity(self.id, wanted) {
             Err(gone) => Poll::Ready(Err(closed(gone))),
             Ok(0) => {
-                self.shared.wait(self.id, cx);
+                self.shared.waiting.wait(self.id, cx);
                 Poll::Pending
             }
             Ok(room) => Poll::Ready(Ok(room)),
@@ -311,7 +311,7 @@ impl Protocol for Stream {
             Received::End => *reading = Reading::Ended(Vec::new()),
             Received::NotYet => {
                 drop(codec);
-                self.shared.wait(self.id, cx);
+                self.shared.waiting.wait(self.id, cx);
                 return Poll::Pending;
             }
         }
@@ -323,7 +323,7 @@ impl Protocol for Stream {
             if !self.is_over() && !self.is_open() {
                 return Poll::Ready(());
             }
-            self.shared.wait(self.id, cx);
+            self.shared.waiting.wait(self.id, cx);
             Poll::Pending
         })
         .await;
@@ -342,7 +342,7 @@ impl Drop for Stream {
             self.shared.codec.borrow_mut().reset(self.id, Reason::NO_ERROR);
             self.shared.queued();
         }
-        self.shared.forget(self.id);
+        self.shared.waiting.forget(self.id);
         self.shared.pulse.stream_ends();
         if self.shared.codec.borrow().is_finished() {
             self.shared.queued();

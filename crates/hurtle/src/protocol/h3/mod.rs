@@ -138,7 +138,7 @@ impl Session {
                     let stream = Stream::new(Rc::clone(shared), id, false);
                     return Some((Arrived::TooLarge, stream));
                 }
-                Event::Readable(id) => shared.wake(id),
+                Event::Readable(id) => shared.waiting.wake(id),
                 Event::Priority(id, priority) => {
                     let rank = h3::send_rank(priority, id);
                     shared.connection.set_priority(stream_id(id), rank);
@@ -146,13 +146,13 @@ impl Session {
                 Event::Reset(id, code) => {
                     shared.abandon(id, code);
                     shared.connection.stop(stream_id(id), code.0);
-                    shared.wake(id);
+                    shared.waiting.wake(id);
                 }
                 Event::Stop(id, code) => shared.connection.stop(stream_id(id), code.0),
                 Event::GoAway => {}
                 Event::Closed(error) => {
                     shared.connection.close(error.code.0, error.reason);
-                    shared.wake_all();
+                    shared.waiting.wake_all();
                 }
             }
         }
@@ -184,7 +184,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.close(Code::NO_ERROR, "");
-        self.shared.wake_all();
+        self.shared.waiting.wake_all();
         Rc::clone(&self.shared.connection).linger();
     }
 }

@@ -3,12 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
-use std::task::{Context, Waker};
 
 use bytes::Bytes;
 use hashbrown::{HashMap, HashSet};
 use hurtle_http::h3::{self, Code};
 
+use super::super::waiters::Waiters;
 use super::outbox::Outbox;
 use super::stream_id;
 use crate::clock::{self, NEVER};
@@ -23,7 +23,7 @@ pub struct Shared {
     pub(super) codec: RefCell<h3::Connection>,
     pub(super) negotiated: Negotiated,
     /// Requests that wait for an event.
-    waiting: RefCell<Vec<(u64, Waker)>>,
+    pub(super) waiting: Waiters<u64>,
     /// Bytes that wait for flow control, by stream.
     outboxes: RefCell<HashMap<u64, Outbox>>,
     /// Streams that flow control admits bytes of again.
@@ -50,7 +50,7 @@ impl Shared {
             connection,
             codec: RefCell::new(codec),
             negotiated,
-            waiting: RefCell::default(),
+            waiting: Waiters::default(),
             outboxes: RefCell::default(),
             writable: RefCell::default(),
             unacknowledged: RefCell::default(),
@@ -208,7 +208,7 @@ impl Shared {
                     }
                 }
             }
-            self.wake(id);
+            self.waiting.wake(id);
         }
         true
     }
@@ -224,38 +224,5 @@ impl Shared {
         self.outboxes.borrow_mut().remove(&id);
         self.unacknowledged.borrow_mut().remove(&id);
         self.connection.reset(stream_id(id), code.0);
-    }
-
-    /// Registers this task for the stream's next event.
-    pub(super) fn wait(&self, id: u64, cx: &Context<'_>) {
-        let mut waiting = self.waiting.borrow_mut();
-        match waiting.iter_mut().find(|(of, _)| *of == id) {
-            Some((_, waker)) => waker.clone_from(cx.waker()),
-            None => waiting.push((id, cx.waker().clone())),
-        }
-    }
-
-    /// Removes the waker of a stream that ends.
-    pub(super) fn forget(&self, id: u64) {
-        let mut waiting = self.waiting.borrow_mut();
-        waiting.retain(|(of, _)| *of != id);
-        if waiting.is_empty() {
-            *waiting = Vec::new();
-        }
-    }
-
-    /// Wakes the task of a stream that has an event.
-    pub(super) fn wake(&self, id: u64) {
-        let mut waiting = self.waiting.borrow_mut();
-        if let Some(at) = waiting.iter().position(|(of, _)| *of == id) {
-            waiting.swap_remove(at).1.wake();
-        }
-    }
-
-    /// Wakes all tasks when the connection has ended.
-    pub(super) fn wake_all(&self) {
-        for (_, waker) in self.waiting.take() {
-            waker.wake();
-        }
     }
 }

@@ -122,7 +122,7 @@ impl Stream {
         if !self.is_open() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
-        self.shared.wait(self.id, cx);
+        self.shared.waiting.wait(self.id, cx);
         Poll::Pending
     }
 
@@ -343,7 +343,7 @@ impl Protocol for Stream {
                 }
                 Received::End => *reading = Reading::Ended(Vec::new()),
                 Received::NotYet if has_received => {
-                    self.shared.wait(self.id, cx);
+                    self.shared.waiting.wait(self.id, cx);
                     return Poll::Pending;
                 }
                 Received::NotYet => {
@@ -363,7 +363,7 @@ impl Protocol for Stream {
             if !self.is_over() && !self.is_open() {
                 return Poll::Ready(());
             }
-            self.shared.wait(self.id, cx);
+            self.shared.waiting.wait(self.id, cx);
             Poll::Pending
         })
         .await;
@@ -381,7 +381,7 @@ impl Drop for Stream {
         if self.shared.codec.borrow_mut().close(self.id) {
             self.shared.connection.stop(stream_id(self.id), Code::NO_ERROR.0);
         }
-        self.shared.forget(self.id);
+        self.shared.waiting.forget(self.id);
         self.shared.stream_ends();
         self.shared.connection.wake();
     }
