@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use hurtle_http::h1::response::Fields;
 
-use crate::body::Body;
+use crate::body::{Body, TruncatedError};
 
 /// A response, before the connection adds its own fields.
 #[derive(Debug)]
@@ -84,7 +84,8 @@ impl Answer {
     }
 
     /// Polls the first frame of a streamed body. If it is the whole body, the body becomes bytes;
-    /// if it failed, the response becomes a 500, since no head was sent yet.
+    /// if it failed, the response becomes an error, since no head was sent yet: 502 if an upstream
+    /// truncated it, otherwise 500.
     pub fn begin_body(&mut self, cx: &mut Context<'_>) {
         let Answer { fields, body: Body::Stream(stream), .. } = self else { return };
         match stream.whole(cx, || declared_len(fields)) {
@@ -92,7 +93,12 @@ impl Answer {
             Some(Ok(whole)) => self.body = Body::Bytes(whole),
             Some(Err(error)) => {
                 tracing::error!("an answer's body failed before its first byte: {error}");
-                *self = Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None);
+                let status = if error.is::<TruncatedError>() {
+                    StatusCode::BAD_GATEWAY
+                } else {
+                    StatusCode::INTERNAL_SERVER_ERROR
+                };
+                *self = Answer::error(status, None);
             }
         }
     }

@@ -23,7 +23,7 @@ use crate::{rt, sys};
 pub use file::FileBody;
 pub use hints::EarlyHints;
 pub use request::{Feeder, Interim, RequestBody, feed};
-pub use stream::{BoxError, Next, Stream};
+pub use stream::{BoxError, Next, Stream, TruncatedError};
 pub use unnamed::Unnamed;
 
 /// The body of a response. The transport chooses how to send it.

@@ -13,6 +13,19 @@ use http_body::{Body, Frame, SizeHint};
 /// The error of a body made outside of the server.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
+/// The error of a body that an upstream did not send whole. The response is 502 if none of it was
+/// sent (RFC 9110 section 15.6.3).
+#[derive(Debug)]
+pub struct TruncatedError;
+
+impl fmt::Display for TruncatedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the upstream's response is truncated")
+    }
+}
+
+impl Error for TruncatedError {}
+
 /// The next frame of a body; `None` at its end.
 pub type Next = Option<Result<Frame<Bytes>, BoxError>>;
 

@@ -12,7 +12,7 @@ use http_body::{Body, Frame, SizeHint};
 use slab::Slab;
 
 use super::{Cache, Charge, Head};
-use crate::body::BoxError;
+use crate::body::{BoxError, TruncatedError};
 
 /// Size of a piece, in bytes. A reader gets one piece as one frame.
 const PIECE_BYTES: usize = 64 << 10;
@@ -252,7 +252,7 @@ impl Body for Reader {
                 self.ended = true;
                 Poll::Ready(None)
             }
-            End::Broken => Poll::Ready(Some(Err("the upstream's response is truncated".into()))),
+            End::Broken => Poll::Ready(Some(Err(TruncatedError.into()))),
         }
     }
 

@@ -29,6 +29,21 @@ fn aborted_bodies_are_not_stored() {
 }
 
 #[test]
+fn a_body_that_ends_before_its_first_byte_is_no_fault_of_this_server() {
+    let pair = Pair::new();
+    for _ in 0..300 {
+        let mut client = pair.proxy.send(get("/", "Connection: close\r\n"));
+        let (mut peer, _) = pair.upstream.next_request();
+        peer.send(format!("HTTP/1.1 200 OK\r\n{MINUTE}Content-Length: 9\r\n\r\n"));
+        drop(peer);
+        let all = client.rest();
+        // The head of the response may have been sent before the body ended.
+        let is_right = all.starts_with("HTTP/1.1 502 ") || all.starts_with("HTTP/1.1 200 ");
+        assert!(is_right, "{all}");
+    }
+}
+
+#[test]
 fn chunks_become_a_length() {
     let pair = Pair::new();
     let mut client = pair.proxy.send(get("/", ""));
