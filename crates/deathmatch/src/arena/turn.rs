@@ -215,6 +215,12 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         if work.is_cold() && server.pids().is_none() {
             return Err(TurnError::Contender("files elsewhere cannot be made cold".to_owned()));
         }
+        if self.link.is_some() && matches!(server, Server::Elsewhere(_)) {
+            return Err(TurnError::Contender("it runs already, outside the network".to_owned()));
+        }
+        if work.is_herd() && server.upstream_addr().is_none() {
+            return Err(TurnError::Contender("its upstream counts no requests".to_owned()));
+        }
         if work.reloads_per_s().is_some() && server.reload().is_none() {
             return Err(TurnError::Contender("it cannot be reloaded from here".to_owned()));
         }

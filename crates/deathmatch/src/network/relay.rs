@@ -12,7 +12,7 @@ use super::MTU;
 use crate::random::SplitMix;
 use crate::sample::Network;
 
-/// Packets under way in one direction; further ones are lost. 1.5 GB/s at 100 ms is less.
+/// Packets under way in one direction; further ones are lost. At a delay of 100 ms that is 1.5 GB/s.
 const FLYING_MAX: usize = 100_000;
 
 /// Seeds of the two directions differ by this.

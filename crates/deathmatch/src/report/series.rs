@@ -207,10 +207,15 @@ pub(super) struct Ladder<'a> {
 impl<'a> Ladder<'a> {
     /// A ladder's name.
     pub(super) fn title(&self) -> String {
-        let over = self.over.map(|over| format!(", {over}")).unwrap_or_default();
-        let network = self.network.map(|network| format!(", {network}")).unwrap_or_default();
-        let work = format!("{}, {}{over}{network}", self.file, self.steps.words().1);
-        self.beside.map_or(work.clone(), |beside| format!("{work}, beside {beside}"))
+        format!("{}, {}{}", self.file, self.steps.words().1, self.conditions())
+    }
+
+    /// Its connections, network and streams, each after a comma.
+    pub(super) fn conditions(&self) -> String {
+        let over = self.over.map(|over| format!(", {over}"));
+        let network = self.network.map(|network| format!(", {network}"));
+        let beside = self.beside.map(|beside| format!(", beside {beside}"));
+        [over, network, beside].map(Option::unwrap_or_default).concat()
     }
 
     /// `true` if it has the file, the connections and the streams of another, at steps of this
