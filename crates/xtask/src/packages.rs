@@ -42,6 +42,8 @@ const PACKAGES: &[Package] = &[
     Package { name: "php-fpm", programs: &["php-fpm", "php-fpm8.2", "php-fpm8.4"] },
     // Mounts a file system that hangs.
     Package { name: "fuse3", programs: &["fusermount3"] },
+    // Connects network namespaces.
+    Package { name: "iproute2", programs: &["ip"] },
     // Checks the Debian package, installs it in a new Debian; checks the image.
     Package { name: "lintian", programs: &["lintian"] },
     Package { name: "mmdebstrap", programs: &["mmdebstrap"] },
