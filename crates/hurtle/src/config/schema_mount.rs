@@ -136,8 +136,9 @@ pub(super) static MOUNT: Section = Section {
              Requires `auth` here or in the site.").with(FILES),
         Key::new("proxy", List("upstreams"), Words("see `files`, `redirect`, `respond`"),
             "[\"http://127.0.0.1:9000\", \"unix:/run/app.sock\"]",
-            "Forward requests to these servers by HTTP/1.1: `http://` or `https://` and a host with \
-             its port, or `unix:` and the path of a socket. A table in place of a URL gives it a \
+            "Forward requests to these servers: by HTTP/1.1 with `http://` or `https://` and a host \
+             with its port, or `unix:` and the path of a socket; by HTTP/2, as gRPC needs it, with \
+             `h2c://` in clear, `h2://` over TLS, or `unix+h2c:`. A table in place of a URL gives it a \
              weight, a limit of requests at once, or makes it a backup, see `[[site.mount.proxy]]`."),
         Key::new("balance", Choice(names::<Balance>), Toml("\"round-robin\""),
             "\"least-connections\"",

@@ -145,7 +145,7 @@ impl Proxy {
 const SCHEME: &str = "http://";
 
 /// The port of a URL without one.
-const PORT: u16 = 80;
+pub(super) const PORT: u16 = 80;
 
 /// Reads the keys of a proxy; `written` is the value of `proxy`.
 pub(super) fn proxy(

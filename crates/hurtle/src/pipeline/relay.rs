@@ -1,11 +1,13 @@
 //! Writes an upstream's response: relays its body to the client, no faster than the client reads it.
 
 use std::fmt::Display;
+use std::io;
 
 use http::{HeaderMap, HeaderName, StatusCode};
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::fields;
 use hurtle_http::semantics::accept::Coding;
+use hurtle_http::semantics::grpc::GrpcStatus;
 
 use super::body_writer::{BodyWriter, Data};
 use super::client::Incoming;
@@ -16,7 +18,7 @@ use super::send::next_after;
 use super::upload::Upload;
 use super::worker::Worker;
 use super::{Exchange, Next};
-use crate::answer::Answer;
+use crate::answer::{Answer, grpc_fields};
 use crate::compress::{Effort, Encoder, TURN_BYTES};
 use crate::handler::client::{EncodedHead, ExchangeError};
 use crate::handler::proxy::{
@@ -25,7 +27,8 @@ use crate::handler::proxy::{
 use crate::handler::request::describe;
 use crate::handler::wait::Waits;
 use crate::protocol::Protocol;
-use crate::protocol::reading::Piece;
+use crate::protocol::h2::StreamError;
+use crate::protocol::reading::{Piece, Reading};
 use crate::rt;
 use crate::site::Resolved;
 use crate::transport::{Input, Output};
@@ -100,15 +103,24 @@ impl<T: Protocol> Exchange<T> {
         (exchange, incoming): (&mut UpstreamExchange, &mut Incoming),
         (out, framing, coding): (Output, Framing, Option<Coding>),
     ) -> Result<(), RelayEnd> {
+        let delimiter = framing.delimiter;
         let relayed = self.run_relay(request, (exchange, incoming), (out, framing, coding));
         let error = match relayed.await {
             Ok(()) => return Ok(()),
             Err(RelayError::Client(error)) => error,
-            Err(RelayError::Upstream(reason, status)) => {
+            Err(RelayError::Upstream(failure)) => {
+                let Failure { reason, status, ended } = *failure;
                 let path = path_of(&request.target).map_or(&b"*"[..], |(path, _)| path);
                 log_failure(&exchange.upstream, &describe(request, path), &reason, status);
                 if self.sent.moved.get() == 0 {
                     return Err(RelayEnd::Unsent(status));
+                }
+                if request.is_grpc() {
+                    let ended =
+                        ended.and_then(|error| exchange.upstream.grpc_status(request, &error));
+                    let trailers = grpc_fields(ended.unwrap_or(GrpcStatus::of(status)), &reason);
+                    // The client may be gone.
+                    let _ = self.io.end(&mut Output::default(), delimiter, Some(&trailers));
                 }
                 match status {
                     StatusCode::GATEWAY_TIMEOUT => ExchangeError::UpstreamTimeout,
@@ -149,7 +161,7 @@ impl<T: Protocol> Exchange<T> {
         match self.beside(upload, waits, streaming).await {
             Ok(relayed) => relayed,
             Err(ExchangeError::UpstreamTimeout) => {
-                Err(RelayError::Upstream(Phase::Reading.to_string(), StatusCode::GATEWAY_TIMEOUT))
+                Err(RelayError::upstream(Phase::Reading.to_string(), StatusCode::GATEWAY_TIMEOUT))
             }
             Err(error) => Err(RelayError::Client(error)),
         }
@@ -184,8 +196,34 @@ enum RelayEnd {
 enum RelayError {
     /// The exchange with the client failed.
     Client(ExchangeError),
-    /// The upstream failed: the reason, and the status if nothing was sent yet.
-    Upstream(String, StatusCode),
+    /// The upstream failed.
+    Upstream(Box<Failure>),
+}
+
+/// The failure of an upstream.
+struct Failure {
+    /// The reason, for the log.
+    reason: String,
+    /// The status of the response if nothing was sent yet.
+    status: StatusCode,
+    /// The end of the upstream's stream.
+    ended: Option<StreamError>,
+}
+
+impl RelayError {
+    fn upstream(reason: String, status: StatusCode) -> RelayError {
+        RelayError::Upstream(Box::new(Failure { reason, status, ended: None }))
+    }
+
+    /// The upstream's channel failed within the body.
+    fn of_read(error: &io::Error) -> RelayError {
+        let mut failed = truncated(error);
+        let stream_error = error.get_ref().and_then(|error| error.downcast_ref::<StreamError>());
+        if let RelayError::Upstream(failure) = &mut failed {
+            failure.ended = stream_error.copied();
+        }
+        failed
+    }
 }
 
 impl From<ExchangeError> for RelayError {
@@ -237,16 +275,17 @@ impl<T: Protocol> Relay<'_, T> {
                         encoder.flush(&mut writer).await?;
                     }
                     writer.flush().await?;
-                    match source.fill(input, waits, Some(within_ms)).await {
+                    match source.fill(input, reading.as_mut(), waits, Some(within_ms)).await {
                         Ok(0) if reading.is_none() => {
                             if let Some(encoder) = encoder {
                                 encoder.end(&mut writer).await?;
                             }
                             return finish(writer, b"", te_trailers).await;
                         }
+                        Ok(0) if matches!(reading, Some(Reading::Ended(_))) => {}
                         Ok(0) => return Err(truncated(&"the connection ended early")),
                         Ok(_) => {}
-                        Err(e) => return Err(truncated(&e)),
+                        Err(e) => return Err(RelayError::of_read(&e)),
                     }
                 }
             }
@@ -317,7 +356,7 @@ impl BodyEncoder {
 
 fn unencoded(error: &dyn Display) -> RelayError {
     let status = StatusCode::INTERNAL_SERVER_ERROR;
-    RelayError::Upstream(format!("the body was not compressed: {error}"), status)
+    RelayError::upstream(format!("the body was not compressed: {error}"), status)
 }
 
 async fn finish<P: Protocol>(
@@ -345,5 +384,5 @@ const PRIVATE: [HeaderName; 4] = [
 
 /// The client notices the truncated body; the operator gets a log line.
 fn truncated(error: &dyn Display) -> RelayError {
-    RelayError::Upstream(format!("truncated response: {error}"), StatusCode::BAD_GATEWAY)
+    RelayError::upstream(format!("truncated response: {error}"), StatusCode::BAD_GATEWAY)
 }

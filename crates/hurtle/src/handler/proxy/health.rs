@@ -7,11 +7,12 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hurtle_http::h1::response_head;
+use hurtle_http::h2::RequestLine;
 use hurtle_http::semantics::target::encode_path;
 
-use super::link::Source;
+use super::link::{Channel, Link, RawHead, Source};
 use super::peer::{Peer, UpstreamError};
+use crate::protocol::h2::RequestStream;
 use crate::rt::{self, Alarm};
 use crate::transport::{Attempt, SendQueue, Transport as _, UpstreamSocket};
 
@@ -24,18 +25,15 @@ const FAILED_CHECKS_MAX: u32 = 2;
 /// Checks one upstream periodically.
 pub(super) struct HealthChecker {
     peer: Weak<Peer>,
-    request: Bytes,
+    /// The path, encoded.
+    path: String,
     interval: Duration,
 }
 
 impl HealthChecker {
     pub(super) fn new(peer: &Rc<Peer>, path: &str, interval: Duration) -> HealthChecker {
-        let path = encode_path(path.as_bytes());
-        let host = &peer.authority;
-        let request = format!(
-            "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: hurtle\r\nConnection: close\r\n\r\n"
-        );
-        HealthChecker { peer: Rc::downgrade(peer), request: request.into(), interval }
+        let path = encode_path(path.as_bytes()).into_owned();
+        HealthChecker { peer: Rc::downgrade(peer), path, interval }
     }
 
     /// Runs the checks until the upstream is dropped.
@@ -62,18 +60,44 @@ impl HealthChecker {
     }
 
     /// Makes one check; the error is the reason of its failure.
-    async fn check(&self, peer: &Peer) -> Result<(), String> {
+    async fn check(&self, peer: &Rc<Peer>) -> Result<(), String> {
         let text = |error: UpstreamError| error.to_string();
-        let mut link = peer.connect(CHECK_TIMEOUT.as_millis() as u64).await.map_err(text)?;
-        let sent = send(&link.io, self.request.clone()).await;
-        sent.map_err(|e| text(UpstreamError::NotRead(e)))?;
-        let head = Source(&link.io).head(&mut link.input).await.map_err(text)?;
-        let reply =
-            response_head::parse(&head).map_err(|error| text(UpstreamError::BadResponse(error)))?;
+        let (_link, head) = self.ask(peer).await.map_err(text)?;
+        let reply = head.parse().map_err(|error| text(UpstreamError::BadResponse(error)))?;
         match reply.status {
             status if status.is_success() || status.is_redirection() => Ok(()),
             status => Err(format!("it answered {status}")),
         }
+    }
+
+    /// Sends the request and waits for a head. HTTP/2 upstreams get it on a shared connection.
+    async fn ask(&self, peer: &Rc<Peer>) -> Result<(Link, RawHead), UpstreamError> {
+        let within_ms = CHECK_TIMEOUT.as_millis() as u64;
+        let mut link = match peer.is_http2() {
+            false => peer.connect(within_ms).await?,
+            true => {
+                let line = RequestLine {
+                    method: b"GET",
+                    scheme: if peer.is_tls() { b"https" } else { b"http" },
+                    authority: peer.authority.as_bytes(),
+                    path: self.path.as_bytes(),
+                    protocol: None,
+                };
+                let fields = [(&b"user-agent"[..], &b"hurtle"[..])].into_iter();
+                let connection = peer.shared_connection(within_ms).await?;
+                let stream = RequestStream::open(&connection, &line, fields, true);
+                Link::of_stream(stream.ok_or(UpstreamError::Unprocessed)?)
+            }
+        };
+        if let Channel::Socket(io) = &link.channel {
+            let (path, host) = (&self.path, &peer.authority);
+            let request = format!(
+                "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: hurtle\r\nConnection: close\r\n\r\n"
+            );
+            send(io, request.into()).await.map_err(UpstreamError::NotRead)?;
+        }
+        let head = Source(&link.channel).head(&mut link.input).await?;
+        Ok((link, head))
     }
 }
 

@@ -1,8 +1,9 @@
 //! A reverse proxy: load balancing, forwarding, retries, caching and health. `forward` handles one
 //! request up to the response's head, `response` the head, and `cache` requests to a mount with a
 //! cache. `balance` chooses
-//! among upstreams, `queue` waits for one with room, `peer` is one upstream with its idle connections, `standing` its failures, `upstream_request` one request to it, and
-//! `health` makes health checks.
+//! among upstreams, `queue` waits for one with room, `peer` is one upstream with its idle connections,
+//! `multiplexer` its HTTP/2 connections, `standing` its failures, `upstream_request` one request to it,
+//! and `health` makes health checks.
 
 mod addresses;
 mod balance;
@@ -15,6 +16,7 @@ mod gate;
 mod health;
 mod hints;
 mod link;
+mod multiplexer;
 mod peer;
 mod queue;
 mod request_sender;
@@ -39,7 +41,7 @@ pub use forward::log_failure;
 pub use forward_auth::{AuthDecision, ForwardAuth, with_fields};
 pub use framing::Framing;
 pub use gate::Availability;
-pub use link::{Link, Source};
+pub use link::{Channel, Link, RawHead, Source};
 pub use peer::UpstreamError;
 pub use queue::BusyError;
 pub use upstream_request::{AssignedPeer, ListenOutcome, Phase, UpstreamLog, UpstreamRequest};
