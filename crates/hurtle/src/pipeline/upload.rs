@@ -143,6 +143,7 @@ impl Upload {
                 Piece::Data(len) => {
                     let data = Bytes::copy_from_slice(&input.bytes()[..len]);
                     input.consume(len);
+                    self.reading.settle(input);
                     duplex.count_request(len);
                     self.received += len as u64;
                     self.expects = false;

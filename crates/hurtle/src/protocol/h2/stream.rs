@@ -334,7 +334,8 @@ impl Drop for Stream {
     }
 }
 
-/// Reads more of a message's body into `input`. 0 is the end, with the trailers in `reading`.
+/// Reads more of a message's body into `input`. The end is in `reading`, with the trailers; 0 bytes
+/// came with it.
 pub(super) fn poll_read(
     shared: &Shared,
     id: u32,
@@ -343,13 +344,19 @@ pub(super) fn poll_read(
     reading: &mut Reading,
 ) -> Poll<Result<usize, StreamClosed>> {
     let mut codec = shared.codec.borrow_mut();
-    match codec.read(id)? {
-        Received::Data(bytes) => {
-            let len = bytes.len();
-            codec.release(id, len);
-            input.append(bytes);
+    let mut read = codec.read(id)?;
+    let mut len = 0;
+    if let Received::Data(bytes) = read {
+        len = bytes.len();
+        codec.release(id, len);
+        input.append(bytes);
+        if !codec.is_read(id) {
             return Poll::Ready(Ok(len));
         }
+        // The end is known with the last data, which can be sent on with it.
+        read = codec.read(id)?;
+    }
+    match read {
         Received::Trailers(section) => {
             *reading = Reading::Ended(RequestFields::Section(&section).to_lines());
         }
@@ -359,8 +366,9 @@ pub(super) fn poll_read(
             shared.waiting.wait(id, cx);
             return Poll::Pending;
         }
+        Received::Data(_) => {}
     }
-    Poll::Ready(Ok(0))
+    Poll::Ready(Ok(len))
 }
 
 fn closed(_: StreamClosed) -> io::Error {
