@@ -55,9 +55,9 @@ impl Answer {
         }
     }
 
-    /// The response to a gRPC call with the status and the text of an error response: its head has all
-    /// that trailers would have.
-    pub fn grpc(error: &Answer) -> Answer {
+    /// The response to a call of this media type (gRPC or gRPC-Web) with the status and the text of an
+    /// error response: its head has all that trailers would have.
+    pub fn grpc(error: &Answer, media_type: &[u8]) -> Answer {
         let name = error.status.canonical_reason().unwrap_or("Error");
         let text = match &error.body {
             Body::Bytes(text) => std::str::from_utf8(text).unwrap_or(name).trim_ascii_end(),
@@ -73,7 +73,9 @@ impl Answer {
             if let Some(known) = known {
                 map.insert(GRPC_STATUS, known.clone());
             }
-            map.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+            if let Ok(media_type) = HeaderValue::from_bytes(media_type) {
+                map.insert(header::CONTENT_TYPE, media_type);
+            }
         }
         answer
     }

@@ -193,6 +193,9 @@ pub(super) static MOUNT: Section = Section {
             "Directory of internal files. The upstream or application names one in \
              X-Accel-Redirect or X-Sendfile, and it is sent in place of the response's \
              body.").with(EXTERNAL),
+        Key::new("grpc_web", Flag, Toml("false"), "true",
+            "Translate calls of gRPC-Web, which browsers make, to gRPC. See \
+             [proxy.md](proxy.md#http2-to-upstreams-and-grpc).").with(PROXY),
         Key::new("fastcgi", Text("an address"), Words("see `files`, `proxy`, `cgi`"),
             "\"unix:/run/php/php-fpm.sock\"",
             "Forward requests to this FastCGI application, such as PHP-FPM: a host with its port, \

@@ -6,9 +6,9 @@ use std::io;
 use http::{HeaderMap, HeaderName, StatusCode};
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::fields;
-use hurtle_http::semantics::accept::Coding;
 use hurtle_http::semantics::grpc::GrpcStatus;
 
+use super::body_encoder::BodyEncoder;
 use super::body_writer::{BodyWriter, Data};
 use super::client::Incoming;
 use super::duplex::Duplex;
@@ -19,17 +19,16 @@ use super::upload::Upload;
 use super::worker::Worker;
 use super::{Exchange, Next};
 use crate::answer::{Answer, grpc_fields};
-use crate::compress::{Effort, Encoder, TURN_BYTES};
 use crate::handler::client::{EncodedHead, ExchangeError};
 use crate::handler::proxy::{
-    Framing, Phase, Source, UpstreamExchange, UpstreamResponse, log_failure,
+    BodyCoding, Framing, Phase, Source, UpstreamExchange, UpstreamResponse, grpc_status,
+    log_failure,
 };
 use crate::handler::request::describe;
 use crate::handler::wait::Waits;
 use crate::protocol::Protocol;
 use crate::protocol::h2::StreamError;
 use crate::protocol::reading::{Piece, Reading};
-use crate::rt;
 use crate::site::Resolved;
 use crate::transport::{Input, Output};
 
@@ -101,7 +100,7 @@ impl<T: Protocol> Exchange<T> {
         &mut self,
         request: &RequestHead<'_>,
         (exchange, incoming): (&mut UpstreamExchange, &mut Incoming),
-        (out, framing, coding): (Output, Framing, Option<Coding>),
+        (out, framing, coding): (Output, Framing, Option<BodyCoding>),
     ) -> Result<(), RelayEnd> {
         let delimiter = framing.delimiter;
         let relayed = self.run_relay(request, (exchange, incoming), (out, framing, coding));
@@ -117,7 +116,7 @@ impl<T: Protocol> Exchange<T> {
                 }
                 if request.is_grpc() {
                     let ended =
-                        ended.and_then(|error| exchange.upstream.grpc_status(request, &error));
+                        ended.and_then(|error| grpc_status(&exchange.upstream, request, &error));
                     let trailers = grpc_fields(ended.unwrap_or(GrpcStatus::of(status)), &reason);
                     // The client may be gone.
                     let _ = self.io.end(&mut Output::default(), delimiter, Some(&trailers));
@@ -135,7 +134,7 @@ impl<T: Protocol> Exchange<T> {
         &mut self,
         request: &RequestHead<'_>,
         (exchange, incoming): (&mut UpstreamExchange, &mut Incoming),
-        (out, framing, coding): (Output, Framing, Option<Coding>),
+        (out, framing, coding): (Output, Framing, Option<BodyCoding>),
     ) -> Result<(), RelayError> {
         self.sent.moved.set(0);
         // A response without a body has no coded bytes either.
@@ -193,7 +192,7 @@ enum RelayEnd {
 }
 
 /// The error that ends a body early.
-enum RelayError {
+pub(super) enum RelayError {
     /// The exchange with the client failed.
     Client(ExchangeError),
     /// The upstream failed.
@@ -201,7 +200,7 @@ enum RelayError {
 }
 
 /// The failure of an upstream.
-struct Failure {
+pub(super) struct Failure {
     /// The reason, for the log.
     reason: String,
     /// The status of the response if nothing was sent yet.
@@ -211,7 +210,7 @@ struct Failure {
 }
 
 impl RelayError {
-    fn upstream(reason: String, status: StatusCode) -> RelayError {
+    pub(super) fn upstream(reason: String, status: StatusCode) -> RelayError {
         RelayError::Upstream(Box::new(Failure { reason, status, ended: None }))
     }
 
@@ -264,9 +263,9 @@ impl<T: Protocol> Relay<'_, T> {
                     None => writer.data(Data::Input(input, len), false).await?,
                     Some(encoder) => encoder.encode((input, len), &mut writer).await?,
                 },
-                Piece::End(lines) => {
+                Piece::End(mut lines) => {
                     if let Some(encoder) = encoder {
-                        encoder.end(&mut writer).await?;
+                        lines = encoder.end(lines, &mut writer).await?;
                     }
                     return finish(writer, &lines, te_trailers).await;
                 }
@@ -278,7 +277,7 @@ impl<T: Protocol> Relay<'_, T> {
                     match source.fill(input, reading.as_mut(), waits, Some(within_ms)).await {
                         Ok(0) if reading.is_none() => {
                             if let Some(encoder) = encoder {
-                                encoder.end(&mut writer).await?;
+                                encoder.end(Vec::new(), &mut writer).await?;
                             }
                             return finish(writer, b"", te_trailers).await;
                         }
@@ -291,72 +290,6 @@ impl<T: Protocol> Relay<'_, T> {
             }
         }
     }
-}
-
-/// The encoder of a body that is relayed.
-struct BodyEncoder {
-    encoder: Encoder<'static>,
-    /// Bytes were encoded since the last flush.
-    has_unflushed: bool,
-    /// Bytes encoded since other connections ran.
-    turn_bytes: usize,
-}
-
-impl BodyEncoder {
-    fn new(coding: Coding) -> Result<BodyEncoder, RelayError> {
-        let encoder = Encoder::new(coding, Effort::Live).map_err(|error| unencoded(&error))?;
-        Ok(BodyEncoder { encoder, has_unflushed: false, turn_bytes: 0 })
-    }
-
-    /// Encodes the first `len` bytes of an input, which are consumed. Other connections run between
-    /// pieces.
-    async fn encode<P: Protocol>(
-        &mut self,
-        (input, mut len): (&mut Input, usize),
-        writer: &mut BodyWriter<'_, P>,
-    ) -> Result<(), RelayError> {
-        while len > 0 {
-            let piece = len.min(TURN_BYTES);
-            let mut coded = Vec::new();
-            let encoded = self.encoder.write(&input.bytes()[..piece], &mut coded);
-            encoded.map_err(|error| unencoded(&error))?;
-            self.has_unflushed = true;
-            input.consume(piece);
-            len -= piece;
-            writer.data(Data::Bytes(coded.into()), false).await?;
-            self.turn_bytes += piece;
-            if self.turn_bytes >= TURN_BYTES {
-                self.turn_bytes = 0;
-                rt::give_way().await;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes all that was encoded, before a wait.
-    async fn flush<P: Protocol>(
-        &mut self,
-        writer: &mut BodyWriter<'_, P>,
-    ) -> Result<(), RelayError> {
-        if !std::mem::take(&mut self.has_unflushed) {
-            return Ok(());
-        }
-        let mut coded = Vec::new();
-        self.encoder.flush(&mut coded).map_err(|error| unencoded(&error))?;
-        Ok(writer.data(Data::Bytes(coded.into()), false).await?)
-    }
-
-    /// Writes the end of the coded bytes.
-    async fn end<P: Protocol>(self, writer: &mut BodyWriter<'_, P>) -> Result<(), RelayError> {
-        let mut coded = Vec::new();
-        self.encoder.finish(&mut coded).map_err(|error| unencoded(&error))?;
-        Ok(writer.data(Data::Bytes(coded.into()), true).await?)
-    }
-}
-
-fn unencoded(error: &dyn Display) -> RelayError {
-    let status = StatusCode::INTERNAL_SERVER_ERROR;
-    RelayError::upstream(format!("the body was not compressed: {error}"), status)
 }
 
 async fn finish<P: Protocol>(

@@ -49,8 +49,8 @@ impl<T: Protocol> Exchange<T> {
         mut answer: Answer,
     ) -> Next {
         resolved.apply_error_rules(&mut answer);
-        if request.is_grpc() {
-            answer = Answer::grpc(&answer);
+        if let Some(media_type) = request.call_type() {
+            answer = Answer::grpc(&answer, media_type);
         }
         self.write_answer(request, answer, Incoming::of(request)).await
     }
@@ -86,9 +86,9 @@ impl<T: Protocol> Exchange<T> {
         answer: Answer,
         incoming: Incoming,
     ) -> Next {
-        let mut answer = match request.is_grpc() {
-            true => Answer::grpc(&answer),
-            false => {
+        let mut answer = match request.call_type() {
+            Some(media_type) => Answer::grpc(&answer, media_type),
+            None => {
                 let page = resolved.site.with_page(&worker.store, request.accept_encoding, answer);
                 page.await
             }

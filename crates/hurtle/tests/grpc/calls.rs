@@ -1,14 +1,19 @@
 //! Errors of the proxy as statuses of calls.
 
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::SendResponse;
 use http::{HeaderMap, Request, Response};
 
-use crate::library::{Upstream, call, call_head, framed, talk, whole};
+use crate::library::{Upstream, call, call_head, framed, read, talk, whole};
 use crate::support::Proxy;
+
+/// The answer of the health service.
+static SERVING: AtomicBool = AtomicBool::new(true);
 
 /// Answers by the path.
 async fn answer(mut request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
@@ -30,6 +35,16 @@ async fn answer(mut request: Request<RecvStream>, mut respond: SendResponse<Byte
         }
         "/reset" => respond.send_reset(h2::Reason::ENHANCE_YOUR_CALM),
         "/never" => std::future::pending().await,
+        "/grpc.health.v1.Health/Check" => {
+            let sent = read(request.body_mut()).await.unwrap();
+            assert_eq!(sent, [0; 5], "an empty message");
+            let mut body = respond.send_response(head().body(()).unwrap(), false).unwrap();
+            let serving = if SERVING.load(SeqCst) { 1 } else { 2 };
+            body.send_data(framed(&[8, serving]), false).unwrap();
+            let mut trailers = HeaderMap::new();
+            trailers.insert("grpc-status", "0".parse().unwrap());
+            body.send_trailers(trailers).unwrap();
+        }
         _ => {
             let timeout = request.headers().get("grpc-timeout").cloned();
             let mut body = respond.send_response(head().body(()).unwrap(), false).unwrap();
@@ -102,6 +117,24 @@ fn errors_of_the_proxy_are_statuses() {
     }
     let mut client = down.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(client.head().starts_with("HTTP/1.1 502"), "another request than a call");
+}
+
+#[test]
+fn the_health_service_is_asked_by_a_call() {
+    let upstream = Upstream::start(100, answer);
+    let keys = "health = \"/grpc.health.v1.Health/Check\"\nhealth_interval = \"50ms\"";
+    let proxy = proxy(&upstream, keys);
+    let wait_for = |status: &str| {
+        let begun = Instant::now();
+        while call(proxy.address, "/any", b"ask").grpc_status() != Some(status) {
+            assert!(begun.elapsed() < Duration::from_secs(30), "never {status}");
+        }
+    };
+    wait_for("0");
+    SERVING.store(false, SeqCst);
+    wait_for("14");
+    SERVING.store(true, SeqCst);
+    wait_for("0");
 }
 
 #[test]

@@ -4,13 +4,15 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{RecvStream, client};
 use http::{HeaderMap, Request, Response};
 
-use crate::client::PATIENCE;
+/// Time limit of a conversation, after which the test fails.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A response with its body and trailers.
 #[derive(Debug)]

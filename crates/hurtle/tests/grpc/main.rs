@@ -15,6 +15,7 @@ mod refused;
 #[path = "../proxy/support.rs"]
 mod support;
 mod upstreams;
+mod web;
 #[allow(dead_code)]
 #[path = "../h2/wire.rs"]
 mod wire;

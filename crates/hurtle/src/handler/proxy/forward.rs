@@ -15,7 +15,8 @@ use super::super::client::{Client, Continue, ExchangeError, InterimSender};
 use super::super::request::RequestContext;
 use super::super::wait::Waits;
 use super::super::{Handled, HandlerError, Outcome};
-use super::exchange::UpstreamExchange;
+use super::exchange::{UpstreamExchange, grpc_status as grpc_status_of};
+use super::web_call::WebCall;
 use super::{Key, ListenOutcome, Proxy, RawHead, UpstreamError, UpstreamRequest};
 use crate::answer::{Answer, GRPC_STATUS};
 use crate::clock;
@@ -88,9 +89,20 @@ impl Proxy {
         let forwarded = known_forwarding_fields(request, client, &params);
         let key = request.websocket_key();
         let params = ForwardParams { forwarded, websocket_key: key.as_deref(), ..params };
-        let upstream = UpstreamRequest::new(self, request.head, body, params);
+        let web = match self.config().grpc_web {
+            true => WebCall::of(request.head),
+            false => None,
+        };
+        let upstream = match &web {
+            None => UpstreamRequest::new(self, request.head, body, params),
+            Some(call) => {
+                let head = call.head(request.head);
+                UpstreamRequest::new(self, &head, body, params).decoding(call.format)
+            }
+        };
         let (waits, protocol) = (Waits::default(), protocol.map(str::to_owned));
-        Box::new(UpstreamExchange { upstream, waits, protocol, has_continued: false })
+        let web = web.map(|call| call.format);
+        Box::new(UpstreamExchange { upstream, waits, protocol, web, has_continued: false })
     }
 
     /// Returns whether the client may switch to the protocol that it asks for.
@@ -151,10 +163,15 @@ impl Proxy {
             let retry = match received {
                 Ok(head) => return Ok(head),
                 Err(AttemptError::Upstream(error)) => {
-                    status = StatusCode::BAD_GATEWAY;
+                    status = match error {
+                        UpstreamError::BadRequest => StatusCode::BAD_REQUEST,
+                        _ => StatusCode::BAD_GATEWAY,
+                    };
                     log_failure(upstream, &request.describe(), &error, status);
                     grpc_status = match &error {
-                        UpstreamError::Stream(error) => upstream.grpc_status(request.head, error),
+                        UpstreamError::Stream(error) => {
+                            grpc_status_of(upstream, request.head, error)
+                        }
                         _ => None,
                     };
                     let retry = upstream.may_retry(&error);

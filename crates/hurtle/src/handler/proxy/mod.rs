@@ -23,6 +23,7 @@ mod request_sender;
 mod response;
 mod standing;
 mod upstream_request;
+mod web_call;
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -36,7 +37,7 @@ use crate::rt;
 use crate::tls::UpstreamConfig;
 
 pub use balance::Key;
-pub use exchange::{UpstreamExchange, UpstreamResponse, UpstreamTunnel};
+pub use exchange::{BodyCoding, UpstreamExchange, UpstreamResponse, UpstreamTunnel, grpc_status};
 pub use forward::log_failure;
 pub use forward_auth::{AuthDecision, ForwardAuth, with_fields};
 pub use framing::Framing;

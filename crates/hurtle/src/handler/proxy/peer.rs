@@ -97,6 +97,8 @@ pub enum UpstreamError {
     Stream(StreamError),
     /// Too many requests wait for a stream.
     Busy,
+    /// The body of the client's request is malformed.
+    BadRequest,
     /// The upstream switched the protocol, although the request did not offer it.
     UnexpectedUpgrade,
 }
@@ -117,6 +119,7 @@ impl fmt::Display for UpstreamError {
             UpstreamError::Unprocessed => StreamError::Unprocessed.fmt(f),
             UpstreamError::Stream(error) => error.fmt(f),
             UpstreamError::Busy => f.write_str("too many requests wait for a stream"),
+            UpstreamError::BadRequest => f.write_str("the request's body is no base64"),
             UpstreamError::UnexpectedUpgrade => {
                 f.write_str("it changed the protocol without a request")
             }

@@ -17,6 +17,7 @@ use hurtle_http::request::fields::pairs;
 
 use super::link::Channel;
 use super::wait::Waits;
+use super::web_call::Decoder;
 use crate::body::RequestBody;
 use crate::protocol::h2::{RequestStream, Shared};
 use crate::transport::{Attempt, Output, SendQueue, Transport, UpstreamSocket};
@@ -38,6 +39,8 @@ pub(super) struct RequestSender {
     body: RequestBody,
     state: State,
     chunked: bool,
+    /// Decodes the body from base64; `None`: it is sent as it is.
+    decoder: Option<Decoder>,
     /// The data of the body that was read, for another attempt.
     kept: Kept,
 }
@@ -116,8 +119,14 @@ impl RequestSender {
             body,
             state,
             chunked,
+            decoder: None,
             kept: Kept::default(),
         }
+    }
+
+    /// Decodes the body from base64.
+    pub(super) fn decode(&mut self) {
+        self.decoder = Some(Decoder::default());
     }
 
     /// Starts on a connection; again only if `is_repeatable`.
@@ -227,7 +236,7 @@ impl RequestSender {
             // Boxed, because most requests have no body and every future is as large as its largest
             // state.
             let is_kept = matches!(channel, Channel::Stream(_));
-            let piece = Box::pin(self.next(is_kept)).await;
+            let piece = Box::pin(self.next(is_kept)).await?;
             match channel {
                 Channel::Socket(_) => self.queue_piece(piece),
                 Channel::Stream(stream) => self.put(stream, piece)?,
@@ -273,10 +282,13 @@ impl RequestSender {
     }
 
     /// Waits for the body's next piece.
-    async fn next(&mut self, is_kept: bool) -> Piece {
+    ///
+    /// # Errors
+    /// `InvalidData`: the body is no base64.
+    async fn next(&mut self, is_kept: bool) -> io::Result<Piece> {
         if let Some(data) = self.kept.again() {
             let is_end = self.kept.next == self.kept.pieces.len() && self.body.is_end_stream();
-            return Piece::Data(data, is_end);
+            return Ok(Piece::Data(data, is_end));
         }
         if !is_kept {
             self.kept.lose();
@@ -287,21 +299,29 @@ impl RequestSender {
             self.head = Output::default();
         }
         let frame = match next {
-            None => return Piece::End(None),
+            None if self.decoder.as_ref().is_some_and(Decoder::is_within) => {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            None => return Ok(Piece::End(None)),
             Some(Ok(frame)) => frame,
             // The client ended the body early; the reader of the exchange cancels it.
             Some(Err(_)) => return std::future::pending().await,
         };
         match frame.into_data() {
-            Ok(data) => {
+            Ok(mut data) => {
+                let is_end = self.body.is_end_stream();
+                if let Some(decoder) = &mut self.decoder {
+                    let decoded = decoder.decode(&data, is_end);
+                    data = decoded.map_err(|_| io::ErrorKind::InvalidData)?;
+                }
                 if !self.kept.is_incomplete {
                     self.kept.add(&data);
                 }
-                Piece::Data(data, self.body.is_end_stream())
+                Ok(Piece::Data(data, is_end))
             }
             Err(frame) => {
                 self.kept.lose();
-                Piece::End(frame.into_trailers().ok())
+                Ok(Piece::End(frame.into_trailers().ok()))
             }
         }
     }

@@ -10,10 +10,10 @@ use hurtle_http::request::fields::{is_same, pairs};
 use super::super::client::Client;
 use super::super::request::RequestContext;
 use super::super::{FileName, Handled, InternalRedirect, Outcome, Tunnel};
-use super::exchange::{UpstreamExchange, UpstreamResponse, UpstreamTunnel};
+use super::exchange::{BodyCoding, UpstreamExchange, UpstreamResponse, UpstreamTunnel};
 use super::forward::{failed, log_failure};
 use super::framing::Framing;
-use super::{Proxy, RawHead, UpstreamError};
+use super::{Proxy, RawHead, UpstreamError, web_call};
 use crate::clock;
 use crate::compress::{Codings, Policy};
 use crate::transport::Output;
@@ -91,11 +91,14 @@ impl Proxy {
         }
         let mut coding = None;
         // A cache keeps what the upstream has sent, and the upstream's variants.
-        if let (Some(policy), None) = (request.compress, self.cache()) {
+        if let Some(format) = exchange.web {
+            let is_call = web_call::edit(format, reply, &mut removed, &mut set);
+            coding = is_call.then_some(BodyCoding::Web(format));
+        } else if let (Some(policy), None) = (request.compress, self.cache()) {
             let len = reply.content_length.or(framing.known_len().map(|len| len as u64));
             let codings = decide(policy, request, (reply, len), (&removed, &set));
             codings.edit(&mut removed, &mut set);
-            coding = codings.coding();
+            coding = codings.coding().map(BodyCoding::Content);
         }
         if coding.is_some() {
             framing.encode();

@@ -3,16 +3,16 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use hurtle_http::h1::forward::{self, ForwardParams};
 use hurtle_http::h1::response_head::Length;
-use hurtle_http::h2::Reason;
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::framing::BodyLength;
-use hurtle_http::semantics::grpc::{self, GrpcStatus};
+use hurtle_http::request::grpc_web::WebFormat;
 
 use super::link::{Channel, Link, RawHead, Source};
 use super::peer::{Peer, UpstreamError};
@@ -23,7 +23,6 @@ use super::{Key, Proxy};
 use crate::body::RequestBody;
 use crate::clock;
 use crate::metrics::UpstreamOutcome;
-use crate::protocol::h2::StreamError;
 use crate::rt::{self, First, Permit};
 use crate::transport::{Input, Output};
 
@@ -132,24 +131,18 @@ impl UpstreamRequest {
         }
     }
 
+    /// Decodes the body of a call of gRPC-Web.
+    #[must_use]
+    pub(super) fn decoding(mut self, format: WebFormat) -> UpstreamRequest {
+        if format == WebFormat::Text {
+            self.sender.decode();
+        }
+        self
+    }
+
     /// The last operation of the upstream that was awaited.
     pub fn phase(&self) -> Phase {
         self.phase.get()
-    }
-
-    /// Returns the status of a gRPC call whose stream the upstream has ended, if it is another than
-    /// UNAVAILABLE. The upstream cancels a call whose deadline has passed.
-    pub fn grpc_status(&self, call: &RequestHead<'_>, error: &StreamError) -> Option<GrpcStatus> {
-        let StreamError::Reset(reason) = error else { return None };
-        let mut fields = call.fields.iter();
-        let timeout = fields.find(|(name, _)| name.eq_ignore_ascii_case(b"grpc-timeout"));
-        let timeout = timeout.and_then(|(_, value)| grpc::timeout(value));
-        let elapsed = self.chosen.map(|chosen| chosen.elapsed());
-        let is_late = timeout.zip(elapsed).is_some_and(|(timeout, elapsed)| elapsed >= timeout);
-        Some(match *reason {
-            Reason::CANCEL if is_late => GrpcStatus::DEADLINE_EXCEEDED,
-            reason => GrpcStatus::of_reset(reason.0),
-        })
     }
 
     /// Name of the last upstream, for the log.
@@ -301,6 +294,9 @@ impl UpstreamRequest {
                 send_error = self.sender.run(channel, waits, stall_ms).await.err();
             }
         }
+        if send_error.as_ref().is_some_and(|e| e.kind() == io::ErrorKind::InvalidData) {
+            return Err(UpstreamError::BadRequest);
+        }
         self.phase.set(Phase::Waiting);
         let _wait = waits.read(ms(config.first_byte_timeout));
         // An upstream that stopped reading may have sent a response.
@@ -357,7 +353,8 @@ impl UpstreamRequest {
     pub fn failed(&mut self, error: &UpstreamError) {
         let Some(at) = &self.assigned else { return };
         // The upstream closes the connection or protects itself, and may get the request again.
-        if matches!(error, UpstreamError::Unprocessed | UpstreamError::Busy) {
+        let is_spared = matches!(error, UpstreamError::Unprocessed | UpstreamError::Busy);
+        if is_spared || matches!(error, UpstreamError::BadRequest) {
             return;
         }
         let silent = matches!(error, UpstreamError::Gone(_) | UpstreamError::NotRead(_));
