@@ -20,7 +20,7 @@ use crate::transport::Input;
 /// The encoder of a body that is relayed.
 pub(super) enum BodyEncoder {
     /// A content-coding.
-    Content(ContentEncoder),
+    Content(Box<ContentEncoder>),
     /// gRPC-Web: the trailers are part of the body.
     Web(WebFormat),
 }
@@ -37,7 +37,9 @@ pub(super) struct ContentEncoder {
 impl BodyEncoder {
     pub(super) fn new(coding: BodyCoding) -> Result<BodyEncoder, RelayError> {
         match coding {
-            BodyCoding::Content(coding) => ContentEncoder::new(coding).map(BodyEncoder::Content),
+            BodyCoding::Content(coding) => {
+                Ok(BodyEncoder::Content(Box::new(ContentEncoder::new(coding)?)))
+            }
             BodyCoding::Web(format) => Ok(BodyEncoder::Web(format)),
         }
     }
