@@ -149,6 +149,9 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
             let proxy = "proxy = { url = \"http://a\", max_connections = 1 }";
             format!("{site}[[site.mount]]\n{proxy}\n{line}")
         }
+        ("[[site.mount]]", "grpc_web") => {
+            format!("{site}[[site.mount]]\nproxy = \"h2c://a\"\n{line}")
+        }
         ("[[site.mount]]", "upstream_tls") => {
             format!("{site}[[site.mount]]\nproxy = \"https://a\"\n{line}")
         }
