@@ -38,7 +38,7 @@ pub(super) static OBJECT_STORE: Section = Section {
         Key::new("revalidate", Time(0, TIME_MS_MAX), Toml("\"1m\""), "\"10s\"",
             "Age from which the store is asked whether an object has changed; also of listings and \
              of names that do not exist."),
-        Key::new("stale", Time(0, TIME_MS_MAX), Toml("\"1h\""), "\"1d\"",
+        Key::new("stale", Time(0, TIME_MS_MAX), Toml("\"1h\""), "\"24h\"",
             "Time after `revalidate` in which an object is served from the cache if the store does \
              not respond."),
         Key::new("timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"10s\""), "\"3s\"",
@@ -273,5 +273,24 @@ pub(super) fn refuse_keys_of_directories(
         if let (true, Some(value)) = (has_effect, value) {
             value.report(reader, ValueError::new(why).hint("remove it"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::check;
+
+    #[test]
+    fn a_build_without_object_stores_says_how_to_get_them() {
+        let text =
+            "[[site]]\n[[site.mount]]\nfiles = \"s3://b\"\nobject_store = { cache_dir = \"c\" }\n";
+        let problems = check(text, Path::new("/etc/hurtle/hurtle.toml")).err().unwrap_or_default();
+        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        let expected = "/etc/hurtle/hurtle.toml:3:9: site[0].mount[0].files: this hurtle was built without \
+                        object stores; build it with cargo build --release --features object-store";
+        let expected = if hurtle_objects::IS_BUILT { &[][..] } else { &[expected] };
+        assert_eq!(problems, expected);
     }
 }
