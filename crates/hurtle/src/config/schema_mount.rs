@@ -7,6 +7,7 @@ use super::bounds::{
     CACHE_MEMORY_MIN, CONCURRENCY_MAX, KEPT_MAX, RESUMABLE_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN,
 };
 use super::names::names;
+use super::objects::OBJECT_STORE;
 use super::schema::DefaultValue::{Required, Toml, Words};
 use super::schema::Kind::{
     Choice, Flag, Integer, List, Map, Size, Table, Tables, Text, Time, TrueOrInteger,
@@ -92,7 +93,12 @@ pub(super) static MOUNT: Section = Section {
              secrets and on what an attacker sends should not be compressed (BREACH)."),
         Key::new("files", Text("a directory"), Words("see `proxy`, `redirect`, `respond`"),
             "\"public\"",
-            "Serve this directory. It may be a symbolic link whose target changes."),
+            "Serve this directory. It may be a symbolic link whose target changes. Or serve the objects \
+             of a store: `\"s3://bucket/prefix\"`, `\"gs://...\"` or `\"az://...\"`, see \
+             `object_store`."),
+        Key::new("object_store", Table(&OBJECT_STORE), Words("required with such `files`"),
+            "{ cache_dir = \"/var/cache/hurtle\" }",
+            "The store of `files = \"s3://...\"`, and its cache.").with(FILES),
         Key::new("index", List("file names"), Toml("[\"index.html\"]"),
             "[\"index.html\", \"index.htm\"]",
             "File names tried, in order, for a request of a directory; `[]`: none. With `fastcgi` \
