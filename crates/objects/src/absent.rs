@@ -10,7 +10,7 @@ use crate::{Change, Condition, Failure, Listing, Object, Settings, Version};
 
 /// See the same type with the feature `stores`.
 #[derive(Clone, Debug, Default)]
-pub struct Origins;
+pub struct Origins(());
 
 /// See the same type with the feature `stores`.
 #[derive(Clone, Debug)]
