@@ -177,6 +177,17 @@ mod tests {
         );
     }
 
+    #[cfg(not(feature = "wasm"))]
+    #[test]
+    fn a_program_without_webassembly_refuses_its_key() {
+        let scratch = Scratch::new("wasm");
+        assert_eq!(
+            scratch.load("[[site]]\nhosts = \"a\"\n[[site.mount]]\nwasm = \"app.wasm\""),
+            ["hurtle.toml:4:8: site[0].mount[0].wasm: this hurtle is built without WebAssembly; \
+                 build it with: cargo install --path crates/hurtle --features wasm"]
+        );
+    }
+
     #[test]
     fn a_file_that_is_not_utf8_is_refused_with_a_position() {
         let scratch = Scratch::new("text");
