@@ -84,12 +84,15 @@ impl Origin {
         if !is_https && *scheme != Scheme::HTTP {
             return None;
         }
-        let host = uri.host().filter(|host| !host.is_empty())?.to_ascii_lowercase();
+        let host = uri.host().filter(|host| !host.is_empty())?;
         let port = match uri.authority()?.port() {
             Some(port) => port.as_str().parse().ok()?,
+            // It has no port, or none that is a number.
+            None if !uri.authority()?.as_str().ends_with(host) => return None,
             None if is_https => 443,
             None => 80,
         };
+        let host = host.to_ascii_lowercase();
         Some(Origin { is_https, host, port })
     }
 }
