@@ -25,7 +25,7 @@ use crate::config::{
 use crate::explain::ExplainedRequest;
 use crate::server::apps::keeper::KeeperOptions;
 use crate::sys;
-use crate::tls::{Keyring, UpstreamConfigs, local};
+use crate::tls::local;
 
 pub use admin::CommandError;
 pub use generate::{CompletionsArgs, man};
@@ -295,9 +295,7 @@ impl FileArgs {
     /// Every problem in it, one line each.
     pub fn load(&self) -> Result<Config, ConfigProblems> {
         let config = load(self.config.as_deref().unwrap_or(Path::new(CONFIG_FILE)))?;
-        // Also checks the certificates, as the start of the server would.
-        Keyring::load(&config, None)?;
-        UpstreamConfigs::load(&config, None)?;
+        checked::check_files(&config)?;
         Ok(config)
     }
 }

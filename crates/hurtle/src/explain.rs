@@ -49,6 +49,7 @@ use crate::site::{Resolved, Route, Sites};
 use crate::sys;
 use crate::tls::{Keyring, UpstreamConfigs};
 use crate::transport::TAKE_OVER_BYTES_MIN;
+use crate::wasm::WasmApps;
 
 /// The request to explain: a GET.
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +95,8 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
         compressor: Compressor::default(),
         // Nothing is sent to upstreams.
         upstream_tls: UpstreamConfigs::default(),
+        // Applications are not called.
+        wasm: WasmApps::default(),
     };
     let sites = Sites::new(config, &resources, &Guard::closed(), &Slots::new(0), None);
     let store = Store::new(Cache::new(0, 0), disk, 0, Changed::default());

@@ -79,6 +79,8 @@ pub struct Site {
     compress_apps: Option<Policy>,
     /// `true` if a handler may read request bodies.
     has_readers: bool,
+    /// The versions of its WebAssembly applications.
+    wasm: Vec<u64>,
     /// `true` if a mount serves files, and a known one needs no route: no limit applies to it.
     has_open_files: bool,
     /// `true` if a mount has a response cache, and no route depends on the client.
@@ -293,6 +295,7 @@ impl Site {
             key: 0,
             guarded,
             has_readers: mounts.iter().any(Mount::reads_bodies),
+            wasm: resources.0.wasm.versions(&config),
             has_open_files: !is_limited && !has_cors && mounts.iter().any(Mount::has_files),
             stores_for_all: stores
                 && !guarded
@@ -331,6 +334,7 @@ impl Site {
         let authenticators =
             self.mounts.iter().map(|mount| &mount.authenticator).chain([&self.authenticator]);
         self.demand == *demand
+            && self.wasm == resources.wasm.versions(config)
             && self.config == effective(config)
             && gates.into_iter().all(|gate| gate.is_of(guard))
             && authenticators.flatten().all(|authenticator| authenticator.is_of(guard, resources))

@@ -30,7 +30,7 @@ const LAYERS: &[&[&str]] = &[
     &["transport"],
     &["deadline", "protocol"],
     &["files", "observe", "cache", "limits"],
-    &["auth", "uploads"],
+    &["auth", "uploads", "wasm"],
     &["handler"],
     &["site"],
     &["pipeline"],
@@ -69,7 +69,7 @@ const DEATHMATCH_LAYERS: &[&[&str]] = &[
 ];
 
 /// The modules of `handler` that are no handlers: what all handlers get and return.
-const SHARED_BY_HANDLERS: &[&str] = &["client", "http_request", "request", "wait"];
+const SHARED_BY_HANDLERS: &[&str] = &["client", "http_request", "named_file", "request", "wait"];
 
 /// A crate whose modules have layers.
 struct Tree {
@@ -123,6 +123,7 @@ const FENCES: &[Fence] = &[
             ("config/", "read before the loops start"),
             ("tls/", "certificates are read before the loops start, then by a thread of their own"),
             ("acme/", "runs on a thread of its own"),
+            ("wasm/", "components are read before the loops start, or by the thread that reloads"),
             (
                 "server/",
                 "binds and unlinks sockets before the loops start; applications have a thread",

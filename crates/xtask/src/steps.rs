@@ -69,6 +69,11 @@ pub(crate) const STEPS: &[Step] = &[
         after: Some("tests"),
         ..build("measuring", "the tests that measure, by themselves", test_programs::run_measuring)
     },
+    // Last, because it builds another program in the place of the one that the steps before use.
+    Step {
+        after: Some("install"),
+        ..build("wasm", "the feature wasm: clippy, and applications in WebAssembly", wasm)
+    },
 ];
 
 type Run = fn(&Console<'_>) -> Result<Outcome, Failure>;
@@ -213,6 +218,16 @@ fn clippy(console: &Console<'_>) -> Result<Outcome, Failure> {
         let mut command = cargo(&["clippy", "--workspace", "--all-targets"]);
         console.run(command.args(features).args(["--", "-D", "warnings"]))?;
     }
+    Ok(Outcome::Passed)
+}
+
+/// The whole workspace is named, so that all dependencies are those of the steps before.
+fn wasm(console: &Console<'_>) -> Result<Outcome, Failure> {
+    let feature = ["--workspace", "--features", "hurtle/wasm"];
+    let targets = ["--lib", "--test", "wasm"];
+    let deny = ["--", "-D", "warnings"];
+    console.run(cargo(&["clippy"]).args(feature).args(targets).args(deny))?;
+    console.run(cargo(&["test"]).args(feature).args(&targets[1..]))?;
     Ok(Outcome::Passed)
 }
 

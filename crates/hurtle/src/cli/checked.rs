@@ -1,8 +1,22 @@
-//! The message of `hurtle check` about a valid configuration.
+//! The files that a configuration names, and the message of `hurtle check` about a valid one.
 
 use std::collections::BTreeSet;
 
+use super::ConfigProblems;
 use crate::config::Config;
+use crate::tls::{Keyring, UpstreamConfigs};
+use crate::wasm::WasmApps;
+
+/// Checks certificates, and compiles WebAssembly components, as the start of the server would.
+///
+/// # Errors
+/// The problems of the first kind, one line each.
+pub(super) fn check_files(config: &Config) -> Result<(), ConfigProblems> {
+    Keyring::load(config, None)?;
+    UpstreamConfigs::load(config, None)?;
+    WasmApps::load(config, None)?;
+    Ok(())
+}
 
 /// Returns the message about a valid configuration: with a hint about UDP ports that other machines
 /// reach.

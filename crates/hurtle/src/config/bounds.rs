@@ -50,6 +50,12 @@ pub(super) const KEPT_MAX: u64 = 64;
 /// CGI programs at once: each is a process.
 pub(super) const PROGRAMS_MAX: u64 = 10_000;
 
+/// Memory of an instance of WebAssembly: a few pages, and all that 32-bit addresses reach.
+pub(super) const WASM_MEMORY_MIN: u64 = 1 << 20;
+pub(super) const WASM_MEMORY_MAX: u64 = 4 << 30;
+/// Instances of WebAssembly at once: each reserves 16 GiB of addresses, of 128 TiB.
+pub(super) const WASM_INSTANCES_MAX: u64 = 1_000;
+
 /// The largest file that may be compressed: encoders hold it, or much of it, in memory.
 pub(super) const COMPRESSED_FILE_MAX: u64 = 256 << 20;
 

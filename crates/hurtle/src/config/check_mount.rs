@@ -27,16 +27,17 @@ use super::types::{Access, Files, Mount, MountHandler};
 use super::uploads::uploads;
 use super::upstream::proxy;
 use super::value::Value;
+use super::wasm::wasm;
 
 /// Placeholder for the requested path in `try_files`.
 const PATH_PLACEHOLDER: &str = "{path}";
 
 /// The keys that choose a handler; a mount has exactly one.
-const HANDLERS: [&str; 6] = ["files", "proxy", "fastcgi", "cgi", "redirect", "respond"];
+const HANDLERS: [&str; 7] = ["files", "proxy", "fastcgi", "cgi", "wasm", "redirect", "respond"];
 
 /// `HANDLERS`, and the key that chooses a handler if it is `true`.
-const NAMES: [&str; 7] =
-    ["files", "proxy", "fastcgi", "cgi", "redirect", "respond", "status = true"];
+const NAMES: [&str; 8] =
+    ["files", "proxy", "fastcgi", "cgi", "wasm", "redirect", "respond", "status = true"];
 
 /// Reads the mounts of a site; `site` is the site's authentication.
 pub(super) fn mounts(
@@ -136,7 +137,7 @@ fn handler(
             reader.report_missing(
                 &table.spot,
                 wrong.hint(
-                    "write files =, proxy =, fastcgi =, cgi =, redirect =, respond = or status = true",
+                    "write files =, proxy =, fastcgi =, cgi =, wasm =, redirect =, respond = or status = true",
                 ),
             );
             return None;
@@ -163,6 +164,9 @@ fn handler(
     }
     if let Some(value) = table.get("cgi") {
         return cgi(table, &value, reader).map(|cgi| MountHandler::Cgi(Box::new(cgi)));
+    }
+    if let Some(value) = table.get("wasm") {
+        return wasm(table, &value, reader).map(|app| MountHandler::Wasm(Box::new(app)));
     }
     if let Some(value) = table.get("redirect") {
         let mut status = REDIRECT_STATUS;

@@ -190,11 +190,11 @@ fn upstream(written: &Value<'_>, reader: &mut Reader<'_>) -> Option<Upstream> {
     read.map_err(|wrong| written.report(reader, wrong)).ok()
 }
 
-fn internal(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<PathBuf> {
+pub(super) fn internal(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<PathBuf> {
     table.get("internal")?.directory(reader)
 }
 
-fn timeouts(table: &Table<'_>, reader: &mut Reader<'_>) -> GatewayTimeouts {
+pub(super) fn timeouts(table: &Table<'_>, reader: &mut Reader<'_>) -> GatewayTimeouts {
     let mut timeouts = GatewayTimeouts::default();
     table.set("send_timeout", reader, Value::duration, &mut timeouts.send);
     table.set("first_byte_timeout", reader, Value::duration, &mut timeouts.first_byte);
@@ -211,7 +211,7 @@ fn suffix(text: &str) -> Result<String, ValueError> {
     }
 }
 
-fn params(written: &Value<'_>, reader: &mut Reader<'_>) -> BTreeMap<String, String> {
+pub(super) fn params(written: &Value<'_>, reader: &mut Reader<'_>) -> BTreeMap<String, String> {
     let mut params = BTreeMap::new();
     for (name, spot, value) in written.pairs(reader) {
         let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';

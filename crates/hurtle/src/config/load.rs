@@ -36,7 +36,31 @@ pub fn load(file: &Path) -> Result<Config, Vec<ConfigError>> {
             reader.report(&spot, ValueError::new(problem));
         }
     }
+    for (spot, path) in std::mem::take(&mut reader.components) {
+        if let Some(wrong) = not_a_component(&path) {
+            reader.report(&spot, wrong);
+        }
+    }
     reader.finish(config)
+}
+
+/// The problem with the file of a WebAssembly component, which is compiled later; `None`: it exists.
+fn not_a_component(path: &Path) -> Option<ValueError> {
+    if !cfg!(feature = "wasm") {
+        let wrong = ValueError::new("this hurtle is built without WebAssembly");
+        return Some(
+            wrong.hint("build it with: cargo install --path crates/hurtle --features wasm"),
+        );
+    }
+    let shown = path.display();
+    match path.metadata() {
+        Ok(metadata) if metadata.is_file() => None,
+        Ok(_) => Some(ValueError::new(format!("{shown} is not a file"))),
+        Err(error) => Some(
+            ValueError::new(format!("{shown}: {error}"))
+                .hint("relative paths are relative to the configuration file"),
+        ),
+    }
 }
 
 /// Checks the roots of a configuration that was not read from a file; returns one problem for each
@@ -153,6 +177,17 @@ mod tests {
                 "hurtle.toml:3:9: site[0].mount[0].files: hurtle.toml is not a directory"
             ),
             "{problems:?}"
+        );
+    }
+
+    #[cfg(not(feature = "wasm"))]
+    #[test]
+    fn a_program_without_webassembly_refuses_its_key() {
+        let scratch = Scratch::new("wasm");
+        assert_eq!(
+            scratch.load("[[site]]\nhosts = \"a\"\n[[site.mount]]\nwasm = \"app.wasm\""),
+            ["hurtle.toml:4:8: site[0].mount[0].wasm: this hurtle is built without WebAssembly; \
+                 build it with: cargo install --path crates/hurtle --features wasm"]
         );
     }
 

@@ -152,6 +152,10 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         ("[[site.mount]]", "grpc_web") => {
             format!("{site}[[site.mount]]\nproxy = \"h2c://a\"\n{line}")
         }
+        ("[site.mount.wasm]", name) => {
+            let file = if name == "file" { "" } else { "file = \"a.wasm\"\n" };
+            format!("{site}[[site.mount]]\n[site.mount.wasm]\n{file}{line}")
+        }
         ("[[site.mount]]", "upstream_tls") => {
             format!("{site}[[site.mount]]\nproxy = \"https://a\"\n{line}")
         }
@@ -195,7 +199,10 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
             let other = if name == "set" { "remove = \"a\"" } else { "set = {}" };
             format!("{site}[[site.header]]\n{line}{other}\n[[site.mount]]\nfiles = \".\"")
         }
-        ("[[site.mount]]", "files" | "proxy" | "fastcgi" | "cgi" | "redirect" | "respond") => {
+        (
+            "[[site.mount]]",
+            "files" | "proxy" | "fastcgi" | "cgi" | "wasm" | "redirect" | "respond",
+        ) => {
             format!("{site}[[site.mount]]\n{line}")
         }
         ("[[site.mount]]", "status") => format!("{site}[[site.mount]]\nredirect = \"/\"\n{line}"),

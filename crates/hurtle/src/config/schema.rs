@@ -22,6 +22,7 @@ use super::schema_limits::{MOUNT_CORS, MOUNT_RATE_LIMIT, SITE_CORS, SITE_RATE_LI
 use super::schema_mount::{ARCHIVE, CACHE, DICTIONARY, MOUNT, UPLOADS};
 use super::schema_proxy::{EJECTION, UPSTREAM};
 use super::schema_tls::{self, PROXY_PROTOCOL, TLS, UPSTREAM_TLS};
+use super::schema_wasm::WASM;
 use super::types::{EarlyHints, Schedule, Sendfile};
 use super::units::{duration_text, size_text};
 
@@ -182,6 +183,7 @@ pub(super) static SECTIONS: &[&Section] = &[
     &DICTIONARY,
     &UPLOADS,
     &OBJECT_STORE,
+    &WASM,
     &UPSTREAM,
     &EJECTION,
     &UPSTREAM_TLS,

@@ -18,6 +18,7 @@ use super::schema_jwt::{ALGORITHMS, AUDIENCE, CLAIMS, ISSUER, JWKS, LEEWAY, TOKE
 use super::schema_limits::{MOUNT_CORS, MOUNT_RATE_LIMIT};
 use super::schema_proxy::EJECTION;
 use super::schema_tls::UPSTREAM_TLS;
+use super::schema_wasm::WASM;
 use super::types::{EtagSource, Symlinks};
 
 /// The key that limits requests at once.
@@ -37,14 +38,14 @@ const CGI: &[&str] = &["cgi"];
 
 /// The handler keys that connect to an upstream.
 const CONNECTED: &[&str] = &["proxy", "fastcgi"];
-/// The handler keys whose response comes from another process.
-const EXTERNAL: &[&str] = &["proxy", "fastcgi", "cgi"];
+/// The handler keys whose response comes from another process, or from a component.
+const EXTERNAL: &[&str] = &["proxy", "fastcgi", "cgi", "wasm"];
 
 #[rustfmt::skip] // One paragraph for each key.
 pub(super) static MOUNT: Section = Section {
     header: "[[site.mount]]",
     doc: "The handler of a path and everything beneath it: exactly one of `files`, `proxy`, \
-          `fastcgi`, `cgi`, `redirect`, `respond` and `status = true`.",
+          `fastcgi`, `cgi`, `wasm`, `redirect`, `respond` and `status = true`.",
     keys: &[
         Key::new("path", Text("an absolute path"), Toml("\"/\""), "\"/docs\"",
             "Path of the mount, unique in its site. The longest matching path wins."),
@@ -233,6 +234,9 @@ pub(super) static MOUNT: Section = Section {
         Key::new("processes", Integer(1, APP_PROCESSES_MAX), Words("unlimited"), "500",
             "Processes and threads of the server's user, all counted; at this limit a program \
              cannot start another.").with(CGI),
+        Key::new("wasm", Table(&WASM), Words("see `files`, `proxy`, `fastcgi`"), "\"app.wasm\"",
+            "Run this WebAssembly component: its file, or a table with its grants and \
+             limits."),
         Key::new("authorizer", Text("an address"), Words("none"), "\"127.0.0.1:9001\"",
             "FastCGI application that authorizes each request (authorizer role). If its status is \
              not 200, its response is sent to the client."),

@@ -31,6 +31,7 @@ use super::tls::Tls;
 use super::try_file::TryFile;
 use super::uploads::Uploads;
 use super::upstream::{Proxy, Upstream};
+use super::wasm::Wasm;
 
 /// The configuration of a whole server.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -455,6 +456,8 @@ pub enum MountHandler {
     FastCgi(Box<FastCgi>),
     /// Runs CGI programs.
     Cgi(Box<Cgi>),
+    /// Runs a WebAssembly application.
+    Wasm(Box<Wasm>),
     /// Shows the status of the server.
     #[serde(serialize_with = "print::status_page")]
     Status,

@@ -66,6 +66,11 @@ impl<'v> Value<'v> {
         self.toml.as_bool().or_else(|| self.report_type(reader, "true or false"))
     }
 
+    /// `true` if the value is a string.
+    pub(super) fn is_text(&self) -> bool {
+        self.toml.as_str().is_some()
+    }
+
     /// `true` if the value is `true`; reports nothing otherwise.
     pub(super) fn is_true(&self) -> bool {
         self.toml.as_bool() == Some(true)

@@ -55,7 +55,7 @@ impl App {
     }
 
     /// Wraps a service that runs on separate threads.
-    pub fn isolated<S, B>(site: &str, mount: &str, service: S, threads: Threads) -> App
+    pub fn isolated<S, B>(site: &str, mount: &str, service: S, threads: Arc<Threads>) -> App
     where
         S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
         S::Future: Send,
@@ -63,7 +63,7 @@ impl App {
         B: http_body::Body + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let service = Box::new(Isolated { service, threads: Arc::new(threads) });
+        let service = Box::new(Isolated { service, threads });
         let home = Arc::new(Home { site: site.into(), mount: mount.into(), disk: None });
         App { home, service }
     }

@@ -38,6 +38,7 @@ use crate::metrics::{RouteMetrics, WorkerMetrics};
 use crate::observe::status::Feed;
 use crate::tls::UpstreamConfigs;
 use crate::uploads::{self, UploadClient, Uploads};
+use crate::wasm::WasmApps;
 
 /// A directory served as files.
 #[derive(Debug)]
@@ -83,6 +84,8 @@ pub struct Resources {
     pub objects: Origins,
     /// Configurations of TLS to upstreams.
     pub upstream_tls: UpstreamConfigs,
+    /// WebAssembly applications.
+    pub wasm: WasmApps,
 }
 
 /// Result of a file look-up.

@@ -8,6 +8,7 @@ pub mod directory;
 pub mod fixed;
 pub mod gateway;
 pub mod http_request;
+mod named_file;
 pub mod proxy;
 pub mod request;
 pub mod status;
@@ -27,6 +28,7 @@ use hurtle_http::semantics::target::Target;
 
 use self::client::{Client, ExchangeError};
 use self::directory::Directory;
+use self::named_file::named_file;
 use self::proxy::{UpstreamResponse, UpstreamTunnel};
 use self::request::RequestContext;
 use crate::answer::Answer;
@@ -134,11 +136,11 @@ impl Handler {
                 let mut call = app.call(request, client);
                 // Most applications respond on the first poll, which avoids the cost of a wait.
                 match poll_fn(|cx| Poll::Ready(call.poll(cx, request))).await {
-                    Poll::Ready(answer) => Ok(Outcome::Answer(compressed(request, answer))),
-                    Poll::Pending => {
-                        let outcome = Box::pin(app.wait(call, request, client)).await?;
-                        Ok(compressed_outcome(request, outcome))
-                    }
+                    Poll::Ready(answer) => Ok(of_app(request, answer)),
+                    Poll::Pending => match Box::pin(app.wait(call, request, client)).await? {
+                        Outcome::Answer(answer) => Ok(of_app(request, answer)),
+                        other => Ok(other),
+                    },
                 }
             }
             Handler::Proxy(proxy) => proxy.call(request, client).await,
@@ -166,6 +168,14 @@ impl Handler {
                 }
             }
         }
+    }
+}
+
+/// Returns an application's response, or the file that it names.
+fn of_app(request: &RequestContext<'_>, answer: Answer) -> Outcome {
+    match request.has_internal_files {
+        true => compressed_outcome(request, named_file(request, answer)),
+        false => Outcome::Answer(compressed(request, answer)),
     }
 }
 

@@ -69,7 +69,7 @@ impl Server {
         B::Error: Into<BoxError>,
     {
         self.mount_app(host, path, |site, path| {
-            Ok(App::isolated(site, path, service, Threads::start("app")?))
+            Ok(App::isolated(site, path, service, Arc::new(Threads::start("app")?)))
         })
     }
 

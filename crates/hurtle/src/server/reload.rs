@@ -23,6 +23,7 @@ use crate::observe;
 use crate::tls::{Keyring, UpstreamConfigs};
 use crate::transport::Addresses;
 use crate::transport::quic::QuicSecret;
+use crate::wasm::WasmApps;
 
 /// Longest wait for the workers to confirm a configuration.
 const CONFIRM_MAX: Duration = Duration::from_secs(5);
@@ -44,6 +45,7 @@ pub(super) struct Settings {
     pub(super) guard: Guard,
     pub(super) keyring: Option<Arc<Keyring>>,
     pub(super) upstream_tls: UpstreamConfigs,
+    pub(super) wasm: WasmApps,
     /// Rate limits of client addresses; `None`: unlimited.
     pub(super) addresses: Option<Addresses>,
     /// `None`: an address may have any number of connections.
@@ -105,6 +107,7 @@ impl Settings {
         let keyring = certificates::load(&config, known).map_err(line)?;
         let upstream_tls =
             UpstreamConfigs::load(&config, previous.map(|previous| &previous.upstream_tls))?;
+        let wasm = WasmApps::load(&config, previous.map(|previous| &previous.wasm))?;
         let guard = Guard::read(&config, previous.map(|previous| &previous.guard)).map_err(line)?;
         let rate = config.limits.address_rate;
         let same_rate = previous.filter(|known| known.config.limits.address_rate == rate);
@@ -118,7 +121,15 @@ impl Settings {
             None => AddressCounts::new(max),
         });
         let config = Arc::new(config);
-        Ok(Settings { config, guard, keyring, upstream_tls, addresses, connections_by_address })
+        Ok(Settings {
+            config,
+            guard,
+            keyring,
+            upstream_tls,
+            wasm,
+            addresses,
+            connections_by_address,
+        })
     }
 }
 

@@ -180,6 +180,13 @@ impl Permissions {
                     // Requests of unknown length are buffered there.
                     self.write(env::temp_dir());
                 }
+                MountHandler::Wasm(wasm) => {
+                    let component = &wasm.component;
+                    self.read_file(&component.file);
+                    wasm.internal.iter().for_each(|path| self.read_file(path));
+                    self.read_all(component.dirs.values());
+                    component.writable_dirs.values().for_each(|path| self.write(path));
+                }
                 MountHandler::Cgi(_)
                 | MountHandler::Redirect { .. }
                 | MountHandler::Fixed { .. }

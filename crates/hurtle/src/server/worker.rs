@@ -379,6 +379,7 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
         status: shared.status.clone(),
         compressor: shared.compressor.clone(),
         upstream_tls: shared.settings.upstream_tls.clone(),
+        wasm: shared.settings.wasm.clone(),
     };
     let mut sites = Sites::new(config, &resources, guard, &shared.slots, previous);
     for MountedApp { site, app } in &shared.apps {

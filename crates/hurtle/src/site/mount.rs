@@ -21,6 +21,7 @@ use crate::handler::proxy::Proxy;
 use crate::handler::status::Status;
 use crate::limits::PlaceLimits;
 use crate::metrics::RouteMetrics;
+use crate::wasm::NotLoaded;
 
 /// A handler at a path.
 #[derive(Debug)]
@@ -113,6 +114,7 @@ impl Mount {
             MountHandler::Proxy(proxy) => proxy.internal.as_ref(),
             MountHandler::FastCgi(app) => app.internal.as_ref(),
             MountHandler::Cgi(cgi) => cgi.internal.as_ref(),
+            MountHandler::Wasm(wasm) => wasm.internal.as_ref(),
             _ => None,
         };
         let metrics = resources.metrics.route(site, &config.path);
@@ -146,6 +148,12 @@ impl Mount {
                 let gateway = Rc::new(Gateway::programs(cgi, &resources.disk, slots));
                 Handler::Gateway { gateway, beside: None }
             }
+            MountHandler::Wasm(_) => match resources.wasm.service(site, &config.path) {
+                Some((service, threads)) => {
+                    Handler::App(App::isolated(site, &config.path, service, threads))
+                }
+                None => Handler::App(App::new(site, &config.path, NotLoaded)),
+            },
             MountHandler::Status => {
                 Handler::Status(Status::new(&resources.status, &resources.disk))
             }

@@ -3,15 +3,13 @@
 use std::rc::Rc;
 
 use http::{StatusCode, Version};
-use hurtle_http::cgi::{ACCEL, RequestInfo, SENDFILE};
-use hurtle_http::h1::forward;
-use hurtle_http::h1::response::Fields;
+use hurtle_http::cgi::RequestInfo;
 use hurtle_http::request::framing::BodyLength;
 
 use super::super::client::{Client, Continue};
 use super::super::request::{AuthorizerVariables, RequestContext};
 use super::super::wait::Waits;
-use super::super::{FileName, HandlerError, InternalRedirect, Outcome, http_request};
+use super::super::{HandlerError, Outcome, http_request, named_file::named_file};
 use super::{Authorizer, Gateway};
 use crate::answer::Answer;
 
@@ -129,28 +127,4 @@ impl RequestFacts {
             length: self.length,
         }
     }
-}
-
-/// Returns an application's response, or the file that it names.
-fn named_file(request: &RequestContext<'_>, mut answer: Answer) -> Outcome {
-    let Fields::Map(fields) = &mut answer.fields else { return Outcome::Answer(answer) };
-    if !request.has_internal_files {
-        return Outcome::Answer(answer);
-    }
-    let (accel, sendfile) = (fields.remove(ACCEL), fields.remove(SENDFILE));
-    let file = match (&accel, &sendfile) {
-        (Some(name), _) => FileName::Accel(name.as_bytes().to_vec()),
-        (None, Some(name)) => FileName::Sendfile(name.as_bytes().to_vec()),
-        (None, None) => return Outcome::Answer(answer),
-    };
-    let kept = |with_content| {
-        let mut kept = Vec::new();
-        for (name, value) in &*fields {
-            let (name, value) = (name.as_str().as_bytes(), value.as_bytes());
-            forward::keep_for_file(&mut kept, name, value, with_content);
-        }
-        kept.into()
-    };
-    let (kept, kept_without_content) = (kept(true), kept(false));
-    Outcome::InternalRedirect(Box::new(InternalRedirect { file, kept, kept_without_content }))
 }

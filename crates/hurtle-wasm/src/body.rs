@@ -1,0 +1,192 @@
+//! A response's body. The component runs when the body is read and has nothing ready: it never gets
+//! ahead of the client by more than the buffer of its stream.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::combinators::UnsyncBoxBody;
+use tokio::time::{Sleep, sleep, timeout};
+use wasmtime_wasi_http::Error;
+
+use crate::BoxError;
+use crate::call::{Label, reason};
+use crate::guest::Guest;
+use crate::progress::Progress;
+
+/// Time for the work of a component after the end of its response.
+const AFTER_MAX: Duration = Duration::from_secs(10);
+
+type Next = Option<Result<Frame<Bytes>, BoxError>>;
+
+/// The body of a component's response.
+pub struct ResponseBody {
+    /// Frames that were read ahead.
+    queued: VecDeque<Frame<Bytes>>,
+    /// The rest; `None`: it has ended.
+    rest: Option<Box<Rest>>,
+}
+
+struct Rest {
+    stream: UnsyncBoxBody<Bytes, Error>,
+    /// `None`: the component has ended.
+    guest: Option<Guest>,
+    /// The component's failure.
+    failure: Option<String>,
+    progress: Arc<Progress>,
+    label: Arc<Label>,
+    read_timeout: Duration,
+    /// Runs out when the component pauses too long.
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl ResponseBody {
+    /// A body in memory.
+    pub(crate) fn whole(data: Bytes) -> ResponseBody {
+        ResponseBody { queued: VecDeque::from([Frame::data(data)]), rest: None }
+    }
+
+    /// The body of a response. Frames that are ready are read ahead, as many as the component's
+    /// stream holds.
+    pub(crate) fn new(
+        stream: UnsyncBoxBody<Bytes, Error>,
+        guest: Result<Guest, Option<String>>,
+        (progress, label): (&Arc<Progress>, &Arc<Label>),
+        read_timeout: Duration,
+        cx: &mut Context<'_>,
+    ) -> ResponseBody {
+        let (guest, failure) = match guest {
+            Ok(guest) => (Some(guest), None),
+            Err(failure) => (None, failure),
+        };
+        let (progress, label) = (Arc::clone(progress), Arc::clone(label));
+        let mut rest = Rest { stream, guest, failure, progress, label, read_timeout, pause: None };
+        let mut queued = VecDeque::new();
+        while let Poll::Ready(next) = Pin::new(&mut rest.stream).poll_frame(cx) {
+            match next {
+                Some(Ok(frame)) => queued.push_back(frame),
+                None if rest.failure.is_none() => {
+                    rest.end();
+                    return ResponseBody { queued, rest: None };
+                }
+                // The stream returns its error, or its end, again.
+                None => break,
+                Some(Err(error)) => {
+                    rest.failure.get_or_insert_with(|| error.to_string());
+                    break;
+                }
+            }
+        }
+        ResponseBody { queued, rest: Some(Box::new(rest)) }
+    }
+}
+
+impl Rest {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
+        loop {
+            match Pin::new(&mut self.stream).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    self.pause = None;
+                    return Poll::Ready(Some(Ok(frame)));
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    return self.fail(format!("its response is not as announced: {error}"));
+                }
+                Poll::Ready(None) => {
+                    // A component that fails has not ended its stream.
+                    return match self.failure.take() {
+                        Some(failure) => self.fail(failure),
+                        None => Poll::Ready(None),
+                    };
+                }
+                Poll::Pending => {}
+            }
+            let Some(guest) = &mut self.guest else { break };
+            match Pin::new(guest).poll(cx) {
+                Poll::Ready(result) => {
+                    self.guest = None;
+                    self.failure = result.err().map(|error| reason(&error, &self.progress));
+                }
+                Poll::Pending => break,
+            }
+        }
+        let read_timeout = self.read_timeout;
+        loop {
+            let pause = self.pause.get_or_insert_with(|| Box::pin(sleep(read_timeout)));
+            if pause.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            if !self.progress.waits_for_client() {
+                return self.fail("its response paused for too long".to_owned());
+            }
+            self.pause = None;
+        }
+    }
+
+    fn fail(&mut self, what: String) -> Poll<Next> {
+        self.label.error(&what);
+        self.guest = None;
+        Poll::Ready(Some(Err(what.into())))
+    }
+
+    /// Lets a component finish that has ended its response.
+    fn end(&mut self) {
+        let Some(guest) = self.guest.take() else { return };
+        let (label, progress) = (Arc::clone(&self.label), Arc::clone(&self.progress));
+        tokio::spawn(async move {
+            match timeout(AFTER_MAX, guest).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => label.error(&reason(&error, &progress)),
+                Err(_) => label.error("it worked for too long after its response"),
+            }
+        });
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next> {
+        if let Some(frame) = self.queued.pop_front() {
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
+        let polled = rest.poll_frame(cx);
+        match &polled {
+            Poll::Pending | Poll::Ready(Some(Ok(_))) => {}
+            Poll::Ready(None) => {
+                rest.end();
+                self.rest = None;
+            }
+            Poll::Ready(Some(Err(_))) => self.rest = None,
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.queued.is_empty() && self.rest.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let queued = self.queued.iter().filter_map(Frame::data_ref);
+        let queued: u64 = queued.map(|data| data.len() as u64).sum();
+        let mut hint = SizeHint::new();
+        hint.set_lower(queued);
+        if self.rest.is_none() {
+            hint.set_upper(queued);
+        }
+        hint
+    }
+}
+
+impl fmt::Debug for ResponseBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseBody").field("queued", &self.queued).finish_non_exhaustive()
+    }
+}

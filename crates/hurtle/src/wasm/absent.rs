@@ -1,0 +1,29 @@
+//! A program without WebAssembly has no such applications; `apps` has the contract.
+
+use std::sync::Arc;
+
+use super::NotLoaded;
+use crate::config::{Config, Site};
+use crate::rt::Threads;
+
+/// An empty list: `config::load` refuses the configuration of applications.
+#[derive(Clone, Debug, Default)]
+pub struct WasmApps(());
+
+impl WasmApps {
+    /// # Errors
+    /// None.
+    pub fn load(_: &Config, _: Option<&WasmApps>) -> Result<WasmApps, Vec<String>> {
+        Ok(WasmApps(()))
+    }
+
+    /// `None`.
+    pub fn service(&self, _site: &str, _path: &str) -> Option<(NotLoaded, Arc<Threads>)> {
+        None
+    }
+
+    /// Empty.
+    pub fn versions(&self, _: &Site) -> Vec<u64> {
+        Vec::new()
+    }
+}
