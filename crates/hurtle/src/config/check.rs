@@ -97,6 +97,7 @@ fn listeners(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>) {
     }
     top.set("listen", reader, addresses, &mut config.listen);
     top.set("http3", reader, Value::flag, &mut config.http3);
+    top.set("http3_congestion", reader, Value::choice, &mut config.http3_congestion);
     let both = config.listen.iter().find(|a| config.listen_tls.contains(a) && !is_any_port(a));
     let has_certificates = config.sites.iter().any(|site| site.tls.is_some());
     if let (Some(written), Some(both)) = (&written, both) {

@@ -12,6 +12,7 @@ use http::header::ALT_SVC;
 use http::{HeaderValue, StatusCode};
 
 use super::compress::Compress;
+use super::congestion::Congestion;
 use super::names::Named;
 use super::rate_limit::{MountLimits, SiteLimits};
 use super::rotation::Rotation;
@@ -53,6 +54,7 @@ impl Config {
             listen: vec![Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)))],
             listen_tls: Vec::new(),
             http3: true,
+            http3_congestion: Congestion::default(),
             proxy_protocol: None,
             acme: None,
             sites,

@@ -4,6 +4,7 @@ use serde::{Serialize, Serializer};
 
 use super::acme::ChallengeKind;
 use super::balance::Balance;
+use super::congestion::Congestion;
 use super::manifest::SocketPassing;
 use super::sandbox::Sandbox;
 use super::tls::ClientAuthMode;
@@ -39,6 +40,7 @@ serialize_by_name!(
     EtagSource,
     LogField,
     LogLevel,
+    Congestion,
     Sandbox,
     Schedule,
     Sendfile,

@@ -9,6 +9,7 @@ use super::bounds::{
     BACKLOG_MAX, BYTES_MAX, COUNT_MAX, DISK_THREADS_MAX, HEAD_BYTES_MAX, HEAD_BYTES_MIN,
     HEAD_FIELDS_MAX, PROGRAMS_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN, WORKERS_MAX,
 };
+use super::congestion::Congestion;
 use super::monitoring::{METRICS, TRACING};
 use super::names::names;
 use super::objects::OBJECT_STORE;
@@ -213,6 +214,9 @@ pub(super) static TOP: Section = Section {
         Key::new("http3", Flag, Toml("true"), "false",
             "Serve HTTP/3 too, at the UDP ports of `listen_tls`. Responses over TCP then tell clients so \
              (`Alt-Svc`). See [https.md](https.md)."),
+        Key::new("http3_congestion", Choice(names::<Congestion>), Toml("\"cubic\""), "\"bbr\"",
+            "Congestion control of HTTP/3. `\"bbr\"` is many times faster on paths with random losses, such as \
+             radio links; see [https.md](https.md#http3)."),
         Key::new("root", Text("a directory"), Words("see `[[site]]`"), "\"public\"",
             "Shorthand for one site that serves one directory to every host name; \
              cannot be combined with `[[site]]`."),

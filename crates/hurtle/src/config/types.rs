@@ -16,6 +16,7 @@ use super::acme::Acme;
 use super::archive::Archive;
 use super::auth::Auth;
 use super::compress::Compress;
+use super::congestion::Congestion;
 use super::cors::Cors;
 use super::dictionary::Dictionary;
 use super::gateway::{Cgi, FastCgi};
@@ -44,6 +45,8 @@ pub struct Config {
     pub listen_tls: Vec<Listen>,
     /// HTTP/3 over UDP, at the ports of `listen_tls`.
     pub http3: bool,
+    /// Congestion control of HTTP/3.
+    pub http3_congestion: Congestion,
     /// Listeners whose connections begin with a PROXY protocol header; `None`: none.
     pub proxy_protocol: Option<ProxyProtocol>,
     /// Automatic certificates (ACME); `None`: no site has one.

@@ -10,7 +10,7 @@ use hurtle_http::request::section::SectionCache;
 use ipnet::IpNet;
 
 use super::balancers::Balancers;
-use crate::config::{Limits, Schedule, Tracing};
+use crate::config::{Congestion, Limits, Schedule, Tracing};
 use crate::deadline::Deadlines;
 use crate::files::Store;
 use crate::handler::http_request::Buffers;
@@ -57,6 +57,8 @@ pub struct Worker {
     pub schedule: Schedule,
     /// Bounds on clients.
     pub limits: Limits,
+    /// Congestion control of HTTP/3.
+    pub http3_congestion: Congestion,
     /// Bounds on heads.
     pub head_limits: HeadLimits,
     /// Deadlines of connections.

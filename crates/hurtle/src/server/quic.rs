@@ -15,7 +15,7 @@ use super::accepting::ListenerChanges;
 use super::admission::Admission;
 use super::protocols::Protocols;
 use super::reload::Listening;
-use crate::config::{Config, Limits, Listen};
+use crate::config::{Config, Listen};
 use crate::metrics::LimitKind;
 use crate::pipeline::worker::{ConnectionSlot, WorkerThread};
 use crate::serve::{h3, secure};
@@ -176,8 +176,8 @@ impl QuicEndpoints {
     }
 
     fn settings(&self) -> io::Result<quic::Settings> {
-        let Limits { idle_timeout, .. } = &self.thread.worker().limits;
-        quic::Settings::new(&self.secret, *idle_timeout)
+        let worker = self.thread.worker();
+        quic::Settings::new(&self.secret, worker.limits.idle_timeout, worker.http3_congestion)
     }
 
     /// Accepts the connections of a socket, once the process before has released it.

@@ -401,6 +401,7 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
         tracing: config.tracing.unwrap_or_default(),
         schedule: config.schedule,
         limits,
+        http3_congestion: config.http3_congestion,
         trusted_proxies: config.trusted_proxies.clone(),
         deadlines,
         metrics: Arc::clone(&shared.metrics),

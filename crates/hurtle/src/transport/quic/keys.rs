@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::{hkdf, hmac};
+use quinn_proto::congestion::BbrConfig;
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{EndpointConfig, IdleTimeout, ServerConfig, TransportConfig, VarInt};
 use rustls::crypto::aws_lc_rs::default_provider;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::crypto::Handshakes;
 use super::ids::IdGenerator;
+use crate::config::Congestion;
 
 /// QUIC version 1 (RFC 9000), the only one.
 const VERSIONS: [u32; 1] = [1];
@@ -91,7 +93,11 @@ impl Settings {
     ///
     /// # Errors
     /// The cryptographic library lacks the cipher of Initial packets.
-    pub fn new(secret: &QuicSecret, idle: Duration) -> std::io::Result<Settings> {
+    pub fn new(
+        secret: &QuicSecret,
+        idle: Duration,
+        congestion: Congestion,
+    ) -> std::io::Result<Settings> {
         // Never used for a handshake: it has the cipher of Initial packets only.
         let config = rustls::ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_protocol_versions(&[&TLS13])
@@ -104,7 +110,7 @@ impl Settings {
         let token_key =
             hkdf::Salt::new(hkdf::HKDF_SHA256, b"hurtle").extract(&secret.derive(b"retry token"));
         let mut server = ServerConfig::new(Arc::new(crypto), Arc::new(token_key));
-        server.transport_config(Arc::new(transport(idle)));
+        server.transport_config(Arc::new(transport(idle, congestion)));
         server.retry_token_lifetime(RETRY_LIFETIME);
         Ok(Settings { server, initial, secret: secret.clone() })
     }
@@ -124,7 +130,7 @@ impl Settings {
     }
 }
 
-fn transport(idle: Duration) -> TransportConfig {
+fn transport(idle: Duration, congestion: Congestion) -> TransportConfig {
     let mut transport = TransportConfig::default();
     let idle_ms = u32::try_from(idle.as_millis()).unwrap_or(u32::MAX);
     transport
@@ -136,5 +142,8 @@ fn transport(idle: Duration) -> TransportConfig {
         .send_window(SEND_WINDOW_BYTES_MIN)
         // DATAGRAM frames (RFC 9221) are off.
         .datagram_receive_buffer_size(None);
+    if congestion == Congestion::Bbr {
+        transport.congestion_controller_factory(Arc::new(BbrConfig::default()));
+    }
     transport
 }
