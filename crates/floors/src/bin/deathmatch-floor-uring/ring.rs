@@ -116,7 +116,8 @@ impl Ring {
             },
         }
         completions.clear();
-        completions.extend(self.ring.completion().take(COMPLETIONS_MAX).map(completion));
+        completions
+            .extend(self.ring.completion().take(COMPLETIONS_MAX).map(|entry| completion(&entry)));
         Ok(())
     }
 
@@ -199,9 +200,10 @@ impl Buffers {
     fn add(&mut self, buffer: u16, memory: Memory) {
         let at = usize::from(self.tail & (BUFFERS - 1));
         let start = memory.0.wrapping_add(usize::from(buffer) * BUFFER_BYTES);
+        let entry = self.entries.wrapping_add(at);
         // SAFETY: `at` is below BUFFERS, so the entry lies within the registered memory. The kernel
         // does not read it before the tail is stored.
-        let entry = unsafe { &mut *self.entries.add(at) };
+        let entry = unsafe { &mut *entry };
         entry.set_addr(start as u64);
         entry.set_len(BUFFER_BYTES as u32);
         entry.set_bid(buffer);
@@ -228,7 +230,7 @@ fn mark(operation: Operation, slot: u32) -> u64 {
     (operation as u64) << 32 | u64::from(slot)
 }
 
-fn completion(entry: cqueue::Entry) -> Completion {
+fn completion(entry: &cqueue::Entry) -> Completion {
     let operation = match entry.user_data() >> 32 {
         0 => Operation::Accept,
         1 => Operation::Receive,
