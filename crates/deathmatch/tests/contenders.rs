@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use deathmatch::contender::{Catalogue, Contender, Prepared, Site};
 use deathmatch::process::{Running, StartError};
-use deathmatch::verify::{Fault, upload, verify, verify_http2};
+use deathmatch::verify::{Fault, upload, verify, verify_http2, verify_http3};
 use scripted::free_port;
 
 /// A folder that is removed after the test.
@@ -123,6 +123,10 @@ fn serve_once(contender: &Contender, site: &Site) -> Result<String, String> {
         if let Some(trust) = running.trust().filter(|_| contender.http2) {
             let verified = verify_http2(running.addr(), trust, &running.url_path(name), &bytes);
             verified.map_err(|e| format!("HTTP/2: {e}\n{}", running.log_tail()))?;
+        }
+        if let Some(trust) = running.trust().filter(|_| contender.http3) {
+            let verified = verify_http3(running.addr(), trust, &running.url_path(name), &bytes);
+            verified.map_err(|e| format!("HTTP/3: {e}\n{}", running.log_tail()))?;
         }
     }
     let uploads = check_uploads(&prepared, &running)?;

@@ -320,18 +320,10 @@ fn a_watch_ends_with_its_process_and_at_a_signal() {
     fs::remove_dir_all(dir).unwrap();
 }
 
-/// Kubeconform validates it if it and its schemas can be had; the shape is asserted in any case.
+/// The Kubernetes API's own types check it with the other manifests (crates/hurtle/tests/fleet/chart.rs).
 #[test]
 fn the_manifest_is_an_indexed_job_whose_arguments_are_understood() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/load-job.yaml");
-    let home = std::env::var("HOME").unwrap_or_default();
-    let programs = ["kubeconform".to_owned(), format!("{home}/go/bin/kubeconform")];
-    let found = programs.iter().find_map(|program| {
-        Command::new(program).args(["-strict", "-verbose", path(&file)]).output().ok()
-    });
-    if let Some(output) = found.filter(|o| !said(o).contains("failed downloading schema")) {
-        assert!(output.status.success(), "{}", said(&output));
-    }
     let text = fs::read_to_string(&file).unwrap();
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
     let value = |key: &str| {

@@ -73,7 +73,7 @@ pub(super) fn unplaced<'d>(
     rows.filter(move |row| !placed(row.contender))
         .map(move |row| {
             let why = match () {
-                () if row.contender == data.run.floor => "the floor, not ranked".to_owned(),
+                () if data.run.is_floor(row.contender) => "a floor, not ranked".to_owned(),
                 () if row.is_wrong() => WRONG.to_owned(),
                 () if ranking.measure.is_time() && row.is_late() => LATE.to_owned(),
                 () => match marks(row) {
@@ -117,8 +117,8 @@ pub(super) fn rank_words(ranks: Option<(usize, usize)>) -> String {
 
 /// Reason for which a contender is not ranked, if any.
 fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<String> {
-    if standing.contender == data.run.floor {
-        return Some("the floor, not ranked".to_owned());
+    if data.run.is_floor(&standing.contender) {
+        return Some("a floor, not ranked".to_owned());
     }
     let (low, high) = ends(standing);
     if ![standing.ratio, low, high].iter().all(|v| v.is_finite()) {

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::measure::Measure;
 
+/// Floors beside the one of every report.
+const OTHER_FLOORS: &[&str] = &["floor-uring"];
+
 /// A run of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
@@ -110,9 +113,14 @@ pub enum Verdict {
 }
 
 impl Run {
-    /// `true` if a contender is ranked: the floor and the twin are not.
+    /// `true` if a contender is ranked: the floors and the twin are not.
     pub fn competes(&self, name: &str) -> bool {
-        name != self.floor && self.twin.as_deref() != Some(name)
+        !self.is_floor(name) && self.twin.as_deref() != Some(name)
+    }
+
+    /// `true` for a program that only receives and sends.
+    pub fn is_floor(&self, name: &str) -> bool {
+        name == self.floor || OTHER_FLOORS.contains(&name)
     }
 
     /// A contender's title, or its name where it has none.

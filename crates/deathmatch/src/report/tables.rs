@@ -56,7 +56,7 @@ pub(super) fn limits(data: Data<'_>, limits: &[&Limit]) -> Markup {
     let measured = ["then offered", "it answers", "p99, ms", "errors, %"];
     let remark = |limit: &Limit| match () {
         () if limit.wrong => "wrong bytes: disqualified",
-        () if limit.contender == data.run.floor => "the floor, not ranked",
+        () if data.run.is_floor(&limit.contender) => "a floor, not ranked",
         () => "",
     };
     html! {
