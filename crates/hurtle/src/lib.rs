@@ -81,6 +81,9 @@ pub mod auth;
 pub mod uploads;
 
 #[doc(hidden)]
+pub mod shared_store;
+
+#[doc(hidden)]
 pub mod handler;
 
 #[doc(hidden)]

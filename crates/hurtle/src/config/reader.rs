@@ -25,6 +25,8 @@ pub(super) struct Reader<'t> {
     pub(super) users: Vec<(KeyPosition, PathBuf)>,
     /// Files of keys that verify tokens; `load` checks them.
     pub(super) jwks: Vec<(KeyPosition, PathBuf)>,
+    /// Files with secrets; `load` checks them.
+    pub(super) secrets: Vec<(KeyPosition, PathBuf)>,
     /// Settings that require passwords or tokens and must not be exposed to a network in clear.
     pub(super) needs_privacy: Vec<KeyPosition>,
     /// Status pages that everybody may see.
@@ -60,6 +62,7 @@ impl<'t> Reader<'t> {
             directories: Vec::new(),
             users: Vec::new(),
             jwks: Vec::new(),
+            secrets: Vec::new(),
             needs_privacy: Vec::new(),
             status_pages: Vec::new(),
         }

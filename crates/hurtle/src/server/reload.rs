@@ -20,6 +20,7 @@ use crate::cache::Caches;
 use crate::config::{Config, Listen};
 use crate::metrics::Registry;
 use crate::observe;
+use crate::shared_store;
 use crate::tls::{Keyring, UpstreamConfigs};
 use crate::transport::Addresses;
 use crate::transport::quic::QuicSecret;
@@ -44,6 +45,8 @@ pub(super) struct Settings {
     pub(super) guard: Guard,
     pub(super) keyring: Option<Arc<Keyring>>,
     pub(super) upstream_tls: UpstreamConfigs,
+    /// The store that several servers share; `None`: there is none.
+    pub(super) store: Option<Arc<shared_store::Settings>>,
     /// Rate limits of client addresses; `None`: unlimited.
     pub(super) addresses: Option<Addresses>,
     /// `None`: an address may have any number of connections.
@@ -105,6 +108,7 @@ impl Settings {
         let keyring = certificates::load(&config, known).map_err(line)?;
         let upstream_tls =
             UpstreamConfigs::load(&config, previous.map(|previous| &previous.upstream_tls))?;
+        let store = store(&config, previous).map_err(|e| vec![e])?;
         let guard = Guard::read(&config, previous.map(|previous| &previous.guard)).map_err(line)?;
         let rate = config.limits.address_rate;
         let same_rate = previous.filter(|known| known.config.limits.address_rate == rate);
@@ -118,7 +122,15 @@ impl Settings {
             None => AddressCounts::new(max),
         });
         let config = Arc::new(config);
-        Ok(Settings { config, guard, keyring, upstream_tls, addresses, connections_by_address })
+        Ok(Settings {
+            config,
+            guard,
+            keyring,
+            upstream_tls,
+            store,
+            addresses,
+            connections_by_address,
+        })
     }
 }
 
@@ -298,6 +310,20 @@ impl Reloader {
         }
         if problems.is_empty() { Ok((listening, changes)) } else { Err(problems) }
     }
+}
+
+/// Reads the settings of the store; those that are as before are shared.
+fn store(
+    config: &Config,
+    previous: Option<&Settings>,
+) -> Result<Option<Arc<shared_store::Settings>>, String> {
+    let Some(store) = &config.store else { return Ok(None) };
+    let settings = shared_store::Settings::load(store)?;
+    let known = previous.and_then(|previous| previous.store.as_ref());
+    Ok(Some(match known.filter(|known| ***known == settings) {
+        Some(known) => Arc::clone(known),
+        None => Arc::new(settings),
+    }))
 }
 
 fn cannot_listen(listen: &Listen, e: &io::Error) -> String {
