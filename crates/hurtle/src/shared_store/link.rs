@@ -10,7 +10,7 @@ use hurtle_http::resp::Reply;
 use super::connection::{Connection, StoreError};
 use super::{Settings, State};
 use crate::config::Upstream;
-use crate::rt::{self, First};
+use crate::rt::{self, Bell, First};
 use crate::transport::{ConnectError, UpstreamSocket};
 
 /// Time limit of connecting, up to the store's reply to the last command of the preparation.
@@ -27,6 +27,8 @@ pub(super) struct Ready {
     pub(super) connection: Connection,
     /// The digest by which the store knows `TAKE`.
     pub(super) take: Vec<u8>,
+    /// Rung to give the connection up.
+    pub(super) given_up: Bell,
 }
 
 /// Connects again and again.
@@ -49,7 +51,7 @@ async fn run(store: &State, ready: Rc<Ready>) {
     *store.ready.borrow_mut() = Some(Rc::clone(&ready));
     store.metrics.store.connected.set(1);
     tracing::info!("store {}: connected", store.settings.config.url());
-    let ended = rt::race(ready.connection.ended(), store.given_up.wait(None)).await;
+    let ended = rt::race(ready.connection.ended(), ready.given_up.wait(None)).await;
     store.metrics.store.connected.set(0);
     store.ready.take();
     if let First::A(why) = ended {
@@ -102,7 +104,7 @@ async fn open(store: &State, address: SocketAddr) -> Result<UpstreamSocket, Conn
 async fn prepare(settings: &Settings, connection: Connection) -> Result<Ready, StoreError> {
     let Settings { config, password } = settings;
     if let Some(password) = password {
-        let user = config.user.as_ref().map(|user| user.as_bytes());
+        let user = config.user.as_deref().map(str::as_bytes);
         let command: Vec<&[u8]> =
             [&b"AUTH"[..]].into_iter().chain(user).chain([&password[..]]).collect();
         connection.ask(&command).await?;
@@ -113,5 +115,5 @@ async fn prepare(settings: &Settings, connection: Connection) -> Result<Ready, S
     let Reply::Bulk(take) = connection.ask(&[b"SCRIPT", b"LOAD", TAKE.as_bytes()]).await? else {
         return Err(StoreError::Unexpected);
     };
-    Ok(Ready { connection, take })
+    Ok(Ready { connection, take, given_up: Bell::default() })
 }

@@ -22,7 +22,7 @@ use crate::config::{self, read_secret};
 use crate::disk::{Disk, Lane};
 use crate::limits::rate::Allowance;
 use crate::metrics::WorkerMetrics;
-use crate::rt::{self, Bell, Task};
+use crate::rt::{self, Task};
 use crate::tls::UpstreamConfig;
 
 pub use connection::StoreError;
@@ -74,8 +74,6 @@ struct State {
     lane: Lane,
     /// `None`: there is no connection.
     ready: RefCell<Option<Rc<Ready>>>,
-    /// Rung to give the connection up.
-    given_up: Bell,
     /// Late replies since the last one in time.
     late: Cell<u32>,
     /// The last fault, for the log.
@@ -108,7 +106,6 @@ impl SharedStore {
             disk: disk.clone(),
             lane: disk.lane_of("store".to_owned()),
             ready: RefCell::default(),
-            given_up: Bell::default(),
             late: Cell::new(0),
             fault: RefCell::new("no connection yet".to_owned()),
             metrics: Arc::clone(metrics),
@@ -196,7 +193,7 @@ impl State {
         if is_current {
             self.ready.take();
             *self.fault.borrow_mut() = error.to_string();
-            self.given_up.ring();
+            ready.given_up.ring();
         }
     }
 }

@@ -1,15 +1,17 @@
 //! Two servers that share a real Redis: rate limits over both, and the server's own while the store is
 //! dead, stopped or hostile.
 
+use std::fs::{self, Permissions};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child as Process, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::child::{Child, eventually};
+use crate::child::{Child, eventually, hurtle, write_config};
 use crate::metrics::{scrape, value};
 use crate::support::Dir;
 
@@ -46,6 +48,14 @@ impl Redis {
         Some(redis)
     }
 
+    fn ask(&self, command: &str) {
+        let mut peer = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        peer.write_all(format!("{command}\r\n").as_bytes()).unwrap();
+        let mut answer = [0; 5];
+        peer.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"+OK\r\n");
+    }
+
     fn answers(&self) -> bool {
         let Ok(mut peer) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
         let mut answer = [0; 7];
@@ -78,6 +88,50 @@ fn server(url: &str) -> (Dir, Child) {
     );
     let child = Child::configured(&dir, &config);
     (dir, child)
+}
+
+#[test]
+fn explain_says_that_a_limit_is_shared() {
+    let dir = Dir::new(&[("a.txt", "a")]);
+    let config = write_config(
+        &dir,
+        "store = 'redis://store.internal'\nstore_prefix = 'shop:'\n[[site]]\n\
+         rate_limit = [{ requests = '10/s' }]\n[[site.mount]]\nfiles = '{root}'\n",
+    );
+    let output = hurtle().args(["explain", "/a.txt", "--config"]).arg(&config).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let expected = "limit    10/s for each address, 10 at once, else 429\n         over all servers that \
+                    share redis://store.internal:6379, prefix \"shop:\"\n";
+    assert!(said.contains(expected), "{said}");
+}
+
+#[test]
+fn a_password_is_sent_and_others_must_not_be_able_to_read_its_file() {
+    let Some(redis) = Redis::start() else { return };
+    redis.ask("CONFIG SET requirepass secret");
+    let dir = Dir::new(&[("a.txt", "a")]);
+    let password = dir.path("../password");
+    fs::write(&password, "secret\n").unwrap();
+    let config = |mode| {
+        fs::set_permissions(&password, Permissions::from_mode(mode)).unwrap();
+        let text = format!(
+            "store = '{}'\nstore_password_file = {password:?}\nadmin = '{{root}}/../admin.sock'\n\
+             [[site]]\n[[site.mount]]\nfiles = '{{root}}'\n",
+            redis.url()
+        );
+        write_config(&dir, &text)
+    };
+    let open = config(0o644);
+    let output = hurtle().args(["check", "--config"]).arg(&open).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("its mode is 0644"), "{said}");
+    let child = Child::start(hurtle().arg("--config").arg(config(0o600)));
+    eventually("it is connected", || is_connected(&dir));
+    drop(child);
+    fs::write(&password, "wrong").unwrap();
+    let child = Child::start(hurtle().arg("--config").arg(config(0o600)));
+    eventually("it is refused", || figure(&dir, "hurtle_store_failures_total") >= 1.0);
+    assert_eq!(child.get("/a.txt").status, 200);
 }
 
 fn figure(dir: &Dir, name: &str) -> f64 {
