@@ -34,7 +34,9 @@ impl Redis {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let started = Redis::start_at(port);
         if started.is_none() {
-            println!("skipped: no redis-server here; cargo xtask test --only packages installs it");
+            eprintln!(
+                "skipped: no redis-server here; cargo xtask test --only packages installs it"
+            );
         }
         started
     }
