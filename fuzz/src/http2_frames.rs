@@ -1,7 +1,8 @@
-//! `http2_frames`: a client's frames on an HTTP/2 connection, and the server's events and output.
+//! `http2_frames`: a client's frames on an HTTP/2 connection, and the server's events and output; the
+//! same frames from a server to a client.
 
 use bytes::Bytes;
-use hurtle_http::h2::{Body, Connection, Event, Limits, Reason};
+use hurtle_http::h2::{Body, Connection, Event, Limits, Reason, RequestLine};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const EMPTY_SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
@@ -19,6 +20,44 @@ pub fn http2_frames(data: &[u8]) {
     let in_pieces = run(&input, usize::from(piece).max(1));
     assert_eq!(at_once, in_pieces, "in pieces of {piece}");
     run_echo(&input, usize::from(piece).max(1));
+    let input = [&EMPTY_SETTINGS, frames].concat();
+    let at_once = run_client(&input, input.len());
+    let in_pieces = run_client(&input, usize::from(piece).max(1));
+    assert_eq!(at_once, in_pieces, "in pieces of {piece}");
+}
+
+/// The response to a client's first request: the status and the fields of each head, and the body.
+/// Every head is well-formed.
+fn run_client(input: &[u8], piece: usize) -> (Vec<String>, Vec<u8>) {
+    let mut connection = Connection::client(&Limits::default(), 0);
+    let line = RequestLine {
+        method: b"POST",
+        scheme: b"http",
+        authority: b"a",
+        path: b"/",
+        protocol: None,
+    };
+    let id = connection.open(&line, [], false).expect("a new connection has room");
+    assert_eq!(connection.open(&line, [], true), Ok(3));
+    for bytes in input.chunks(piece) {
+        connection.receive(bytes, 0);
+    }
+    let (mut heads, mut body) = (Vec::new(), Vec::new());
+    while let Ok(Some((head, _))) = connection.read_head(id) {
+        assert!((100..600).contains(&head.status()), "{head:?}");
+        for (name, value) in &head {
+            assert!(!name.is_empty() && name[0] != b':', "{head:?}");
+            assert!(!value.iter().any(|byte| b"\r\n\0".contains(byte)), "{head:?}");
+        }
+        heads.push(format!("{head:?}"));
+    }
+    while let Ok(Body::Data(data)) = connection.read(id) {
+        connection.release(id, data.len());
+        body.extend_from_slice(&data);
+    }
+    connection.finish(id);
+    assert!(!connection.is_open(id));
+    (heads, body)
 }
 
 /// Events of a connection whose server never answers, and the bytes written to the client.

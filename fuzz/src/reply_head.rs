@@ -29,6 +29,7 @@ pub fn reply_head(data: &[u8]) {
         Length::UntilClose => assert_eq!(framed, (0, 0), "a framing is overlooked"),
         Length::Framed(BodyLength::Chunked) => assert_eq!(framed, (0, 1), "two framings"),
         Length::Framed(_) => assert_eq!(framed, (1, 0), "two framings"),
+        Length::Frames => panic!("text is framed as a stream"),
     }
 
     let mut passed = Vec::new();

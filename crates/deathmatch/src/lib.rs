@@ -28,6 +28,9 @@ pub mod process;
 pub mod calls;
 
 #[doc(hidden)]
+pub mod network;
+
+#[doc(hidden)]
 pub mod contender;
 
 #[doc(hidden)]

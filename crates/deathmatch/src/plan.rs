@@ -4,6 +4,7 @@
 
 mod beside;
 mod file;
+mod network;
 mod over;
 mod short;
 mod work;
@@ -13,15 +14,16 @@ use std::time::Duration;
 
 use beside::BesideToml;
 pub use file::File;
-use over::{Handshakes, Version, over};
+use network::NetworkToml;
+use over::{Handshakes, PageToml, over};
 use serde::Deserialize;
 pub use work::{Shape, Work};
 
 use crate::random::SplitMix;
-use crate::sample::{ConnectionUse, Offered};
+use crate::sample::{ConnectionUse, Offered, Version};
 
 /// The built-in plans: name and text.
-pub const BUILT_IN: [(&str, &str); 17] = [
+pub const BUILT_IN: [(&str, &str); 20] = [
     ("app", include_str!("../arena/plans/app.toml")),
     ("cached", include_str!("../arena/plans/cached.toml")),
     ("cold", include_str!("../arena/plans/cold.toml")),
@@ -29,13 +31,16 @@ pub const BUILT_IN: [(&str, &str); 17] = [
     ("experiments", include_str!("../arena/plans/experiments.toml")),
     ("h2", include_str!("../arena/plans/h2.toml")),
     ("h3", include_str!("../arena/plans/h3.toml")),
+    ("herd", include_str!("../arena/plans/herd.toml")),
     ("idle", include_str!("../arena/plans/idle.toml")),
+    ("loss", include_str!("../arena/plans/loss.toml")),
     ("mixed", include_str!("../arena/plans/mixed.toml")),
     ("mixed-app", include_str!("../arena/plans/mixed-app.toml")),
     ("proxy", include_str!("../arena/plans/proxy.toml")),
     ("reload", include_str!("../arena/plans/reload.toml")),
     ("sizes", include_str!("../arena/plans/sizes.toml")),
     ("sendfile", include_str!("../arena/plans/sendfile.toml")),
+    ("slow", include_str!("../arena/plans/slow.toml")),
     ("tls", include_str!("../arena/plans/tls.toml")),
     ("yield", include_str!("../arena/plans/yield.toml")),
     ("quick", include_str!("../arena/plans/quick.toml")),
@@ -124,7 +129,11 @@ struct WorkToml {
     zipf: f64,
     handshakes: Option<Handshakes>,
     streams: Option<u32>,
-    over: Option<Version>,
+    over: Option<over::Version>,
+    page: Option<PageToml>,
+    #[serde(default)]
+    herd: bool,
+    network: Option<NetworkToml>,
     sample_s: Option<f64>,
     beside: Option<BesideToml>,
     sessions: Option<Sessions>,
@@ -230,13 +239,17 @@ impl Plan {
             }
             let beside = work.beside.as_ref().map(|b| b.check(&written.file)).transpose()?;
             let alone = work.expand()?;
-            let over = over(work.over, work.handshakes, work.streams, &alone)
-                .map_err(|why| PlanError(format!("work on {:?}: {why}", work.file)))?;
+            let bad_work = |why| PlanError(format!("work on {:?}: {why}", work.file));
+            let over = over(work, &alone).map_err(bad_work)?;
+            let network = work.network.map(NetworkToml::check).transpose().map_err(bad_work)?;
+            if network.is_some() && beside.is_some() {
+                return Err(bad_work("nothing runs beside a network".to_owned()));
+            }
             if beside.is_some() && alone.iter().any(|w| !matches!(w.shape, Shape::Steady(_))) {
                 return bad(format!("work on {:?}: nothing runs beside a search", work.file));
             }
             let sample = work.sample_s.map(sample_time).transpose()?;
-            let all = |w| Work { over, beside: beside.clone(), sample, ..w };
+            let all = |w| Work { over, network, beside: beside.clone(), sample, ..w };
             works.extend(alone.into_iter().map(all));
         }
         if works.is_empty() || written.contenders.is_empty() {
@@ -312,20 +325,33 @@ impl Plan {
         self.files.iter().any(|file| file.app.is_some())
     }
 
-    /// `true` if handshakes are measured.
+    /// `true` if connections are encrypted.
     pub fn needs_tls(&self) -> bool {
-        self.works.iter().any(|work| work.over.is_some())
+        self.works.iter().filter_map(|work| work.over).any(ConnectionUse::is_secure)
+    }
+
+    /// `true` if any work has a network with loss or delay.
+    pub fn needs_network(&self) -> bool {
+        self.works.iter().any(|work| work.network.is_some())
+    }
+
+    /// `true` if any work has herds.
+    pub fn needs_cache(&self) -> bool {
+        self.works.iter().any(Work::is_herd)
     }
 
     /// `true` if any work uses HTTP/2.
     pub fn needs_http2(&self) -> bool {
-        self.works.iter().any(|work| matches!(work.over, Some(ConnectionUse::Streams(_))))
+        self.uses(Version::Http2)
     }
 
     /// `true` if any work uses HTTP/3.
     pub fn needs_http3(&self) -> bool {
-        let is_http3 = |over| matches!(over, ConnectionUse::Http3(_) | ConnectionUse::Http3Anew);
-        self.works.iter().filter_map(|work| work.over).any(is_http3)
+        self.uses(Version::Http3)
+    }
+
+    fn uses(&self, version: Version) -> bool {
+        self.works.iter().filter_map(|work| work.over).any(|over| over.version() == version)
     }
 
     /// Pause between two samples of a contender, not counted.
@@ -363,63 +389,39 @@ impl WorkToml {
         }
         let zipf = self.zipf;
         let rate_ok = |rate: &f64| rate.is_finite() && *rate > 0.0;
+        let work = |asks, shape| Work::new(asks, file, zipf, shape);
         match (&self.sessions, &self.open, &self.upward, &self.closed) {
             (Some(s), None, None, None) if s.calls > 0 && s.requests.iter().all(rate_ok) => {
-                let work = |requests: &f64| Work {
-                    asks: format!("{file} at {requests}/s, {} calls a connection", s.calls),
-                    file: file.clone(),
-                    zipf,
-                    over: None,
-                    beside: None,
-                    sample: None,
-                    shape: Shape::Steady(Offered::Sessions {
-                        rate: requests / f64::from(s.calls),
-                        calls: s.calls,
-                    }),
+                let sessions = |requests: &f64| {
+                    let asks = format!("{file} at {requests}/s, {} calls a connection", s.calls);
+                    let rate = requests / f64::from(s.calls);
+                    work(asks, Shape::Steady(Offered::Sessions { rate, calls: s.calls }))
                 };
-                Ok(s.requests.iter().map(work).collect())
+                Ok(s.requests.iter().map(sessions).collect())
             }
             (None, Some(o), None, None) if o.connections > 0 && o.requests.iter().all(rate_ok) => {
-                let work = |rate: &f64| Work {
-                    asks: Work::open_name(file, *rate, o.connections),
-                    file: file.clone(),
-                    zipf,
-                    over: None,
-                    beside: None,
-                    sample: None,
-                    shape: Shape::Steady(Offered::Open {
-                        rate: *rate,
-                        poisson: o.poisson,
-                        connections: o.connections,
-                    }),
+                let open = |&rate: &f64| {
+                    let (poisson, connections) = (o.poisson, o.connections);
+                    let shape = Shape::Steady(Offered::Open { rate, poisson, connections });
+                    work(Work::open_name(file, rate, connections), shape)
                 };
-                Ok(o.requests.iter().map(work).collect())
+                Ok(o.requests.iter().map(open).collect())
             }
             (None, None, Some(u), None) if u.connections > 0 && rate_ok(&u.from) => {
                 let (from, connections) = (u.from, u.connections);
                 let asks = format!("{file} upwards from {from}/s over {connections} connections");
-                let shape = Shape::Upward { from, connections };
-                Ok(vec![Work {
-                    asks,
-                    file: file.clone(),
-                    shape,
-                    zipf,
-                    over: None,
-                    beside: None,
-                    sample: None,
-                }])
+                Ok(vec![work(asks, Shape::Upward { from, connections })])
             }
             (None, None, None, Some(c)) if c.connections.iter().all(|&n| n > 0) => {
-                let work = |&connections: &u32| Work {
-                    asks: format!("{file}, {connections} connections, as fast as they go"),
-                    file: file.clone(),
-                    zipf,
-                    over: None,
-                    beside: None,
-                    sample: None,
-                    shape: Shape::Steady(Offered::Closed { connections }),
+                let closed = |&connections: &u32| {
+                    let asks = match self.page {
+                        Some(_) => format!("{file}, {connections} visitors"),
+                        None if self.herd => format!("{file}, {connections} connections"),
+                        None => format!("{file}, {connections} connections, as fast as they go"),
+                    };
+                    work(asks, Shape::Steady(Offered::Closed { connections }))
                 };
-                Ok(c.connections.iter().map(work).collect())
+                Ok(c.connections.iter().map(closed).collect())
             }
             _ => Err(PlanError(format!(
                 "work on {file:?}: write one of sessions, open, upward and closed, with numbers \

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::histogram::Times;
 
 pub mod journal;
+mod network;
+
+pub use network::{Network, NetworkUse};
 
 /// One line of `samples.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,9 +49,15 @@ pub struct Sample {
     /// not.
     #[serde(default)]
     pub cooling: Option<Cooling>,
-    /// The idle connections of `beside`; `None` if there were none.
+    /// The idle connections or slow readers of `beside`; `None` if there were none.
     #[serde(default)]
     pub idle: Option<IdleUse>,
+    /// The network between the generator and the server; `None`: loopback.
+    #[serde(default)]
+    pub network: Option<NetworkUse>,
+    /// The herds of `ConnectionUse::Herd`; `None` for other uses.
+    #[serde(default)]
+    pub herd: Option<HerdUse>,
     /// Set if it is a slice of a duel: all contenders are alive, and the load goes round between them.
     /// Its round is the cycle.
     #[serde(default)]
@@ -127,6 +136,56 @@ pub enum ConnectionUse {
     Http3(u32),
     /// HTTP/3, with a new connection and a full handshake for each request.
     Http3Anew,
+    /// A new connection and a full handshake for each page. A page is one request of the figures: it
+    /// begins with the connection and ends with the last byte of its last file.
+    Page {
+        /// The version of HTTP. HTTP/2 and HTTP/3 request all files at once, HTTP/1.1 one after the other.
+        version: Version,
+        /// Files of a page.
+        files: u32,
+    },
+    /// All connections request the same object at once; once all have it, another one.
+    Herd,
+}
+
+/// A version of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Version {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2.
+    Http2,
+    /// HTTP/3.
+    Http3,
+}
+
+/// As in `HTTP/1.1`.
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Version::Http1 => "HTTP/1.1",
+            Version::Http2 => "HTTP/2",
+            Version::Http3 => "HTTP/3",
+        })
+    }
+}
+
+impl ConnectionUse {
+    /// `true` if connections are encrypted.
+    pub fn is_secure(self) -> bool {
+        self != ConnectionUse::Herd
+    }
+
+    /// The version of HTTP.
+    pub fn version(self) -> Version {
+        match self {
+            ConnectionUse::Anew { .. } | ConnectionUse::Herd => Version::Http1,
+            ConnectionUse::Streams(_) => Version::Http2,
+            ConnectionUse::Http3(_) | ConnectionUse::Http3Anew => Version::Http3,
+            ConnectionUse::Page { version, .. } => version,
+        }
+    }
 }
 
 /// As in `a full handshake each`.
@@ -140,6 +199,10 @@ impl fmt::Display for ConnectionUse {
             ConnectionUse::Http3(1) => write!(f, "HTTP/3, 1 stream a connection"),
             ConnectionUse::Http3(streams) => write!(f, "HTTP/3, {streams} streams a connection"),
             ConnectionUse::Http3Anew => write!(f, "HTTP/3, a full handshake each"),
+            ConnectionUse::Page { version, files } => {
+                write!(f, "a page of {files} files over {version}")
+            }
+            ConnectionUse::Herd => write!(f, "the same new object at once"),
         }
     }
 }
@@ -164,19 +227,22 @@ pub struct Beside {
     /// Connections that send nothing after the response to their first request.
     #[serde(default)]
     pub idle: u32,
+    /// Connections that each request the file once and read it slowly, at their share of `bytes_per_s`.
+    #[serde(default)]
+    pub slow: u32,
     /// Reloads of the server's configuration a second; `None`: it is not reloaded.
     #[serde(default)]
     pub reloads_per_s: Option<f64>,
 }
 
-/// Memory of a server with and without idle connections.
+/// Memory of a server with and without idle connections or slow readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleUse {
-    /// Idle connections.
+    /// Idle connections, or slow readers.
     pub connections: u32,
     /// Resident memory before the first of them, in bytes, of all the server's processes.
     pub before_bytes: u64,
-    /// Resident memory with all of them, likewise, before the requests began.
+    /// Resident memory with all of them, likewise: before the requests began; of slow readers after them.
     pub after_bytes: u64,
 }
 
@@ -186,6 +252,17 @@ impl IdleUse {
         let grown = self.after_bytes.saturating_sub(self.before_bytes);
         grown as f64 / f64::from(self.connections.max(1))
     }
+}
+
+/// Herds: connections that request the same object at once, each herd another object.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HerdUse {
+    /// Number of herds.
+    pub herds: u64,
+    /// Requests that reached the upstream.
+    pub upstream_requests: u64,
+    /// From the first request of a herd to the end of its last response.
+    pub complete: Times,
 }
 
 /// Many files, each downloaded at most once, which a server must read from the disk.
@@ -216,6 +293,9 @@ impl Beside {
 
     /// Its downloads, at their share of the rate.
     pub fn downloads_only(&self) -> Beside {
+        if self.uploads == 0 {
+            return self.clone();
+        }
         let share = f64::from(self.downloads) / f64::from(self.downloads + self.uploads);
         let bytes_per_s = self.bytes_per_s.map(|rate| rate * share);
         Beside { uploads: 0, bytes_per_s, ..self.clone() }
@@ -228,6 +308,11 @@ impl fmt::Display for Beside {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.idle > 0 {
             return write!(f, "{} idle connections", self.idle);
+        }
+        if let Some(rate) = self.bytes_per_s.filter(|_| self.slow > 0) {
+            let each = rate / f64::from(self.slow) / 1e3;
+            let of = size(self.file_bytes);
+            return write!(f, "{} slow readers of {of} at {each} KB/s each", self.slow);
         }
         if let Some(rate) = self.reloads_per_s {
             let noun = if rate == 1.0 { "reload" } else { "reloads" };
@@ -355,6 +440,18 @@ pub struct Load {
     /// Figures of the streams beside the requests, if any.
     #[serde(default)]
     pub bulk: Option<BulkLoad>,
+    /// Figures of the slow readers beside the requests, if any.
+    #[serde(default)]
+    pub slow: Option<SlowLoad>,
+}
+
+/// Figures of slow readers, warm-up excluded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlowLoad {
+    /// Bytes that all of them have read.
+    pub bytes: u64,
+    /// Connections that the server closed, or whose response was complete.
+    pub closed: u64,
 }
 
 /// Figures of streams beside the requests, warm-up excluded.
@@ -376,6 +473,20 @@ pub struct BulkLoad {
 }
 
 impl Load {
+    /// Adds the figures of a later part of the same sample, except its seconds' bins.
+    pub fn add(&mut self, part: &Load) {
+        self.seconds += part.seconds;
+        self.intended += part.intended;
+        self.replies += part.replies;
+        self.bytes += part.bytes;
+        self.response.merge(&part.response);
+        self.service.merge(&part.service);
+        self.lateness.merge(&part.lateness);
+        self.errors.add(&part.errors);
+        self.busy_s += part.busy_s;
+        self.reads += part.reads;
+    }
+
     /// Right responses a second. With whole seconds, by the time they ended: responses after the
     /// end do not count as throughput.
     pub fn throughput(&self) -> f64 {
@@ -417,6 +528,17 @@ pub struct Errors {
 }
 
 impl Errors {
+    /// Adds others.
+    pub fn add(&mut self, other: &Errors) {
+        self.refused += other.refused;
+        self.reset += other.reset;
+        self.timeout += other.timeout;
+        self.tls += other.tls;
+        self.http2 += other.http2;
+        self.status += other.status;
+        self.bytes += other.bytes;
+    }
+
     /// The sum of all kinds.
     pub fn total(&self) -> u64 {
         self.refused + self.reset + self.timeout + self.tls + self.http2 + self.status + self.bytes

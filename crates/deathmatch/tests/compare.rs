@@ -77,6 +77,8 @@ fn blank() -> Sample {
         beside: None,
         cooling: None,
         idle: None,
+        network: None,
+        herd: None,
         slice: None,
         began_unix_s: 0.0,
         load: Load::default(),

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use deathmatch::load::{Expected, Job, Tls, http2_request, marks, run};
-use deathmatch::sample::{ConnectionUse, Errors, Load, Mark, Offered};
+use deathmatch::sample::{ConnectionUse, Errors, Load, Mark, Offered, Version};
 use deathmatch::tls::{Identity, Protocol};
 use h2::server::{Connection, SendResponse};
 use http::{Request, Response};
@@ -52,6 +52,18 @@ fn requests_are_answered_on_streams_and_counted_once() {
         }
         assert_eq!(load.response.count(), load.replies, "{what}");
     }
+}
+
+#[test]
+fn a_page_has_a_connection_of_its_own_and_counts_once() {
+    let identity = Identity::within(&folder("h2-page")).unwrap();
+    let server = serve(&identity, Reaction::Answer(5));
+    let over = Some(ConnectionUse::Page { version: Version::Http2, files: 7 });
+    let load = run(&Job { over, ..job(&identity, &server, CLOSED, 1, 5) }).unwrap();
+    assert!(is_whole(&load) && load.errors == Errors::default(), "{load:?}");
+    assert_eq!(7 * load.replies, server.requests.load(Ordering::SeqCst), "{load:?}");
+    assert_eq!(load.handshakes.full, load.replies, "{load:?}");
+    assert_eq!(server.at_once.load(Ordering::SeqCst), 7, "all files at once: {load:?}");
 }
 
 #[test]

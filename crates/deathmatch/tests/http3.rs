@@ -15,7 +15,7 @@ use bytes::Bytes;
 use deathmatch::load::{
     Expected, Job, Kept, RequestFields, Tls, http3_request, marks, reach_http3, run,
 };
-use deathmatch::sample::{ConnectionUse, Errors, Load, Mark, Offered};
+use deathmatch::sample::{ConnectionUse, Errors, Load, Mark, Offered, Version};
 use deathmatch::tls::{Identity, Protocol};
 use deathmatch::verify::verify_http3;
 use http::Response;
@@ -48,6 +48,25 @@ fn requests_are_answered_on_streams_and_counted_once() {
         assert!(most <= u64::from(streams), "no more at once than asked for: {most}, {what}");
         assert_eq!(load.response.count(), load.replies, "{what}");
     }
+}
+
+#[test]
+fn a_page_has_a_connection_of_its_own_and_counts_once() {
+    let identity = Identity::within(&folder("h3-page")).unwrap();
+    let over = ConnectionUse::Page { version: Version::Http3, files: 7 };
+    let server = serve(&identity, Reaction::Answer(5));
+    let whole = job(&identity, &server, CLOSED, over, 5);
+    let load = run(&whole).unwrap();
+    assert!(is_whole(&load) && load.errors == Errors::default(), "{load:?}");
+    assert_eq!(7 * load.replies, server.requests.load(Ordering::SeqCst), "{load:?}");
+    assert_eq!(load.replies, server.connections.load(Ordering::SeqCst), "{load:?}");
+    assert_eq!(load.handshakes.full, load.replies, "{load:?}");
+    assert_eq!(load.response.count(), load.replies, "{load:?}");
+    assert!(marks(&whole, &load).iter().all(|mark| *mark != Mark::LittlesLaw), "{load:?}");
+    let server = serve(&identity, Reaction::Status(404));
+    let load = run(&job(&identity, &server, CLOSED, over, 5)).unwrap();
+    assert!(is_whole(&load) && load.replies == 0, "one wrong file fails its page: {load:?}");
+    assert_eq!(load.errors.status, load.intended, "{load:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Idle connections and reloads beside a page, from the plan to the report, as a user runs it.
+//! Idle connections, slow readers and reloads beside a page, and a network with delay, from the plan to the report, as a user runs it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use deathmatch::arena::recorded;
-use deathmatch::sample::Sample;
+use deathmatch::network::LossyLink;
+use deathmatch::sample::{Network, Sample};
 use scripted::{folder, free_port};
 
 const DEATHMATCH: &str = env!("CARGO_BIN_EXE_deathmatch");
@@ -116,6 +117,50 @@ fn a_server_is_reloaded_while_it_is_measured_and_only_then() {
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     assert!(said.contains("floor has no signal for reloads"), "{said}");
+    fs::remove_dir_all(&root).unwrap();
+}
+
+#[test]
+fn slow_readers_read_at_their_rate_and_the_memory_for_them_is_in_the_report() {
+    let root = folder("slow");
+    let text = plan("\"floor\"", "file = \"large.bin\", slow = 100, kb_per_s = 10")
+        + "\n[[file]]\nname = \"large.bin\"\nbytes = 10000000\n";
+    let output = run(&root, &text, &[]);
+    let [alone, beside] = &samples(&root, &output)[..] else { panic!("{output:?}") };
+    assert_eq!((alone.idle, alone.load.slow), (None, None));
+    assert_eq!(beside.idle.unwrap().connections, 100);
+    let slow = beside.load.slow.unwrap();
+    // Four pieces of 2.5 KB each; a busy machine reads fewer in time.
+    assert!((250_000..=1_000_000).contains(&slow.bytes) && slow.closed == 0, "{slow:?}");
+    assert_eq!((beside.load.replies, beside.load.errors.total()), (100, 0), "{:?}", beside.load);
+    let page = fs::read_to_string(root.join("out/report.html")).unwrap();
+    assert!(page.contains("for each slow reader, KB"), "in the report");
+    assert!(page.contains("beside 100 slow readers of 10 MB at 10 KB/s each"), "in the report");
+    fs::remove_dir_all(&root).unwrap();
+}
+
+#[test]
+fn a_network_delays_every_response_by_a_round_trip() {
+    let root = folder("network");
+    let text = plan("\"floor\"", "").replace("beside = {  }", "network = { delay_ms = 30 }");
+    let output = run(&root, &text, &[]);
+    let said = [output.stdout.clone(), output.stderr.clone()].concat();
+    let said = String::from_utf8_lossy(&said);
+    let network = Network { loss: 0.0, delay_ms: 0 };
+    if let Err(why) = LossyLink::new(network, 0, 0) {
+        println!("skipped: {why}");
+        assert!(said.contains("loss and delay need root"), "{said}");
+        return;
+    }
+    let [alone, delayed] = &samples(&root, &output)[..] else { panic!("{said}") };
+    assert_eq!(alone.network, None);
+    let used = delayed.network.as_ref().unwrap();
+    assert!(used.packets > 200 && used.lost == 0 && !used.congestion.is_empty(), "{used:?}");
+    let load = &delayed.load;
+    assert_eq!((load.replies, load.errors.total()), (100, 0), "{load:?}");
+    assert!(load.response.quantile(0.0) >= 59_000_000, "a round trip has 60 ms: {load:?}");
+    let page = fs::read_to_string(root.join("out/report.html")).unwrap();
+    assert!(page.contains("0 % loss, 30 ms each way"), "in the report");
     fs::remove_dir_all(&root).unwrap();
 }
 

@@ -1,11 +1,16 @@
-//! A proxy as contender: its upstream runs beside it, is measured, and is not counted.
+//! A proxy as contender: its upstream runs beside it, is measured, and is not counted; and the slow upstream of
+//! herds.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on has failed
 
 mod scripted;
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use deathmatch::arena::recorded;
 use deathmatch::contender::Contender;
@@ -14,6 +19,8 @@ use deathmatch::sample::Sample;
 use scripted::{folder, free_port};
 
 const DEATHMATCH: &str = env!("CARGO_BIN_EXE_deathmatch");
+
+const READER: &str = env!("CARGO_BIN_EXE_deathmatch-reader");
 
 const PLAN: &str = r#"
 name = "short"
@@ -34,6 +41,97 @@ bytes = 10240
 file = "10k.bin"
 open = { requests = [300], connections = 4 }
 "#;
+
+/// A server with an upstream that it never asks.
+const HOLDER: &str = r#"
+name = "holder"
+title = "The holder"
+packages = []
+executable = "READER"
+start = ["{BIN}", "{PORT}", "{DOCROOT}"]
+url = "/{FILE}"
+upstream = "floor"
+ready_s = 10
+tuned = []
+
+[version]
+command = ["{BIN}", "--version"]
+after = "deathmatch-reader "
+
+[stop]
+signal = "TERM"
+grace_s = 2
+"#;
+
+#[test]
+fn herds_are_counted_at_a_slow_upstream() {
+    let root = folder("herd");
+    let (plan, out) = (root.join("plan.toml"), root.join("out"));
+    let open = "open = { requests = [300], connections = 4 }";
+    let text = PLAN.replace(open, "herd = true\nclosed = { connections = [20] }");
+    fs::write(&plan, text.replace("[\"floor\"]", "[\"floor\", \"holder\"]")).unwrap();
+    let own = root.join("contenders/holder");
+    fs::create_dir_all(&own).unwrap();
+    fs::write(own.join("contender.toml"), HOLDER.replace("READER", READER)).unwrap();
+    let mut command = Command::new(DEATHMATCH);
+    command.arg("run").arg(&plan).arg("--out").arg(&out).args(["--port", &free_port().to_string()]);
+    let output = command.arg("--contender-dir").arg(root.join("contenders")).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("floor has no upstream, whose requests are counted"), "{said}");
+    let samples = recorded(&out).unwrap();
+    let sample = samples.iter().find(|s| s.contender == "holder" && !s.probe).unwrap();
+    let herd = sample.herd.as_ref().unwrap();
+    assert!(herd.herds > 0 && herd.upstream_requests == 0, "it asks for nothing: {herd:?}");
+    let load = &sample.load;
+    assert_eq!((load.replies, load.errors.total()), (20 * herd.herds, 0), "{load:?}");
+    let run: Run = serde_json::from_slice(&fs::read(out.join("run.json")).unwrap()).unwrap();
+    let shown = run.contenders.iter().find(|c| c.name == "holder").unwrap();
+    assert!(shown.config.contains("200 Cache-Control"), "it got the slow one: {}", shown.config);
+    assert!(fs::read_to_string(out.join("report.html")).unwrap().contains("Herds"), "{said}");
+    fs::remove_dir_all(root).unwrap();
+}
+
+#[test]
+fn a_slow_upstream_delays_its_responses_and_counts_its_requests() {
+    let root = folder("slow-upstream");
+    fs::write(root.join("a.txt"), "hello").unwrap();
+    let port = free_port();
+    let mut server = Command::new(READER)
+        .args([&port.to_string(), root.to_str().unwrap(), "50", "Cache-Control: max-age=9"])
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut socket = loop {
+        match TcpStream::connect(("127.0.0.1", port)) {
+            Ok(socket) => break socket,
+            Err(e) => assert!(Instant::now() < deadline, "{e}"),
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut ask = |path: &str, ends: &str| {
+        write!(socket, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let mut response = String::new();
+        while !response.ends_with(ends) {
+            let mut byte = [0];
+            socket.read_exact(&mut byte).unwrap();
+            response.push(char::from(byte[0]));
+        }
+        response
+    };
+    for query in ["1", "2"] {
+        let begun = Instant::now();
+        let response = ask(&format!("/a.txt?{query}"), "hello");
+        assert!(begun.elapsed() >= Duration::from_millis(50), "{:?}", begun.elapsed());
+        assert!(response.contains("\r\nCache-Control: max-age=9\r\n"), "{response}");
+    }
+    assert!(ask("/requests", "\r\n\r\n2\n").starts_with("HTTP/1.1 200 OK"));
+    server.kill().unwrap();
+    server.wait().unwrap();
+    fs::remove_dir_all(root).unwrap();
+}
 
 #[test]
 fn an_upstream_works_for_its_proxy_and_is_not_counted_to_it() {

@@ -121,6 +121,19 @@ fn vs_judges_the_first_url_by_the_others_and_by_a_kept_run() {
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert_eq!(found["judgements"][0]["verdict"], "regression", "{found}");
 
+    // This process has both servers.
+    let pid = std::process::id().to_string();
+    let (output, found) = vs(&one, &two, "pids", &["--pid", &pid, "--pid", &pid]);
+    let judged = found["judgements"].as_array().unwrap_or_else(|| panic!("{}", said(&output)));
+    let measures: Vec<&str> = judged.iter().filter_map(|one| one["measure"].as_str()).collect();
+    assert_eq!(measures, ["processor time of a request", "replies a second"], "{found}");
+    for (pid, words) in [("4000000000", "no process"), ("x", "PID"), ("nginx=1", "HOST:PORT=PID")] {
+        let (output, _) = vs(&one, &two, "bad", &["--pid", pid]);
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains(words), "{pid}: {}", said(&output));
+    }
+
     let (output, _) = vs(&one, &two, "none", &["--baseline", "/nonexistent"]);
     assert!(!output.status.success(), "{}", said(&output));
     two.length.store(3, Ordering::SeqCst);

@@ -104,7 +104,8 @@ fn handshakes_kept_connections_and_streams_are_measured_over_tls() {
                 Some(ConnectionUse::Anew { resumed: false }) => (replies, 0),
                 Some(ConnectionUse::Anew { resumed: true }) => (0, replies),
                 Some(ConnectionUse::Streams(_) | ConnectionUse::Http3(_)) => (2, 0),
-                Some(ConnectionUse::Http3Anew) => (replies, 0),
+                Some(ConnectionUse::Http3Anew | ConnectionUse::Page { .. }) => (replies, 0),
+                Some(ConnectionUse::Herd) => (0, 0),
                 None => (4, 0),
             };
             assert!(resumed == wanted_resumed, "{what}");
@@ -138,8 +139,10 @@ fn a_duel_over_tls_keeps_connections_and_tickets_between_slices() {
                 let wanted = match sample.over {
                     Some(ConnectionUse::Anew { resumed: false }) => (load.replies, 0),
                     Some(ConnectionUse::Anew { resumed: true }) => (0, load.replies),
-                    Some(ConnectionUse::Http3Anew) => (load.replies, 0),
-                    Some(ConnectionUse::Streams(_) | ConnectionUse::Http3(_)) | None => (0, 0),
+                    Some(ConnectionUse::Http3Anew | ConnectionUse::Page { .. }) => {
+                        (load.replies, 0)
+                    }
+                    _ => (0, 0),
                 };
                 assert_eq!((full, resumed), wanted, "connections are kept: {what}");
                 assert!(sample.server.as_ref().unwrap().cpu_s > 0.0, "{what}");

@@ -132,6 +132,8 @@ fn sample(round: u32, replies: u64, marks: &[Mark]) -> Sample {
         beside: None,
         cooling: None,
         idle: None,
+        network: None,
+        herd: None,
         slice: None,
         attempt: 0,
         trial: 0,

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use deathmatch::load::{Expected, Job, Tls, marks, run};
-use deathmatch::sample::{ConnectionUse, Errors, Handshakes, Load, Mark, Offered};
+use deathmatch::sample::{ConnectionUse, Errors, Handshakes, Load, Mark, Offered, Version};
 use deathmatch::tls::{Identity, Protocol};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
@@ -131,6 +131,24 @@ fn a_connection_that_is_not_closed_is_an_error_where_it_should_be() {
         Job { over: Some(FULL), timeout: Duration::from_millis(100), ..job(address, CLOSED, 5) };
     let load = run(&anew).unwrap();
     assert_eq!(load.errors, Errors { timeout: load.intended, ..Errors::default() }, "{load:?}");
+}
+
+#[test]
+fn a_page_of_http_1_1_requests_one_file_after_the_other() {
+    let identity = Identity::within(&folder("tls-page")).unwrap();
+    for body in [5, 100_000] {
+        let server = serve(&identity, body);
+        let page = Job {
+            over: Some(ConnectionUse::Page { version: Version::Http1, files: 7 }),
+            tls: Some(Tls::new(&identity.trust, None, Protocol::Http1).unwrap()),
+            ..job(server.address, Offered::Closed { connections: 2 }, body)
+        };
+        let load = run(&page).unwrap();
+        assert!(is_whole(&load) && load.errors.total() == 0, "{load:?}");
+        assert_eq!(7 * load.replies, server.requests.load(Ordering::SeqCst), "{load:?}");
+        assert_eq!(load.replies, server.connections.load(Ordering::SeqCst), "{load:?}");
+        assert_eq!(load.bytes, load.replies * 7 * (head(body).len() + body) as u64, "{load:?}");
+    }
 }
 
 fn job(target: SocketAddr, offered: Offered, body: usize) -> Job {

@@ -5,6 +5,7 @@ use std::task::Context;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use hurtle_http::h1::response::Fields;
+use hurtle_http::semantics::grpc::{self, GrpcStatus};
 
 use crate::body::{Body, TruncatedError};
 
@@ -52,6 +53,31 @@ impl Answer {
             }
             _ => answer,
         }
+    }
+
+    /// The response to a call of this media type (gRPC or gRPC-Web) with the status and the text of an
+    /// error response: its head has all that trailers would have.
+    pub fn grpc(error: &Answer, media_type: &[u8]) -> Answer {
+        let name = error.status.canonical_reason().unwrap_or("Error");
+        let text = match &error.body {
+            Body::Bytes(text) => std::str::from_utf8(text).unwrap_or(name).trim_ascii_end(),
+            _ => name,
+        };
+        let mut answer = Answer::empty(StatusCode::OK);
+        let known = match &error.fields {
+            Fields::Map(map) => map.get(GRPC_STATUS),
+            _ => None,
+        };
+        if let Fields::Map(map) = &mut answer.fields {
+            *map = grpc_fields(GrpcStatus::of(error.status), text);
+            if let Some(known) = known {
+                map.insert(GRPC_STATUS, known.clone());
+            }
+            if let Ok(media_type) = HeaderValue::from_bytes(media_type) {
+                map.insert(header::CONTENT_TYPE, media_type);
+            }
+        }
+        answer
     }
 
     /// 405 with Allow (RFC 9110 15.5.6), or 501 if the method is not `known`.
@@ -111,6 +137,20 @@ impl Answer {
         }
         self
     }
+}
+
+/// The field with the status of a gRPC call. An error response has it if the call has another status
+/// than its HTTP status says.
+pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+
+/// Returns the fields that end a gRPC call with an error: its trailers.
+pub fn grpc_fields(status: GrpcStatus, text: &str) -> HeaderMap {
+    let mut fields = HeaderMap::with_capacity(4);
+    fields.insert(GRPC_STATUS, HeaderValue::from(u16::from(status.0)));
+    if let Ok(message) = HeaderValue::from_str(&grpc::message(text)) {
+        fields.insert(HeaderName::from_static("grpc-message"), message);
+    }
+    fields
 }
 
 /// The methods of the built-in handlers.

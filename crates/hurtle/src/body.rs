@@ -64,7 +64,7 @@ pub struct FileSlice {
 
 /// The state of a file. The stamp of a descriptor changes when the file is edited in place; the
 /// stamp of a name also changes when the name is given to another file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub struct Stamp {
     pub device: u64,
@@ -142,6 +142,8 @@ pub struct OpenFile {
     warm: Box<[AtomicU64]>,
     /// Time at which the file was last found unchanged, in milliseconds.
     seen_ms: AtomicU64,
+    /// Its bytes never change, although its times do: a part of an object that has arrived.
+    is_constant: bool,
 }
 
 impl OpenFile {
@@ -149,13 +151,19 @@ impl OpenFile {
     pub fn new(fd: OwnedFd, stamp: Stamp, lane: Lane) -> OpenFile {
         let windows = usize::try_from(stamp.len.div_ceil(WINDOW_BYTES)).unwrap_or(usize::MAX);
         let warm = (0..windows.min(WINDOWS_REMEMBERED)).map(|_| AtomicU64::new(0)).collect();
-        OpenFile { fd, stamp, lane, rate: 0, warm, seen_ms: AtomicU64::new(0) }
+        OpenFile { fd, stamp, lane, rate: 0, warm, seen_ms: AtomicU64::new(0), is_constant: false }
     }
 
     /// Sets the rate limit of one response, in bytes a second; 0: none.
     #[must_use]
     pub fn with_rate(self, rate: u64) -> OpenFile {
         OpenFile { rate, ..self }
+    }
+
+    /// Has changes of the file's times ignored.
+    #[must_use]
+    pub fn constant(self) -> OpenFile {
+        OpenFile { is_constant: true, ..self }
     }
 
     /// Returns true if the window of `offset` was resident within the last `WARM_MS`.
@@ -245,6 +253,9 @@ impl OpenFile {
     }
 
     fn change(&self) -> Change {
+        if self.is_constant {
+            return Change::None;
+        }
         let Ok(now) = rustix::fs::fstat(&self.fd) else { return Change::Edited };
         let now = Stamp::of(&now);
         match now.len.cmp(&self.stamp.len) {

@@ -5,6 +5,7 @@
 mod client;
 mod compression;
 mod gates;
+mod objects;
 
 use std::fmt::Write;
 use std::io;
@@ -19,6 +20,7 @@ use hurtle_http::h1::response::{self, Delimiter, Fields, Persistence};
 use hurtle_http::request::{HeadLimits, Joined};
 use hurtle_http::semantics::host;
 use hurtle_http::semantics::target::{self, Target as RequestTarget};
+use hurtle_objects::Origins;
 
 use self::client::NoClient;
 use crate::answer::Answer;
@@ -86,6 +88,7 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
         sendfile: config.sendfile,
         changed: Changed::default(),
         caches: Caches::new(1),
+        objects: Origins::default(),
         metrics: std::sync::Arc::default(),
         status: Feed::new(Snapshot::default),
         compressor: Compressor::default(),
@@ -116,12 +119,14 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
             format!("deployed applications ({apps}) are not included; one may have a longer path");
         line(&mut out, "apps", &what);
     }
-    let answered_here = describe_route(&mut out, &resolved);
+    let answered_here = describe_route(&mut out, &resolved).await;
     gates::describe(&mut out, &resolved, config.store.as_ref());
     if !answered_here {
         return Ok(out);
     }
-    let mut head = format!("GET {} HTTP/1.1\r\nHost: localhost\r\n", request.target);
+    // A GET would fetch the object into the cache of a server that may run as another user.
+    let method = if is_remote(&resolved) { "HEAD" } else { "GET" };
+    let mut head = format!("{method} {} HTTP/1.1\r\nHost: localhost\r\n", request.target);
     if let Some(accept_encoding) = request.accept_encoding {
         let _ = write!(head, "Accept-Encoding: {accept_encoding}\r\n");
     }
@@ -137,6 +142,15 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
     };
     describe_answer(&mut out, &answer, sendfile);
     Ok(out)
+}
+
+/// `true` if the route's files are objects of a store.
+fn is_remote(resolved: &Resolved<'_>) -> bool {
+    let mount = resolved.mount();
+    mount.is_some_and(|(mount, _)| match mount.handler() {
+        Handler::Directory(directory) => directory.is_remote(),
+        _ => false,
+    })
 }
 
 /// Returns the response of a route that needs no client. `None`: there is none.
@@ -254,7 +268,7 @@ fn describe_tls(out: &mut String, config: &Config, number: usize) -> io::Result<
 }
 
 /// Describes the handler; `true` if this server itself responds and the response can be shown.
-fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
+async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
     let site = resolved.site;
     let (path, mount, rules) = match resolved.route() {
         None => return true,
@@ -300,9 +314,12 @@ fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
         Handler::Directory(directory) => {
             let found = match directory.lookup(matched.rest) {
                 None => "a hidden name".to_owned(),
-                Some(lookup) => match lookup.probe() {
-                    Ok(target) => describe_target(&lookup.root, &target),
-                    Err(e) => format!("the look-up failed: {e}"),
+                Some(lookup) => match &lookup.origin {
+                    Some(origin) => objects::describe(&lookup, origin).await,
+                    None => match lookup.probe() {
+                        Ok(target) => describe_target(&lookup.root, &target),
+                        Err(e) => format!("the look-up failed: {e}"),
+                    },
                 },
             };
             line(out, "mount", &format!("{at}: files"));

@@ -55,6 +55,7 @@ const DEATHMATCH_LAYERS: &[&[&str]] = &[
     &["random", "histogram"],
     &["sample", "tls"],
     &["load", "machine", "process"],
+    &["network"],
     &["calls", "contender", "target", "verify"],
     &["stats", "plan"],
     &["arena"],

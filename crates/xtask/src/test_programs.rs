@@ -21,6 +21,9 @@ const MEASURING: [&str; 2] = ["deathmatch", "apps"];
 /// Number of slowest test programs listed at the end.
 const SLOWEST: usize = 8;
 
+/// Features that are off unless asked for, and are tested. Clippy also checks the code without them.
+pub(crate) const FEATURES: &str = "hurtle/object-store";
+
 #[derive(Debug, Default, PartialEq)]
 struct Built {
     tests: Vec<TestProgram>,
@@ -39,7 +42,8 @@ struct TestProgram {
 
 pub(crate) fn build(console: &Console<'_>) -> Result<Outcome, Failure> {
     let arguments = ["--no-run", "--message-format", "json-render-diagnostics"];
-    let messages = console.read(cargo(&["test", "--workspace"]).args(arguments))?;
+    let features = ["--features", FEATURES];
+    let messages = console.read(cargo(&["test", "--workspace"]).args(features).args(arguments))?;
     let built = built(&messages);
     if built.tests.is_empty() {
         return Err(Failure("cargo names no test programs".to_owned()));

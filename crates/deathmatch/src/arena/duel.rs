@@ -243,7 +243,7 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
         });
         let Taken { kept, job, slice, place, is_counted } = taken;
         kept.slice(slice / WARM_UP_PART)?;
-        let observed = observe(server, || kept.slice(slice))?;
+        let observed = observe(server, None, || kept.slice(slice))?;
         server.check_alive().map_err(TurnError::Contender)?;
         let Observed { began_unix_s, load, server, machine, end } = observed;
         fighter.last = end.map(|end| (Instant::now(), end));
@@ -266,6 +266,8 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
             beside: None,
             cooling: None,
             idle: None,
+            network: None,
+            herd: None,
             slice: Some(slice),
             began_unix_s,
             load,

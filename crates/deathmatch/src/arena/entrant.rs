@@ -178,6 +178,14 @@ impl Server {
         }
     }
 
+    /// The address of its upstream.
+    pub(super) fn upstream_addr(&self) -> Option<SocketAddr> {
+        match self {
+            Server::Here(running) => running.upstream_addr(),
+            Server::Elsewhere(_) => None,
+        }
+    }
+
     /// The way to reload its configuration; `None` if there is none.
     pub(super) fn reload(&self) -> Option<Reload> {
         match self {

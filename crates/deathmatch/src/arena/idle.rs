@@ -67,20 +67,8 @@ impl IdleConnections {
         request: &[u8],
         body_bytes: u64,
     ) -> Result<IdleConnections, IdleError> {
-        let needed = u64::from(count) + DESCRIPTORS_SPARE;
-        if getrlimit(Resource::Nofile).current.is_some_and(|most| most < needed) {
-            let why = format!(
-                "{count} idle connections: raise the descriptor limit (ulimit -n {needed})"
-            );
-            return Err(IdleError::Machine(io::Error::other(why)));
-        }
-        let pids = server.pids().unwrap_or_default();
-        let start = Snapshot::take(&pids);
-        let resident = || {
-            let pids = server.pids().unwrap_or_default();
-            start.until(&Snapshot::take(&pids), 0.0).0.resident_bytes
-        };
-        let before_bytes = resident();
+        check_descriptors(count, "idle connections")?;
+        let before_bytes = resident(server);
         let mut sockets = Vec::new();
         for number in 1..=count {
             let opened = first_request(server.addr(), request, body_bytes);
@@ -89,7 +77,7 @@ impl IdleConnections {
                 _ => IdleError::Server(format!("idle connection {number} of {count} failed: {e}")),
             })?);
         }
-        let used = IdleUse { connections: count, before_bytes, after_bytes: resident() };
+        let used = IdleUse { connections: count, before_bytes, after_bytes: resident(server) };
         Ok(IdleConnections { sockets, used })
     }
 
@@ -109,6 +97,22 @@ impl IdleConnections {
             closed => Err(format!("it closed {closed} of {} idle connections", self.sockets.len())),
         }
     }
+}
+
+/// Checks that this process may open so many connections.
+pub(super) fn check_descriptors(count: u32, what: &str) -> Result<(), IdleError> {
+    let needed = u64::from(count) + DESCRIPTORS_SPARE;
+    if getrlimit(Resource::Nofile).current.is_some_and(|most| most < needed) {
+        let why = format!("{count} {what}: raise the descriptor limit (ulimit -n {needed})");
+        return Err(IdleError::Machine(io::Error::other(why)));
+    }
+    Ok(())
+}
+
+/// Resident memory of all a server's processes, in bytes.
+pub(super) fn resident(server: &Server) -> u64 {
+    let look = || Snapshot::take(&server.pids().unwrap_or_default());
+    look().until(&look(), 0.0).0.resident_bytes
 }
 
 fn first_request(target: SocketAddr, request: &[u8], body_bytes: u64) -> io::Result<TcpStream> {

@@ -6,7 +6,9 @@ mod cold;
 mod docroot;
 mod duel;
 mod entrant;
+mod herd;
 mod idle;
+mod job;
 mod observe;
 mod order;
 mod record;
@@ -14,6 +16,7 @@ mod reload;
 mod remote;
 mod request;
 mod share;
+mod slow;
 mod turn;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,8 +32,9 @@ pub use remote::Remote;
 
 use crate::contender::{Contender, Site};
 use crate::load;
+use crate::network::LossyLink;
 use crate::plan::{Plan, Work};
-use crate::sample::{Mark, Offered, Sample};
+use crate::sample::{Mark, Network, Offered, Sample};
 use crate::stats::{self, Rounds};
 use record::Record;
 use turn::{Turn, TurnError};
@@ -59,6 +63,9 @@ const PORTS: u16 = 2;
 
 /// The first round of turns at a work that others do in slices: their cycles are below it.
 const TURNS_FROM: u32 = 10_000;
+
+/// Upstream of herds.
+const SLOW_UPSTREAM: &str = "reader-slow";
 
 /// Settings for carrying out a plan.
 #[derive(Clone, Debug)]
@@ -161,7 +168,26 @@ impl Arena {
                 "{name} uses TLS, but this plan's streams and idle connections are in clear text"
             ));
         }
+        if plan.needs_cache() {
+            return self.prepare_alone(plan, &slow_upstream(contender)?, place);
+        }
         self.prepare_alone(plan, contender, place)
+    }
+
+    /// Checks that this machine can have the plan's network.
+    ///
+    /// # Errors
+    /// It cannot; the text gives the reason.
+    pub fn check_network(&self, plan: &Plan) -> Result<(), String> {
+        let network = plan.works.iter().find_map(|work| work.network);
+        let made = network.map(|network| self.link(network, 0)).transpose();
+        made.map(drop)
+            .map_err(|e| format!("loss and delay need root, /dev/net/tun and iproute2, but: {e}"))
+    }
+
+    /// The network of a round, on the servers' processor. All contenders lose packets of the same numbers.
+    fn link(&self, network: Network, round: u32) -> io::Result<LossyLink> {
+        LossyLink::new(network, self.seed.wrapping_add(u64::from(round)), self.server_core)
     }
 
     /// Prepares the floor for probes, which show the machine's state, whatever the plan measures.
@@ -230,6 +256,14 @@ impl Arena {
     }
 }
 
+/// The contender with a slow upstream that counts its requests.
+fn slow_upstream(contender: &Contender) -> Result<Contender, String> {
+    if contender.upstream.is_none() {
+        return Err(format!("{} has no upstream, whose requests are counted", contender.name));
+    }
+    Ok(Contender { upstream: Some(SLOW_UPSTREAM.to_owned()), ..contender.clone() })
+}
+
 /// A plan being carried out.
 struct Run<'a, T> {
     arena: &'a Arena,
@@ -289,6 +323,7 @@ impl<T: FnMut(Event<'_>)> Run<'_, T> {
             attempt,
             record: &mut self.record,
             tell: self.tell,
+            link: None,
             server: None,
             first: 0,
         }

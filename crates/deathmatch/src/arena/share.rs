@@ -36,9 +36,13 @@ fn short(text: &str) -> Option<String> {
     })
 }
 
-/// The reason for which this server cannot share the processor, if any.
+/// The reason for which this server cannot share the processor, if any. A server that ran already keeps its
+/// own.
 pub(super) fn cannot_share(server: &Server, core: usize) -> Option<String> {
-    let pids = server.pids()?;
+    let pids = match server {
+        Server::Here(running) => running.pids(),
+        Server::Elsewhere(_) => return None,
+    };
     let wanted = core.to_string();
     let others: BTreeSet<String> =
         pids.iter().flat_map(|&pid| processors(pid)).filter(|own| *own != wanted).collect();

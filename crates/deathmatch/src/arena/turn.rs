@@ -9,24 +9,18 @@ use std::time::Duration;
 
 use super::cold::{Disk, ReadLimit, cool};
 use super::entrant::Server;
+use super::herd::herds;
 use super::observe::{Observed, foreign_mark, observe};
-use super::order::{each_once, order};
 use super::record::Record;
 use super::reload::reloading;
-use super::request::{request, request_bytes};
 use super::{Arena, Entrant, Event};
 use crate::load::saturation::{self, RateVerdict};
-use crate::load::{self, Bulk, Expected, Job, OneTimeDownload, Tls};
+use crate::load::{self, Job};
+use crate::network::LossyLink;
 use crate::plan::{File, Plan, Shape, Work};
-use crate::sample::{Beside, ConnectionUse, Cooling, Load, MachineUse, Mark, Offered, Sample};
+use crate::sample::{Beside, Cooling, IdleUse, Load, MachineUse, Mark, Offered, Sample};
 use crate::stats::fit;
 use crate::verify::{Fault, VerifyError, upload, verify, verify_http2, verify_http3, verify_once};
-
-/// A longer response time is an error, after the time of the file at `RATE_MIN`.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-
-/// Slowest rate of a large file, in bytes a second.
-const RATE_MIN: f64 = 20e6;
 
 /// Share of the cold files' bytes sent that must have been read from the disk.
 const COLD_SHARE_MIN: f64 = 0.9;
@@ -36,10 +30,6 @@ const OVERLOAD: f64 = 1.5;
 
 /// Largest number of samples of one rate in a search, or of one work that other programs disturb.
 const TRIALS: u32 = 3;
-
-/// Sessions that may be under way at once, in seconds of their rate: the warm-up must collect as
-/// many tickets before handshakes are resumed.
-const TICKETS_S: f64 = 0.2;
 
 /// Number of files of one kind whose bytes are checked.
 const CHECKED_MAX: usize = 32;
@@ -70,6 +60,8 @@ pub(super) struct Turn<'a, T> {
     pub(super) attempt: u32,
     pub(super) record: &'a mut Record,
     pub(super) tell: &'a mut T,
+    /// The network of this work; `None`: loopback.
+    pub(super) link: Option<LossyLink>,
     /// Set once it had to be started.
     pub(super) server: Option<Server>,
     /// Index in the journal of the first sample of this turn.
@@ -84,6 +76,10 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         let name = work.name();
         let (round, contender) = (self.round, &self.entrant.name);
         (self.tell)(Event::Turn { round, contender, work: &name });
+        let link = work.network.map(|network| self.arena.link(network, round)).transpose()?;
+        // The server is started and checked at its side of the network, without its losses.
+        let _inside = link.as_ref().map(LossyLink::enter_server).transpose()?;
+        self.link = link;
         match work.shape {
             Shape::Steady(offered) => self.undisturbed(&name, &work, offered)?,
             Shape::Upward { from, connections } => self.search(&work, from, connections)?,
@@ -125,7 +121,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         offered: Offered,
     ) -> Result<(), TurnError> {
         self.first = self.record.samples.len();
-        let alone = Work { over: None, beside: None, ..work.clone() };
+        let alone = Work { over: None, network: None, beside: None, ..work.clone() };
         self.sampled(name, &alone, offered, 0)?;
         self.close()
     }
@@ -206,7 +202,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         if self.arena.stop.load(Ordering::Relaxed) {
             return Err(TurnError::Run(io::ErrorKind::Interrupted.into()));
         }
-        if work.is_cold() || work.idle().is_some() {
+        if work.is_cold() || work.idle().or(work.slow()).is_some() {
             // Files that the server has cached are not cold, and memory of connections that ended is
             // used again.
             self.close()?;
@@ -219,6 +215,12 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         if work.is_cold() && server.pids().is_none() {
             return Err(TurnError::Contender("files elsewhere cannot be made cold".to_owned()));
         }
+        if self.link.is_some() && matches!(server, Server::Elsewhere(_)) {
+            return Err(TurnError::Contender("it runs already, outside the network".to_owned()));
+        }
+        if work.is_herd() && server.upstream_addr().is_none() {
+            return Err(TurnError::Contender("its upstream counts no requests".to_owned()));
+        }
         if work.reloads_per_s().is_some() && server.reload().is_none() {
             return Err(TurnError::Contender("it cannot be reloaded from here".to_owned()));
         }
@@ -228,7 +230,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         if let Some(idle) = &idle {
             idle.check_open().map_err(TurnError::Contender)?;
         }
-        let sample = Sample { idle: idle.map(|idle| idle.used), ..sample };
+        let sample = Sample { idle: idle.map(|idle| idle.used).or(sample.idle), ..sample };
         self.server = Some(server);
         self.record.add(sample)?;
         Ok(self.record.samples.len() - 1)
@@ -308,14 +310,15 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         work: &Work,
         offered: Offered,
         warm_up: Duration,
-    ) -> io::Result<Sample> {
+    ) -> Result<Sample, TurnError> {
         let mut job = self.job(server, work, offered)?;
         let cooling = self.cool(work)?;
         // Cold files are for measured requests; the other file is in memory again.
         let cold = job.beside.take_if(|_| cooling.is_some());
         job.duration = warm_up;
-        if !job.duration.is_zero() {
-            load::run(&job)?;
+        // A warm-up would request the objects of herds before their time.
+        if !job.duration.is_zero() && !work.is_herd() {
+            self.generate(&job)?;
         }
         job.beside = cold.or(job.beside);
         let slowed = self.slow(work, server)?;
@@ -323,11 +326,28 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         let sample = work.sample.unwrap_or(self.plan.sample);
         job.duration = if is_probe { super::PROBE_FOR } else { sample };
         let reload = server.reload().zip(work.reloads_per_s());
-        let Observed { began_unix_s, load, server, machine, .. } = observe(server, || {
-            let load = reloading(reload, || load::run(&job));
+        let sent = self.link.as_ref().map(LossyLink::counts);
+        let (readers, idle) = self.open_slow(server, work)?.unzip();
+        let mut herd = None;
+        let observed = observe(server, self.link.as_ref(), || {
+            if work.is_herd() {
+                let (load, its) = herds(&job, server.upstream_addr())?;
+                herd = Some(its);
+                return Ok(load);
+            }
+            if let Some(readers) = &readers {
+                return load::run_beside(&job, readers);
+            }
+            let load = reloading(reload, || self.generate(&job));
             drop(slowed);
             load
-        })?;
+        });
+        let Observed { began_unix_s, load, server, machine, .. } = observed?;
+        let idle = idle.map(|idle: IdleUse| IdleUse {
+            after_bytes: server.as_ref().map_or(0, |server| server.resident_bytes),
+            ..idle
+        });
+        let network = self.link.as_ref().zip(sent).map(|(link, sent)| link.used_since(sent));
         let mut marks = load::marks(&job, &load);
         marks.extend(foreign_mark(machine.as_ref()));
         marks.extend(
@@ -346,7 +366,9 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             over: work.over,
             beside: work.beside.clone(),
             cooling,
-            idle: None,
+            idle,
+            network,
+            herd,
             slice: None,
             began_unix_s,
             load,
@@ -358,66 +380,10 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
 }
 
 impl<T> Turn<'_, T> {
-    pub(super) fn job(&self, server: &Server, work: &Work, offered: Offered) -> io::Result<Job> {
-        let target = server.addr();
-        let known = self.plan.files.iter().find(|file| file.name == work.file);
-        let file = known.ok_or_else(|| io::Error::other(format!("no file {:?}", work.file)))?;
-        let resumes = matches!(work.over, Some(ConnectionUse::Anew { resumed: true }));
-        let stock = resumes.then(|| tickets(&offered));
-        let protocol = load::protocol(work.over);
-        let tls = server.trust().map(|trust| Tls::new(trust, stock, protocol));
-        let host = server.authority();
-        let ask = |name: String| request_bytes(&host, &server.url_path(&name), work.over);
-        Ok(Job {
-            target,
-            requests: file.names().map(ask).collect(),
-            order: order(file, work.zipf),
-            expected: Expected { status: 200, body_bytes: file.bytes, body: None },
-            offered,
-            tls: tls.transpose().map_err(io::Error::other)?,
-            over: work.over,
-            beside: work
-                .beside
-                .as_ref()
-                .filter(|beside| beside.has_streams())
-                .map(|beside| self.bulk(server, beside)),
-            warm_up: Duration::ZERO,
-            duration: self.plan.sample,
-            timeout: ANSWER_WITHIN + Duration::from_secs_f64(file.bytes as f64 / RATE_MIN),
-            stop: self.arena.stop.clone(),
-        })
-    }
-
-    fn bulk(&self, server: &Server, beside: &Beside) -> Bulk {
-        let target = server.addr();
-        let length = beside.file_bytes;
-        let put = |path: String| {
-            let head = format!("PUT {path} HTTP/1.1\r\nHost: {target}\r\nContent-Length: {length}");
-            format!("{head}\r\nUser-Agent: deathmatch\r\n\r\n").into_bytes()
-        };
-        let paths = (0..beside.uploads).filter_map(|at| server.upload_path(&format!("{at}.bin")));
-        Bulk {
-            downloads: beside.downloads,
-            download: request(&server.authority(), &server.url_path(&beside.file)),
-            uploads: paths.map(put).collect(),
-            once: self.one_time_downloads(server, beside),
-            body_bytes: length,
-            rate: beside.bytes_per_s,
-        }
-    }
-
-    /// Every cold file, in the order of the requests.
-    fn one_time_downloads(&self, server: &Server, beside: &Beside) -> Vec<OneTimeDownload> {
-        let files = self.plan.files.iter();
-        let Some(file) = files.filter(|_| beside.cold.is_some()).find(|f| f.name == beside.file)
-        else {
-            return Vec::new();
-        };
-        let ask = |number| OneTimeDownload {
-            request: request(&server.authority(), &server.url_path(&file.nth(number))),
-            body_bytes: file.size(number),
-        };
-        each_once(file.count).into_iter().map(ask).collect()
+    /// Carries a job out, at the generator's side of the network.
+    fn generate(&self, job: &Job) -> io::Result<Load> {
+        let _inside = self.link.as_ref().map(LossyLink::enter_client).transpose()?;
+        load::run(job)
     }
 
     /// Makes the cold files of a work cold.
@@ -437,14 +403,6 @@ impl<T> Turn<'_, T> {
         let Some(reads) = work.reads_per_s() else { return Ok(None) };
         let disk = Disk::of(&self.arena.docroot())?;
         ReadLimit::begin(&disk, reads, &server.pids().unwrap_or_default()).map(Some)
-    }
-}
-
-/// Number of tickets for all simultaneous connections.
-fn tickets(offered: &Offered) -> usize {
-    match *offered {
-        Offered::Closed { connections } | Offered::Open { connections, .. } => connections as usize,
-        Offered::Sessions { rate, .. } => (rate * TICKETS_S).ceil() as usize,
     }
 }
 

@@ -2,7 +2,9 @@
 //! no server: a thread for each connection uses the path as written, opens the file, reads it and
 //! sends it, so that no connection waits for another one's disk access.
 //!
-//! `deathmatch-reader PORT DIRECTORY`, on 127.0.0.1.
+//! `deathmatch-reader PORT DIRECTORY [MILLISECONDS [FIELD]]`, on 127.0.0.1. With a delay it is a slow
+//! upstream: each response begins so much later, with this field in its head, and `/requests` returns
+//! the number of files requested so far, at once.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -10,12 +12,16 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 /// Bytes read and sent at once.
 const PIECE_BYTES: usize = 128 * 1024;
 /// A longer head ends its connection.
 const HEAD_BYTES_MAX: u64 = 8 * 1024;
+/// Path of the number of requests.
+const REQUESTS: &str = "requests";
 const NOT_FOUND: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
 
 fn main() -> ExitCode {
@@ -23,11 +29,12 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let served = match words[..] {
         ["--version"] => writeln!(io::stdout(), "deathmatch-reader {}", env!("CARGO_PKG_VERSION")),
-        [port, root] => match port.parse() {
-            Ok(port) => serve(port, Path::new(root)),
-            Err(_) => Err(io::Error::other("PORT is a number")),
-        },
-        _ => Err(io::Error::other("usage: deathmatch-reader PORT DIRECTORY")),
+        [port, root] => begin(port, root, "0", ""),
+        [port, root, delay] => begin(port, root, delay, ""),
+        [port, root, delay, field] => begin(port, root, delay, field),
+        _ => {
+            Err(io::Error::other("usage: deathmatch-reader PORT DIRECTORY [MILLISECONDS [FIELD]]"))
+        }
     };
     match served {
         Ok(()) => ExitCode::SUCCESS,
@@ -38,31 +45,61 @@ fn main() -> ExitCode {
     }
 }
 
-fn serve(port: u16, root: &Path) -> io::Result<()> {
+/// Settings and counts of all connections.
+struct Served {
+    root: PathBuf,
+    delay: Duration,
+    /// A field with its line end; or empty.
+    field: String,
+    /// Files requested so far.
+    requests: AtomicU64,
+}
+
+fn begin(port: &str, root: &str, delay: &str, field: &str) -> io::Result<()> {
+    let (Ok(port), Ok(milliseconds)) = (port.parse(), delay.parse()) else {
+        return Err(io::Error::other("PORT and MILLISECONDS are numbers"));
+    };
+    let field = if field.is_empty() { String::new() } else { format!("{field}\r\n") };
+    let delay = Duration::from_millis(milliseconds);
+    serve(port, Served { root: root.into(), delay, field, requests: AtomicU64::new(0) })
+}
+
+fn serve(port: u16, served: Served) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
-    let root: Arc<Path> = root.into();
+    let served = Arc::new(served);
     for stream in listener.incoming() {
-        let (stream, root) = (stream?, root.clone());
+        let (stream, served) = (stream?, served.clone());
         // The thread ends when its client is gone.
-        thread::spawn(move || converse(&stream, &root));
+        thread::spawn(move || converse(&stream, &served));
     }
     Ok(())
 }
 
-fn converse(stream: &TcpStream, root: &Path) -> io::Result<()> {
+fn converse(mut stream: &TcpStream, served: &Served) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut requests = BufReader::new(stream);
     let mut piece = vec![0; PIECE_BYTES];
     while let Some(path) = read_request(&mut requests)? {
-        match path.and_then(|path| Some((File::open(root.join(&path)).ok()?, kind(&path)))) {
-            Some((file, kind)) => send(stream, file, kind, &mut piece)?,
-            None => (&*stream).write_all(NOT_FOUND)?,
+        if path.as_deref() == Some(Path::new(REQUESTS)) {
+            let count = format!("{}\n", served.requests.load(Ordering::SeqCst));
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", count.len());
+            stream.write_all(format!("{head}{count}").as_bytes())?;
+            continue;
+        }
+        served.requests.fetch_add(1, Ordering::SeqCst);
+        if !served.delay.is_zero() {
+            thread::sleep(served.delay);
+        }
+        let opened = path.and_then(|path| Some((File::open(served.root.join(&path)).ok()?, path)));
+        match opened {
+            Some((file, path)) => send(stream, file, kind(&path), &served.field, &mut piece)?,
+            None => stream.write_all(NOT_FOUND)?,
         }
     }
     Ok(())
 }
 
-/// The path of the next request, as written; `Some(None)` for a path that leads elsewhere, `None`
+/// The path of the next request, as written, without its query; `Some(None)` for a path that leads elsewhere, `None`
 /// at the connection's end.
 fn read_request(requests: &mut BufReader<&TcpStream>) -> io::Result<Option<Option<PathBuf>>> {
     let mut head = requests.take(HEAD_BYTES_MAX);
@@ -76,6 +113,7 @@ fn read_request(requests: &mut BufReader<&TcpStream>) -> io::Result<Option<Optio
         }
     }
     let path = first.split(' ').nth(1).unwrap_or_default().trim_start_matches('/');
+    let path = path.split('?').next().unwrap_or_default();
     let is_beneath = Path::new(path).components().all(|c| matches!(c, Component::Normal(_)));
     Ok(Some(is_beneath.then(|| path.into())))
 }
@@ -91,10 +129,17 @@ fn kind(path: &Path) -> &'static str {
 }
 
 /// The head leaves with the first piece.
-fn send(mut stream: &TcpStream, file: File, kind: &str, piece: &mut [u8]) -> io::Result<()> {
+fn send(
+    mut stream: &TcpStream,
+    file: File,
+    kind: &str,
+    field: &str,
+    piece: &mut [u8],
+) -> io::Result<()> {
     let length = file.metadata()?.len();
-    let head =
-        format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n");
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{field}\r\n"
+    );
     piece[..head.len()].copy_from_slice(head.as_bytes());
     let (mut held, mut left) = (head.len(), length);
     let mut file = file.take(length);

@@ -15,6 +15,10 @@ pub struct VsArgs {
     /// URL, all servers serve the bytes of its response.
     #[arg(value_name = "SERVER", num_args = 2.., required = true)]
     pub servers: Vec<String>,
+    /// The first process of a URL's server, if it runs on this machine: its processor time is compared too.
+    /// Without names, those of the URLs in their order.
+    #[arg(long = "pid", value_name = "[NAME=]PID")]
+    pub pids: Vec<String>,
     /// Connections.
     #[arg(short, long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub connections: u32,

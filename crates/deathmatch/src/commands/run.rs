@@ -91,6 +91,9 @@ pub(super) fn execute(
     };
     fs::create_dir_all(&out)?;
     let arena = Arena { out, seed, port: args.port, server_core, load_core, stop: on_signal()? };
+    if let Err(why) = arena.check_network(plan) {
+        return failed(why);
+    }
     if !args.json {
         announce_files(plan)?;
     }

@@ -29,6 +29,7 @@ pub(crate) fn vs(args: &VsArgs) -> io::Result<ExitCode> {
     let known = super::catalogue(args.contender_dir.as_deref());
     let chosen = known
         .and_then(|known| servers(&args.servers, &known))
+        .and_then(|servers| with_pids(servers, &args.pids))
         .and_then(|servers| Ok((plan(args, &servers)?, servers)));
     let ((plan, body), servers) = match chosen {
         Ok(chosen) => chosen,
@@ -63,7 +64,34 @@ struct Server {
 
 enum Kind {
     Contender(Box<Contender>),
-    Url(Url),
+    /// With its first process, if that is known.
+    Url(Url, Option<u32>),
+}
+
+/// The servers, with the processes of `--pid`.
+fn with_pids(mut servers: Vec<Server>, pids: &[String]) -> Result<Vec<Server>, String> {
+    let mut unnamed = 0;
+    for words in pids {
+        let bad = |why: &str| format!("--pid {words}: {why}");
+        let (name, pid) = words.rsplit_once('=').map_or((None, &**words), |(n, p)| (Some(n), p));
+        let pid: u32 = pid.parse().map_err(|_| bad("write PID, or NAME=PID"))?;
+        let mut urls = servers.iter_mut().filter(|server| matches!(server.kind, Kind::Url(..)));
+        let server = match name {
+            Some(name) => urls.find(|server| server.name == name),
+            None => {
+                unnamed += 1;
+                urls.nth(unnamed - 1)
+            }
+        };
+        let known = "URLs have processes: one PID for each, in their order, or HOST:PORT=PID";
+        let server = server.ok_or_else(|| bad(known))?;
+        if let Kind::Url(_, its) = &mut server.kind
+            && its.replace(pid).is_some()
+        {
+            return Err(bad(&format!("{} has another", server.name)));
+        }
+    }
+    Ok(servers)
 }
 
 fn servers(words: &[String], known: &Catalogue) -> Result<Vec<Server>, String> {
@@ -92,7 +120,7 @@ fn servers(words: &[String], known: &Catalogue) -> Result<Vec<Server>, String> {
 fn read(words: &str, known: &Catalogue) -> Result<(String, Kind), String> {
     if words.contains("://") && !words.contains(char::is_whitespace) {
         let url: Url = words.parse()?;
-        return Ok((url.authority.clone(), Kind::Url(url)));
+        return Ok((url.authority.clone(), Kind::Url(url, None)));
     }
     let contender = if words.contains("{port}") {
         command(words)?
@@ -134,7 +162,7 @@ fn command(words: &str) -> Result<Contender, String> {
 /// The plan, and the body of the first URL's response.
 fn plan(args: &VsArgs, servers: &[Server]) -> Result<(Plan, Option<Vec<u8>>), String> {
     let first = servers.iter().find_map(|server| match &server.kind {
-        Kind::Url(url) => Some(url),
+        Kind::Url(url, _) => Some(url),
         Kind::Contender(_) => None,
     });
     let body = first.map(Url::fetch).transpose()?;
@@ -162,7 +190,17 @@ fn gather(arena: &Arena, plan: &Plan, servers: Vec<Server>) -> Result<Participan
     let mut field = Participants::none();
     for (place, Server { name, kind }) in servers.into_iter().enumerate() {
         field.add(match kind {
-            Kind::Url(url) => Entrant::elsewhere(&name, Remote::file(&url)?),
+            Kind::Url(url, pid) => {
+                let remote = Remote::file(&url)?;
+                let named = |why| format!("--pid {name}: {why}");
+                Entrant::elsewhere(
+                    &name,
+                    match pid {
+                        Some(pid) => remote.with_pid(pid).map_err(named)?,
+                        None => remote,
+                    },
+                )
+            }
             Kind::Contender(contender) => arena
                 .prepare_at(plan, &contender, place)
                 .map_err(|why| format!("{name} cannot take part: {why}"))?,
@@ -274,6 +312,9 @@ fn show(
         draw(&whole.arena.out, &whole.run, &whole.samples, false)?;
         judged.iter().try_for_each(|one| line(&mut out, one, args, &plan.reference))?;
     }
+    if !args.json {
+        not_compared(&found).iter().try_for_each(|why| writeln!(out, "{why}"))?;
+    }
     if let Some(name) = missing {
         let why = whole.run.contenders.iter().find(|c| c.name == *name);
         let why = why.and_then(|c| c.absent.clone()).unwrap_or_else(|| "no slice".to_owned());
@@ -284,6 +325,29 @@ fn show(
         Some(Verdict::Regression) => ExitCode::FAILURE,
         Some(Verdict::NotShown) | None => ExitCode::from(EXIT_NOT_SHOWN),
     })
+}
+
+/// Reasons for which a measure was not compared, a sentence each.
+fn not_compared(found: &[Duel]) -> Vec<String> {
+    let mut all = Vec::new();
+    for duel in found {
+        if let Some((name, _)) = duel.contenders.iter().find(|(_, its)| its.cpu_us.is_none()) {
+            all.push(format!(
+                "Processor time is not compared, since the process of {name} is not known; \
+                 for a URL of this machine write --pid PID."
+            ));
+        }
+        let others = || duel.contenders.iter().filter(|(name, _)| **name != duel.reference);
+        if others().all(|(_, its)| its.replies.is_none()) {
+            all.push("Replies a second are not compared: the rate is fixed for all.".to_owned());
+        } else if let Some((name, _)) = duel.contenders.iter().find(|(_, its)| its.load_limited) {
+            all.push(format!(
+                "Replies a second are not compared with {name}: the generator was the limit."
+            ));
+        }
+    }
+    all.dedup();
+    all
 }
 
 fn line(out: &mut impl Write, one: &Judgement, args: &VsArgs, first: &str) -> io::Result<()> {
@@ -305,6 +369,8 @@ fn line(out: &mut impl Write, one: &Judgement, args: &VsArgs, first: &str) -> io
 
 #[cfg(test)]
 mod tests {
+    use deathmatch::stats::Standing;
+
     use super::*;
 
     #[test]
@@ -336,6 +402,58 @@ mod tests {
         assert_eq!(verdict(one(1.0, 1.1), one(1.0, 1.1)), Verdict::NotShown, "both are wide");
         let other = Judgement { against: "caddy".to_owned(), ..one(1.0, 1.0) };
         assert!(judged(vec![one(1.0, 1.0)], Some(&[other]), 0.05).is_empty());
+    }
+
+    #[test]
+    fn processes_belong_to_urls() {
+        let known = crate::commands::catalogue(None).unwrap();
+        let with = |pids: &[&str]| {
+            let words = ["http://h:81/x", "nginx", "http://h:82/x"].map(str::to_owned);
+            let pids: Vec<String> = pids.iter().map(|pid| (*pid).to_owned()).collect();
+            let all = with_pids(servers(&words, &known).unwrap(), &pids)?;
+            let pid = |server: &Server| match server.kind {
+                Kind::Url(_, pid) => pid,
+                Kind::Contender(_) => None,
+            };
+            Ok::<_, String>(all.iter().map(pid).collect::<Vec<_>>())
+        };
+        assert_eq!(with(&["7", "8"]), Ok(vec![Some(7), None, Some(8)]));
+        assert_eq!(with(&["h:82=8"]), Ok(vec![None, None, Some(8)]));
+        for pids in [&["1", "2", "3"][..], &["nginx=1"], &["x"], &["1", "h:81=2"]] {
+            assert!(with(pids).unwrap_err().starts_with("--pid "), "{pids:?}");
+        }
+    }
+
+    #[test]
+    fn a_measure_that_is_not_compared_has_a_reason() {
+        let its = |cpu_us, load_limited| Standing { cpu_us, load_limited, ..Standing::default() };
+        let duel = |mut its: Standing, is_closed: bool| {
+            let ratio =
+                Ratio { median: 1.0, interval: None, bootstrap: (1.0, 1.0), rounds: [].into() };
+            its.replies = is_closed.then_some(ratio);
+            let contenders =
+                [("a".to_owned(), Standing { cpu_us: Some(1.0), ..Standing::default() })];
+            Duel {
+                work: "w".to_owned(),
+                reference: "a".to_owned(),
+                cycles: 1,
+                seconds: 1.0,
+                precision: 0.01,
+                precise: true,
+                disturbed: 0.0,
+                contenders: contenders.into_iter().chain([("b".to_owned(), its)]).collect(),
+            }
+        };
+        for (its, is_closed, words) in [
+            (its(Some(1.0), false), true, None),
+            (its(None, false), true, Some("the process of b is not known")),
+            (its(Some(1.0), false), false, Some("the rate is fixed for all")),
+            (its(Some(1.0), true), true, Some("with b: the generator was the limit")),
+        ] {
+            let reasons = not_compared(&[duel(its.clone(), is_closed)]);
+            assert_eq!(reasons.len(), usize::from(words.is_some()), "{its:?}: {reasons:?}");
+            assert!(words.is_none_or(|words| reasons[0].contains(words)), "{reasons:?}");
+        }
     }
 
     #[test]

@@ -14,6 +14,8 @@ fn sample(contender: &str, round: usize, replies: f64, offered: Offered) -> Samp
         beside: None,
         cooling: None,
         idle: None,
+        network: None,
+        herd: None,
         slice: None,
         attempt: 0,
         trial: 0,

@@ -16,6 +16,7 @@ use super::bulk::Streams;
 use super::pace::plan;
 use super::pool::{Call, Pool};
 use super::reader::Memo;
+use super::slow::{Reads, SlowReaders};
 use super::tally::{Failure, Tally, nanoseconds};
 use super::watch::Watch;
 use super::wire::{self, EVENTS_MAX, Poll, RECEIVE_BYTES};
@@ -41,6 +42,8 @@ pub(super) struct Engine<'a> {
     arrivals: Arrivals,
     /// Taken at the end of the first run.
     streams: Option<Streams<'a>>,
+    /// Taken likewise.
+    slow: Option<Reads<'a>>,
     /// Number of slots with a call.
     calls: usize,
     tally: Tally,
@@ -73,6 +76,7 @@ impl<'a> Engine<'a> {
             pool: Pool::new(slots, slots_max),
             arrivals: Arrivals::new(pace, calls),
             streams: streams.transpose()?,
+            slow: None,
             calls: 0,
             tally,
             memo: Memo::default(),
@@ -88,6 +92,12 @@ impl<'a> Engine<'a> {
     /// Publishes its figures to a watch, whose stop ends it with the figures so far.
     pub(super) fn watched(mut self, watch: &'a Watch) -> Engine<'a> {
         self.watch = Some(watch);
+        self
+    }
+
+    /// Reads slowly on other connections meanwhile.
+    pub(super) fn reading(mut self, readers: &'a SlowReaders) -> Engine<'a> {
+        self.slow = Some(Reads::new(readers, self.tally.measured()));
         self
     }
 
@@ -133,6 +143,9 @@ impl<'a> Engine<'a> {
                 // that.
                 worked |= streams.turn(self.turn, &mut self.buffer)?;
             }
+            if let Some(slow) = &mut self.slow {
+                worked |= slow.turn(self.turn, &mut self.buffer);
+            }
             if count > 0 || worked {
                 self.tally.busy(self.turn, self.now());
             }
@@ -142,7 +155,8 @@ impl<'a> Engine<'a> {
                 }
                 if self.calls == 0 && self.arrivals.first().is_none() {
                     let bulk = self.streams.take().map(Streams::finish);
-                    return Ok(Load { bulk, ..self.finish() });
+                    let slow = self.slow.take().map(Reads::finish);
+                    return Ok(Load { bulk, slow, ..self.finish() });
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! A connection of HTTP/2 or HTTP/3, as `multiplex` drives it, and what it tells.
+//! A connection that carries several requests, as `multiplex` and `page` drive it, and what it tells.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use super::reader::ResponseFault;
 use super::tally::Failure;
 use super::{Expected, Tls};
 
-/// A connection that carries several requests at once.
+/// A connection that carries several requests.
 pub(super) trait Link: Default {
     /// `true` if it has timers.
     const HAS_TIMERS: bool;
@@ -34,6 +34,11 @@ pub(super) trait Link: Default {
 
     /// `true` once it accepts requests.
     fn is_ready(&self) -> bool;
+
+    /// `true` once requests may be sent, also before the server has told its limits (RFC 9113, 3.4).
+    fn may_ask(&self) -> bool {
+        self.is_ready()
+    }
 
     /// Largest number of concurrent requests, if the server has told it.
     fn streams_max(&self) -> u32;

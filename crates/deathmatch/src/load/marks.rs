@@ -54,7 +54,11 @@ fn has_other_handshakes(job: &Job, load: &Load) -> bool {
     let Handshakes { full, resumed } = load.handshakes;
     match job.over {
         Some(ConnectionUse::Anew { resumed: true }) if job.tls.is_some() => full > 0,
-        Some(ConnectionUse::Anew { resumed: false } | ConnectionUse::Http3Anew) => resumed > 0,
+        Some(
+            ConnectionUse::Anew { resumed: false }
+            | ConnectionUse::Http3Anew
+            | ConnectionUse::Page { .. },
+        ) => resumed > 0,
         _ => false,
     }
 }
@@ -67,6 +71,8 @@ fn breaks_littles_law(job: &Job, load: &Load) -> bool {
     let streams = match job.over {
         Some(ConnectionUse::Streams(streams) | ConnectionUse::Http3(streams)) => streams,
         Some(ConnectionUse::Anew { .. } | ConnectionUse::Http3Anew) | None => 1,
+        // Pages outlast the sample's end; herds wait for their slowest connection.
+        Some(ConnectionUse::Page { .. } | ConnectionUse::Herd) => return false,
     };
     let places = f64::from(connections) * f64::from(streams);
     let throughput = load.replies as f64 / load.seconds;

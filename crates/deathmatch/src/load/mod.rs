@@ -25,6 +25,8 @@
 //!   left waiting.
 //! - *Beside*: what the streams beside the requests moved in the measured time, by the same thread: a
 //!   request can be late by one of their pieces, which its lateness shows.
+//! - *Page*: several requests on a connection of their own, counted as one request; its time begins with
+//!   the connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -34,7 +36,7 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::sample::{ConnectionUse, Load, Offered};
+use crate::sample::{ConnectionUse, Load, Offered, Version};
 use crate::tls::Protocol;
 
 mod arrivals;
@@ -42,6 +44,7 @@ mod bucket;
 mod bulk;
 mod channel;
 mod engine;
+mod h1;
 mod h2;
 mod h3;
 mod head;
@@ -51,9 +54,11 @@ mod link;
 mod marks;
 mod multiplex;
 mod pace;
+mod page;
 mod pool;
 mod reader;
 pub mod saturation;
+mod slow;
 mod tally;
 mod tls;
 mod watch;
@@ -64,6 +69,7 @@ pub use h2::{Fields as RequestFields, request as http2_request};
 pub use h3::{reach as reach_http3, request as http3_request};
 pub use kept::Kept;
 pub use marks::marks;
+pub use slow::SlowReaders;
 pub use tls::Tls;
 pub use watch::{Bin, Progress, Watch};
 
@@ -72,6 +78,11 @@ pub use watch::{Bin, Progress, Watch};
 /// local ports left, an impossible job, or `Interrupted` after a stop request.
 pub fn run(job: &Job) -> io::Result<Load> {
     Engine::new(job)?.run(job.duration)
+}
+
+/// As `run`, over HTTP/1.1, with slow readers beside the requests.
+pub fn run_beside(job: &Job, readers: &SlowReaders) -> io::Result<Load> {
+    engine::Engine::new(job)?.reading(readers).run(job.duration)
 }
 
 /// As `run`, with figures for another thread meanwhile. A stop request ends it with the figures so
@@ -86,6 +97,9 @@ enum Engine<'a> {
     Http1(Box<engine::Engine<'a>>),
     Http2(Box<multiplex::Engine<'a, h2::Connection>>),
     Http3(Box<multiplex::Engine<'a, h3::Connection>>),
+    Page1(Box<page::Engine<'a, h1::Connection>>),
+    Page2(Box<page::Engine<'a, h2::Connection>>),
+    Page3(Box<page::Engine<'a, h3::Connection>>),
 }
 
 impl<'a> Engine<'a> {
@@ -101,7 +115,16 @@ impl<'a> Engine<'a> {
             Some(ConnectionUse::Http3Anew) => {
                 Engine::Http3(Box::new(multiplex::Engine::new(job, 1)?))
             }
-            Some(ConnectionUse::Anew { .. }) | None => {
+            Some(ConnectionUse::Page { version: Version::Http1, files }) => {
+                Engine::Page1(Box::new(page::Engine::new(job, files)?))
+            }
+            Some(ConnectionUse::Page { version: Version::Http2, files }) => {
+                Engine::Page2(Box::new(page::Engine::new(job, files)?))
+            }
+            Some(ConnectionUse::Page { version: Version::Http3, files }) => {
+                Engine::Page3(Box::new(page::Engine::new(job, files)?))
+            }
+            Some(ConnectionUse::Anew { .. } | ConnectionUse::Herd) | None => {
                 Engine::Http1(Box::new(engine::Engine::new(job)?))
             }
         })
@@ -112,6 +135,8 @@ impl<'a> Engine<'a> {
             Engine::Http1(engine) => Engine::Http1(Box::new(engine.watched(watch))),
             Engine::Http2(engine) => Engine::Http2(Box::new(engine.watched(watch))),
             Engine::Http3(engine) => Engine::Http3(Box::new(engine.watched(watch))),
+            // Jobs with pages are not watched.
+            pages => pages,
         }
     }
 
@@ -120,16 +145,19 @@ impl<'a> Engine<'a> {
             Engine::Http1(engine) => engine.run(duration),
             Engine::Http2(engine) => engine.run(duration),
             Engine::Http3(engine) => engine.run(duration),
+            Engine::Page1(engine) => engine.run(duration),
+            Engine::Page2(engine) => engine.run(duration),
+            Engine::Page3(engine) => engine.run(duration),
         }
     }
 }
 
 /// The protocol of connections with this use.
 pub fn protocol(over: Option<ConnectionUse>) -> Protocol {
-    match over {
-        None | Some(ConnectionUse::Anew { .. }) => Protocol::Http1,
-        Some(ConnectionUse::Streams(_)) => Protocol::Http2,
-        Some(ConnectionUse::Http3(_) | ConnectionUse::Http3Anew) => Protocol::Http3,
+    match over.map(ConnectionUse::version) {
+        None | Some(Version::Http1) => Protocol::Http1,
+        Some(Version::Http2) => Protocol::Http2,
+        Some(Version::Http3) => Protocol::Http3,
     }
 }
 

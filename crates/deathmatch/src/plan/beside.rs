@@ -1,5 +1,7 @@
 //! Load of a plan beside its requests: streams, cold files, idle connections, or reloads.
 
+use std::ops::RangeInclusive;
+
 use serde::Deserialize;
 
 use super::{File, PlanError};
@@ -10,6 +12,9 @@ const STREAMS_MAX: u32 = 1000;
 
 /// Largest number of idle connections: one client address has some 28,000 ports.
 const IDLE_MAX: u32 = 20_000;
+
+/// Rates of a slow reader, in KB/s: below the smallest a server may end the connection.
+const KB_PER_S: RangeInclusive<f64> = 0.1..=100.0;
 
 /// Rates of reloads: at 10 a second some servers have not finished one when the next begins.
 const RELOADS_MIN: f64 = 0.1;
@@ -29,6 +34,8 @@ pub(super) struct BesideToml {
     cold: bool,
     reads_per_s: Option<u32>,
     idle: Option<u32>,
+    slow: Option<u32>,
+    kb_per_s: Option<f64>,
     reloads_per_s: Option<f64>,
 }
 
@@ -37,6 +44,9 @@ impl BesideToml {
         let bad = |why: &str| Err(PlanError(format!("beside {:?}: {why}", self.file)));
         if self.cold {
             return self.check_cold(files);
+        }
+        if self.slow.is_some() || self.kb_per_s.is_some() {
+            return self.check_slow(files);
         }
         if self.idle.is_some() || self.reloads_per_s.is_some() {
             return self.check_quiet();
@@ -62,6 +72,7 @@ impl BesideToml {
             bytes_per_s: self.mb_per_s.map(|rate| rate * 1e6),
             cold: None,
             idle: 0,
+            slow: 0,
             reloads_per_s: None,
         })
     }
@@ -89,6 +100,39 @@ impl BesideToml {
                 reads_per_s: self.reads_per_s,
             }),
             idle: 0,
+            slow: 0,
+            reloads_per_s: None,
+        })
+    }
+
+    /// Readers of a file, at a rate.
+    fn check_slow(&self, files: &[File]) -> Result<Beside, PlanError> {
+        let bad = |why: &str| Err(PlanError(format!("slow readers of {:?}: {why}", self.file)));
+        let Some(file) = files.iter().find(|file| file.name == self.file && file.count == 1) else {
+            return bad("there is no such single file");
+        };
+        let more = self.downloads + self.uploads > 0 || self.mb_per_s.is_some();
+        let more = more || self.idle.is_some() || self.reloads_per_s.is_some();
+        if more || self.cold || self.reads_per_s.is_some() {
+            return bad("write file, slow and kb_per_s, and nothing else");
+        }
+        let slow = self.slow.unwrap_or(0);
+        if !(1..=IDLE_MAX).contains(&slow) {
+            return bad(&format!("slow: write 1 to {IDLE_MAX} connections"));
+        }
+        let Some(kb_per_s) = self.kb_per_s.filter(|rate| KB_PER_S.contains(rate)) else {
+            let (least, most) = (KB_PER_S.start(), KB_PER_S.end());
+            return bad(&format!("kb_per_s: write {least} to {most}, for each connection"));
+        };
+        Ok(Beside {
+            file: file.name.clone(),
+            file_bytes: file.bytes,
+            downloads: 0,
+            uploads: 0,
+            bytes_per_s: Some(kb_per_s * 1e3 * f64::from(slow)),
+            cold: None,
+            idle: 0,
+            slow,
             reloads_per_s: None,
         })
     }
@@ -114,6 +158,7 @@ impl BesideToml {
             bytes_per_s: None,
             cold: None,
             idle: self.idle.unwrap_or(0),
+            slow: 0,
             reloads_per_s: self.reloads_per_s,
         })
     }
@@ -131,6 +176,10 @@ mod tests {
             ("idle", "idle = 10000", "idle = 1, reloads_per_s = 1", "write one of", "both"),
             ("idle", "idle = 10000", "idle = 1, downloads = 1", "write one of", "and streams"),
             ("idle", "idle = 10000", "", "no such single file", "nothing"),
+            ("slow", "slow = 500", "slow = 0", "slow: write 1 to 20000", "no reader"),
+            ("slow", "slow = 500, ", "", "slow: write 1 to 20000", "readers without a number"),
+            ("slow", "kb_per_s = 4", "kb_per_s = 0", "kb_per_s: write 0.1 to 100", "no rate"),
+            ("slow", "kb_per_s = 4", "kb_per_s = 4, idle = 1", "and nothing else", "idle too"),
             ("reload", "reloads_per_s = 1", "reloads_per_s = 0", "reloads_per_s: write", "never"),
             ("reload", "reloads_per_s = 1", "reloads_per_s = 11", "reloads_per_s: write", "often"),
         ] {
@@ -146,6 +195,8 @@ mod tests {
     fn works_beside_them_have_names_of_their_own() {
         let last = |name| Plan::built_in(name).unwrap().works.last().map(Work::name).unwrap();
         assert!(last("idle").ends_with(", beside 10000 idle connections"), "{}", last("idle"));
+        let slow = last("slow");
+        assert!(slow.ends_with(", beside 500 slow readers of 10 MB at 4 KB/s each"), "{slow}");
         assert!(last("reload").ends_with(", beside 1 reload/s"), "{}", last("reload"));
         assert!(Plan::built_in("reload").unwrap().needs_reload());
         assert!(!Plan::built_in("idle").unwrap().needs_reload());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::sample::{Beside, ConnectionUse, Offered};
+use crate::sample::{Beside, ConnectionUse, Network, Offered};
 
 /// Samples of an upward search: for the estimate only.
 const UPWARD_SAMPLES: u32 = 8;
@@ -20,6 +20,8 @@ pub struct Work {
     pub zipf: f64,
     /// Special use of connections.
     pub over: Option<ConnectionUse>,
+    /// The network between the generator and the server; `None`: loopback.
+    pub network: Option<Network>,
     /// Streams beside it.
     pub beside: Option<Beside>,
     /// Duration of its samples, if other than the plan's.
@@ -42,11 +44,19 @@ pub enum Shape {
 }
 
 impl Work {
+    /// A work on loopback, without anything special.
+    pub(super) fn new(asks: String, file: &str, zipf: f64, shape: Shape) -> Work {
+        let (over, network, beside, sample) = (None, None, None, None);
+        Work { asks, file: file.to_owned(), shape, zipf, over, network, beside, sample }
+    }
+
     /// The name of its samples in every round; unique in a plan.
     pub fn name(&self) -> String {
         let over = self.over.map(|over| format!(", {over}"));
         let beside = self.beside.as_ref().map(|beside| format!(", beside {beside}"));
-        format!("{}{}{}", self.asks, over.unwrap_or_default(), beside.unwrap_or_default())
+        let network = self.network.map(|network| format!(", {network}"));
+        let more = [over, network, beside].map(Option::unwrap_or_default);
+        format!("{}{}", self.asks, more.concat())
     }
 
     /// The work without uploads, for a server that takes none: another work, with another name.
@@ -72,7 +82,12 @@ impl Work {
             Shape::Steady(Offered::Sessions { .. }) => self.over.is_some(),
             Shape::Upward { .. } => false,
         };
-        fits && self.beside.is_none()
+        fits && self.beside.is_none() && self.network.is_none() && !self.is_herd()
+    }
+
+    /// `true` if all connections request the same object at once.
+    pub(crate) fn is_herd(&self) -> bool {
+        self.over == Some(ConnectionUse::Herd)
     }
 
     /// `true` if cold files are downloaded beside it.
@@ -88,6 +103,11 @@ impl Work {
     /// Number of idle connections beside it; `None` without.
     pub(crate) fn idle(&self) -> Option<u32> {
         self.beside.as_ref().map(|beside| beside.idle).filter(|&count| count > 0)
+    }
+
+    /// Number of slow readers beside it; `None` without.
+    pub(crate) fn slow(&self) -> Option<u32> {
+        self.beside.as_ref().map(|beside| beside.slow).filter(|&count| count > 0)
     }
 
     /// Reloads of the server's configuration a second; `None` without.

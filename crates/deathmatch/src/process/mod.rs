@@ -197,6 +197,11 @@ impl Running {
         self.upstream.as_ref().map_or(Vec::new(), |upstream| upstream.pids())
     }
 
+    /// The address of its upstream.
+    pub fn upstream_addr(&self) -> Option<SocketAddr> {
+        self.upstream.as_ref().map(|upstream| upstream.addr())
+    }
+
     /// Address it listens on.
     pub fn addr(&self) -> SocketAddr {
         self.launch.addr

@@ -10,7 +10,7 @@ use super::run::Contender;
 use super::scale::step_words;
 use super::series::Ladder;
 use super::takehome::{THE_RUN, take_home};
-use super::{chart, pair, results, standings, steadiness, tables, ways, works};
+use super::{chart, herds, pages, pair, results, standings, steadiness, tables, ways, works};
 
 /// The style of the page; that of the charts is `chart::STYLE`.
 const STYLE: &str = include_str!("page.css");
@@ -49,6 +49,7 @@ pub(super) fn page(data: Data<'_>) -> String {
                     @if !data.beside.limits.is_empty() { (results::capacity(data)) }
                     (works::sections(data))
                     (two_ways(data))
+                    (pages_and_herds(data))
                     (results::details(data))
                     (contenders(data))
                     (test(data))
@@ -132,6 +133,25 @@ fn two_ways(data: Data<'_>) -> Markup {
                 h3 { (ways::SEED_HEADING) }
                 p.note { (ways::SEED_NOTE) }
                 (tables::plain(&ways::seed()))
+            }
+        }
+    }
+}
+
+fn pages_and_herds(data: Data<'_>) -> Markup {
+    html! {
+        @if let Some(cells) = pages::table(data) {
+            section #pages {
+                h2 { (pages::HEADING) }
+                p.note { (pages::note(data)) }
+                (tables::plain(&cells))
+            }
+        }
+        @if let Some(cells) = herds::table(data) {
+            section #herds {
+                h2 { (herds::HEADING) }
+                p.note { (herds::NOTE) }
+                (tables::plain(&cells))
             }
         }
     }

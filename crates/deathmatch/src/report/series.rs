@@ -4,7 +4,7 @@
 use super::measure::{Measure, offered, percentile_ms};
 use crate::histogram::Times;
 use crate::load::saturation::is_overwhelmed;
-use crate::sample::{Beside, ConnectionUse, Errors, Mark, Offered, Sample};
+use crate::sample::{Beside, ConnectionUse, Errors, Mark, Network, Offered, Sample};
 use crate::stats::{counts, generator_limited, is_overload};
 
 /// Share of the offered requests that must be answered for a rate to be carried.
@@ -113,15 +113,7 @@ impl Row<'_> {
     /// Failures of all rounds, by kind.
     pub(super) fn errors(&self) -> Errors {
         let mut all = Errors::default();
-        for errors in self.samples.iter().map(|s| &s.load.errors) {
-            all.refused += errors.refused;
-            all.reset += errors.reset;
-            all.timeout += errors.timeout;
-            all.tls += errors.tls;
-            all.http2 += errors.http2;
-            all.status += errors.status;
-            all.bytes += errors.bytes;
-        }
+        self.samples.iter().for_each(|s| all.add(&s.load.errors));
         all
     }
 
@@ -204,6 +196,8 @@ pub(super) struct Ladder<'a> {
     pub(super) steps: Steps,
     /// Special use of connections.
     pub(super) over: Option<ConnectionUse>,
+    /// The network; `None`: loopback.
+    pub(super) network: Option<Network>,
     /// Streams beside it.
     pub(super) beside: Option<&'a Beside>,
     /// By contender as they first appear, then by step.
@@ -213,15 +207,22 @@ pub(super) struct Ladder<'a> {
 impl<'a> Ladder<'a> {
     /// A ladder's name.
     pub(super) fn title(&self) -> String {
-        let over = self.over.map(|over| format!(", {over}")).unwrap_or_default();
-        let work = format!("{}, {}{over}", self.file, self.steps.words().1);
-        self.beside.map_or(work.clone(), |beside| format!("{work}, beside {beside}"))
+        format!("{}, {}{}", self.file, self.steps.words().1, self.conditions())
+    }
+
+    /// Its connections, network and streams, each after a comma.
+    pub(super) fn conditions(&self) -> String {
+        let over = self.over.map(|over| format!(", {over}"));
+        let network = self.network.map(|network| format!(", {network}"));
+        let beside = self.beside.map(|beside| format!(", beside {beside}"));
+        [over, network, beside].map(Option::unwrap_or_default).concat()
     }
 
     /// `true` if it has the file, the connections and the streams of another, at steps of this
     /// kind.
     pub(super) fn asks_as(&self, other: &Ladder<'_>, steps: Steps) -> bool {
         let alike = self.file == other.file && self.over == other.over;
+        let alike = alike && self.network == other.network;
         alike && self.beside == other.beside && self.steps == steps
     }
 
@@ -308,12 +309,14 @@ pub(super) fn ladders<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<
     for sample in samples.into_iter().filter(measured) {
         let (steps, x) = step(&sample.offered);
         let (over, beside) = (sample.over, sample.beside.as_ref());
+        let network = sample.network.as_ref().map(|used| used.network);
         let same = |l: &Ladder<'_>| {
-            let alike = l.file == sample.file && l.over == over;
+            let alike = l.file == sample.file && l.over == over && l.network == network;
             alike && l.steps == steps && l.beside == beside
         };
         let at = ladders.iter().position(same).unwrap_or_else(|| {
-            ladders.push(Ladder { file: &sample.file, steps, over, beside, rows: Vec::new() });
+            let (file, rows) = (&*sample.file, Vec::new());
+            ladders.push(Ladder { file, steps, over, network, beside, rows });
             ladders.len() - 1
         });
         let rows = &mut ladders[at].rows;

@@ -11,6 +11,9 @@ use crate::stats::interval::median;
 
 /// The table's note.
 pub(super) fn note(ladder: &Ladder<'_>) -> String {
+    if is_slow(ladder) {
+        return SLOW_NOTE.to_owned();
+    }
     if is_quiet(ladder) {
         return QUIET_NOTE.to_owned();
     }
@@ -61,6 +64,24 @@ const QUIET_HEAD: [&str; 8] = [
     "for each idle connection, KB",
 ];
 
+const SLOW_NOTE: &str = "Medians over rounds. Alone: the same requests without the slow readers. Failed: requests of \
+                         all rounds. Memory for each slow reader is the growth of resident memory from before \
+                         they were opened until the end of the requests; the kernel's memory for sockets is not \
+                         in it. Closed: slow readers whose connections the server closed.";
+
+const SLOW_HEAD: [&str; 10] = [
+    "",
+    "at",
+    "failed",
+    "p99, ms",
+    "alone",
+    "memory at most, MiB",
+    "alone",
+    "for each slow reader, KB",
+    "read by each, KB/s",
+    "closed",
+];
+
 const COLD_NOTE: &str = "Medians over rounds. Only the disk has the files that are downloaded, each at \
                          most once. Alone: the same requests without them; times: the one p99 over the \
                          other. Waited: the share of all processors' time, the generator's too, spent \
@@ -94,6 +115,7 @@ pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Vec<Vec<Strin
         let title = data.run.title(row.contender).to_owned();
         let step = step_words(row.x, ladder.steps.words().2);
         let cells = match ladder {
+            _ if is_slow(ladder) => slow_cells(row, quiet),
             _ if is_quiet(ladder) => quiet_cells(row, quiet).to_vec(),
             _ if is_cold(ladder) => cold_cells(row, quiet).to_vec(),
             _ => cells(row, quiet).to_vec(),
@@ -101,7 +123,8 @@ pub(super) fn table(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Vec<Vec<Strin
         [title, step].into_iter().chain(cells).collect()
     });
     let head = match ladder {
-        _ if is_quiet(ladder) => &QUIET_HEAD[..],
+        _ if is_slow(ladder) => &SLOW_HEAD[..],
+        _ if is_quiet(ladder) => &QUIET_HEAD,
         _ if is_cold(ladder) => &COLD_HEAD,
         _ => &HEAD,
     };
@@ -116,6 +139,20 @@ fn is_cold(ladder: &Ladder<'_>) -> bool {
 /// `true` if idle connections or reloads are beside the requests, and no streams.
 fn is_quiet(ladder: &Ladder<'_>) -> bool {
     ladder.beside.is_some_and(|beside| !beside.has_streams())
+}
+
+fn is_slow(ladder: &Ladder<'_>) -> bool {
+    ladder.beside.is_some_and(|beside| beside.slow > 0)
+}
+
+fn slow_cells(row: &Row<'_>, quiet: Option<&Row<'_>>) -> Vec<String> {
+    let each = |s: &Sample| {
+        let bytes = s.load.slow?.bytes as f64;
+        Some(bytes / f64::from(s.idle?.connections) / s.load.seconds / 1e3)
+    };
+    let closed: u64 = row.samples.iter().filter_map(|s| s.load.slow).map(|slow| slow.closed).sum();
+    let more = [shown(middle(row, each)), closed.to_string()];
+    quiet_cells(row, quiet).into_iter().chain(more).collect()
 }
 
 fn quiet_cells(row: &Row<'_>, quiet: Option<&Row<'_>>) -> [String; 6] {
@@ -217,6 +254,7 @@ mod tests {
             bytes_per_s: Some(100e6),
             cold: None,
             idle: 0,
+            slow: 0,
             reloads_per_s: None,
         };
         let mut both = Vec::new();
@@ -262,6 +300,7 @@ mod tests {
             bytes_per_s: None,
             cold: Some(Cold { files: 1000, bytes_max: 100_000, reads_per_s: Some(2000) }),
             idle: 0,
+            slow: 0,
             reloads_per_s: None,
         };
         let mut both = Vec::new();

@@ -44,8 +44,8 @@ impl<'l> Stretch<'l> {
         let kinds: Vec<&str> = self.parts.iter().map(|l| l.steps.words().1).collect();
         let first = self.parts.first();
         let file = first.map_or("", |l| l.file);
-        let beside = first.and_then(|l| l.beside).map(|beside| format!(", beside {beside}"));
-        format!("{file}, {}{}", kinds.join(", then "), beside.unwrap_or_default())
+        let conditions = first.map_or(String::new(), |l| l.conditions());
+        format!("{file}, {}{conditions}", kinds.join(", then "))
     }
 
     /// Kind of its steps.

@@ -3,7 +3,7 @@
 use super::Data;
 use super::beside::disturbed_words;
 use super::takehome::take_home;
-use super::{overview, pair, standings};
+use super::{herds, overview, pages, pair, standings};
 
 /// Columns of the take home.
 const WIDTH: usize = 96;
@@ -22,6 +22,12 @@ pub(super) fn table(data: Data<'_>) -> String {
         let rows = overview.rows.into_iter().map(|(_, cells)| cells);
         let rows: Vec<Vec<String>> = [overview.head].into_iter().chain(rows).collect();
         out += &format!("{}\n\n{}\n", clean(&ladder.title()), aligned(&rows));
+    }
+    let tables = [(pages::HEADING, pages::table(data)), (herds::HEADING, herds::table(data))];
+    for (heading, cells) in tables {
+        if let Some(cells) = cells {
+            out += &format!("{heading}\n\n{}\n", aligned(&cells));
+        }
     }
     out += "Take home\n\n";
     for claims in take_home(data) {

@@ -135,6 +135,8 @@ mod tests {
             beside: None,
             cooling: None,
             idle: None,
+            network: None,
+            herd: None,
             slice: None,
             attempt: 0,
             trial: 0,

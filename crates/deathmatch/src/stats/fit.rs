@@ -64,6 +64,8 @@ mod tests {
             beside: None,
             cooling: None,
             idle: None,
+            network: None,
+            herd: None,
             slice: None,
             began_unix_s: 0.0,
             load,

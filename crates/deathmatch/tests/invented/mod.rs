@@ -147,6 +147,8 @@ fn by_a_generator(generator: f64, at: usize, round: u32, rate: f64) -> Sample {
         beside: None,
         cooling: None,
         idle: None,
+        network: None,
+        herd: None,
         slice: None,
         attempt: 0,
         trial: 0,
@@ -169,6 +171,7 @@ fn by_a_generator(generator: f64, at: usize, round: u32, rate: f64) -> Sample {
             handshakes: Handshakes::default(),
             busy_s: seconds * (rate_kept / generator).min(1.0),
             bulk: None,
+            slow: None,
             reads: replies,
         },
         server: Some(ServerUse {

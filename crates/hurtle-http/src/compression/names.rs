@@ -1,4 +1,4 @@
-//! Classifies field names for the validation of requests (RFC 9113 section 8.2, RFC 9114
+//! Classifies field names for the validation of requests and responses (RFC 9113 section 8.2, RFC 9114
 //! section 4.2). A name in a table is classified once per entry, not once per field.
 
 /// Kinds of names.
@@ -14,6 +14,8 @@ pub enum Class {
     Path,
     /// `:protocol` (RFC 8441 section 4)
     Protocol,
+    /// `:status`
+    Status,
     /// Another name that begins with a colon.
     UnknownPseudo,
     /// A connection-specific field of HTTP/1.1, which HTTP/2 and HTTP/3 forbid (section 8.2.2).
@@ -88,6 +90,7 @@ pub(crate) const fn class(name: &[u8]) -> Class {
         b":authority" => Class::Authority,
         b":path" => Class::Path,
         b":protocol" => Class::Protocol,
+        b":status" => Class::Status,
         [b':', ..] => Class::UnknownPseudo,
         b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade" => {
             Class::Connection
@@ -163,7 +166,7 @@ mod tests {
             ("a b", Class::Invalid),
             ("a:b", Class::Invalid),
             (":", Class::UnknownPseudo),
-            (":status", Class::UnknownPseudo),
+            (":status", Class::Status),
             ("upgrade", Class::Connection),
             ("host", Class::Regular),
         ];

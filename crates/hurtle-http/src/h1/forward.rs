@@ -57,20 +57,41 @@ struct TrustedFields<'a> {
     host: Option<&'a [u8]>,
 }
 
-/// Appends a whole request head.
-pub fn request(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &ForwardParams<'_>) {
+/// The parts of a forwarded request's head, as ranges of its text, for HTTP/2.
+#[derive(Clone, Debug, Default)]
+pub struct RequestParts {
+    /// The method.
+    pub method: Range<usize>,
+    /// The path and the query.
+    pub target: Range<usize>,
+    /// The value of Host.
+    pub authority: Range<usize>,
+    /// The field lines without Host, and the empty line.
+    pub fields: Range<usize>,
+}
+
+/// Appends a whole request head; returns its parts.
+pub fn request(
+    out: &mut Vec<u8>,
+    request: &RequestHead<'_>,
+    params: &ForwardParams<'_>,
+) -> RequestParts {
     // RFC 8441 section 5: an extended CONNECT is the GET of HTTP/1.1 that asks for an upgrade.
     let method = if request.protocol.is_some() { b"GET" } else { request.method.as_bytes() };
-    out.extend_from_slice(method);
+    let method = append(out, |out| out.extend_from_slice(method));
     out.push(b' ');
-    out.extend_from_slice(params.path);
-    if let Some(query) = params.query {
-        out.push(b'?');
-        out.extend_from_slice(query);
-    }
+    let target = append(out, |out| {
+        out.extend_from_slice(params.path);
+        if let Some(query) = params.query {
+            out.push(b'?');
+            out.extend_from_slice(query);
+        }
+    });
     out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
     let host = append(out, |out| host_value(out, request, params));
     out.extend_from_slice(b"\r\n");
+    let authority = host.clone();
+    let fields = out.len();
     let mut trusted = TrustedFields::default();
     match &request.section {
         // These lines depend on the header section alone, so they can be cached with it.
@@ -88,6 +109,7 @@ pub fn request(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &ForwardPar
         None => write_forwarding_fields(out, params, &trusted, host),
     }
     out.extend_from_slice(b"\r\n");
+    RequestParts { method, target, authority, fields: fields..out.len() }
 }
 
 /// Appends the end-to-end fields, and collects the trusted forwarding fields in `trusted`.

@@ -1,5 +1,6 @@
 //! Parses an upstream's response head in one pass. Like `request` it refuses what two parsers could
-//! frame differently: the second parser is the client's.
+//! frame differently: the second parser is the client's. The field lines of a response over HTTP/2 are
+//! parsed alike.
 
 use std::fmt;
 
@@ -46,6 +47,8 @@ pub struct ResponseHead<'a> {
 pub enum Length {
     /// The framing fields determine it.
     Framed(BodyLength),
+    /// The end of the stream (RFC 9113 section 8.1).
+    Frames,
     /// The end of the connection (RFC 9112 section 6.3, item 8).
     UntilClose,
 }
@@ -142,6 +145,33 @@ pub fn parse(head: &[u8]) -> Result<ResponseHead<'_>, ResponseError> {
             (status_line(line)?, &head[line_end + 1..])
         }
     };
+    let (mut response, framing) = read(status, field_lines)?;
+    framing.finish(&mut response, http10)?;
+    Ok(response)
+}
+
+/// Parses the field lines of a response over HTTP/2, each ended by CRLF, and the empty line.
+/// `is_end`: neither a body nor trailers follow.
+///
+/// # Errors
+/// The first violation found; nothing is repaired.
+pub fn parse_lines(
+    status: StatusCode,
+    field_lines: &[u8],
+    is_end: bool,
+) -> Result<ResponseHead<'_>, ResponseError> {
+    let (mut response, framing) = read(status, field_lines)?;
+    response.content_length = framing.framing.length();
+    response.length = if is_end { Length::Framed(BodyLength::None) } else { Length::Frames };
+    response.keep_alive = true;
+    Ok(response)
+}
+
+/// Reads the field lines. The framing is still to be decided.
+fn read(
+    status: StatusCode,
+    field_lines: &[u8],
+) -> Result<(ResponseHead<'_>, FieldState), ResponseError> {
     let mut response = ResponseHead {
         status,
         length: Length::UntilClose,
@@ -168,8 +198,7 @@ pub fn parse(head: &[u8]) -> Result<ResponseHead<'_>, ResponseError> {
         }
         rest = behind;
     }
-    seen.finish(&mut response, http10)?;
-    Ok(response)
+    Ok((response, seen))
 }
 
 impl<'a> ResponseHead<'a> {

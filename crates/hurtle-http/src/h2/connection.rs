@@ -1,10 +1,11 @@
-//! A server's HTTP/2 connection: its state, its events and its end. `receive` reads the input,
-//! `send` writes the output.
+//! An HTTP/2 connection: its state, its events and its end. `receive` reads the input, `send` writes
+//! the output; `client` holds what only a client does.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+use super::client::ServerSettings;
 use super::flood::{Flood, Kind};
 use super::flow::{ReceiveWindow, SendWindow, WINDOW_BYTES_DEFAULT, WINDOW_BYTES_MAX};
 use super::frame::{self, Reason};
@@ -25,13 +26,13 @@ pub(super) const SHUTDOWN_PING: [u8; 8] = *b"leaving!";
 /// Limits on the resources that a peer may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Concurrent requests.
+    /// Concurrent requests. A client also obeys the peer's SETTINGS_MAX_CONCURRENT_STREAMS.
     pub streams_max: u32,
-    /// Unread bytes of one request's body; at least 65,535.
+    /// Unread bytes of one message's body; at least 65,535.
     pub stream_window_bytes: u32,
-    /// Unread bytes of all request bodies of the connection.
+    /// Unread bytes of all bodies of the connection.
     pub connection_window_bytes: u32,
-    /// Bytes of a request's fields, counted as in RFC 9113 section 6.5.2.
+    /// Bytes of a message's fields, counted as in RFC 9113 section 6.5.2.
     pub header_list_bytes_max: usize,
     /// `true` if requests may have `:protocol` (RFC 8441): SETTINGS_ENABLE_CONNECT_PROTOCOL is sent.
     pub connect_protocol: bool,
@@ -67,13 +68,14 @@ pub enum Event {
     },
     /// A request whose fields exceed `header_list_bytes_max`. The caller answers it with 431.
     HeadTooLarge(u32),
-    /// `read` returns something again after `Body::NotYet`.
+    /// `read` or `read_head` returns something again after it returned nothing.
     Readable(u32),
     /// `capacity` is above 0 again after it was 0.
     Writable(u32),
-    /// A stream was closed before its response was complete. Its state is gone.
+    /// A stream was closed before its response was complete. Its state is gone, except for
+    /// `reset_reason`.
     Reset(u32, Reason),
-    /// The peer will send no more requests.
+    /// The peer will send no more requests, or accept no more.
     GoAway(Reason),
     /// The connection has failed, and all streams are closed. Queued output can still be written.
     Closed(Reason),
@@ -82,19 +84,22 @@ pub enum Event {
 /// A connection.
 #[derive(Debug)]
 pub struct Connection {
+    pub(super) role: Role,
     pub(super) limits: Limits,
     pub(super) reader: Reader,
     pub(super) decoder: Decoder,
     pub(super) encoder: Encoder,
     pub(super) streams: Streams,
     pub(super) early: EarlyPriorities,
-    /// The highest stream number of a request.
+    /// The highest stream number of a request, sent or received.
     pub(super) last: u32,
     pub(super) send_window: SendWindow,
     pub(super) receive_window: ReceiveWindow,
     /// The peer's SETTINGS_INITIAL_WINDOW_SIZE and SETTINGS_MAX_FRAME_SIZE.
     pub(super) initial_window: u32,
     pub(super) frame_bytes_max: usize,
+    /// Settings of a client's server.
+    pub(super) server: ServerSettings,
     pub(super) output: Output,
     /// Positions in the output at which ended streams end. A stream counts as open until then.
     pub(super) ends: VecDeque<u64>,
@@ -109,19 +114,30 @@ pub struct Connection {
     pub(super) now_ms: u64,
 }
 
+/// The side of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Server,
+    Client,
+}
+
 /// The state of a graceful shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shutdown {
     No,
     /// A first GOAWAY was sent. Requests sent before the peer received it are accepted.
     Announced,
-    /// The final GOAWAY was sent. Later requests are ignored.
+    /// The final GOAWAY was sent, or a client has received one. Later requests are ignored.
     Final,
 }
 
 impl Connection {
-    /// Creates a connection and queues SETTINGS.
+    /// Creates a server's connection and queues SETTINGS.
     pub fn new(limits: &Limits, now_ms: u64) -> Connection {
+        Connection::of(Role::Server, limits, now_ms)
+    }
+
+    pub(super) fn of(role: Role, limits: &Limits, now_ms: u64) -> Connection {
         let mut limits = *limits;
         let window = |bytes: u32| bytes.clamp(WINDOW_BYTES_DEFAULT, WINDOW_BYTES_MAX);
         limits.stream_window_bytes = window(limits.stream_window_bytes);
@@ -129,8 +145,15 @@ impl Connection {
         let mut output = Output::default();
         output.gather(|out| {
             let list_bytes = u32::try_from(limits.header_list_bytes_max).unwrap_or(u32::MAX);
+            let first = match role {
+                Role::Server => (frame::MAX_CONCURRENT_STREAMS, limits.streams_max),
+                Role::Client => (frame::ENABLE_PUSH, 0),
+            };
+            if role == Role::Client {
+                out.extend_from_slice(frame::PREFACE);
+            }
             let settings = [
-                (frame::MAX_CONCURRENT_STREAMS, limits.streams_max),
+                first,
                 (frame::INITIAL_WINDOW_SIZE, limits.stream_window_bytes),
                 (frame::MAX_HEADER_LIST_SIZE, list_bytes),
                 (frame::NO_RFC7540_PRIORITIES, 1),
@@ -144,7 +167,8 @@ impl Connection {
             }
         });
         Connection {
-            reader: Reader::new(now_ms),
+            role,
+            reader: Reader::new(role, now_ms),
             decoder: Decoder::default(),
             encoder: Encoder::default(),
             streams: Streams::default(),
@@ -154,6 +178,7 @@ impl Connection {
             receive_window: ReceiveWindow::new(limits.connection_window_bytes),
             initial_window: WINDOW_BYTES_DEFAULT,
             frame_bytes_max: frame::PAYLOAD_BYTES_MAX,
+            server: ServerSettings::new(&limits),
             output,
             ends: VecDeque::new(),
             events: VecDeque::new(),
@@ -235,7 +260,9 @@ impl Connection {
     /// Sends a first GOAWAY. Requests in flight are accepted. `is_finished` is true once all
     /// requests are answered.
     pub fn graceful_shutdown(&mut self) {
-        if self.shutdown == Shutdown::No && self.closed.is_none() {
+        if self.role == Role::Client {
+            self.leave();
+        } else if self.shutdown == Shutdown::No && self.closed.is_none() {
             self.shutdown = Shutdown::Announced;
             self.go_away(WINDOW_BYTES_MAX, Reason::NO_ERROR);
             self.output.gather(|out| frame::write(out, frame::PING, 0, 0, &SHUTDOWN_PING));
@@ -266,14 +293,16 @@ impl Connection {
             return;
         }
         self.closed = Some(reason);
-        self.go_away(self.last, reason);
+        // A server opens no streams.
+        let last = if self.role == Role::Client { 0 } else { self.last };
+        self.go_away(last, reason);
         self.streams = Streams::default();
         self.reader.forget();
         self.events.clear();
         self.events.push_back(Event::Closed(reason));
     }
 
-    fn go_away(&mut self, last: u32, reason: Reason) {
+    pub(super) fn go_away(&mut self, last: u32, reason: Reason) {
         let mut payload = [0; 8];
         payload[..4].copy_from_slice(&last.to_be_bytes());
         payload[4..].copy_from_slice(&reason.0.to_be_bytes());
@@ -324,13 +353,14 @@ impl Connection {
     /// # Errors
     /// A connection error: the peer has caused too many stream errors.
     pub(super) fn breach(&mut self, id: u32, reason: Reason) -> Result<(), Reason> {
-        self.flood.count(Kind::Breach, self.now_ms)?;
-        self.lose_stream(id, reason, Closure::ResetHere);
+        self.count(Kind::Breach)?;
+        self.lose_stream(id, Closure::ResetHere(reason));
         self.reply(|out| frame::write(out, frame::RST_STREAM, 0, id, &reason.0.to_be_bytes()))
     }
 
     /// Removes a stream that the caller has not ended, and queues an event.
-    pub(super) fn lose_stream(&mut self, id: u32, reason: Reason, closure: Closure) {
+    pub(super) fn lose_stream(&mut self, id: u32, closure: Closure) {
+        let reason = closure.reason();
         match self.streams.get(id) {
             Some(stream) if stream.is_announced => self.events.push_back(Event::Reset(id, reason)),
             Some(_) => {}
@@ -358,6 +388,15 @@ impl Connection {
     pub(super) fn write_update(&mut self, id: u32, increment: u32) {
         let payload = increment.to_be_bytes();
         self.output.gather(|out| frame::write(out, frame::WINDOW_UPDATE, 0, id, &payload));
+    }
+
+    /// Counts a frame against the peer's allowance.
+    pub(super) fn count(&mut self, kind: Kind) -> Result<(), Reason> {
+        match (self.role, kind) {
+            // An upstream may stream short messages as fast as it can; the windows bound them.
+            (Role::Client, Kind::SmallData) => Ok(()),
+            _ => self.flood.count(kind, self.now_ms),
+        }
     }
 
     /// Queues a reply to a frame that costs the peer nothing.

@@ -1,6 +1,6 @@
 //! The effect of each frame (RFC 9113 section 6): settings, pings, resets, windows, priorities.
 
-use super::connection::{Connection, Event, SHUTDOWN_PING, Shutdown};
+use super::connection::{Connection, Event, Role, SHUTDOWN_PING, Shutdown};
 use super::flow::WINDOW_BYTES_MAX;
 use super::frame::{self, Head, PAYLOAD_BYTES_MAX, Reason};
 use super::stream::Closure;
@@ -26,7 +26,7 @@ impl Connection {
         }
     }
 
-    /// `true` if the stream is idle (RFC 9113 section 5.1.1). The server opens none. Streams beyond
+    /// `true` if the stream is idle (RFC 9113 section 5.1.1). A server opens none. Streams beyond
     /// the last one in a final GOAWAY do not count as idle: their frames are ignored (section 6.8).
     pub(super) fn is_idle(&self, id: u32) -> bool {
         id.is_multiple_of(2) || id > self.last && self.shutdown != Shutdown::Final
@@ -53,9 +53,15 @@ impl Connection {
         if head.stream == 0 || self.is_idle(head.stream) {
             return Err(Reason::PROTOCOL_ERROR);
         }
-        if self.streams.position(head.stream).is_some() {
-            let reason = Reason(u32::from_be_bytes(code));
-            self.lose_stream(head.stream, reason, Closure::ResetByPeer);
+        let reason = Reason(u32::from_be_bytes(code));
+        match self.streams.get(head.stream) {
+            // Section 8.1: the response is complete, and the rest of the request is not needed.
+            Some(stream) if self.role == Role::Client && !stream.is_receiving => {
+                stream.is_sending = false;
+                self.events.push_back(Event::Readable(head.stream));
+            }
+            Some(_) => self.lose_stream(head.stream, Closure::ResetByPeer(reason)),
+            None => {}
         }
         Ok(())
     }
@@ -80,6 +86,12 @@ impl Connection {
     /// One setting (section 6.5.2).
     fn setting(&mut self, id: u16, value: u32) -> Result<(), Reason> {
         match id {
+            // A server must not allow what only a client does.
+            frame::ENABLE_PUSH if value > 0 && self.role == Role::Client => {
+                return Err(Reason::PROTOCOL_ERROR);
+            }
+            frame::MAX_CONCURRENT_STREAMS => self.server.streams_max = value,
+            frame::ENABLE_CONNECT_PROTOCOL => self.server.allows_connect = value == 1,
             frame::HEADER_TABLE_SIZE => self.encoder.set_table_bytes_max(value as usize),
             frame::ENABLE_PUSH | frame::NO_RFC7540_PRIORITIES if value > 1 => {
                 return Err(Reason::PROTOCOL_ERROR);
@@ -130,8 +142,11 @@ impl Connection {
         if head.stream != 0 {
             return Err(Reason::PROTOCOL_ERROR);
         }
-        let (_, rest) = frame::number(payload).ok_or(Reason::FRAME_SIZE_ERROR)?;
+        let (last, rest) = frame::number(payload).ok_or(Reason::FRAME_SIZE_ERROR)?;
         let code = rest.first_chunk().ok_or(Reason::FRAME_SIZE_ERROR)?;
+        if self.role == Role::Client {
+            self.left_by_server(last);
+        }
         self.events.push_back(Event::GoAway(Reason(u32::from_be_bytes(*code))));
         Ok(())
     }
@@ -164,7 +179,8 @@ impl Connection {
 
     /// PRIORITY_UPDATE (RFC 9218 section 7.1).
     fn priority_update(&mut self, head: Head, payload: &[u8]) -> Result<(), Reason> {
-        if head.stream != 0 {
+        // RFC 9218 section 7.1: only clients send it.
+        if head.stream != 0 || self.role == Role::Client {
             return Err(Reason::PROTOCOL_ERROR);
         }
         let (id, value) = frame::number(payload).ok_or(Reason::FRAME_SIZE_ERROR)?;

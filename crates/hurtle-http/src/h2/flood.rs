@@ -19,8 +19,9 @@ const BREACHES: Rate = Rate { burst: 64, per_second: 5 };
 const UPDATES: Rate = Rate { burst: 2_000, per_second: 200 };
 const BYTES_PER_UPDATE: u64 = 256;
 
-/// Small DATA frames that do not end their stream, as an interactive client sends them.
-const SMALL_DATA: Rate = Rate { burst: 10_000, per_second: 2_000 };
+/// Small DATA frames that do not end their stream, as an interactive client or a stream of short
+/// gRPC messages sends them.
+const SMALL_DATA: Rate = Rate { burst: 10_000, per_second: 20_000 };
 
 /// Bytes from which DATA is not small.
 pub(super) const SMALL_DATA_BYTES: usize = 32;
@@ -53,6 +54,13 @@ impl Flood {
     pub(super) fn count(&mut self, kind: Kind, now_ms: u64) -> Result<(), Reason> {
         let (rate, allowance) = (RATES[kind as usize], &mut self.0[kind as usize]);
         if allowance.take(rate, 1, now_ms) { Ok(()) } else { Err(Reason::ENHANCE_YOUR_CALM) }
+    }
+
+    /// Counts a sent frame of a message. The peer may answer each with a PING, as gRPC does to
+    /// measure the bandwidth, and with WINDOW_UPDATE for the stream and the connection.
+    pub(super) fn sent_frame(&mut self) {
+        self.0[Kind::Chatter as usize].fill(CHATTER, 1_000);
+        self.0[Kind::Update as usize].fill(UPDATES, 2_000);
     }
 
     /// Counts sent bytes, for which the peer may send WINDOW_UPDATE.

@@ -1,5 +1,5 @@
-//! The server side of HTTP/2 (RFC 9113) with HPACK (RFC 7541) and priorities (RFC 9218), without
-//! sockets, clocks and tasks. The input is received bytes; the output is events and bytes to write.
+//! HTTP/2 (RFC 9113) with HPACK (RFC 7541) and priorities (RFC 9218) for servers, and for clients as
+//! proxies need them, without sockets, clocks and tasks. The input is received bytes; the output is events and bytes to write.
 //! Times are milliseconds of the caller's clock.
 //!
 //! ```
@@ -30,10 +30,14 @@
 //! 3. Write [`Connection::output`] and pass the number of written bytes to [`Connection::consume`].
 //! 4. Close the socket once [`Connection::is_finished`] and [`Connection::queued`] is 0.
 //!
+//! A client ([`Connection::client`]) opens streams with [`Connection::open`], reads heads with
+//! [`Connection::read_head`], and closes each stream with [`Connection::finish`].
+//!
 //! A stream requests capacity only when it has data, so a stream that waits for a disk or an
 //! upstream does not delay others. A stream is closed when both sides have ended it, or one has
 //! reset it. Calls for it then return [`StreamClosed`].
 
+mod client;
 mod connection;
 mod dispatch;
 mod flood;
@@ -47,6 +51,7 @@ mod schedule;
 mod send;
 mod stream;
 
+pub use client::RequestLine;
 pub use connection::{Connection, Event, Limits};
 pub use frame::Reason;
 

@@ -1,7 +1,7 @@
 //! Splits received bytes into frames, wherever reads end. It validates each header, and passes
 //! complete payloads to `dispatch` and DATA piece by piece to `data`.
 
-use super::connection::Connection;
+use super::connection::{Connection, Role};
 use super::flood::Kind;
 use super::frame::{self, HEAD_BYTES, Head, PAYLOAD_BYTES_MAX, PREFACE, Reason};
 
@@ -57,9 +57,13 @@ pub(super) struct Block {
 }
 
 impl Reader {
-    pub(super) fn new(now_ms: u64) -> Reader {
+    pub(super) fn new(role: Role, now_ms: u64) -> Reader {
         Reader {
-            state: State::Preface(0),
+            state: match role {
+                Role::Server => State::Preface(0),
+                // Only clients send the preface's first part (RFC 9113 section 3.4).
+                Role::Client => State::Head,
+            },
             head: [0; HEAD_BYTES],
             head_len: 0,
             payload: Vec::new(),
@@ -201,11 +205,15 @@ impl Connection {
             frame::PUSH_PROMISE => Err(Reason::PROTOCOL_ERROR),
             kind => {
                 let kind = match kind {
+                    // A client's stream is reset at most once.
+                    frame::RST_STREAM if self.role == Role::Client && self.is_open(head.stream) => {
+                        return self.payload(head, bytes);
+                    }
                     frame::RST_STREAM => Kind::Reset,
                     frame::WINDOW_UPDATE => Kind::Update,
                     _ => Kind::Chatter,
                 };
-                self.flood.count(kind, self.now_ms)?;
+                self.count(kind)?;
                 let is_known =
                     head.kind <= frame::CONTINUATION || head.kind == frame::PRIORITY_UPDATE;
                 if is_known {

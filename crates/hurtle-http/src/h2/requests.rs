@@ -1,7 +1,9 @@
-//! Receives requests: field blocks, data, and the calls that read a body (RFC 9113 sections 5.1,
-//! 6.1, 6.2, 6.10 and 8.1).
+//! Receives messages: field blocks, data, and the calls that read a body (RFC 9113 sections 5.1,
+//! 6.1, 6.2, 6.10 and 8.1). `client` handles the heads of responses.
 
-use super::connection::{Connection, Event, Shutdown};
+use std::collections::VecDeque;
+
+use super::connection::{Connection, Event, Role, Shutdown};
 use super::flood::{Kind, SMALL_DATA_BYTES};
 use super::flow::{ReceiveWindow, SendWindow};
 use super::frame::{self, Head, PAYLOAD_BYTES_MAX, Reason};
@@ -18,6 +20,7 @@ const CONTINUATIONS_MAX: u32 = 64;
 /// The role of a field block, by the state of its stream.
 enum Disposition {
     Request,
+    Response,
     Trailers,
     /// Decoded for the compression tables only.
     Ignored,
@@ -65,6 +68,7 @@ impl Connection {
             Disposition::Request => {
                 Purpose::Request { connect_protocol: self.limits.connect_protocol }
             }
+            Disposition::Response => Purpose::Response,
             Disposition::Trailers => Purpose::Trailers,
             Disposition::Ignored | Disposition::Rejected(_) | Disposition::Refused => {
                 Purpose::Tables
@@ -77,10 +81,13 @@ impl Connection {
             .map_err(|_| Reason::COMPRESSION_ERROR)?;
         match disposition {
             // RFC 7540 section 5.3.1.
-            Disposition::Request | Disposition::Trailers if parent == Some(head.stream) => {
+            Disposition::Request | Disposition::Response | Disposition::Trailers
+                if parent == Some(head.stream) =>
+            {
                 self.breach(head.stream, Reason::PROTOCOL_ERROR)
             }
             Disposition::Request => self.request(head, section),
+            Disposition::Response => self.response(head, section),
             Disposition::Trailers => self.trailers(head, section),
             Disposition::Ignored => Ok(()),
             Disposition::Rejected(reason) => self.breach(head.stream, reason),
@@ -92,17 +99,19 @@ impl Connection {
     fn classify(&mut self, head: Head) -> Result<Disposition, Reason> {
         let id = head.stream;
         if let Some(stream) = self.streams.get(id) {
-            let is_open = stream.is_receiving;
-            return Ok(if is_open {
-                Disposition::Trailers
-            } else {
-                Disposition::Rejected(Reason::STREAM_CLOSED)
+            return Ok(match (stream.is_receiving, stream.is_headed) {
+                (true, true) => Disposition::Trailers,
+                (true, false) => Disposition::Response,
+                (false, _) => Disposition::Rejected(Reason::STREAM_CLOSED),
             });
         }
         if id.is_multiple_of(2) {
             return Err(Reason::PROTOCOL_ERROR);
         }
         if id > self.last {
+            if self.role == Role::Client {
+                return Err(Reason::PROTOCOL_ERROR);
+            }
             if self.shutdown == Shutdown::Final {
                 return Ok(Disposition::Ignored);
             }
@@ -112,9 +121,11 @@ impl Connection {
             return Ok(if is_full { Disposition::Refused } else { Disposition::Request });
         }
         match self.streams.closure(id) {
-            Closure::ResetHere => Ok(Disposition::Ignored),
-            Closure::ResetByPeer => Ok(Disposition::Rejected(Reason::STREAM_CLOSED)),
+            Closure::ResetHere(_) => Ok(Disposition::Ignored),
+            Closure::ResetByPeer(_) => Ok(Disposition::Rejected(Reason::STREAM_CLOSED)),
             Closure::Ended => Err(Reason::STREAM_CLOSED),
+            // A client has opened it, and has reset many others since.
+            Closure::Unknown if self.role == Role::Client => Ok(Disposition::Ignored),
             // Section 5.1.1.
             Closure::Unknown => Err(Reason::PROTOCOL_ERROR),
         }
@@ -124,8 +135,8 @@ impl Connection {
     /// peer's error if it has not received the setting yet.
     fn refuse(&mut self, id: u32) -> Result<(), Reason> {
         self.refused += 1;
-        self.flood.count(Kind::Reset, self.now_ms)?;
-        self.streams.remember(id, Closure::ResetHere);
+        self.count(Kind::Reset)?;
+        self.streams.remember(id, Closure::ResetHere(Reason::REFUSED_STREAM));
         let code = Reason::REFUSED_STREAM.0.to_be_bytes();
         self.reply(|out| frame::write(out, frame::RST_STREAM, 0, id, &code))
     }
@@ -149,8 +160,12 @@ impl Connection {
             order: 0,
             send_window: SendWindow::new(self.initial_window),
             is_answered: false,
+            is_sending: true,
             receive_window: ReceiveWindow::new(self.limits.stream_window_bytes),
             is_receiving: !end_stream,
+            is_headed: true,
+            is_head: false,
+            heads: VecDeque::new(),
             is_announced: false,
             is_awaited: false,
             body_left: section.content_length,
@@ -164,14 +179,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Handles trailers, which end the request (section 8.1).
+    /// Handles trailers, which end the message (section 8.1).
     fn trailers(&mut self, head: Head, section: Section) -> Result<(), Reason> {
         let id = head.stream;
         let Some(stream) = self.streams.get(id) else { return Ok(()) };
         if section.fault.is_some() || !head.has(frame::END_STREAM) {
             return self.breach(id, Reason::PROTOCOL_ERROR);
         }
-        if let Err(reason) = stream.end_request() {
+        if let Err(reason) = stream.end_message() {
             return self.breach(id, reason);
         }
         stream.trailers = Some(Box::new(section.fields));
@@ -197,7 +212,7 @@ impl Connection {
     pub(super) fn open_data(&mut self, data: Data, frame_len: usize) -> Result<(), Reason> {
         if data.left < SMALL_DATA_BYTES && !data.is_last {
             let kind = if data.left == 0 { Kind::Chatter } else { Kind::SmallData };
-            self.flood.count(kind, self.now_ms)?;
+            self.count(kind)?;
         }
         // RFC 9113 section 6.9.1: it counts against the connection's window in any case.
         self.receive_window.take(frame_len as u32)?;
@@ -206,13 +221,16 @@ impl Connection {
             self.free(frame_len as u32);
             return match self.streams.closure(id) {
                 _ if id > self.last => Ok(()),
-                Closure::ResetHere => Ok(()),
-                Closure::ResetByPeer => self.breach(id, Reason::STREAM_CLOSED),
+                Closure::ResetHere(_) => Ok(()),
+                Closure::Unknown if self.role == Role::Client => Ok(()),
+                Closure::ResetByPeer(_) => self.breach(id, Reason::STREAM_CLOSED),
                 Closure::Ended | Closure::Unknown => Err(Reason::STREAM_CLOSED),
             };
         };
-        let checked = match stream.is_receiving {
+        let checked = match stream.is_receiving && stream.is_headed {
             true => stream.receive_window.take(frame_len as u32),
+            // Section 8.1: data follows a head.
+            false if stream.is_receiving => Err(Reason::PROTOCOL_ERROR),
             false => Err(Reason::STREAM_CLOSED),
         };
         if let Err(reason) = checked {
@@ -235,17 +253,17 @@ impl Connection {
         }
     }
 
-    /// Ends a request after its last DATA.
+    /// Ends a message after its last DATA.
     pub(super) fn end_data(&mut self, id: u32) -> Result<(), Reason> {
         let Some(stream) = self.streams.get(id) else { return Ok(()) };
-        match stream.end_request() {
+        match stream.end_message() {
             Ok(()) => self.notify_reader(id),
             Err(reason) => return self.breach(id, reason),
         }
         Ok(())
     }
 
-    fn notify_reader(&mut self, id: u32) {
+    pub(super) fn notify_reader(&mut self, id: u32) {
         if let Some(stream) = self.streams.get(id)
             && stream.is_awaited
         {
@@ -254,7 +272,7 @@ impl Connection {
         }
     }
 
-    /// Takes the next part of a request's body: all buffered bytes.
+    /// Takes the next part of a message's body: all buffered bytes.
     ///
     /// # Errors
     /// The stream is over.
@@ -270,11 +288,18 @@ impl Connection {
         Ok(stream.trailers.take().map_or(Body::End, |trailers| Body::Trailers(*trailers)))
     }
 
+    /// Returns whether all data of a message was read, and no more follows: `read` returns its trailers
+    /// or its end.
+    pub fn is_read(&self, id: u32) -> bool {
+        let at = self.streams.position(id);
+        at.map(|at| &self.streams.open[at]).is_some_and(|s| !s.is_receiving && s.body.is_empty())
+    }
+
     /// Credits read bytes to the windows. Bytes of a closed stream were credited when it closed.
     pub fn release(&mut self, id: u32, bytes: usize) {
         let Some(stream) = self.streams.get(id) else { return };
         let freed = stream.receive_window.free(u32::try_from(bytes).unwrap_or(u32::MAX));
-        // A complete request needs no window.
+        // A complete message needs no window.
         let increment = if stream.is_receiving { stream.receive_window.increment() } else { None };
         if let Some(increment) = increment {
             self.write_update(id, increment);

@@ -1,8 +1,8 @@
-//! Sends responses (RFC 9113 section 8.1): heads, data within windows and shares, trailers, resets.
+//! Sends messages (RFC 9113 section 8.1): heads, data within windows and shares, trailers, resets.
 
 use bytes::Bytes;
 
-use super::connection::Connection;
+use super::connection::{Connection, Role};
 use super::frame::{self, HEAD_BYTES, Head, PAYLOAD_BYTES_MAX, Reason};
 use super::hpack::Encoder;
 use super::stream::{Closure, Stream};
@@ -64,6 +64,9 @@ impl Connection {
     /// The stream is closed.
     pub fn capacity(&mut self, id: u32, wanted: usize) -> Result<usize, StreamClosed> {
         let at = self.streams.position(id).ok_or(StreamClosed)?;
+        if !self.streams.open[at].is_sending {
+            return Err(StreamClosed);
+        }
         let room = self.room();
         Ok(if wanted == 0 { 0 } else { self.streams.ask(at, wanted, room) })
     }
@@ -96,7 +99,7 @@ impl Connection {
             self.write_data(id, data, is_end);
         }
         if is_end {
-            self.end_response(id);
+            self.end_message(id);
         }
         Ok(())
     }
@@ -105,7 +108,7 @@ impl Connection {
     pub fn reset(&mut self, id: u32, reason: Reason) {
         if self.streams.position(id).is_some() {
             self.write_reset(id, reason);
-            self.close_stream(id, Closure::ResetHere);
+            self.close_stream(id, Closure::ResetHere(reason));
             self.ends.push_back(self.output.end());
         }
     }
@@ -116,6 +119,9 @@ impl Connection {
         let at = self.streams.position(id).ok_or(StreamClosed)?;
         if self.streams.open[at].is_answered != is_answered {
             self.reset(id, Reason::INTERNAL_ERROR);
+            return Err(StreamClosed);
+        }
+        if !self.streams.open[at].is_sending {
             return Err(StreamClosed);
         }
         Ok(&mut self.streams.open[at])
@@ -129,6 +135,7 @@ impl Connection {
     fn write_data(&mut self, id: u32, data: Bytes, is_end: bool) {
         let flags = if is_end { frame::END_STREAM } else { 0 };
         let head = Head { len: data.len(), kind: frame::DATA, flags, stream: id };
+        self.flood.sent_frame();
         self.output.gather(|out| out.extend_from_slice(&head.bytes()));
         self.output.push(data);
     }
@@ -140,43 +147,53 @@ impl Connection {
         fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
         is_end: bool,
     ) {
+        self.write_fields(id, is_end, |encoder, out| {
+            if let Some(status) = status {
+                encoder.status(status, out);
+            }
+            for (name, value) in fields {
+                encoder.field(name, value, out);
+            }
+        });
+        if is_end {
+            self.end_message(id);
+        }
+    }
+
+    /// Queues HEADERS with the fields that `encode` appends.
+    pub(super) fn write_fields(
+        &mut self,
+        id: u32,
+        is_end: bool,
+        encode: impl FnOnce(&mut Encoder, &mut Vec<u8>),
+    ) {
         let Connection { output, encoder, frame_bytes_max, .. } = self;
         output.gather(|out| {
             let begin = out.len();
             out.extend_from_slice(&[0; HEAD_BYTES]);
-            encode(encoder, out, status, fields);
+            encoder.begin(out);
+            encode(encoder, out);
             finish_block(out, begin, id, is_end, *frame_bytes_max);
         });
-        if is_end {
-            self.end_response(id);
-        }
+        self.flood.sent_frame();
     }
 
-    /// Ends a response. The rest of an incomplete request is not needed (RFC 9113 section 8.1).
-    fn end_response(&mut self, id: u32) {
+    /// Ends this side's message. A server's stream ends with its response, because the rest of an
+    /// incomplete request is not needed (RFC 9113 section 8.1).
+    fn end_message(&mut self, id: u32) {
+        let role = self.role;
         let Some(stream) = self.streams.get(id) else { return };
+        if role == Role::Client {
+            stream.is_sending = false;
+            return;
+        }
         if stream.is_receiving {
             self.write_reset(id, Reason::NO_ERROR);
-            self.close_stream(id, Closure::ResetHere);
+            self.close_stream(id, Closure::ResetHere(Reason::NO_ERROR));
         } else {
             self.close_stream(id, Closure::Ended);
         }
         self.ends.push_back(self.output.end());
-    }
-}
-
-fn encode<'f>(
-    encoder: &mut Encoder,
-    out: &mut Vec<u8>,
-    status: Option<u16>,
-    fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
-) {
-    encoder.begin(out);
-    if let Some(status) = status {
-        encoder.status(status, out);
-    }
-    for (name, value) in fields {
-        encoder.field(name, value, out);
     }
 }
 

@@ -18,7 +18,8 @@ const ENDED_MAX: usize = 8;
 /// Streams for which an idle connection keeps memory.
 const STREAMS_KEPT: usize = 2;
 
-/// A stream that is open, at least on the server's side.
+/// A stream that is open: on a server until the response has ended, on a client until the caller
+/// closes it.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) id: u32,
@@ -27,12 +28,20 @@ pub(super) struct Stream {
     /// Its order among equally urgent streams that wait for a turn.
     pub(super) order: u64,
     pub(super) send_window: SendWindow,
-    /// `true` once the response's head was sent.
+    /// `true` once this side's head was sent.
     pub(super) is_answered: bool,
+    /// `false` once a client's request has ended.
+    pub(super) is_sending: bool,
     pub(super) receive_window: ReceiveWindow,
-    /// `true` while the request is incomplete.
+    /// `true` while the peer's message is incomplete.
     pub(super) is_receiving: bool,
-    /// `true` once the caller has taken the request's event.
+    /// `true` once the head of the peer's message has arrived, which is not interim.
+    pub(super) is_headed: bool,
+    /// `true` if the response has no body in spite of its Content-Length: the method is HEAD.
+    pub(super) is_head: bool,
+    /// Unread heads of responses, the interim ones first.
+    pub(super) heads: VecDeque<FieldSection>,
+    /// `true` once the caller knows the stream.
     pub(super) is_announced: bool,
     /// `true` if the caller found nothing to read, so that `Event::Readable` is due.
     pub(super) is_awaited: bool,
@@ -51,8 +60,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Ends the request, which must have its full length.
-    pub(super) fn end_request(&mut self) -> Result<(), Reason> {
+    /// Ends the peer's message, which must have its full length.
+    pub(super) fn end_message(&mut self) -> Result<(), Reason> {
         self.is_receiving = false;
         if self.body_left.is_some_and(|left| left > 0) {
             return Err(Reason::PROTOCOL_ERROR);
@@ -64,14 +73,24 @@ impl Stream {
 /// The way in which a stream was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closure {
-    /// The server reset it. Frames of any kind may be in flight.
-    ResetHere,
-    /// The peer reset it.
-    ResetByPeer,
+    /// This side reset it. Frames of any kind may be in flight.
+    ResetHere(Reason),
+    /// The peer reset it, or a client's GOAWAY says that the request was not processed.
+    ResetByPeer(Reason),
     /// Both sides ended it.
     Ended,
     /// Not remembered, or never open.
     Unknown,
+}
+
+impl Closure {
+    /// The error code of a reset.
+    pub(super) fn reason(self) -> Reason {
+        match self {
+            Closure::ResetHere(reason) | Closure::ResetByPeer(reason) => reason,
+            Closure::Ended | Closure::Unknown => Reason::NO_ERROR,
+        }
+    }
 }
 
 /// All streams of a connection.

@@ -6,6 +6,7 @@
 mod error;
 pub mod fields;
 pub mod framing;
+pub mod grpc_web;
 pub mod method;
 pub mod section;
 
@@ -21,6 +22,7 @@ use self::framing::Framing;
 use self::method::METHOD_BYTES_MAX;
 use crate::request::section::Section;
 use crate::semantics::fields as lists;
+use crate::semantics::grpc;
 use crate::semantics::host::{self, Host};
 use crate::semantics::set::is_name;
 use crate::semantics::target::{self, Target};
@@ -149,6 +151,28 @@ impl<'a> RequestHead<'a> {
             field_count: 0,
             section: None,
         })
+    }
+}
+
+impl<'a> RequestHead<'a> {
+    /// Returns the value of Content-Type.
+    pub fn content_type(&self) -> Value<'a> {
+        let is_type = |name: &[u8]| name.len() == 12 && is_name(name, b"content-type");
+        self.fields.iter().find(|(name, _)| is_type(name)).map(|(_, value)| value)
+    }
+
+    /// Returns the media type of a call of gRPC or gRPC-Web; `None`: it is another request.
+    pub fn call_type(&self) -> Value<'a> {
+        let is_call = |media_type: &&[u8]| {
+            grpc::is_grpc(media_type) || grpc_web::WebFormat::of(media_type).is_some()
+        };
+        let is_post = self.method.as_bytes() == b"POST";
+        is_post.then(|| self.content_type()).flatten().filter(is_call)
+    }
+
+    /// True for a call of gRPC. Those of gRPC-Web have other media types.
+    pub fn is_grpc(&self) -> bool {
+        self.method.as_bytes() == b"POST" && self.content_type().is_some_and(grpc::is_grpc)
     }
 }
 

@@ -11,6 +11,7 @@ pub mod etag; // entity-tags and lists of them
 pub mod fields; // comma-separated lists and tokens
 pub mod forwarded; // the client's address behind proxies
 pub mod glob; // path patterns of rules
+pub mod grpc; // calls of gRPC and their statuses
 pub mod host; // the Host field
 pub mod media; // media types by file-name extension
 pub mod multipart; // multipart/form-data: the parts of a form

@@ -1,4 +1,4 @@
-//! The fields of a request or of its trailers, in order, in one buffer.
+//! The fields of a request, a response or trailers, in order, in one buffer.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub(crate) const LENGTHS_BYTES: usize = 8;
 pub struct FieldSection {
     /// The pseudo-fields' values, then each field: its lengths, its name, its value.
     pub(crate) bytes: Vec<u8>,
-    pub(crate) pseudo: [Span; 5],
+    pub(crate) pseudo: [Span; 6],
     /// The offset of the fields.
     pub(crate) begin: u32,
 }
@@ -24,8 +24,9 @@ pub(crate) const SCHEME: usize = 1;
 pub(crate) const AUTHORITY: usize = 2;
 pub(crate) const PATH: usize = 3;
 pub(crate) const PROTOCOL: usize = 4;
+pub(crate) const STATUS: usize = 5;
 
-const NAMES: [&str; 5] = [":method", ":scheme", ":authority", ":path", ":protocol"];
+const NAMES: [&str; 6] = [":method", ":scheme", ":authority", ":path", ":protocol", ":status"];
 
 impl FieldSection {
     /// `:method`; empty in trailers.
@@ -51,6 +52,12 @@ impl FieldSection {
     /// `:protocol` of an extended CONNECT (RFC 8441 section 4, RFC 9220).
     pub fn protocol(&self) -> Option<&[u8]> {
         self.pseudo(PROTOCOL)
+    }
+
+    /// `:status` of a response, 100 to 599; 0 in other sections.
+    pub fn status(&self) -> u16 {
+        let digits = self.pseudo(STATUS).unwrap_or_default();
+        digits.iter().fold(0, |number, digit| number * 10 + u16::from(digit - b'0'))
     }
 
     fn pseudo(&self, which: usize) -> Option<&[u8]> {

@@ -1,4 +1,4 @@
-//! The requests of a stream, as HTTP/2 (RFC 9113) and HTTP/3 (RFC 9114) share them: field sections
+//! The messages of a stream, as HTTP/2 (RFC 9113) and HTTP/3 (RFC 9114) share them: field sections
 //! and their validation, the parts of a body, priorities of streams that are not open yet.
 
 use std::fmt;
@@ -11,7 +11,7 @@ pub(crate) mod section;
 
 pub use fields::{FieldSection, Fields};
 
-/// The next part of a request's body.
+/// The next part of a message's body.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Body {
     /// Bytes, at least one.

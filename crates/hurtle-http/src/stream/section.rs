@@ -1,7 +1,9 @@
-//! Collects the decoded fields of requests and trailers, and checks their form (RFC 9113 sections
+//! Collects the decoded fields of requests, responses and trailers, and checks their form (RFC 9113 sections
 //! 8.1 to 8.3, RFC 9114 sections 4.1 to 4.3) and size.
 
-use super::fields::{AUTHORITY, FieldSection, LENGTHS_BYTES, METHOD, PATH, PROTOCOL, SCHEME};
+use super::fields::{
+    AUTHORITY, FieldSection, LENGTHS_BYTES, METHOD, PATH, PROTOCOL, SCHEME, STATUS,
+};
 use crate::compression::{Class, Decoded, FIELD_OVERHEAD_BYTES};
 use crate::semantics::priority::Priority;
 
@@ -33,6 +35,7 @@ pub(crate) enum Purpose {
     Request {
         connect_protocol: bool,
     },
+    Response,
     Trailers,
     /// Updating the compression tables only.
     Tables,
@@ -113,6 +116,10 @@ impl Reader {
             Class::Authority => Some(AUTHORITY),
             Class::Path => Some(PATH),
             Class::Protocol => Some(PROTOCOL),
+            Class::Status => {
+                is_valid &= is_status(value);
+                Some(STATUS)
+            }
             Class::Regular => None,
             Class::UnknownPseudo | Class::Connection | Class::Invalid => {
                 return self.fail(Fault::Malformed, begin);
@@ -155,7 +162,10 @@ impl Reader {
         let fields = &mut self.section.fields;
         let is_first = begin == fields.begin as usize;
         let is_allowed = match self.purpose {
-            Purpose::Request { connect_protocol } => connect_protocol || which != PROTOCOL,
+            Purpose::Request { connect_protocol } => {
+                which != STATUS && (connect_protocol || which != PROTOCOL)
+            }
+            Purpose::Response => which == STATUS,
             Purpose::Trailers | Purpose::Tables => false,
         };
         if !is_allowed || !is_first || fields.pseudo[which].is_some() {
@@ -209,8 +219,12 @@ impl Reader {
             set_lengths(bytes, begin, COOKIE.len(), value_len);
             bytes.splice(end..end, self.crumbs);
         }
-        let is_request = matches!(self.purpose, Purpose::Request { .. });
-        if is_request && self.section.fault.is_none() && !is_request_line(&self.section.fields) {
+        let is_complete = match self.purpose {
+            Purpose::Request { .. } => is_request_line(&self.section.fields),
+            Purpose::Response => self.section.fields.pseudo[STATUS].is_some(),
+            Purpose::Trailers | Purpose::Tables => true,
+        };
+        if self.section.fault.is_none() && !is_complete {
             self.section.fault = Some(Fault::Malformed);
         }
         self.section
@@ -227,7 +241,7 @@ fn set_lengths(bytes: &mut [u8], begin: usize, name_len: usize, value_len: usize
 /// Returns `true` if the pseudo-fields are those of a request (RFC 9113 sections 8.3.1 and 8.5, RFC
 /// 9114 sections 4.3.1 and 4.4, RFC 8441 section 4).
 fn is_request_line(fields: &FieldSection) -> bool {
-    let [method, scheme, authority, path, protocol] = fields.pseudo.map(|span| span.is_some());
+    let [method, scheme, authority, path, protocol, _] = fields.pseudo.map(|span| span.is_some());
     if fields.method() == b"CONNECT" && !protocol {
         return authority && !scheme && !path;
     }
@@ -237,6 +251,11 @@ fn is_request_line(fields: &FieldSection) -> bool {
     }
     let is_path = matches!(fields.path(), [b'/', ..] | b"*");
     method && is_token(fields.method()) && scheme && is_scheme(fields.scheme()) && path && is_path
+}
+
+/// Tests for a status code (RFC 9110 section 15): three digits of a known class.
+fn is_status(text: &[u8]) -> bool {
+    matches!(text, [b'1'..=b'5', b'0'..=b'9', b'0'..=b'9'])
 }
 
 /// Tests for a token (RFC 9110 section 5.6.2).

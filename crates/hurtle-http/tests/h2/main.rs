@@ -3,6 +3,7 @@
 // A failed `unwrap` in a helper fails the test.
 #![allow(clippy::unwrap_used)]
 
+mod client;
 mod errors;
 mod floods;
 mod messages;

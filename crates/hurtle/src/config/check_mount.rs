@@ -16,6 +16,7 @@ use super::error::{ValueError, shown};
 use super::field::media_type;
 use super::gateway::{authorizer, cgi, fastcgi};
 use super::network::network;
+use super::objects::{is_object_url, object_store, refuse_keys_of_directories};
 use super::rate_limit::mount_limits;
 use super::reader::Reader;
 use super::schema::one_of;
@@ -198,9 +199,21 @@ fn files(
     auth: Option<&Auth>,
     reader: &mut Reader<'_>,
 ) -> Option<Files> {
-    let directory = root.directory(reader);
+    let is_remote = is_object_url(root);
     let mut files = Files::new(PathBuf::new());
     let f = &mut files;
+    let directory = match is_remote {
+        true => {
+            f.objects = object_store(table, root, reader).map(Box::new);
+            f.objects.as_ref().map(|store| PathBuf::from(store.url.to_string()))
+        }
+        false => root.directory(reader),
+    };
+    if let (Some(value), false) = (table.get("object_store"), is_remote) {
+        let wrong =
+            ValueError::new("goes with files = \"s3://...\", \"gs://...\" or \"az://...\" only");
+        value.report(reader, wrong.hint("remove it"));
+    }
     table.set("index", reader, index, &mut f.index);
     table.set("try_files", reader, try_files, &mut f.try_files);
     table.set("spa", reader, |v, r| v.parse(r, url_path).map(Some), &mut f.spa);
@@ -213,7 +226,10 @@ fn files(
     table.set("rate", reader, Value::size, &mut f.rate);
     f.archive = archive(table, f, reader);
     f.dictionaries = dictionaries(table, f, reader);
-    f.uploads = uploads(table, auth, reader);
+    f.uploads = uploads(table, auth, is_remote, reader);
+    if is_remote {
+        refuse_keys_of_directories(table, f, reader);
+    }
     Some(Files { root: directory?, ..files })
 }
 

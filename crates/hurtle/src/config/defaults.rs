@@ -179,6 +179,7 @@ impl Files {
     pub fn new(root: PathBuf) -> Files {
         Files {
             root,
+            objects: None,
             index: vec!["index.html".to_owned()],
             try_files: Vec::new(),
             spa: None,
@@ -193,6 +194,11 @@ impl Files {
             dictionaries: Vec::new(),
             uploads: None,
         }
+    }
+
+    /// `true` if uploads change the directory.
+    pub fn has_local_uploads(&self) -> bool {
+        self.uploads.is_some() && self.objects.is_none()
     }
 }
 

@@ -52,6 +52,9 @@ pub fn check_files(config: &Config) -> Vec<ConfigError> {
     for (s, site) in config.sites.iter().enumerate() {
         for (m, mount) in site.mounts.iter().enumerate() {
             let MountHandler::Files(files) = &mount.handler else { continue };
+            if files.objects.is_some() {
+                continue;
+            }
             problems.extend(not_a_directory(&files.root).map(|wrong| ConfigError {
                 file: PathBuf::new(),
                 position: None,

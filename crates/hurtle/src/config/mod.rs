@@ -33,6 +33,7 @@ mod monitoring;
 mod mount;
 mod names;
 mod network;
+mod objects;
 mod pattern;
 mod print;
 #[cfg(test)]
@@ -84,6 +85,7 @@ pub use jwt::{JwksSource, Jwt};
 pub use load::{check_files, load};
 pub use manifest::{AppBackend, AppCommand, Manifest, SocketPassing, manifest};
 pub use monitoring::{Metrics, Tracing};
+pub use objects::ObjectStore;
 pub use print::print;
 pub use proxied::ProxyProtocol;
 pub use rate_limit::{

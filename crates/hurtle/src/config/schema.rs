@@ -10,6 +10,7 @@ use super::bounds::{
 };
 use super::monitoring::{METRICS, TRACING};
 use super::names::names;
+use super::objects::OBJECT_STORE;
 use super::rotation::{ACCESS_LOG, ERROR_LOG};
 use super::sandbox::Sandbox;
 use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD, FORWARD_TLS};
@@ -180,6 +181,7 @@ pub(super) static SECTIONS: &[&Section] = &[
     &ARCHIVE,
     &DICTIONARY,
     &UPLOADS,
+    &OBJECT_STORE,
     &UPSTREAM,
     &EJECTION,
     &UPSTREAM_TLS,

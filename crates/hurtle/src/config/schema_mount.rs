@@ -7,6 +7,7 @@ use super::bounds::{
     CACHE_MEMORY_MIN, CONCURRENCY_MAX, KEPT_MAX, RESUMABLE_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN,
 };
 use super::names::names;
+use super::objects::OBJECT_STORE;
 use super::schema::DefaultValue::{Required, Toml, Words};
 use super::schema::Kind::{
     Choice, Flag, Integer, List, Map, Size, Table, Tables, Text, Time, TrueOrInteger,
@@ -92,7 +93,12 @@ pub(super) static MOUNT: Section = Section {
              secrets and on what an attacker sends should not be compressed (BREACH)."),
         Key::new("files", Text("a directory"), Words("see `proxy`, `redirect`, `respond`"),
             "\"public\"",
-            "Serve this directory. It may be a symbolic link whose target changes."),
+            "Serve this directory. It may be a symbolic link whose target changes. Or serve the objects \
+             of a store: `\"s3://bucket/prefix\"`, `\"gs://...\"` or `\"az://...\"`, see \
+             `object_store`."),
+        Key::new("object_store", Table(&OBJECT_STORE), Words("required with such `files`"),
+            "{ cache_dir = \"/var/cache/hurtle\" }",
+            "The store of `files = \"s3://...\"`, and its cache.").with(FILES),
         Key::new("index", List("file names"), Toml("[\"index.html\"]"),
             "[\"index.html\", \"index.htm\"]",
             "File names tried, in order, for a request of a directory; `[]`: none. With `fastcgi` \
@@ -136,8 +142,9 @@ pub(super) static MOUNT: Section = Section {
              Requires `auth` here or in the site.").with(FILES),
         Key::new("proxy", List("upstreams"), Words("see `files`, `redirect`, `respond`"),
             "[\"http://127.0.0.1:9000\", \"unix:/run/app.sock\"]",
-            "Forward requests to these servers by HTTP/1.1: `http://` or `https://` and a host with \
-             its port, or `unix:` and the path of a socket. A table in place of a URL gives it a \
+            "Forward requests to these servers: by HTTP/1.1 with `http://` or `https://` and a host \
+             with its port, or `unix:` and the path of a socket; by HTTP/2, as gRPC needs it, with \
+             `h2c://` in clear, `h2://` over TLS, or `unix+h2c:`. A table in place of a URL gives it a \
              weight, a limit of requests at once, or makes it a backup, see `[[site.mount.proxy]]`."),
         Key::new("balance", Choice(names::<Balance>), Toml("\"round-robin\""),
             "\"least-connections\"",
@@ -192,6 +199,9 @@ pub(super) static MOUNT: Section = Section {
             "Directory of internal files. The upstream or application names one in \
              X-Accel-Redirect or X-Sendfile, and it is sent in place of the response's \
              body.").with(EXTERNAL),
+        Key::new("grpc_web", Flag, Toml("false"), "true",
+            "Translate calls of gRPC-Web, which browsers make, to gRPC. See \
+             [proxy.md](proxy.md#http2-to-upstreams-and-grpc).").with(PROXY),
         Key::new("fastcgi", Text("an address"), Words("see `files`, `proxy`, `cgi`"),
             "\"unix:/run/php/php-fpm.sock\"",
             "Forward requests to this FastCGI application, such as PHP-FPM: a host with its port, \

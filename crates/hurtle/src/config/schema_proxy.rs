@@ -25,7 +25,7 @@ pub(super) static UPSTREAM: Section = Section {
         Key::new("backup", Flag, Toml("false"), "true",
             "Use it only while none of the others is available."),
         Key::new("max_connections", Integer(1, CONCURRENCY_MAX), Words("unlimited"), "20",
-            "Most requests to it at once, each on a connection of its own, over all workers and all \
+            "Most requests to it at once, over all workers and all \
              mounts that give it this limit. Idle connections and health checks do not count. More requests \
              go to other upstreams or wait, see `upstream_queue`."),
     ],

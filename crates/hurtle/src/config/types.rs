@@ -21,6 +21,7 @@ use super::dictionary::Dictionary;
 use super::gateway::{Cgi, FastCgi};
 pub use super::log_field::LogField;
 use super::monitoring::{Metrics, Tracing};
+use super::objects::ObjectStore;
 use super::print;
 use super::proxied::ProxyProtocol;
 use super::rate_limit::{MountLimits, SiteLimits};
@@ -482,6 +483,9 @@ pub struct Files {
     /// link that moves.
     #[serde(rename = "files", serialize_with = "print::path")]
     pub root: PathBuf,
+    /// The store whose objects are served, in place of a directory.
+    #[serde(rename = "object_store")]
+    pub objects: Option<Box<ObjectStore>>,
     /// File names tried, in order, for a request of a directory.
     pub index: Vec<String>,
     /// Paths tried in order; `{path}` stands for the requested path. Empty: the requested path

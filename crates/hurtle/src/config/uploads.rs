@@ -44,14 +44,22 @@ impl Default for Uploads {
     }
 }
 
-/// Reads `uploads` of a mount; requires an explicit `auth`.
+impl Uploads {
+    /// The defaults for an object store.
+    pub(super) fn to_store() -> Uploads {
+        Uploads { free_bytes: 0, resumable: 0, resumable_bytes: 0, ..Uploads::default() }
+    }
+}
+
+/// Reads `uploads` of a mount; requires an explicit `auth`. `is_remote`: to an object store.
 pub(super) fn uploads(
     mount: &Table<'_>,
     auth: Option<&Auth>,
+    is_remote: bool,
     reader: &mut Reader<'_>,
 ) -> Option<Uploads> {
     let written = mount.get("uploads")?;
-    let mut uploads = Uploads::default();
+    let mut uploads = if is_remote { Uploads::to_store() } else { Uploads::default() };
     let table = written.table(reader)?;
     table.set("file_bytes", reader, Value::size, &mut uploads.file_bytes);
     table.set("free_bytes", reader, Value::size, &mut uploads.free_bytes);

@@ -57,6 +57,8 @@ pub struct Proxy {
     /// none.
     #[serde(serialize_with = "print::optional_path")]
     pub internal: Option<PathBuf>,
+    /// `true`: calls of gRPC-Web are translated to gRPC.
+    pub grpc_web: bool,
     /// TLS settings of `https://` upstreams; `None`: the defaults.
     pub upstream_tls: Option<UpstreamTls>,
     /// Response cache; `None`: off.
@@ -127,6 +129,7 @@ impl Proxy {
             health: None,
             upgrades: vec!["websocket".to_owned()],
             internal: None,
+            grpc_web: false,
             upstream_tls: None,
             cache: None,
         }
@@ -145,7 +148,7 @@ impl Proxy {
 const SCHEME: &str = "http://";
 
 /// The port of a URL without one.
-const PORT: u16 = 80;
+pub(super) const PORT: u16 = 80;
 
 /// Reads the keys of a proxy; `written` is the value of `proxy`.
 pub(super) fn proxy(
@@ -168,6 +171,14 @@ pub(super) fn proxy(
     p.health = path.map(|path| HealthCheck { path, interval });
     table.set("upgrades", reader, |v, r| Some(upgrades(v, r)), &mut p.upgrades);
     table.set("internal", reader, |v, r| v.directory(r).map(Some), &mut p.internal);
+    table.set("grpc_web", reader, Value::flag, &mut p.grpc_web);
+    if p.grpc_web && !p.upstreams.iter().any(|server| server.http2) {
+        let wrong = ValueError::new("no upstream uses HTTP/2, which gRPC needs");
+        let hint = "write h2c:// in its URL, or h2:// over TLS";
+        if let Some(written) = table.get("grpc_web") {
+            written.report(reader, wrong.hint(hint));
+        }
+    }
     let tls = table.get("upstream_tls");
     p.upstream_tls = tls.and_then(|written| upstream_tls(&written, &p.upstreams, reader));
     p.cache = response_cache(table, reader);

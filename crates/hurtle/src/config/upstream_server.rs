@@ -5,13 +5,22 @@ use std::fmt;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
 use super::error::{ValueError, shown};
+use super::listen::UNIX;
 use super::reader::Reader;
 use super::schema_proxy::UPSTREAM;
-use super::upstream::{Upstream, origin, upstream};
+use super::upstream::{PORT, Upstream, origin, upstream};
 use super::value::Value;
 
 /// Scheme of an upstream's URL over TLS.
 const SCHEME_TLS: &str = "https://";
+
+/// Schemes of upstreams with HTTP/2: the names of the protocol over TLS and in clear (RFC 9113
+/// section 3.1, RFC 7540 section 3.1).
+const SCHEME_H2: &str = "h2://";
+const SCHEME_H2C: &str = "h2c://";
+
+/// Begins a unix socket with HTTP/2.
+const UNIX_H2C: &str = "unix+h2c:";
 
 /// The port of such a URL without one.
 const PORT_TLS: u16 = 443;
@@ -23,6 +32,8 @@ pub struct UpstreamServer {
     pub upstream: Upstream,
     /// `true`: connections use TLS.
     pub tls: bool,
+    /// `true`: requests use HTTP/2, on connections that they share.
+    pub http2: bool,
     /// Its share, relative to the weights of the others; at least 1.
     pub weight: u32,
     /// `true`: it is used only while none of the others is available.
@@ -34,16 +45,29 @@ pub struct UpstreamServer {
 impl From<Upstream> for UpstreamServer {
     /// A server in clear, of weight 1.
     fn from(upstream: Upstream) -> UpstreamServer {
-        UpstreamServer { upstream, tls: false, weight: 1, backup: false, max_connections: None }
+        UpstreamServer {
+            upstream,
+            tls: false,
+            http2: false,
+            weight: 1,
+            backup: false,
+            max_connections: None,
+        }
     }
 }
 
 impl fmt::Display for UpstreamServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.tls {
-            true => write!(f, "{SCHEME_TLS}{}", self.upstream.plain()),
-            false => self.upstream.fmt(f),
-        }
+        let scheme = match (self.tls, self.http2, &self.upstream) {
+            (false, false, _) => return self.upstream.fmt(f),
+            (false, true, Upstream::Unix(path)) => {
+                return write!(f, "{UNIX_H2C}{}", path.display());
+            }
+            (false, true, _) => SCHEME_H2C,
+            (true, false, _) => SCHEME_TLS,
+            (true, true, _) => SCHEME_H2,
+        };
+        write!(f, "{scheme}{}", self.upstream.plain())
     }
 }
 
@@ -128,11 +152,27 @@ pub(super) fn servers(written: &Value<'_>, reader: &mut Reader<'_>) -> Vec<Upstr
 
 /// Parses a URL, or `unix:` and a path.
 pub(super) fn server(text: &str, reader: &Reader<'_>) -> Result<UpstreamServer, ValueError> {
-    match text.strip_prefix(SCHEME_TLS) {
-        Some(rest) => {
-            let upstream = origin(text, rest, PORT_TLS)?;
-            Ok(UpstreamServer { tls: true, ..upstream.into() })
+    for (scheme, port, tls, http2) in [
+        (SCHEME_TLS, PORT_TLS, true, false),
+        (SCHEME_H2, PORT_TLS, true, true),
+        (SCHEME_H2C, PORT, false, true),
+    ] {
+        if let Some(rest) = text.strip_prefix(scheme) {
+            let upstream = origin(text, rest, port)?;
+            return Ok(UpstreamServer { tls, http2, ..upstream.into() });
         }
-        None => upstream(text, |path| reader.absolute(path)).map(UpstreamServer::from),
+    }
+    if let Some(scheme) = ["grpc", "grpcs"].iter().find(|s| text.starts_with(&format!("{s}://"))) {
+        let (wrong, right) = (shown(text), if *scheme == "grpc" { SCHEME_H2C } else { SCHEME_H2 });
+        let hint = format!("gRPC is proxied as any other request over HTTP/2: write {right}");
+        return Err(ValueError::new(format!("{wrong} is not the URL of an upstream")).hint(hint));
+    }
+    let absolute = |path: &str| reader.absolute(path);
+    match text.strip_prefix(UNIX_H2C) {
+        Some(path) => {
+            let upstream = upstream(&format!("{UNIX}{path}"), absolute)?;
+            Ok(UpstreamServer { http2: true, ..upstream.into() })
+        }
+        None => upstream(text, absolute).map(UpstreamServer::from),
     }
 }

@@ -15,6 +15,7 @@ use hurtle_http::semantics::etag::EntityTag;
 use super::answer::FileQuery;
 use super::differences::{Differences, client_dictionary};
 use super::lookup::{Lookup, Opened, Target};
+use super::objects::Arriving;
 use crate::body::{OpenFile, Stamp};
 use crate::compress::{CODINGS, Compressor, Encoding, EncodingResult};
 use crate::metrics::RouteMetrics;
@@ -55,6 +56,8 @@ pub struct Representation {
     pub file: Arc<OpenFile>,
     /// Length of the content in bytes.
     pub len: u64,
+    /// The bytes of an object while not all of them have arrived.
+    pub arrival: Option<Arriving>,
     /// The content, if it is in memory.
     pub content: Option<Bytes>,
     /// The opaque part of the entity-tag; `None` if no tag is sent.
@@ -125,6 +128,7 @@ impl Representation {
             len,
             file: opened.file,
             content: opened.content,
+            arrival: opened.arrival,
             whole: Bytes::new(),
             not_modified: Bytes::new(),
             common: Bytes::new(),
@@ -313,7 +317,7 @@ impl MadeVariants {
         };
         let file = Arc::clone(&self.file);
         let (len, hash) = (made.bytes.len() as u64, Some(made.hash));
-        let opened = Opened { coding, file, content: Some(made.bytes), hash };
+        let opened = Opened { coding, file, content: Some(made.bytes), hash, arrival: None };
         let made = Representation::with_len(opened, len, &self.rules, true, self.now_secs);
         Some(variant.representation.get_or_init(|| made))
     }
@@ -336,6 +340,11 @@ impl Entry {
             r.content.as_ref().map_or(0, Bytes::len) + r.whole.len() * 3 + REPRESENTATION_BYTES
         };
         self.representations.iter().map(one).sum::<usize>() + ENTRY_BYTES
+    }
+
+    /// True if bytes are still arriving; the entry is not kept then.
+    pub fn is_arriving(&self) -> bool {
+        self.representations.iter().any(|r| r.arrival.is_some())
     }
 
     /// Number of open descriptors.

@@ -77,6 +77,13 @@ impl Listings {
         lookup: Arc<Lookup>,
         request: ListingRequest,
     ) -> Result<Bytes, LookupError> {
+        if let Some(origin) = &lookup.origin {
+            // Another key than text leads to no listing.
+            let prefix = String::from_utf8_lossy(&request.path).into_owned();
+            let listed = origin.list(prefix).await.map_err(LookupError::Origin)?;
+            let page = disk.run(self.lane, move || written_of_objects(&listed, &request)).await;
+            return page.map_err(LookupError::Pool);
+        }
         let this = self.clone();
         let page = disk.run(self.lane, move || this.write(&lookup, &request)).await;
         page.map_err(LookupError::Pool)?.map_err(LookupError::Disk)
@@ -90,16 +97,7 @@ impl Listings {
             true => listing,
             false => Arc::new(request.filter.apply(&listing)),
         };
-        let page = listing::page(&listing, &directory, &request.view);
-        if request.json {
-            return Ok(listing::json(&page, &request.url_path).into());
-        }
-        let controls = Controls {
-            filter: request.filter.text(),
-            has_archives: request.has_archives,
-            takes_uploads: request.takes_uploads,
-        };
-        Ok(listing::html(&page, &request.url_path, &controls).into())
+        Ok(written(&listing::page(&listing, &directory, &request.view), request))
     }
 
     fn listing(
@@ -145,4 +143,21 @@ impl Listings {
             bytes <= CACHED_BYTES_MAX
         });
     }
+}
+
+fn written_of_objects(listed: &hurtle_objects::Listing, request: &ListingRequest) -> Bytes {
+    let ListingRequest { filter, view, dotfiles, .. } = request;
+    written(&listing::page_of_objects(listed, *dotfiles, filter, view), request)
+}
+
+fn written(page: &listing::Page, request: &ListingRequest) -> Bytes {
+    if request.json {
+        return listing::json(page, &request.url_path).into();
+    }
+    let controls = Controls {
+        filter: request.filter.text(),
+        has_archives: request.has_archives,
+        takes_uploads: request.takes_uploads,
+    };
+    listing::html(page, &request.url_path, &controls).into()
 }

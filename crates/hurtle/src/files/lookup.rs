@@ -13,9 +13,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::StatusCode;
 use hurtle_http::semantics::accept::Coding;
+use hurtle_objects::Origin;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::objects::Arriving;
 use super::sidecars::{Names, Sidecars};
 use crate::body::{OpenFile, Stamp};
 use crate::config::{EtagSource, Symlinks};
@@ -31,6 +33,8 @@ pub const MEMORY_BYTES_MAX: u64 = 16 << 10;
 pub struct Lookup {
     /// The root directory; nothing outside of it is found.
     pub root: PathBuf,
+    /// The store whose objects are found, in place of files (`files::objects`).
+    pub origin: Option<Origin>,
     /// The candidates, in order.
     pub tries: Vec<Try>,
     /// Index names that are tried in a directory.
@@ -105,6 +109,8 @@ pub struct Opened {
     pub content: Option<Bytes>,
     /// Hash of the content, if the entity-tag is made from it.
     pub hash: Option<u128>,
+    /// The bytes of an object while not all of them have arrived.
+    pub arrival: Option<Arriving>,
 }
 
 /// The names of encoded variants end in these.
@@ -311,7 +317,7 @@ impl Lookup {
         if is_read && !file.is_intact() {
             return Ok(None);
         }
-        Ok(Some(Opened { coding, file, content, hash }))
+        Ok(Some(Opened { coding, file, content, hash, arrival: None }))
     }
 
     pub(super) fn open(

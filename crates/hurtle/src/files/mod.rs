@@ -1,10 +1,11 @@
 //! Serves files. `lookup` finds a file on the disk threads, and `entry` prepares its response
-//! fields. `cache` and `store` keep entries current. `answer` applies the conditions of a request.
+//! fields. `objects` finds objects of a store, `arriving` sends them before they are whole. `cache` and `store` keep entries current. `answer` applies the conditions of a request.
 //! The files handler, error pages and applications use this module.
 
 pub mod answer;
 pub mod archive;
 mod arrival;
+mod arriving;
 pub mod cache;
 pub mod changed;
 pub mod differences;
@@ -12,6 +13,7 @@ pub mod entry;
 pub mod listing;
 pub mod listings;
 pub mod lookup;
+pub mod objects;
 pub mod response;
 pub mod routes;
 pub mod scripts;
@@ -20,6 +22,7 @@ pub mod store;
 
 pub use answer::{FileQuery, answer};
 pub use arrival::{Arrival, Home};
+pub use arriving::respond;
 pub use cache::{Cache, Key};
 pub use changed::{Changed, UNFINISHED, has_hidden_segment, is_unfinished};
 pub use entry::Entry;

@@ -83,6 +83,7 @@ where
 async fn find(disk: &Disk, lane: Lane, root: PathBuf, name: &[u8]) -> Result<Outcome, LookupError> {
     let lookup = Lookup {
         root,
+        origin: None,
         tries: vec![Try::Path(name.to_vec())],
         index: Arc::new([]),
         symlinks: Symlinks::WithinRoot,

@@ -49,6 +49,7 @@ impl Scripts {
         let lane = disk.lane_of(format!("scripts {}", root.display()));
         let lookup = Lookup {
             root,
+            origin: None,
             tries: Vec::new(),
             index: index.into(),
             symlinks: Symlinks::WithinRoot,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::{Cache, Changed, Entry, Key, Lookup, Outcome};
+use super::{Cache, Changed, Entry, Key, Lookup, Outcome, Target, objects};
 use crate::answer::Answer;
 use crate::body::WINDOW_BYTES;
 use crate::clock;
@@ -41,6 +41,8 @@ pub enum LookupError {
     Pool(Failure),
     /// The disk failed.
     Disk(io::Error),
+    /// The object store failed, which it has logged.
+    Origin(hurtle_objects::Failure),
 }
 
 impl LookupError {
@@ -55,6 +57,7 @@ impl LookupError {
             LookupError::Pool(Failure::Panicked) => {
                 Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)
             }
+            LookupError::Origin(failure) => Answer::error(objects::status(failure.kind), None),
             LookupError::Disk(e) if is_out_of_descriptors(e) => {
                 tracing::warn!("{path}: out of file descriptors; answered 503");
                 Answer::error(StatusCode::SERVICE_UNAVAILABLE, None)
@@ -114,18 +117,28 @@ impl Store {
     /// `true` if the name still resolves to the same file.
     async fn refresh(&self, key: Key<'_>, entry: &Rc<Entry>) -> Result<bool, LookupError> {
         let started_ms = clock::now_ms();
+        if let Some(origin) = &entry.lookup.origin {
+            let found = objects::probe(&entry.lookup, origin).await;
+            entry.refreshing.set(false);
+            return Ok(self.settle(key, entry, started_ms, &found?));
+        }
         let lookup = Arc::clone(&entry.lookup);
         // Revalidation precedes other look-ups in the lane: those are for files not used recently
         // and may wait for the disk.
         let found = self.disk.run_next(lookup.lane, move || lookup.probe()).await;
         entry.refreshing.set(false);
         let found = found.map_err(LookupError::Pool)?.map_err(LookupError::Disk)?;
-        if found == entry.target && !entry.weak {
-            entry.checked_ms.set(started_ms.max(entry.checked_ms.get()));
-            return Ok(true);
+        Ok(self.settle(key, entry, started_ms, &found))
+    }
+
+    /// Keeps an entry that still is as found, and removes another.
+    fn settle(&self, key: Key<'_>, entry: &Entry, started_ms: u64, found: &Target) -> bool {
+        let is_same = *found == entry.target && !entry.weak;
+        match is_same {
+            true => entry.checked_ms.set(started_ms.max(entry.checked_ms.get())),
+            false => self.cache.borrow_mut().remove(key),
         }
-        self.cache.borrow_mut().remove(key);
-        Ok(false)
+        is_same
     }
 
     /// Looks up a path that is not cached. `sends` means that the start of the file will be sent
@@ -135,6 +148,9 @@ impl Store {
     /// The disk failed.
     pub async fn find(&self, lookup: &Arc<Lookup>, sends: bool) -> Result<Outcome, LookupError> {
         self.misses.set(self.misses.get() + 1);
+        if let Some(origin) = &lookup.origin {
+            return objects::find(lookup, origin, &self.disk, sends).await;
+        }
         let ahead = if sends { WINDOW_BYTES } else { 0 };
         let found = self.find_and_read(lookup, ahead).await?;
         if let Outcome::File { opened, .. } = &found

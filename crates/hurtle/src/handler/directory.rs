@@ -13,6 +13,7 @@ use hurtle_http::h1::response::Fields;
 use hurtle_http::semantics::accept::{Coding, accepts_html, prefers_json};
 use hurtle_http::semantics::media;
 use hurtle_http::semantics::target::{append_query, encode_path};
+use hurtle_objects::{Origin, Origins};
 
 use super::request::{HandlerRequest, MatchedPath};
 use super::{Answering, apply_header_rules};
@@ -21,7 +22,7 @@ use crate::body::RequestBody;
 use crate::cache::Caches;
 use crate::clock;
 use crate::compress::{CODINGS, Compressor, FileFacts, Policy, Uncompressed};
-use crate::config::{EtagSource, Files, Sendfile, TryFile};
+use crate::config::{EtagSource, Files, ObjectStore, Sendfile, TryFile};
 use crate::disk::{Disk, Lane};
 use crate::files::archive::{Archives, Format};
 use crate::files::differences::{Differences, Patterns};
@@ -53,6 +54,8 @@ pub struct Directory {
     policy: Option<Policy>,
     /// Files whose former versions are dictionaries.
     dictionaries: Patterns,
+    /// The store whose objects are served; `None`: the files of a directory.
+    origin: Option<Origin>,
     /// Counters of the requests for its files; `None`: internal files.
     route: Option<Arc<RouteMetrics>>,
 }
@@ -76,6 +79,8 @@ pub struct Resources {
     pub status: Feed,
     /// Makes encoded files.
     pub compressor: Compressor,
+    /// The object stores.
+    pub objects: Origins,
     /// Configurations of TLS to upstreams.
     pub upstream_tls: UpstreamConfigs,
 }
@@ -96,10 +101,13 @@ impl Directory {
         let lane = resources.disk.lane_of(format!("files {}", config.root.display()));
         // Contents in memory would bypass the rate limit and `sendfile = "on"`.
         let none_in_memory = resources.sendfile == Sendfile::On || config.rate > 0;
+        let origin = config.objects.as_ref().and_then(|store| open_store(store, resources));
         Directory {
             index: config.index.clone().into(),
             dictionaries: Patterns::new(&config.dictionaries, config.dotfiles),
-            uploads: Uploads::new(&config, &resources.disk, &resources.changed).map(Box::new),
+            uploads: Uploads::new(&config, origin.as_ref(), &resources.disk, &resources.changed)
+                .map(Box::new),
+            origin,
             config,
             lane,
             listings: resources.listings.clone(),
@@ -142,8 +150,9 @@ impl Directory {
             Err(trouble) => trouble.answer(matched.path),
             Ok(Outcome::File { path, opened }) => {
                 let entry = self.entry(matched, Found { lookup, looked_up_ms, path, opened });
-                let answer = files::answer(&entry, StatusCode::OK, &request.file);
-                if matched.cacheable {
+                let answer =
+                    files::respond(&entry, StatusCode::OK, &request.file, request.get).await;
+                if matched.cacheable && !entry.is_arriving() {
                     store.keep(request.key, Rc::new(entry));
                 }
                 answer
@@ -155,6 +164,11 @@ impl Directory {
                 self.respond_without_file(store, request, matched, target).await
             }
         }
+    }
+
+    /// `true` if its files are objects of a store.
+    pub fn is_remote(&self) -> bool {
+        self.origin.is_some()
     }
 
     /// `true` if uploads are allowed.
@@ -202,7 +216,7 @@ impl Directory {
         };
         let entry = self.entry(matched, Found { lookup, looked_up_ms, path, opened });
         let query = FileQuery { accept_encoding, ..FileQuery::default() };
-        Some(files::answer(&entry, status, &query))
+        Some(files::respond(&entry, status, &query, true).await)
     }
 
     async fn respond_without_file(
@@ -243,7 +257,7 @@ impl Directory {
             return not_found();
         };
         let entry = self.entry(matched, Found { lookup, looked_up_ms, path, opened });
-        files::answer(&entry, StatusCode::OK, &request.file)
+        files::respond(&entry, StatusCode::OK, &request.file, request.get).await
     }
 
     async fn list(
@@ -299,6 +313,7 @@ impl Directory {
         };
         Some(Lookup {
             root: self.config.root.clone(),
+            origin: self.origin.clone(),
             tries,
             index: Arc::clone(&self.index),
             symlinks: self.config.symlinks,
@@ -328,7 +343,8 @@ impl Directory {
             .collect();
         let weak = representations.iter().any(|r| r.weak);
         // A file that was modified just now may be modified again.
-        let made = file.filter(|_| !weak).map(|file| {
+        let is_arriving = representations.iter().any(|r| r.arrival.is_some());
+        let made = file.filter(|_| !weak && !is_arriving).map(|file| {
             // The operator's own variants are preferred.
             let others = CODINGS.iter().filter(|coding| !codings.contains(coding));
             codings.extend(others.copied().collect::<Vec<_>>());
@@ -435,6 +451,12 @@ fn expand(attempt: &TryFile, rest: &[u8]) -> Try {
             Try::Path(path)
         }
     }
+}
+
+/// Opens a store. `None`: the system refuses a thread; the look-ups of files then fail.
+fn open_store(store: &ObjectStore, resources: &Resources) -> Option<Origin> {
+    let opened = resources.objects.origin(&store.settings());
+    opened.inspect_err(|why| tracing::error!("{}: {why}", store.url)).ok()
 }
 
 fn redirect_to_directory(request: &HandlerRequest<'_>, matched: &MatchedPath<'_>) -> Answer {

@@ -1,8 +1,13 @@
 //! Deadlines of an upstream, watched by the connection's timer.
 
 use std::cell::Cell;
+use std::time::Duration;
 
 use crate::clock::{self, NEVER};
+use crate::rt::{self, First};
+
+/// Interval at which `within` checks the deadline.
+const STEP: Duration = Duration::from_millis(250);
 
 /// The deadlines of an upstream, one for each direction, since both are used at the same time.
 #[derive(Debug)]
@@ -30,6 +35,23 @@ impl Waits {
     pub(super) fn refresh(&self, within_ms: u64) {
         if self.read_by_ms.get() != NEVER {
             self.read_by_ms.set(clock::now_ms().saturating_add(within_ms));
+        }
+    }
+
+    /// Runs `work` until the deadline. `None`: it has passed.
+    pub(super) async fn within<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let late = async {
+            loop {
+                let left_ms = self.due_ms().saturating_sub(clock::now_ms());
+                if left_ms == 0 {
+                    return;
+                }
+                rt::sleep(STEP.min(Duration::from_millis(left_ms))).await;
+            }
+        };
+        match rt::race(work, late).await {
+            First::A(done) => Some(done),
+            First::B(()) => None,
         }
     }
 

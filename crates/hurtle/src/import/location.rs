@@ -45,7 +45,7 @@ impl<'a> Handlers<'a> {
             "alias" => self.alias = Some(d),
             "try_files" => self.try_files = Some(d),
             "return" => self.returns = self.returns.or(Some(d)),
-            "proxy_pass" => self.proxy = Some(d),
+            "proxy_pass" | "grpc_pass" => self.proxy = Some(d),
             "fastcgi_pass" => self.fastcgi = Some(d),
             _ => return false,
         }

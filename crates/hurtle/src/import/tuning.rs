@@ -106,7 +106,7 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("dav_access*", "uploaded files get the modes that the umask of the server leaves"),
     ("fastcgi_cache*", "it needs a cache of FastCGI responses; hurtle caches those of a proxy"),
     ("geo", "it needs variables"),
-    ("grpc_*", "it needs HTTP/2 to upstreams"),
+    ("grpc_*", "write the keys of the proxy for grpc_pass, such as read_timeout and upstream_tls"),
     ("if", "it needs conditions; hurtle selects by host, path and client address only"),
     ("js_*", "it needs scripts in the server; write an application"),
     ("limit_conn*", "it needs a limit by key; see [limits] connections_per_address"),

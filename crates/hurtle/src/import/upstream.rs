@@ -1,4 +1,4 @@
-//! `upstream` blocks, and the addresses of `proxy_pass` and `fastcgi_pass`.
+//! `upstream` blocks, and the addresses of `proxy_pass`, `grpc_pass` and `fastcgi_pass`.
 
 use std::collections::BTreeMap;
 
@@ -126,25 +126,31 @@ fn address(text: &str, port: u16) -> String {
     }
 }
 
-/// The upstreams of a `proxy_pass`, and its URI if it has one.
+/// The upstreams of a `proxy_pass` or `grpc_pass`, and its URI if it has one.
 pub(super) struct Pass {
     group: Group,
     is_tls: bool,
+    /// `true`: `grpc_pass`, which uses HTTP/2.
+    is_http2: bool,
     /// The host of the URL, or the name of the group.
     pub(super) host: String,
     pub(super) uri: Option<String>,
 }
 
-/// Reads `proxy_pass`.
+/// Reads `proxy_pass` or `grpc_pass`.
 pub(super) fn proxy_pass(d: &Directive, groups: &Groups, report: &mut Report) -> Option<Pass> {
     let url = d.arg(0);
     if url.contains('$') {
         report.refuse(d, "it needs variables");
         return None;
     }
-    let (rest, is_tls) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
+    let is_http2 = d.name == "grpc_pass";
+    let (clear, secure) = if is_http2 { ("grpc://", "grpcs://") } else { ("http://", "https://") };
+    let (rest, is_tls) = match (url.strip_prefix(clear), url.strip_prefix(secure)) {
         (Some(rest), _) => (rest, false),
         (_, Some(rest)) => (rest, true),
+        // `grpc_pass` also takes an address alone.
+        _ if is_http2 => (url, false),
         _ => {
             report.refuse(d, "upstreams have http:// or https:// URLs");
             return None;
@@ -173,7 +179,7 @@ pub(super) fn proxy_pass(d: &Directive, groups: &Groups, report: &mut Report) ->
     if group.servers.is_empty() {
         report.refuse(d, "its upstream has no server");
     }
-    Some(Pass { group, is_tls, host, uri })
+    Some(Pass { group, is_tls, is_http2, host, uri })
 }
 
 impl Pass {
@@ -191,11 +197,15 @@ impl Pass {
     }
 
     fn url(&self, server: &GroupServer) -> String {
-        match (server.address.starts_with("unix:"), self.is_tls) {
-            (true, _) => server.address.clone(),
-            (_, false) => format!("http://{}", server.address),
-            (_, true) => format!("https://{}", server.address),
-        }
+        let scheme = match (server.address.strip_prefix("unix:"), self.is_tls, self.is_http2) {
+            (Some(path), _, true) => return format!("unix+h2c:{path}"),
+            (Some(_), _, false) => return server.address.clone(),
+            (None, false, false) => "http",
+            (None, true, false) => "https",
+            (None, false, true) => "h2c",
+            (None, true, true) => "h2",
+        };
+        format!("{scheme}://{}", server.address)
     }
 
     /// Adds the keys of its servers and of the choice among them.

@@ -5,6 +5,7 @@
 pub(crate) mod additions;
 mod authorise;
 mod body;
+mod body_encoder;
 mod body_writer;
 mod client;
 mod duplex;

@@ -1,12 +1,14 @@
 //! Writes an upstream's response: relays its body to the client, no faster than the client reads it.
 
 use std::fmt::Display;
+use std::io;
 
 use http::{HeaderMap, HeaderName, StatusCode};
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::fields;
-use hurtle_http::semantics::accept::Coding;
+use hurtle_http::semantics::grpc::GrpcStatus;
 
+use super::body_encoder::BodyEncoder;
 use super::body_writer::{BodyWriter, Data};
 use super::client::Incoming;
 use super::duplex::Duplex;
@@ -16,17 +18,17 @@ use super::send::next_after;
 use super::upload::Upload;
 use super::worker::Worker;
 use super::{Exchange, Next};
-use crate::answer::Answer;
-use crate::compress::{Effort, Encoder, TURN_BYTES};
+use crate::answer::{Answer, grpc_fields};
 use crate::handler::client::{EncodedHead, ExchangeError};
 use crate::handler::proxy::{
-    Framing, Phase, Source, UpstreamExchange, UpstreamResponse, log_failure,
+    BodyCoding, Framing, Phase, Source, UpstreamExchange, UpstreamResponse, grpc_status,
+    log_failure,
 };
 use crate::handler::request::describe;
 use crate::handler::wait::Waits;
 use crate::protocol::Protocol;
-use crate::protocol::reading::Piece;
-use crate::rt;
+use crate::protocol::h2::StreamError;
+use crate::protocol::reading::{Piece, Reading};
 use crate::site::Resolved;
 use crate::transport::{Input, Output};
 
@@ -98,17 +100,26 @@ impl<T: Protocol> Exchange<T> {
         &mut self,
         request: &RequestHead<'_>,
         (exchange, incoming): (&mut UpstreamExchange, &mut Incoming),
-        (out, framing, coding): (Output, Framing, Option<Coding>),
+        (out, framing, coding): (Output, Framing, Option<BodyCoding>),
     ) -> Result<(), RelayEnd> {
+        let delimiter = framing.delimiter;
         let relayed = self.run_relay(request, (exchange, incoming), (out, framing, coding));
         let error = match relayed.await {
             Ok(()) => return Ok(()),
             Err(RelayError::Client(error)) => error,
-            Err(RelayError::Upstream(reason, status)) => {
+            Err(RelayError::Upstream(failure)) => {
+                let Failure { reason, status, ended } = *failure;
                 let path = path_of(&request.target).map_or(&b"*"[..], |(path, _)| path);
                 log_failure(&exchange.upstream, &describe(request, path), &reason, status);
                 if self.sent.moved.get() == 0 {
                     return Err(RelayEnd::Unsent(status));
+                }
+                if request.is_grpc() {
+                    let ended =
+                        ended.and_then(|error| grpc_status(&exchange.upstream, request, &error));
+                    let trailers = grpc_fields(ended.unwrap_or(GrpcStatus::of(status)), &reason);
+                    // The client may be gone.
+                    let _ = self.io.end(&mut Output::default(), delimiter, Some(&trailers));
                 }
                 match status {
                     StatusCode::GATEWAY_TIMEOUT => ExchangeError::UpstreamTimeout,
@@ -123,7 +134,7 @@ impl<T: Protocol> Exchange<T> {
         &mut self,
         request: &RequestHead<'_>,
         (exchange, incoming): (&mut UpstreamExchange, &mut Incoming),
-        (out, framing, coding): (Output, Framing, Option<Coding>),
+        (out, framing, coding): (Output, Framing, Option<BodyCoding>),
     ) -> Result<(), RelayError> {
         self.sent.moved.set(0);
         // A response without a body has no coded bytes either.
@@ -149,7 +160,7 @@ impl<T: Protocol> Exchange<T> {
         match self.beside(upload, waits, streaming).await {
             Ok(relayed) => relayed,
             Err(ExchangeError::UpstreamTimeout) => {
-                Err(RelayError::Upstream(Phase::Reading.to_string(), StatusCode::GATEWAY_TIMEOUT))
+                Err(RelayError::upstream(Phase::Reading.to_string(), StatusCode::GATEWAY_TIMEOUT))
             }
             Err(error) => Err(RelayError::Client(error)),
         }
@@ -181,11 +192,37 @@ enum RelayEnd {
 }
 
 /// The error that ends a body early.
-enum RelayError {
+pub(super) enum RelayError {
     /// The exchange with the client failed.
     Client(ExchangeError),
-    /// The upstream failed: the reason, and the status if nothing was sent yet.
-    Upstream(String, StatusCode),
+    /// The upstream failed.
+    Upstream(Box<Failure>),
+}
+
+/// The failure of an upstream.
+pub(super) struct Failure {
+    /// The reason, for the log.
+    reason: String,
+    /// The status of the response if nothing was sent yet.
+    status: StatusCode,
+    /// The end of the upstream's stream.
+    ended: Option<StreamError>,
+}
+
+impl RelayError {
+    pub(super) fn upstream(reason: String, status: StatusCode) -> RelayError {
+        RelayError::Upstream(Box::new(Failure { reason, status, ended: None }))
+    }
+
+    /// The upstream's channel failed within the body.
+    fn of_read(error: &io::Error) -> RelayError {
+        let mut failed = truncated(error);
+        let stream_error = error.get_ref().and_then(|error| error.downcast_ref::<StreamError>());
+        if let RelayError::Upstream(failure) = &mut failed {
+            failure.ended = stream_error.copied();
+        }
+        failed
+    }
 }
 
 impl From<ExchangeError> for RelayError {
@@ -226,9 +263,9 @@ impl<T: Protocol> Relay<'_, T> {
                     None => writer.data(Data::Input(input, len), false).await?,
                     Some(encoder) => encoder.encode((input, len), &mut writer).await?,
                 },
-                Piece::End(lines) => {
+                Piece::End(mut lines) => {
                     if let Some(encoder) = encoder {
-                        encoder.end(&mut writer).await?;
+                        lines = encoder.end(lines, &mut writer).await?;
                     }
                     return finish(writer, &lines, te_trailers).await;
                 }
@@ -237,87 +274,22 @@ impl<T: Protocol> Relay<'_, T> {
                         encoder.flush(&mut writer).await?;
                     }
                     writer.flush().await?;
-                    match source.fill(input, waits, Some(within_ms)).await {
+                    match source.fill(input, reading.as_mut(), waits, Some(within_ms)).await {
                         Ok(0) if reading.is_none() => {
                             if let Some(encoder) = encoder {
-                                encoder.end(&mut writer).await?;
+                                encoder.end(Vec::new(), &mut writer).await?;
                             }
                             return finish(writer, b"", te_trailers).await;
                         }
+                        Ok(0) if matches!(reading, Some(Reading::Ended(_))) => {}
                         Ok(0) => return Err(truncated(&"the connection ended early")),
                         Ok(_) => {}
-                        Err(e) => return Err(truncated(&e)),
+                        Err(e) => return Err(RelayError::of_read(&e)),
                     }
                 }
             }
         }
     }
-}
-
-/// The encoder of a body that is relayed.
-struct BodyEncoder {
-    encoder: Encoder<'static>,
-    /// Bytes were encoded since the last flush.
-    has_unflushed: bool,
-    /// Bytes encoded since other connections ran.
-    turn_bytes: usize,
-}
-
-impl BodyEncoder {
-    fn new(coding: Coding) -> Result<BodyEncoder, RelayError> {
-        let encoder = Encoder::new(coding, Effort::Live).map_err(|error| unencoded(&error))?;
-        Ok(BodyEncoder { encoder, has_unflushed: false, turn_bytes: 0 })
-    }
-
-    /// Encodes the first `len` bytes of an input, which are consumed. Other connections run between
-    /// pieces.
-    async fn encode<P: Protocol>(
-        &mut self,
-        (input, mut len): (&mut Input, usize),
-        writer: &mut BodyWriter<'_, P>,
-    ) -> Result<(), RelayError> {
-        while len > 0 {
-            let piece = len.min(TURN_BYTES);
-            let mut coded = Vec::new();
-            let encoded = self.encoder.write(&input.bytes()[..piece], &mut coded);
-            encoded.map_err(|error| unencoded(&error))?;
-            self.has_unflushed = true;
-            input.consume(piece);
-            len -= piece;
-            writer.data(Data::Bytes(coded.into()), false).await?;
-            self.turn_bytes += piece;
-            if self.turn_bytes >= TURN_BYTES {
-                self.turn_bytes = 0;
-                rt::give_way().await;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes all that was encoded, before a wait.
-    async fn flush<P: Protocol>(
-        &mut self,
-        writer: &mut BodyWriter<'_, P>,
-    ) -> Result<(), RelayError> {
-        if !std::mem::take(&mut self.has_unflushed) {
-            return Ok(());
-        }
-        let mut coded = Vec::new();
-        self.encoder.flush(&mut coded).map_err(|error| unencoded(&error))?;
-        Ok(writer.data(Data::Bytes(coded.into()), false).await?)
-    }
-
-    /// Writes the end of the coded bytes.
-    async fn end<P: Protocol>(self, writer: &mut BodyWriter<'_, P>) -> Result<(), RelayError> {
-        let mut coded = Vec::new();
-        self.encoder.finish(&mut coded).map_err(|error| unencoded(&error))?;
-        Ok(writer.data(Data::Bytes(coded.into()), true).await?)
-    }
-}
-
-fn unencoded(error: &dyn Display) -> RelayError {
-    let status = StatusCode::INTERNAL_SERVER_ERROR;
-    RelayError::Upstream(format!("the body was not compressed: {error}"), status)
 }
 
 async fn finish<P: Protocol>(
@@ -345,5 +317,5 @@ const PRIVATE: [HeaderName; 4] = [
 
 /// The client notices the truncated body; the operator gets a log line.
 fn truncated(error: &dyn Display) -> RelayError {
-    RelayError::Upstream(format!("truncated response: {error}"), StatusCode::BAD_GATEWAY)
+    RelayError::upstream(format!("truncated response: {error}"), StatusCode::BAD_GATEWAY)
 }

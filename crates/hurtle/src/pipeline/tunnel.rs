@@ -17,15 +17,15 @@ use crate::clock;
 use crate::deadline::DeadlineError;
 use crate::handler::Tunnel;
 use crate::handler::client::ExchangeError;
-use crate::handler::proxy::{AssignedPeer, Link, UpstreamTunnel};
+use crate::handler::proxy::{AssignedPeer, Channel, Link, UpstreamTunnel};
 use crate::protocol::reading::Reading;
 use crate::protocol::{Head, HeadFields, Protocol};
 use crate::rt::{self, Permit};
 use crate::transport::{Attempt, Fill, Input, Output, Pipe, SendQueue, Transport, UpstreamSocket};
 
-/// Maximum silence of a tunnel, in milliseconds. Protocols with shorter pings (WebSocket) keep it
+/// Maximum silence of a tunnel or of a gRPC client's stream of messages, in milliseconds. Protocols with shorter pings (WebSocket) keep it
 /// open; abandoned tunnels are closed.
-const SILENCE_MS_MAX: u64 = 3_600_000;
+pub(super) const SILENCE_MS_MAX: u64 = 3_600_000;
 
 /// Bytes that one direction forwards before other tasks run.
 const TURN_BYTES: usize = 256 << 10;
@@ -57,7 +57,9 @@ impl<T: Protocol> Exchange<T> {
             Tunnel::Upstream(tunnel) => {
                 let UpstreamTunnel { head, upstream } = *tunnel;
                 let Some((link, assigned)) = upstream.into_tunnel() else { return Next::Drop };
-                let Link { io, input, .. } = link;
+                let Link { channel: Channel::Socket(io), input, .. } = link else {
+                    return Next::Drop;
+                };
                 // Bytes of the new protocol may have arrived behind the upstream's head.
                 received = input;
                 (Remote::Upstream(Box::new((io, assigned))), head)

@@ -12,6 +12,7 @@ use hurtle_http::request::{ParseError, fields};
 
 use super::body::{earned_ms, pause_ms_max};
 use super::duplex::Duplex;
+use super::tunnel::SILENCE_MS_MAX;
 use super::worker::Worker;
 use crate::body::{Feeder, Interim, RequestBody, feed};
 use crate::clock;
@@ -32,6 +33,8 @@ pub(super) struct Upload {
     feeder: Option<Feeder>,
     /// The client waits for 100 (Continue) before it sends the body.
     expects: bool,
+    /// `false`: the body may pause, as a stream of messages does.
+    is_paced: bool,
     /// RFC 9110 section 15.2: HTTP/1.0 has no interim responses.
     sends_interim: bool,
     /// Encoded interim responses that wait to be sent.
@@ -50,6 +53,7 @@ impl Upload {
             reading: Reading::Done,
             feeder: None,
             expects: false,
+            is_paced: true,
             sends_interim: false,
             interim: Output::default(),
             sending: None,
@@ -75,6 +79,7 @@ impl Upload {
             reading: io.reading(request.body),
             feeder: Some(feeder),
             expects: request.expect_continue && sends_continue == Continue::OnRead,
+            is_paced: !request.is_grpc(),
             sends_interim: !request.http10,
             ..Upload::none()
         };
@@ -138,6 +143,7 @@ impl Upload {
                 Piece::Data(len) => {
                     let data = Bytes::copy_from_slice(&input.bytes()[..len]);
                     input.consume(len);
+                    self.reading.settle(input);
                     duplex.count_request(len);
                     self.received += len as u64;
                     self.expects = false;
@@ -148,8 +154,13 @@ impl Upload {
                 Piece::More => {}
             }
             let now_ms = clock::now_ms();
-            let left_ms = earned_ms(&worker.limits, self.received).saturating_sub(self.waited_ms);
-            let wait_ms = left_ms.min(pause_ms_max(&worker.limits));
+            let wait_ms = match self.is_paced {
+                true => {
+                    let earned_ms = earned_ms(&worker.limits, self.received);
+                    earned_ms.saturating_sub(self.waited_ms).min(pause_ms_max(&worker.limits))
+                }
+                false => SILENCE_MS_MAX,
+            };
             let filled =
                 duplex.fill(input, &mut self.reading, now_ms.saturating_add(wait_ms)).await;
             self.waited_ms += clock::now_ms() - now_ms;

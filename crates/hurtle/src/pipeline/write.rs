@@ -49,6 +49,9 @@ impl<T: Protocol> Exchange<T> {
         mut answer: Answer,
     ) -> Next {
         resolved.apply_error_rules(&mut answer);
+        if let Some(media_type) = request.call_type() {
+            answer = Answer::grpc(&answer, media_type);
+        }
         self.write_answer(request, answer, Incoming::of(request)).await
     }
 
@@ -83,8 +86,13 @@ impl<T: Protocol> Exchange<T> {
         answer: Answer,
         incoming: Incoming,
     ) -> Next {
-        let page = resolved.site.with_page(&worker.store, request.accept_encoding, answer);
-        let mut answer = page.await;
+        let mut answer = match request.call_type() {
+            Some(media_type) => Answer::grpc(&answer, media_type),
+            None => {
+                let page = resolved.site.with_page(&worker.store, request.accept_encoding, answer);
+                page.await
+            }
+        };
         resolved.apply_error_rules(&mut answer);
         self.write_answer(request, answer, incoming).await
     }

@@ -39,6 +39,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use hurtle_objects::Origins;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{mpsc, watch};
 
@@ -362,6 +363,7 @@ impl Server {
         if let Some(cached) = self.cached {
             cached.restore(&config, &caches, &disk);
         }
+        let objects = Origins::default();
         let compressor = Compressor::start(&config.compress)?;
         let (orders, _) = watch::channel(Command::Serve);
         let orders = Arc::new(orders);
@@ -390,6 +392,7 @@ impl Server {
                 changed: changed.clone(),
                 slots: slots.clone(),
                 caches: caches.clone(),
+                objects: objects.clone(),
                 metrics: registry.worker(),
                 status: status.clone(),
                 compressor: compressor.clone(),
@@ -449,7 +452,7 @@ impl Server {
 fn upload_roots(config: &Config) -> Vec<PathBuf> {
     let mounts = config.sites.iter().flat_map(|site| &site.mounts);
     let roots = mounts.filter_map(|mount| match &mount.handler {
-        MountHandler::Files(files) if files.uploads.is_some() => Some(files.root.clone()),
+        MountHandler::Files(files) if files.has_local_uploads() => Some(files.root.clone()),
         _ => None,
     });
     roots.collect()

@@ -56,6 +56,17 @@ const DEVICES: &[&str] = &["/dev/null", "/dev/stdout", "/dev/stderr"];
 /// Variables that name certificates of authorities.
 const AUTHORITY_VARIABLES: &[&str] = &["SSL_CERT_FILE", "SSL_CERT_DIR"];
 
+/// Variables that name files with the credentials of object stores.
+const CREDENTIAL_VARIABLES: &[&str] = &[
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AZURE_FEDERATED_TOKEN_FILE",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GOOGLE_SERVICE_ACCOUNT",
+    "GOOGLE_SERVICE_ACCOUNT_PATH",
+    "SERVICE_ACCOUNT",
+];
+
 /// The files and directories that a configuration needs; a directory stands for all beneath it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permissions {
@@ -181,6 +192,11 @@ impl Permissions {
     }
 
     fn serve_files(&mut self, files: &Files) {
+        if let Some(store) = &files.objects {
+            self.write(&store.cache_dir);
+            self.read_all(CREDENTIAL_VARIABLES.iter().filter_map(env::var_os));
+            return;
+        }
         if files.symlinks == Symlinks::Anywhere {
             self.read("/");
         }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use hurtle_http::request::HeadLimits;
 use hurtle_http::request::section::SectionCache;
+use hurtle_objects::Origins;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_local;
@@ -58,6 +59,7 @@ pub(super) struct Shared {
     pub(super) changed: Changed,
     pub(super) slots: Slots,
     pub(super) caches: Caches,
+    pub(super) objects: Origins,
     pub(super) status: Feed,
     pub(super) metrics: Arc<WorkerMetrics>,
     pub(super) compressor: Compressor,
@@ -162,6 +164,7 @@ impl Updating<'_> {
         self.thread.replace(worker);
         self.shared.status.end_streams();
         self.shared.caches.retain_used();
+        self.shared.objects.retain_used();
         self.shared.metrics.retain_used();
         self.monitor.set_keyring(self.shared.settings.keyring.clone());
         self.clear_new_uploads();
@@ -367,6 +370,7 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
         sendfile: config.sendfile,
         changed: shared.changed.clone(),
         caches: shared.caches.clone(),
+        objects: shared.objects.clone(),
         metrics: Arc::clone(&shared.metrics),
         status: shared.status.clone(),
         compressor: shared.compressor.clone(),

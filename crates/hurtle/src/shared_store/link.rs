@@ -97,7 +97,7 @@ async fn open(store: &State, address: SocketAddr) -> Result<UpstreamSocket, Conn
         _ => address.ip().to_string(),
     };
     let name = tls.server_name(&host).map_err(ConnectError::Handshake)?;
-    UpstreamSocket::connect_tls(address, tls, &name).await
+    UpstreamSocket::connect_tls(address, (tls.client(false), false), &name).await
 }
 
 /// Authenticates, selects the database and loads the scripts.

@@ -14,6 +14,7 @@ use rustls::{
 };
 
 use super::pem;
+use super::site_config::HTTP2;
 use crate::config::{self, Auth, Config, MountHandler, UpstreamTls};
 
 /// ALPN name of HTTP/1.1 (RFC 7301 section 6).
@@ -30,6 +31,8 @@ pub struct UpstreamConfig {
     settings: UpstreamTls,
     files: Contents,
     config: Arc<ClientConfig>,
+    /// The one that offers HTTP/2.
+    http2: Arc<ClientConfig>,
 }
 
 /// Contents of the files that a configuration is made from.
@@ -156,13 +159,15 @@ impl UpstreamConfig {
             _ => builder.with_no_client_auth(),
         };
         config.alpn_protocols = vec![HTTP11.to_vec()];
-        let settings = settings.clone();
-        Ok(Arc::new(UpstreamConfig { settings, files, config: Arc::new(config) }))
+        let mut http2 = config.clone();
+        http2.alpn_protocols = vec![HTTP2.to_vec()];
+        let (settings, config, http2) = (settings.clone(), Arc::new(config), Arc::new(http2));
+        Ok(Arc::new(UpstreamConfig { settings, files, config, http2 }))
     }
 
-    /// Returns the configuration for rustls.
-    pub fn client(&self) -> &Arc<ClientConfig> {
-        &self.config
+    /// Returns the configuration for rustls, which offers HTTP/2 alone or HTTP/1.1 alone.
+    pub fn client(&self, is_http2: bool) -> &Arc<ClientConfig> {
+        if is_http2 { &self.http2 } else { &self.config }
     }
 
     /// Returns the name to request and verify for an upstream whose URL has this host.

@@ -6,12 +6,12 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
-use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
 
 use super::tls::{OVERHEAD_BYTES_MAX, WRITE_BYTES, encrypt, flush, put_out, read_by, take_in};
 use super::{Attempt, Fill, Input, Plain, SendQueue, Transport};
-use crate::tls::UpstreamConfig;
+use crate::tls::HTTP2;
 
 /// A connected socket with a TLS session on it, of which this is the client.
 #[derive(Debug)]
@@ -32,10 +32,10 @@ pub struct TlsClient {
 /// Errors of the socket, or of rustls. The upstream has received an alert.
 pub(super) async fn handshake(
     socket: Plain,
-    config: &UpstreamConfig,
+    config: &Arc<ClientConfig>,
     name: ServerName<'static>,
 ) -> io::Result<TlsClient> {
-    let session = ClientConnection::new(Arc::clone(config.client()), name);
+    let session = ClientConnection::new(Arc::clone(config), name);
     let mut session = session.map_err(io::Error::other)?;
     while session.is_handshaking() {
         poll_fn(|cx| flush(&mut session, |bufs| socket.poll_write(cx, bufs, Attempt::Ready)))
@@ -67,6 +67,11 @@ pub(super) async fn handshake(
 }
 
 impl TlsClient {
+    /// Returns whether the peer has selected HTTP/2 (RFC 7301).
+    pub(super) fn has_selected_http2(&self) -> bool {
+        self.session.borrow().alpn_protocol() == Some(HTTP2)
+    }
+
     /// Returns whether the peer has neither sent data nor closed. Session tickets are no data.
     pub(super) fn is_quiet(&self) -> bool {
         if !self.is_readable() {

@@ -3,13 +3,15 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
 use super::tls_client::{TlsClient, handshake};
 use super::{Attempt, Fill, Input, Plain, SendQueue, Transport};
-use crate::tls::{UpstreamConfig, describe_failure};
+use crate::tls::describe_failure;
 
 #[cfg(test)]
 use super::memory::Memory as Clear;
@@ -54,17 +56,21 @@ impl UpstreamSocket {
         connected.map(UpstreamSocket::Clear).map_err(ConnectError::Refused)
     }
 
-    /// Connects to an address and makes the TLS handshake with the upstream of this name.
+    /// Connects to an address and makes the TLS handshake with the upstream of this name. `true`: the
+    /// upstream must select HTTP/2.
     ///
     /// # Errors
     /// Errors of the system or of the handshake.
     pub async fn connect_tls(
         address: SocketAddr,
-        config: &UpstreamConfig,
+        (config, is_http2): (&Arc<ClientConfig>, bool),
         name: &ServerName<'static>,
     ) -> Result<UpstreamSocket, ConnectError> {
         let socket = Plain::connect(address).await.map_err(ConnectError::Refused)?;
         match handshake(socket, config, name.clone()).await {
+            Ok(secure) if is_http2 && !secure.has_selected_http2() => {
+                Err(ConnectError::Handshake("it does not offer HTTP/2 (ALPN h2)".to_owned()))
+            }
             Ok(secure) => Ok(UpstreamSocket::Secure(Box::new(secure))),
             Err(e) => Err(ConnectError::Handshake(describe_failure(&e, name))),
         }

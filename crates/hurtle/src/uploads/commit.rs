@@ -51,7 +51,7 @@ impl Conditions {
         }
     }
 
-    fn as_sent(&self) -> Preconditions<'_> {
+    pub(super) fn as_sent(&self) -> Preconditions<'_> {
         Preconditions {
             if_match: self.if_match.as_deref(),
             if_none_match: self.if_none_match.as_deref(),

@@ -105,6 +105,15 @@ impl UploadError {
         "a part needs Content-Type: application/partial-upload",
     );
 
+    pub(super) const NO_FORM_HERE: UploadError = UploadError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "an object store takes no forms: send the file with PUT",
+    );
+    pub(super) const STORE: UploadError =
+        UploadError::new(StatusCode::BAD_GATEWAY, "the object store failed");
+    pub(super) const STORE_TIMEOUT: UploadError =
+        UploadError::new(StatusCode::GATEWAY_TIMEOUT, "the object store does not respond");
+
     const fn new(status: StatusCode, message: &'static str) -> UploadError {
         UploadError { status, message, source: None }
     }

@@ -6,6 +6,7 @@
 //! - `error` lists the reasons for a refusal.
 //! - `form` stores the files of a form.
 //! - `resume` continues interrupted uploads, with `headers`, `store`, `record`, `token` and `lock`.
+//! - `objects` puts and deletes objects of a store.
 //! - `sweep` removes files that a crash has left.
 //!
 //! Disk threads write the file. While one piece is written the next is received, so an upload holds
@@ -17,6 +18,7 @@ mod form;
 mod headers;
 mod lock;
 mod name;
+mod objects;
 mod record;
 mod resume;
 mod store;
@@ -24,14 +26,17 @@ mod sweep;
 mod token;
 mod unfinished;
 
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use http_body::Body as _;
+use hurtle_objects::Origin;
 use rustix::process::{Resource, getrlimit};
 
 use self::commit::{Committed, Conditions};
@@ -73,6 +78,10 @@ const ALLOW_IN_DIRECTORY: HeaderValue =
 #[derive(Clone, Debug)]
 pub struct Uploads {
     root: UploadRoot,
+    /// The store that takes the place of the directory.
+    origin: Option<Origin>,
+    /// Media types of objects by extension; they precede the built-in ones.
+    media_types: Arc<BTreeMap<String, HeaderValue>>,
     limits: crate::config::Uploads,
     /// True if encoded variants are served, so their suffixes are not allowed.
     sidecars: bool,
@@ -122,8 +131,13 @@ struct UploadRoot {
 }
 
 impl Uploads {
-    /// Uploads to the directory of `files`; `None` if it accepts none.
-    pub fn new(files: &Files, disk: &Disk, changed: &Changed) -> Option<Uploads> {
+    /// Uploads to the directory of `files`, or to the store of `origin`; `None` if it accepts none.
+    pub fn new(
+        files: &Files,
+        origin: Option<&Origin>,
+        disk: &Disk,
+        changed: &Changed,
+    ) -> Option<Uploads> {
         let limits = files.uploads.clone()?;
         // Apart from downloads: if uploads wait for a slow disk, downloads keep their threads.
         let lane = disk.lane_of(format!("uploads {}", files.root.display()));
@@ -136,7 +150,9 @@ impl Uploads {
             lane,
         };
         let (disk, changed) = (disk.clone(), changed.clone());
-        Some(Uploads { root, limits, sidecars: files.sidecars, disk, lane, changed })
+        let (origin, sidecars) = (origin.cloned(), files.sidecars);
+        let media_types = Arc::new(files.media_types.clone());
+        Some(Uploads { root, origin, media_types, limits, sidecars, disk, lane, changed })
     }
 
     /// Answers any request except GET and HEAD. `rest` is the decoded path relative to the
@@ -149,6 +165,9 @@ impl Uploads {
     ) -> Answer {
         let (head, body) = request.into_parts();
         let answer = match head.method {
+            Method::PUT | Method::DELETE | Method::POST if self.origin.is_some() => {
+                self.change_object(&head, &rest, body).await
+            }
             _ if is_upload(&rest) => self.upload(&head, &rest, body, client).await,
             Method::PUT => match self.resumable(&head.headers) {
                 Ok(None) => self.put(&head.headers, &rest, body).await,
@@ -276,9 +295,12 @@ fn refuse_parts(fields: &HeaderMap) -> Result<(), UploadError> {
 
 fn of_done(done: Committed) -> Answer {
     let status = if done.created { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
-    let answer = Answer::empty(status);
+    with_tag(Answer::empty(status), done.tag)
+}
+
+fn with_tag(answer: Answer, tag: Option<String>) -> Answer {
     // RFC 9110 section 9.3.4: the content is stored unchanged, so the response may have an ETag.
-    match done.tag.map(|tag| HeaderValue::try_from(format!("\"{tag}\""))) {
+    match tag.map(|tag| HeaderValue::try_from(format!("\"{tag}\""))) {
         Some(Ok(tag)) => answer.with(header::ETAG, tag),
         _ => answer,
     }

@@ -94,7 +94,7 @@ pub(crate) fn get(stream: u32, path: &str) -> Vec<u8> {
 /// A connection.
 pub(crate) struct Wire<S = TcpStream> {
     pub(crate) socket: S,
-    unread: Vec<u8>,
+    pub(crate) unread: Vec<u8>,
 }
 
 impl Wire {

@@ -9,9 +9,13 @@
 mod authority;
 mod bodies;
 mod breaches;
+mod calls;
 mod ends;
 mod files;
 mod handshakes;
+#[allow(dead_code)]
+#[path = "../grpc/library.rs"]
+mod library;
 mod peer;
 mod real;
 mod server;

@@ -153,6 +153,40 @@ impl Peer {
 }
 
 #[test]
+fn http2_must_be_selected_by_alpn() {
+    let authority = Authority::new("http2");
+    for (alpn, status) in [("h2", "200 OK"), ("http/1.1", "502 Bad Gateway")] {
+        let mut config = authority.server("localhost", |_| ());
+        config.alpn_protocols = vec![alpn.as_bytes().to_vec()];
+        let upstream = Secure::new(config);
+        let (port, ca) = (upstream.address.port(), authority.file("ca.pem"));
+        let tls = format!("[site.mount.upstream_tls]\nca = {ca}\n");
+        let proxy = Proxy::of("", &format!("proxy = 'h2://localhost:{port}'\n{tls}"));
+        let mut client = proxy.send(GET);
+        let mut peer = upstream.accept();
+        if alpn == "h2" {
+            assert_eq!(peer.take(24), b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+            assert_eq!(peer.0.conn.alpn_protocol(), Some(&b"h2"[..]));
+            // SETTINGS, and the head of a response without a body.
+            peer.send(b"\0\0\0\x04\0\0\0\0\0");
+            let mut frame = vec![0; 9];
+            while frame[3] != 1 {
+                let len = u32::from_be_bytes([0, frame[0], frame[1], frame[2]]) as usize;
+                peer.take(len);
+                frame = peer.take(9);
+            }
+            peer.send(b"\0\0\x01\x01\x05\0\0\0\x01\x88");
+            assert!(client.head().contains(status));
+        } else {
+            // The handshake fails: no protocol in common.
+            let _ = peer.0.read(&mut [0]);
+            drop((peer, upstream));
+            assert!(client.head().contains(status));
+        }
+    }
+}
+
+#[test]
 fn requests_share_one_verified_connection() {
     let authority = Authority::new("shared");
     let mut config = authority.server("localhost", |_| ());

@@ -78,6 +78,11 @@ impl Link for Connection {
         matches!(&self.state, State::Open(_, peer) if peer.is_ready())
     }
 
+    fn may_ask(&self) -> bool {
+        let State::Open(channel, _) = &self.state else { return false };
+        channel.session.as_ref().is_some_and(|session| session.is_established())
+    }
+
     fn ask(&mut self, slot: usize, request: &[u8]) -> Result<u64, PeerError> {
         match &mut self.state {
             State::Open(_, peer) => peer.ask(slot, request).map(u64::from),

@@ -256,7 +256,8 @@ fn write_row(f: &mut Formatter<'_>, entry: &Entry) -> fmt::Result {
             write!(f, "<td title=\"{exact} {unit}\">{size}</td>")?;
         }
     }
-    let time = UtcTime::from_unix(entry.modified);
+    let Some(modified) = entry.modified else { return f.write_str("<td></td></tr>\n") };
+    let time = UtcTime::from_unix(modified);
     let (date, minute) = (time.date(), time.minute());
     writeln!(f, "<td><time datetime=\"{time}\">{date}<span> {minute}</span></time></td></tr>")
 }
@@ -312,7 +313,7 @@ mod tests {
     }
 
     fn file(name: &[u8]) -> Entry {
-        Entry { name: name.into(), kind: Kind::File, size: 12_345, modified: 784_111_777 }
+        Entry { name: name.into(), kind: Kind::File, size: 12_345, modified: Some(784_111_777) }
     }
 
     fn document(page: &Page, url_path: &[u8]) -> String {

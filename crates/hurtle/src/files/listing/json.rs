@@ -9,7 +9,7 @@ use super::{Entry, Kind, Page};
 ///
 /// Members: `path`, `page` and `pages` (counted from 1), `total` (entries on all pages),
 /// `truncated` (the directory holds more), and `entries`. Each entry has `name`, `type`
-/// (`directory` or `file`), `size` (bytes; null for a directory), `modified` (RFC 3339) and `href`
+/// (`directory` or `file`), `size` (bytes; null for a directory), `modified` (RFC 3339; null for a prefix of an object store) and `href`
 /// (relative to the listing). In `path` and `name`, bytes that are not UTF-8 become U+FFFD; `href`
 /// is always exact.
 pub fn json(page: &Page, url_path: &[u8]) -> Vec<u8> {
@@ -40,7 +40,7 @@ struct Item {
     #[serde(rename = "type")]
     kind: &'static str,
     size: Option<u64>,
-    modified: String,
+    modified: Option<String>,
     href: String,
 }
 
@@ -51,7 +51,7 @@ impl From<&Entry> for Item {
             name: String::from_utf8_lossy(&entry.name).into(),
             kind: if directory { "directory" } else { "file" },
             size: (!directory).then_some(entry.size),
-            modified: UtcTime::from_unix(entry.modified).to_string(),
+            modified: entry.modified.map(|secs| UtcTime::from_unix(secs).to_string()),
             href: Href { name: &entry.name, directory }.to_string(),
         }
     }
@@ -66,8 +66,12 @@ mod tests {
 
     #[test]
     fn a_page_as_json() {
-        let entry =
-            |name: &[u8], kind, size, modified| Entry { name: name.into(), kind, size, modified };
+        let entry = |name: &[u8], kind, size, modified| Entry {
+            name: name.into(),
+            kind,
+            size,
+            modified: Some(modified),
+        };
         let page = Page {
             view: View { page: 2, ..View::default() },
             pages: 3,

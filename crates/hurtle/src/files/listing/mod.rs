@@ -11,6 +11,7 @@
 mod filter;
 mod html;
 mod json;
+mod objects;
 mod scan;
 mod text;
 mod view;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 pub use filter::Filter;
 pub use html::{CONTENT_SECURITY_POLICY, Controls, html};
 pub use json::json;
+pub use objects::page_of_objects;
 pub use scan::scan;
 pub(super) use scan::visible;
 pub(super) use text::UtcTime;

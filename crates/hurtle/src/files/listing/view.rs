@@ -61,9 +61,25 @@ pub struct Entry {
     pub kind: Kind,
     /// Size in bytes; meaningful for files only.
     pub size: u64,
-    /// Last modification, in seconds since 1970-01-01T00:00:00Z.
-    pub modified: i64,
+    /// Last modification, in seconds since 1970-01-01T00:00:00Z; `None`: it has none.
+    pub modified: Option<i64>,
 }
+
+/// The size and time of a name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Facts {
+    /// See `Entry`.
+    pub kind: Kind,
+    /// See `Entry`.
+    pub size: u64,
+    /// See `Entry`.
+    pub modified: Option<i64>,
+    /// Orders the times.
+    pub modified_ordinal: u64,
+}
+
+/// Looks up a name; `None` if it is gone.
+pub(super) type LookUp<'a> = dyn Fn(&[u8]) -> Option<Facts> + 'a;
 
 impl Default for View {
     fn default() -> View {
@@ -111,15 +127,23 @@ impl Page {
 /// their page; they move no other entry to another page.
 pub fn page(listing: &Listing, dir: impl AsFd, view: &View) -> Page {
     let dir = dir.as_fd();
+    page_with(listing, &|name| look_up(dir, name), view)
+}
+
+/// As `page`, with a function that looks up names.
+pub(super) fn page_with(listing: &Listing, look_up: &LookUp<'_>, view: &View) -> Page {
     let total = listing.len();
     let pages = total.div_ceil(PAGE_ENTRIES_MAX).max(1);
     let view = View { page: view.page.clamp(1, pages), ..*view };
     let start = (view.page - 1) * PAGE_ENTRIES_MAX;
     let shown = start..total.min(start + PAGE_ENTRIES_MAX);
-    let entries = positions(listing, dir, view, shown)
-        .into_iter()
-        .filter_map(|position| entry(dir, listing.name(position)))
-        .collect();
+    let entry = |position| {
+        let name = listing.name(position);
+        let Facts { kind, size, modified, .. } = look_up(name)?;
+        Some(Entry { name: name.into(), kind, size, modified })
+    };
+    let positions = positions(listing, look_up, view, shown);
+    let entries = positions.into_iter().filter_map(entry).collect();
     Page {
         view,
         pages,
@@ -133,7 +157,7 @@ pub fn page(listing: &Listing, dir: impl AsFd, view: &View) -> Page {
 /// Indices of the entries of a view, for the range `shown`, counted from 0.
 fn positions(
     listing: &Listing,
-    dir: BorrowedFd<'_>,
+    look_up: &LookUp<'_>,
     view: View,
     shown: Range<usize>,
 ) -> Vec<usize> {
@@ -152,7 +176,7 @@ fn positions(
             (Sort::Name, _) | (Sort::Size, Kind::Directory) => positions.extend(shown),
             _ => {
                 let within = shown.start - group.start..shown.end - group.start;
-                let sorted = sorted(listing, dir, view, group);
+                let sorted = sorted(listing, look_up, view, group);
                 positions.extend(sorted[within].iter().map(|(_, position)| *position as usize));
             }
         }
@@ -163,16 +187,16 @@ fn positions(
 /// Sorts the indices of one kind by a looked-up key.
 fn sorted(
     listing: &Listing,
-    dir: BorrowedFd<'_>,
+    look_up: &LookUp<'_>,
     view: View,
     group: Range<usize>,
 ) -> Vec<(u64, u32)> {
     let key = |position| {
         // Removed entries sort last; `page` omits them.
-        let Some(stat) = look_up(dir, listing.name(position)) else { return u64::MAX };
+        let Some(facts) = look_up(listing.name(position)) else { return u64::MAX };
         let key = match view.sort {
-            Sort::Time => modified_ordinal(&stat),
-            Sort::Name | Sort::Size => size_bytes(&stat),
+            Sort::Time => facts.modified_ordinal,
+            Sort::Name | Sort::Size => facts.size,
         };
         if view.descending { !key } else { key }
     };
@@ -181,16 +205,16 @@ fn sorted(
     keyed
 }
 
-fn entry(dir: BorrowedFd<'_>, name: &[u8]) -> Option<Entry> {
-    let stat = look_up(dir, name)?;
-    let kind = Kind::of(FileType::from_raw_mode(stat.st_mode))?;
-    Some(Entry { name: name.into(), kind, size: size_bytes(&stat), modified: stat.st_mtime })
-}
-
 /// `None` if the entry was removed or cannot be looked up: one dead mount must not hide the entries
 /// beside it.
-fn look_up(dir: BorrowedFd<'_>, name: &[u8]) -> Option<Stat> {
-    statat(dir, name, AtFlags::empty()).ok()
+fn look_up(dir: BorrowedFd<'_>, name: &[u8]) -> Option<Facts> {
+    let stat = statat(dir, name, AtFlags::empty()).ok()?;
+    Some(Facts {
+        kind: Kind::of(FileType::from_raw_mode(stat.st_mode))?,
+        size: size_bytes(&stat),
+        modified: Some(stat.st_mtime),
+        modified_ordinal: modified_ordinal(&stat),
+    })
 }
 
 fn size_bytes(stat: &Stat) -> u64 {
@@ -273,7 +297,9 @@ mod tests {
                 let view = View { descending, page: number, ..View::default() };
                 let places = page(&listing, &nowhere, &view).places();
                 let shown = places.start() - 1..*places.end();
-                for position in positions(&listing, nowhere.as_fd(), view, shown) {
+                for position in
+                    positions(&listing, &|name| look_up(nowhere.as_fd(), name), view, shown)
+                {
                     let number: usize =
                         std::str::from_utf8(listing.name(position)).unwrap().parse().unwrap();
                     assert!(!std::mem::replace(&mut seen[number], true), "{number} twice");
@@ -317,7 +343,9 @@ mod tests {
                 match sort {
                     Sort::Name => {}
                     Sort::Size => assert!(sorted(|entry| entry.size as i64), "{view:?}"),
-                    Sort::Time => assert!(sorted(|entry| entry.modified), "{view:?}"),
+                    Sort::Time => {
+                        assert!(sorted(|entry| entry.modified.unwrap_or_default()), "{view:?}");
+                    }
                 }
             }
         }

@@ -1,12 +1,17 @@
 //! The state of one exchange with an upstream, and the response that it ends with.
 
 use http::StatusCode;
+use hurtle_http::h2::Reason;
+use hurtle_http::request::RequestHead;
+use hurtle_http::request::grpc_web::WebFormat;
 use hurtle_http::semantics::accept::Coding;
+use hurtle_http::semantics::grpc::{self, GrpcStatus};
 
 use super::super::client::EncodedHead;
 use super::super::wait::Waits;
 use super::framing::Framing;
 use super::upstream_request::UpstreamRequest;
+use crate::protocol::h2::StreamError;
 use crate::transport::Output;
 
 /// An exchange in progress.
@@ -17,6 +22,8 @@ pub struct UpstreamExchange {
     pub waits: Waits,
     /// The protocol to switch to, if the upstream accepts it.
     pub(super) protocol: Option<String>,
+    /// The form of a gRPC-Web call that is translated to gRPC.
+    pub(super) web: Option<WebFormat>,
     /// `true` if the client was sent 100 (Continue).
     pub(super) has_continued: bool,
 }
@@ -29,12 +36,21 @@ pub struct UpstreamResponse {
     pub head: EncodedHead,
     /// The framing of its body.
     pub framing: Framing,
-    /// The content-coding to apply to the body; `None`: it is relayed as it is.
-    pub coding: Option<Coding>,
+    /// The coding to apply to the body; `None`: it is relayed as it is.
+    pub coding: Option<BodyCoding>,
     /// The response's status.
     pub status: StatusCode,
     /// `true` if the upstream's connection can be reused after the body.
     pub keeps_upstream: bool,
+}
+
+/// The coding of a body that is relayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyCoding {
+    /// A content-coding.
+    Content(Coding),
+    /// gRPC-Web, whose trailers are part of the body.
+    Web(WebFormat),
 }
 
 /// The connection to an upstream that has switched protocols.
@@ -45,9 +61,34 @@ pub struct UpstreamTunnel {
     pub upstream: UpstreamRequest,
 }
 
+/// Returns the status of a gRPC call whose stream the upstream has ended, if it is another than
+/// UNAVAILABLE. The upstream cancels a call whose deadline has passed.
+pub fn grpc_status(
+    upstream: &UpstreamRequest,
+    call: &RequestHead<'_>,
+    error: &StreamError,
+) -> Option<GrpcStatus> {
+    let StreamError::Reset(reason) = error else { return None };
+    let mut fields = call.fields.iter();
+    let timeout = fields.find(|(name, _)| name.eq_ignore_ascii_case(b"grpc-timeout"));
+    let timeout = timeout.and_then(|(_, value)| grpc::timeout(value));
+    let elapsed = upstream.times().chosen.map(|chosen| chosen.elapsed());
+    let is_late = timeout.zip(elapsed).is_some_and(|(timeout, elapsed)| elapsed >= timeout);
+    Some(match *reason {
+        Reason::CANCEL if is_late => GrpcStatus::DEADLINE_EXCEEDED,
+        reason => GrpcStatus::of_reset(reason.0),
+    })
+}
+
 impl UpstreamExchange {
     /// Creates the exchange of a request without a body, which switches no protocol.
     pub(super) fn bodiless(upstream: UpstreamRequest) -> UpstreamExchange {
-        UpstreamExchange { upstream, waits: Waits::default(), protocol: None, has_continued: false }
+        UpstreamExchange {
+            upstream,
+            waits: Waits::default(),
+            protocol: None,
+            web: None,
+            has_continued: false,
+        }
     }
 }

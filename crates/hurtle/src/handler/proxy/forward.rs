@@ -7,20 +7,21 @@ use std::rc::Rc;
 
 use http::{StatusCode, Version};
 use hurtle_http::h1::forward::{self, ForwardParams};
-use hurtle_http::h1::response_head::{self, ResponseHead};
+use hurtle_http::h1::response_head::ResponseHead;
+use hurtle_http::semantics::grpc::GrpcStatus;
 use hurtle_http::semantics::target::{encode_path, is_encoding_of};
 
 use super::super::client::{Client, Continue, ExchangeError, InterimSender};
 use super::super::request::RequestContext;
 use super::super::wait::Waits;
 use super::super::{Handled, HandlerError, Outcome};
-use super::exchange::UpstreamExchange;
-use super::{Key, ListenOutcome, Proxy, UpstreamError, UpstreamRequest};
-use crate::answer::Answer;
+use super::exchange::{UpstreamExchange, grpc_status as grpc_status_of};
+use super::web_call::WebCall;
+use super::{Key, ListenOutcome, Proxy, RawHead, UpstreamError, UpstreamRequest};
+use crate::answer::{Answer, GRPC_STATUS};
 use crate::clock;
 use crate::config::EarlyHints;
 use crate::protocol::InterimFields;
-use crate::transport::Taken;
 
 /// Maximum number of interim responses to one request. An upstream that sends more is treated as
 /// failed.
@@ -88,9 +89,20 @@ impl Proxy {
         let forwarded = known_forwarding_fields(request, client, &params);
         let key = request.websocket_key();
         let params = ForwardParams { forwarded, websocket_key: key.as_deref(), ..params };
-        let upstream = UpstreamRequest::new(self, request.head, body, params);
+        let web = match self.config().grpc_web {
+            true => WebCall::of(request.head),
+            false => None,
+        };
+        let upstream = match &web {
+            None => UpstreamRequest::new(self, request.head, body, params),
+            Some(call) => {
+                let head = call.head(request.head);
+                UpstreamRequest::new(self, &head, body, params).decoding(call.format)
+            }
+        };
         let (waits, protocol) = (Waits::default(), protocol.map(str::to_owned));
-        Box::new(UpstreamExchange { upstream, waits, protocol, has_continued: false })
+        let web = web.map(|call| call.format);
+        Box::new(UpstreamExchange { upstream, waits, protocol, web, has_continued: false })
     }
 
     /// Returns whether the client may switch to the protocol that it asks for.
@@ -117,11 +129,12 @@ impl Proxy {
         request: &RequestContext<'_>,
         client: &mut C,
         exchange: &mut UpstreamExchange,
-    ) -> Result<Taken, HandlerError> {
+    ) -> Result<RawHead, HandlerError> {
         if !self.is_open() {
             Box::pin(self.wait_for_application(request, client, exchange)).await?;
         }
         let mut status = StatusCode::SERVICE_UNAVAILABLE;
+        let mut grpc_status = None;
         let key = self.key(request);
         loop {
             let is_chosen = match exchange.upstream.is_limited() {
@@ -150,13 +163,19 @@ impl Proxy {
             let retry = match received {
                 Ok(head) => return Ok(head),
                 Err(AttemptError::Upstream(error)) => {
-                    status = StatusCode::BAD_GATEWAY;
+                    status = match error {
+                        UpstreamError::BadRequest => StatusCode::BAD_REQUEST,
+                        _ => StatusCode::BAD_GATEWAY,
+                    };
                     log_failure(upstream, &request.describe(), &error, status);
+                    grpc_status = match &error {
+                        UpstreamError::Stream(error) => {
+                            grpc_status_of(upstream, request.head, error)
+                        }
+                        _ => None,
+                    };
                     let retry = upstream.may_retry(&error);
-                    upstream.failed(matches!(
-                        error,
-                        UpstreamError::Gone(_) | UpstreamError::NotRead(_)
-                    ));
+                    upstream.failed(&error);
                     retry
                 }
                 Err(AttemptError::Exchange(ExchangeError::UpstreamTimeout)) => {
@@ -168,7 +187,7 @@ impl Proxy {
                 Err(AttemptError::Exchange(error)) => return Err(error.into()),
             };
             if !retry {
-                return Err(failed(status));
+                return Err(failed_call(request, status, grpc_status));
             }
         }
     }
@@ -257,7 +276,7 @@ async fn receive_at_once<C: Client>(
     client: &mut C,
     upstream: &mut UpstreamRequest,
     now_ms: u64,
-) -> Option<Result<Taken, AttemptError>> {
+) -> Option<Result<RawHead, AttemptError>> {
     let due_ms = now_ms.saturating_add(upstream.first_byte_ms());
     let head = match client.until(due_ms, upstream.receive_head()).await {
         Ok(Ok(head)) => head,
@@ -267,7 +286,7 @@ async fn receive_at_once<C: Client>(
     match is_interim(&head) {
         Ok(false) => Some(Ok(head)),
         Ok(true) => {
-            upstream.put_back(&head);
+            upstream.put_back(head);
             None
         }
         Err(error) => Some(Err(error.into())),
@@ -279,7 +298,7 @@ async fn receive_beside<C: Client>(
     request: &RequestContext<'_>,
     client: &mut C,
     exchange: &mut UpstreamExchange,
-) -> Result<Taken, AttemptError> {
+) -> Result<RawHead, AttemptError> {
     let UpstreamExchange { upstream, waits, has_continued, .. } = exchange;
     let listening = async |interim: &dyn InterimSender| {
         listen(request, interim, upstream, waits, has_continued).await
@@ -294,7 +313,7 @@ async fn listen(
     upstream: &mut UpstreamRequest,
     waits: &Waits,
     has_continued: &mut bool,
-) -> Result<Taken, AttemptError> {
+) -> Result<RawHead, AttemptError> {
     upstream.connect(waits).await?;
     for _ in 0..INTERIM_MAX {
         let head = match upstream.listen(waits).await? {
@@ -309,7 +328,7 @@ async fn listen(
         if !is_interim(&head)? {
             return Ok(head);
         }
-        let reply = response_head::parse(&head).map_err(UpstreamError::BadResponse)?;
+        let reply = head.parse().map_err(UpstreamError::BadResponse)?;
         if is_relayed(request, &reply, upstream, has_continued) {
             let fields = match reply.status {
                 StatusCode::CONTINUE => InterimFields::Empty,
@@ -324,6 +343,19 @@ async fn listen(
 /// Returns the error response after the upstreams failed.
 pub(super) fn failed(status: StatusCode) -> HandlerError {
     HandlerError::Answer(Box::new(Answer::error(status, None)))
+}
+
+/// Returns the error response after the upstream of a gRPC call has reset its stream.
+fn failed_call(
+    request: &RequestContext<'_>,
+    status: StatusCode,
+    grpc_status: Option<GrpcStatus>,
+) -> HandlerError {
+    let mut answer = Answer::error(status, None);
+    if let Some(GrpcStatus(code)) = grpc_status.filter(|_| request.head.is_grpc()) {
+        answer = answer.with(GRPC_STATUS, u16::from(code).into());
+    }
+    HandlerError::Answer(Box::new(answer))
 }
 
 /// Logs an upstream's error with the status that the client gets. `request` describes the request.
@@ -358,11 +390,15 @@ fn is_relayed(
 }
 
 /// Returns whether a response head is interim (1xx).
-pub(super) fn is_interim(head: &[u8]) -> Result<bool, UpstreamError> {
-    // Byte 9 of the status line is the first status digit; `parse` rejects lines without one.
-    if head.get(9) != Some(&b'1') {
+pub(super) fn is_interim(head: &RawHead) -> Result<bool, UpstreamError> {
+    let may_be = match head {
+        // Byte 9 of the status line is the first status digit; `parse` rejects lines without one.
+        RawHead::Text(text) => text.get(9) == Some(&b'1'),
+        RawHead::Fields(fields) => fields.status.is_informational(),
+    };
+    if !may_be {
         return Ok(false);
     }
-    let reply = response_head::parse(head).map_err(UpstreamError::BadResponse)?;
+    let reply = head.parse().map_err(UpstreamError::BadResponse)?;
     Ok(reply.status != StatusCode::SWITCHING_PROTOCOLS)
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use http::StatusCode;
 use hurtle_http::h1::forward::{self, ForwardParams};
 use hurtle_http::h1::response::field;
-use hurtle_http::h1::response_head::{self, ResponseHead};
+use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::fields::{is_same, pairs};
 use hurtle_http::request::{BodyLength, Method, RequestFields, RequestHead};
 
@@ -17,13 +17,12 @@ use super::super::wait::Waits;
 use super::super::{Handled, HandlerError};
 use super::exchange::UpstreamExchange;
 use super::forward::{INTERIM_MAX, failed, is_interim, log_failure};
-use super::{Key, ListenOutcome, Proxy, UpstreamError, UpstreamRequest};
+use super::{Key, ListenOutcome, Proxy, RawHead, UpstreamError, UpstreamRequest};
 use crate::body::RequestBody;
 use crate::clock;
 use crate::config;
 use crate::disk::{Disk, Lane};
 use crate::tls::UpstreamConfigs;
-use crate::transport::Taken;
 
 /// Most attempts of one check. The server may close an idle connection while it is used.
 const TRIES_MAX: usize = 2;
@@ -92,7 +91,7 @@ impl ForwardAuth {
             }
             Err(error) => return AuthDecision::Denied(Err(HandlerError::Exchange(error))),
         };
-        match &response_head::parse(&head) {
+        match &head.parse() {
             Ok(reply) if reply.status.is_success() => {
                 let lines = self.edited_lines(request.head, reply);
                 upstream.succeeded(reply.status);
@@ -194,7 +193,7 @@ pub fn with_fields<'a>(request: &RequestHead<'a>, lines: &'a [u8]) -> RequestHea
 }
 
 /// Sends the subrequest and waits for the final head of its response.
-async fn ask(upstream: &mut UpstreamRequest) -> Result<Taken, UpstreamError> {
+async fn ask(upstream: &mut UpstreamRequest) -> Result<RawHead, UpstreamError> {
     let mut tries = 0;
     loop {
         tries += 1;
@@ -206,7 +205,7 @@ async fn ask(upstream: &mut UpstreamRequest) -> Result<Taken, UpstreamError> {
             Err(error) => error,
         };
         let is_retried = tries < TRIES_MAX && upstream.may_retry(&error);
-        upstream.failed(matches!(error, UpstreamError::Gone(_) | UpstreamError::NotRead(_)));
+        upstream.failed(&error);
         // Only an idle connection that was closed meanwhile leaves the server to be tried again.
         if !is_retried || upstream.has_tried_all() {
             return Err(error);
@@ -214,7 +213,7 @@ async fn ask(upstream: &mut UpstreamRequest) -> Result<Taken, UpstreamError> {
     }
 }
 
-async fn receive(upstream: &mut UpstreamRequest) -> Result<Taken, UpstreamError> {
+async fn receive(upstream: &mut UpstreamRequest) -> Result<RawHead, UpstreamError> {
     // The caller has one deadline for the whole check.
     let waits = Waits::default();
     upstream.connect(&waits).await?;

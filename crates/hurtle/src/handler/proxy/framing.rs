@@ -3,6 +3,7 @@
 use http::StatusCode;
 use hurtle_http::h1::response::Delimiter;
 use hurtle_http::h1::response_head::{Length, ResponseHead};
+use hurtle_http::request::fields::pairs;
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::{Method, RequestHead};
 
@@ -51,6 +52,7 @@ impl Framing {
             }
             Length::Framed(length @ BodyLength::Chunked) => Framing::new(unknown, Some(length)),
             Length::UntilClose => Framing::new(unknown, None),
+            Length::Frames => Framing::of_stream(unknown, reply),
         }
     }
 
@@ -75,6 +77,15 @@ impl Framing {
         };
         let may_keep_alive = length.is_some();
         Framing { delimiter, reading: length.map(Reading::new), may_keep_alive, len }
+    }
+
+    /// Creates the framing of a body that arrives on a stream. Trailers follow a body of any length,
+    /// but not a body of a length that the client knows.
+    fn of_stream(unknown: Delimiter, reply: &ResponseHead<'_>) -> Framing {
+        let has_trailers = || pairs(reply.field_lines).any(|(name, _)| name == b"trailer");
+        let len = reply.content_length.filter(|_| !has_trailers());
+        let delimiter = len.map_or(unknown, Delimiter::Length);
+        Framing { delimiter, reading: Some(Reading::Frames), may_keep_alive: true, len }
     }
 
     /// Returns the body's length if it is known and fits in memory.

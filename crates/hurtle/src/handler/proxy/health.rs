@@ -1,4 +1,4 @@
-//! Health checks of an upstream.
+//! Health checks of an upstream: a GET, or the health service of gRPC.
 
 use std::future::poll_fn;
 use std::io;
@@ -7,11 +7,15 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hurtle_http::h1::response_head;
+use http::StatusCode;
+use hurtle_http::h2::RequestLine;
 use hurtle_http::semantics::target::encode_path;
 
-use super::link::Source;
+use super::link::{Channel, Link, RawHead, Source};
 use super::peer::{Peer, UpstreamError};
+use super::wait::Waits;
+use crate::protocol::h2::RequestStream;
+use crate::protocol::reading::Reading;
 use crate::rt::{self, Alarm};
 use crate::transport::{Attempt, SendQueue, Transport as _, UpstreamSocket};
 
@@ -21,21 +25,28 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Consecutive failed checks that make an upstream unhealthy.
 const FAILED_CHECKS_MAX: u32 = 2;
 
+/// The method of the health service of gRPC ("GRPC Health Checking Protocol"): this path is checked by a
+/// call.
+const GRPC_HEALTH: &str = "/grpc.health.v1.Health/Check";
+
+/// Request of that call: an empty message, which asks about the whole server.
+const GRPC_REQUEST: &[u8] = &[0; 5];
+
+/// Response of a server that serves: a message whose field 1 is 1 (SERVING).
+const GRPC_SERVING: &[u8] = &[0, 0, 0, 0, 2, 8, 1];
+
 /// Checks one upstream periodically.
 pub(super) struct HealthChecker {
     peer: Weak<Peer>,
-    request: Bytes,
+    /// The path, encoded.
+    path: String,
     interval: Duration,
 }
 
 impl HealthChecker {
     pub(super) fn new(peer: &Rc<Peer>, path: &str, interval: Duration) -> HealthChecker {
-        let path = encode_path(path.as_bytes());
-        let host = &peer.authority;
-        let request = format!(
-            "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: hurtle\r\nConnection: close\r\n\r\n"
-        );
-        HealthChecker { peer: Rc::downgrade(peer), request: request.into(), interval }
+        let path = encode_path(path.as_bytes()).into_owned();
+        HealthChecker { peer: Rc::downgrade(peer), path, interval }
     }
 
     /// Runs the checks until the upstream is dropped.
@@ -62,18 +73,75 @@ impl HealthChecker {
     }
 
     /// Makes one check; the error is the reason of its failure.
-    async fn check(&self, peer: &Peer) -> Result<(), String> {
+    async fn check(&self, peer: &Rc<Peer>) -> Result<(), String> {
         let text = |error: UpstreamError| error.to_string();
-        let mut link = peer.connect(CHECK_TIMEOUT.as_millis() as u64).await.map_err(text)?;
-        let sent = send(&link.io, self.request.clone()).await;
-        sent.map_err(|e| text(UpstreamError::NotRead(e)))?;
-        let head = Source(&link.io).head(&mut link.input).await.map_err(text)?;
-        let reply =
-            response_head::parse(&head).map_err(|error| text(UpstreamError::BadResponse(error)))?;
+        let (mut link, head) = self.ask(peer).await.map_err(text)?;
+        let reply = head.parse().map_err(|error| text(UpstreamError::BadResponse(error)))?;
         match reply.status {
+            StatusCode::OK if self.is_call(peer) => serving(&mut link).await,
             status if status.is_success() || status.is_redirection() => Ok(()),
             status => Err(format!("it answered {status}")),
         }
+    }
+
+    fn is_call(&self, peer: &Peer) -> bool {
+        peer.is_http2() && self.path == GRPC_HEALTH
+    }
+
+    /// Sends the request and waits for a head. HTTP/2 upstreams get it on a shared connection.
+    async fn ask(&self, peer: &Rc<Peer>) -> Result<(Link, RawHead), UpstreamError> {
+        let within_ms = CHECK_TIMEOUT.as_millis() as u64;
+        let mut link = match peer.is_http2() {
+            false => peer.connect(within_ms).await?,
+            true => {
+                let is_call = self.is_call(peer);
+                let line = RequestLine {
+                    method: if is_call { b"POST" } else { b"GET" },
+                    scheme: if peer.is_tls() { b"https" } else { b"http" },
+                    authority: peer.authority.as_bytes(),
+                    path: self.path.as_bytes(),
+                    protocol: None,
+                };
+                let fields: [(&[u8], &[u8]); 3] = [
+                    (b"user-agent", b"hurtle"),
+                    (b"content-type", b"application/grpc"),
+                    (b"te", b"trailers"),
+                ];
+                let fields = fields.into_iter().take(if is_call { 3 } else { 1 });
+                let connection = peer.shared_connection(within_ms).await?;
+                let stream = RequestStream::open(&connection, &line, fields, !is_call);
+                let stream = stream.ok_or(UpstreamError::Unprocessed)?;
+                if is_call {
+                    let mut body = Bytes::from_static(GRPC_REQUEST);
+                    let sent = poll_fn(|cx| stream.poll_send(cx, &mut body, true)).await;
+                    sent.map_err(UpstreamError::NotRead)?;
+                }
+                Link::of_stream(stream)
+            }
+        };
+        if let Channel::Socket(io) = &link.channel {
+            let (path, host) = (&self.path, &peer.authority);
+            let request = format!(
+                "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: hurtle\r\nConnection: close\r\n\r\n"
+            );
+            send(io, request.into()).await.map_err(UpstreamError::NotRead)?;
+        }
+        let head = Source(&link.channel).head(&mut link.input).await?;
+        Ok((link, head))
+    }
+}
+
+/// Reads the response to a call of the health service; the error is the reason of its failure.
+async fn serving(link: &mut Link) -> Result<(), String> {
+    let (mut reading, waits) = (Reading::Frames, Waits::default());
+    let mut source = Source(&link.channel);
+    while matches!(reading, Reading::Frames) && link.input.bytes().len() <= GRPC_SERVING.len() {
+        let filled = source.fill(&mut link.input, Some(&mut reading), &waits, None).await;
+        filled.map_err(|e| e.to_string())?;
+    }
+    match link.input.bytes() == GRPC_SERVING {
+        true => Ok(()),
+        false => Err("its health service does not answer SERVING".to_owned()),
     }
 }
 

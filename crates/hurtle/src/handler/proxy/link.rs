@@ -1,33 +1,78 @@
-//! A connection to an upstream, and reading from it.
+//! A connection or stream to an upstream, and reading from it.
 
 use std::future::poll_fn;
 use std::task::ready;
 use std::{fmt, io};
 
-use hurtle_http::h1::response_head::Scan;
+use hurtle_http::h1::response_head::{self, ResponseError, ResponseHead, Scan};
 
 use super::peer::UpstreamError;
 use super::wait::Waits;
+use crate::protocol::h2::{RequestStream, ResponseFields, StreamError};
+use crate::protocol::reading::Reading;
 use crate::transport::{Fill, Input, Taken, Transport, UpstreamSocket};
 
-/// A connection to an upstream.
+/// The way of one request to an upstream.
+#[allow(clippy::large_enum_variant)] // A socket is the common case.
+pub enum Channel {
+    /// A connection that carries one request at a time: HTTP/1.1.
+    Socket(UpstreamSocket),
+    /// A stream of a connection that requests share: HTTP/2.
+    Stream(RequestStream),
+}
+
+/// A connection or stream to an upstream.
 pub struct Link {
-    /// The socket.
-    pub io: UpstreamSocket,
+    /// The channel.
+    pub channel: Channel,
     /// Bytes that were read and are not yet consumed.
     pub input: Input,
+    /// A head that was read and is not yet handled.
+    pub(super) head: Option<RawHead>,
     /// `true`: the connection has carried a request before.
     pub reused: bool,
     /// The generation of the upstream's addresses when it was opened.
     pub(super) generation: u32,
 }
 
-/// A socket that a response is read from; a request may be written to it meanwhile.
-pub struct Source<'a>(pub(super) &'a UpstreamSocket);
+/// The head of a response as received.
+#[derive(Debug)]
+pub enum RawHead {
+    /// The text of HTTP/1.1.
+    Text(Taken),
+    /// The fields of HTTP/2.
+    Fields(ResponseFields),
+}
+
+/// A channel that a response is read from; a request may be written to it meanwhile.
+pub struct Source<'a>(pub(super) &'a Channel);
+
+impl RawHead {
+    /// Parses the head.
+    ///
+    /// # Errors
+    /// It is malformed.
+    pub fn parse(&self) -> Result<ResponseHead<'_>, ResponseError> {
+        match self {
+            RawHead::Text(text) => response_head::parse(text),
+            RawHead::Fields(ResponseFields { status, lines, is_end }) => {
+                response_head::parse_lines(*status, lines, *is_end)
+            }
+        }
+    }
+}
 
 impl Link {
+    /// A connection for one request at a time.
     pub(super) fn new(io: UpstreamSocket, reused: bool, generation: u32) -> Link {
-        Link { io, input: Input::default(), reused, generation }
+        let channel = Channel::Socket(io);
+        Link { channel, input: Input::default(), head: None, reused, generation }
+    }
+
+    /// A stream, on which the request has begun.
+    pub(super) fn of_stream(stream: RequestStream) -> Link {
+        let (reused, channel) = (stream.is_reused(), Channel::Stream(stream));
+        Link { channel, input: Input::default(), head: None, reused, generation: 0 }
     }
 }
 
@@ -39,45 +84,72 @@ impl fmt::Debug for Link {
 
 impl Source<'_> {
     /// Reads once from a body within `within_ms` (`None`: without a limit). 0 bytes mean the end of
-    /// the connection.
+    /// the connection, or of the stream's body, which is then in `reading`.
     ///
     /// # Errors
-    /// The socket's.
+    /// Those of the channel.
     pub async fn fill(
         &mut self,
         input: &mut Input,
+        reading: Option<&mut Reading>,
         waits: &Waits,
         within_ms: Option<u64>,
     ) -> io::Result<usize> {
         let _wait = within_ms.map(|ms| waits.read(ms));
-        poll_fn(|cx| self.0.poll_fill(cx, input, Fill::Body)).await
+        match (self.0, reading) {
+            (Channel::Socket(io), _) => poll_fn(|cx| io.poll_fill(cx, input, Fill::Body)).await,
+            (Channel::Stream(stream), Some(reading)) => {
+                poll_fn(|cx| stream.poll_fill(cx, input, reading)).await
+            }
+            // The body of a stream always has a state.
+            (Channel::Stream(_), None) => Err(io::ErrorKind::InvalidInput.into()),
+        }
     }
 
     /// Reads a response's head. It is cancel-safe: bytes that were read stay in `input`.
-    pub(super) async fn head(&mut self, input: &mut Input) -> Result<Taken, UpstreamError> {
-        let mut scan = Scan::default();
-        loop {
-            if !input.bytes().is_empty()
-                && let Some(end) =
-                    scan.advance(input.bytes()).map_err(UpstreamError::BadResponse)?
-            {
-                return Ok(input.take(end));
+    pub(super) async fn head(&mut self, input: &mut Input) -> Result<RawHead, UpstreamError> {
+        match self.0 {
+            Channel::Socket(io) => read_text(io, input).await.map(RawHead::Text),
+            Channel::Stream(stream) => {
+                let head = poll_fn(|cx| stream.poll_head(cx)).await;
+                head.map(RawHead::Fields).map_err(UpstreamError::from)
             }
-            let mut waited = false;
-            let filled = poll_fn(|cx| {
-                // Waits before a buffer is allocated: at first the socket is usually empty. A head
-                // is read with the body's buffer size because the body often arrives with it.
-                if !std::mem::replace(&mut waited, true) {
-                    ready!(self.0.poll_readable(cx))?;
-                }
-                self.0.poll_fill(cx, input, Fill::Response)
-            });
-            match filled.await {
-                Ok(n) if n > 0 => {}
-                Ok(_) if input.bytes().is_empty() => return Err(UpstreamError::Gone(None)),
-                Err(e) if input.bytes().is_empty() => return Err(UpstreamError::Gone(Some(e))),
-                _ => return Err(UpstreamError::Cut),
+        }
+    }
+}
+
+impl From<StreamError> for UpstreamError {
+    fn from(error: StreamError) -> UpstreamError {
+        match error {
+            StreamError::Closed => UpstreamError::Gone(None),
+            StreamError::Unprocessed => UpstreamError::Unprocessed,
+            StreamError::Reset(_) | StreamError::Violation(_) => UpstreamError::Stream(error),
+        }
+    }
+}
+
+async fn read_text(io: &UpstreamSocket, input: &mut Input) -> Result<Taken, UpstreamError> {
+    let mut scan = Scan::default();
+    loop {
+        if !input.bytes().is_empty()
+            && let Some(end) = scan.advance(input.bytes()).map_err(UpstreamError::BadResponse)?
+        {
+            return Ok(input.take(end));
+        }
+        let mut waited = false;
+        let filled = poll_fn(|cx| {
+            // Waits before a buffer is allocated: at first the socket is usually empty. A head is
+            // read with the body's buffer size because the body often arrives with it.
+            if !std::mem::replace(&mut waited, true) {
+                ready!(io.poll_readable(cx))?;
             }
+            io.poll_fill(cx, input, Fill::Response)
+        });
+        match filled.await {
+            Ok(n) if n > 0 => {}
+            Ok(_) if input.bytes().is_empty() => return Err(UpstreamError::Gone(None)),
+            Err(e) if input.bytes().is_empty() => return Err(UpstreamError::Gone(Some(e))),
+            _ => return Err(UpstreamError::Cut),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! A reverse proxy: load balancing, forwarding, retries, caching and health. `forward` handles one
 //! request up to the response's head, `response` the head, and `cache` requests to a mount with a
 //! cache. `balance` chooses
-//! among upstreams, `queue` waits for one with room, `peer` is one upstream with its idle connections, `standing` its failures, `upstream_request` one request to it, and
-//! `health` makes health checks.
+//! among upstreams, `queue` waits for one with room, `peer` is one upstream with its idle connections,
+//! `multiplexer` its HTTP/2 connections, `standing` its failures, `upstream_request` one request to it,
+//! and `health` makes health checks.
 
 mod addresses;
 mod balance;
@@ -15,12 +16,14 @@ mod gate;
 mod health;
 mod hints;
 mod link;
+mod multiplexer;
 mod peer;
 mod queue;
 mod request_sender;
 mod response;
 mod standing;
 mod upstream_request;
+mod web_call;
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -34,12 +37,12 @@ use crate::rt;
 use crate::tls::UpstreamConfig;
 
 pub use balance::Key;
-pub use exchange::{UpstreamExchange, UpstreamResponse, UpstreamTunnel};
+pub use exchange::{BodyCoding, UpstreamExchange, UpstreamResponse, UpstreamTunnel, grpc_status};
 pub use forward::log_failure;
 pub use forward_auth::{AuthDecision, ForwardAuth, with_fields};
 pub use framing::Framing;
 pub use gate::Availability;
-pub use link::{Link, Source};
+pub use link::{Channel, Link, RawHead, Source};
 pub use peer::UpstreamError;
 pub use queue::BusyError;
 pub use upstream_request::{AssignedPeer, ListenOutcome, Phase, UpstreamLog, UpstreamRequest};

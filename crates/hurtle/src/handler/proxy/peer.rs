@@ -1,4 +1,5 @@
-//! One upstream: connecting to it, its idle connections and its health checks' result.
+//! One upstream: connecting to it, its idle connections and its health checks' result. `multiplexer`
+//! holds its HTTP/2 connections.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -13,12 +14,14 @@ use rustls::pki_types::ServerName;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::addresses::{Addresses, time_for_one};
-use super::link::Link;
+use super::link::{Channel, Link};
+use super::multiplexer::Multiplexer;
 use super::standing::Standing;
 use crate::config::{Upstream, UpstreamServer};
 use crate::disk::{Disk, Lane};
 use crate::limits::concurrency::ConcurrencyLimiter;
 use crate::metrics::UpstreamMetrics;
+use crate::protocol::h2::StreamError;
 use crate::tls::UpstreamConfig;
 use crate::transport::{ConnectError, UpstreamSocket};
 use crate::{clock, rt};
@@ -48,6 +51,8 @@ pub(super) struct Peer {
     /// Requests of this worker that wait for it.
     pub(super) waiting: Cell<usize>,
     idle: RefCell<VecDeque<IdleConnection>>,
+    /// Its HTTP/2 connections.
+    pub(super) multiplexer: Multiplexer,
     /// `true` while a task closes expired idle connections.
     swept: Cell<bool>,
     /// Failures, ejection and slow start.
@@ -86,6 +91,14 @@ pub enum UpstreamError {
     NotRead(io::Error),
     /// The response is malformed.
     BadResponse(ResponseError),
+    /// The upstream has not processed the request (RFC 9113 section 8.7).
+    Unprocessed,
+    /// The upstream ended the stream.
+    Stream(StreamError),
+    /// Too many requests wait for a stream.
+    Busy,
+    /// The body of the client's request is malformed.
+    BadRequest,
     /// The upstream switched the protocol, although the request did not offer it.
     UnexpectedUpgrade,
 }
@@ -103,6 +116,10 @@ impl fmt::Display for UpstreamError {
             }
             UpstreamError::NotRead(e) => write!(f, "it did not read the request: {e}"),
             UpstreamError::BadResponse(error) => write!(f, "its response is malformed: {error}"),
+            UpstreamError::Unprocessed => StreamError::Unprocessed.fmt(f),
+            UpstreamError::Stream(error) => error.fmt(f),
+            UpstreamError::Busy => f.write_str("too many requests wait for a stream"),
+            UpstreamError::BadRequest => f.write_str("the request's body is no base64"),
             UpstreamError::UnexpectedUpgrade => {
                 f.write_str("it changed the protocol without a request")
             }
@@ -149,6 +166,7 @@ impl Peer {
             limiter: OnceCell::new(),
             waiting: Cell::new(0),
             idle: RefCell::default(),
+            multiplexer: Multiplexer::default(),
             swept: Cell::new(false),
             standing: Standing::default(),
             credit: Cell::new(0),
@@ -172,12 +190,23 @@ impl Peer {
     pub(super) fn publish(&self, alone: bool, now_ms: u64) {
         let is_up = self.is_healthy() && (alone || !self.standing.is_ejected(now_ms));
         let (in_flight, waiting) = (self.in_flight.get(), self.waiting.get());
-        self.metrics().publish(is_up, in_flight, self.idle.borrow().len(), waiting);
+        let idle = self.idle.borrow().len() + self.multiplexer.idle();
+        self.metrics().publish(is_up, in_flight, idle, waiting);
     }
 
     /// Returns the configured address.
     pub(super) fn upstream(&self) -> &Upstream {
         &self.server.upstream
+    }
+
+    /// Returns whether requests to it use HTTP/2.
+    pub(super) fn is_http2(&self) -> bool {
+        self.server.http2
+    }
+
+    /// Returns whether connections to it use TLS.
+    pub(super) fn is_tls(&self) -> bool {
+        self.server.tls
     }
 
     /// Returns whether health checks succeed, or none are made.
@@ -202,7 +231,8 @@ impl Peer {
 
     /// Resets the upstream's state after its application was restarted.
     pub(super) fn reset(&self) {
-        self.idle.borrow_mut().clear();
+        self.close_idle();
+        self.multiplexer.retire();
         self.standing.reset();
         self.healthy.set(true);
     }
@@ -221,7 +251,8 @@ impl Peer {
 
     /// Keeps a connection whose last response was read to its end, unless the upstream's addresses
     /// have changed since it was opened.
-    pub(super) fn keep(self: &Rc<Peer>, Link { io, generation, .. }: Link) {
+    pub(super) fn keep(self: &Rc<Peer>, Link { channel, generation, .. }: Link) {
+        let Channel::Socket(io) = channel else { return };
         if generation != self.addresses.generation() {
             return;
         }
@@ -295,7 +326,8 @@ impl Peer {
             return Err(UpstreamError::Handshake("TLS is not configured".to_owned()));
         };
         let name = name.as_ref().map_err(|why| UpstreamError::Handshake(why.clone()))?;
-        Ok(UpstreamSocket::connect_tls(address, config, name).await?)
+        let protocol = (config.client(self.server.http2), self.server.http2);
+        Ok(UpstreamSocket::connect_tls(address, protocol, name).await?)
     }
 }
 

@@ -34,10 +34,10 @@ impl fmt::Display for BusyError {
 }
 
 /// Counts a request among those that wait for an upstream until it is dropped.
-struct Waiting<'a>(&'a Peer);
+pub(super) struct Waiting<'a>(&'a Peer);
 
 impl<'a> Waiting<'a> {
-    fn new(peer: &'a Peer) -> Waiting<'a> {
+    pub(super) fn new(peer: &'a Peer) -> Waiting<'a> {
         peer.waiting.set(peer.waiting.get() + 1);
         Waiting(peer)
     }

@@ -3,28 +3,57 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
+use bytes::Bytes;
+use http::HeaderMap;
 use http_body::Body as _;
 use hurtle_http::h1::chunked::encode_size;
+use hurtle_http::h1::forward::RequestParts;
 use hurtle_http::h1::response::encode_trailers;
+use hurtle_http::h2::RequestLine;
+use hurtle_http::request::fields::pairs;
 
+use super::link::Channel;
 use super::wait::Waits;
+use super::web_call::Decoder;
 use crate::body::RequestBody;
+use crate::protocol::h2::{RequestStream, Shared};
 use crate::transport::{Attempt, Output, SendQueue, Transport, UpstreamSocket};
+
+/// Bytes of a body that are kept for another attempt over HTTP/2, where an upstream may refuse a
+/// request that has begun. Most calls are smaller.
+const KEPT_BYTES_MAX: usize = 64 << 10;
 
 /// The unsent part of a request. Queued bytes survive a cancelled `run`.
 pub(super) struct RequestSender {
-    /// The head, kept for another attempt until the body is read.
+    /// The head, kept for another attempt.
     head: Output,
+    parts: RequestParts,
     queue: SendQueue,
     /// `true` if taken bytes are not flushed.
     is_unflushed: bool,
+    /// Data for a stream that flow control holds back.
+    held_back: Bytes,
     body: RequestBody,
     state: State,
     chunked: bool,
-    /// `true`: no byte of the body was read, so the request can be sent to another upstream.
-    untouched: bool,
+    /// Decodes the body from base64; `None`: it is sent as it is.
+    decoder: Option<Decoder>,
+    /// The data of the body that was read, for another attempt.
+    kept: Kept,
+}
+
+/// The read part of a body.
+#[derive(Default)]
+struct Kept {
+    pieces: Vec<Bytes>,
+    bytes: usize,
+    /// The next piece to send again.
+    next: usize,
+    /// `true`: a part is lost, so the request cannot be sent to another upstream.
+    is_incomplete: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,9 +65,46 @@ enum State {
     Ending,
 }
 
+/// A piece of the body.
+enum Piece {
+    /// Data; `true`: the body ends with it.
+    Data(Bytes, bool),
+    End(Option<HeaderMap>),
+}
+
+impl Kept {
+    /// Adds data that is sent to a stream.
+    fn add(&mut self, data: &Bytes) {
+        self.bytes += data.len();
+        if self.bytes > KEPT_BYTES_MAX {
+            self.lose();
+        }
+        if !self.is_incomplete {
+            self.pieces.push(data.clone());
+            self.next = self.pieces.len();
+        }
+    }
+
+    fn lose(&mut self) {
+        *self = Kept { is_incomplete: true, ..Kept::default() };
+    }
+
+    /// Takes the next piece that is sent again.
+    fn again(&mut self) -> Option<Bytes> {
+        let piece = self.pieces.get(self.next)?.clone();
+        self.next += 1;
+        Some(piece)
+    }
+}
+
 impl RequestSender {
     /// Sends a head, then the body; `held`: the body waits for [`RequestSender::release`].
-    pub(super) fn new(head: Output, body: RequestBody, chunked: bool, held: bool) -> RequestSender {
+    pub(super) fn new(
+        (head, parts): (Output, RequestParts),
+        body: RequestBody,
+        chunked: bool,
+        held: bool,
+    ) -> RequestSender {
         let state = match (body.is_end_stream(), held) {
             (true, _) => State::Ending,
             (false, true) => State::Held,
@@ -46,28 +112,67 @@ impl RequestSender {
         };
         RequestSender {
             head,
+            parts,
             queue: SendQueue::default(),
             is_unflushed: false,
+            held_back: Bytes::new(),
             body,
             state,
             chunked,
-            untouched: true,
+            decoder: None,
+            kept: Kept::default(),
         }
     }
 
-    /// Starts on a connection; again only if `is_untouched`.
+    /// Decodes the body from base64.
+    pub(super) fn decode(&mut self) {
+        self.decoder = Some(Decoder::default());
+    }
+
+    /// Starts on a connection; again only if `is_repeatable`.
     pub(super) fn begin(&mut self) {
         self.queue.clear();
         self.queue.push(self.head.share());
         self.is_unflushed = false;
+        self.held_back = Bytes::new();
+        self.kept.next = 0;
+        if !self.kept.pieces.is_empty() {
+            self.state = State::Body;
+        }
+    }
+
+    /// Begins the request on a shared connection. `None`: it has no room.
+    pub(super) fn open(&mut self, connection: &Rc<Shared>, is_tls: bool) -> Option<RequestStream> {
+        let RequestParts { method, target, authority, fields } = &self.parts;
+        let part =
+            |range: &std::ops::Range<usize>| self.head.get(range.clone()).unwrap_or_default();
+        let line = RequestLine {
+            method: part(method),
+            scheme: if is_tls { b"https" } else { b"http" },
+            authority: part(authority),
+            path: part(target),
+            protocol: None,
+        };
+        let fields = pairs(part(fields));
+        let stream = RequestStream::open(connection, &line, fields, !self.has_body());
+        self.queue.clear();
+        stream
     }
 
     pub(super) fn has_body(&self) -> bool {
-        self.state != State::Ending || !self.untouched
+        self.state != State::Ending || !self.is_repeatable() || !self.kept.pieces.is_empty()
     }
 
-    pub(super) fn is_untouched(&self) -> bool {
-        self.untouched
+    /// `true` if nothing of the body is lost, so the request can be sent to another upstream.
+    pub(super) fn is_repeatable(&self) -> bool {
+        !self.kept.is_incomplete
+    }
+
+    /// Drops what is kept for another attempt: the upstream has responded.
+    pub(super) fn settle(&mut self) {
+        if !self.kept.pieces.is_empty() {
+            self.kept.lose();
+        }
     }
 
     /// `true` if the whole request is sent.
@@ -87,11 +192,12 @@ impl RequestSender {
     }
 
     fn is_sent(&self) -> bool {
-        self.queue.is_empty() && !self.is_unflushed
+        self.queue.is_empty() && !self.is_unflushed && self.held_back.is_empty()
     }
 
     /// Sends queued bytes without waiting; `run` sends the rest and reports errors.
-    pub(super) fn send_at_once(&mut self, io: &UpstreamSocket) {
+    pub(super) fn send_at_once(&mut self, channel: &Channel) {
+        let Channel::Socket(io) = channel else { return };
         let mut context = Context::from_waker(Waker::noop());
         // Errors show again in `run`.
         let _ = self.poll_send(io, &mut context);
@@ -112,54 +218,118 @@ impl RequestSender {
     /// Sends everything that may be sent.
     ///
     /// # Errors
-    /// The socket's.
+    /// Those of the channel.
     pub(super) async fn run(
         &mut self,
-        io: &UpstreamSocket,
+        channel: &Channel,
         waits: &Waits,
         stall_ms: u64,
     ) -> io::Result<()> {
         loop {
-            if !self.is_sent() {
-                let mut wait = Some(waits.send(stall_ms));
-                let mut moved = (self.queue.len(), io.flushed_bytes());
-                poll_fn(|cx| {
-                    let sent = self.poll_send(io, cx);
-                    let now = (self.queue.len(), io.flushed_bytes());
-                    if now != moved {
-                        moved = now;
-                        drop(wait.take());
-                        wait = Some(waits.send(stall_ms));
-                        waits.refresh(stall_ms);
-                    }
-                    sent
-                })
-                .await?;
+            match channel {
+                Channel::Socket(io) => self.flush(io, waits, stall_ms).await?,
+                Channel::Stream(stream) => self.flush_stream(stream, waits, stall_ms).await?,
             }
             if self.state != State::Body {
                 return Ok(());
             }
             // Boxed, because most requests have no body and every future is as large as its largest
             // state.
-            Box::pin(self.next()).await;
+            let is_kept = matches!(channel, Channel::Stream(_));
+            let piece = Box::pin(self.next(is_kept)).await?;
+            match channel {
+                Channel::Socket(_) => self.queue_piece(piece),
+                Channel::Stream(stream) => self.put(stream, piece)?,
+            }
         }
     }
 
-    /// Queues the body's next piece.
-    async fn next(&mut self) {
-        self.untouched = false;
+    /// Sends the queued bytes.
+    async fn flush(&mut self, io: &UpstreamSocket, waits: &Waits, stall_ms: u64) -> io::Result<()> {
+        if self.is_sent() {
+            return Ok(());
+        }
+        let mut wait = Some(waits.send(stall_ms));
+        let mut moved = (self.queue.len(), io.flushed_bytes());
+        poll_fn(|cx| {
+            let sent = self.poll_send(io, cx);
+            let now = (self.queue.len(), io.flushed_bytes());
+            if now != moved {
+                moved = now;
+                drop(wait.take());
+                wait = Some(waits.send(stall_ms));
+                waits.refresh(stall_ms);
+            }
+            sent
+        })
+        .await
+    }
+
+    /// Sends the data that flow control has held back.
+    async fn flush_stream(
+        &mut self,
+        stream: &RequestStream,
+        waits: &Waits,
+        stall_ms: u64,
+    ) -> io::Result<()> {
+        while !self.held_back.is_empty() {
+            let _wait = waits.send(stall_ms);
+            let is_last = self.state == State::Ending;
+            poll_fn(|cx| stream.poll_send(cx, &mut self.held_back, is_last)).await?;
+            waits.refresh(stall_ms);
+        }
+        Ok(())
+    }
+
+    /// Waits for the body's next piece.
+    ///
+    /// # Errors
+    /// `InvalidData`: the body is no base64.
+    async fn next(&mut self, is_kept: bool) -> io::Result<Piece> {
+        if let Some(data) = self.kept.again() {
+            let is_end = self.kept.next == self.kept.pieces.len() && self.body.is_end_stream();
+            return Ok(Piece::Data(data, is_end));
+        }
+        if !is_kept {
+            self.kept.lose();
+        }
         let body = &mut self.body;
         let next = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await;
-        self.head = Output::default();
+        if !is_kept {
+            self.head = Output::default();
+        }
         let frame = match next {
-            None => return self.end(None),
+            None if self.decoder.as_ref().is_some_and(Decoder::is_within) => {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            None => return Ok(Piece::End(None)),
             Some(Ok(frame)) => frame,
             // The client ended the body early; the reader of the exchange cancels it.
             Some(Err(_)) => return std::future::pending().await,
         };
         match frame.into_data() {
-            Ok(data) => {
+            Ok(mut data) => {
                 let is_end = self.body.is_end_stream();
+                if let Some(decoder) = &mut self.decoder {
+                    let decoded = decoder.decode(&data, is_end);
+                    data = decoded.map_err(|_| io::ErrorKind::InvalidData)?;
+                }
+                if !self.kept.is_incomplete {
+                    self.kept.add(&data);
+                }
+                Ok(Piece::Data(data, is_end))
+            }
+            Err(frame) => {
+                self.kept.lose();
+                Ok(Piece::End(frame.into_trailers().ok()))
+            }
+        }
+    }
+
+    /// Queues a piece for a socket.
+    fn queue_piece(&mut self, piece: Piece) {
+        match piece {
+            Piece::Data(data, is_end) => {
                 let tail: &'static [u8] = match (self.chunked, data.is_empty()) {
                     (false, _) => b"",
                     // An empty chunk would end the body.
@@ -178,23 +348,38 @@ impl RequestSender {
                     self.state = State::Ending;
                 }
             }
-            Err(frame) => {
-                let trailers = frame.into_trailers().unwrap_or_default();
-                self.end(Some(&trailers));
+            Piece::End(trailers) => {
+                self.state = State::Ending;
+                if self.chunked {
+                    let mut out = Output::new();
+                    out.vec().extend_from_slice(b"0\r\n");
+                    if let Some(trailers) = &trailers {
+                        encode_trailers(trailers, out.vec());
+                    }
+                    out.vec().extend_from_slice(b"\r\n");
+                    self.queue.push(out);
+                }
             }
         }
     }
 
-    fn end(&mut self, trailers: Option<&http::HeaderMap>) {
-        self.state = State::Ending;
-        if self.chunked {
-            let mut out = Output::new();
-            out.vec().extend_from_slice(b"0\r\n");
-            if let Some(trailers) = trailers {
-                encode_trailers(trailers, out.vec());
+    /// Passes a piece to a stream; data waits for flow control.
+    fn put(&mut self, stream: &RequestStream, piece: Piece) -> io::Result<()> {
+        match piece {
+            Piece::Data(data, is_end) => {
+                if is_end {
+                    self.state = State::Ending;
+                }
+                if data.is_empty() && is_end {
+                    return stream.end(None);
+                }
+                self.held_back = data;
+                Ok(())
             }
-            out.vec().extend_from_slice(b"\r\n");
-            self.queue.push(out);
+            Piece::End(trailers) => {
+                self.state = State::Ending;
+                stream.end(trailers.as_ref())
+            }
         }
     }
 }

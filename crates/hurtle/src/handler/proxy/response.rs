@@ -4,19 +4,19 @@
 use http::{HeaderName, StatusCode};
 use hurtle_http::h1::forward::{self, HeaderEdits};
 use hurtle_http::h1::response::{Delimiter, field};
-use hurtle_http::h1::response_head::{self, File, ResponseHead};
+use hurtle_http::h1::response_head::{File, ResponseHead};
 use hurtle_http::request::fields::{is_same, pairs};
 
 use super::super::client::Client;
 use super::super::request::RequestContext;
 use super::super::{FileName, Handled, InternalRedirect, Outcome, Tunnel};
-use super::exchange::{UpstreamExchange, UpstreamResponse, UpstreamTunnel};
+use super::exchange::{BodyCoding, UpstreamExchange, UpstreamResponse, UpstreamTunnel};
 use super::forward::{failed, log_failure};
 use super::framing::Framing;
-use super::{Proxy, UpstreamError};
+use super::{Proxy, RawHead, UpstreamError, web_call};
 use crate::clock;
 use crate::compress::{Codings, Policy};
-use crate::transport::{Output, Taken};
+use crate::transport::Output;
 
 impl Proxy {
     /// Handles a response whose head has arrived.
@@ -25,10 +25,10 @@ impl Proxy {
         request: &RequestContext<'_>,
         client: &mut C,
         mut exchange: Box<UpstreamExchange>,
-        bytes: &Taken,
+        head: &RawHead,
     ) -> Handled {
         // By reference: a parsed head is large.
-        let error = match &response_head::parse(bytes) {
+        let error = match &head.parse() {
             Ok(reply)
                 if reply.status == StatusCode::SWITCHING_PROTOCOLS
                     && !accepts(exchange.protocol.as_deref(), reply) =>
@@ -40,7 +40,7 @@ impl Proxy {
         };
         let status = StatusCode::BAD_GATEWAY;
         log_failure(&exchange.upstream, &request.describe(), &error, status);
-        exchange.upstream.failed(false);
+        exchange.upstream.failed(&error);
         exchange.settle_continue(request, client);
         Err(failed(status))
     }
@@ -91,11 +91,14 @@ impl Proxy {
         }
         let mut coding = None;
         // A cache keeps what the upstream has sent, and the upstream's variants.
-        if let (Some(policy), None) = (request.compress, self.cache()) {
+        if let Some(format) = exchange.web {
+            let is_call = web_call::edit(format, reply, &mut removed, &mut set);
+            coding = is_call.then_some(BodyCoding::Web(format));
+        } else if let (Some(policy), None) = (request.compress, self.cache()) {
             let len = reply.content_length.or(framing.known_len().map(|len| len as u64));
             let codings = decide(policy, request, (reply, len), (&removed, &set));
             codings.edit(&mut removed, &mut set);
-            coding = codings.coding();
+            coding = codings.coding().map(BodyCoding::Content);
         }
         if coding.is_some() {
             framing.encode();

@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -11,8 +12,9 @@ use hurtle_http::h1::forward::{self, ForwardParams};
 use hurtle_http::h1::response_head::Length;
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::framing::BodyLength;
+use hurtle_http::request::grpc_web::WebFormat;
 
-use super::link::{Link, Source};
+use super::link::{Channel, Link, RawHead, Source};
 use super::peer::{Peer, UpstreamError};
 use super::queue::{Admitted, BusyError};
 use super::request_sender::RequestSender;
@@ -22,7 +24,7 @@ use crate::body::RequestBody;
 use crate::clock;
 use crate::metrics::UpstreamOutcome;
 use crate::rt::{self, First, Permit};
-use crate::transport::{Input, Output, Taken};
+use crate::transport::{Input, Output};
 
 /// Most attempts of one request.
 const TRIES_MAX: usize = 3;
@@ -83,7 +85,7 @@ pub enum Phase {
 /// Result of `listen`.
 pub enum ListenOutcome {
     /// A response's head.
-    Head(Taken),
+    Head(RawHead),
     /// The upstream sent no 100 (Continue) in time; the client may send its body without it.
     ExpectTimeout,
 }
@@ -109,13 +111,13 @@ impl UpstreamRequest {
     ) -> UpstreamRequest {
         let mut head = Output::new();
         let onward = ForwardParams { authority: proxy.authority(), ..onward };
-        forward::request(head.vec(), request, &onward);
+        let parts = forward::request(head.vec(), request, &onward);
         proxy.credit_request();
         let method = request.method.as_bytes();
         let chunked = request.body == BodyLength::Chunked;
         UpstreamRequest {
             proxy: Rc::clone(proxy),
-            sender: RequestSender::new(head, body, chunked, request.expect_continue),
+            sender: RequestSender::new((head, parts), body, chunked, request.expect_continue),
             link: None,
             assigned: None,
             tried: Vec::new(),
@@ -127,6 +129,15 @@ impl UpstreamRequest {
             connected: None,
             answered: Cell::new(Duration::ZERO),
         }
+    }
+
+    /// Decodes the body of a call of gRPC-Web.
+    #[must_use]
+    pub(super) fn decoding(mut self, format: WebFormat) -> UpstreamRequest {
+        if format == WebFormat::Text {
+            self.sender.decode();
+        }
+        self
     }
 
     /// The last operation of the upstream that was awaited.
@@ -178,9 +189,17 @@ impl UpstreamRequest {
         if self.sender.has_body() {
             return false;
         }
-        self.link = self.assigned.as_ref().and_then(|at| at.peer.idle(now_ms));
+        let Some(at) = &self.assigned else { return false };
+        self.link = match at.peer.is_http2() {
+            false => at.peer.idle(now_ms),
+            true => {
+                let connection = at.peer.multiplexer.now(at.peer.addresses.generation());
+                let open = |connection| self.sender.open(&connection, at.peer.is_tls());
+                connection.and_then(open).map(Link::of_stream)
+            }
+        };
         let Some(link) = &self.link else { return false };
-        self.sender.send_at_once(&link.io);
+        self.sender.send_at_once(&link.channel);
         self.phase.set(Phase::Waiting);
         self.sender.is_done()
     }
@@ -199,17 +218,17 @@ impl UpstreamRequest {
     ///
     /// # Errors
     /// There will be no response.
-    pub async fn receive_head(&mut self) -> Result<Taken, UpstreamError> {
-        let Some(Link { io, input, .. }) = &mut self.link else {
+    pub async fn receive_head(&mut self) -> Result<RawHead, UpstreamError> {
+        let Some(Link { channel, input, .. }) = &mut self.link else {
             return Err(UpstreamError::Gone(None));
         };
-        Source(io).head(input).await
+        Source(channel).head(input).await
     }
 
     /// Puts a head back, for `listen` to read.
-    pub fn put_back(&mut self, head: &[u8]) {
+    pub fn put_back(&mut self, head: RawHead) {
         if let Some(link) = &mut self.link {
-            link.input.put_back(head);
+            link.head = Some(head);
         }
     }
 
@@ -223,9 +242,23 @@ impl UpstreamRequest {
         }
         self.phase.set(Phase::Connecting);
         let Some(at) = &self.assigned else { return Err(UpstreamError::Gone(None)) };
+        let within_ms = ms(self.proxy.config.connect_timeout);
+        if at.peer.is_http2() {
+            let _wait = waits.read(within_ms);
+            let connection = match at.peer.multiplexer.now(at.peer.addresses.generation()) {
+                Some(connection) => connection,
+                None => {
+                    let waited = Box::pin(at.peer.shared_connection(within_ms)).await?;
+                    self.connected = self.chosen.map(|chosen| chosen.elapsed());
+                    waited
+                }
+            };
+            let stream = self.sender.open(&connection, at.peer.is_tls());
+            self.link = Some(Link::of_stream(stream.ok_or(UpstreamError::Unprocessed)?));
+            return Ok(());
+        }
         self.link = at.peer.idle(clock::now_ms());
         if self.link.is_none() {
-            let within_ms = ms(self.proxy.config.connect_timeout);
             let _wait = waits.read(within_ms);
             self.link = Some(Box::pin(at.peer.connect(within_ms)).await?);
             self.connected = self.chosen.map(|chosen| chosen.elapsed());
@@ -238,29 +271,36 @@ impl UpstreamRequest {
     /// # Errors
     /// There will be no response.
     pub async fn listen(&mut self, waits: &Waits) -> Result<ListenOutcome, UpstreamError> {
-        let Some(Link { io, input, .. }) = &mut self.link else {
+        let Some(Link { channel, input, head, .. }) = &mut self.link else {
             return Err(UpstreamError::Gone(None));
         };
+        if let Some(head) = head.take() {
+            return Ok(ListenOutcome::Head(head));
+        }
+        let channel = &*channel;
         let config = &self.proxy.config;
         let stall_ms = ms(config.send_timeout);
         let mut send_error = None;
         if !self.sender.is_done() {
             self.phase.set(Phase::Sending);
             if self.sender.has_body() {
-                let head = async { Source(io).head(input).await };
+                let head = async { Source(channel).head(input).await };
                 // Boxed because it is rare: every future is as large as its largest state.
-                match Box::pin(rt::race(head, self.sender.run(io, waits, stall_ms))).await {
+                match Box::pin(rt::race(head, self.sender.run(channel, waits, stall_ms))).await {
                     First::A(head) => return head.map(ListenOutcome::Head),
                     First::B(sent) => send_error = sent.err(),
                 }
             } else {
-                send_error = self.sender.run(io, waits, stall_ms).await.err();
+                send_error = self.sender.run(channel, waits, stall_ms).await.err();
             }
+        }
+        if send_error.as_ref().is_some_and(|e| e.kind() == io::ErrorKind::InvalidData) {
+            return Err(UpstreamError::BadRequest);
         }
         self.phase.set(Phase::Waiting);
         let _wait = waits.read(ms(config.first_byte_timeout));
         // An upstream that stopped reading may have sent a response.
-        let mut source = Source(io);
+        let mut source = Source(channel);
         let head = source.head(input);
         if self.sender.is_held() && send_error.is_none() {
             return match Box::pin(rt::race(head, rt::sleep(EXPECT_TIME))).await {
@@ -284,7 +324,11 @@ impl UpstreamRequest {
     pub fn may_retry(&mut self, error: &UpstreamError) -> bool {
         let unsent = matches!(
             error,
-            UpstreamError::Unresolved(_) | UpstreamError::Refused(_) | UpstreamError::Handshake(_)
+            UpstreamError::Unresolved(_)
+                | UpstreamError::Refused(_)
+                | UpstreamError::Handshake(_)
+                | UpstreamError::Unprocessed
+                | UpstreamError::Busy
         );
         let unanswered = matches!(error, UpstreamError::Gone(_) | UpstreamError::NotRead(_));
         let harmless = unsent || (unanswered && self.idempotent);
@@ -302,12 +346,18 @@ impl UpstreamRequest {
     }
 
     fn has_retry_left(&mut self) -> bool {
-        self.tries < TRIES_MAX && self.sender.is_untouched() && self.proxy.charge_retry()
+        self.tries < TRIES_MAX && self.sender.is_repeatable() && self.proxy.charge_retry()
     }
 
-    /// Records a failure of the upstream; `silent`: it closed the connection without a response.
-    pub fn failed(&mut self, silent: bool) {
+    /// Records a failure of the upstream.
+    pub fn failed(&mut self, error: &UpstreamError) {
         let Some(at) = &self.assigned else { return };
+        // The upstream closes the connection or protects itself, and may get the request again.
+        let is_spared = matches!(error, UpstreamError::Unprocessed | UpstreamError::Busy);
+        if is_spared || matches!(error, UpstreamError::BadRequest) {
+            return;
+        }
+        let silent = matches!(error, UpstreamError::Gone(_) | UpstreamError::NotRead(_));
         // The upstream may have closed an idle connection at the same moment, which is not a
         // failure.
         if silent && self.link.as_ref().is_some_and(|link| link.reused) {
@@ -318,6 +368,10 @@ impl UpstreamRequest {
 
     /// Records a timeout of the upstream.
     pub fn timed_out(&mut self) {
+        // A shared connection may be dead.
+        if let Some(Link { channel: Channel::Stream(stream), .. }) = &self.link {
+            stream.retire();
+        }
         self.count_failed(UpstreamOutcome::TimedOut);
     }
 
@@ -381,18 +435,20 @@ impl UpstreamRequest {
         work: impl AsyncFnOnce(Source<'_>, &mut Input) -> T,
     ) -> Option<T> {
         self.phase.set(Phase::Reading);
-        let Link { io, input, .. } = self.link.as_mut()?;
+        self.sender.settle();
+        let Link { channel, input, .. } = self.link.as_mut()?;
+        let channel = &*channel;
         if self.sender.is_done() || self.sender.is_held() {
-            return Some(work(Source(io), input).await);
+            return Some(work(Source(channel), input).await);
         }
         let stall_ms = ms(self.proxy.config.send_timeout);
         let sender = &mut self.sender;
         let sending = async {
             // The reader decides when the exchange is over.
-            let _ = sender.run(io, waits, stall_ms).await;
+            let _ = sender.run(channel, waits, stall_ms).await;
             std::future::pending::<T>().await
         };
-        match rt::race(work(Source(io), input), sending).await {
+        match rt::race(work(Source(channel), input), sending).await {
             First::A(done) | First::B(done) => Some(done),
         }
     }
@@ -437,6 +493,9 @@ impl AssignedPeer {
 impl Drop for AssignedPeer {
     fn drop(&mut self) {
         self.peer.in_flight.set(self.peer.in_flight.get() - 1);
+        if self.peer.is_http2() && self.peer.waiting.get() > 0 {
+            self.peer.multiplexer.freed();
+        }
     }
 }
 

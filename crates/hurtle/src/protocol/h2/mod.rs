@@ -1,6 +1,8 @@
 //! HTTP/2 on a byte stream (RFC 9113): moves bytes between the channel and the codec in
-//! `hurtle_http::h2`, and wakes streams on events. `serve` enforces deadlines.
+//! `hurtle_http::h2`, and wakes streams on events. `serve` enforces deadlines. `client` is the side of
+//! a proxy towards its upstreams.
 
+mod client;
 mod file;
 mod pulse;
 mod shared;
@@ -13,9 +15,11 @@ use std::task::{Context, Poll, ready};
 
 use hurtle_http::h2::{Connection, Event, FieldSection, Limits, Reason};
 
+use super::is_of_connection;
 use crate::clock;
 use crate::transport::{Fill, Input, SendQueue, Transport};
 
+pub use self::client::{RequestStream, ResponseFields, STREAMS_MAX, StreamError};
 pub use self::shared::Shared;
 pub use self::stream::Stream;
 
@@ -52,8 +56,11 @@ impl<T: Transport> Session<T> {
             connect_protocol: true,
             ..Limits::default()
         };
-        let codec = Connection::new(&limits, clock::now_ms());
-        let shared = Rc::new(Shared::new(codec, &io));
+        Session::of(io, early, |now_ms| Connection::new(&limits, now_ms))
+    }
+
+    fn of(io: T, early: Input, codec: impl FnOnce(u64) -> Connection) -> Session<T> {
+        let shared = Rc::new(Shared::new(codec(clock::now_ms()), &io));
         Session { io, shared, input: early, queue: SendQueue::default() }
     }
 

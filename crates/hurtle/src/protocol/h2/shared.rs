@@ -1,6 +1,7 @@
 //! The state that streams share with the task of their connection.
 
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::task::{Context, Waker};
 
 use hurtle_http::h2::{Connection, Reason};
@@ -77,5 +78,11 @@ impl Shared {
         if !self.is_busy.get() {
             self.driver.borrow().wake_by_ref();
         }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("pulse", &self.pulse).finish_non_exhaustive()
     }
 }

@@ -76,7 +76,8 @@ impl Stream {
     /// Sends the head; `lines` are its encoded fields.
     pub(super) fn send_head(&self, lines: &[u8], is_end: bool) -> io::Result<()> {
         let (status, delimiter) = self.head.get();
-        let is_end = is_end || self.is_head || is_bodiless(status);
+        let is_empty = delimiter == Delimiter::Length(0);
+        let is_end = is_end || is_empty || self.is_head || is_bodiless(status);
         let fields = pairs(lines).filter(|(name, _)| !is_of_connection(name));
         let mut codec = self.shared.codec.borrow_mut();
         codec.send_head(self.id, status.as_u16(), fields, is_end).map_err(closed)?;
@@ -294,28 +295,11 @@ impl Protocol for Stream {
         if self.is_over() {
             return Poll::Ready(Ok(0));
         }
-        let mut codec = self.shared.codec.borrow_mut();
-        let received = codec.read(self.id).map_err(closed)?;
-        match received {
-            Received::Data(bytes) => {
-                let len = bytes.len();
-                codec.release(self.id, len);
-                drop(codec);
-                self.shared.queued();
-                input.append(bytes);
-                return Poll::Ready(Ok(len));
-            }
-            Received::Trailers(section) => {
-                *reading = Reading::Ended(RequestFields::Section(&section).to_lines());
-            }
-            Received::End => *reading = Reading::Ended(Vec::new()),
-            Received::NotYet => {
-                drop(codec);
-                self.shared.waiting.wait(self.id, cx);
-                return Poll::Pending;
-            }
+        let read = ready!(poll_read(&self.shared, self.id, cx, input, reading));
+        if matches!(read, Ok(1..)) {
+            self.shared.queued();
         }
-        Poll::Ready(Ok(0))
+        Poll::Ready(read.map_err(closed))
     }
 
     async fn reset(&self) {
@@ -348,6 +332,43 @@ impl Drop for Stream {
             self.shared.queued();
         }
     }
+}
+
+/// Reads more of a message's body into `input`. The end is in `reading`, with the trailers; 0 bytes
+/// came with it.
+pub(super) fn poll_read(
+    shared: &Shared,
+    id: u32,
+    cx: &Context<'_>,
+    input: &mut Input,
+    reading: &mut Reading,
+) -> Poll<Result<usize, StreamClosed>> {
+    let mut codec = shared.codec.borrow_mut();
+    let mut read = codec.read(id)?;
+    let mut len = 0;
+    if let Received::Data(bytes) = read {
+        len = bytes.len();
+        codec.release(id, len);
+        input.append(bytes);
+        if !codec.is_read(id) {
+            return Poll::Ready(Ok(len));
+        }
+        // The end is known with the last data, which can be sent on with it.
+        read = codec.read(id)?;
+    }
+    match read {
+        Received::Trailers(section) => {
+            *reading = Reading::Ended(RequestFields::Section(&section).to_lines());
+        }
+        Received::End => *reading = Reading::Ended(Vec::new()),
+        Received::NotYet => {
+            drop(codec);
+            shared.waiting.wait(id, cx);
+            return Poll::Pending;
+        }
+        Received::Data(_) => {}
+    }
+    Poll::Ready(Ok(len))
 }
 
 fn closed(_: StreamClosed) -> io::Error {

@@ -27,6 +27,8 @@ use self::request::{FILES, TestRequest};
 use super::mount::MountedApp;
 use super::reload::Settings;
 use super::worker::{self, Shared};
+use hurtle_objects::Origins;
+
 use crate::cache::Caches;
 use crate::compress::Compressor;
 use crate::config::{self, Config};
@@ -133,6 +135,7 @@ impl Simulator {
             changed: Changed::default(),
             slots: Slots::new(1),
             caches: Caches::new(1),
+            objects: Origins::default(),
             metrics: Arc::default(),
             status: Feed::new(Snapshot::default),
             compressor: Compressor::default(),

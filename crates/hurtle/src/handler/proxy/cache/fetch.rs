@@ -4,12 +4,11 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
 use hurtle_http::h1::keep;
-use hurtle_http::h1::response_head::{self, Length, ResponseHead};
+use hurtle_http::h1::response_head::{Length, ResponseHead};
 use hurtle_http::request::RequestFields;
 use hurtle_http::request::fields::pairs;
 use hurtle_http::semantics::caching::{self, Described, Directives, Refused};
@@ -17,7 +16,8 @@ use hurtle_http::semantics::caching::{self, Described, Directives, Refused};
 use super::super::super::wait::Waits;
 use super::super::forward::{INTERIM_MAX, is_interim, log_failure};
 use super::super::{
-    Key, ListenOutcome, Phase, Proxy, Source, UpstreamError, UpstreamExchange, UpstreamRequest,
+    Key, ListenOutcome, Phase, Proxy, RawHead, Source, UpstreamError, UpstreamExchange,
+    UpstreamRequest,
 };
 use super::interim::InterimQueue;
 use super::partial::{PartOf, RangeFetch, exact_len, is_of_range, store_part};
@@ -27,14 +27,11 @@ use crate::cache::{
 };
 use crate::clock;
 use crate::protocol::reading::{Piece, Reading};
-use crate::rt::{self, First, oneshot};
-use crate::transport::{Input, Taken};
+use crate::rt::{self, oneshot};
+use crate::transport::Input;
 
 /// Bytes of a body that are moved before other tasks run.
 const TURN_BYTES: usize = 256 << 10;
-
-/// Interval at which a deadline is checked.
-const STEP: Duration = Duration::from_millis(250);
 
 /// A fetch for the cache.
 pub(super) struct Fetch {
@@ -64,7 +61,7 @@ pub(super) enum LeaderResult {
     /// The result for all requests that wait for this fetch.
     Shared(FetchResult),
     /// The response may not be stored, for this reason; the client continues the exchange.
-    Forward(Box<UpstreamExchange>, Taken, &'static str),
+    Forward(Box<UpstreamExchange>, RawHead, &'static str),
 }
 
 /// The decision about a response, made from its head.
@@ -89,7 +86,7 @@ impl Fetch {
             Ok(taken) => taken,
             Err(status) => return self.fail(status),
         };
-        let checked = response_head::parse(&taken).map_err(UpstreamError::BadResponse);
+        let checked = taken.parse().map_err(UpstreamError::BadResponse);
         let checked = checked.and_then(|reply| match reply.status {
             StatusCode::SWITCHING_PROTOCOLS => Err(UpstreamError::UnexpectedUpgrade),
             _ => Ok(reply),
@@ -98,7 +95,7 @@ impl Fetch {
             Ok(reply) => reply,
             Err(error) => {
                 log_failure(&self.upstream, &self.request, &error, StatusCode::BAD_GATEWAY);
-                self.upstream.failed(false);
+                self.upstream.failed(&error);
                 return self.fail(StatusCode::BAD_GATEWAY);
             }
         };
@@ -107,6 +104,7 @@ impl Fetch {
             Plan::Store { head, room, body, len, part } => {
                 let reading = match reply.length {
                     Length::Framed(length) if !is_bodiless(reply.status) => Reading::new(length),
+                    Length::Frames if !is_bodiless(reply.status) => Reading::Frames,
                     _ => Reading::Done,
                 };
                 let keep_alive = reply.keep_alive;
@@ -129,7 +127,7 @@ impl Fetch {
     }
 
     /// Tries upstreams until one responds. `Err`: the status for the client.
-    async fn receive_head(&mut self, waits: &Waits) -> Result<Taken, StatusCode> {
+    async fn receive_head(&mut self, waits: &Waits) -> Result<RawHead, StatusCode> {
         let mut status = StatusCode::SERVICE_UNAVAILABLE;
         loop {
             let upstream = &mut self.upstream;
@@ -148,16 +146,13 @@ impl Fetch {
                 return Err(status);
             }
             let interim = self.interim.as_deref();
-            let retry = match within(waits, listen(upstream, waits, interim)).await {
+            let retry = match waits.within(listen(upstream, waits, interim)).await {
                 Some(Ok(taken)) => return Ok(taken),
                 Some(Err(error)) => {
                     status = StatusCode::BAD_GATEWAY;
                     log_failure(upstream, &self.request, &error, status);
                     let retry = upstream.may_retry(&error);
-                    upstream.failed(matches!(
-                        error,
-                        UpstreamError::Gone(_) | UpstreamError::NotRead(_)
-                    ));
+                    upstream.failed(&error);
                     retry
                 }
                 None => {
@@ -287,7 +282,7 @@ impl Fetch {
             let coming = Body { live: &live, reading, flight: &mut flight, waits, within_ms };
             coming.run(&mut source, input, &cache).await
         });
-        let done = match within(waits, reads).await {
+        let done = match waits.within(reads).await {
             Some(Some(done)) => done,
             Some(None) => Err("no connection".to_owned()),
             None => Err(Phase::Reading.to_string()),
@@ -339,7 +334,7 @@ impl Fetch {
         }
     }
 
-    fn forward(self, refused: Refused, status: StatusCode, taken: Taken) {
+    fn forward(self, refused: Refused, status: StatusCode, taken: RawHead) {
         let Fetch { upstream, flight, leader, request, .. } = self;
         let (Refused::Response(why) | Refused::Request(why)) = refused;
         tracing::debug!("cache: the response to {request} is not stored: {why}");
@@ -405,7 +400,11 @@ impl Body<'_> {
                     }
                 }
                 Piece::End(_) => return Ok(()),
-                Piece::More => match source.fill(input, self.waits, Some(self.within_ms)).await {
+                Piece::More => match source
+                    .fill(input, Some(&mut self.reading), self.waits, Some(self.within_ms))
+                    .await
+                {
+                    Ok(0) if matches!(self.reading, Reading::Ended(_)) => {}
                     Ok(0) => return Err(broke(&"the connection ended early")),
                     Ok(_) => {}
                     Err(e) => return Err(broke(&e)),
@@ -435,31 +434,14 @@ async fn listen(
     upstream: &mut UpstreamRequest,
     waits: &Waits,
     interim: Option<&InterimQueue>,
-) -> Result<Taken, UpstreamError> {
+) -> Result<RawHead, UpstreamError> {
     upstream.connect(waits).await?;
     for _ in 0..INTERIM_MAX {
         match upstream.listen(waits).await? {
             ListenOutcome::Head(head) if !is_interim(&head)? => return Ok(head),
-            ListenOutcome::Head(head) => interim.map_or(Ok(()), |queue| queue.push(&head))?,
+            ListenOutcome::Head(head) => interim.map_or(Ok(()), |queue| queue.push(head))?,
             ListenOutcome::ExpectTimeout => upstream.release(),
         }
     }
     Err(UpstreamError::Cut)
-}
-
-/// Runs `work` until the deadline of `waits`. `None`: the deadline has passed.
-async fn within<T>(waits: &Waits, work: impl Future<Output = T>) -> Option<T> {
-    let late = async {
-        loop {
-            let left_ms = waits.due_ms().saturating_sub(clock::now_ms());
-            if left_ms == 0 {
-                return;
-            }
-            rt::sleep(STEP.min(Duration::from_millis(left_ms))).await;
-        }
-    };
-    match rt::race(work, late).await {
-        First::A(done) => Some(done),
-        First::B(()) => None,
-    }
 }

@@ -7,12 +7,11 @@ use std::pin::pin;
 use std::rc::Rc;
 
 use http::StatusCode;
-use hurtle_http::h1::response_head;
 
 use super::super::super::client::{Client, ExchangeError, InterimSender};
 use super::super::super::wait::Waits;
-use super::super::UpstreamError;
 use super::super::forward::INTERIM_MAX;
+use super::super::{RawHead, UpstreamError};
 use super::fetch::LeaderResult;
 use crate::protocol::InterimFields;
 use crate::rt::{self, Bell, First, oneshot};
@@ -21,7 +20,7 @@ use crate::rt::{self, Bell, First, oneshot};
 /// [`INTERIM_MAX`].
 #[derive(Default)]
 pub(super) struct InterimQueue {
-    heads: RefCell<VecDeque<Vec<u8>>>,
+    heads: RefCell<VecDeque<RawHead>>,
     filled: Bell,
     /// `true` if 103 (Early Hints) is dropped.
     drops_hints: bool,
@@ -37,8 +36,8 @@ impl InterimQueue {
     ///
     /// # Errors
     /// The head is malformed.
-    pub(super) fn push(&self, head: &[u8]) -> Result<(), UpstreamError> {
-        let status = response_head::parse(head).map_err(UpstreamError::BadResponse)?.status;
+    pub(super) fn push(&self, head: RawHead) -> Result<(), UpstreamError> {
+        let status = head.parse().map_err(UpstreamError::BadResponse)?.status;
         let is_dropped = match status {
             StatusCode::CONTINUE => true,
             StatusCode::EARLY_HINTS => self.drops_hints,
@@ -46,13 +45,13 @@ impl InterimQueue {
         };
         let mut heads = self.heads.borrow_mut();
         if !is_dropped && heads.len() < INTERIM_MAX {
-            heads.push_back(head.to_vec());
+            heads.push_back(head);
             self.filled.ring();
         }
         Ok(())
     }
 
-    async fn next(&self) -> Vec<u8> {
+    async fn next(&self) -> RawHead {
         loop {
             if let Some(head) = self.heads.borrow_mut().pop_front() {
                 return head;
@@ -76,7 +75,7 @@ pub(super) async fn relay_until_fetched<C: Client>(
                 First::B(fetched) => return Ok(fetched),
                 First::A(head) => {
                     // `push` has parsed the head before.
-                    let Ok(reply) = response_head::parse(&head) else { continue };
+                    let Ok(reply) = head.parse() else { continue };
                     interim.send(reply.status, InterimFields::Forwarded(&reply)).await?;
                 }
             }

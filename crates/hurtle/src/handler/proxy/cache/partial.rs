@@ -184,6 +184,7 @@ pub(super) fn exact_len(reply: &ResponseHead<'_>) -> Option<u64> {
     match reply.length {
         Length::Framed(BodyLength::None) => Some(0),
         Length::Framed(BodyLength::Exactly(len)) => Some(len),
+        Length::Frames => reply.content_length,
         Length::Framed(BodyLength::Chunked) | Length::UntilClose => None,
     }
 }

@@ -1,0 +1,147 @@
+//! Faults of the store: a response is right, or an error, or ends early; never wrong.
+
+use std::io::Read;
+
+use crate::child::eventually;
+use crate::proxy::Fault;
+use crate::store::{Bucket, content};
+
+/// Settings with which a test need not wait long.
+const SHORT: &str = "timeout = \"1s\"\nrevalidate = \"50ms\"";
+
+#[test]
+fn one_fault_is_hidden_from_the_client() {
+    for fault in [Fault::Status(503), Fault::Reset, Fault::Truncate(1000)] {
+        let bytes = content(200_000);
+        let Some(bucket) = Bucket::new(&[("a.bin", &bytes)]) else { return };
+        let server = bucket.serve("", "sidecars = false");
+        bucket.proxy.once("GET", fault);
+        let response = server.get("/a.bin");
+        assert!(response.status == 200 && response.body == bytes, "{fault:?}");
+        assert_eq!(bucket.proxy.faults(), 1, "{fault:?}");
+    }
+}
+
+#[test]
+fn a_store_that_fails_is_502_and_a_silent_one_504() {
+    let bytes = content(1000);
+    let Some(bucket) = Bucket::new(&[("a.bin", &bytes)]) else { return };
+    let server = bucket.serve(SHORT, "sidecars = false");
+    let rows = [
+        (Fault::Status(503), 502),
+        (Fault::Reset, 502),
+        (Fault::Status(403), 403),
+        (Fault::Hold, 504),
+    ];
+    for (number, (fault, status)) in rows.into_iter().enumerate() {
+        bucket.proxy.always("a.bin", fault);
+        assert_eq!(server.get("/a.bin").status, status, "{fault:?}");
+        let line = format!("s3://{}/a.bin: ", bucket.name);
+        eventually("it is logged", || server.stderr().matches(&line).count() == number + 1);
+    }
+    bucket.proxy.release();
+    assert!(server.get("/a.bin").body == bytes);
+}
+
+#[test]
+fn first_bytes_are_sent_while_others_arrive() {
+    let bytes = content(200_000);
+    let Some(bucket) = Bucket::new(&[("a.bin", &bytes)]) else { return };
+    let server = bucket.serve("", "sidecars = false");
+    bucket.proxy.once("GET", Fault::Stall(100_000));
+    let mut client = server.connect();
+    client.send("GET /a.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let mut received = vec![0; 80_000];
+    client.stream.read_exact(&mut received).unwrap();
+    assert!(received.starts_with(b"HTTP/1.1 200 OK\r\n"));
+    assert_eq!(bucket.whole().len(), 0);
+    bucket.proxy.release();
+    received.extend(client.rest());
+    assert!(received.ends_with(&bytes));
+}
+
+#[test]
+fn a_truncated_object_is_never_complete() {
+    let bytes = content(200_000);
+    let Some(bucket) = Bucket::new(&[("a.bin", &bytes)]) else { return };
+    let server = bucket.serve(SHORT, "sidecars = false");
+    bucket.proxy.always("GET", Fault::Truncate(20_000));
+    for _ in 0..2 {
+        let mut client = server.connect();
+        client.send("GET /a.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+        let problem = client.try_answer("GET").unwrap_err();
+        assert!(problem.contains("instead of"), "{problem}");
+    }
+    assert!(bucket.proxy.faults() > 1);
+    assert_eq!(bucket.whole().len(), 0);
+    bucket.proxy.release();
+    assert!(server.get("/a.bin").body == bytes);
+}
+
+#[test]
+fn a_corrupted_object_is_never_complete() {
+    let bytes = content(200_000);
+    let Some(bucket) = Bucket::new(&[("a.bin", &bytes)]) else { return };
+    let server = bucket.serve("", "sidecars = false");
+    bucket.proxy.once("GET", Fault::CorruptAndStall(1000, 150_000));
+    let mut client = server.connect();
+    client.send("GET /a.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+    eventually("a wrong byte is sent", || client.stream.peek(&mut [0; 1500]).unwrap() == 1500);
+    bucket.proxy.release();
+    let response = client.try_answer("GET");
+    assert!(response.is_err(), "{response:?}");
+    eventually("it is logged", || server.stderr().contains("checksum"));
+    assert_eq!(bucket.whole().len(), 0);
+    assert!(server.get("/a.bin").body == bytes);
+    eventually("the good one is kept", || bucket.whole().len() == 1);
+    // A store whose entity-tags are no checksums.
+    let server = bucket.serve("checksums = false", "sidecars = false");
+    assert!(server.get("/a.bin").body == bytes);
+}
+
+#[test]
+fn an_object_that_is_replaced_while_it_is_sent_is_not_mixed() {
+    let (old, new) = (vec![b'o'; 9 << 20], vec![b'n'; 9 << 20]);
+    let Some(bucket) = Bucket::new(&[("a.bin", &old)]) else { return };
+    let server = bucket.serve(SHORT, "sidecars = false");
+    assert_eq!(server.get("/a.bin\nRange: bytes=0-9").body, [b'o'; 10]);
+    bucket.put("a.bin", &new);
+    // Its third chunk is not there, and the store has another version by now.
+    eventually("the new object is served", || {
+        let mut client = server.connect();
+        client.send("GET /a.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+        match client.try_answer("GET") {
+            Ok(response) if response.status == 200 => {
+                let body = response.body;
+                assert!(body == old || body == new, "mixed");
+                body == new
+            }
+            _ => false,
+        }
+    });
+}
+
+#[test]
+fn a_store_that_is_down_leaves_the_cache() {
+    let Some(bucket) = Bucket::new(&[("a.txt", b"kept"), ("b.txt", b"new")]) else { return };
+    let server = bucket.serve(SHORT, "sidecars = false");
+    assert_eq!(server.get("/a.txt").text(), "kept");
+    eventually("the object is whole", || bucket.whole().len() == 1);
+    bucket.proxy.always("", Fault::Reset);
+    eventually("the store was asked", || {
+        assert_eq!(server.get("/a.txt").text(), "kept");
+        bucket.proxy.faults() > 0
+    });
+    assert_eq!(server.get("/a.txt").text(), "kept");
+    assert_eq!(server.get("/b.txt").status, 502);
+    eventually("it is logged", || server.stderr().contains("the cache's copy is used"));
+    // After a restart too.
+    drop(server);
+    let server = bucket.serve(SHORT, "sidecars = false");
+    assert_eq!(server.get("/a.txt").text(), "kept");
+    drop(server);
+    // Not longer than is allowed.
+    let store = format!("{SHORT}\nstale = \"0s\"");
+    let server = bucket.serve(&store, "sidecars = false");
+    eventually("it is too old", || server.get("/a.txt").status == 502);
+}

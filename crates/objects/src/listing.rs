@@ -1,0 +1,166 @@
+//! Lists the names beneath a prefix, page by page up to a bound, and keeps recent listings. Requests
+//! for the same listing wait for one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use object_store::list::PaginatedListOptions;
+use object_store::path::Path;
+use tokio::time::timeout;
+
+use crate::error::failure_of;
+use crate::origin::Shared;
+use crate::{Failure, Kind, Listed, Listing};
+
+/// Maximum number of names in a listing: ten responses of the store.
+const NAMES_MAX: usize = 10_000;
+
+/// Names in one response of the store.
+const PAGE_NAMES: usize = 1_000;
+
+/// Maximum number of listings that are kept.
+const LISTINGS_MAX: usize = 64;
+
+/// Maximum number of prefixes of which it is known that keys have them.
+const PREFIXES_MAX: usize = 4_096;
+
+/// Recent listings.
+#[derive(Debug, Default)]
+pub(crate) struct Listings {
+    known: Mutex<HashMap<String, Kept<Arc<Listing>>>>,
+    prefixes: Mutex<HashMap<String, Kept<bool>>>,
+    turn: tokio::sync::Mutex<()>,
+}
+
+#[derive(Clone, Debug)]
+struct Kept<T> {
+    value: T,
+    at: Instant,
+}
+
+impl Shared {
+    pub(crate) async fn has_prefix(&self, prefix: &str) -> Result<bool, Failure> {
+        if let Some(known) = self.kept(&self.listings.prefixes, prefix) {
+            return Ok(known);
+        }
+        let Some(page) = self.page(prefix, None, 1, None).await? else { return Ok(false) };
+        let has_keys = !page.objects.is_empty() || !page.common_prefixes.is_empty();
+        keep(&self.listings.prefixes, prefix, has_keys, PREFIXES_MAX);
+        Ok(has_keys)
+    }
+
+    pub(crate) async fn list(&self, prefix: String) -> Result<Arc<Listing>, Failure> {
+        if let Some(known) = self.kept(&self.listings.known, &prefix) {
+            return Ok(known);
+        }
+        let _turn = self.listings.turn.lock().await;
+        if let Some(known) = self.kept(&self.listings.known, &prefix) {
+            return Ok(known);
+        }
+        let listing = match self.read(&prefix).await {
+            Ok(listing) => Arc::new(listing),
+            Err(failure) => {
+                tracing::error!("{}{prefix}: {failure}", self.settings.url);
+                return Err(failure);
+            }
+        };
+        keep(&self.listings.known, &prefix, Arc::clone(&listing), LISTINGS_MAX);
+        Ok(listing)
+    }
+
+    async fn read(&self, prefix: &str) -> Result<Listing, Failure> {
+        let mut listing = Listing::default();
+        let mut token = None;
+        loop {
+            let Some(page) = self.page(prefix, Some("/"), PAGE_NAMES, token).await? else { break };
+            for path in &page.common_prefixes {
+                listing.add(path, None);
+            }
+            for meta in &page.objects {
+                let secs = u64::try_from(meta.last_modified.timestamp()).unwrap_or(0);
+                // An object with the name of the prefix only marks a directory.
+                if meta.location.as_ref().len() > self.settings.url.prefix.len() + prefix.len() {
+                    listing.add(&meta.location, Some((meta.size, secs)));
+                }
+            }
+            token = page.token;
+            if token.is_none() {
+                break;
+            }
+            if listing.names.len() >= NAMES_MAX {
+                listing.is_truncated = true;
+                break;
+            }
+        }
+        Ok(listing)
+    }
+
+    /// Requests one page. `None`: no key can have the prefix.
+    async fn page(
+        &self,
+        prefix: &str,
+        delimiter: Option<&'static str>,
+        max_keys: usize,
+        page_token: Option<String>,
+    ) -> Result<Option<Page>, Failure> {
+        let whole = format!("{}{prefix}", self.settings.url.prefix);
+        let segments = whole.strip_suffix('/').unwrap_or(&whole);
+        if Path::parse(segments).is_err() {
+            return Ok(None);
+        }
+        let _permit = self.permit().await?;
+        let options = PaginatedListOptions {
+            delimiter: delimiter.map(Into::into),
+            max_keys: Some(max_keys),
+            page_token,
+            ..PaginatedListOptions::default()
+        };
+        let prefix = Some(whole.as_str()).filter(|prefix| !prefix.is_empty());
+        match timeout(self.settings.timeout, self.store()?.list_paginated(prefix, options)).await {
+            Err(_) => Err(Failure::new(Kind::Timeout, "the store does not respond")),
+            Ok(Err(error)) => Err(failure_of(&error)),
+            Ok(Ok(found)) => Ok(Some(Page {
+                objects: found.result.objects,
+                common_prefixes: found.result.common_prefixes,
+                token: found.page_token,
+            })),
+        }
+    }
+
+    fn kept<T: Clone>(&self, all: &Mutex<HashMap<String, Kept<T>>>, key: &str) -> Option<T> {
+        let all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = all.get(key)?;
+        (kept.at.elapsed() < self.settings.revalidate).then(|| kept.value.clone())
+    }
+
+    /// Forgets what is known of the directories of a key, which has changed.
+    pub(crate) fn forget_listings(&self) {
+        self.listings.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.listings.prefixes.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+struct Page {
+    objects: Vec<object_store::ObjectMeta>,
+    common_prefixes: Vec<Path>,
+    token: Option<String>,
+}
+
+impl Listing {
+    fn add(&mut self, path: &Path, file: Option<(u64, u64)>) {
+        if let Some(name) = path.filename() {
+            self.names.push(Listed { name: name.to_owned(), file });
+        }
+    }
+}
+
+/// Keeps a value; the oldest one leaves if there are too many.
+fn keep<T>(all: &Mutex<HashMap<String, Kept<T>>>, key: &str, value: T, max: usize) {
+    let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+    if all.len() >= max && !all.contains_key(key) {
+        let oldest = all.iter().min_by_key(|(_, kept)| kept.at).map(|(key, _)| key.clone());
+        oldest.and_then(|key| all.remove(&key));
+    }
+    all.insert(key.to_owned(), Kept { value, at: Instant::now() });
+}
