@@ -20,6 +20,7 @@ mod range;
 mod reply_head;
 mod request_head;
 mod split_equals_whole;
+mod store_reply;
 mod target;
 
 pub use cache_control::cache_control;
@@ -40,6 +41,7 @@ pub use range::range;
 pub use reply_head::reply_head;
 pub use request_head::request_head;
 pub use split_equals_whole::split_equals_whole;
+pub use store_reply::store_reply;
 pub use target::target;
 
 /// A fuzz target.
@@ -71,5 +73,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "reply_head", run: reply_head },
     Target { name: "request_head", run: request_head },
     Target { name: "split_equals_whole", run: split_equals_whole },
+    Target { name: "store_reply", run: store_reply },
     Target { name: "target", run: target },
 ];

@@ -15,6 +15,7 @@
 //! | [`cgi`] | RFC 3875: the variables of a request, the head of a response |
 //! | [`fcgi`] | FastCGI 1.0: records |
 //! | [`proxy_protocol`] | the header that a load balancer sends before a connection's first byte |
+//! | [`resp`] | RESP2: commands for Redis and Valkey, and their replies |
 //!
 //! The server `hurtle` is built on this crate.
 //!
@@ -82,6 +83,8 @@ pub mod request;
 pub mod h1;
 
 pub mod proxy_protocol;
+
+pub mod resp;
 
 pub mod fcgi;
 

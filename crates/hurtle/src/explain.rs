@@ -123,7 +123,7 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
         line(&mut out, "apps", &what);
     }
     let answered_here = describe_route(&mut out, &resolved).await;
-    gates::describe(&mut out, &resolved);
+    gates::describe(&mut out, &resolved, config.store.as_ref());
     if !answered_here {
         return Ok(out);
     }

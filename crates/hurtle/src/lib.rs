@@ -84,6 +84,9 @@ pub mod uploads;
 pub mod wasm;
 
 #[doc(hidden)]
+pub mod shared_store;
+
+#[doc(hidden)]
 pub mod handler;
 
 #[doc(hidden)]

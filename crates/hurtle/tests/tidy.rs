@@ -30,7 +30,7 @@ const LAYERS: &[&[&str]] = &[
     &["transport"],
     &["deadline", "protocol"],
     &["files", "observe", "cache", "limits"],
-    &["auth", "uploads", "wasm"],
+    &["auth", "uploads", "wasm", "shared_store"],
     &["handler"],
     &["site"],
     &["pipeline"],
@@ -45,7 +45,7 @@ const LAYERS: &[&[&str]] = &[
 const HTTP_LAYERS: &[&[&str]] = &[
     &["semantics", "recent", "allowance", "compression"],
     &["stream"],
-    &["request", "h2", "h3", "proxy_protocol", "fcgi"],
+    &["request", "h2", "h3", "proxy_protocol", "fcgi", "resp"],
     &["h1"],
     &["cgi"],
 ];

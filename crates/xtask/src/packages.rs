@@ -40,6 +40,8 @@ const PACKAGES: &[Package] = &[
     },
     // The most common FastCGI application. Its program has the version in its name.
     Package { name: "php-fpm", programs: &["php-fpm", "php-fpm8.2", "php-fpm8.4"] },
+    // The store that several servers share.
+    Package { name: "redis-server", programs: &["redis-server"] },
     // Mounts a file system that hangs.
     Package { name: "fuse3", programs: &["fusermount3"] },
     // Connects network namespaces.

@@ -21,6 +21,7 @@ use super::proxied::proxy_protocol;
 use super::reader::Reader;
 use super::rotation::rotation;
 use super::schema::TOP;
+use super::store::store;
 use super::table::Table;
 use super::types::{AccessLog, Config, ErrorLog, Limits, Listen, LogField, LogFormat, LogTarget};
 use super::value::Value;
@@ -60,6 +61,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     top.set("apps", reader, |v, r| v.directory(r).map(Some), &mut config.apps);
     top.set("trusted_proxies", reader, networks, &mut config.trusted_proxies);
     top.set("admin", reader, |v, r| admin(v, r).map(Some), &mut config.admin);
+    config.store = store(&top, reader);
     if let Some(table) = top.get("metrics").and_then(|value| value.table(reader)) {
         config.metrics = Some(metrics(&table, reader));
     }

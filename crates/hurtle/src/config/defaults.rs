@@ -72,6 +72,7 @@ impl Config {
             sandbox: Sandbox::default(),
             apps: None,
             trusted_proxies: Vec::new(),
+            store: None,
             tracing: None,
             metrics: None,
             admin: None,

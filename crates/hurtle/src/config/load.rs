@@ -10,6 +10,7 @@ use super::check::read;
 use super::error::{ConfigError, Position, ValueError};
 use super::jwks::read_jwks;
 use super::reader::Reader;
+use super::store::read_secret;
 use super::types::{Config, MountHandler};
 use super::users::read_users;
 
@@ -39,6 +40,11 @@ pub fn load(file: &Path) -> Result<Config, Vec<ConfigError>> {
     for (spot, path) in std::mem::take(&mut reader.components) {
         if let Some(wrong) = not_a_component(&path) {
             reader.report(&spot, wrong);
+        }
+    }
+    for (spot, path) in std::mem::take(&mut reader.secrets) {
+        if let Err(problem) = read_secret(&path) {
+            reader.report(&spot, ValueError::new(problem));
         }
     }
     reader.finish(config)

@@ -88,7 +88,12 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         }
         ("", "site") => format!("root = \".\"\n# {line}"),
         ("", _) => {
-            format!("root = \".\"\n{}{line}", if name == "group" { "user = \"u\"\n" } else { "" })
+            let beside = match name {
+                "group" => "user = \"u\"\n",
+                "store_password_file" | "store_ca" | "store_prefix" => "store = \"rediss://a\"\n",
+                _ => "",
+            };
+            format!("root = \".\"\n{beside}{line}")
         }
         ("[[site]]", name) if is_of_auth(name) => {
             format!("{site}{}[[site.mount]]\nfiles = \".\"", basic(name, &line))

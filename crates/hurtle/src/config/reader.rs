@@ -27,6 +27,8 @@ pub(super) struct Reader<'t> {
     pub(super) jwks: Vec<(KeyPosition, PathBuf)>,
     /// Files of WebAssembly components; `load` checks them.
     pub(super) components: Vec<(KeyPosition, PathBuf)>,
+    /// Files with secrets; `load` checks them.
+    pub(super) secrets: Vec<(KeyPosition, PathBuf)>,
     /// Settings that require passwords or tokens and must not be exposed to a network in clear.
     pub(super) needs_privacy: Vec<KeyPosition>,
     /// Status pages that everybody may see.
@@ -63,6 +65,7 @@ impl<'t> Reader<'t> {
             users: Vec::new(),
             jwks: Vec::new(),
             components: Vec::new(),
+            secrets: Vec::new(),
             needs_privacy: Vec::new(),
             status_pages: Vec::new(),
         }

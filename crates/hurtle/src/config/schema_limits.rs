@@ -1,8 +1,11 @@
-//! The schema of request rate limits and of CORS.
+//! The schema of `[limits]`, of request rate limits and of CORS.
 
-use super::bounds::{RATE_REQUESTS_MAX, TIME_MS_MAX};
+use super::bounds::{
+    BYTES_MAX, COUNT_MAX, HEAD_BYTES_MAX, HEAD_BYTES_MIN, HEAD_FIELDS_MAX, PROGRAMS_MAX,
+    RATE_REQUESTS_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN,
+};
 use super::schema::DefaultValue::{Required, Toml, Words};
-use super::schema::Kind::{Flag, Integer, List, Text, Time};
+use super::schema::Kind::{Flag, Integer, List, Size, Text, Time};
 use super::schema::{Key, Section};
 
 #[rustfmt::skip] // One paragraph for each key.
@@ -58,4 +61,48 @@ pub(super) static MOUNT_CORS: Section = Section {
     header: "[site.mount.cors]",
     doc: "Cross-origin resource sharing (CORS) of the mount, in place of the site's.",
     keys: CORS_KEYS,
+};
+
+#[rustfmt::skip] // One paragraph for each key.
+pub(super) static LIMITS: Section = Section {
+    header: "[limits]",
+    doc: "Limits on what a client may send, hold or delay. The response status of each is in \
+          parentheses.",
+    keys: &[
+        Key::new("head_bytes", Size(HEAD_BYTES_MIN, HEAD_BYTES_MAX), Toml("\"32 KiB\""),
+            "\"16 KiB\"", "Size of the request line and fields together (431)."),
+        Key::new("head_fields", Integer(1, HEAD_FIELDS_MAX), Toml("100"), "64",
+            "Field lines in a request head or trailer section (431)."),
+        Key::new("target_bytes", Size(1, HEAD_BYTES_MAX), Toml("\"8 KiB\""), "\"4 KiB\"",
+            "Size of the request target (414)."),
+        Key::new("head_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"10s\""), "\"5s\"",
+            "Time from a request's first byte to the end of its head (408)."),
+        Key::new("handshake_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"10s\""), "\"5s\"",
+            "Time from a connection's first byte to the end of its TLS handshake (closed without a \
+             response)."),
+        Key::new("idle_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"75s\""), "\"15s\"",
+            "Time between requests on one connection (closed without a response)."),
+        Key::new("body_bytes", Size(0, BYTES_MAX), Toml("\"16 MiB\""), "\"1 MiB\"",
+            "Size of a request body to a built-in handler, and of one without a length to \
+             `fastcgi` or `cgi` (413)."),
+        Key::new("body_rate", Size(0, BYTES_MAX), Toml("240"), "\"1 KiB\"",
+            "Lowest rate of a request body, in bytes a second (408), also not met by one that pauses \
+             for a minute, or `body_grace` if that is longer; 0: any."),
+        Key::new("body_grace", Time(0, TIME_MS_MAX), Toml("\"5s\""), "\"10s\"",
+            "Time during which a body may be slower than `body_rate`."),
+        Key::new("write_stall", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"60s\""), "\"30s\"",
+            "Time that queued response bytes may make no progress (closed)."),
+        Key::new("address_rate", Size(0, BYTES_MAX), Toml("0"), "\"10 MiB\"",
+            "Highest rate to one client address over all its connections, in bytes a second; an \
+             IPv6 /64 counts as one address. 0: unlimited. Clients of a unix socket have no \
+             address and no limit."),
+        Key::new("programs", Integer(1, PROGRAMS_MAX), Toml("32"), "8",
+            "CGI programs that run at once in the whole server (503)."),
+        Key::new("requests_per_connection", Integer(1, COUNT_MAX), Words("unlimited"), "1000",
+            "Requests on one connection."),
+        Key::new("connections_per_address", Integer(1, COUNT_MAX), Words("unlimited"), "100",
+            "Connections at once from one client address (503); an IPv6 /64 counts as one."),
+        Key::new("connections", Integer(1, COUNT_MAX),
+            Words("what the limit on open files allows"), "10000", "Connections at once (503)."),
+    ],
 };

@@ -28,6 +28,7 @@ use super::proxied::ProxyProtocol;
 use super::rate_limit::{MountLimits, SiteLimits};
 use super::rotation::Rotation;
 use super::sandbox::Sandbox;
+use super::store::Store;
 use super::tls::Tls;
 use super::try_file::TryFile;
 use super::uploads::Uploads;
@@ -88,6 +89,9 @@ pub struct Config {
     /// Proxies in front of this server whose forwarded client address is trusted.
     #[serde(serialize_with = "print::texts")]
     pub trusted_proxies: Vec<IpNet>,
+    /// The store that several servers share; `None`: none.
+    #[serde(flatten)]
+    pub store: Option<Store>,
     /// The IDs that requests get; `None`: none.
     pub tracing: Option<Tracing>,
     /// Listeners for metrics; `None`: there are none.

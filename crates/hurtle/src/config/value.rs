@@ -61,6 +61,13 @@ impl<'v> Value<'v> {
         Some(path)
     }
 
+    /// A path of a file with a secret; `load` checks it.
+    pub(super) fn secret_file(&self, reader: &mut Reader<'_>) -> Option<PathBuf> {
+        let path = self.path(reader)?;
+        reader.secrets.push((self.spot.clone(), path.clone()));
+        Some(path)
+    }
+
     /// True or false.
     pub(super) fn flag(&self, reader: &mut Reader<'_>) -> Option<bool> {
         self.toml.as_bool().or_else(|| self.report_type(reader, "true or false"))

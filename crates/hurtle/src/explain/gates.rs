@@ -1,11 +1,11 @@
 //! Describes the gates before a handler: limits and access.
 
 use super::line;
-use crate::config::{Concurrency, Jwt, RateLimit};
+use crate::config::{Concurrency, Jwt, RateLimit, Store};
 use crate::site::{Authenticator, Resolved};
 
 /// Describes the gates that apply to a request, in the order in which it passes them.
-pub(super) fn describe(out: &mut String, resolved: &Resolved<'_>) {
+pub(super) fn describe(out: &mut String, resolved: &Resolved<'_>, store: Option<&Store>) {
     if let Some(cors) = resolved.cors() {
         let origins: Vec<String> = cors.origins.iter().map(ToString::to_string).collect();
         let credentials = if cors.credentials { ", with credentials" } else { "" };
@@ -16,6 +16,10 @@ pub(super) fn describe(out: &mut String, resolved: &Resolved<'_>) {
         let key: Vec<String> = key.iter().map(ToString::to_string).collect();
         let key = key.join(" and ");
         line(out, "limit", &format!("{requests} for each {key}, {burst} at once, else 429"));
+        if let Some(store) = store {
+            let url = store.url();
+            line(out, "", &format!("over all servers that share {url}, prefix {:?}", store.prefix));
+        }
     }
     match resolved.authenticator() {
         None => {}

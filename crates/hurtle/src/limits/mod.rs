@@ -45,7 +45,8 @@ impl Limiters {
             for limit in limits {
                 let key = (place.clone(), limit.clone());
                 let known = previous.and_then(|previous| previous.rates.get(&key));
-                let limiter = known.cloned().unwrap_or_else(|| Arc::new(RateLimiter::new(limit)));
+                let new = || Arc::new(RateLimiter::new(limit, &name(&place)));
+                let limiter = known.cloned().unwrap_or_else(new);
                 rates.insert(key, limiter);
             }
         };
@@ -109,7 +110,7 @@ impl Limiters {
         let limiter = |limit: &RateLimit| {
             let known = self.rates.get(&(place.clone(), limit.clone()));
             // `hurtle explain` has no limiters, and refuses nothing.
-            known.cloned().unwrap_or_else(|| Arc::new(RateLimiter::new(limit)))
+            known.cloned().unwrap_or_else(|| Arc::new(RateLimiter::new(limit, &name(place))))
         };
         limits.iter().map(limiter).collect()
     }
@@ -120,6 +121,11 @@ impl PlaceLimits {
     pub fn is_empty(&self) -> bool {
         self.rates.is_empty() && self.concurrency.is_none()
     }
+}
+
+/// The name of a place.
+fn name((site, mount): &Place) -> String {
+    format!("{site} {}", mount.as_deref().unwrap_or_default())
 }
 
 /// The upstream servers of a mount that have a limit.

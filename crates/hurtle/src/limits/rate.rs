@@ -6,11 +6,14 @@
 //! keyed hash and costs 16 bytes and its share of the hash table, at most 36 bytes. A table that is
 //! full forgets whole allowances first, which changes nothing. Then it forgets a quarter of the
 //! shard, the keys with the most allowance left. So a client that is refused is forgotten last.
+//!
+//! [`Allowance`] is the same for a store that several servers share.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use aws_lc_rs::digest::{Context, SHA256};
 use hashbrown::HashMap;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use hurtle_http::request::RequestHead;
@@ -35,6 +38,8 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub struct RateLimiter {
     config: RateLimit,
+    /// The limit's place and settings: they distinguish its keys in a store from those of others.
+    scope: String,
     /// Time in which the allowance of one request grows back, in nanoseconds.
     interval_ns: u64,
     /// Time in which the whole burst grows back, in nanoseconds.
@@ -63,21 +68,37 @@ pub struct Requester<'a> {
     pub head: &'a RequestHead<'a>,
 }
 
+/// The allowance of a request's key in a store. Servers with the same limit at the same place have the
+/// same key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// Half of a SHA-256, so that a client can neither choose keys that collide nor make long ones.
+    pub key: [u8; 16],
+    /// Time in which the allowance of one request grows back, in nanoseconds.
+    pub interval_ns: u64,
+    /// Time in which the whole burst grows back, in nanoseconds.
+    pub window_ns: u64,
+}
+
 /// A request beyond the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateExceededError {
     /// Time until the next request is accepted, in nanoseconds; at least 1.
-    wait_ns: u64,
+    pub wait_ns: u64,
 }
 
 impl RateLimiter {
-    /// Creates a limiter whose keys all have the whole allowance.
-    pub fn new(config: &RateLimit) -> RateLimiter {
+    /// Creates a limiter whose keys all have the whole allowance. `place` is the name of the site and
+    /// the path of the mount.
+    pub fn new(config: &RateLimit, place: &str) -> RateLimiter {
+        let key: Vec<String> = config.key.iter().map(ToString::to_string).collect();
+        let scope = format!("{place}\n{} {} {}", config.requests, config.burst, key.join(" "));
         let period_ns = config.requests.period.secs() * NS_PER_SEC;
         let interval_ns = (period_ns / config.requests.count.max(1)).max(1);
         let window_ns = interval_ns.saturating_mul(config.burst.max(1));
         RateLimiter {
             config: config.clone(),
+            scope,
             interval_ns,
             window_ns,
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
@@ -92,24 +113,41 @@ impl RateLimiter {
 
     /// Returns the request's key. `None`: the key is the client's address, and it has none.
     pub fn key(&self, requester: &Requester<'_>) -> Option<u64> {
-        if requester.address.is_none() && self.config.key == [LimitKey::Address] {
+        let mut hasher = self.hasher.build_hasher();
+        self.hash(&mut hasher, requester).then(|| hasher.finish())
+    }
+
+    /// Returns the allowance of the request's key in a store; `None`: as in `key`.
+    pub fn shared(&self, requester: &Requester<'_>) -> Option<Allowance> {
+        let mut digest = Digest(Context::new(&SHA256));
+        hash_bytes(&mut digest, self.scope.as_bytes());
+        if !self.hash(&mut digest, requester) {
             return None;
         }
-        let mut hasher = self.hasher.build_hasher();
+        let digest = digest.0.finish();
+        let key = *digest.as_ref().first_chunk()?;
+        Some(Allowance { key, interval_ns: self.interval_ns, window_ns: self.window_ns })
+    }
+
+    /// Hashes the parts of the key. `false`: the request has no key.
+    fn hash(&self, hasher: &mut impl Hasher, requester: &Requester<'_>) -> bool {
+        if requester.address.is_none() && self.config.key == [LimitKey::Address] {
+            return false;
+        }
         for part in &self.config.key {
             match part {
-                LimitKey::Address => hash_address(&mut hasher, requester.address),
+                LimitKey::Address => hash_address(hasher, requester.address),
                 LimitKey::Path => hash_bytes(
-                    &mut hasher,
+                    hasher,
                     &match target::decoded(requester.path) {
                         Ok(path) => path,
                         Err(_) => requester.path.into(),
                     },
                 ),
-                LimitKey::Header(name) => hash_field(&mut hasher, name, requester),
+                LimitKey::Header(name) => hash_field(hasher, name, requester),
             }
         }
-        Some(hasher.finish())
+        true
     }
 
     /// Takes one request from the allowance of a key.
@@ -199,14 +237,28 @@ impl Shard {
     }
 }
 
+/// A digest that is the same on every server.
+struct Digest(Context);
+
+impl Hasher for Digest {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The digest has more bytes.
+    fn finish(&self) -> u64 {
+        0
+    }
+}
+
 /// Hashes bytes with their length, so that parts of a key do not run together.
 fn hash_bytes(hasher: &mut impl Hasher, bytes: &[u8]) {
-    hasher.write_usize(bytes.len());
+    hasher.write(&(bytes.len() as u64).to_be_bytes());
     hasher.write(bytes);
 }
 
 fn hash_address(hasher: &mut impl Hasher, address: Option<IpAddr>) {
-    hasher.write_u128(address.map_or(0, address_key));
+    hasher.write(&address.map_or(0, address_key).to_be_bytes());
 }
 
 /// Hashes the values of a field. A request without the field counts under its client's address.
@@ -232,7 +284,7 @@ mod tests {
     const START_NS: u64 = 1_000 * NS_PER_SEC;
 
     fn limiter(count: u64, period: Period, burst: u64) -> RateLimiter {
-        RateLimiter::new(&RateLimit { burst, ..RateLimit::new(count, period) })
+        RateLimiter::new(&RateLimit { burst, ..RateLimit::new(count, period) }, "")
     }
 
     #[test]
@@ -361,11 +413,21 @@ mod tests {
             ),
         ];
         for (sentence, config, one, other, same) in rows {
-            let limiter = RateLimiter::new(&config);
+            let limiter = RateLimiter::new(&config, "");
             let key = |(address, path, head)| limiter.key(&requester(address, path, head));
             assert_eq!(key(one) == key(other), same, "{sentence}");
+            let shared = |(address, path, head)| limiter.shared(&requester(address, path, head));
+            assert_eq!(shared(one) == shared(other), same, "{sentence}, in a store");
+            let again = RateLimiter::new(&config, "");
+            let (address, path, head) = one;
+            let again = again.shared(&requester(address, path, head));
+            assert_eq!(shared(one), again, "{sentence}, at another server");
+            let elsewhere = RateLimiter::new(&config, "example.org /b");
+            let elsewhere = elsewhere.shared(&requester(address, path, head));
+            assert_ne!(shared(one), elsewhere, "{sentence}, at another place");
         }
-        let limiter = RateLimiter::new(&key(&[LimitKey::Address]));
+        let limiter = RateLimiter::new(&key(&[LimitKey::Address]), "");
         assert_eq!(limiter.key(&requester(None, b"/", &one)), None, "a unix socket");
+        assert_eq!(limiter.shared(&requester(None, b"/", &one)), None, "likewise");
     }
 }

@@ -32,7 +32,7 @@ pub use registry::Registry;
 pub use route::{Protocol, RouteMetrics};
 pub use snapshot::{
     CacheSnapshot, CertificateSnapshot, ConnectionSnapshot, Distribution, LaneSnapshot, Name,
-    ReloadSnapshot, RouteSnapshot, Snapshot, UpstreamSnapshot,
+    ReloadSnapshot, RouteSnapshot, Snapshot, StoreSnapshot, UpstreamSnapshot,
 };
 pub use upstream::{UpstreamMetrics, UpstreamOutcome};
-pub use worker::{HandshakeFailure, LimitKind, TlsVersion, WorkerMetrics};
+pub use worker::{HandshakeFailure, LimitKind, StoreMetrics, TlsVersion, WorkerMetrics};

@@ -9,9 +9,9 @@ use std::time::SystemTime;
 use super::counter::Counter;
 use super::snapshot::{
     ConnectionSnapshot, FileCacheSnapshot, HandshakeCount, Name, ReloadSnapshot, RouteSnapshot,
-    Snapshot, TlsSnapshot, UpstreamSnapshot, WorkerSnapshot,
+    Snapshot, StoreSnapshot, TlsSnapshot, UpstreamSnapshot, WorkerSnapshot,
 };
-use super::worker::{HANDSHAKE_FAILURES, LIMITS, TLS_VERSIONS, WorkerMetrics};
+use super::worker::{HANDSHAKE_FAILURES, LIMITS, StoreMetrics, TLS_VERSIONS, WorkerMetrics};
 use super::{activity_snapshot, process};
 
 /// The counters of a server; shared by all its threads.
@@ -111,6 +111,7 @@ impl Registry {
             },
             upstreams: upstreams(&workers),
             limits: named(&LIMITS, |at| workers.iter().map(|w| w.limits[at].get()).sum()),
+            store: store(&workers),
             reloads: ReloadSnapshot {
                 succeeded: self.reloaded.load(Relaxed),
                 failed: self.not_reloaded.load(Relaxed),
@@ -173,6 +174,20 @@ fn tls(workers: &[Arc<WorkerMetrics>]) -> TlsSnapshot {
         workers.iter().map(|w| w.handshake_failures[at].get()).sum()
     });
     TlsSnapshot { handshakes, failures, certificates: Vec::new() }
+}
+
+fn store(workers: &[Arc<WorkerMetrics>]) -> StoreSnapshot {
+    let mut snapshot = StoreSnapshot::default();
+    for StoreMetrics { connected, latency, late, failures, local } in
+        workers.iter().map(|w| &w.store)
+    {
+        snapshot.connected += connected.get();
+        snapshot.decision_seconds.add_times(latency);
+        snapshot.late += late.get();
+        snapshot.failures += failures.get();
+        snapshot.local_decisions += local.get();
+    }
+    snapshot
 }
 
 fn worker((worker, metrics): (usize, &Arc<WorkerMetrics>)) -> WorkerSnapshot {

@@ -38,7 +38,7 @@ macro_rules! lanes {
     };
 }
 
-pub(super) static SERVER: [Family; 21] = [
+pub(super) static SERVER: [Family; 26] = [
     plain!(
         "hurtle_file_cache_hits",
         Counter,
@@ -138,6 +138,42 @@ pub(super) static SERVER: [Family; 21] = [
         "",
         "Lines that the access log has dropped.",
         |s| s.access_log_dropped
+    ),
+    plain!(
+        "hurtle_store_connected_workers",
+        Gauge,
+        "",
+        "Workers that are connected to the store that several servers share.",
+        |s| s.store.connected
+    ),
+    Family {
+        name: "hurtle_store_decision_seconds",
+        kind: Histogram,
+        unit: "seconds",
+        labels: &[],
+        help: "Time of the store's decisions about rate limits.",
+        write: |out, s| out.histogram(&[], &s.store.decision_seconds),
+    },
+    plain!(
+        "hurtle_store_late_decisions",
+        Counter,
+        "",
+        "Decisions of the store that came too late.",
+        |s| s.store.late
+    ),
+    plain!(
+        "hurtle_store_failures",
+        Counter,
+        "",
+        "Connections to the store that have ended or could not be made.",
+        |s| s.store.failures
+    ),
+    plain!(
+        "hurtle_store_local_decisions",
+        Counter,
+        "",
+        "Requests whose shared rate limits this server decided alone.",
+        |s| s.store.local_decisions
     ),
     plain!("hurtle_workers", Gauge, "", "Worker threads.", |s| s.workers.len()),
     Family {

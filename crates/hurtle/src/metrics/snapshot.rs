@@ -48,6 +48,8 @@ pub struct Snapshot {
     pub upstreams: Vec<UpstreamSnapshot>,
     /// Limits that clients have hit.
     pub limits: BTreeMap<Name, u64>,
+    /// The store that several servers share.
+    pub store: StoreSnapshot,
     /// Reloads of the configuration.
     pub reloads: ReloadSnapshot,
     /// Delay of each worker's event loop.
@@ -239,6 +241,22 @@ pub struct UpstreamSnapshot {
     pub requests: BTreeMap<Name, u64>,
     /// Time from choosing the upstream to the head of its response.
     pub response_seconds: Distribution,
+}
+
+/// The store that several servers share.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StoreSnapshot {
+    /// Workers that are connected to it.
+    pub connected: u64,
+    /// Time of its decisions about rate limits.
+    pub decision_seconds: Distribution,
+    /// Decisions that came too late.
+    pub late: u64,
+    /// Connections that have ended or could not be made.
+    pub failures: u64,
+    /// Requests that this server decided alone.
+    pub local_decisions: u64,
 }
 
 /// Reloads of the configuration.

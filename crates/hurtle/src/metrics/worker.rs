@@ -85,6 +85,21 @@ pub(super) const LIMITS: [&str; 13] = [
     "concurrency",
 ];
 
+/// A worker's counters of the store that several servers share.
+#[derive(Debug, Default)]
+pub struct StoreMetrics {
+    /// 1 if the worker is connected.
+    pub connected: Counter,
+    /// Time of a decision in time.
+    pub latency: Histogram,
+    /// Decisions that came too late.
+    pub late: Counter,
+    /// Connections that have ended or could not be made.
+    pub failures: Counter,
+    /// Requests that the store has not decided.
+    pub local: Counter,
+}
+
 /// The counters of one worker. Only its thread writes them.
 #[derive(Debug)]
 pub struct WorkerMetrics {
@@ -126,6 +141,8 @@ pub struct WorkerMetrics {
     pub file_descriptors: Counter,
     /// Limits that clients have hit.
     pub limits: [Counter; LIMITS.len()],
+    /// The store that several servers share.
+    pub store: StoreMetrics,
     /// Delay of a timer of the event loop.
     pub lag: Histogram,
     /// Requests without a site.
@@ -159,6 +176,7 @@ impl Default for WorkerMetrics {
             file_bytes: Counter::default(),
             file_descriptors: Counter::default(),
             limits: Default::default(),
+            store: StoreMetrics::default(),
             lag: Histogram::default(),
             published: Mutex::default(),
             routes: Mutex::new(vec![Arc::clone(&unrouted)]),

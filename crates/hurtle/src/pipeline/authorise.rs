@@ -17,10 +17,11 @@ use crate::handler::proxy::AuthDecision;
 use crate::handler::request::{AuthorizerVariables, MatchedPath};
 use crate::handler::{Handled, HandlerError};
 use crate::limits::concurrency::{Admission, QueueFullError};
-use crate::limits::rate::{RateLimiter, Requester};
+use crate::limits::rate::{RateExceededError, RateLimiter, Requester};
 use crate::metrics::LimitKind;
 use crate::protocol::Protocol;
 use crate::rt::Permit;
+use crate::shared_store::{Decision, SharedStore};
 use crate::site::{Authenticator, Channel, Resolved};
 use crate::tls;
 
@@ -88,6 +89,38 @@ impl<T: Protocol> Exchange<T> {
             }
         }
         Ok(())
+    }
+
+    /// Checks the request against the rate limits over all servers that share the store. This server's
+    /// own limits have accepted it, and decide if the store does not.
+    ///
+    /// # Errors
+    /// The response: 429.
+    pub(super) async fn check_shared_rates(
+        &self,
+        store: &SharedStore,
+        request: &RequestHead<'_>,
+        resolved: &Resolved<'_>,
+    ) -> Result<(), Box<Answer>> {
+        let path = resolved.target.map_or(&b""[..], |(path, _)| path);
+        let requester = Requester { address: self.client, path, head: request };
+        let limits = resolved.rate_limits().map(|limiter| &**limiter);
+        let keyed = limits.filter_map(|limiter| Some((limiter, limiter.shared(&requester)?)));
+        let (limiters, allowances): (Vec<_>, Vec<_>) = keyed.unzip();
+        if allowances.is_empty() {
+            return Ok(());
+        }
+        let Decision::Refused { number, wait_ns } = store.take(&allowances).await else {
+            return Ok(());
+        };
+        for limiter in &limiters {
+            limiter.key(&requester).into_iter().for_each(|key| limiter.put_back(key));
+        }
+        self.metrics.hit(LimitKind::RequestRate);
+        match limiters.get(number) {
+            Some(limiter) => Err(Box::new(limiter.refusal(RateExceededError { wait_ns }))),
+            None => Ok(()),
+        }
     }
 
     /// Waits for the permit of the mount's concurrency limit. `Ok(None)`: the mount has none.

@@ -227,7 +227,16 @@ impl<T: Protocol> Exchange<T> {
         mut now_ms: u64,
     ) -> Next {
         // Authorise.
-        match self.authorise(request, &resolved) {
+        let mut authorised = self.authorise(request, &resolved);
+        if resolved.is_limited()
+            && matches!(authorised, Authorised::Open | Authorised::Gated)
+            && let Some(store) = &worker.shared_store
+        {
+            let checked = Box::pin(self.check_shared_rates(store, request, &resolved)).await;
+            authorised = checked.map_or_else(Authorised::Limited, |()| authorised);
+            now_ms = clock::now_ms();
+        }
+        match authorised {
             Authorised::Open => {}
             Authorised::Gated => {
                 return Box::pin(self.gated_exchange(request, worker, resolved, now_ms)).await;

@@ -18,6 +18,7 @@ use crate::handler::proxy::cache::Shortcuts;
 use crate::metrics::{Activity, Counter, Protocol, WorkerMetrics};
 use crate::observe::WorkerLog;
 use crate::rt::Bell;
+use crate::shared_store::SharedStore;
 use crate::site::Sites;
 use crate::tls::Keyring;
 use crate::transport::{Addresses, Meter, Sender};
@@ -63,6 +64,8 @@ pub struct Worker {
     pub head_limits: HeadLimits,
     /// Deadlines of connections.
     pub deadlines: Rc<Deadlines>,
+    /// The store that several servers share; `None`: there is none.
+    pub shared_store: Option<Rc<SharedStore>>,
     /// Rate limits of client addresses; `None`: unlimited.
     pub addresses: Option<Addresses>,
     /// The worker's counters.

@@ -7,7 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
 
+use super::share;
+use crate::config::Config;
 use crate::transport::address_key;
+
+/// Share of the process's descriptors that cached files may use: one in this many.
+const CACHED_FILES_SHARE: usize = 4;
+
+/// Descriptors reserved for listeners, logs, disk jobs and event loops, unless the limit is too
+/// low.
+const DESCRIPTORS_RESERVED: usize = 64;
 
 /// The connection limits of one worker.
 #[derive(Debug)]
@@ -106,6 +115,27 @@ impl Drop for AddressSlot {
             }
         }
     }
+}
+
+/// Returns the number of connections that one worker accepts.
+pub(super) fn connections_max(config: &Config) -> usize {
+    let cached = cached_descriptors();
+    let connections = config.limits.connections.unwrap_or(
+        descriptors()
+            .saturating_sub(cached)
+            .saturating_sub(DESCRIPTORS_RESERVED.min(cached))
+            .max(1),
+    );
+    share(connections, config.workers)
+}
+
+fn descriptors() -> usize {
+    usize::try_from(super::descriptor_limit()).unwrap_or(usize::MAX)
+}
+
+/// Returns the number of descriptors that cached files may use.
+pub(super) fn cached_descriptors() -> usize {
+    descriptors() / CACHED_FILES_SHARE
 }
 
 #[cfg(test)]

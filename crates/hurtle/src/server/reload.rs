@@ -20,6 +20,7 @@ use crate::cache::Caches;
 use crate::config::{Config, Listen};
 use crate::metrics::Registry;
 use crate::observe;
+use crate::shared_store;
 use crate::tls::{Keyring, UpstreamConfigs};
 use crate::transport::Addresses;
 use crate::transport::quic::QuicSecret;
@@ -46,6 +47,8 @@ pub(super) struct Settings {
     pub(super) keyring: Option<Arc<Keyring>>,
     pub(super) upstream_tls: UpstreamConfigs,
     pub(super) wasm: WasmApps,
+    /// The store that several servers share; `None`: there is none.
+    pub(super) store: Option<Arc<shared_store::Settings>>,
     /// Rate limits of client addresses; `None`: unlimited.
     pub(super) addresses: Option<Addresses>,
     /// `None`: an address may have any number of connections.
@@ -108,6 +111,7 @@ impl Settings {
         let upstream_tls =
             UpstreamConfigs::load(&config, previous.map(|previous| &previous.upstream_tls))?;
         let wasm = WasmApps::load(&config, previous.map(|previous| &previous.wasm))?;
+        let store = store(&config, previous).map_err(|e| vec![e])?;
         let guard = Guard::read(&config, previous.map(|previous| &previous.guard)).map_err(line)?;
         let rate = config.limits.address_rate;
         let same_rate = previous.filter(|known| known.config.limits.address_rate == rate);
@@ -127,6 +131,7 @@ impl Settings {
             keyring,
             upstream_tls,
             wasm,
+            store,
             addresses,
             connections_by_address,
         })
@@ -309,6 +314,20 @@ impl Reloader {
         }
         if problems.is_empty() { Ok((listening, changes)) } else { Err(problems) }
     }
+}
+
+/// Reads the settings of the store; those that are as before are shared.
+fn store(
+    config: &Config,
+    previous: Option<&Settings>,
+) -> Result<Option<Arc<shared_store::Settings>>, String> {
+    let Some(store) = &config.store else { return Ok(None) };
+    let settings = shared_store::Settings::load(store)?;
+    let known = previous.and_then(|previous| previous.store.as_ref());
+    Ok(Some(match known.filter(|known| ***known == settings) {
+        Some(known) => Arc::clone(known),
+        None => Arc::new(settings),
+    }))
 }
 
 fn cannot_listen(listen: &Listen, e: &io::Error) -> String {

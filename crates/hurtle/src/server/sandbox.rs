@@ -138,6 +138,9 @@ impl Permissions {
                 authority.binding.iter().for_each(|binding| needed.read_file(&binding.key));
             }
         }
+        if let Some(store) = &config.store {
+            store.password_file.iter().chain(&store.ca).for_each(|path| needed.read_file(path));
+        }
         config.sites.iter().for_each(|site| needed.serve(site));
         Ok(needed)
     }

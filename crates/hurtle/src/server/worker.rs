@@ -19,7 +19,7 @@ use tokio::task::spawn_local;
 use super::accept::{BoundListener, Listener};
 use super::accepting::Accepting;
 use super::admin::{self, Request};
-use super::admission::Admission;
+use super::admission::{Admission, cached_descriptors, connections_max};
 use super::monitoring::{self, Monitor};
 use super::mount::MountedApp;
 use super::quic::QuicDuties;
@@ -27,7 +27,6 @@ use super::reload::{Settings, Update};
 use super::{Command, DRAIN_GRACE, Deployments, HAND_OVER_GRACE, share, upload_roots};
 use crate::cache::Caches;
 use crate::compress::Compressor;
-use crate::config::Config;
 use crate::deadline::Deadlines;
 use crate::disk::Disk;
 use crate::files::{Cache, Changed, Listings, Store};
@@ -41,22 +40,16 @@ use crate::observe::status::Feed;
 use crate::pipeline::balancers::Balancers;
 use crate::pipeline::worker::{Worker, WorkerThread};
 use crate::rt::{self, Alarm};
+use crate::shared_store::SharedStore;
 use crate::site::Sites;
 use crate::transport::Sender;
 use crate::uploads;
-
-/// Share of the process's descriptors that cached files may use: one in this many.
-const CACHED_FILES_SHARE: usize = 4;
 
 /// Interval of removing expired uploads.
 const EXPIRED_UPLOADS_EVERY: Duration = Duration::from_secs(10 * 60);
 
 /// Longest delay of an access log line.
 const LOG_AGE_MAX: Duration = Duration::from_millis(500);
-
-/// Descriptors reserved for listeners, logs, disk jobs and event loops, unless the limit is too
-/// low.
-const DESCRIPTORS_RESERVED: usize = 64;
 
 /// State from which each worker is built, and built again for another configuration.
 pub(super) struct Shared {
@@ -105,6 +98,7 @@ pub(super) struct Lasting {
     buffers: Rc<Buffers>,
     sections: Rc<SectionCache>,
     activity: Rc<Activity>,
+    shared_store: Option<Rc<SharedStore>>,
 }
 
 /// The means to put other configurations in force.
@@ -157,6 +151,7 @@ impl Updating<'_> {
             buffers: Rc::clone(&before.buffers),
             sections: Rc::clone(&before.sections),
             activity: Rc::clone(&before.activity),
+            shared_store: before.shared_store.clone(),
         };
         let worker = worker(&self.shared, lasting, Some(&before.sites));
         if let Some(list) = &self.deployments {
@@ -358,6 +353,7 @@ pub(super) fn make(shared: &mut Shared) -> (Rc<WorkerThread>, Rc<Admission>) {
         buffers: Rc::default(),
         sections: Rc::default(),
         activity: Rc::default(),
+        shared_store: None,
     };
     let admission =
         Admission::new(connections_max(config), shared.settings.connections_by_address.clone());
@@ -385,10 +381,11 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
     for MountedApp { site, app } in &shared.apps {
         sites.mount(*site, app.for_worker(disk), &shared.metrics);
     }
-    let Lasting { store, deadlines, log, buffers, sections, activity } = lasting;
+    let Lasting { store, deadlines, log, buffers, sections, activity, .. } = lasting;
     Worker {
         sites,
         store,
+        shared_store: shared_store(shared, lasting.shared_store),
         addresses: addresses.clone(),
         sender: Sender { disk: disk.clone(), sendfile: config.sendfile },
         head_limits: HeadLimits {
@@ -414,22 +411,12 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
     }
 }
 
-/// Returns the number of connections that one worker accepts.
-pub(super) fn connections_max(config: &Config) -> usize {
-    let cached = cached_descriptors();
-    let connections = config.limits.connections.unwrap_or(
-        descriptors()
-            .saturating_sub(cached)
-            .saturating_sub(DESCRIPTORS_RESERVED.min(cached))
-            .max(1),
-    );
-    share(connections, config.workers)
-}
-
-fn descriptors() -> usize {
-    usize::try_from(super::descriptor_limit()).unwrap_or(usize::MAX)
-}
-
-fn cached_descriptors() -> usize {
-    descriptors() / CACHED_FILES_SHARE
+/// Returns the worker's access to the store; the one before, if its settings are the same.
+fn shared_store(shared: &Shared, before: Option<Rc<SharedStore>>) -> Option<Rc<SharedStore>> {
+    let Settings { config, upstream_tls, store, .. } = &shared.settings;
+    let settings = store.as_ref()?;
+    let known = before.filter(|store| store.is_of(settings));
+    let tls = config.store.as_ref().and_then(|store| upstream_tls.of_store(store)).cloned();
+    let new = || SharedStore::start(settings, tls, &shared.disk, &shared.metrics);
+    Some(known.unwrap_or_else(new))
 }

@@ -75,6 +75,11 @@ impl UpstreamConfigs {
         self.with(&settings(proxy)?)
     }
 
+    /// Returns the configuration for a store; `None` if it does not use TLS.
+    pub fn of_store(&self, store: &config::Store) -> Option<&Arc<UpstreamConfig>> {
+        self.with(&store_settings(store)?)
+    }
+
     /// Returns the configuration for an authentication server; `None` if it does not use TLS.
     pub fn of_server(&self, server: &config::ForwardAuth) -> Option<&Arc<UpstreamConfig>> {
         self.with(&server_settings(server)?)
@@ -88,6 +93,8 @@ impl UpstreamConfigs {
 /// Every setting of TLS to upstreams and authentication servers, with its place.
 fn all_settings(config: &Config) -> Vec<(String, UpstreamTls)> {
     let mut all = Vec::new();
+    let store = config.store.as_ref().and_then(store_settings);
+    all.extend(store.map(|settings| ("store".to_owned(), settings)));
     for site in &config.sites {
         if let Some(Auth::Forward(server)) = &site.auth {
             all.extend(server_settings(server).map(|settings| (site.name(), settings)));
@@ -103,6 +110,11 @@ fn all_settings(config: &Config) -> Vec<(String, UpstreamTls)> {
         }
     }
     all
+}
+
+/// The settings of TLS to a store; `None`: it does not use TLS.
+fn store_settings(store: &config::Store) -> Option<UpstreamTls> {
+    store.tls.then(|| UpstreamTls { ca: store.ca.clone(), ..UpstreamTls::default() })
 }
 
 /// The settings of TLS to an authentication server; `None`: it does not use TLS.

@@ -31,6 +31,7 @@ mod programs;
 mod purge;
 mod reload;
 mod sandbox;
+mod shared_store;
 mod slow;
 mod start;
 mod status_page;
