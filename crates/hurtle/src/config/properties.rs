@@ -1,10 +1,13 @@
 //! Properties of every configuration and every text: a printed configuration is read back equal,
 //! the schema describes what `check` does, and nothing panics.
 
+mod beside;
+
 use std::path::Path;
 
 use proptest::prelude::*;
 
+use self::beside::{basic, is_of_auth, with_acme};
 use super::schema::{DefaultValue, Kind, SECTIONS, Section};
 use super::try_file::TryFile;
 use super::types::*;
@@ -87,14 +90,11 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
             format!("root = \".\"\n[proxy_protocol]\nfrom = \"10.0.0.0/8\"\n{line}")
         }
         ("", "site") => format!("root = \".\"\n# {line}"),
-        ("", _) => {
-            let beside = match name {
-                "group" => "user = \"u\"\n",
-                "store_password_file" | "store_ca" | "store_prefix" => "store = \"rediss://a\"\n",
-                _ => "",
-            };
-            format!("root = \".\"\n{beside}{line}")
+        ("", name) if name.starts_with("store_") => {
+            format!("{line}store = \"rediss://a\"\nroot = \".\"")
         }
+        ("", "group") => format!("root = \".\"\nuser = \"u\"\n{line}"),
+        ("", _) => format!("root = \".\"\n{line}"),
         ("[[site]]", name) if is_of_auth(name) => {
             format!("{site}{}[[site.mount]]\nfiles = \".\"", basic(name, &line))
         }
@@ -239,47 +239,6 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         }
         (header, _) => format!("root = \".\"\n{header}\n{line}"),
     }
-}
-
-/// A line of `[acme]` or `[[acme.authority]]` with the keys it needs.
-fn with_acme(section: &Section, name: &str, line: &str) -> String {
-    let acme = match (section.header, name) {
-        ("", _) => line.to_owned(),
-        ("[acme]", "accept_terms") => format!("[acme]\n{line}"),
-        ("[acme]", _) => format!("[acme]\naccept_terms = true\n{line}"),
-        (_, name) => {
-            let directory = if name == "directory" { "" } else { "directory = \"https://a\"\n" };
-            let beside = match name {
-                "eab_id" => "eab_key = \"k\"\n",
-                "eab_key" => "eab_id = \"i\"\n",
-                _ => "",
-            };
-            format!("[acme]\naccept_terms = true\n[[acme.authority]]\n{directory}{beside}{line}")
-        }
-    };
-    format!(
-        "listen = \"[::]:80\"\nlisten_tls = \"[::]:443\"\n{acme}[[site]]\nhosts = \"a.example\"\n\
-         [site.tls]\ncertificate = \"auto\"\n[[site.mount]]\nfiles = \".\""
-    )
-}
-
-/// `true` for a key that needs `auth`.
-fn is_of_auth(name: &str) -> bool {
-    super::schema_mount::MOUNT.key(name).is_some_and(|key| key.with.first() == Some(&"auth"))
-}
-
-/// A line of a user setting with the keys it needs.
-fn basic(name: &str, line: &str) -> String {
-    if matches!(name, "forward" | "copy_headers" | "auth_timeout" | "forward_tls") {
-        let server = if name == "forward" { "" } else { "forward = \"https://a\"\n" };
-        return format!("auth = \"forward\"\n{server}{line}");
-    }
-    if super::auth::is_of_tokens(name) {
-        let keys = if name == "jwks" { "" } else { "jwks = \"keys.json\"\n" };
-        return format!("auth = \"jwt\"\n{keys}{line}");
-    }
-    let users = if name == "users" { "" } else { "users = \"u\"\n" };
-    format!("auth = \"basic\"\n{users}{line}")
 }
 
 /// `true` unless the key needs a feature that is off.

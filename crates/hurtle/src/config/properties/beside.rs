@@ -1,0 +1,44 @@
+//! The keys beside a key of `[acme]` or of authentication, without which it is not valid.
+
+use super::super::schema::Section;
+
+/// A line of `[acme]` or `[[acme.authority]]` with the keys it needs.
+pub(super) fn with_acme(section: &Section, name: &str, line: &str) -> String {
+    let acme = match (section.header, name) {
+        ("", _) => line.to_owned(),
+        ("[acme]", "accept_terms") => format!("[acme]\n{line}"),
+        ("[acme]", _) => format!("[acme]\naccept_terms = true\n{line}"),
+        (_, name) => {
+            let directory = if name == "directory" { "" } else { "directory = \"https://a\"\n" };
+            let beside = match name {
+                "eab_id" => "eab_key = \"k\"\n",
+                "eab_key" => "eab_id = \"i\"\n",
+                _ => "",
+            };
+            format!("[acme]\naccept_terms = true\n[[acme.authority]]\n{directory}{beside}{line}")
+        }
+    };
+    format!(
+        "listen = \"[::]:80\"\nlisten_tls = \"[::]:443\"\n{acme}[[site]]\nhosts = \"a.example\"\n\
+         [site.tls]\ncertificate = \"auto\"\n[[site.mount]]\nfiles = \".\""
+    )
+}
+
+/// `true` for a key that needs `auth`.
+pub(super) fn is_of_auth(name: &str) -> bool {
+    super::super::schema_mount::MOUNT.key(name).is_some_and(|key| key.with.first() == Some(&"auth"))
+}
+
+/// A line of a user setting with the keys it needs.
+pub(super) fn basic(name: &str, line: &str) -> String {
+    if matches!(name, "forward" | "copy_headers" | "auth_timeout" | "forward_tls") {
+        let server = if name == "forward" { "" } else { "forward = \"https://a\"\n" };
+        return format!("auth = \"forward\"\n{server}{line}");
+    }
+    if super::super::auth::is_of_tokens(name) {
+        let keys = if name == "jwks" { "" } else { "jwks = \"keys.json\"\n" };
+        return format!("auth = \"jwt\"\n{keys}{line}");
+    }
+    let users = if name == "users" { "" } else { "users = \"u\"\n" };
+    format!("auth = \"basic\"\n{users}{line}")
+}
