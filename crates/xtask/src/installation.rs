@@ -12,16 +12,12 @@ const NOT_RUN: i32 = 77;
 
 /// Packs the crates that are published.
 pub(crate) fn crates(console: &Console<'_>) -> Result<Outcome, Failure> {
-    let mut command = cargo(&["package", "--package", "hurtle-http", "--package", "hurtle-wasm"]);
+    let mut command = cargo(&["package"]);
+    for package in ["hurtle-http", "hurtle-objects", "hurtle-wasm", "hurtle"] {
+        command.args(["--package", package]);
+    }
     // All tests build already; here the metadata and the lists of files are checked.
-    console.run(command.args([
-        "--package",
-        "hurtle",
-        "--no-verify",
-        "--allow-dirty",
-        "--offline",
-        "--quiet",
-    ]))?;
+    console.run(command.args(["--no-verify", "--allow-dirty", "--offline", "--quiet"]))?;
     Ok(Outcome::Passed)
 }
 
