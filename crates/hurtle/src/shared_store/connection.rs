@@ -29,7 +29,7 @@ pub enum StoreError {
     Closed,
     /// The reply took too long.
     Late,
-    /// [`WAITING_MAX`] commands wait.
+    /// `WAITING_MAX` commands wait.
     Busy,
     /// The store answered an error.
     Refused(String),
