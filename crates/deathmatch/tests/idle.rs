@@ -7,6 +7,7 @@ mod scripted;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
 
 use deathmatch::arena::recorded;
 use deathmatch::network::LossyLink;
@@ -15,6 +16,10 @@ use scripted::{folder, free_port};
 
 const DEATHMATCH: &str = env!("CARGO_BIN_EXE_deathmatch");
 const FLOOR: &str = env!("CARGO_BIN_EXE_deathmatch-floor");
+
+/// Generators spin on the same processor: beside another one, the thread that reloads a server did not
+/// run for a whole sample.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// The floor, started by a shell that takes note of reloads.
 const RELOADED: &str = r#"
@@ -173,6 +178,7 @@ fn samples(root: &Path, output: &Output) -> Vec<Sample> {
 }
 
 fn run(root: &Path, plan: &str, more: &[&str]) -> Output {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let _ = fs::remove_dir_all(root.join("out"));
     fs::write(root.join("plan.toml"), plan).unwrap();
     let port = free_port().to_string();
