@@ -39,7 +39,7 @@ impl Origin {
     /// Begins to put an object with this media type.
     ///
     /// # Errors
-    /// No object can have this key, or too many are put at once.
+    /// The key is not one of an object, or too many objects are put at once.
     pub fn put(
         &self,
         key: &str,
