@@ -142,10 +142,19 @@ enum Step {
 /// `true`: a thread of the process runs, so its sockets are open. A process that was killed may not
 /// have been waited for.
 fn is_alive(process: Pid) -> bool {
+    threads(process).iter().any(|stat| !stat.contains(") Z ") && !stat.contains(") X "))
+}
+
+/// `true`: no thread of the process runs until it is continued.
+fn is_stopped(process: Pid) -> bool {
+    threads(process).iter().all(|stat| stat.contains(") T "))
+}
+
+/// The line of `/proc` about each thread of a process.
+fn threads(process: Pid) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero()));
     let tasks = tasks.into_iter().flatten().flatten();
-    let mut stats = tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok());
-    stats.any(|stat| !stat.contains(") Z ") && !stat.contains(") X "))
+    tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok()).collect()
 }
 
 #[test]
@@ -187,6 +196,8 @@ fn a_process_may_be_killed_at_any_step() {
         if step != Step::HandedOver {
             if step == Step::Ready {
                 kill_process(before, Signal::STOP).unwrap();
+                // Until then one of its threads may still accept a connection.
+                eventually("it is stopped", || is_stopped(before));
             }
             reader = Some(File::open(&log).unwrap());
         }
@@ -225,8 +236,10 @@ fn a_process_may_be_killed_at_any_step() {
                 assert!(text.unwrap().starts_with("upgraded"), "{sentence}");
                 waiting.send("Host: a\r\n\r\n");
                 assert_eq!(waiting.response().text(), "text", "{sentence}");
-                let refused = TcpStream::connect(server.child.address()).unwrap_err();
-                assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{sentence}");
+                eventually("connections are refused", || {
+                    let connected = TcpStream::connect(server.child.address());
+                    connected.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+                });
             }
             _ => server.expect_service(),
         }
