@@ -6,10 +6,9 @@
 mod scripted;
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::Command;
-use std::thread;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use deathmatch::arena::recorded;
@@ -97,19 +96,14 @@ fn herds_are_counted_at_a_slow_upstream() {
 fn a_slow_upstream_delays_its_responses_and_counts_its_requests() {
     let root = folder("slow-upstream");
     fs::write(root.join("a.txt"), "hello").unwrap();
-    let port = free_port();
     let mut server = Command::new(READER)
-        .args([&port.to_string(), root.to_str().unwrap(), "50", "Cache-Control: max-age=9"])
+        .args(["0", root.to_str().unwrap(), "50", "Cache-Control: max-age=9"])
+        .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let deadline = Instant::now() + Duration::from_secs(20);
-    let mut socket = loop {
-        match TcpStream::connect(("127.0.0.1", port)) {
-            Ok(socket) => break socket,
-            Err(e) => assert!(Instant::now() < deadline, "{e}"),
-        }
-        thread::sleep(Duration::from_millis(5));
-    };
+    let mut address = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut address).unwrap();
+    let mut socket = TcpStream::connect(address.trim()).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut ask = |path: &str, ends: &str| {
         write!(socket, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();

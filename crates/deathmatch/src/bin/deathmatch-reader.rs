@@ -2,7 +2,8 @@
 //! no server: a thread for each connection uses the path as written, opens the file, reads it and
 //! sends it, so that no connection waits for another one's disk access.
 //!
-//! `deathmatch-reader PORT DIRECTORY [MILLISECONDS [FIELD]]`, on 127.0.0.1. With a delay it is a slow
+//! `deathmatch-reader PORT DIRECTORY [MILLISECONDS [FIELD]]`, on 127.0.0.1. It prints the address at which
+//! it listens; port 0 is one that the system chooses. With a delay it is a slow
 //! upstream: each response begins so much later, with this field in its head, and `/requests` returns
 //! the number of files requested so far, at once.
 
@@ -66,6 +67,8 @@ fn begin(port: &str, root: &str, delay: &str, field: &str) -> io::Result<()> {
 
 fn serve(port: u16, served: Served) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+    // It serves also if its output is closed.
+    let _ = writeln!(io::stdout(), "{}", listener.local_addr()?);
     let served = Arc::new(served);
     for stream in listener.incoming() {
         let (stream, served) = (stream?, served.clone());
