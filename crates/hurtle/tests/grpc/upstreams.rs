@@ -2,12 +2,12 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
-use std::time::Duration;
 
 use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::SendResponse;
 use http::{Request, Response, StatusCode};
+use tokio::sync::watch;
 
 use crate::library::{Upstream, read};
 use crate::support::Proxy;
@@ -47,11 +47,6 @@ async fn answer(mut request: Request<RecvStream>, mut respond: SendResponse<Byte
             let head = head.status(StatusCode::NO_CONTENT).body(()).unwrap();
             respond.send_response(head, true).unwrap();
         }
-        "/slow" => {
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            let head = head.header("content-length", 4).body(()).unwrap();
-            respond.send_response(head, false).unwrap().send_data("slow".into(), true).unwrap();
-        }
         _ => {
             let head = head.header("content-length", 7).header("cache-control", "max-age=60");
             let head = head.body(()).unwrap();
@@ -62,6 +57,32 @@ async fn answer(mut request: Request<RecvStream>, mut respond: SendResponse<Byte
             }
         }
     }
+}
+
+/// Answers `/waits` when so many events have come, and anything else like `answer`. A request with the
+/// path `event` is one.
+async fn answer_after(
+    events: (usize, &watch::Sender<usize>),
+    event: &str,
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+) {
+    let (needed, events) = events;
+    let path = request.uri().path().to_owned();
+    if path == event {
+        events.send_modify(|count| *count += 1);
+    }
+    if path != "/waits" {
+        return answer(request, respond).await;
+    }
+    events.subscribe().wait_for(|count| *count >= needed).await.unwrap();
+    let head = Response::builder().header("content-length", 4).body(()).unwrap();
+    respond.send_response(head, false).unwrap().send_data("done".into(), true).unwrap();
+}
+
+/// A count of events for `answer_after`, which lives as long as the program.
+fn events() -> &'static watch::Sender<usize> {
+    Box::leak(Box::new(watch::Sender::new(0)))
 }
 
 fn proxy(upstream: &Upstream, keys: &str) -> Proxy {
@@ -108,16 +129,20 @@ fn requests_of_http1_become_streams_of_one_connection() {
 
 #[test]
 fn a_full_connection_is_followed_by_another_up_to_a_limit() {
-    let upstream = Upstream::start(2, answer);
+    // Responses begin when 8 connections have 2 requests each.
+    let events = events();
+    let upstream = Upstream::start(2, async move |request, respond| {
+        answer_after((16, events), "/waits", request, respond).await;
+    });
     let proxy = proxy(&upstream, "");
     let clients: Vec<_> = (0..24)
         .map(|_| {
-            let mut client = proxy.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+            let mut client = proxy.send("GET /waits HTTP/1.1\r\nHost: a\r\n\r\n");
             thread::spawn(move || client.answer().1)
         })
         .collect();
     for client in clients {
-        assert_eq!(client.join().unwrap(), "slow");
+        assert_eq!(client.join().unwrap(), "done");
     }
     assert_eq!(upstream.connections.load(SeqCst), 8, "more requests wait");
     assert_eq!(upstream.most.load(SeqCst), 2, "SETTINGS_MAX_CONCURRENT_STREAMS");
@@ -137,9 +162,13 @@ fn a_cache_stores_responses() {
 
 #[test]
 fn health_checks_use_streams() {
-    let upstream = Upstream::start(100, answer);
+    // The response begins when three checks have come.
+    let events = events();
+    let upstream = Upstream::start(100, async move |request, respond| {
+        answer_after((3, events), "/up", request, respond).await;
+    });
     let proxy = proxy(&upstream, "health = \"/up\"\nhealth_interval = \"100ms\"\n");
-    let mut client = proxy.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert_eq!(client.answer().1, "slow");
+    let mut client = proxy.send("GET /waits HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.answer().1, "done");
     assert_eq!(upstream.connections.load(SeqCst), 1);
 }
