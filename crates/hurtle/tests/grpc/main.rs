@@ -7,6 +7,7 @@ mod calls;
 #[allow(dead_code)]
 #[path = "../app/client.rs"]
 mod client;
+mod go;
 mod hostile;
 mod library;
 mod real;

@@ -1,10 +1,10 @@
 //! grpc-go on both sides: the program in `peer.go`, built once, is the upstream and the client.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use crate::go;
 use crate::support::Proxy;
 
 const GO: &str = include_str!("peer.go");
@@ -87,32 +87,6 @@ fn an_upstream_that_dies_or_leaves() {
     assert_eq!(client.line(), "ended Unavailable");
 }
 
-/// Builds the program with grpc-go in a directory of the tests.
 fn built_with_go() -> Option<PathBuf> {
-    static BUILT: std::sync::OnceLock<Option<PathBuf>> = std::sync::OnceLock::new();
-    BUILT.get_or_init(build).clone()
-}
-
-fn build() -> Option<PathBuf> {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("grpc-go");
-    let program = directory.join("peer");
-    fs::create_dir_all(&directory).unwrap();
-    let is_same = fs::read_to_string(directory.join("main.go")).is_ok_and(|text| text == GO);
-    if is_same && program.exists() {
-        return Some(program);
-    }
-    fs::write(directory.join("main.go"), GO).unwrap();
-    if !directory.join("go.mod").exists() {
-        run(Command::new("go").args(["mod", "init", "peer"]).current_dir(&directory))?;
-    }
-    let get = ["get", "google.golang.org/grpc@v1.72.0"];
-    run(Command::new("go").args(get).current_dir(&directory))?;
-    run(Command::new("go").args(["mod", "tidy"]).current_dir(&directory))?;
-    run(Command::new("go").args(["build", "-o", "peer", "."]).current_dir(&directory))?;
-    Some(program)
-}
-
-fn run(command: &mut Command) -> Option<()> {
-    let output = command.stdin(Stdio::null()).output().ok()?;
-    output.status.success().then_some(())
+    go::built("grpc-go", "google.golang.org/grpc@v1.72.0", GO)
 }

@@ -12,6 +12,8 @@ mod breaches;
 mod calls;
 mod ends;
 mod files;
+#[path = "../grpc/go.rs"]
+mod go;
 mod handshakes;
 #[allow(dead_code)]
 #[path = "../grpc/library.rs"]

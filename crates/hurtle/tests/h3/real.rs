@@ -10,6 +10,7 @@ use base64::prelude::BASE64_STANDARD;
 use rcgen::{KeyPair, PublicKeyData as _};
 use sha2::{Digest as _, Sha256};
 
+use crate::go;
 use crate::peer::NAME;
 use crate::server::Server;
 use crate::support::Dir;
@@ -87,7 +88,7 @@ const GO: &str = include_str!("client.go");
 
 #[test]
 fn quic_go_gets_and_uploads_files() {
-    let Some(program) = built_with_go() else {
+    let Some(program) = go::built("quic-go", "github.com/quic-go/quic-go@v0.54.0", GO) else {
         println!("skipped: there is no Go, or quic-go cannot be fetched");
         return;
     };
@@ -134,26 +135,6 @@ fn python_with_aioquic() -> Option<PathBuf> {
         run(Command::new(&python).args(install))?;
     }
     has_it(&python).then_some(python)
-}
-
-/// Builds the client with quic-go in a directory of the tests.
-fn built_with_go() -> Option<PathBuf> {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("quic-go");
-    let program = directory.join("client");
-    fs::create_dir_all(&directory).unwrap();
-    let is_same = fs::read_to_string(directory.join("main.go")).is_ok_and(|text| text == GO);
-    if is_same && program.exists() {
-        return Some(program);
-    }
-    fs::write(directory.join("main.go"), GO).unwrap();
-    if !directory.join("go.mod").exists() {
-        run(Command::new("go").args(["mod", "init", "client"]).current_dir(&directory))?;
-    }
-    let get = ["get", "github.com/quic-go/quic-go@v0.54.0"];
-    run(Command::new("go").args(get).current_dir(&directory))?;
-    run(Command::new("go").args(["mod", "tidy"]).current_dir(&directory))?;
-    run(Command::new("go").args(["build", "-o", "client", "."]).current_dir(&directory))?;
-    Some(program)
 }
 
 fn run(command: &mut Command) -> Option<()> {
