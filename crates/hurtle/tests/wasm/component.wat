@@ -47,7 +47,47 @@
   ))
 
   (import "wasi:filesystem/types@0.2.0" (instance $files
-    (export "descriptor" (type (sub resource)))
+    (type $error-names (enum
+      "access" "would-block" "already" "bad-descriptor" "busy" "deadlock" "quota" "exist"
+      "file-too-large" "illegal-byte-sequence" "in-progress" "interrupted" "invalid" "io"
+      "is-directory" "loop" "too-many-links" "message-size" "name-too-long" "no-device" "no-entry"
+      "no-lock" "insufficient-memory" "insufficient-space" "not-directory" "not-empty"
+      "not-recoverable" "unsupported" "no-tty" "no-such-device" "overflow" "not-permitted" "pipe"
+      "read-only" "invalid-seek" "text-file-busy" "cross-device"))
+    (export "error-code" (type $error-code (eq $error-names)))
+    (type $path-flag-names (flags "symlink-follow"))
+    (export "path-flags" (type $path-flags (eq $path-flag-names)))
+    (type $open-flag-names (flags "create" "directory" "exclusive" "truncate"))
+    (export "open-flags" (type $open-flags (eq $open-flag-names)))
+    (type $descriptor-flag-names (flags
+      "read" "write" "file-integrity-sync" "data-integrity-sync" "requested-write-sync"
+      "mutate-directory"))
+    (export "descriptor-flags" (type $descriptor-flags (eq $descriptor-flag-names)))
+    (export "descriptor" (type $descriptor (sub resource)))
+    (export "[method]descriptor.open-at" (func
+      (param "self" (borrow $descriptor)) (param "path-flags" $path-flags) (param "path" string)
+      (param "open-flags" $open-flags) (param "flags" $descriptor-flags)
+      (result (result (own $descriptor) (error $error-code)))))
+    (export "[method]descriptor.read" (func
+      (param "self" (borrow $descriptor)) (param "length" u64) (param "offset" u64)
+      (result (result (tuple (list u8) bool) (error $error-code)))))
+    (export "[method]descriptor.write" (func
+      (param "self" (borrow $descriptor)) (param "buffer" (list u8)) (param "offset" u64)
+      (result (result u64 (error $error-code)))))
+    (export "[method]descriptor.unlink-file-at" (func
+      (param "self" (borrow $descriptor)) (param "path" string)
+      (result (result (error $error-code)))))
+    (export "[method]descriptor.symlink-at" (func
+      (param "self" (borrow $descriptor)) (param "old-path" string) (param "new-path" string)
+      (result (result (error $error-code)))))
+    (export "[method]descriptor.rename-at" (func
+      (param "self" (borrow $descriptor)) (param "old-path" string)
+      (param "new-descriptor" (borrow $descriptor)) (param "new-path" string)
+      (result (result (error $error-code)))))
+    (export "[method]descriptor.link-at" (func
+      (param "self" (borrow $descriptor)) (param "old-path-flags" $path-flags)
+      (param "old-path" string) (param "new-descriptor" (borrow $descriptor))
+      (param "new-path" string) (result (result (error $error-code)))))
   ))
   (alias export $files "descriptor" (type $descriptor))
 
@@ -62,6 +102,10 @@
     (export "input-stream" (type $input-stream (eq $outer-input)))
     (alias outer 1 $output-stream (type $outer-output))
     (export "output-stream" (type $output-stream (eq $outer-output)))
+    (alias outer 1 $pollable (type $outer-pollable))
+    (export "pollable" (type $pollable (eq $outer-pollable)))
+    (type $scheme-cases (variant (case "HTTP") (case "HTTPS") (case "other" string)))
+    (export "scheme" (type $scheme (eq $scheme-cases)))
     (type $header-error-cases (variant
       (case "invalid-syntax") (case "forbidden") (case "immutable")))
     (export "header-error" (type $header-error (eq $header-error-cases)))
@@ -120,6 +164,29 @@
     (export "outgoing-response" (type $outgoing-response (sub resource)))
     (export "outgoing-body" (type $outgoing-body (sub resource)))
     (export "response-outparam" (type $response-outparam (sub resource)))
+    (export "outgoing-request" (type $outgoing-request (sub resource)))
+    (export "request-options" (type $request-options (sub resource)))
+    (export "incoming-response" (type $incoming-response (sub resource)))
+    (export "future-incoming-response" (type $future-response (sub resource)))
+    (export "[constructor]outgoing-request" (func
+      (param "headers" (own $fields)) (result (own $outgoing-request))))
+    (export "[method]outgoing-request.set-scheme" (func
+      (param "self" (borrow $outgoing-request)) (param "scheme" (option $scheme)) (result (result))))
+    (export "[method]outgoing-request.set-authority" (func
+      (param "self" (borrow $outgoing-request)) (param "authority" (option string))
+      (result (result))))
+    (export "[method]outgoing-request.set-path-with-query" (func
+      (param "self" (borrow $outgoing-request)) (param "path-with-query" (option string))
+      (result (result))))
+    (export "[method]future-incoming-response.subscribe" (func
+      (param "self" (borrow $future-response)) (result (own $pollable))))
+    (export "[method]future-incoming-response.get" (func
+      (param "self" (borrow $future-response))
+      (result (option (result (result (own $incoming-response) (error $error-code)))))))
+    (export "[method]incoming-response.status" (func
+      (param "self" (borrow $incoming-response)) (result u16)))
+    (export "[method]incoming-response.consume" (func
+      (param "self" (borrow $incoming-response)) (result (result (own $incoming-body)))))
     (export "[constructor]fields" (func (result (own $fields))))
     (export "[method]fields.append" (func
       (param "self" (borrow $fields)) (param "name" string) (param "value" (list u8))
@@ -149,6 +216,24 @@
   ))
   (alias export $http "incoming-request" (type $incoming-request))
   (alias export $http "response-outparam" (type $response-outparam))
+  (alias export $http "outgoing-request" (type $outgoing-request))
+  (alias export $http "request-options" (type $request-options))
+  (alias export $http "future-incoming-response" (type $future-response))
+  (alias export $http "error-code" (type $http-error))
+
+  (import "wasi:http/outgoing-handler@0.2.0" (instance $outgoing
+    (alias outer 1 $outgoing-request (type $outer-request))
+    (export "outgoing-request" (type $outgoing-request (eq $outer-request)))
+    (alias outer 1 $request-options (type $outer-options))
+    (export "request-options" (type $request-options (eq $outer-options)))
+    (alias outer 1 $future-response (type $outer-future))
+    (export "future-incoming-response" (type $future-response (eq $outer-future)))
+    (alias outer 1 $http-error (type $outer-error))
+    (export "error-code" (type $error-code (eq $outer-error)))
+    (export "handle" (func
+      (param "request" (own $outgoing-request)) (param "options" (option (own $request-options)))
+      (result (result (own $future-response) (error $error-code)))))
+  ))
 
   ;; The memory, shared by the adapters of the imports and by the program. Addresses: 0 results,
   ;; 256 constants, 4096 the block of zeros that is sent, 128 KiB what imports return.
@@ -180,6 +265,31 @@
     (memory $memory) (realloc $realloc)))
   (core func $dirs (canon lower (func $preopens "get-directories")
     (memory $memory) (realloc $realloc)))
+  (core func $open-at (canon lower (func $files "[method]descriptor.open-at") (memory $memory)))
+  (core func $read-file (canon lower (func $files "[method]descriptor.read")
+    (memory $memory) (realloc $realloc)))
+  (core func $write-file (canon lower (func $files "[method]descriptor.write") (memory $memory)))
+  (core func $unlink-at (canon lower (func $files "[method]descriptor.unlink-file-at")
+    (memory $memory)))
+  (core func $symlink-at (canon lower (func $files "[method]descriptor.symlink-at")
+    (memory $memory)))
+  (core func $rename-at (canon lower (func $files "[method]descriptor.rename-at")
+    (memory $memory)))
+  (core func $link-at (canon lower (func $files "[method]descriptor.link-at") (memory $memory)))
+  (core func $new-request (canon lower (func $http "[constructor]outgoing-request")))
+  (core func $set-scheme (canon lower (func $http "[method]outgoing-request.set-scheme")
+    (memory $memory)))
+  (core func $set-authority (canon lower (func $http "[method]outgoing-request.set-authority")
+    (memory $memory)))
+  (core func $set-path (canon lower (func $http "[method]outgoing-request.set-path-with-query")
+    (memory $memory)))
+  (core func $send (canon lower (func $outgoing "handle") (memory $memory) (realloc $realloc)))
+  (core func $await (canon lower (func $http "[method]future-incoming-response.subscribe")))
+  (core func $reply (canon lower (func $http "[method]future-incoming-response.get")
+    (memory $memory) (realloc $realloc)))
+  (core func $reply-status (canon lower (func $http "[method]incoming-response.status")))
+  (core func $reply-body (canon lower (func $http "[method]incoming-response.consume")
+    (memory $memory)))
   (core func $fields (canon lower (func $http "[constructor]fields")))
   (core func $append (canon lower (func $http "[method]fields.append") (memory $memory)))
   (core func $path (canon lower (func $http "[method]incoming-request.path-with-query")
@@ -207,6 +317,22 @@
     (import "wasi" "stderr" (func $stderr (result i32)))
     (import "wasi" "env" (func $env (param i32)))
     (import "wasi" "dirs" (func $dirs (param i32)))
+    (import "wasi" "open-at" (func $open-at (param i32 i32 i32 i32 i32 i32 i32)))
+    (import "wasi" "read-file" (func $read-file (param i32 i64 i64 i32)))
+    (import "wasi" "write-file" (func $write-file (param i32 i32 i32 i64 i32)))
+    (import "wasi" "unlink-at" (func $unlink-at (param i32 i32 i32 i32)))
+    (import "wasi" "symlink-at" (func $symlink-at (param i32 i32 i32 i32 i32 i32)))
+    (import "wasi" "rename-at" (func $rename-at (param i32 i32 i32 i32 i32 i32 i32)))
+    (import "wasi" "link-at" (func $link-at (param i32 i32 i32 i32 i32 i32 i32 i32)))
+    (import "wasi" "new-request" (func $new-request (param i32) (result i32)))
+    (import "wasi" "set-scheme" (func $set-scheme (param i32 i32 i32 i32 i32) (result i32)))
+    (import "wasi" "set-authority" (func $set-authority (param i32 i32 i32 i32) (result i32)))
+    (import "wasi" "set-path" (func $set-path (param i32 i32 i32 i32) (result i32)))
+    (import "wasi" "send" (func $send (param i32 i32 i32 i32)))
+    (import "wasi" "await" (func $await (param i32) (result i32)))
+    (import "wasi" "reply" (func $reply (param i32 i32)))
+    (import "wasi" "reply-status" (func $reply-status (param i32) (result i32)))
+    (import "wasi" "reply-body" (func $reply-body (param i32 i32)))
     (import "wasi" "fields" (func $fields (result i32)))
     (import "wasi" "append" (func $append (param i32 i32 i32 i32 i32 i32)))
     (import "wasi" "path" (func $path (param i32 i32)))
@@ -226,6 +352,8 @@
     (data (i32.const 464) "content-length")
     (data (i32.const 496) "100000")
     (data (i32.const 512) "0123456789")
+    (data (i32.const 528) "error 00")
+    (data (i32.const 544) "made=\n")
 
     ;; Gives a response with these fields and this status; returns its body.
     (func $begin (param $out i32) (param $fields i32) (param $status i32) (result i32)
@@ -278,15 +406,149 @@
           (br $more)))
       (call $end (local.get $body) (local.get $stream)))
 
-    ;; Counts directories or variables: a digit.
+    ;; The number of directories: a digit.
     (func $count (param $out i32) (param $count i32)
       (call $answer (local.get $out) (i32.const 200)
         (i32.add (i32.const 512) (local.get $count)) (i32.const 1)))
 
+    ;; All variables, a line each.
+    (func $variables (param $out i32)
+      (local $body i32) (local $stream i32) (local $at i32) (local $left i32)
+      (call $env (i32.const 0))
+      (local.set $at (i32.load (i32.const 0)))
+      (local.set $left (i32.load (i32.const 4)))
+      (local.set $body (call $begin (local.get $out) (call $fields) (i32.const 200)))
+      (local.set $stream (call $open-stream (local.get $body)))
+      (block $ended
+        (loop $more
+          (br_if $ended (i32.eqz (local.get $left)))
+          (call $put (local.get $stream)
+            (i32.load (local.get $at)) (i32.load offset=4 (local.get $at)))
+          (call $put (local.get $stream) (i32.const 548) (i32.const 1))
+          (call $put (local.get $stream)
+            (i32.load offset=8 (local.get $at)) (i32.load offset=12 (local.get $at)))
+          (call $put (local.get $stream) (i32.const 549) (i32.const 1))
+          (local.set $at (i32.add (local.get $at) (i32.const 16)))
+          (local.set $left (i32.sub (local.get $left) (i32.const 1)))
+          (br $more)))
+      (call $end (local.get $body) (local.get $stream)))
+
+    ;; The number of an error, as two digits.
+    (func $fail (param $out i32) (param $code i32)
+      (i32.store8 (i32.const 534)
+        (i32.add (i32.const 48) (i32.div_u (local.get $code) (i32.const 10))))
+      (i32.store8 (i32.const 535)
+        (i32.add (i32.const 48) (i32.rem_u (local.get $code) (i32.const 10))))
+      (call $answer (local.get $out) (i32.const 200) (i32.const 528) (i32.const 8)))
+
+    ;; The result at 16 of an operation without a value: TEXT, or the number of the error.
+    (func $done (param $out i32)
+      (if (i32.load8_u (i32.const 16)) (then
+        (call $fail (local.get $out) (i32.load8_u (i32.const 17)))
+        (return)))
+      (call $answer (local.get $out) (i32.const 200) (i32.const 256) (i32.const TEXT_LEN)))
+
+    ;; The granted directory with this number.
+    (func $dir (param $number i32) (result i32)
+      (call $dirs (i32.const 0))
+      (if (i32.ge_u (local.get $number) (i32.load (i32.const 4))) (then (unreachable)))
+      (i32.load (i32.add
+        (i32.load (i32.const 0)) (i32.mul (local.get $number) (i32.const 12)))))
+
+    ;; Sends the first 4096 bytes of a file.
+    (func $read-at (param $out i32) (param $dir i32) (param $at i32) (param $len i32)
+      (call $open-at (local.get $dir) (i32.const 1) (local.get $at) (local.get $len)
+        (i32.const 0) (i32.const 1) (i32.const 16))
+      (if (i32.load8_u (i32.const 16)) (then
+        (call $fail (local.get $out) (i32.load8_u (i32.const 20)))
+        (return)))
+      (call $read-file (i32.load (i32.const 20)) (i64.const 4096) (i64.const 0) (i32.const 16))
+      (if (i32.load8_u (i32.const 16)) (then
+        (call $fail (local.get $out) (i32.load8_u (i32.const 20)))
+        (return)))
+      (call $answer (local.get $out) (i32.const 200)
+        (i32.load (i32.const 20)) (i32.load (i32.const 24))))
+
+    ;; Creates or replaces a file with TEXT.
+    (func $write-at (param $out i32) (param $dir i32) (param $at i32) (param $len i32)
+      (call $open-at (local.get $dir) (i32.const 1) (local.get $at) (local.get $len)
+        (i32.const 9) (i32.const 2) (i32.const 16))
+      (if (i32.load8_u (i32.const 16)) (then
+        (call $fail (local.get $out) (i32.load8_u (i32.const 20)))
+        (return)))
+      (call $write-file (i32.load (i32.const 20)) (i32.const 256) (i32.const TEXT_LEN)
+        (i64.const 0) (i32.const 16))
+      (if (i32.load8_u (i32.const 16)) (then
+        (call $fail (local.get $out) (i32.load8_u (i32.const 24)))
+        (return)))
+      (call $answer (local.get $out) (i32.const 200) (i32.const 256) (i32.const TEXT_LEN)))
+
+    ;; Sends a request to a target, `h` or `s` for the scheme, authority and path; gives the status
+    ;; and the first bytes of the response, or the number of the error.
+    (func $ask (param $out i32) (param $at i32) (param $len i32)
+      (local $path i32) (local $request i32) (local $future i32) (local $response i32)
+      (local $status i32)
+      (local.set $path (local.get $at))
+      (loop $next
+        (local.set $path (i32.add (local.get $path) (i32.const 1)))
+        (br_if $next (i32.ne (i32.load8_u (local.get $path)) (i32.const 47))))
+      (local.set $request (call $new-request (call $fields)))
+      (drop (call $set-scheme (local.get $request) (i32.const 1)
+        (i32.eq (i32.load8_u (local.get $at)) (i32.const 115)) (i32.const 0) (i32.const 0)))
+      (drop (call $set-authority (local.get $request) (i32.const 1)
+        (i32.add (local.get $at) (i32.const 1))
+        (i32.sub (i32.sub (local.get $path) (local.get $at)) (i32.const 1))))
+      (drop (call $set-path (local.get $request) (i32.const 1) (local.get $path)
+        (i32.sub (i32.add (local.get $at) (local.get $len)) (local.get $path))))
+      (call $send (local.get $request) (i32.const 0) (i32.const 0) (i32.const 32))
+      (if (i32.load8_u (i32.const 32)) (then
+        (call $fail (local.get $out) (i32.load8_u (i32.const 40)))
+        (return)))
+      (local.set $future (i32.load (i32.const 40)))
+      (call $block (call $await (local.get $future)))
+      (call $reply (local.get $future) (i32.const 32))
+      (if (i32.load8_u (i32.const 48)) (then
+        (call $fail (local.get $out) (i32.load8_u (i32.const 56)))
+        (return)))
+      (local.set $response (i32.load (i32.const 56)))
+      (local.set $status (call $reply-status (local.get $response)))
+      (call $reply-body (local.get $response) (i32.const 0))
+      (call $stream (i32.load (i32.const 4)) (i32.const 0))
+      (i32.store (i32.const 24) (i32.const 0))
+      (call $read (i32.load (i32.const 4)) (i64.const 4096) (i32.const 16))
+      ;; A body without bytes has ended.
+      (if (i32.load8_u (i32.const 16)) (then (i32.store (i32.const 24) (i32.const 0))))
+      (call $answer (local.get $out) (local.get $status)
+        (i32.load (i32.const 20)) (i32.load (i32.const 24))))
+
+    ;; An operation in a granted directory: its letter, `?`, the number of the directory, a name.
+    (func $operate
+      (param $letter i32) (param $out i32) (param $dir i32) (param $at i32) (param $len i32)
+      (if (i32.eq (local.get $letter) (i32.const 114)) (then
+        (call $read-at (local.get $out) (local.get $dir) (local.get $at) (local.get $len))
+        (return)))
+      (if (i32.eq (local.get $letter) (i32.const 117)) (then
+        (call $write-at (local.get $out) (local.get $dir) (local.get $at) (local.get $len))
+        (return)))
+      (if (i32.eq (local.get $letter) (i32.const 107)) (then
+        (call $unlink-at (local.get $dir) (local.get $at) (local.get $len) (i32.const 16))))
+      (if (i32.eq (local.get $letter) (i32.const 121)) (then
+        (call $symlink-at (local.get $dir) (local.get $at) (local.get $len)
+          (i32.const 544) (i32.const 4) (i32.const 16))))
+      (if (i32.eq (local.get $letter) (i32.const 122)) (then
+        (call $rename-at (local.get $dir) (local.get $at) (local.get $len)
+          (local.get $dir) (i32.const 544) (i32.const 4) (i32.const 16))))
+      (if (i32.eq (local.get $letter) (i32.const 106)) (then
+        (call $link-at (local.get $dir) (i32.const 0) (local.get $at) (local.get $len)
+          (local.get $dir) (i32.const 544) (i32.const 4) (i32.const 16))))
+      (call $done (local.get $out)))
+
     (func (export "handle") (param $request i32) (param $out i32)
-      (local $letter i32) (local $fields i32) (local $stream i32)
+      (local $letter i32) (local $fields i32) (local $stream i32) (local $at i32) (local $len i32)
       (call $path (local.get $request) (i32.const 0))
-      (local.set $letter (i32.load8_u (i32.add (i32.load (i32.const 4)) (i32.const 1))))
+      (local.set $at (i32.load (i32.const 4)))
+      (local.set $len (i32.load (i32.const 8)))
+      (local.set $letter (i32.load8_u offset=1 (local.get $at)))
 
       ;; path: sends the path and the query.
       (if (i32.eq (local.get $letter) (i32.const 112)) (then
@@ -373,10 +635,21 @@
         (call $dirs (i32.const 0))
         (call $count (local.get $out) (i32.load (i32.const 4)))
         (return)))
-      ;; v: the number of variables.
+      ;; v: the variables.
       (if (i32.eq (local.get $letter) (i32.const 118)) (then
-        (call $env (i32.const 0))
-        (call $count (local.get $out) (i32.load (i32.const 4)))
+        (call $variables (local.get $out))
+        (return)))
+      ;; o?TARGET: an outbound request.
+      (if (i32.eq (local.get $letter) (i32.const 111)) (then
+        (call $ask (local.get $out) (i32.add (local.get $at) (i32.const 3))
+          (i32.sub (local.get $len) (i32.const 3)))
+        (return)))
+      ;; r?0NAME reads, u?0NAME writes, k?0NAME removes a file; y?0NAME makes a link with this target,
+      ;; z?0NAME renames a file, j?0NAME makes another name for it.
+      (if (i32.eq (i32.load8_u offset=2 (local.get $at)) (i32.const 63)) (then
+        (call $operate (local.get $letter) (local.get $out)
+          (call $dir (i32.sub (i32.load8_u offset=3 (local.get $at)) (i32.const 48)))
+          (i32.add (local.get $at) (i32.const 4)) (i32.sub (local.get $len) (i32.const 4)))
         (return)))
       (call $answer (local.get $out) (i32.const 200) (i32.const 256) (i32.const TEXT_LEN)))
   )
@@ -391,6 +664,22 @@
       (export "stderr" (func $stderr))
       (export "env" (func $env))
       (export "dirs" (func $dirs))
+      (export "open-at" (func $open-at))
+      (export "read-file" (func $read-file))
+      (export "write-file" (func $write-file))
+      (export "unlink-at" (func $unlink-at))
+      (export "symlink-at" (func $symlink-at))
+      (export "rename-at" (func $rename-at))
+      (export "link-at" (func $link-at))
+      (export "new-request" (func $new-request))
+      (export "set-scheme" (func $set-scheme))
+      (export "set-authority" (func $set-authority))
+      (export "set-path" (func $set-path))
+      (export "send" (func $send))
+      (export "await" (func $await))
+      (export "reply" (func $reply))
+      (export "reply-status" (func $reply-status))
+      (export "reply-body" (func $reply-body))
       (export "fields" (func $fields))
       (export "append" (func $append))
       (export "path" (func $path))

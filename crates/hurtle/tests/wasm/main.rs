@@ -40,6 +40,12 @@ impl Served {
     #[track_caller]
     fn start(mount: &str, table: &str) -> Served {
         let dir = Dir::new(&[("a.txt", "a file\n"), ("secret.txt", "a secret file\n")]);
+        Served::of(dir, mount, table)
+    }
+
+    /// Likewise, with the files of this directory.
+    #[track_caller]
+    fn of(dir: Dir, mount: &str, table: &str) -> Served {
         dir.write("app.wasm", component("hello"));
         let file = write_config(&dir, &config(mount, table));
         let child = Child::start(hurtle().arg("--config").arg(&file));
