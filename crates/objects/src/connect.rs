@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
-use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder};
 use object_store::list::PaginatedListStore;
-use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
+use object_store::{
+    BackoffConfig, ClientOptions, ObjectStore, RetryConfig, StaticCredentialProvider,
+};
 
 use crate::checksum::Connector;
 use crate::settings::{Scheme, Settings};
@@ -70,7 +72,9 @@ fn gs(settings: &Settings) -> object_store::Result<Arc<dyn Store>> {
         builder = builder.with_base_url(endpoint);
     }
     if settings.anonymous {
-        builder = builder.with_skip_signature(true);
+        // The client's uploads want credentials in any case.
+        let none = StaticCredentialProvider::new(GcpCredential { bearer: String::new() });
+        builder = builder.with_skip_signature(true).with_credentials(Arc::new(none));
     }
     Ok(Arc::new(builder.build()?))
 }

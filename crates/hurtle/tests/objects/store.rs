@@ -70,7 +70,7 @@ fn start() -> Option<Moto> {
 }
 
 /// The directory of programs that `cargo xtask test` installs.
-fn tools() -> PathBuf {
+pub(crate) fn tools() -> PathBuf {
     let mut target = PathBuf::from(env!("CARGO_BIN_EXE_hurtle"));
     target.pop();
     target.pop();
@@ -91,9 +91,7 @@ impl Bucket {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let service = service()?;
         let name = format!("bucket-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-        let dir = Dir::new(&[("cache/", "")]);
-        // The server may run as another user.
-        fs::set_permissions(dir.path("cache"), fs::Permissions::from_mode(0o777)).unwrap();
+        let dir = cache_directory();
         let bucket = Bucket { name, proxy: Proxy::start(service), dir, service };
         assert_eq!(bucket.direct("PUT", "", b"").status, 200);
         for (key, content) in objects {
@@ -165,6 +163,14 @@ impl Bucket {
         let is_whole = |path: &PathBuf| path.extension().is_none();
         self.cached().into_iter().filter(is_whole).collect()
     }
+}
+
+/// A directory with `cache` in it.
+pub(crate) fn cache_directory() -> Dir {
+    let dir = Dir::new(&[("cache/", "")]);
+    // The server may run as another user.
+    fs::set_permissions(dir.path("cache"), fs::Permissions::from_mode(0o777)).unwrap();
+    dir
 }
 
 /// Sets credentials that the service takes.

@@ -4,7 +4,7 @@ use crate::proxy::Fault;
 use crate::store::{Bucket, content};
 use crate::support::Response;
 
-fn send(
+pub(crate) fn send(
     server: &crate::child::Child,
     method: &str,
     target: &str,
