@@ -39,11 +39,13 @@ pub(super) fn tls(table: &Table<'_>, site: &Site, reader: &mut Reader<'_>) -> Op
         written.report(reader, wrong.hint("write redirect = true"));
     }
     let hsts = hsts.and_then(|value| value.parse(reader, hsts_value));
+    let ticket_secret = table.get("ticket_secret").and_then(|value| value.secret_file(reader));
     let written = table.get("certificate");
     let automatic = written.filter(|written| written.as_text() == Some(AUTOMATIC));
     let Some(written) = &automatic else {
         let certificates = certificates(table, reader)?;
-        return Some(Tls { certificates, automatic: false, client_auth, redirect, hsts });
+        let automatic = false;
+        return Some(Tls { certificates, automatic, client_auth, redirect, hsts, ticket_secret });
     };
     check_names(site, written, reader);
     if let Some(key) = table.get("key") {
@@ -51,7 +53,8 @@ pub(super) fn tls(table: &Table<'_>, site: &Site, reader: &mut Reader<'_>) -> Op
         key.report(reader, wrong.hint("remove it"));
     }
     // `acme` fills in the path.
-    Some(Tls { certificates: Vec::new(), automatic: true, client_auth, redirect, hsts })
+    let (certificates, automatic) = (Vec::new(), true);
+    Some(Tls { certificates, automatic, client_auth, redirect, hsts, ticket_secret })
 }
 
 /// Parses a Strict-Transport-Security value; `max-age` is required (RFC 6797 section 6.1) and must

@@ -165,6 +165,7 @@ impl Serialize for Tls {
         }
         map.serialize_entry("redirect", &self.redirect)?;
         map.serialize_entry("hsts", &self.hsts.as_ref().map(value_text))?;
+        map.serialize_entry("ticket_secret", &self.ticket_secret.as_ref().map(text))?;
         map.end()
     }
 }

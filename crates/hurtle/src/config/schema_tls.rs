@@ -30,6 +30,10 @@ pub(super) static TLS: Section = Section {
         Key::new("hsts", Text("a field value"), Words("off"), "\"max-age=31536000\"",
             "Strict-Transport-Security: how long browsers use HTTPS only for this site. It cannot \
              be revoked sooner."),
+        Key::new("ticket_secret", Text("a file"), Words("random keys"), "\"/etc/hurtle/tickets\"",
+            "File with at least 32 random bytes, from which the keys of session tickets are derived. \
+             Servers with the same file resume each other's sessions. Only its owner and its group \
+             may have access. See fleet.md."),
     ],
 };
 

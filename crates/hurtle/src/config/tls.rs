@@ -19,6 +19,8 @@ pub struct Tls {
     pub redirect: bool,
     /// Strict-Transport-Security of the site's answers (RFC 6797); only with `redirect`.
     pub hsts: Option<HeaderValue>,
+    /// File with the secret from which ticket keys are derived; `None`: they are random.
+    pub ticket_secret: Option<PathBuf>,
 }
 
 /// Files of a certificate.

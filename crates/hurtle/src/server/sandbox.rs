@@ -156,6 +156,7 @@ impl Permissions {
         if let Some(tls) = &site.tls {
             tls.certificates.iter().for_each(|files| self.read_certificate(files));
             tls.client_auth.iter().for_each(|auth| self.read_file(&auth.authorities));
+            tls.ticket_secret.iter().for_each(|path| self.read_file(path));
         }
         let auths = site.mounts.iter().filter_map(|mount| mount.auth.as_ref());
         for auth in site.auth.iter().chain(auths) {

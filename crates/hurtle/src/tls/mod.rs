@@ -6,6 +6,7 @@ mod certificate;
 mod challenges;
 mod client;
 mod der;
+mod derived_keys;
 pub mod local;
 mod outgoing;
 mod pem;
@@ -175,7 +176,7 @@ impl Keyring {
     pub fn ticket_keys(&self) -> Vec<TicketKeys> {
         let keys = |entry: &Arc<Entry>| {
             let files = entry.files.lock().unwrap_or_else(PoisonError::into_inner);
-            Some(files.loaded.as_ref()?.ticket_keys(&entry.name))
+            files.loaded.as_ref()?.ticket_keys(&entry.name)
         };
         self.sites.iter().flatten().filter_map(keys).collect()
     }
@@ -221,11 +222,11 @@ impl Entry {
         let previous = previous.as_ref().and_then(|files| files.loaded.as_ref());
         // Before the files are read, so that the next check finds a change during the read.
         let seen = stamps(tls);
-        let loaded = match SiteConfig::load(tls, previous) {
+        let loaded = match SiteConfig::load(&name, tls, previous) {
             Ok(loaded) => Some(loaded),
             // ACME replaces it.
             Err(e) if tls.automatic => {
-                if seen.iter().any(Option::is_some) {
+                if seen.iter().take(2 * tls.certificates.len()).any(Option::is_some) {
                     tracing::error!("{name}: {e}; or wait for a new one");
                 }
                 None
@@ -269,7 +270,7 @@ impl Entry {
         tls: &config::Tls,
         previous: Option<&SiteConfig>,
     ) -> Result<SiteConfig, String> {
-        let loaded = SiteConfig::load(tls, previous)?;
+        let loaded = SiteConfig::load(&self.name, tls, previous)?;
         match (loaded.warnings(&self.site.hosts).into_iter().next(), previous) {
             (Some(warning), Some(previous)) if previous.warnings(&self.site.hosts).is_empty() => {
                 Err(warning)
@@ -283,7 +284,8 @@ impl Entry {
 fn stamps(tls: &config::Tls) -> Vec<Option<FileStamp>> {
     let files = tls.certificates.iter().flat_map(|files| [&files.chain, &files.key]);
     let authorities = tls.client_auth.iter().map(|auth| &auth.authorities);
-    files.chain(authorities).map(|path| FileStamp::of(path)).collect()
+    let secret = &tls.ticket_secret;
+    files.chain(authorities).chain(secret).map(|path| FileStamp::of(path)).collect()
 }
 
 /// The client policies of all configurations so far. A connection outlives the configuration of its

@@ -12,6 +12,7 @@ use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig, SignatureAlgorithm};
 
+use super::derived_keys::DerivedKeys;
 use super::tickets::{TicketKeys, Ticketer};
 use super::{Handshakes, pem};
 use crate::config::{CertificateFiles, ClientAuth, HostName, Tls};
@@ -44,12 +45,16 @@ pub(super) struct SiteConfig {
 }
 
 impl SiteConfig {
-    /// Reads the files. The new configuration accepts tickets of the `previous` one if the client
+    /// Reads the files of the site of this name. The new configuration accepts tickets of the `previous` one if the client
     /// authorities are the same.
     ///
     /// # Errors
     /// The unusable file, the reason, and what to do.
-    pub(super) fn load(tls: &Tls, previous: Option<&SiteConfig>) -> Result<SiteConfig, String> {
+    pub(super) fn load(
+        name: &str,
+        tls: &Tls,
+        previous: Option<&SiteConfig>,
+    ) -> Result<SiteConfig, String> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let resolver = Arc::new(CertificateResolver::read(&tls.certificates, &provider)?);
         let authorities = match &tls.client_auth {
@@ -71,9 +76,16 @@ impl SiteConfig {
         config.alpn_protocols = ALPN.iter().map(|name| name.to_vec()).collect();
         // The ticket has the whole session, so any worker can resume it. Each site has its own key,
         // since sites can differ in `client_auth`.
-        let ticketer = match previous {
-            Some(previous) if previous.authorities == authorities => Arc::clone(&previous.ticketer),
-            _ => Arc::new(Ticketer::new()?),
+        let known = previous.filter(|previous| previous.authorities == authorities);
+        let known = known.map(|previous| &previous.ticketer).filter(|known| !known.is_derived());
+        let ticketer = match (&tls.ticket_secret, known) {
+            (Some(secret), _) => {
+                let required = tls.client_auth.as_ref().is_some_and(|auth| auth.required);
+                let scope = (name, required, digest_of(&authorities));
+                Arc::new(Ticketer::derived(DerivedKeys::read(secret, scope)?))
+            }
+            (None, Some(known)) => Arc::clone(known),
+            (None, None) => Arc::new(Ticketer::new()?),
         };
         config.ticketer = Arc::clone(&ticketer) as _;
         config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -94,27 +106,17 @@ impl SiteConfig {
         Handshakes { tcp: Arc::clone(&self.config), quic: Arc::clone(&self.quic) }
     }
 
-    /// The keys of session tickets, for another process; `site` is the name of the site.
-    pub(super) fn ticket_keys(&self, site: &str) -> TicketKeys {
-        self.ticketer.export(site.to_owned(), self.authorities_digest())
+    /// The random keys of session tickets, for another process; `site` is the name of the site.
+    /// `None`: the keys are derived.
+    pub(super) fn ticket_keys(&self, site: &str) -> Option<TicketKeys> {
+        self.ticketer.export(site.to_owned(), digest_of(&self.authorities))
     }
 
     /// Uses the ticket keys of another process if its client authorities are the same.
     pub(super) fn adopt_ticket_keys(&self, keys: &TicketKeys) {
-        if keys.authorities == self.authorities_digest() {
+        if keys.authorities == digest_of(&self.authorities) {
             self.ticketer.adopt(keys);
         }
-    }
-
-    fn authorities_digest(&self) -> [u8; 32] {
-        let mut context = Context::new(&SHA256);
-        for authority in &self.authorities {
-            context.update(&(authority.len() as u64).to_be_bytes());
-            context.update(authority);
-        }
-        let mut digest = [0; 32];
-        digest.copy_from_slice(context.finish().as_ref());
-        digest
     }
 
     /// Describes why clients will reject the certificates.
@@ -173,6 +175,17 @@ impl ResolvesServerCert for CertificateResolver {
         let usable = || self.0.iter().filter(is_usable);
         usable().find(|key| !is_rsa(key)).or_else(|| usable().next()).cloned()
     }
+}
+
+fn digest_of(authorities: &[CertificateDer<'static>]) -> [u8; 32] {
+    let mut context = Context::new(&SHA256);
+    for authority in authorities {
+        context.update(&(authority.len() as u64).to_be_bytes());
+        context.update(authority);
+    }
+    let mut digest = [0; 32];
+    digest.copy_from_slice(context.finish().as_ref());
+    digest
 }
 
 fn verifier(

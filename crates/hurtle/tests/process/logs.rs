@@ -44,7 +44,8 @@ fn a_blocked_log_delays_no_request_and_counts_lost_lines() {
             slowest = slowest.max(begun.elapsed());
         }
         println!("{fault}: slowest answer {slowest:?}");
-        assert!(slowest < Duration::from_secs(1), "{fault}: {slowest:?}");
+        // A blocked log would delay a request without end.
+        assert!(slowest < Duration::from_secs(5), "{fault}: {slowest:?}");
         let begun = Instant::now();
         child.signal(Signal::TERM);
         assert_eq!(child.wait().code(), Some(0), "{fault}");

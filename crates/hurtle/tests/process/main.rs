@@ -40,6 +40,7 @@ mod stop;
 mod store;
 #[path = "../it/support/mod.rs"]
 mod support;
+mod ticket_secret;
 #[allow(dead_code)]
 #[path = "../proxy/tokens.rs"]
 mod tokens;

@@ -94,7 +94,14 @@ impl Drop for Secure {
 /// A site's `[site.tls]` with this certificate only.
 pub(crate) fn tls(files: CertificateFiles) -> Tls {
     let certificates = vec![files];
-    Tls { certificates, automatic: false, client_auth: None, redirect: false, hsts: None }
+    Tls {
+        certificates,
+        automatic: false,
+        client_auth: None,
+        redirect: false,
+        hsts: None,
+        ticket_secret: None,
+    }
 }
 
 /// Another site with the same files and another name.
