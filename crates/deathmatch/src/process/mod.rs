@@ -29,6 +29,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 const ASK_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time the kernel may take to end killed processes.
 const KILL_WITHIN: Duration = Duration::from_secs(5);
+/// Time that the kernel may take to close the sockets of a process that has ended.
+const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 /// Descriptors a server may open: more than any step of the ladder needs, and few enough for
 /// servers that allocate a table of them (Erlang).
 const DESCRIPTORS_MAX: u64 = 65_536;
@@ -130,13 +132,26 @@ pub struct Running {
 }
 
 impl Launch {
-    /// Starts it, and returns once it answers.
+    /// Waits until no process listens on its port: the kernel may close the sockets of a server that has
+    /// just ended a moment later.
+    fn wait_for_port(&self) -> Result<(), StartError> {
+        let deadline = Instant::now() + CLOSE_WITHIN;
+        loop {
+            // This bind does not set SO_REUSEPORT, which would let two servers share a port unnoticed.
+            match TcpListener::bind(self.addr) {
+                Ok(_) => return Ok(()),
+                Err(e) if Instant::now() >= deadline => {
+                    return Err(StartError::PortTaken(self.addr, e));
+                }
+                Err(_) => thread::sleep(LOOK_EVERY),
+            }
+        }
+    }
+
+    /// Starts it, and returns once it answers. Waits up to a second for its port.
     pub fn start(&self) -> Result<Running, StartError> {
         let upstream = self.upstream.as_ref().map(|launch| launch.start()).transpose()?;
-        // Also with SO_REUSEPORT, which would let two servers share a port unnoticed: this bind
-        // does not set it, so it fails if any process listens.
-        let free = TcpListener::bind(self.addr);
-        drop(free.map_err(|e| StartError::PortTaken(self.addr, e))?);
+        self.wait_for_port()?;
         let mut guard =
             Guard::start().map_err(|e| StartError::NotStarted("the guard (sh)".to_owned(), e))?;
         let child = self
