@@ -104,6 +104,8 @@ fn vs_judges_the_first_url_by_the_others_and_by_a_kept_run() {
         let found: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
         (output, found)
     };
+    // Without a delay the rate of the fast one would swing with the machine.
+    one.delay_ms.store(2, Ordering::SeqCst);
     two.delay_ms.store(20, Ordering::SeqCst);
     let (output, found) = vs(&one, &two, "fast", &[]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
