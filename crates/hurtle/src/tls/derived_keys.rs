@@ -5,7 +5,7 @@ use std::path::Path;
 
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 
-use super::tickets::{Key, NAME_BYTES, SECRET_BYTES};
+use super::tickets::{Key, NAME_BYTES, PolicyDigest, SECRET_BYTES};
 use crate::config::read_secret;
 
 /// Minimum length of the secret, in bytes.
@@ -21,27 +21,27 @@ pub(super) struct DerivedKeys {
     scope: Vec<u8>,
 }
 
-/// The name of a site, whether it requires client certificates, and the digest of their authorities.
-pub(super) type Scope<'a> = (&'a str, bool, [u8; 32]);
-
 impl DerivedKeys {
-    /// Reads the secret.
+    /// Reads the secret and derives the keys of a site with this name and client policy.
     ///
     /// # Errors
     /// The file and the reason: it is unusable or too short, or others may read it.
-    pub(super) fn read(path: &Path, scope: Scope<'_>) -> Result<DerivedKeys, String> {
+    pub(super) fn read(
+        path: &Path,
+        site: &str,
+        policy: PolicyDigest,
+    ) -> Result<DerivedKeys, String> {
         let secret = read_secret(path)?;
         if secret.len() < MIN_BYTES {
             let (path, len) = (path.display(), secret.len());
             let hint = format!("openssl rand -base64 48 > {path}");
             return Err(format!("{path}: {len} bytes, fewer than {MIN_BYTES}; write {hint}"));
         }
-        Ok(DerivedKeys::new(&secret, scope))
+        Ok(DerivedKeys::new(&secret, site, policy))
     }
 
-    pub(super) fn new(secret: &[u8], (site, required, authorities): Scope<'_>) -> DerivedKeys {
-        // Only the last part has a variable length.
-        let scope = [&[u8::from(required)], &authorities[..], site.as_bytes()].concat();
+    pub(super) fn new(secret: &[u8], site: &str, policy: PolicyDigest) -> DerivedKeys {
+        let scope = [&policy[..], site.as_bytes()].concat();
         DerivedKeys { prk: Salt::new(HKDF_SHA256, SALT).extract(secret), scope }
     }
 

@@ -181,8 +181,7 @@ impl Keyring {
         self.sites.iter().flatten().filter_map(keys).collect()
     }
 
-    /// Uses the ticket keys of another process for the sites of the same name and client
-    /// authorities.
+    /// Uses the ticket keys of another process for the sites of the same name and client policy.
     pub fn adopt_ticket_keys(&self, keys: &[TicketKeys]) {
         for keys in keys {
             let Some(entry) = self.entry(&keys.site) else { continue };
@@ -226,7 +225,7 @@ impl Entry {
             Ok(loaded) => Some(loaded),
             // ACME replaces it.
             Err(e) if tls.automatic => {
-                if seen.iter().take(2 * tls.certificates.len()).any(Option::is_some) {
+                if tls.certificates.iter().any(|files| files.chain.exists()) {
                     tracing::error!("{name}: {e}; or wait for a new one");
                 }
                 None

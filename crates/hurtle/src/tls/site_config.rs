@@ -13,7 +13,7 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig, SignatureAlgorithm};
 
 use super::derived_keys::DerivedKeys;
-use super::tickets::{TicketKeys, Ticketer};
+use super::tickets::{PolicyDigest, TicketKeys, Ticketer};
 use super::{Handshakes, pem};
 use crate::config::{CertificateFiles, ClientAuth, HostName, Tls};
 
@@ -40,13 +40,14 @@ pub(super) struct SiteConfig {
     pub(super) quic: Arc<ServerConfig>,
     resolver: Arc<CertificateResolver>,
     files: Vec<CertificateFiles>,
-    authorities: Vec<CertificateDer<'static>>,
+    /// Digest of the client policy: a session holds for this one only.
+    policy: PolicyDigest,
     ticketer: Arc<Ticketer>,
 }
 
 impl SiteConfig {
-    /// Reads the files of the site of this name. The new configuration accepts tickets of the `previous` one if the client
-    /// authorities are the same.
+    /// Reads the files of the site of this name. The new configuration accepts tickets of the `previous`
+    /// one if the client policy is the same.
     ///
     /// # Errors
     /// The unusable file, the reason, and what to do.
@@ -76,13 +77,12 @@ impl SiteConfig {
         config.alpn_protocols = ALPN.iter().map(|name| name.to_vec()).collect();
         // The ticket has the whole session, so any worker can resume it. Each site has its own key,
         // since sites can differ in `client_auth`.
-        let known = previous.filter(|previous| previous.authorities == authorities);
+        let policy = policy_digest(tls, &authorities);
+        let known = previous.filter(|previous| previous.policy == policy);
         let known = known.map(|previous| &previous.ticketer).filter(|known| !known.is_derived());
         let ticketer = match (&tls.ticket_secret, known) {
             (Some(secret), _) => {
-                let required = tls.client_auth.as_ref().is_some_and(|auth| auth.required);
-                let scope = (name, required, digest_of(&authorities));
-                Arc::new(Ticketer::derived(DerivedKeys::read(secret, scope)?))
+                Arc::new(Ticketer::derived(DerivedKeys::read(secret, name, policy)?))
             }
             (None, Some(known)) => Arc::clone(known),
             (None, None) => Arc::new(Ticketer::new()?),
@@ -98,7 +98,7 @@ impl SiteConfig {
         quic.max_early_data_size = 0;
         let files = tls.certificates.clone();
         let (config, quic) = (Arc::new(config), Arc::new(quic));
-        Ok(SiteConfig { config, quic, resolver, files, authorities, ticketer })
+        Ok(SiteConfig { config, quic, resolver, files, policy, ticketer })
     }
 
     /// The configurations for new handshakes.
@@ -109,12 +109,12 @@ impl SiteConfig {
     /// The random keys of session tickets, for another process; `site` is the name of the site.
     /// `None`: the keys are derived.
     pub(super) fn ticket_keys(&self, site: &str) -> Option<TicketKeys> {
-        self.ticketer.export(site.to_owned(), digest_of(&self.authorities))
+        self.ticketer.export(site.to_owned(), self.policy)
     }
 
-    /// Uses the ticket keys of another process if its client authorities are the same.
+    /// Uses the ticket keys of another process if its client policy is the same.
     pub(super) fn adopt_ticket_keys(&self, keys: &TicketKeys) {
-        if keys.authorities == digest_of(&self.authorities) {
+        if keys.policy == self.policy {
             self.ticketer.adopt(keys);
         }
     }
@@ -177,13 +177,16 @@ impl ResolvesServerCert for CertificateResolver {
     }
 }
 
-fn digest_of(authorities: &[CertificateDer<'static>]) -> [u8; 32] {
+/// Digests what a client's certificate is checked by. A resumed session is not checked again, so it
+/// must not outlive a stricter policy.
+fn policy_digest(tls: &Tls, authorities: &[CertificateDer<'static>]) -> PolicyDigest {
     let mut context = Context::new(&SHA256);
+    context.update(&[u8::from(tls.client_auth.as_ref().is_some_and(|auth| auth.required))]);
     for authority in authorities {
         context.update(&(authority.len() as u64).to_be_bytes());
         context.update(authority);
     }
-    let mut digest = [0; 32];
+    let mut digest = PolicyDigest::default();
     digest.copy_from_slice(context.finish().as_ref());
     digest
 }

@@ -20,6 +20,9 @@ const LIFETIME_SECS: u32 = 2 * PERIOD_SECS as u32;
 pub(super) const NAME_BYTES: usize = 16;
 pub(super) const SECRET_BYTES: usize = 32;
 
+/// Digest (SHA-256) of a site's client policy.
+pub(super) type PolicyDigest = [u8; 32];
+
 /// Encrypts sessions into tickets. Its copies in other threads and processes read them too.
 pub(super) struct Ticketer(Keys);
 
@@ -35,8 +38,8 @@ enum Keys {
 pub struct TicketKeys {
     /// The name of the site.
     pub(super) site: String,
-    /// Digest of the authorities for client certificates: a session holds for these only.
-    pub(super) authorities: [u8; 32],
+    /// Digest of the client policy: a session holds for this one only.
+    pub(super) policy: PolicyDigest,
     keys: KeyRing,
 }
 
@@ -78,10 +81,10 @@ impl Ticketer {
     }
 
     /// The random keys, for another process; `None`: it derives them itself.
-    pub(super) fn export(&self, site: String, authorities: [u8; 32]) -> Option<TicketKeys> {
+    pub(super) fn export(&self, site: String, policy: PolicyDigest) -> Option<TicketKeys> {
         let Keys::Random(keys) = &self.0 else { return None };
         let keys = keys.read().unwrap_or_else(PoisonError::into_inner).clone();
-        Some(TicketKeys { site, authorities, keys })
+        Some(TicketKeys { site, policy, keys })
     }
 
     /// Uses the keys of another process in place of random ones.
@@ -236,19 +239,18 @@ mod tests {
 
     #[test]
     fn servers_with_one_secret_read_each_others_tickets_of_three_periods() {
-        let ticketer = |secret: &[u8], site: &str, required, authorities| {
-            Ticketer::derived(DerivedKeys::new(secret, (site, required, authorities)))
+        let ticketer = |secret: &[u8], site: &str, policy| {
+            Ticketer::derived(DerivedKeys::new(secret, site, policy))
         };
         let secret = [7; 32];
-        let first = ticketer(&secret, "a", false, [0; 32]);
+        let first = ticketer(&secret, "a", [0; 32]);
         let now = 1_000 * PERIOD_SECS + 1;
         let ticket = first.seal(b"session", now).unwrap();
         let rows = [
-            ("another server", ticketer(&secret, "a", false, [0; 32]), true),
-            ("another secret", ticketer(&[8; 32], "a", false, [0; 32]), false),
-            ("another site", ticketer(&secret, "b", false, [0; 32]), false),
-            ("certificates required", ticketer(&secret, "a", true, [0; 32]), false),
-            ("other authorities", ticketer(&secret, "a", false, [1; 32]), false),
+            ("another server", ticketer(&secret, "a", [0; 32]), true),
+            ("another secret", ticketer(&[8; 32], "a", [0; 32]), false),
+            ("another site", ticketer(&secret, "b", [0; 32]), false),
+            ("another client policy", ticketer(&secret, "a", [1; 32]), false),
             ("random keys", Ticketer::new().unwrap(), false),
         ];
         for (sentence, other, opens) in rows {

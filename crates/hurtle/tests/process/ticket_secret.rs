@@ -1,14 +1,15 @@
-//! `ticket_secret`: servers with the same file resume each other's TLS sessions.
+//! Tickets: servers with the same `ticket_secret` resume each other's TLS sessions, and a client policy
+//! holds for resumed ones.
 
 use std::fs::{self, Permissions};
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
 use std::sync::Arc;
 
 use rcgen::{CertifiedKey, KeyPair};
-use rustix::process::geteuid;
+use rustix::process::{Signal, geteuid};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::version::{TLS12, TLS13};
 use rustls::{
@@ -31,24 +32,30 @@ struct Server {
 impl Server {
     /// Starts a server; an empty `secret`: it has none.
     fn start(pair: &CertifiedKey<KeyPair>, secret: &str) -> Server {
+        let key = match secret {
+            "" => "",
+            _ => "ticket_secret = '{root}/../tickets'\n",
+        };
+        Server::of(pair, secret, key)
+    }
+
+    /// Starts a server with these keys in `[site.tls]`.
+    fn of(pair: &CertifiedKey<KeyPair>, secret: &str, keys: &str) -> Server {
         let dir = Dir::new(&[("a.txt", "text")]);
         fs::write(dir.path("../chain.pem"), pair.cert.pem()).unwrap();
         fs::write(dir.path("../key.pem"), pair.signing_key.serialize_pem()).unwrap();
+        write_secret(&dir.path("../tickets"), secret);
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let key = match secret {
-            "" => "",
-            secret => {
-                write_secret(&dir.path("../tickets"), secret);
-                "ticket_secret = '{root}/../tickets'\n"
-            }
-        };
-        let config = format!(
-            "listen_tls = '{address}'\n[[site]]\nhosts = 'a.test'\n[[site.mount]]\nfiles = '{{root}}'\n\
-             [site.tls]\ncertificate = '{{root}}/../chain.pem'\nkey = '{{root}}/../key.pem'\n{key}"
-        );
-        let child = Child::configured(&dir, &config);
+        let child = Child::configured(&dir, &config(address, keys));
         Server { dir, child, address }
     }
+}
+
+fn config(address: SocketAddr, keys: &str) -> String {
+    format!(
+        "listen_tls = '{address}'\n[[site]]\nhosts = 'a.test'\n[[site.mount]]\nfiles = '{{root}}'\n\
+         [site.tls]\ncertificate = '{{root}}/../chain.pem'\nkey = '{{root}}/../key.pem'\n{keys}"
+    )
 }
 
 /// Writes a file that only the server may read.
@@ -75,15 +82,24 @@ fn client(
 /// Requests the file on a new connection; returns whether the session was resumed.
 #[track_caller]
 fn is_resumed(client: &Arc<ClientConfig>, server: &Server) -> bool {
+    request(client, server).unwrap() == Some(HandshakeKind::Resumed)
+}
+
+/// Requests the file on a new connection.
+///
+/// # Errors
+/// The server ends the connection.
+#[track_caller]
+fn request(client: &Arc<ClientConfig>, server: &Server) -> io::Result<Option<HandshakeKind>> {
     let name = ServerName::try_from("a.test").unwrap();
     let mut session = ClientConnection::new(Arc::clone(client), name).unwrap();
     let mut stream = TcpStream::connect(server.address).unwrap();
     let mut tls = rustls::Stream::new(&mut session, &mut stream);
-    tls.write_all(b"GET /a.txt HTTP/1.1\r\nConnection: close\r\nHost: a.test\r\n\r\n").unwrap();
+    tls.write_all(b"GET /a.txt HTTP/1.1\r\nConnection: close\r\nHost: a.test\r\n\r\n")?;
     let mut answer = String::new();
-    tls.read_to_string(&mut answer).unwrap();
+    tls.read_to_string(&mut answer)?;
     assert!(answer.ends_with("text"), "{answer}");
-    session.handshake_kind() == Some(HandshakeKind::Resumed)
+    Ok(session.handshake_kind())
 }
 
 #[test]
@@ -153,5 +169,24 @@ fn others_must_not_be_able_to_read_the_secret_and_it_must_be_long() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.success(), expected.is_none(), "{said}");
         assert!(said.contains(expected.unwrap_or_default()), "{said}");
+    }
+}
+
+#[test]
+fn a_session_without_a_certificate_is_not_resumed_when_one_is_required() {
+    let pair = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+    for (key, secret) in [("", ""), ("ticket_secret = '{root}/../tickets'\n", SECRET)] {
+        let keys = |auth: &str| {
+            format!("{key}client_auth = '{auth}'\nclient_ca = '{{root}}/../chain.pem'\n")
+        };
+        let server = Server::of(&pair, secret, &keys("optional"));
+        let client = client(&pair, &TLS13);
+        is_resumed(&client, &server);
+        assert!(is_resumed(&client, &server), "{key}: while none is required");
+
+        write_config(&server.dir, &config(server.address, &keys("required")));
+        server.child.signal(Signal::HUP);
+        eventually("the reload is done", || server.child.stderr().contains("reloaded"));
+        assert!(request(&client, &server).is_err(), "{key}: once one is required");
     }
 }
