@@ -92,10 +92,7 @@ impl Config {
         }
         for site in &mut self.sites {
             let certificates = vec![certificate.clone()];
-            let (client_auth, hsts, ticket_secret) = (None, None, None);
-            let (automatic, redirect) = (false, false);
-            site.tls =
-                Some(Tls { certificates, automatic, client_auth, redirect, hsts, ticket_secret });
+            site.tls = Some(Tls { certificates, ..Tls::default() });
         }
     }
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use http::HeaderValue;
 
-/// A site's TLS.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A site's TLS; by default without a certificate, a redirect or a client policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
     /// At least one; a client gets the first it supports, ECDSA before RSA.
     pub certificates: Vec<CertificateFiles>,

@@ -41,14 +41,7 @@ fn over_tls_by_alpn() {
     let server = Server::of(dir, |config| {
         config.listen_tls = vec![port.lock().unwrap().clone()];
         let certificates = vec![CertificateFiles { chain, key }];
-        let tls = Tls {
-            certificates,
-            client_auth: None,
-            redirect: false,
-            hsts: None,
-            automatic: false,
-            ticket_secret: None,
-        };
+        let tls = Tls { certificates, ..Tls::default() };
         config.sites[0].tls = Some(tls);
     });
     let port = port.lock().unwrap().port().unwrap();

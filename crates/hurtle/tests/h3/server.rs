@@ -111,13 +111,6 @@ fn secure(config: &mut Config, files: CertificateFiles) {
     config.workers = NonZeroUsize::new(2).unwrap();
     config.sites[0].hosts = vec![HostName::Exact(NAME.to_owned())];
     let certificates = vec![files];
-    let tls = Tls {
-        certificates,
-        automatic: false,
-        client_auth: None,
-        redirect: false,
-        hsts: None,
-        ticket_secret: None,
-    };
+    let tls = Tls { certificates, ..Tls::default() };
     config.sites[0].tls = Some(tls);
 }

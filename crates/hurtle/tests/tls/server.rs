@@ -94,14 +94,7 @@ impl Drop for Secure {
 /// A site's `[site.tls]` with this certificate only.
 pub(crate) fn tls(files: CertificateFiles) -> Tls {
     let certificates = vec![files];
-    Tls {
-        certificates,
-        automatic: false,
-        client_auth: None,
-        redirect: false,
-        hsts: None,
-        ticket_secret: None,
-    }
+    Tls { certificates, ..Tls::default() }
 }
 
 /// Another site with the same files and another name.
