@@ -129,12 +129,15 @@ pub(crate) fn folder(name: &str) -> PathBuf {
     path
 }
 
-/// A free port whose successor is free too. Neither is below 32768, where ephemeral ports of
-/// clients begin (ip_local_port_range, ip(7)).
+/// Ports of one test: two for each contender of its plan.
+const PORTS: u16 = 40;
+
+/// A free port, the first of a test's own. All are below 32768, where ephemeral ports of clients begin
+/// (ip_local_port_range, ip(7)).
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 10_000 + (std::process::id() % 10_000) as u16;
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    let ports = (0..5_000).map(|_| first + 2 * NEXT.fetch_add(1, Ordering::Relaxed));
-    ports.into_iter().find(|&port| is_free(port) && is_free(port + 1)).unwrap()
+    let mut ports = (0..300).map(|_| first + PORTS * NEXT.fetch_add(1, Ordering::Relaxed));
+    ports.find(|first| (0..PORTS).all(|port| is_free(first + port))).unwrap()
 }
