@@ -29,7 +29,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 const ASK_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time the kernel may take to end killed processes.
 const KILL_WITHIN: Duration = Duration::from_secs(5);
-/// Time that the kernel may take to close the sockets of a process that has ended.
+/// Time the kernel may take to close the sockets of ended processes.
 const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 /// Descriptors a server may open: more than any step of the ladder needs, and few enough for
 /// servers that allocate a table of them (Erlang).
@@ -132,22 +132,6 @@ pub struct Running {
 }
 
 impl Launch {
-    /// Waits until no process listens on its port: the kernel may close the sockets of a server that has
-    /// just ended a moment later.
-    fn wait_for_port(&self) -> Result<(), StartError> {
-        let deadline = Instant::now() + CLOSE_WITHIN;
-        loop {
-            // This bind does not set SO_REUSEPORT, which would let two servers share a port unnoticed.
-            match TcpListener::bind(self.addr) {
-                Ok(_) => return Ok(()),
-                Err(e) if Instant::now() >= deadline => {
-                    return Err(StartError::PortTaken(self.addr, e));
-                }
-                Err(_) => thread::sleep(LOOK_EVERY),
-            }
-        }
-    }
-
     /// Starts it, and returns once it answers. Waits up to a second for its port.
     pub fn start(&self) -> Result<Running, StartError> {
         let upstream = self.upstream.as_ref().map(|launch| launch.start()).transpose()?;
@@ -168,6 +152,22 @@ impl Launch {
         guarded.map_err(|e| StartError::NotStarted("the guard (sh)".to_owned(), e))?;
         running.wait_until_ready()?;
         Ok(running)
+    }
+
+    /// Waits until no socket listens on its port. The kernel closes those of a ring (io_uring) some
+    /// milliseconds after their process has ended.
+    fn wait_for_port(&self) -> Result<(), StartError> {
+        let deadline = Instant::now() + CLOSE_WITHIN;
+        loop {
+            // This bind does not set SO_REUSEPORT, which would let two servers share a port unnoticed.
+            match TcpListener::bind(self.addr) {
+                Ok(_) => return Ok(()),
+                Err(e) if Instant::now() >= deadline => {
+                    return Err(StartError::PortTaken(self.addr, e));
+                }
+                Err(_) => thread::sleep(LOOK_EVERY),
+            }
+        }
     }
 
     /// The command line, for the report; the upstream's on a line before it.
