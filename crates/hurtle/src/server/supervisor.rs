@@ -40,6 +40,8 @@ struct Server {
     id: Pid,
     /// `true`: it accepts connections, or did so before its successor.
     serves: bool,
+    /// Signals for when it serves, each once: until then they would end it.
+    waiting: Vec<Signal>,
 }
 
 struct Supervisor {
@@ -104,12 +106,18 @@ impl Supervisor {
         })
     }
 
-    /// A process that does not serve yet would end with a signal other than to stop.
+    /// Signals that do not stop a server wait for the first one to serve.
     fn signal(&self, received: Signal) {
         let stops = matches!(received, Signal::TERM | Signal::INT);
-        for server in self.servers().iter().filter(|server| stops || server.serves) {
-            // An error means that it has ended.
-            let _ = kill_process(server.id, received);
+        let mut servers = self.servers();
+        let is_early = !stops && servers.iter().all(|server| !server.serves);
+        for server in servers.iter_mut() {
+            if stops || server.serves {
+                // An error means that it has ended.
+                let _ = kill_process(server.id, received);
+            } else if is_early && !server.waiting.contains(&received) {
+                server.waiting.push(received);
+            }
         }
     }
 
@@ -130,7 +138,7 @@ impl Supervisor {
     fn start(&self, mut command: Command) -> io::Result<Pid> {
         let mut servers = self.servers();
         let id = Pid::from_child(&command.spawn()?);
-        servers.push(Server { id, serves: false });
+        servers.push(Server { id, serves: false, waiting: vec![] });
         Ok(id)
     }
 
@@ -165,6 +173,10 @@ impl Supervisor {
             (SERVES, None) => {
                 if let Some(server) = self.servers().last_mut() {
                     server.serves = true;
+                    for signal in server.waiting.drain(..) {
+                        // An error means that it has ended.
+                        let _ = kill_process(server.id, signal);
+                    }
                 }
                 Ok(())
             }
@@ -218,5 +230,35 @@ fn shown(status: WaitStatus) -> String {
         (Some(code), _) => format!("exit status: {code}"),
         (None, Some(signal)) => format!("signal: {signal}"),
         (None, None) => "for an unknown reason".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader};
+
+    use super::*;
+
+    #[test]
+    fn a_signal_waits_for_the_first_server_to_serve() {
+        let (channel, mut server) = UnixStream::pair().unwrap();
+        let supervisor =
+            Supervisor { program: Program::current(), channel, servers: Mutex::default() };
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap 'exit 7' HUP; echo trapped; while read line; do :; done"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+        let id = Pid::from_child(&child);
+        supervisor.servers().push(Server { id, serves: false, waiting: vec![] });
+
+        supervisor.signal(Signal::HUP);
+        supervisor.signal(Signal::HUP);
+        assert_eq!(supervisor.servers()[0].waiting, [Signal::HUP], "once");
+        server.write_all(&[SERVES]).unwrap();
+        supervisor.attend_once().unwrap();
+        // Standard input stays open, so only the signal ends it.
+        let stdin = child.stdin.take();
+        assert_eq!(child.wait().unwrap().code(), Some(7));
+        drop(stdin);
     }
 }
