@@ -2,6 +2,7 @@
 //! `control` handles signals and commands while it runs.
 
 use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -85,10 +86,14 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     let mut running = server.start()?;
     running.wait_until_accepting()?;
     let logs = running.logs();
-    match received {
-        Some(received) => announce(received, errors, &logs)?,
-        None => print_greeting(&bound, &roots)?,
-    }
+    // Open as long as this process runs.
+    let _channel = match received {
+        Some(received) => Some(announce(received, errors, &logs)?),
+        None => {
+            print_greeting(&bound, &roots)?;
+            None
+        }
+    };
     if let (true, Some(supervisor)) = (supervisor::is_supervised(), &launcher.starter) {
         supervisor.tell_serving();
     }
@@ -163,14 +168,17 @@ fn take_over(mut config: Config, any_port: bool, received: &mut Received) -> io:
 }
 
 /// Tells the process that this one replaces that the workers accept connections.
-fn announce(received: Received, errors: &ErrorLogHandle, logs: &AccessLogHandle) -> io::Result<()> {
+fn announce(
+    received: Received,
+    errors: &ErrorLogHandle,
+    logs: &AccessLogHandle,
+) -> io::Result<UnixStream> {
     // Standard error is a pipe to that process so far.
     received.take_stderr()?;
     errors.reopen();
     logs.reopen();
     tracing::info!("replaces process {}", received.description.process);
-    received.announce();
-    Ok(())
+    Ok(received.announce())
 }
 
 fn bind(config: Config, any_port: bool, stored: &mut StoredListeners) -> io::Result<Server> {

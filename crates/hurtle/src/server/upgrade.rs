@@ -27,9 +27,6 @@ use super::starter::Starter;
 /// Longest time in which the new process must accept connections.
 pub(super) const READY_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Time in which the end of a new process is noticed. It exceeds the starter's interval of checks.
-const END_TIME: Duration = Duration::from_millis(50);
-
 /// Longest wait for the exit status of a process that has closed its end.
 const EXIT_TIME_MAX: Duration = Duration::from_secs(1);
 
@@ -201,11 +198,7 @@ fn replace(
     let (mut new, messages) = started.map_err(|e| vec![format!("cannot start {program}: {e}")])?;
     let sent = |sockets| tracing::info!("handed {sockets} sockets to process {}", new.id());
     let answered = wait_until_ready(handover, channel, sent);
-    // It may have ended after its answer.
-    let answered = answered.and_then(|()| match new.wait(END_TIME) {
-        Some(_) => Err(NotReadyError::Ended),
-        None => Ok(()),
-    });
+    let answered = answered.and_then(|()| check_alive(channel));
     let Err(mut why) = answered else { return Ok(new.id()) };
     if cancelled.load(SeqCst) {
         why = NotReadyError::Cancelled;
@@ -298,21 +291,27 @@ fn wait_until_ready(
     }
 }
 
+/// Checks that a process that was ready has not ended since: it keeps its end of the channel open.
+fn check_alive(mut channel: &UnixStream) -> Result<(), NotReadyError> {
+    channel.set_nonblocking(true)?;
+    match channel.read(&mut [0]) {
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(()),
+        _ => Err(NotReadyError::Ended),
+    }
+}
+
 /// Ends a process that is not ready; returns why it is not.
 fn end(new: &mut Launched, why: &NotReadyError) -> String {
-    if matches!(why, NotReadyError::Ended) {
-        return "the new process has ended".to_owned();
-    }
-    let has_closed = matches!(why, NotReadyError::Closed);
+    let has_closed = matches!(why, NotReadyError::Closed | NotReadyError::Ended);
     let status = has_closed.then(|| new.wait(EXIT_TIME_MAX)).flatten();
     if status.is_none() {
         new.kill();
     }
     match (why, status) {
+        (NotReadyError::Ended, Some(status)) => format!("the new process has ended ({status})"),
+        (NotReadyError::Ended, None) => "the new process has ended".to_owned(),
         (_, Some(status)) => format!("the new process has ended before it was ready ({status})"),
-        (NotReadyError::Closed | NotReadyError::Ended, None) => {
-            "the new process did not take over".to_owned()
-        }
+        (NotReadyError::Closed, None) => "the new process did not take over".to_owned(),
         (NotReadyError::Late, None) => {
             format!("the new process is not ready after {} s", READY_TIME_MAX.as_secs())
         }
