@@ -1,4 +1,5 @@
 //! The limits on connections: of one worker in all, and of each client address over all workers.
+//! Also the shares of the process's descriptors.
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -6,6 +7,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::share;
 use crate::config::Config;
@@ -13,6 +15,9 @@ use crate::transport::address_key;
 
 /// Share of the process's descriptors that cached files may use: one in this many.
 const CACHED_FILES_SHARE: usize = 4;
+
+/// Share of the process's descriptors that each response cache may use: one in this many.
+const CACHED_BODIES_SHARE: u64 = 16;
 
 /// Descriptors reserved for listeners, logs, disk jobs and event loops, unless the limit is too
 /// low.
@@ -130,12 +135,29 @@ pub(super) fn connections_max(config: &Config) -> usize {
 }
 
 fn descriptors() -> usize {
-    usize::try_from(super::descriptor_limit()).unwrap_or(usize::MAX)
+    usize::try_from(descriptor_limit()).unwrap_or(usize::MAX)
 }
 
 /// Returns the number of descriptors that cached files may use.
 pub(super) fn cached_descriptors() -> usize {
     descriptors() / CACHED_FILES_SHARE
+}
+
+/// Returns the number of descriptors that each response cache may use.
+pub(super) fn cached_bodies() -> u64 {
+    (descriptor_limit() / CACHED_BODIES_SHARE).max(1)
+}
+
+/// Raises the soft limit of descriptors to the hard limit; ignores a failure.
+pub(super) fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let _ = setrlimit(Resource::Nofile, raised);
+}
+
+/// Limit of descriptors of the process.
+fn descriptor_limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

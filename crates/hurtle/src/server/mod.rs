@@ -40,7 +40,6 @@ use std::thread;
 use std::time::Duration;
 
 use hurtle_objects::Origins;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{mpsc, watch};
 
 use crate::acme::Acme;
@@ -56,6 +55,7 @@ use crate::site::Deployment;
 use crate::transport::quic::QuicSecret;
 use accept::BoundListener;
 use activation::StoredListeners;
+use admission::{cached_bodies, raise_descriptor_limit};
 use cached::CachedResponses;
 use handover::{HeldSockets, Received};
 use monitoring::Monitor;
@@ -359,7 +359,7 @@ impl Server {
         let listings = Listings::new(&disk);
         let changed = Changed::default();
         let slots = Slots::new(config.limits.programs);
-        let caches = Caches::new((descriptor_limit() / CACHED_BODIES_SHARE).max(1));
+        let caches = Caches::new(cached_bodies());
         if let Some(cached) = self.cached {
             cached.restore(&config, &caches, &disk);
         }
@@ -457,21 +457,6 @@ fn upload_roots(config: &Config) -> Vec<PathBuf> {
     });
     roots.collect()
 }
-
-/// Raises the soft limit of descriptors to the hard limit; ignores a failure.
-fn raise_descriptor_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    let _ = setrlimit(Resource::Nofile, raised);
-}
-
-/// Limit of descriptors of the process.
-fn descriptor_limit() -> u64 {
-    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
-}
-
-/// Share of the process's descriptors that each response cache may use: one in this many.
-const CACHED_BODIES_SHARE: u64 = 16;
 
 /// A worker's share of a limit of the whole process.
 fn share(whole: usize, workers: NonZeroUsize) -> usize {
