@@ -29,6 +29,7 @@ mod native_histograms;
 mod pipeline;
 mod programs;
 mod purge;
+mod redis;
 mod reload;
 mod sandbox;
 mod shared_store;

@@ -3,16 +3,15 @@
 
 use std::fs::{self, Permissions};
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Child as Process, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::child::{Child, eventually, hurtle, write_config};
-use crate::metrics::{scrape, value};
+use crate::redis::{Redis, figure};
 use crate::support::Dir;
 
 /// Requests at once of the limit.
@@ -21,65 +20,6 @@ const BURST: usize = 6;
 /// Longest response while the store does not respond. Most of it is patience with a loaded machine:
 /// without a bound, the response would take as long as the store is stopped.
 const RESPONSE_MAX: Duration = Duration::from_secs(5);
-
-/// A Redis without persistence, killed when dropped.
-struct Redis {
-    process: Process,
-    port: u16,
-}
-
-impl Redis {
-    /// `None`: it is not installed.
-    fn start() -> Option<Redis> {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let started = Redis::start_at(port);
-        if started.is_none() {
-            eprintln!(
-                "skipped: no redis-server here; cargo xtask test --only packages installs it"
-            );
-        }
-        started
-    }
-
-    fn start_at(port: u16) -> Option<Redis> {
-        let mut command = Command::new("redis-server");
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
-        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().ok()?;
-        let redis = Redis { process, port };
-        eventually("redis answers", || redis.answers());
-        Some(redis)
-    }
-
-    fn ask(&self, command: &str) {
-        let mut peer = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        peer.write_all(format!("{command}\r\n").as_bytes()).unwrap();
-        let mut answer = [0; 5];
-        peer.read_exact(&mut answer).unwrap();
-        assert_eq!(&answer, b"+OK\r\n");
-    }
-
-    fn answers(&self) -> bool {
-        let Ok(mut peer) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
-        let mut answer = [0; 7];
-        peer.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        peer.write_all(b"PING\r\n").is_ok() && peer.read_exact(&mut answer).is_ok()
-    }
-
-    fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.process), signal).unwrap();
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
 
 /// A server with a limit, and its directory.
 fn server(url: &str) -> (Dir, Child) {
@@ -110,7 +50,7 @@ fn explain_says_that_a_limit_is_shared() {
 #[test]
 fn a_password_is_sent_and_others_must_not_be_able_to_read_its_file() {
     let Some(redis) = Redis::start() else { return };
-    redis.ask("CONFIG SET requirepass secret");
+    redis.set("requirepass", "secret");
     let dir = Dir::new(&[("a.txt", "a")]);
     let password = dir.path("../password");
     fs::write(&password, "secret\n").unwrap();
@@ -134,10 +74,6 @@ fn a_password_is_sent_and_others_must_not_be_able_to_read_its_file() {
     let child = Child::start(hurtle().arg("--config").arg(config(0o600)));
     eventually("it is refused", || figure(&dir, "hurtle_store_failures_total") >= 1.0);
     assert_eq!(child.get("/a.txt").status, 200);
-}
-
-fn figure(dir: &Dir, name: &str) -> f64 {
-    value(&scrape(&dir.path("../admin.sock")), name).unwrap()
 }
 
 fn is_connected(dir: &Dir) -> bool {
