@@ -22,13 +22,16 @@ impl PurgeArgs {
     /// Sends the command; returns the server's text.
     ///
     /// # Errors
-    /// The configuration is wrong or names no socket, or the server refused.
+    /// The configuration is wrong or names no socket, the server refused, or it could not tell the
+    /// servers that share its store.
     pub fn send(&self) -> Result<io::Result<String>, ConfigProblems> {
         let socket = self.server.socket()?;
         let (host, path) = &self.url;
         let sent = admin::send(&socket, &format!("PURGE {path}"), host);
         Ok(sent.and_then(|reply| match reply.status {
             200 => Ok(reply.text),
+            // Done here, and not told to the servers that share the store.
+            502 => Err(io::Error::other(reply.text.trim_end().to_owned())),
             _ => Err(io::Error::other(format!("refused: {}", reply.text.trim_end()))),
         }))
     }

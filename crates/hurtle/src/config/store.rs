@@ -56,7 +56,7 @@ const WITH_STORE: &[&str] = &["store"];
 #[rustfmt::skip] // One paragraph for each key.
 pub(super) const STORE: Key = Key::new("store", Text("a URL"), Words("none"),
     "\"redis://10.0.0.5:6379\"",
-    "Redis or Valkey that several servers share: rate limits hold over all of them. `redis://HOST:PORT`, or `rediss://` with TLS; \
+    "Redis or Valkey that several servers share: rate limits hold over all of them, and purges reach all. `redis://HOST:PORT`, or `rediss://` with TLS; \
      `USER@` before the host and `/NUMBER` of a database behind it are optional. While it is \
      away, each server decides for itself. See [fleet.md](fleet.md).");
 

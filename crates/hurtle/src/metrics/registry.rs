@@ -11,7 +11,7 @@ use super::snapshot::{
     ConnectionSnapshot, FileCacheSnapshot, HandshakeCount, Name, ReloadSnapshot, RouteSnapshot,
     Snapshot, StoreSnapshot, TlsSnapshot, UpstreamSnapshot, WorkerSnapshot,
 };
-use super::worker::{HANDSHAKE_FAILURES, LIMITS, StoreMetrics, TLS_VERSIONS, WorkerMetrics};
+use super::worker::{HANDSHAKE_FAILURES, LIMITS, TLS_VERSIONS, WorkerMetrics};
 use super::{activity_snapshot, process};
 
 /// The counters of a server; shared by all its threads.
@@ -178,14 +178,17 @@ fn tls(workers: &[Arc<WorkerMetrics>]) -> TlsSnapshot {
 
 fn store(workers: &[Arc<WorkerMetrics>]) -> StoreSnapshot {
     let mut snapshot = StoreSnapshot::default();
-    for StoreMetrics { connected, latency, late, failures, local } in
-        workers.iter().map(|w| &w.store)
-    {
-        snapshot.connected += connected.get();
-        snapshot.decision_seconds.add_times(latency);
-        snapshot.late += late.get();
-        snapshot.failures += failures.get();
-        snapshot.local_decisions += local.get();
+    for metrics in workers.iter().map(|w| &w.store) {
+        snapshot.connected += metrics.connected.get();
+        snapshot.decision_seconds.add_times(&metrics.latency);
+        snapshot.late += metrics.late.get();
+        snapshot.failures += metrics.failures.get();
+        snapshot.local_decisions += metrics.local.get();
+        snapshot.purges_sent += metrics.purges_sent.get();
+        snapshot.purges_failed += metrics.purges_failed.get();
+        snapshot.purges_received += metrics.purges_received.get();
+        snapshot.purges_resets += metrics.purges_resets.get();
+        snapshot.purges_subscribed += metrics.purges_subscribed.get();
     }
     snapshot
 }

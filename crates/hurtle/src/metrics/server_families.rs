@@ -38,7 +38,7 @@ macro_rules! lanes {
     };
 }
 
-pub(super) static SERVER: [Family; 26] = [
+pub(super) static SERVER: [Family; 31] = [
     plain!(
         "hurtle_file_cache_hits",
         Counter,
@@ -174,6 +174,37 @@ pub(super) static SERVER: [Family; 26] = [
         "",
         "Requests whose shared rate limits this server decided alone.",
         |s| s.store.local_decisions
+    ),
+    plain!(
+        "hurtle_store_purges_subscribed",
+        Gauge,
+        "",
+        "1 if this server follows the purges of the servers that share the store.",
+        |s| s.store.purges_subscribed
+    ),
+    plain!(
+        "hurtle_store_purges_sent",
+        Counter,
+        "",
+        "Purges that the store has for the other servers.",
+        |s| s.store.purges_sent
+    ),
+    plain!(
+        "hurtle_store_purges_failed",
+        Counter,
+        "",
+        "Purges that the store has not confirmed: other servers may not know them.",
+        |s| s.store.purges_failed
+    ),
+    plain!("hurtle_store_purges_received", Counter, "", "Purges of other servers.", |s| s
+        .store
+        .purges_received),
+    plain!(
+        "hurtle_store_purges_resets",
+        Counter,
+        "",
+        "Times that the response caches were emptied, because purges may have been missed.",
+        |s| s.store.purges_resets
     ),
     plain!("hurtle_workers", Gauge, "", "Worker threads.", |s| s.workers.len()),
     Family {

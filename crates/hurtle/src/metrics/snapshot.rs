@@ -257,6 +257,16 @@ pub struct StoreSnapshot {
     pub failures: u64,
     /// Requests that this server decided alone.
     pub local_decisions: u64,
+    /// Purges that it has for the other servers.
+    pub purges_sent: u64,
+    /// Purges that it has not confirmed.
+    pub purges_failed: u64,
+    /// Purges of other servers.
+    pub purges_received: u64,
+    /// Times that the caches were emptied, because purges may have been missed.
+    pub purges_resets: u64,
+    /// 1 if this server follows the purges of others.
+    pub purges_subscribed: u64,
 }
 
 /// Reloads of the configuration.

@@ -98,6 +98,16 @@ pub struct StoreMetrics {
     pub failures: Counter,
     /// Requests that the store has not decided.
     pub local: Counter,
+    /// Purges that the store has for the other servers.
+    pub purges_sent: Counter,
+    /// Purges that it has not confirmed.
+    pub purges_failed: Counter,
+    /// Purges of other servers.
+    pub purges_received: Counter,
+    /// Times that the caches were emptied, because purges may have been missed.
+    pub purges_resets: Counter,
+    /// 1 if the worker follows the purges of other servers.
+    pub purges_subscribed: Counter,
 }
 
 /// The counters of one worker. Only its thread writes them.

@@ -1,5 +1,5 @@
 //! Administration commands by a unix socket that only the server's user may connect to. `PURGE`
-//! removes responses from the cache; `POST /reload` puts the configuration file in force; `POST
+//! removes responses from the cache, also on the servers that share a store; `POST /reload` puts the configuration file in force; `POST
 //! /upgrade` replaces the process by one of the program's file as it is now; `POST /log-level` changes
 //! the level of the error log; `GET /metrics` and `GET /status` return the counters. A
 //! connection carries one HTTP/1.1 request, as of `curl --unix-socket`, and connections are served
@@ -8,12 +8,13 @@
 use std::io;
 use std::path::Path;
 use std::pin::pin;
+use std::rc::Rc;
 use std::time::Duration;
 
 use http::StatusCode;
 use hurtle_http::h1::request;
 use hurtle_http::request::Joined;
-use hurtle_http::semantics::target::{self, Target, encode_path};
+use hurtle_http::semantics::target::Target;
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot};
 
@@ -21,10 +22,12 @@ use super::accept::bind_unix;
 use super::command;
 use super::monitoring::Monitor;
 use super::upgrade::READY_TIME_MAX;
-use crate::cache::Caches;
+use crate::cache::KeyPattern;
 use crate::config::LogLevel;
 use crate::observe;
+use crate::pipeline::worker::WorkerThread;
 use crate::rt::{self, First};
+use crate::shared_store::Feed;
 
 /// Mode of the socket: only its owner may connect.
 const MODE: u32 = 0o600;
@@ -68,12 +71,22 @@ pub(super) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> 
     })
 }
 
+/// The parts of the server that commands use.
+pub(super) struct Admin {
+    pub(super) monitor: Monitor,
+    /// Commands for the process.
+    pub(super) requests: mpsc::UnboundedSender<Request>,
+    /// The worker that serves the socket.
+    pub(super) thread: Rc<WorkerThread>,
+    /// Tells other servers of purges.
+    pub(super) feed: Feed,
+}
+
 /// Serves commands as long as the worker runs, or until `handed_over`: then another process accepts
 /// connections on the socket.
 pub(super) async fn serve(
     socket: std::os::unix::net::UnixListener,
-    monitor: Monitor,
-    requests: mpsc::UnboundedSender<Request>,
+    admin: Admin,
     handed_over: impl Future<Output = ()>,
 ) {
     let listener = match UnixListener::from_std(socket) {
@@ -91,23 +104,20 @@ pub(super) async fn serve(
             rt::sleep(command::TIME_MAX).await;
             continue;
         };
-        command::exchange(peer, async |head: &[u8]| answer(head, &monitor, &requests).await).await;
+        command::exchange(peer, async |head: &[u8]| answer(head, &admin).await).await;
     }
 }
 
 /// Executes a command.
-async fn answer(
-    head: &[u8],
-    monitor: &Monitor,
-    requests: &mpsc::UnboundedSender<Request>,
-) -> command::Reply {
+async fn answer(head: &[u8], admin: &Admin) -> command::Reply {
+    let Admin { monitor, requests, .. } = admin;
     let executed = match command::target(head) {
         (b"GET", b"/metrics") => return monitor.metrics(head).await,
         (b"GET", b"/status") => return monitor.status().await,
         (b"POST", b"/reload") => ask(requests, Request::Reload, RELOAD_TIME_MAX).await,
         (b"POST", b"/upgrade") => ask(requests, Request::Upgrade, UPGRADE_TIME_MAX).await,
         (b"POST", b"/log-level") => set_log_level(head),
-        _ => execute(head, &monitor.caches),
+        _ => purge(head, admin).await,
     };
     match executed {
         Ok(text) => command::Reply::ok(text),
@@ -150,8 +160,27 @@ fn set_log_level(head: &[u8]) -> Result<String, (StatusCode, String)> {
     Ok(format!("the log level is {name}\n"))
 }
 
-/// Removes responses from the caches; returns the text of the response.
-fn execute(head: &[u8], caches: &Caches) -> Result<String, (StatusCode, String)> {
+/// Removes responses from the caches, here and, with a store, on the servers that share it. Returns
+/// the text of the response; 502: the other servers were not told.
+async fn purge(head: &[u8], admin: &Admin) -> Result<String, (StatusCode, String)> {
+    let (host, target) = selected(head)?;
+    let pattern = KeyPattern::parse(&host, &target)
+        .ok_or((StatusCode::BAD_REQUEST, "the path is malformed\n".to_owned()))?;
+    let count = admin.monitor.caches.purge(|key| pattern.matches(key));
+    tracing::info!("purged {count} cached responses");
+    let store = admin.thread.worker().shared_store.clone();
+    let Some(store) = store else { return Ok(format!("purged {count}\n")) };
+    match admin.feed.publish(&store, &host, &target).await {
+        Ok(()) => Ok(format!("purged {count}\n")),
+        Err(why) => {
+            let text = format!("purged {count} here; other servers were not told: {why}\n");
+            Err((StatusCode::BAD_GATEWAY, text))
+        }
+    }
+}
+
+/// Returns the host and the target that a PURGE names.
+fn selected(head: &[u8]) -> Result<(Vec<u8>, Vec<u8>), (StatusCode, String)> {
     let joined = Joined::default();
     let request = request::parse(head, &joined, &command::LIMITS)
         .map_err(|error| (StatusCode::BAD_REQUEST, format!("{error}\n")))?;
@@ -162,90 +191,10 @@ fn execute(head: &[u8], caches: &Caches) -> Result<String, (StatusCode, String)>
     else {
         return Err((StatusCode::BAD_REQUEST, "the path is missing\n".to_owned()));
     };
-    let host = request.host.map(|host| (host.name.to_ascii_lowercase(), host.port));
-    let Some((name, port)) = host else {
+    let Some(host) = request.host.filter(|host| !host.name.is_empty()) else {
         return Err((StatusCode::BAD_REQUEST, "the host is missing\n".to_owned()));
     };
-    let pattern = KeyPattern::new(name, port, path, query)
-        .ok_or((StatusCode::BAD_REQUEST, "the path is malformed\n".to_owned()))?;
-    let count = caches.purge(|key| pattern.matches(key));
-    tracing::info!("purged {count} cached responses");
-    Ok(format!("purged {count}\n"))
-}
-
-/// The cache keys that a command selects.
-struct KeyPattern {
-    name: Vec<u8>,
-    /// `None`: every port.
-    port: Option<u16>,
-    /// Path as it is forwarded, with the query.
-    target: Vec<u8>,
-    /// `true`: selects every target that begins with `target`.
-    is_prefix: bool,
-}
-
-impl KeyPattern {
-    fn new(
-        name: Vec<u8>,
-        port: Option<u16>,
-        path: &[u8],
-        query: Option<&[u8]>,
-    ) -> Option<KeyPattern> {
-        let beginning = path.strip_suffix(b"*").filter(|_| query.is_none());
-        let mut decoded = Vec::new();
-        target::decode_keeping_slashes(beginning.unwrap_or(path), &mut decoded).ok()?;
-        let mut target = encode_path(&decoded).into_owned().into_bytes();
-        if let Some(query) = query {
-            target.push(b'?');
-            target.extend_from_slice(query);
-        }
-        Some(KeyPattern { name, port, target, is_prefix: beginning.is_some() })
-    }
-
-    /// `true` if it selects this key of `h1::forward::identity`: `scheme://host/path?query`, maybe
-    /// followed by further lines.
-    fn matches(&self, key: &[u8]) -> bool {
-        let line = key.split(|&b| b == b'\n').next().unwrap_or(key);
-        let rest = line.strip_prefix(b"https://").or_else(|| line.strip_prefix(b"http://"));
-        let Some(rest) = rest else { return false };
-        let Some(slash) = rest.iter().position(|&b| b == b'/') else { return false };
-        let (host, target) = rest.split_at(slash);
-        let host = hurtle_http::semantics::host::parse(host).ok();
-        let same_host = host.is_some_and(|host| {
-            let same_port = self.port.is_none() || self.port == host.port;
-            host.name.eq_ignore_ascii_case(&self.name) && same_port
-        });
-        let same_target = match self.is_prefix {
-            true => target.starts_with(&self.target),
-            false => target == self.target,
-        };
-        same_host && same_target
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_selects_keys_by_host_and_path() {
-        let key = b"http://Example.org:81/a%20b/c?q";
-        #[rustfmt::skip]
-        let rows: [(&str, &str, Option<u16>, &str, Option<&str>, bool); 9] = [
-            ("the whole target", "example.org", Some(81), "/a%20b/c", Some("q"), true),
-            ("any port", "example.org", None, "/a%20b/c", Some("q"), true),
-            ("another port", "example.org", Some(80), "/a%20b/c", Some("q"), false),
-            ("another host", "example.com", None, "/a%20b/c", Some("q"), false),
-            ("a target without the query",  "example.org", None, "/a%20b/c", None, false),
-            ("a prefix",  "example.org", None, "/a%20b/*", None, true),
-            ("an encoded prefix",  "example.org", None, "/%61%20b/*", None, true),
-            ("everything of a host", "example.org", None, "/*", None, true),
-            ("another prefix",  "example.org", None, "/b*", None, false),
-        ];
-        for (sentence, name, port, path, query, expected) in rows {
-            let query = query.map(str::as_bytes);
-            let pattern = KeyPattern::new(name.into(), port, path.as_bytes(), query).unwrap();
-            assert_eq!(pattern.matches(key), expected, "{sentence}");
-        }
-    }
+    let port = host.port.map(|port| format!(":{port}")).unwrap_or_default();
+    let query = query.map(|query| [&b"?"[..], query].concat()).unwrap_or_default();
+    Ok(([host.name, port.as_bytes()].concat(), [path, &query].concat()))
 }

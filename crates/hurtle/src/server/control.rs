@@ -201,6 +201,8 @@ impl Process<'_> {
         description.apps = self.apps.map(Apps::up).unwrap_or_default();
         description.tickets = tickets.unwrap_or_default();
         description.quic_secret = Some(reloader.quic_secret.clone());
+        // Before the responses are read: later purges are repeated by the new process.
+        description.purges = reloader.settings.feed.position();
         let held = reloader.held.as_ref().ok_or(io::ErrorKind::Unsupported)?;
         let mut handover = held.hand_over(&reloader.listening, description)?;
         handover.add_cached(cached::send(reloader.caches.clone())?);

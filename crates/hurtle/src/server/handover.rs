@@ -63,6 +63,9 @@ pub(super) struct Description {
     /// The secret of HTTP/3 endpoints.
     #[serde(default)]
     pub(super) quic_secret: Option<QuicSecret>,
+    /// The position in the feed of purges, up to which the stored responses are purged.
+    #[serde(default)]
+    pub(super) purges: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -263,6 +263,7 @@ impl Server {
             None => QuicSecret::random()?,
         };
         let tickets = received.as_ref().map(|received| received.description.tickets.clone());
+        let purges = received.as_ref().and_then(|received| received.description.purges.clone());
         let admin = config.admin.as_deref().map(|path| {
             let taken = received.as_mut().and_then(|received| received.take_admin(path));
             taken.map_or_else(|| admin::bind(path), Ok)
@@ -276,6 +277,7 @@ impl Server {
         if let (Some(keyring), Some(tickets)) = (&settings.keyring, tickets) {
             keyring.adopt_ticket_keys(&tickets);
         }
+        settings.feed.set_position(purges);
         Ok(Server {
             settings,
             listeners,

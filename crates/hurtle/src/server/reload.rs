@@ -20,7 +20,7 @@ use crate::cache::Caches;
 use crate::config::{Config, Listen};
 use crate::metrics::Registry;
 use crate::observe;
-use crate::shared_store;
+use crate::shared_store::{self, Feed};
 use crate::tls::{Keyring, UpstreamConfigs};
 use crate::transport::Addresses;
 use crate::transport::quic::QuicSecret;
@@ -49,6 +49,8 @@ pub(super) struct Settings {
     pub(super) wasm: WasmApps,
     /// The store that several servers share; `None`: there is none.
     pub(super) store: Option<Arc<shared_store::Settings>>,
+    /// The purges of those servers.
+    pub(super) feed: Feed,
     /// Rate limits of client addresses; `None`: unlimited.
     pub(super) addresses: Option<Addresses>,
     /// `None`: an address may have any number of connections.
@@ -112,6 +114,8 @@ impl Settings {
             UpstreamConfigs::load(&config, previous.map(|previous| &previous.upstream_tls))?;
         let wasm = WasmApps::load(&config, previous.map(|previous| &previous.wasm))?;
         let store = store(&config, previous).map_err(|e| vec![e])?;
+        let feed = previous.map_or_else(Feed::new, |previous| Ok(previous.feed.clone()));
+        let feed = feed.map_err(line)?;
         let guard = Guard::read(&config, previous.map(|previous| &previous.guard)).map_err(line)?;
         let rate = config.limits.address_rate;
         let same_rate = previous.filter(|known| known.config.limits.address_rate == rate);
@@ -132,6 +136,7 @@ impl Settings {
             upstream_tls,
             wasm,
             store,
+            feed,
             addresses,
             connections_by_address,
         })

@@ -18,7 +18,7 @@ use tokio::task::spawn_local;
 
 use super::accept::{BoundListener, Listener};
 use super::accepting::Accepting;
-use super::admin::{self, Request};
+use super::admin::{self, Admin, Request};
 use super::admission::{Admission, cached_descriptors, connections_max};
 use super::monitoring::{self, Monitor};
 use super::mount::MountedApp;
@@ -40,7 +40,7 @@ use crate::observe::status::Feed;
 use crate::pipeline::balancers::Balancers;
 use crate::pipeline::worker::{Worker, WorkerThread};
 use crate::rt::{self, Alarm};
-use crate::shared_store::SharedStore;
+use crate::shared_store::{Follower, SharedStore};
 use crate::site::Sites;
 use crate::transport::Sender;
 use crate::uploads;
@@ -111,6 +111,8 @@ struct Updating<'a> {
     monitor: Monitor,
     thread: &'a Rc<WorkerThread>,
     admission: &'a Admission,
+    /// Applies the purges of other servers; `None`: another worker does it.
+    follower: Option<Follower>,
 }
 
 impl Updating<'_> {
@@ -141,6 +143,13 @@ impl Updating<'_> {
         self.upload_roots.extend(new);
     }
 
+    /// Has one worker follow the purges of the servers that share the store.
+    fn follow_purges(&mut self) {
+        if let Some(follower) = &mut self.follower {
+            follower.follow(self.thread.worker().shared_store.as_ref());
+        }
+    }
+
     async fn apply(&mut self, update: &Update, accepting: &mut Accepting) {
         self.shared.settings = update.settings.clone();
         let before = self.thread.worker();
@@ -162,6 +171,7 @@ impl Updating<'_> {
         worker.store.retain_sites(&worker.sites.keys());
         drop(before);
         self.thread.replace(worker);
+        self.follow_purges();
         self.shared.status.end_streams();
         self.shared.caches.retain_used();
         self.shared.objects.retain_used();
@@ -203,17 +213,19 @@ async fn serve(
         let mut orders = orders.clone();
         async move { drop(orders.wait_for(Command::is_hand_over).await) }
     };
-    let admin = admin.map(|(socket, commands)| {
-        spawn_local(admin::serve(socket, monitor.clone(), commands, handed_over()))
+    let compressor = shared.compressor.clone();
+    clear_uploads(&shared.disk, &upload_roots);
+    let (thread, admission) = make(&mut shared);
+    let admin = admin.map(|(socket, requests)| {
+        let (thread, feed) = (Rc::clone(&thread), shared.settings.feed.clone());
+        let admin = Admin { monitor: monitor.clone(), requests, thread, feed };
+        spawn_local(admin::serve(socket, admin, handed_over()))
     });
     let monitored = monitored
         .into_iter()
         .map(|listener| spawn_local(monitoring::serve(listener, monitor.clone(), handed_over())));
     // The commands and readers that are being served when another process takes over.
     let monitoring: Vec<_> = admin.into_iter().chain(monitored).collect();
-    let compressor = shared.compressor.clone();
-    clear_uploads(&shared.disk, &upload_roots);
-    let (thread, admission) = make(&mut shared);
     let worker = thread.worker();
     worker.sites.watch_upstreams();
     if let Some(list) = deployments.clone() {
@@ -241,6 +253,8 @@ async fn serve(
     }
     // An error means that the process is ending.
     let _ = accepts.send(());
+    let (feed, caches) = (shared.settings.feed.clone(), shared.caches.clone());
+    let follower = (number == 0).then(|| Follower::new(feed, caches));
     let mut updating = Updating {
         number,
         shared,
@@ -249,7 +263,9 @@ async fn serve(
         monitor,
         thread: &thread,
         admission: &admission,
+        follower,
     };
+    updating.follow_purges();
     tokio::select! {
         // An error means that the server is gone, which also ends the worker.
         _ = orders.wait_for(|order| !order.serves()) => {}

@@ -33,8 +33,10 @@ pub enum StoreError {
     Busy,
     /// The store answered an error.
     Refused(String),
-    /// The reply is not one to the command.
+    /// The reply is not one to the command, malformed, or too large.
     Unexpected,
+    /// Entries of the feed are missing.
+    Missing,
 }
 
 impl fmt::Display for StoreError {
@@ -45,6 +47,7 @@ impl fmt::Display for StoreError {
             StoreError::Busy => f.write_str("too many commands wait for replies"),
             StoreError::Refused(error) => write!(f, "the store answers {error:?}"),
             StoreError::Unexpected => f.write_str("the reply has an unexpected form"),
+            StoreError::Missing => f.write_str("entries of the feed of purges are missing"),
         }
     }
 }
@@ -56,7 +59,7 @@ struct Shared {
     /// Rung when there are some.
     asked: Bell,
     /// The receivers of replies, in the order of the commands.
-    waiting: RefCell<VecDeque<oneshot::Sender<Reply>>>,
+    waiting: RefCell<VecDeque<oneshot::Sender<Result<Reply, StoreError>>>>,
     is_closed: Cell<bool>,
     /// Rung when the connection has ended.
     closed: Bell,
@@ -79,8 +82,8 @@ impl Connection {
     /// Sends a command and waits for the reply, without a limit on time.
     ///
     /// # Errors
-    /// The connection has ended, or too many commands wait. An error that the store answers is an
-    /// error too.
+    /// The connection has ended, too many commands wait, or the reply is malformed. An error that the
+    /// store answers is an error too.
     pub(super) async fn ask(&self, command: &[&[u8]]) -> Result<Reply, StoreError> {
         let Shared { commands, asked, waiting, is_closed, .. } = &*self.shared;
         if is_closed.get() {
@@ -96,12 +99,11 @@ impl Connection {
         }
         resp::encode(&mut commands.borrow_mut(), command);
         asked.ring();
-        match reply.recv().await {
-            Some(Reply::Error(error)) => {
+        match reply.recv().await.unwrap_or(Err(StoreError::Closed))? {
+            Reply::Error(error) => {
                 Err(StoreError::Refused(String::from_utf8_lossy(&error).into_owned()))
             }
-            Some(reply) => Ok(reply),
-            None => Err(StoreError::Closed),
+            reply => Ok(reply),
         }
     }
 
@@ -139,15 +141,21 @@ impl Shared {
             if filled.map_err(|e| e.to_string())? == 0 {
                 return Err("the store has closed the connection".to_owned());
             }
-            while let Some((reply, len)) =
-                resp::parse(input.bytes()).map_err(|e| format!("a malformed reply: {e}"))?
-            {
-                input.consume(len);
-                // A receiver that no longer waits drops its reply.
+            while let Some(parsed) = resp::parse(input.bytes()).transpose() {
                 let Some(waiting) = self.waiting.borrow_mut().pop_front() else {
                     return Err("a reply to no command".to_owned());
                 };
-                waiting.send(reply);
+                // A receiver that no longer waits drops its reply.
+                match parsed {
+                    Ok((reply, len)) => {
+                        input.consume(len);
+                        waiting.send(Ok(reply));
+                    }
+                    Err(e) => {
+                        waiting.send(Err(StoreError::Unexpected));
+                        return Err(format!("a malformed reply: {e}"));
+                    }
+                }
             }
         }
     }

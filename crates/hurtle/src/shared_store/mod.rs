@@ -2,9 +2,13 @@
 //! has a time limit; without one in time the server's own decision holds. After a fault no request
 //! waits: the connection is made anew in the background, and until then each server decides alone.
 //!
+//! One worker has another connection, on which it reads the purges of the other servers (`feed`).
+//!
 //! `limits` has the algorithm of a rate limit for one server, `TAKE` the same for the store.
 
 mod connection;
+mod endpoint;
+mod feed;
 mod link;
 
 use std::cell::{Cell, RefCell};
@@ -19,13 +23,15 @@ use hurtle_http::resp::Reply;
 
 use crate::clock;
 use crate::config::{self, read_secret};
-use crate::disk::{Disk, Lane};
+use crate::disk::Disk;
 use crate::limits::rate::Allowance;
-use crate::metrics::WorkerMetrics;
+use crate::metrics::{Counter, WorkerMetrics};
 use crate::rt::{self, Task};
 use crate::tls::UpstreamConfig;
 
 pub use connection::StoreError;
+use endpoint::Endpoint;
+pub use feed::{Feed, Follower};
 use link::Ready;
 
 /// Longest wait of a request for a decision.
@@ -68,10 +74,7 @@ pub struct SharedStore {
 
 /// The part that the task which connects shares.
 struct State {
-    settings: Arc<Settings>,
-    tls: Option<Arc<UpstreamConfig>>,
-    disk: Disk,
-    lane: Lane,
+    endpoint: Endpoint,
     /// `None`: there is no connection.
     ready: RefCell<Option<Rc<Ready>>>,
     /// Late replies since the last one in time.
@@ -101,10 +104,7 @@ impl SharedStore {
         metrics: &Arc<WorkerMetrics>,
     ) -> Rc<SharedStore> {
         let state = Rc::new(State {
-            settings: Arc::clone(settings),
-            tls,
-            disk: disk.clone(),
-            lane: disk.lane_of("store".to_owned()),
+            endpoint: Endpoint::new(settings, tls, disk),
             ready: RefCell::default(),
             late: Cell::new(0),
             fault: RefCell::new("no connection yet".to_owned()),
@@ -116,7 +116,7 @@ impl SharedStore {
 
     /// Returns whether it has these settings.
     pub fn is_of(&self, settings: &Arc<Settings>) -> bool {
-        Arc::ptr_eq(&self.state.settings, settings)
+        Arc::ptr_eq(&self.state.endpoint.settings, settings)
     }
 
     /// Takes one request from all allowances, or from none, in one step of the store.
@@ -149,7 +149,7 @@ impl SharedStore {
 
 impl State {
     async fn ask(&self, ready: &Ready, allowances: &[Allowance]) -> Result<Decision, StoreError> {
-        let prefix = &self.settings.config.prefix;
+        let prefix = &self.endpoint.settings.config.prefix;
         let keys: Vec<String> = allowances.iter().map(|of| rate_key(prefix, of)).collect();
         let us = |ns: u64| format!("{}.{:03}", ns / 1_000, ns % 1_000);
         let times = allowances.iter().flat_map(|of| [us(of.interval_ns), us(of.window_ns)]);
@@ -181,7 +181,7 @@ impl State {
         let warned_ms = WARNED_MS.load(Relaxed);
         let is_due = warned_ms == 0 || now_ms.saturating_sub(warned_ms) >= WARN_EVERY_MS;
         if is_due && WARNED_MS.compare_exchange(warned_ms, now_ms, Relaxed, Relaxed).is_ok() {
-            let (url, fault) = (self.settings.config.url(), self.fault.borrow());
+            let (url, fault) = (self.endpoint.settings.config.url(), self.fault.borrow());
             tracing::warn!("store {url}: {fault}; rate limits are this server's own meanwhile");
         }
         Decision::Local
@@ -195,6 +195,22 @@ impl State {
             *self.fault.borrow_mut() = error.to_string();
             ready.given_up.ring();
         }
+    }
+}
+
+/// A count of one in a gauge, as long as it lives.
+struct Counted<'a>(&'a Counter);
+
+impl<'a> Counted<'a> {
+    fn new(gauge: &'a Counter) -> Counted<'a> {
+        gauge.add(1);
+        Counted(gauge)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.sub(1);
     }
 }
 
@@ -214,7 +230,7 @@ impl fmt::Debug for Settings {
 impl fmt::Debug for SharedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SharedStore")
-            .field("settings", &self.state.settings)
+            .field("settings", &self.state.endpoint.settings)
             .finish_non_exhaustive()
     }
 }

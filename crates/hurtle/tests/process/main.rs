@@ -32,6 +32,7 @@ mod purge;
 mod redis;
 mod reload;
 mod sandbox;
+mod shared_purges;
 mod shared_store;
 mod slow;
 mod start;

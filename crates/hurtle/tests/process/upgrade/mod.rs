@@ -5,6 +5,7 @@ mod cached;
 mod container;
 mod faults;
 mod handed_over;
+mod purges;
 mod quic;
 
 use std::fs::{self, Permissions};
