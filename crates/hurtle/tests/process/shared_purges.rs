@@ -214,8 +214,11 @@ fn a_server_that_was_cut_off_catches_up_or_empties_its_cache() {
 
     b.child.signal(Signal::STOP);
     many.iter().for_each(|path| a.purges(&format!("http://example.org{path}"), 0));
+    // About as long as a command may be.
+    let long = format!("http://{}/{}", "a".repeat(8_000), "a".repeat(8_000));
+    (0..20).for_each(|_| a.purges(&long, 0));
     b.child.signal(Signal::CONT);
-    eventually("more purges than a reply has are received", || b.figure("received") == 30.0);
+    eventually("more purges than a reply has are received", || b.figure("received") == 50.0);
     assert_eq!(b.stored(&paths), ["/kept"]);
 
     // Its connection breaks.
@@ -234,9 +237,9 @@ fn a_server_that_was_cut_off_catches_up_or_empties_its_cache() {
     eventually("it notices", || b.figure("resets") == 1.0);
     assert_eq!(b.stored(&paths), [""; 0]);
     b.is_subscribed();
-    assert_eq!((b.figure("received"), a.figure("resets")), (30.0, 0.0));
+    assert_eq!((b.figure("received"), a.figure("resets")), (50.0, 0.0));
     a.purges("http://example.org/3", 0);
-    eventually("later purges are received", || b.figure("received") == 31.0);
+    eventually("later purges are received", || b.figure("received") == 51.0);
     assert_eq!(b.stored(&paths).len(), paths.len() - 1);
 }
 
