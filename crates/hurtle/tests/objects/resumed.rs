@@ -272,7 +272,7 @@ fn a_corrupted_body_is_sent_again() {
 }
 
 #[test]
-fn conditions_hold_when_an_upload_is_complete() {
+fn conditions_and_permissions_hold_when_an_upload_is_complete() {
     let Some(bucket) = Bucket::new(&[("old.txt", b"old")]) else { return };
     let server = bucket.serve("", TAKES);
     let fields = format!("{SPEAKS}Upload-Complete: ?0\r\nIf-None-Match: *\r\n");
@@ -302,11 +302,19 @@ fn conditions_hold_when_an_upload_is_complete() {
         assert_eq!(bucket.stored(&target[1..]).text(), "first");
         assert_eq!(kept(&bucket), [""; 0].map(PathBuf::from), "{target}");
     }
+    // Credentials that may not write.
+    let path = begin(&server, "/denied.txt", "", b"late");
+    bucket.proxy.once("PUT", Fault::Status(403));
+    let denied = append(&server, &path, 4, true, b"");
+    assert_eq!((denied.status, denied.field("Upload-Complete")), (403, Some("?1")), "{denied:?}");
+    assert_eq!(server.connect().request("HEAD", &path).status, 404);
+    assert_eq!(kept(&bucket), [""; 0].map(PathBuf::from));
+    let before = bucket.proxy.faults();
     // While the parts are sent.
     let path = begin(&server, "/large.bin", "If-None-Match: *\r\n", &content(LARGE));
     bucket.proxy.once("partNumber=2", Fault::Hold);
     let mut client = request(&server, "PATCH", &path, &part(LARGE, true), b"");
-    eventually("the store has a part", || bucket.proxy.faults() == 1);
+    eventually("the store has a part", || bucket.proxy.faults() == before + 1);
     bucket.put("large.bin", b"first");
     bucket.proxy.release();
     assert_eq!(client.answer("PATCH").status, 412);
