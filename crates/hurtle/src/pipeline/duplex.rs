@@ -94,6 +94,11 @@ impl<T: Protocol> Duplex<'_, T> {
         self.request_bytes.set(self.request_bytes.get() + bytes as u64);
     }
 
+    /// Returns the bytes of the response that were sent.
+    pub(super) fn sent_bytes(&self) -> u64 {
+        self.sent.get()
+    }
+
     /// Counts bytes that were sent without `send`.
     pub(super) fn count(&self, bytes: usize) {
         self.sent.set(self.sent.get() + bytes as u64);

@@ -42,7 +42,7 @@ pub use forward::log_failure;
 pub use forward_auth::{AuthDecision, ForwardAuth, with_fields};
 pub use framing::Framing;
 pub use gate::Availability;
-pub use link::{Channel, Link, RawHead, Source};
+pub use link::{Channel, Link, MalformedBody, RawHead, Source};
 pub use peer::UpstreamError;
 pub use queue::BusyError;
 pub use upstream_request::{AssignedPeer, ListenOutcome, Phase, UpstreamLog, UpstreamRequest};

@@ -45,6 +45,20 @@ pub(super) struct RequestSender {
     kept: Kept,
 }
 
+/// The reason why a request was not sent whole.
+pub(super) enum SendError {
+    /// The client's body is no base64.
+    Malformed,
+    /// The channel to the upstream failed.
+    Channel(io::Error),
+}
+
+impl From<io::Error> for SendError {
+    fn from(error: io::Error) -> SendError {
+        SendError::Channel(error)
+    }
+}
+
 /// The read part of a body.
 #[derive(Default)]
 struct Kept {
@@ -218,13 +232,13 @@ impl RequestSender {
     /// Sends everything that may be sent.
     ///
     /// # Errors
-    /// Those of the channel.
+    /// The channel failed, or the body is malformed.
     pub(super) async fn run(
         &mut self,
         channel: &Channel,
         waits: &Waits,
         stall_ms: u64,
-    ) -> io::Result<()> {
+    ) -> Result<(), SendError> {
         loop {
             match channel {
                 Channel::Socket(io) => self.flush(io, waits, stall_ms).await?,
@@ -284,8 +298,8 @@ impl RequestSender {
     /// Waits for the body's next piece.
     ///
     /// # Errors
-    /// `InvalidData`: the body is no base64.
-    async fn next(&mut self, is_kept: bool) -> io::Result<Piece> {
+    /// The body is no base64.
+    async fn next(&mut self, is_kept: bool) -> Result<Piece, SendError> {
         if let Some(data) = self.kept.again() {
             let is_end = self.kept.next == self.kept.pieces.len() && self.body.is_end_stream();
             return Ok(Piece::Data(data, is_end));
@@ -300,7 +314,7 @@ impl RequestSender {
         }
         let frame = match next {
             None if self.decoder.as_ref().is_some_and(Decoder::is_within) => {
-                return Err(io::ErrorKind::InvalidData.into());
+                return Err(SendError::Malformed);
             }
             None => return Ok(Piece::End(None)),
             Some(Ok(frame)) => frame,
@@ -312,7 +326,7 @@ impl RequestSender {
                 let is_end = self.body.is_end_stream();
                 if let Some(decoder) = &mut self.decoder {
                     let decoded = decoder.decode(&data, is_end);
-                    data = decoded.map_err(|_| io::ErrorKind::InvalidData)?;
+                    data = decoded.map_err(|_| SendError::Malformed)?;
                 }
                 if !self.kept.is_incomplete {
                     self.kept.add(&data);

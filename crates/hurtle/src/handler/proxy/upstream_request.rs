@@ -3,7 +3,6 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +16,7 @@ use hurtle_http::request::grpc_web::WebFormat;
 use super::link::{Channel, Link, RawHead, Source};
 use super::peer::{Peer, UpstreamError};
 use super::queue::{Admitted, BusyError};
-use super::request_sender::RequestSender;
+use super::request_sender::{RequestSender, SendError};
 use super::wait::Waits;
 use super::{Key, Proxy};
 use crate::body::RequestBody;
@@ -222,7 +221,7 @@ impl UpstreamRequest {
         let Some(Link { channel, input, .. }) = &mut self.link else {
             return Err(UpstreamError::Gone(None));
         };
-        Source(channel).head(input).await
+        channel.head(input).await
     }
 
     /// Puts a head back, for `listen` to read.
@@ -280,28 +279,29 @@ impl UpstreamRequest {
         let channel = &*channel;
         let config = &self.proxy.config;
         let stall_ms = ms(config.send_timeout);
-        let mut send_error = None;
+        let mut sent = Ok(());
         if !self.sender.is_done() {
             self.phase.set(Phase::Sending);
             if self.sender.has_body() {
-                let head = async { Source(channel).head(input).await };
+                let head = channel.head(input);
                 // Boxed because it is rare: every future is as large as its largest state.
                 match Box::pin(rt::race(head, self.sender.run(channel, waits, stall_ms))).await {
                     First::A(head) => return head.map(ListenOutcome::Head),
-                    First::B(sent) => send_error = sent.err(),
+                    First::B(done) => sent = done,
                 }
             } else {
-                send_error = self.sender.run(channel, waits, stall_ms).await.err();
+                sent = self.sender.run(channel, waits, stall_ms).await;
             }
         }
-        if send_error.as_ref().is_some_and(|e| e.kind() == io::ErrorKind::InvalidData) {
-            return Err(UpstreamError::BadRequest);
-        }
+        let send_error = match sent {
+            Ok(()) => None,
+            Err(SendError::Channel(error)) => Some(error),
+            Err(SendError::Malformed) => return Err(UpstreamError::BadRequest),
+        };
         self.phase.set(Phase::Waiting);
         let _wait = waits.read(ms(config.first_byte_timeout));
         // An upstream that stopped reading may have sent a response.
-        let mut source = Source(channel);
-        let head = source.head(input);
+        let head = channel.head(input);
         if self.sender.is_held() && send_error.is_none() {
             return match Box::pin(rt::race(head, rt::sleep(EXPECT_TIME))).await {
                 First::A(head) => head.map(ListenOutcome::Head),
@@ -427,8 +427,9 @@ impl UpstreamRequest {
         self.sender.is_done()
     }
 
-    /// Runs `work`, which reads the response, while the rest of the request is sent. A failure to
-    /// send the rest does not affect the response.
+    /// Runs `work`, which reads the response, while the rest of the request is sent. If the upstream
+    /// does not read the rest, its response goes on; if the rest is malformed, reading fails with
+    /// `MalformedBody`.
     pub async fn beside<T>(
         &mut self,
         waits: &Waits,
@@ -439,16 +440,21 @@ impl UpstreamRequest {
         let Link { channel, input, .. } = self.link.as_mut()?;
         let channel = &*channel;
         if self.sender.is_done() || self.sender.is_held() {
-            return Some(work(Source(channel), input).await);
+            return Some(work(Source::new(channel), input).await);
         }
         let stall_ms = ms(self.proxy.config.send_timeout);
         let sender = &mut self.sender;
+        let is_malformed = Cell::new(false);
         let sending = async {
+            if let Err(SendError::Malformed) = sender.run(channel, waits, stall_ms).await {
+                is_malformed.set(true);
+            }
             // The reader decides when the exchange is over.
-            let _ = sender.run(channel, waits, stall_ms).await;
             std::future::pending::<T>().await
         };
-        match rt::race(work(Source(channel), input), sending).await {
+        let source = Source { channel, is_malformed: Some(&is_malformed) };
+        // The sender is polled first, so that the reader sees the flag at once.
+        match rt::race(sending, work(source, input)).await {
             First::A(done) | First::B(done) => Some(done),
         }
     }
