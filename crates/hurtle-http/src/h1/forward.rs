@@ -8,7 +8,8 @@ use std::ops::Range;
 use http::{HeaderName, StatusCode, Version};
 
 use super::field::Field;
-use super::field_class::{FieldClass, ForwardingField, classify};
+use super::field_class::{FieldClass, classify};
+use super::forwarding_fields::{TrustedFields, write_forwarding_fields};
 use super::response::{Delimiter, Persistence, SERVER, status_line};
 use super::response_head::ResponseHead;
 use crate::request::RequestHead;
@@ -16,7 +17,7 @@ use crate::request::fields::{begins_as, is_same, pairs};
 use crate::request::framing::BodyLength;
 use crate::semantics::decimal;
 use crate::semantics::fields::{has_token, list};
-use crate::semantics::host::{self, Host};
+use crate::semantics::host::Host;
 
 /// Parameters of a request on its way to an upstream.
 #[derive(Clone, Copy, Debug)]
@@ -46,15 +47,6 @@ pub struct ForwardParams<'a> {
     pub cache_conditions: Option<&'a [u8]>,
     /// The forwarding lines if they are known already (`ForwardedHeaders`).
     pub forwarded: Option<&'a [u8]>,
-}
-
-/// Forwarding fields from a trusted proxy.
-#[derive(Default)]
-struct TrustedFields<'a> {
-    chain: Vec<&'a [u8]>,
-    forwarded: Vec<&'a [u8]>,
-    scheme: Option<&'a [u8]>,
-    host: Option<&'a [u8]>,
 }
 
 /// The parts of a forwarded request's head, as ranges of its text, for HTTP/2.
@@ -218,94 +210,11 @@ fn write_hop_fields(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &Forwa
     }
 }
 
-/// Appends the forwarding fields of a request from an untrusted peer. `host` is the range of the
-/// Host value in `out`.
-pub(super) fn untrusted_forwarding_fields(
-    out: &mut Vec<u8>,
-    params: &ForwardParams<'_>,
-    host: Range<usize>,
-) {
-    write_forwarding_fields(out, params, &TrustedFields::default(), host);
-}
-
-/// Appends the forwarding fields: trusted values first, then those of this hop.
-fn write_forwarding_fields(
-    out: &mut Vec<u8>,
-    params: &ForwardParams<'_>,
-    trusted: &TrustedFields<'_>,
-    host: Range<usize>,
-) {
-    out.extend_from_slice(b"X-Forwarded-For: ");
-    for node in &trusted.chain {
-        out.extend_from_slice(node);
-        out.extend_from_slice(b", ");
-    }
-    let peer = append(out, |out| match params.peer {
-        Some(peer) => decimal::address(peer, out),
-        None => out.extend_from_slice(b"unknown"),
-    });
-    out.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
-    let own_scheme: &[u8] = if params.is_tls { b"https" } else { b"http" };
-    out.extend_from_slice(trusted.scheme.unwrap_or(own_scheme));
-    out.extend_from_slice(b"\r\nX-Forwarded-Host: ");
-    match trusted.host {
-        Some(host) => out.extend_from_slice(host),
-        None => out.extend_from_within(host.clone()),
-    }
-    if let Some(client) = params.client {
-        out.extend_from_slice(b"\r\nX-Real-IP: ");
-        match params.peer == Some(client) {
-            true => out.extend_from_within(peer.clone()),
-            false => decimal::address(client, out),
-        }
-    }
-    // RFC 7239 section 4: IPv6 addresses need brackets and quotes, and a host with a port needs
-    // quotes.
-    out.extend_from_slice(b"\r\nForwarded: ");
-    for element in &trusted.forwarded {
-        out.extend_from_slice(element);
-        out.extend_from_slice(b", ");
-    }
-    let (open, close): (&[u8], &[u8]) = match params.peer {
-        Some(IpAddr::V6(_)) => (b"for=\"[", b"]\";host=\""),
-        _ => (b"for=", b";host=\""),
-    };
-    out.extend_from_slice(open);
-    out.extend_from_within(peer);
-    out.extend_from_slice(close);
-    // A parsed host holds neither quotes nor backslashes.
-    out.extend_from_within(host);
-    out.extend_from_slice(b"\";proto=");
-    out.extend_from_slice(own_scheme);
-    // RFC 9110 section 7.6.3: a gateway must add Via.
-    out.extend_from_slice(match params.version {
-        Version::HTTP_2 => b"\r\nVia: 2.0 ",
-        Version::HTTP_3 => b"\r\nVia: 3.0 ",
-        _ => b"\r\nVia: 1.1 ",
-    });
-    out.extend_from_slice(SERVER.as_bytes());
-    out.extend_from_slice(b"\r\n");
-}
-
 /// Calls `write` and returns the range of `out` that it appended.
-fn append(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
+pub(super) fn append(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
     let start = out.len();
     write(out);
     start..out.len()
-}
-
-impl<'a> TrustedFields<'a> {
-    fn take(&mut self, field: ForwardingField, name: &[u8], value: &'a [u8], out: &mut Vec<u8>) {
-        match field {
-            ForwardingField::For => self.chain.extend(list(value)),
-            ForwardingField::Forwarded => self.forwarded.extend(list(value)),
-            ForwardingField::Proto => {
-                self.scheme = Some(value).filter(|v| matches!(*v, b"http" | b"https"));
-            }
-            ForwardingField::Host => self.host = Some(value).filter(|v| host::parse(v).is_ok()),
-            ForwardingField::More => line(out, name, value),
-        }
-    }
 }
 
 /// Appends the head of an upstream's response for the client. `delimiter` frames the body, `edits`

@@ -6,6 +6,7 @@
 //! and `health` makes health checks.
 
 mod addresses;
+mod assigned_peer;
 mod balance;
 pub mod cache;
 mod exchange;
@@ -36,6 +37,7 @@ use crate::metrics::WorkerMetrics;
 use crate::rt;
 use crate::tls::UpstreamConfig;
 
+pub use assigned_peer::AssignedPeer;
 pub use balance::Key;
 pub use exchange::{BodyCoding, UpstreamExchange, UpstreamResponse, UpstreamTunnel, grpc_status};
 pub use forward::log_failure;
@@ -45,7 +47,7 @@ pub use gate::Availability;
 pub use link::{Channel, Link, MalformedBody, RawHead, Source};
 pub use peer::UpstreamError;
 pub use queue::BusyError;
-pub use upstream_request::{AssignedPeer, ListenOutcome, Phase, UpstreamLog, UpstreamRequest};
+pub use upstream_request::{ListenOutcome, Phase, UpstreamLog, UpstreamRequest};
 
 use super::wait;
 use balance::Sticky;

@@ -13,8 +13,9 @@ use hurtle_http::request::RequestHead;
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::grpc_web::WebFormat;
 
+use super::assigned_peer::AssignedPeer;
 use super::link::{Channel, Link, RawHead, Source};
-use super::peer::{Peer, UpstreamError};
+use super::peer::UpstreamError;
 use super::queue::{Admitted, BusyError};
 use super::request_sender::{RequestSender, SendError};
 use super::wait::Waits;
@@ -22,7 +23,7 @@ use super::{Key, Proxy};
 use crate::body::RequestBody;
 use crate::clock;
 use crate::metrics::UpstreamOutcome;
-use crate::rt::{self, First, Permit};
+use crate::rt::{self, First};
 use crate::transport::{Input, Output};
 
 /// Most attempts of one request.
@@ -61,14 +62,6 @@ pub struct UpstreamLog {
     pub connected: Option<Duration>,
     /// Time since then up to the head of the response.
     pub answered: Duration,
-}
-
-/// The upstream that has a request or a tunnel, which counts among its requests in flight.
-pub struct AssignedPeer {
-    number: usize,
-    peer: Rc<Peer>,
-    /// Its place among the upstream's requests; held for its `Drop`.
-    _permit: Option<Permit>,
 }
 
 /// The last operation of the upstream that was awaited.
@@ -486,22 +479,6 @@ impl UpstreamRequest {
     /// part is dropped. Neither refers to the configuration of the mount.
     pub fn into_tunnel(mut self) -> Option<(Link, Option<AssignedPeer>)> {
         Some((self.link.take()?, self.assigned.take()))
-    }
-}
-
-impl AssignedPeer {
-    fn new(number: usize, peer: &Rc<Peer>, permit: Option<Permit>) -> AssignedPeer {
-        peer.in_flight.set(peer.in_flight.get() + 1);
-        AssignedPeer { number, peer: Rc::clone(peer), _permit: permit }
-    }
-}
-
-impl Drop for AssignedPeer {
-    fn drop(&mut self) {
-        self.peer.in_flight.set(self.peer.in_flight.get() - 1);
-        if self.peer.is_http2() && self.peer.waiting.get() > 0 {
-            self.peer.multiplexer.freed();
-        }
     }
 }
 
