@@ -60,6 +60,8 @@ pub struct RequestParts {
     pub authority: Range<usize>,
     /// The field lines without Host, and the empty line.
     pub fields: Range<usize>,
+    /// The value of Upgrade.
+    pub protocol: Option<Range<usize>>,
 }
 
 /// Appends a whole request head; returns its parts.
@@ -95,13 +97,13 @@ pub fn request(
         _ => write_end_to_end(out, request, params, &mut trusted),
     }
     out.extend_from_slice(params.cache_conditions.unwrap_or_default());
-    write_hop_fields(out, request, params);
+    let protocol = write_hop_fields(out, request, params);
     match params.forwarded {
         Some(lines) => out.extend_from_slice(lines),
         None => write_forwarding_fields(out, params, &trusted, host),
     }
     out.extend_from_slice(b"\r\n");
-    RequestParts { method, target, authority, fields: fields..out.len() }
+    RequestParts { method, target, authority, fields: fields..out.len(), protocol }
 }
 
 /// Appends the end-to-end fields, and collects the trusted forwarding fields in `trusted`.
@@ -177,8 +179,13 @@ pub(super) fn authority(out: &mut Vec<u8>, host: Host<'_>) {
     }
 }
 
-/// Appends the hop-by-hop fields and the framing fields for the upstream connection.
-fn write_hop_fields(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &ForwardParams<'_>) {
+/// Appends the hop-by-hop fields and the framing fields for the upstream connection. Returns the range
+/// of the protocol to switch to.
+fn write_hop_fields(
+    out: &mut Vec<u8>,
+    request: &RequestHead<'_>,
+    params: &ForwardParams<'_>,
+) -> Option<Range<usize>> {
     match request.body {
         BodyLength::None => {
             // RFC 9110 section 8.6: methods that usually have a body announce an empty one.
@@ -194,10 +201,12 @@ fn write_hop_fields(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &Forwa
     if request.expect_continue && request.body != BodyLength::None {
         out.extend_from_slice(b"Expect: 100-continue\r\n");
     }
+    let mut upgrade = None;
     match params.upgrade {
         Some(protocol) => {
-            // Writing to a Vec cannot fail.
-            let _ = write!(out, "Connection: Upgrade\r\nUpgrade: {protocol}\r\n");
+            out.extend_from_slice(b"Connection: Upgrade\r\nUpgrade: ");
+            upgrade = Some(append(out, |out| out.extend_from_slice(protocol.as_bytes())));
+            out.extend_from_slice(b"\r\n");
         }
         // RFC 9110 section 10.1.4: TE is hop-by-hop, so Connection must list it.
         None if request.te_trailers => {
@@ -208,6 +217,7 @@ fn write_hop_fields(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &Forwa
     if let Some(key) = params.websocket_key {
         line(out, b"Sec-WebSocket-Key", key.as_bytes());
     }
+    upgrade
 }
 
 /// Calls `write` and returns the range of `out` that it appended.
@@ -292,18 +302,32 @@ pub fn interim_fields(out: &mut Vec<u8>, response: &ResponseHead<'_>) {
 }
 
 /// Appends the head of a 101 response, which ends HTTP on the connection (RFC 9110 section 15.2.2).
-pub fn switching(out: &mut Vec<u8>, response: &ResponseHead<'_>, protocol: &str, date: &[u8; 29]) {
+/// `accept` replaces the upstream's Sec-WebSocket-Accept.
+pub fn switching(
+    out: &mut Vec<u8>,
+    response: &ResponseHead<'_>,
+    (protocol, accept): (&str, Option<&str>),
+    date: &[u8; 29],
+) {
     status_line(StatusCode::SWITCHING_PROTOCOLS, out);
     let mut dated = false;
     each_for_client(response, |name, value| {
         dated |= name.eq_ignore_ascii_case(b"date");
-        line(out, name, value);
+        if accept.is_none() || !name.eq_ignore_ascii_case(ACCEPT) {
+            line(out, name, value);
+        }
     });
+    if let Some(accept) = accept {
+        line(out, ACCEPT, accept.as_bytes());
+    }
     if !dated {
         date_line(out, date);
     }
     let _ = write!(out, "Connection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n");
 }
+
+/// Name of the field that answers Sec-WebSocket-Key (RFC 6455 section 4.2.2).
+const ACCEPT: &[u8] = b"Sec-WebSocket-Accept";
 
 /// Appends a field of a response whose body is replaced by a file, if the field is kept. With
 /// `content` the fields that describe the content are kept too. Set it only for status 200: the

@@ -14,6 +14,7 @@ mod forward;
 mod forward_auth;
 mod framing;
 mod gate;
+mod handshake;
 mod health;
 mod hints;
 mod link;
@@ -75,6 +76,8 @@ pub struct Proxy {
     is_uniform: bool,
     /// `true`: an upstream has a limit of requests at once.
     is_limited: bool,
+    /// `true`: requests to an upstream use HTTP/2.
+    has_http2: bool,
     /// Time of a slow start, in milliseconds; 0: there is none.
     slow_ms: u64,
     /// The next upstream in turn.
@@ -104,6 +107,7 @@ impl Proxy {
             sticky: sticky.map(|cookie| Sticky::new(cookie, &config.upstreams)),
             is_uniform: slow_ms == 0 && weights.all(|two| two[0].weight == two[1].weight),
             is_limited: config.queue.is_some(),
+            has_http2: config.upstreams.iter().any(|server| server.http2),
             slow_ms,
             peers: config.upstreams.iter().cloned().map(peer).collect(),
             config,

@@ -15,6 +15,7 @@ use hurtle_http::h1::response::encode_trailers;
 use hurtle_http::h2::RequestLine;
 use hurtle_http::request::fields::pairs;
 
+use super::handshake::WEBSOCKET_KEY;
 use super::link::Channel;
 use super::wait::Waits;
 use super::web_call::Decoder;
@@ -155,22 +156,33 @@ impl RequestSender {
         }
     }
 
-    /// Begins the request on a shared connection. `None`: it has no room.
+    /// Begins the request on a shared connection. One that asks for another protocol is an extended
+    /// CONNECT, which `connection` must allow. `None`: it has no room.
     pub(super) fn open(&mut self, connection: &Rc<Shared>, is_tls: bool) -> Option<RequestStream> {
-        let RequestParts { method, target, authority, fields } = &self.parts;
+        let RequestParts { method, target, authority, fields, protocol } = &self.parts;
         let part =
             |range: &std::ops::Range<usize>| self.head.get(range.clone()).unwrap_or_default();
+        let is_connect = protocol.is_some();
         let line = RequestLine {
-            method: part(method),
+            method: if is_connect { b"CONNECT" } else { part(method) },
             scheme: if is_tls { b"https" } else { b"http" },
             authority: part(authority),
             path: part(target),
-            protocol: None,
+            protocol: protocol.as_ref().map(part),
         };
         let fields = pairs(part(fields));
-        let stream = RequestStream::open(connection, &line, fields, !self.has_body());
+        // RFC 8441 section 5: an extended CONNECT has no key.
+        let fields =
+            fields.filter(|(name, _)| !is_connect || !name.eq_ignore_ascii_case(WEBSOCKET_KEY));
+        let is_end = !is_connect && !self.has_body();
+        let stream = RequestStream::open(connection, &line, fields, is_end);
         self.queue.clear();
         stream
+    }
+
+    /// `true` if the request asks for another protocol.
+    pub(super) fn switches_protocol(&self) -> bool {
+        self.parts.protocol.is_some()
     }
 
     pub(super) fn has_body(&self) -> bool {

@@ -184,6 +184,7 @@ impl UpstreamRequest {
         let Some(at) = &self.assigned else { return false };
         self.link = match at.peer.is_http2() {
             false => at.peer.idle(now_ms),
+            true if self.sender.switches_protocol() => None,
             true => {
                 let connection = at.peer.multiplexer.now(at.peer.addresses.generation());
                 let open = |connection| self.sender.open(&connection, at.peer.is_tls());
@@ -245,14 +246,20 @@ impl UpstreamRequest {
                     waited
                 }
             };
-            let stream = self.sender.open(&connection, at.peer.is_tls());
-            self.link = Some(Link::of_stream(stream.ok_or(UpstreamError::Unprocessed)?));
-            return Ok(());
+            if !self.sender.switches_protocol() || connection.allows_connect() {
+                let stream = self.sender.open(&connection, at.peer.is_tls());
+                self.link = Some(Link::of_stream(stream.ok_or(UpstreamError::Unprocessed)?));
+                return Ok(());
+            }
         }
         self.link = at.peer.idle(clock::now_ms());
         if self.link.is_none() {
             let _wait = waits.read(within_ms);
-            self.link = Some(Box::pin(at.peer.connect(within_ms)).await?);
+            let connected = match at.peer.is_http2() {
+                false => Box::pin(at.peer.connect(within_ms)).await,
+                true => Box::pin(at.peer.connect_http1(within_ms)).await,
+            };
+            self.link = Some(connected?);
             self.connected = self.chosen.map(|chosen| chosen.elapsed());
         }
         Ok(())
@@ -347,7 +354,9 @@ impl UpstreamRequest {
         let Some(at) = &self.assigned else { return };
         // The upstream closes the connection or protects itself, and may get the request again.
         let is_spared = matches!(error, UpstreamError::Unprocessed | UpstreamError::Busy);
-        if is_spared || matches!(error, UpstreamError::BadRequest) {
+        if is_spared
+            || matches!(error, UpstreamError::BadRequest | UpstreamError::NoConnectProtocol(_))
+        {
             return;
         }
         let silent = matches!(error, UpstreamError::Gone(_) | UpstreamError::NotRead(_));
@@ -473,6 +482,14 @@ impl UpstreamRequest {
             _ => return,
         }
         self.finish();
+    }
+
+    /// Ends a request on a stream that has asked for another protocol in vain.
+    pub(super) fn end_stream(&self) {
+        if let Some(Link { channel: Channel::Stream(stream), .. }) = &self.link {
+            // The upstream may have ended it.
+            let _ = stream.end(None);
+        }
     }
 
     /// Takes the connection for another protocol. The upstream counts the request until the second

@@ -114,6 +114,11 @@ impl Shared {
         self.codec.borrow().is_accepting()
     }
 
+    /// Returns whether the upstream takes extended CONNECT requests (RFC 8441 section 3).
+    pub fn allows_connect(&self) -> bool {
+        self.codec.borrow().allows_connect()
+    }
+
     /// Begins no more requests; the connection ends after those in progress.
     pub fn leave(&self) {
         self.codec.borrow_mut().graceful_shutdown();
@@ -209,18 +214,25 @@ impl RequestStream {
         data: &mut Bytes,
         is_last: bool,
     ) -> Poll<io::Result<usize>> {
-        let capacity = self.shared.codec.borrow_mut().capacity(self.id, data.len());
+        let room = ready!(self.poll_room(cx, data.len()))?;
+        let piece = data.split_to(room);
+        let is_last = is_last && data.is_empty();
+        Poll::Ready(self.put(piece, is_last).map(|()| room))
+    }
+
+    /// Waits until some of `wanted` bytes, which are more than 0, may be sent. Returns their number.
+    ///
+    /// # Errors
+    /// The upstream reads no more.
+    pub fn poll_room(&self, cx: &Context<'_>, wanted: usize) -> Poll<io::Result<usize>> {
+        let capacity = self.shared.codec.borrow_mut().capacity(self.id, wanted);
         match capacity {
             Err(_) => Poll::Ready(Err(self.error().into())),
             Ok(0) => {
                 self.shared.waiting.wait(self.id, cx);
                 Poll::Pending
             }
-            Ok(room) => {
-                let piece = data.split_to(room);
-                let is_last = is_last && data.is_empty();
-                Poll::Ready(self.put(piece, is_last).map(|()| room))
-            }
+            Ok(room) => Poll::Ready(Ok(room)),
         }
     }
 
@@ -240,7 +252,11 @@ impl RequestStream {
         sent.map_err(|_| self.error().into())
     }
 
-    fn put(&self, data: Bytes, is_last: bool) -> io::Result<()> {
+    /// Sends data within the room that `poll_room` has returned; `is_last`: the request ends with it.
+    ///
+    /// # Errors
+    /// The upstream reads no more.
+    pub fn put(&self, data: Bytes, is_last: bool) -> io::Result<()> {
         let sent = self.shared.codec.borrow_mut().send_data(self.id, data, is_last);
         self.shared.queued();
         sent.map_err(|_| self.error().into())
