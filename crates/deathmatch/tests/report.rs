@@ -78,6 +78,21 @@ fn the_full_report_has_its_expected_text() {
 }
 
 #[test]
+fn a_reference_to_which_nothing_was_compared_is_not_first() {
+    let (run, samples) = invented::full::run();
+    let mut rankings = summary::rankings(&samples, &run.reference, &run.floor);
+    let others = rankings.iter_mut().flat_map(|ranking| &mut ranking.rows);
+    for standing in others.filter(|standing| standing.contender != run.reference) {
+        standing.interval = None;
+    }
+    let dir = directory("report-alone");
+    report::write(&dir, &run, &samples, &rankings).unwrap();
+    let page = std::fs::read_to_string(dir.join(PAGE)).unwrap();
+    assert!(page.contains("None: no comparison has the six rounds"), "what is missing");
+    assert!(!page.contains("surely first"), "a verdict on one contender");
+}
+
+#[test]
 fn charts_have_few_lines_that_run_to_the_right_and_no_bars() {
     // The first probes come last, as in a run whose first round was repeated at its end.
     let (run, mut samples) = invented::full::run();

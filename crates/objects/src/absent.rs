@@ -63,6 +63,10 @@ impl Origin {
         match self.0 {}
     }
 
+    pub fn takes(&self, _: &str) -> bool {
+        match self.0 {}
+    }
+
     pub fn put(&self, _: &str, _: Condition, _: Option<String>) -> Result<Put, Failure> {
         match self.0 {}
     }

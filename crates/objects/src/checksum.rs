@@ -1,14 +1,22 @@
 //! Reads the MD5 checksum of an object from the fields of a response. The clients of stores do not
-//! hand it on, so it travels in the extensions of the response.
+//! hand it on, so it travels in the extensions of the response. The checksum of bytes that were put is
+//! compared here: a request whose body the store has received differently fails.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::HeaderMap;
 use http::header::ETAG;
+use http::{HeaderMap, Method};
+use http_body::Body as _;
+use md5::{Digest as _, Md5 as Hasher};
 use object_store::ClientOptions;
 use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
+    HttpResponse, HttpService, ReqwestConnector,
 };
 
 /// The MD5 checksum of a whole object.
@@ -17,26 +25,53 @@ pub(crate) struct Md5(pub(crate) [u8; 16]);
 
 /// Makes HTTP clients that read checksums.
 #[derive(Debug)]
-pub(crate) struct Connector;
+pub(crate) struct Connector {
+    /// `true`: bodies that are put are compared with the checksum in the response.
+    pub(crate) compares: bool,
+}
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(Reader(ReqwestConnector::default().connect(options)?)))
+        let client = ReqwestConnector::default().connect(options)?;
+        Ok(HttpClient::new(Reader { client, compares: self.compares }))
     }
 }
 
 #[derive(Debug)]
-struct Reader(HttpClient);
+struct Reader {
+    client: HttpClient,
+    compares: bool,
+}
 
 #[async_trait]
 impl HttpService for Reader {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let mut response = self.0.execute(request).await?;
-        if let Some(md5) = md5(response.headers()) {
-            response.extensions_mut().insert(md5);
+        let put =
+            (self.compares && request.method() == Method::PUT).then(|| request.body().clone());
+        let mut response = self.client.execute(request).await?;
+        let Some(md5) = md5(response.headers()) else { return Ok(response) };
+        if let (Some(body), true) = (put, response.status().is_success())
+            && of_body(body) != md5
+        {
+            let differs = io::Error::other("the store has received other bytes: checksum differs");
+            // The kind of an idempotent request that is sent again.
+            return Err(HttpError::new(HttpErrorKind::Interrupted, differs));
         }
+        response.extensions_mut().insert(md5);
         Ok(response)
     }
+}
+
+/// The checksum of a request's body, which is in memory.
+fn of_body(mut body: HttpRequestBody) -> Md5 {
+    let mut hasher = Hasher::new();
+    let mut cx = Context::from_waker(Waker::noop());
+    while let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut body).poll_frame(&mut cx) {
+        if let Ok(bytes) = frame.into_data() {
+            hasher.update(&bytes);
+        }
+    }
+    Md5(hasher.finalize().into())
 }
 
 fn md5(fields: &HeaderMap) -> Option<Md5> {

@@ -49,7 +49,7 @@ fn s3(settings: &Settings) -> object_store::Result<Arc<dyn Store>> {
         .with_retry(retry(settings))
         .with_allow_http(settings.allow_http)
         .with_virtual_hosted_style_request(!settings.path_style)
-        .with_http_connector(Connector);
+        .with_http_connector(Connector { compares: settings.checksums });
     if let Some(region) = &settings.region {
         builder = builder.with_region(region);
     }
@@ -67,7 +67,7 @@ fn gs(settings: &Settings) -> object_store::Result<Arc<dyn Store>> {
         .with_bucket_name(&settings.url.bucket)
         .with_client_options(client(settings))
         .with_retry(retry(settings))
-        .with_http_connector(Connector);
+        .with_http_connector(Connector { compares: settings.checksums });
     if let Some(endpoint) = &settings.endpoint {
         builder = builder.with_base_url(endpoint);
     }
@@ -85,7 +85,7 @@ fn az(settings: &Settings) -> object_store::Result<Arc<dyn Store>> {
         .with_client_options(client(settings))
         .with_retry(retry(settings))
         .with_allow_http(settings.allow_http)
-        .with_http_connector(Connector);
+        .with_http_connector(Connector { compares: settings.checksums });
     if let Some(account) = &settings.account {
         builder = builder.with_account(account);
     }

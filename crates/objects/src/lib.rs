@@ -48,6 +48,12 @@ pub use settings::{ObjectUrl, Scheme, Settings, UrlError};
 /// `true` if stores can be opened: the crate was built with the feature `stores`.
 pub const IS_BUILT: bool = cfg!(feature = "stores");
 
+/// Size of the largest object that can be put, in bytes: stores take 10,000 parts.
+pub const OBJECT_BYTES_MAX: u64 = 10_000 * PART_BYTES as u64;
+
+/// Bytes of a part, and of the largest object that is sent at once.
+const PART_BYTES: usize = 8 << 20;
+
 /// An object as the store last described it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {

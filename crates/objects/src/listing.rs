@@ -44,7 +44,10 @@ impl Shared {
         if let Some(known) = self.kept(&self.listings.prefixes, prefix) {
             return Ok(known);
         }
-        let Some(page) = self.page(prefix, None, 1, None).await? else { return Ok(false) };
+        let page = self.page(prefix, None, 1, None).await;
+        let page =
+            page.inspect_err(|failure| tracing::error!("{}{prefix}: {failure}", self.settings.url));
+        let Some(page) = page? else { return Ok(false) };
         let has_keys = !page.objects.is_empty() || !page.common_prefixes.is_empty();
         keep(&self.listings.prefixes, prefix, has_keys, PREFIXES_MAX);
         Ok(has_keys)

@@ -479,5 +479,6 @@ pub(crate) fn describe(meta: &ObjectMeta, md5: Option<Md5>) -> Meta {
     let (len, etag) = (meta.size, meta.e_tag.clone());
     let tag = etag.as_deref().unwrap_or_default();
     let hash = directory::hash(&[tag.as_bytes(), &len.to_le_bytes(), &secs.to_le_bytes()]);
-    Meta { version: Version { hash, len, modified_secs: secs }, etag, md5 }
+    let generation = meta.version.clone();
+    Meta { version: Version { hash, len, modified_secs: secs }, etag, generation, md5 }
 }

@@ -48,6 +48,8 @@ pub(crate) struct Meta {
     pub(crate) version: Version,
     /// The entity-tag of the store; `None`: the description is from the cache's directory.
     pub(crate) etag: Option<String>,
+    /// The generation of an object of Google, or the version of one in a bucket with versions.
+    pub(crate) generation: Option<String>,
     pub(crate) md5: Option<Md5>,
 }
 
@@ -75,7 +77,11 @@ impl Slot {
 
     /// An object that an earlier process has stored.
     pub(crate) fn stored(id: u128, version: Version) -> Slot {
-        Slot::with(id, Known::Present(Meta { version, etag: None, md5: None }), Body::Whole)
+        Slot::with(
+            id,
+            Known::Present(Meta { version, etag: None, generation: None, md5: None }),
+            Body::Whole,
+        )
     }
 
     fn with(id: u128, known: Known, body: Body) -> Slot {

@@ -15,10 +15,7 @@ use tokio::time::timeout;
 use crate::error::failure_of;
 use crate::origin::{Origin, Shared};
 use crate::slot::Meta;
-use crate::{Change, Condition, Failure, Kind, Version};
-
-/// Bytes of a part, and of the largest object that is sent at once. Stores take 10,000 parts.
-const PART_BYTES: usize = 8 << 20;
+use crate::{Change, Condition, Failure, Kind, PART_BYTES, Version};
 
 /// Pieces that wait for the store.
 const PIECES_MAX: usize = 4;
@@ -36,6 +33,11 @@ pub struct Put {
 }
 
 impl Origin {
+    /// `true` if an object can have this key.
+    pub fn takes(&self, key: &str) -> bool {
+        self.shared().location(key).is_some()
+    }
+
     /// Begins to put an object with this media type.
     ///
     /// # Errors
@@ -158,7 +160,7 @@ impl Shared {
             let payload = PutPayload::from(first.bytes);
             self.within(self.store()?.put_opts(location, payload, options)).await
         } else {
-            self.put_parts(location, attributes, first, (pieces, rest)).await
+            self.put_parts((location, condition), attributes, first, (pieces, rest)).await
         };
         let put = match put {
             Ok(put) => put,
@@ -176,7 +178,7 @@ impl Shared {
 
     async fn put_parts(
         &self,
-        location: &Path,
+        (location, condition): (&Path, Condition),
         attributes: Attributes,
         first: Part,
         (mut pieces, mut rest): (mpsc::Receiver<Bytes>, Bytes),
@@ -197,7 +199,11 @@ impl Shared {
                 Err(failure) => break Err(failure),
             };
         };
-        let done = match sent {
+        let holds = match sent {
+            Ok(()) => self.check(location, condition).await,
+            failed => failed,
+        };
+        let done = match holds {
             Ok(()) => self.within(upload.complete()).await,
             Err(failure) => Err(failure),
         };
@@ -206,6 +212,15 @@ impl Shared {
             let _ = self.within(upload.abort()).await;
         }
         done
+    }
+
+    /// Checks the condition again, because the parts may have taken long. The stores' clients complete
+    /// an upload without a condition.
+    async fn check(&self, location: &Path, condition: Condition) -> Result<(), Failure> {
+        if condition == Condition::Always || condition.holds(self.head(location).await?.as_ref()) {
+            return Ok(());
+        }
+        Err(Failure::new(Kind::Changed, "the object has changed during its upload"))
     }
 
     async fn delete(self: &Arc<Self>, key: &str, condition: Condition) -> Result<Change, Failure> {
@@ -217,12 +232,17 @@ impl Shared {
         if old.is_none() {
             return Ok(Change::Missing);
         }
-        match self.within(self.store()?.delete(&location)).await {
-            Err(failure) if failure.kind != Kind::Changed => {
-                self.log(&location, &failure);
-                return Err(failure);
+        let store = self.store()?;
+        let delete = async {
+            match store.delete(&location).await {
+                // Another client was faster.
+                Err(Error::NotFound { .. }) => Ok(()),
+                deleted => deleted,
             }
-            _ => {}
+        };
+        if let Err(failure) = self.within(delete).await {
+            self.log(&location, &failure);
+            return Err(failure);
         }
         self.forget(&location);
         Ok(Change::Changed)
@@ -251,6 +271,10 @@ impl Shared {
             Ok(Err(Error::AlreadyExists { .. })) => {
                 Err(Failure::new(Kind::Changed, "an object of this name exists by now"))
             }
+            // The bucket, or the upload in parts.
+            Ok(Err(error @ Error::NotFound { .. })) => {
+                Err(Failure { kind: Kind::Store, ..failure_of(&error) })
+            }
             Ok(result) => result.map_err(|error| failure_of(&error)),
         }
     }
@@ -269,10 +293,43 @@ impl Condition {
     fn mode(self, object: Option<&Meta>) -> PutMode {
         match (self, object) {
             (Condition::Missing, _) => PutMode::Create,
-            (Condition::Is(_), Some(Meta { etag: Some(etag), .. })) => {
-                PutMode::Update(UpdateVersion { e_tag: Some(etag.clone()), version: None })
+            (Condition::Is(_), Some(Meta { etag: Some(etag), generation, .. })) => {
+                // S3 and Azure compare the entity-tag, Google the generation.
+                let (e_tag, version) = (Some(etag.clone()), generation.clone());
+                PutMode::Update(UpdateVersion { e_tag, version })
             }
             _ => PutMode::Overwrite,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_store_gets_the_validator_that_it_compares() {
+        let version = Version { hash: 7, len: 1, modified_secs: 0 };
+        let etag = Some("tag".to_owned());
+        let meta = |generation: Option<&str>| Meta {
+            version,
+            etag: etag.clone(),
+            generation: generation.map(str::to_owned),
+            md5: None,
+        };
+        let update = |generation: Option<&str>| {
+            let version = generation.map(str::to_owned);
+            PutMode::Update(UpdateVersion { e_tag: etag.clone(), version })
+        };
+        let rows = [
+            ("no condition", Condition::Always, Some(meta(Some("5"))), PutMode::Overwrite),
+            ("it must not exist", Condition::Missing, None, PutMode::Create),
+            ("S3 and Azure", Condition::Is(7), Some(meta(None)), update(None)),
+            ("Google", Condition::Is(7), Some(meta(Some("5"))), update(Some("5"))),
+        ];
+        for (sentence, condition, object, mode) in rows {
+            assert!(condition.holds(object.as_ref()), "{sentence}");
+            assert_eq!(condition.mode(object.as_ref()), mode, "{sentence}");
         }
     }
 }

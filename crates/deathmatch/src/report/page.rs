@@ -83,7 +83,9 @@ fn header(data: Data<'_>) -> Markup {
                     "reference " b { (run.title(&run.reference)) }
                     @if run.twin.is_some() { " " small { "(which ran twice)" } }
                 }
-                li { "floor " b { (run.title(&run.floor)) } }
+                @if run.contenders.iter().any(|c| c.name == run.floor && c.absent.is_none()) {
+                    li { "floor " b { (run.title(&run.floor)) } }
+                }
             }
         }
     }

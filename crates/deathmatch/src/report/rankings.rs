@@ -25,7 +25,7 @@ pub(super) struct RankedRow<'a> {
     pub(super) remark: String,
 }
 
-/// Places of all contenders, the best first, then those not ranked.
+/// Places of all contenders, the best first, then those not ranked. One alone has no rank.
 pub(super) fn places<'a>(data: Data<'_>, ranking: &'a Ranking) -> Vec<RankedRow<'a>> {
     let barred = |s: &Standing| barred(data, ranking, s);
     let rows = || ranking.rows.iter().filter(|s| data.run.twin.as_ref() != Some(&s.contender));
@@ -40,7 +40,8 @@ pub(super) fn places<'a>(data: Data<'_>, ranking: &'a Ranking) -> Vec<RankedRow<
             let reason = barred(standing);
             let better = ranked.iter().filter(|other| ahead(other, standing)).count();
             let worse = ranked.iter().filter(|other| ahead(standing, other)).count();
-            let ranks = reason.is_none().then(|| (better + 1, ranked.len() - worse));
+            let is_ranked = reason.is_none() && ranked.len() > 1;
+            let ranks = is_ranked.then(|| (better + 1, ranked.len() - worse));
             let row = row(data, ranking, &standing.contender);
             let value = row.and_then(|r| r.middle(ranking.measure)).map(sensible);
             let remark = reason.unwrap_or_else(|| verdict(standing, ranking.measure));

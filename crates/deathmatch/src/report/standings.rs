@@ -18,7 +18,7 @@ use crate::stats::{Fitness, MARGIN};
 
 /// Widths of the scale, and right of it.
 const SCALE: f64 = 190.0;
-const RIGHT: f64 = 154.0;
+const RIGHT: f64 = 166.0;
 
 /// Characters of a remark that fit.
 const REMARK_CHARS: usize = 44;

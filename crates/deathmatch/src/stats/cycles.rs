@@ -47,8 +47,9 @@ const SEED: u64 = 1_994;
 pub struct Estimate {
     /// The trimmed mean.
     pub middle: f64,
-    /// The interval; `None` if two regimes changed too seldom to tell the share of each.
-    pub interval: Option<Interval>,
+    /// The interval. It reaches from one regime to the other if they changed too seldom to tell the
+    /// share of each.
+    pub interval: Interval,
     /// Mean length of the resampled blocks, in pairs of cycles.
     pub block: usize,
 }
@@ -64,9 +65,12 @@ pub fn estimate(logs: &Rounds) -> Option<Estimate> {
     let blocks = units.len() as f64 / block as f64;
     let off = error * student_t(blocks - 1.0);
     let middle = trimmed_mean(&mut units.clone());
-    let is_unknown = regimes(logs).is_some_and(|regimes| regimes.changes < CHANGES_MIN);
-    let interval = Interval { low: middle - off, high: middle + off, confidence: CONFIDENCE };
-    Some(Estimate { middle, interval: (!is_unknown).then_some(interval), block })
+    let (mut low, mut high) = (middle - off, middle + off);
+    if let Some(regimes) = regimes(logs).filter(|regimes| regimes.changes < CHANGES_MIN) {
+        low = low.min(regimes.low.ln());
+        high = high.max(regimes.high.ln());
+    }
+    Some(Estimate { middle, interval: Interval { low, high, confidence: CONFIDENCE }, block })
 }
 
 /// The mean of each pair of mirrored cycles; of an incomplete pair the one it has.
@@ -210,7 +214,7 @@ mod tests {
         let logs: Rounds =
             (0..40).map(|cycle| (cycle, if cycle % 2 == 0 { -0.05 } else { 0.05 })).collect();
         let found = estimate(&logs).unwrap();
-        assert!(found.middle.abs() < 1e-12 && found.interval.unwrap().high < 1e-9, "{found:?}");
+        assert!(found.middle.abs() < 1e-12 && found.interval.high < 1e-9, "{found:?}");
     }
 
     #[test]

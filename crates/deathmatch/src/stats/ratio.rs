@@ -23,7 +23,7 @@ pub struct Ratio {
     /// reference's.
     pub median: f64,
     /// The exact interval, or from `CYCLES_MIN` rounds on the block bootstrap's; `None` below six
-    /// rounds, and for two regimes that changed too seldom.
+    /// rounds.
     pub interval: Option<Interval>,
     /// The bootstrap's 95 % interval, for display: `interval` decides.
     pub bootstrap: (f64, f64),
@@ -107,16 +107,12 @@ impl Ratio {
     }
 
     fn of_cycles(logs: &Rounds, estimate: &Estimate) -> Ratio {
-        let middle = estimate.middle.exp();
-        let interval = estimate.interval.map(|Interval { low, high, confidence }| Interval {
-            low: low.exp(),
-            high: high.exp(),
-            confidence,
-        });
+        let Interval { low, high, confidence } = estimate.interval;
+        let (low, high) = (low.exp(), high.exp());
         Ratio {
-            median: middle,
-            interval,
-            bootstrap: interval.map_or((middle, middle), |i| (i.low, i.high)),
+            median: estimate.middle.exp(),
+            interval: Some(Interval { low, high, confidence }),
+            bootstrap: (low, high),
             rounds: logs.iter().map(|(round, log)| (*round, log.exp())).collect(),
         }
     }

@@ -230,7 +230,7 @@ fn files(
     table.set("rate", reader, Value::size, &mut f.rate);
     f.archive = archive(table, f, reader);
     f.dictionaries = dictionaries(table, f, reader);
-    f.uploads = uploads(table, auth, is_remote, reader);
+    f.uploads = uploads(table, auth, reader);
     if is_remote {
         refuse_keys_of_directories(table, f, reader);
     }

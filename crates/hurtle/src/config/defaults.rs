@@ -196,9 +196,11 @@ impl Files {
         }
     }
 
-    /// `true` if uploads change the directory.
-    pub fn has_local_uploads(&self) -> bool {
-        self.uploads.is_some() && self.objects.is_none()
+    /// The directory of unfinished uploads; `None`: the mount takes no uploads.
+    pub fn upload_dir(&self) -> Option<PathBuf> {
+        self.uploads.as_ref()?;
+        let of_store = self.objects.as_ref().map(|store| store.upload_dir());
+        Some(of_store.unwrap_or_else(|| self.root.clone()))
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hurtle_objects::{IS_BUILT, ObjectUrl, Origins, Scheme, Settings, UrlError};
 use serde::Serialize;
+use xxhash_rust::xxh3::xxh3_128;
 
 use super::bounds::{BYTES_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN};
 use super::error::{ValueError, shown};
@@ -16,7 +17,6 @@ use super::schema::Kind::{Flag, Size, Text, Time};
 use super::schema::{Key, Section};
 use super::table::Table;
 use super::types::{Files, Symlinks};
-use super::uploads::Uploads;
 use super::value::Value;
 
 /// Size of the smallest cache, in bytes: some chunks of large objects, for some clients.
@@ -30,8 +30,8 @@ pub(super) static OBJECT_STORE: Section = Section {
           environment, as the provider's own tools expect them.",
     keys: &[
         Key::new("cache_dir", Text("a directory"), Required, "\"/var/cache/hurtle\"",
-            "Directory of the cache, which only this server's user may read. Whole objects stay \
-             there when the server ends."),
+            "Directory of the cache and of unfinished uploads, which only this server's user may read. \
+             Whole objects and unfinished uploads stay there when the server ends."),
         Key::new("cache_bytes", Size(CACHE_BYTES_MIN, BYTES_MAX), Toml("\"1 GiB\""), "\"50 GiB\"",
             "Space of the mount's objects in the cache. Those not used for longest are removed; a \
              larger object is not served (503)."),
@@ -118,6 +118,16 @@ impl ObjectStore {
             anonymous: false,
             checksums: true,
         }
+    }
+
+    /// The directory of unfinished uploads to this store. Each store has its own, because an upload's
+    /// path is relative to the store.
+    pub fn upload_dir(&self) -> PathBuf {
+        let url = self.url.to_string();
+        let parts = [Some(&url), self.endpoint.as_ref(), self.account.as_ref()];
+        // A URL has no control characters.
+        let name = parts.map(|part| part.map_or("", String::as_str)).join("\n");
+        self.cache_dir.join(format!("uploads-{:032x}", xxh3_128(name.as_bytes())))
     }
 
     /// The settings for the client.
@@ -250,27 +260,13 @@ pub(super) fn refuse_keys_of_directories(
     files: &Files,
     reader: &mut Reader<'_>,
 ) {
-    let defaults = Uploads::to_store();
-    let written = mount.get("uploads");
-    let table = written.as_ref().and_then(|written| written.table(reader));
-    let uploads = files.uploads.as_ref().unwrap_or(&defaults);
-    let resumable = uploads.resumable > 0 || uploads.resumable_bytes > 0;
     let rows = [
         (files.symlinks != Symlinks::WithinRoot, "symlinks", "a store has no symbolic links"),
         (files.archive.is_some(), "archive", "archives are made of directories only"),
         (!files.dictionaries.is_empty(), "dictionary", "dictionaries are files of a directory"),
-        (resumable, "resumable", "uploads to a store cannot be resumed"),
-        (resumable, "resumable_bytes", "uploads to a store cannot be resumed"),
-        (uploads.free_bytes > 0, "free_bytes", "a store has no limit of space"),
-        (uploads.fsync, "fsync", "a store responds when it has an object"),
     ];
-    let of_uploads = ["resumable", "resumable_bytes", "free_bytes", "fsync"];
     for (has_effect, name, why) in rows {
-        let value = match of_uploads.contains(&name) {
-            true => table.as_ref().and_then(|table| table.get(name)),
-            false => mount.get(name),
-        };
-        if let (true, Some(value)) = (has_effect, value) {
+        if let (true, Some(value)) = (has_effect, mount.get(name)) {
             value.report(reader, ValueError::new(why).hint("remove it"));
         }
     }

@@ -267,8 +267,9 @@ pub(super) static MOUNT: Section = Section {
 #[rustfmt::skip] // One paragraph for each key.
 pub(super) static UPLOADS: Section = Section {
     header: "[site.mount.uploads]",
-    doc: "PUT creates or replaces a file of the mount's directory, DELETE removes one; see \
-          [uploads.md](uploads.md).",
+    doc: "PUT creates or replaces a file of the mount's directory or object store, DELETE removes one; \
+          see [uploads.md](uploads.md). With an object store, `free_bytes`, `resumable`, \
+          `resumable_bytes` and `fsync` apply to interrupted uploads, which are in `cache_dir`.",
     keys: &[
         Key::new("file_bytes", Size(0, BYTES_MAX), Toml("\"1 GiB\""), "\"20 MiB\"",
             "Size of the largest file accepted (413); `body_bytes` does not apply."),

@@ -1,4 +1,4 @@
-//! Settings of uploads to a directory: the `uploads` table of a mount.
+//! Settings of uploads to a directory or an object store: the `uploads` table of a mount.
 
 use serde::Serialize;
 
@@ -9,7 +9,8 @@ use super::reader::Reader;
 use super::table::Table;
 use super::value::Value;
 
-/// Uploads to a directory of files.
+/// Uploads to a directory of files, or to an object store. In front of a store, the settings of disks are
+/// those of unfinished uploads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Uploads {
     /// Size of the largest file accepted, in bytes (413).
@@ -44,22 +45,14 @@ impl Default for Uploads {
     }
 }
 
-impl Uploads {
-    /// The defaults for an object store.
-    pub(super) fn to_store() -> Uploads {
-        Uploads { free_bytes: 0, resumable: 0, resumable_bytes: 0, ..Uploads::default() }
-    }
-}
-
-/// Reads `uploads` of a mount; requires an explicit `auth`. `is_remote`: to an object store.
+/// Reads `uploads` of a mount; requires an explicit `auth`.
 pub(super) fn uploads(
     mount: &Table<'_>,
     auth: Option<&Auth>,
-    is_remote: bool,
     reader: &mut Reader<'_>,
 ) -> Option<Uploads> {
     let written = mount.get("uploads")?;
-    let mut uploads = if is_remote { Uploads::to_store() } else { Uploads::default() };
+    let mut uploads = Uploads::default();
     let table = written.table(reader)?;
     table.set("file_bytes", reader, Value::size, &mut uploads.file_bytes);
     table.set("free_bytes", reader, Value::size, &mut uploads.free_bytes);

@@ -448,11 +448,11 @@ impl Server {
     }
 }
 
-/// Returns the directories that accept uploads.
+/// Returns the directories of unfinished uploads.
 fn upload_roots(config: &Config) -> Vec<PathBuf> {
     let mounts = config.sites.iter().flat_map(|site| &site.mounts);
     let roots = mounts.filter_map(|mount| match &mount.handler {
-        MountHandler::Files(files) if files.has_local_uploads() => Some(files.root.clone()),
+        MountHandler::Files(files) => files.upload_dir(),
         _ => None,
     });
     roots.collect()

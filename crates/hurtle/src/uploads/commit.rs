@@ -34,7 +34,7 @@ pub(super) struct Conditions {
 }
 
 /// Result of a PUT.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Committed {
     /// True if the file did not exist before.
     pub(super) created: bool,

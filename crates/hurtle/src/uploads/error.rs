@@ -9,6 +9,9 @@ use rustix::io::Errno;
 use super::headers;
 use crate::answer::Answer;
 
+/// Time after which a client may complete an upload again, in seconds: stores ask for as much.
+const RETRY_AFTER_SECS: u64 = 5;
+
 /// An upload that was refused or failed.
 #[derive(Debug)]
 pub(super) struct UploadError {
@@ -111,6 +114,10 @@ impl UploadError {
     );
     pub(super) const STORE: UploadError =
         UploadError::new(StatusCode::BAD_GATEWAY, "the object store failed");
+    pub(super) const UNPUBLISHED: UploadError = UploadError::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "the object store failed; the upload is kept: complete it again later",
+    );
     pub(super) const STORE_TIMEOUT: UploadError =
         UploadError::new(StatusCode::GATEWAY_TIMEOUT, "the object store does not respond");
 
@@ -143,6 +150,12 @@ impl UploadError {
             || self.is(&UploadError::BROKEN)
     }
 
+    /// The error of a complete upload that the store has not taken: it may take it later.
+    pub(super) fn keeping_upload(self) -> UploadError {
+        let of_store = [UploadError::STORE, UploadError::STORE_TIMEOUT, UploadError::BUSY];
+        if of_store.iter().any(|error| self.is(error)) { UploadError::UNPUBLISHED } else { self }
+    }
+
     /// Returns the error's response. Errors that the client did not cause are logged.
     pub(super) fn answer(self, rest: &[u8]) -> Answer {
         let name = rest.escape_ascii();
@@ -159,6 +172,9 @@ impl UploadError {
         let answer = Answer::error(self.status, Some(self.message));
         match self.status {
             _ if self.is(&UploadError::LENGTHS) => headers::inconsistent(),
+            _ if self.is(&UploadError::UNPUBLISHED) => {
+                answer.with(header::RETRY_AFTER, http::HeaderValue::from(RETRY_AFTER_SECS))
+            }
             _ if self.is(&UploadError::NO_PART) => headers::with_accepted(answer),
             // RFC 9110 section 15.5.16: names the accepted codings.
             StatusCode::UNSUPPORTED_MEDIA_TYPE => {

@@ -46,6 +46,11 @@ impl UploadFields {
         }
     }
 
+    /// True if a request without content completes an upload of `len` bytes.
+    pub(super) fn ends_at(&self, len: u64, content: Option<u64>) -> bool {
+        self.complete == Some(true) && self.offset == Some(len) && content == Some(0)
+    }
+
     /// Determines the length of the whole upload. It may be `known` from an earlier request, stated
     /// in this one, or follow from the last part, which begins at `offset` and has `content` bytes.
     ///

@@ -1,11 +1,13 @@
 //! Locks an unfinished upload for one request at a time. A newer request ends the older one, whose
-//! client has most likely given up (draft-ietf-httpbis-resumable-upload-12, Concurrency). Between
+//! client has most likely given up (draft-ietf-httpbis-resumable-upload-12, Concurrency). A complete
+//! upload on its way to an object store is not ended: newer requests wait for the result. Between
 //! processes the lock of the file decides.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use super::commit::Committed;
 use super::token::Token;
 use crate::rt::Bell;
 
@@ -24,6 +26,19 @@ pub(super) struct LockHolder {
     ended: Bell,
     /// Rung when the holder has ended.
     gone: Bell,
+    /// Length of a complete upload that an object store is given, in bytes.
+    publishing: OnceLock<u64>,
+    /// Set when the store has the object.
+    published: OnceLock<Committed>,
+}
+
+/// Result of waiting for a lock.
+#[derive(Debug)]
+pub(super) enum Taken {
+    /// The lock.
+    Lock(UploadLock),
+    /// The upload of this length was published meanwhile.
+    Published(u64, Committed),
 }
 
 /// The exclusive right to work on an upload; dropping it releases it.
@@ -35,17 +50,28 @@ pub(super) struct UploadLock {
 
 impl UploadLock {
     /// Ends the current holder and takes the lock; `None` if the holder does not end in time.
-    pub(super) async fn take(token: &Token) -> Option<UploadLock> {
-        for _ in 0..LOOKS_MAX {
-            match UploadLock::try_take(token) {
-                Ok(lock) => return Some(lock),
-                Err(holder) => {
-                    holder.ended.ring();
-                    holder.gone.wait(Some(LOOK_TIME_MAX)).await;
-                }
+    pub(super) async fn take(token: &Token) -> Option<Taken> {
+        let mut looks = 0;
+        while looks < LOOKS_MAX {
+            let holder = match UploadLock::try_take(token) {
+                Ok(lock) => return Some(Taken::Lock(lock)),
+                Err(holder) => holder,
+            };
+            holder.ended.ring();
+            holder.gone.wait(Some(LOOK_TIME_MAX)).await;
+            match (holder.publishing.get(), holder.published.get()) {
+                (Some(len), Some(done)) => return Some(Taken::Published(*len, done.clone())),
+                // Each request to a store has a time limit.
+                (Some(_), None) => {}
+                (None, _) => looks += 1,
             }
         }
         None
+    }
+
+    /// Returns the length of an upload that an object store is being given.
+    pub(super) fn publishing(token: &Token) -> Option<u64> {
+        holders().get(token).and_then(|holder| holder.publishing.get().copied())
     }
 
     /// Takes the lock if it is free; `Err` returns the current holder.
@@ -73,6 +99,16 @@ impl Drop for UploadLock {
 }
 
 impl LockHolder {
+    /// The upload of `len` bytes is complete, and an object store is given it.
+    pub(super) fn begin_publishing(&self, len: u64) {
+        let _ = self.publishing.set(len);
+    }
+
+    /// The object store has the upload.
+    pub(super) fn publish(&self, done: Committed) {
+        let _ = self.published.set(done);
+    }
+
     /// Waits until another request wants the lock.
     pub(super) async fn wait_until_superseded(&self) {
         self.ended.wait(None).await;
@@ -98,7 +134,7 @@ mod tests {
     fn a_newer_request_gets_the_lock_once_the_older_has_ended() {
         run(async {
             let token = Token::random().unwrap();
-            let older = UploadLock::take(&token).await.unwrap();
+            let older = UploadLock::try_take(&token).unwrap();
             assert!(
                 UploadLock::try_take(&token).is_err()
                     && UploadLock::try_take(&Token::random().unwrap()).is_ok()
@@ -111,9 +147,29 @@ mod tests {
                 }
             };
             let (newer, ()) = both(UploadLock::take(&token), work).await;
-            assert!(newer.is_some());
+            assert!(matches!(newer, Some(Taken::Lock(_))));
             drop(newer);
             assert!(UploadLock::try_take(&token).is_ok());
+        });
+    }
+
+    #[test]
+    fn newer_requests_wait_for_the_result_of_publishing() {
+        run(async {
+            let token = Token::random().unwrap();
+            let lock = UploadLock::try_take(&token).unwrap();
+            assert_eq!(UploadLock::publishing(&token), None);
+            lock.holder().begin_publishing(7);
+            assert_eq!(UploadLock::publishing(&token), Some(7));
+            let publish = async {
+                lock.holder().publish(Committed { created: true, tag: None });
+                drop(lock);
+            };
+            let waiting = both(UploadLock::take(&token), UploadLock::take(&token));
+            let ((one, other), ()) = both(waiting, publish).await;
+            for taken in [one, other] {
+                assert!(matches!(taken, Some(Taken::Published(7, done)) if done.created));
+            }
         });
     }
 }

@@ -1,11 +1,12 @@
-//! Uploads to a directory: PUT, DELETE, and POST of forms, from the request's fields to the response. The caller
-//! checks who may upload, and the engine delivers the body.
+//! Uploads to a directory or an object store: PUT, DELETE, and POST of forms, from the request's fields to the
+//! response. The caller checks who may upload, and the engine delivers the body.
 //!
 //! - `name` checks the target's name.
 //! - `unfinished` receives the file, which is invisible meanwhile; `commit` publishes it.
 //! - `error` lists the reasons for a refusal.
 //! - `form` stores the files of a form.
-//! - `resume` continues interrupted uploads, with `headers`, `store`, `record`, `token` and `lock`.
+//! - `resume` continues interrupted uploads, with `headers`, `store`, `record`, `token` and `lock`;
+//!   `publish` ends complete ones.
 //! - `objects` puts and deletes objects of a store.
 //! - `sweep` removes files that a crash has left.
 //!
@@ -19,6 +20,7 @@ mod headers;
 mod lock;
 mod name;
 mod objects;
+mod publish;
 mod record;
 mod resume;
 mod store;
@@ -36,7 +38,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use http_body::Body as _;
-use hurtle_objects::Origin;
+use hurtle_objects::{OBJECT_BYTES_MAX, Origin};
 use rustix::process::{Resource, getrlimit};
 
 use self::commit::{Committed, Conditions};
@@ -74,11 +76,11 @@ const ALLOW: HeaderValue = HeaderValue::from_static("GET, HEAD, PUT, DELETE, OPT
 const ALLOW_IN_DIRECTORY: HeaderValue =
     HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE, OPTIONS");
 
-/// A directory that accepts uploads.
+/// A directory or object store that accepts uploads.
 #[derive(Clone, Debug)]
 pub struct Uploads {
     root: UploadRoot,
-    /// The store that takes the place of the directory.
+    /// The store in whose place `root` keeps unfinished uploads.
     origin: Option<Origin>,
     /// Media types of objects by extension; they precede the built-in ones.
     media_types: Arc<BTreeMap<String, HeaderValue>>,
@@ -121,6 +123,8 @@ struct ReceiveMode {
 #[derive(Clone, Debug)]
 struct UploadRoot {
     path: PathBuf,
+    /// True if complete uploads go on to an object store: the directory holds unfinished ones only.
+    is_spool: bool,
     /// True if symbolic links are followed. They must stay beneath the root, whatever the mount's
     /// setting for downloads.
     follow: bool,
@@ -138,11 +142,17 @@ impl Uploads {
         disk: &Disk,
         changed: &Changed,
     ) -> Option<Uploads> {
+        // Without its store, a mount takes no uploads.
+        if files.objects.is_some() && origin.is_none() {
+            return None;
+        }
         let limits = files.uploads.clone()?;
+        let path = files.upload_dir()?;
         // Apart from downloads: if uploads wait for a slow disk, downloads keep their threads.
         let lane = disk.lane_of(format!("uploads {}", files.root.display()));
         let root = UploadRoot {
-            path: files.root.clone(),
+            path,
+            is_spool: origin.is_some(),
             follow: files.symlinks != Symlinks::Never,
             etag: files.etag,
             free_bytes: limits.free_bytes,
@@ -165,9 +175,6 @@ impl Uploads {
     ) -> Answer {
         let (head, body) = request.into_parts();
         let answer = match head.method {
-            Method::PUT | Method::DELETE | Method::POST if self.origin.is_some() => {
-                self.change_object(&head, &rest, body).await
-            }
             _ if is_upload(&rest) => self.upload(&head, &rest, body, client).await,
             Method::PUT => match self.resumable(&head.headers) {
                 Ok(None) => self.put(&head.headers, &rest, body).await,
@@ -177,6 +184,7 @@ impl Uploads {
                 Err(error) => Err(error),
             },
             Method::DELETE => self.delete(&head.headers, &rest).await,
+            Method::POST if self.origin.is_some() => Err(UploadError::NO_FORM_HERE),
             Method::POST if client.base.ends_with('/') && takes_names_in(&rest) => {
                 self.post(&head.headers, &rest, body).await
             }
@@ -196,6 +204,9 @@ impl Uploads {
         rest: &[u8],
         body: RequestBody,
     ) -> Result<Answer, UploadError> {
+        if let Some(origin) = &self.origin {
+            return self.put_object(origin, fields, rest, body).await;
+        }
         refuse_parts(fields)?;
         let target = Target::of(rest, self.sidecars)?;
         let bytes_max = self.bytes_max();
@@ -232,6 +243,9 @@ impl Uploads {
     }
 
     async fn delete(&self, fields: &HeaderMap, rest: &[u8]) -> Result<Answer, UploadError> {
+        if let Some(origin) = &self.origin {
+            return self.delete_object(origin, fields, rest).await;
+        }
         let target = Target::of(rest, self.sidecars)?;
         let conditions = Conditions::of(fields);
         let (root, changed) = (self.root.clone(), self.changed.clone());
@@ -261,7 +275,9 @@ impl Uploads {
     /// Maximum size of a file, in bytes. The process's own limit may be lower; a write beyond it
     /// would kill the process (`SIGXFSZ`, setrlimit(2)).
     fn bytes_max(&self) -> u64 {
-        self.limits.file_bytes.min(getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX))
+        let bytes_max = if self.origin.is_some() { OBJECT_BYTES_MAX } else { u64::MAX };
+        let bytes_max = bytes_max.min(self.limits.file_bytes);
+        bytes_max.min(getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX))
     }
 
     async fn run<T: Send + 'static>(

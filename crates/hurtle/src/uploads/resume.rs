@@ -3,7 +3,7 @@
 //! offset, PATCH appends, DELETE cancels.
 //!
 //! `headers` parses and writes the fields, `store` keeps the bytes, and `lock` admits one request at
-//! a time. A complete upload is published like every PUT (`commit`).
+//! a time. `publish` ends a complete upload.
 
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -14,8 +14,9 @@ use super::error::UploadError;
 use super::headers::{
     self, UPLOAD_LENGTH, UPLOAD_LIMIT, UPLOAD_OFFSET, UploadFields, with_complete,
 };
-use super::lock::UploadLock;
+use super::lock::{Taken, UploadLock};
 use super::name::Target;
+use super::objects::admit;
 use super::record::{AGE_SECS_MAX, Record};
 use super::store::{self, DIRECTORY, now_secs};
 use super::token::Token;
@@ -36,6 +37,14 @@ pub(super) fn upload_resumption_supported() -> StatusCode {
 /// True if a path relative to a mount is in the directory of unfinished uploads.
 pub fn is_upload(rest: &[u8]) -> bool {
     rest.strip_prefix(DIRECTORY.as_bytes()).is_some_and(|after| after.starts_with(b"/"))
+}
+
+/// An upload for the next request.
+enum Resumed {
+    /// The upload.
+    Unfinished(Box<Unfinished>),
+    /// Another request has published the upload of this length.
+    Published(u64, Committed),
 }
 
 /// Result of receiving a request's content.
@@ -89,6 +98,9 @@ impl Uploads {
         }
         let UploadClient { user, base } = client;
         let conditions = Conditions::of(fields);
+        if let Some(origin) = &self.origin {
+            admit(origin, rest, &conditions).await?;
+        }
         let record = Record { created: now_secs(), user, rest: rest.to_vec(), length, conditions };
         let token = Token::random()?;
         let (root, disk) = (self.root.clone(), self.disk.clone());
@@ -137,9 +149,16 @@ impl Uploads {
 
     /// Returns the offset of an upload (draft, Offset Retrieval).
     async fn offset(&self, token: &Token, user: Option<String>) -> Result<Answer, UploadError> {
-        let mut file = self.resume(token, user).await?;
-        let offset = file.len;
-        let record = &file.stored().ok_or(UploadError::DEFECT)?.record;
+        let (offset, record) = match UploadLock::publishing(token) {
+            // The offset of a complete upload does not change, so its publishing goes on.
+            Some(len) => (len, self.find_record(token, user).await?),
+            None => {
+                let mut file = self.resume(token, user).await?.unfinished()?;
+                let stored = file.stored().ok_or(UploadError::DEFECT)?;
+                let record = stored.record.clone();
+                (file.len, record)
+            }
+        };
         let limit = headers::limit(self.bytes_max(), record.left_secs(now_secs()));
         let answer = with_complete(Answer::empty(StatusCode::NO_CONTENT), false)
             .with(UPLOAD_OFFSET, HeaderValue::from(offset))
@@ -168,7 +187,16 @@ impl Uploads {
         let (Some(offset), Some(_)) = (upload_fields.offset, upload_fields.complete) else {
             return Err(UploadError::UNPLACED);
         };
-        let mut file = self.resume(token, user).await?;
+        let mut file = match self.resume(token, user).await? {
+            Resumed::Unfinished(file) => *file,
+            // The request that has published it may have lost its client.
+            Resumed::Published(len, done)
+                if upload_fields.ends_at(len, body.size_hint().exact()) =>
+            {
+                return Ok(of_whole(Ok(done), rest));
+            }
+            Resumed::Published(..) => return Err(UploadError::NO_UPLOAD),
+        };
         if file.len != offset {
             return Ok(headers::mismatch(file.len, offset));
         }
@@ -194,28 +222,37 @@ impl Uploads {
 
     /// Deletes an upload (draft, Upload Cancellation).
     async fn cancel(&self, token: &Token, user: Option<String>) -> Result<Answer, UploadError> {
-        let mut file = self.resume(token, user).await?;
-        let forget = move || {
-            if let Some(stored) = file.stored() {
-                stored.remove();
-            }
+        let file = self.resume(token, user).await?.unfinished()?;
+        let cancel = move || {
+            file.release(true);
             Ok(())
         };
-        self.run(forget).await?;
+        self.run(cancel).await?;
         Ok(Answer::empty(StatusCode::NO_CONTENT))
     }
 
     /// Opens an upload and ends the request that is working on it. It checks first that the upload
     /// belongs to this user.
-    async fn resume(&self, token: &Token, user: Option<String>) -> Result<Unfinished, UploadError> {
-        let (root, name, owner) = (self.root.clone(), token.clone(), user.clone());
-        self.run(move || store::find_record(&root, &name, owner.as_deref())).await?;
-        let lock = UploadLock::take(token).await.ok_or(UploadError::ELSEWHERE)?;
+    async fn resume(&self, token: &Token, user: Option<String>) -> Result<Resumed, UploadError> {
+        self.find_record(token, user.clone()).await?;
+        let lock = match UploadLock::take(token).await.ok_or(UploadError::ELSEWHERE)? {
+            Taken::Lock(lock) => lock,
+            Taken::Published(len, done) => return Ok(Resumed::Published(len, done)),
+        };
         let (root, disk) = (self.root.clone(), self.disk.clone());
         let (name, bounds) = (token.clone(), self.bounds());
         let resume =
             move || store::resume(&root, disk, &name, user.as_deref(), lock, bounds.sidecars);
-        self.run(resume).await
+        self.run(resume).await.map(|file| Resumed::Unfinished(Box::new(file)))
+    }
+
+    async fn find_record(
+        &self,
+        token: &Token,
+        user: Option<String>,
+    ) -> Result<Record, UploadError> {
+        let (root, name) = (self.root.clone(), token.clone());
+        self.run(move || store::find_record(&root, &name, user.as_deref())).await
     }
 
     /// Appends a request's content to an upload, and publishes the file if it is complete.
@@ -253,8 +290,17 @@ impl Uploads {
         if length.is_some_and(|length| length != file.len) {
             return Err(UploadError::LENGTHS);
         }
-        let changed = self.changed.clone();
-        Ok(Received::Whole(self.run(move || file.commit(&conditions, &changed)).await))
+        Ok(Received::Whole(self.publish(file, conditions).await))
+    }
+}
+
+impl Resumed {
+    /// The upload; an error if it has ended.
+    fn unfinished(self) -> Result<Unfinished, UploadError> {
+        match self {
+            Resumed::Unfinished(file) => Ok(*file),
+            Resumed::Published(..) => Err(UploadError::NO_UPLOAD),
+        }
     }
 }
 

@@ -1,9 +1,10 @@
-//! Stores unfinished resumable uploads in a directory beneath the root that is never served. Each
+//! Keeps unfinished resumable uploads in a directory beneath the root that is never served. Each
 //! has two files under an unguessable name: its content and its `record`. The store survives
 //! restarts, is limited in number and bytes, and is cleared of expired uploads. All functions here
 //! block on the disk.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat};
@@ -59,8 +60,13 @@ pub(super) fn create(
     bounds: StoreLimits,
 ) -> Result<Option<Unfinished>, UploadError> {
     let target = Target::of(&record.rest, bounds.sidecars)?;
+    if root.is_spool {
+        make_directory(&root.path)?;
+    }
     let directory = open_directory(root, &target)?;
-    commit::check(root, &directory, &target, &record.conditions)?;
+    if !root.is_spool {
+        commit::check(root, &directory, &target, &record.conditions)?;
+    }
     has_room(&directory, root.free_bytes, record.length.unwrap_or(0))?;
     let Some(store) = open(root, true)? else { return Ok(None) };
     // A file cannot be renamed from one file system to another.
@@ -240,7 +246,11 @@ const DATA: OFlags =
 /// Opens the directory. `None` if it does not exist, or is not private to the server's user.
 fn open(root: &UploadRoot, make: bool) -> Result<Option<OwnedFd>, UploadError> {
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | sys::PROBE;
-    let directory = rustix::fs::open(&root.path, flags, Mode::empty())?;
+    let directory = match rustix::fs::open(&root.path, flags, Mode::empty()) {
+        // It is made for the first upload.
+        Err(Errno::NOENT) if root.is_spool => return Ok(None),
+        opened => opened?,
+    };
     if make {
         match rustix::fs::mkdirat(&directory, DIRECTORY, PRIVATE) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -267,6 +277,18 @@ fn open(root: &UploadRoot, make: bool) -> Result<Option<OwnedFd>, UploadError> {
         );
     }
     Ok(private.then_some(store))
+}
+
+/// Makes a directory, and those above it.
+fn make_directory(path: &Path) -> rustix::io::Result<()> {
+    let make = || match rustix::fs::mkdir(path, PRIVATE) {
+        Err(Errno::EXIST) => Ok(()),
+        made => made,
+    };
+    match (make(), path.parent()) {
+        (Err(Errno::NOENT), Some(above)) => make_directory(above).and_then(|()| make()),
+        (made, _) => made,
+    }
 }
 
 /// Another process may work on the upload, such as one that is being replaced by this one.

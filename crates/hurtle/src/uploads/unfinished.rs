@@ -134,6 +134,20 @@ impl Unfinished {
         Ok(self.len)
     }
 
+    /// Ends the work on a resumable upload. `is_over`: the upload is removed.
+    pub(super) fn release(mut self, is_over: bool) {
+        if let (true, Some(stored)) = (is_over, self.stored()) {
+            stored.remove();
+        }
+        drop(self.file.take());
+    }
+
+    /// Another descriptor of the content.
+    pub(super) fn content(&self) -> Result<OwnedFd, UploadError> {
+        let hidden = self.file.as_ref().ok_or(UploadError::DEFECT)?;
+        Ok(hidden.file.try_clone()?)
+    }
+
     /// Takes the file to commit it.
     pub(super) fn take(&mut self) -> Result<HiddenFile, UploadError> {
         self.file.take().ok_or(UploadError::DEFECT)
@@ -185,11 +199,13 @@ impl Drop for HiddenFile {
     }
 }
 
-/// Opens the directory of a target, for creating names in it.
+/// Opens the directory of a target, for creating names in it. For an object store it is the root: its
+/// targets are not in the file system.
 pub(super) fn open_directory(root: &UploadRoot, target: &Target) -> Result<OwnedFd, UploadError> {
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | sys::PROBE;
     let directory = rustix::fs::open(&root.path, flags, Mode::empty())?;
-    let path = if target.directory.is_empty() { b"." } else { &target.directory[..] };
+    let path = &target.directory[..];
+    let path = if path.is_empty() || root.is_spool { b"." } else { path };
     Ok(sys::open_beneath(directory.as_fd(), path, flags, root.follow)?)
 }
 

@@ -4,7 +4,7 @@ use hurtle::config::check;
 
 #[test]
 fn problems_have_a_key_and_a_hint() {
-    let rows: [(&str, &str, &str); 8] = [
+    let rows: [(&str, &str, &str); 7] = [
         ("a cache is required", "files = \"s3://b\"", "files: objects need a cache"),
         ("in a directory", "files = \"s3://b\"\nobject_store = {}", "cache_dir is missing"),
         (
@@ -26,11 +26,6 @@ fn problems_have_a_key_and_a_hint() {
             "archives",
             "files = \"s3://b\"\nlisting = true\narchive = {}\nobject_store = { cache_dir = \"c\" }",
             "archive: archives are made of directories only",
-        ),
-        (
-            "resumable uploads",
-            "files = \"s3://b\"\nauth = \"none\"\nuploads = { resumable = 3 }\nobject_store = { cache_dir = \"c\" }",
-            "uploads.resumable: uploads to a store cannot be resumed",
         ),
         (
             "a directory",

@@ -19,7 +19,7 @@ const ACCOUNT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 /// A key file of a service account without a token: the emulator asks for none.
-const SERVICE_ACCOUNT: &str = r#"{ "private_key": "none", "private_key_id": "none",
+pub(crate) const SERVICE_ACCOUNT: &str = r#"{ "private_key": "none", "private_key_id": "none",
     "client_email": "none", "disable_oauth": true }"#;
 
 /// Version of the protocol in which the container is created.
@@ -147,7 +147,7 @@ impl Emulator {
         let cache: PathBuf = self.dir.path("cache");
         let config = format!(
             "revalidate = '10ms'\n[[site]]\n[[site.mount]]\nfiles = '{files}'\nlisting = true\n\
-             auth = 'none'\nuploads = {{}}\n[site.mount.object_store]\n{account}\
+             auth = 'none'\nuploads = {{ free_bytes = 0 }}\n[site.mount.object_store]\n{account}\
              endpoint = 'http://{}{path}'\nallow_http = true\nrevalidate = '100ms'\n\
              cache_dir = '{}'\n{store}",
             self.address,

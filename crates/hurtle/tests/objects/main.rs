@@ -15,6 +15,7 @@ mod emulator;
 mod faults;
 mod providers;
 mod proxy;
+mod resumed;
 mod store;
 #[path = "../it/support/mod.rs"]
 mod support;

@@ -2,7 +2,9 @@
 
 use crate::child::{Child, eventually};
 use crate::emulator::Emulator;
-use crate::store::content;
+use crate::proxy::Fault;
+use crate::resumed::{append, begin, offset};
+use crate::store::{Bucket, content};
 use crate::support::Response;
 use crate::uploads::send;
 
@@ -54,6 +56,7 @@ fn azure_objects_are_put_read_listed_and_deleted() {
     expect_objects(&server);
     // Listings and revalidations without credentials.
     expect_objects(&azure.serve("az://site", "anonymous = true\n"));
+    expect_resumed(&server, "/resumed.bin");
 
     let tag = created.field("ETag").unwrap();
     let refused = send(&server, "PUT", "/d/a.txt", "If-None-Match: *\r\n", b"other\n");
@@ -66,6 +69,49 @@ fn azure_objects_are_put_read_listed_and_deleted() {
     assert_eq!(send(&server, "DELETE", "/d/a.txt", "", b"").status, 204);
     assert_eq!(azure.stored_azure("d/a.txt").status, 404);
     assert_eq!(server.get("/d/a.txt").status, 404);
+}
+
+/// Resumes an upload of `LARGE` bytes that has broken off.
+#[track_caller]
+fn expect_resumed(server: &Child, target: &str) {
+    let bytes = content(LARGE);
+    let path = begin(server, target, "", &bytes[..1_000_000]);
+    assert_eq!(offset(server, &path), 1_000_000);
+    let done = append(server, &path, 1_000_000, true, &bytes[1_000_000..]);
+    assert_eq!(done.status, 201, "{done:?} {}", server.stderr());
+    assert!(server.get(target).body == bytes);
+}
+
+/// Google's XML interface has the requests of S3 for uploads, so a service of S3 takes them. It does not
+/// know Google's conditions.
+#[test]
+fn google_objects_are_put_in_one_piece_and_in_parts() {
+    let Some(bucket) = Bucket::new(&[]) else { return };
+    let takes = "uploads = { free_bytes = 0 }\nauth = \"none\"";
+    let mount = bucket.mount("", takes).replace("s3://", "gs://");
+    let server = bucket.start(&format!("[[site]]\n{mount}"));
+    let created = send(&server, "PUT", "/d/a.txt", "If-None-Match: *\r\n", b"hello\n");
+    assert_eq!(created.status, 201, "{}", server.stderr());
+    let stored = bucket.stored("d/a.txt");
+    assert_eq!((stored.status, stored.text()), (200, "hello\n"));
+    assert_eq!(stored.field("Content-Type"), Some("text/plain; charset=utf-8"));
+    let served = server.get("/d/a.txt");
+    assert_eq!((served.text(), served.field("ETag")), ("hello\n", created.field("ETag")));
+    let put = format!("PUT /{}/d%2Fa%2Etxt 0", bucket.name);
+    let requests = bucket.proxy.requests();
+    assert!(requests.contains(&put), "it must not exist: {requests:?}");
+    let refused = send(&server, "PUT", "/d/a.txt", "If-None-Match: *\r\n", b"other\n");
+    assert_eq!(refused.status, 412);
+    assert_eq!(send(&server, "PUT", "/large.bin", "", &content(LARGE)).status, 201);
+    assert!(bucket.stored("large.bin").body == content(LARGE));
+    expect_resumed(&server, "/resumed.bin");
+    let parts = bucket.proxy.requests();
+    assert_eq!(parts.iter().filter(|line| line.contains("partNumber")).count(), 4, "{parts:?}");
+    bucket.proxy.once("PUT", Fault::CorruptRequest(3));
+    assert_eq!(send(&server, "PUT", "/d/b.txt", "", b"hello\n").status, 201);
+    assert_eq!((bucket.stored("d/b.txt").text(), bucket.proxy.faults()), ("hello\n", 1));
+    assert_eq!(send(&server, "DELETE", "/d/a.txt", "", b"").status, 204);
+    assert_eq!(bucket.stored("d/a.txt").status, 404);
 }
 
 /// The emulator has none of the uploads of Google's XML interface, so objects are put by its JSON

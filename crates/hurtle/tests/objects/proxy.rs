@@ -2,13 +2,14 @@
 //! whole and then sent as the fault says.
 
 use std::collections::VecDeque;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use crate::child::PATIENCE;
+use crate::store::AUTHORIZATION;
 
 /// A fault of one response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,10 @@ pub(crate) enum Fault {
     Stall(usize),
     /// There is no response until [`Proxy::release`].
     Hold,
+    /// The byte of the request's body at this place differs.
+    CorruptRequest(usize),
+    /// The service gets the request, and the connection is reset in place of its response.
+    Lose,
 }
 
 /// A running proxy.
@@ -46,7 +51,7 @@ struct State {
     once: VecDeque<(String, Fault)>,
     /// The fault of all others.
     always: Option<(String, Fault)>,
-    /// Method, target and Range of the requests.
+    /// Method, target, Range and Google's condition of the requests.
     requests: Vec<String>,
     faults: usize,
     is_released: bool,
@@ -80,12 +85,17 @@ impl Proxy {
         self.shared.state.lock().unwrap().always = Some((of.to_owned(), fault));
     }
 
-    /// Ends all faults, and stalled responses go on.
-    pub(crate) fn release(&self) {
+    /// Ends all faults. Stalled responses stay so.
+    pub(crate) fn end(&self) {
         let mut state = self.shared.state.lock().unwrap();
         state.once.clear();
         state.always = None;
-        state.is_released = true;
+    }
+
+    /// Ends all faults, and stalled responses go on.
+    pub(crate) fn release(&self) {
+        self.end();
+        self.shared.state.lock().unwrap().is_released = true;
         self.shared.released.notify_all();
     }
 
@@ -101,7 +111,7 @@ impl Proxy {
 
     fn forward(&self, mut client: TcpStream, service: SocketAddr) {
         client.set_read_timeout(Some(PATIENCE)).unwrap();
-        let Some((head, body)) = read_request(&mut client) else { return };
+        let Some((head, mut body)) = read_request(&mut client) else { return };
         let fault = self.note(&head);
         match fault {
             Some(Fault::Status(status)) => {
@@ -111,17 +121,19 @@ impl Proxy {
                 );
                 return;
             }
-            Some(Fault::Reset) => {
-                let socket = socket2::Socket::from(client);
-                // Closing then sends a reset.
-                socket.set_linger(Some(Duration::ZERO)).unwrap();
-                return;
+            Some(Fault::Reset) => return reset(client),
+            Some(Fault::Hold) => {
+                self.wait();
+                if has_left(&client) {
+                    return;
+                }
             }
-            Some(Fault::Hold) => self.wait(),
+            Some(Fault::CorruptRequest(at)) => body[at] ^= 1,
             _ => {}
         }
         let Some((head, mut body)) = respond(service, &head, &body) else { return };
         match fault {
+            Some(Fault::Lose) => return reset(client),
             Some(Fault::Truncate(len)) => body.truncate(len),
             Some(Fault::CorruptAndStall(at, _)) => body[at] ^= 1,
             _ => {}
@@ -142,9 +154,13 @@ impl Proxy {
     /// Notes a request, and returns its fault.
     fn note(&self, head: &str) -> Option<Fault> {
         let line = head.lines().next().unwrap_or_default().trim_end_matches(" HTTP/1.1");
-        let range = head.lines().find_map(|line| line.strip_prefix("range: ")).unwrap_or_default();
+        let mut noted = line.to_owned();
+        for field in ["range: ", "x-goog-if-generation-match: "] {
+            let values = head.lines().filter_map(|line| line.strip_prefix(field));
+            values.for_each(|value| noted += &format!(" {value}"));
+        }
         let mut state = self.shared.state.lock().unwrap();
-        state.requests.push(format!("{line} {range}").trim_end().to_owned());
+        state.requests.push(noted);
         let once = state.once.iter().position(|(of, _)| line.contains(of.as_str()));
         let always = state.always.clone().filter(|(of, _)| line.contains(of.as_str()));
         let fault = match once {
@@ -160,6 +176,20 @@ impl Proxy {
         let waits = |state: &mut State| !state.is_released;
         drop(self.shared.released.wait_timeout_while(state, PATIENCE, waits).unwrap());
     }
+}
+
+/// `true` if the client has closed the connection.
+fn has_left(client: &TcpStream) -> bool {
+    client.set_nonblocking(true).unwrap();
+    let peeked = client.peek(&mut [0]);
+    client.set_nonblocking(false).unwrap();
+    !peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+}
+
+fn reset(client: TcpStream) {
+    let socket = socket2::Socket::from(client);
+    // Closing then sends a reset.
+    socket.set_linger(Some(Duration::ZERO)).unwrap();
 }
 
 /// Reads the head, in lower-case names as the client sends them, and the body.
@@ -190,7 +220,14 @@ fn read_request(client: &mut TcpStream) -> Option<(String, Vec<u8>)> {
 /// Sends a request to the service, and reads the response, whose connection ends with it.
 fn respond(service: SocketAddr, head: &str, body: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut stream = TcpStream::connect(service).ok()?;
-    let head = head.trim_end().to_owned() + "\r\nconnection: close\r\n\r\n";
+    let is_signed = head.contains("\r\nauthorization: AWS4");
+    // The service takes no credentials of Google, an empty token here.
+    let lines = head.trim_end().lines().filter(|line| !line.starts_with("authorization: Bearer"));
+    let mut head = lines.collect::<Vec<_>>().join("\r\n") + "\r\nconnection: close\r\n";
+    if !is_signed {
+        head += AUTHORIZATION;
+    }
+    head += "\r\n";
     stream.write_all(head.as_bytes()).ok()?;
     stream.write_all(body).ok()?;
     let mut response = Vec::new();

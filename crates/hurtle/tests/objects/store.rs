@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use crate::child::{Child, hurtle, write_config};
+use crate::emulator::SERVICE_ACCOUNT;
 use crate::proxy::Proxy;
 use crate::support::{Client, Dir, Response};
 
@@ -21,7 +22,7 @@ struct Moto {
 }
 
 /// The service does not verify signatures.
-const AUTHORIZATION: &str = "Authorization: AWS4-HMAC-SHA256 \
+pub(crate) const AUTHORIZATION: &str = "Authorization: AWS4-HMAC-SHA256 \
     Credential=test/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0\r\n";
 
 /// Ends the service when the test program has ended: this pipe is closed then.
@@ -90,7 +91,7 @@ impl Bucket {
     pub(crate) fn new(objects: &[(&str, &[u8])]) -> Option<Bucket> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let service = service()?;
-        let name = format!("bucket-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let name = format!("bucket{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let dir = cache_directory();
         let bucket = Bucket { name, proxy: Proxy::start(service), dir, service };
         assert_eq!(bucket.direct("PUT", "", b"").status, 200);
@@ -175,7 +176,8 @@ pub(crate) fn cache_directory() -> Dir {
 
 /// Sets credentials that the service takes.
 pub(crate) fn with_credentials(command: &mut Command) -> &mut Command {
-    command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test")
+    command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
+    command.env("GOOGLE_SERVICE_ACCOUNT_KEY", SERVICE_ACCOUNT)
 }
 
 /// Bytes of this length that differ at every place.
