@@ -1,9 +1,10 @@
 //! WebSockets to upstreams over HTTP/2 (RFC 8441): extended CONNECT on a stream, or HTTP/1.1 where the
 //! upstream does not take it.
 
+use std::future::poll_fn;
 use std::io::{ErrorKind, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -321,6 +322,47 @@ fn the_slower_side_holds_the_other_back() {
         let Some(more) = window_update(&mut wire) else { break };
         room += more;
     }
+}
+
+/// Streams that nobody read held the window of the connection, and with it all other requests.
+#[test]
+fn tunnels_that_nobody_reads_delay_no_request() {
+    let sent: &'static AtomicUsize = Box::leak(Box::default());
+    let flood = async move |request: Request<RecvStream>, mut respond: SendResponse<Bytes>| {
+        if request.method() != Method::CONNECT {
+            return echo(request, respond).await;
+        }
+        let mut body = respond.send_response(Response::new(()), false).unwrap();
+        let piece = Bytes::from_static(&[b'x'; 16 << 10]);
+        loop {
+            body.reserve_capacity(piece.len());
+            let Some(Ok(room)) = poll_fn(|cx| body.poll_capacity(cx)).await else { return };
+            if body.send_data(piece.slice(..room.min(piece.len())), false).is_err() {
+                return;
+            }
+            sent.fetch_add(room, SeqCst);
+        }
+    };
+    let mut settings = Builder::new();
+    let upstream = library::Upstream::configured(settings.enable_connect_protocol(), flood);
+    let proxy = proxy(upstream.address);
+    let clients: Vec<_> = (0..8)
+        .map(|_| {
+            let mut client = proxy.send(ASKING);
+            assert!(client.head().starts_with("HTTP/1.1 101 "));
+            client
+        })
+        .collect();
+    // All buffers are full when no byte is sent for a while.
+    let mut before = 0;
+    while sent.load(SeqCst) != before {
+        before = sent.load(SeqCst);
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    let mut client = proxy.send(GET);
+    assert_eq!(client.answer().1, "plain");
+    assert_eq!(upstream.connections.load(SeqCst), 1);
+    drop(clients);
 }
 
 /// The next increment of the stream's window; `None`: none comes in time.

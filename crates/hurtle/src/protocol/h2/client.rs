@@ -20,6 +20,13 @@ use crate::transport::{Input, Transport};
 /// Maximum number of concurrent requests on one connection, also if the upstream allows more.
 pub const STREAMS_MAX: u32 = 100;
 
+/// Window of a connection, in bytes: twice the bodies that all streams may leave unread, because a window
+/// is announced again once half of it is free. So slow readers of some streams never stop the others.
+const CONNECTION_WINDOW_BYTES: u32 = 2 * STREAMS_MAX * STREAM_WINDOW_BYTES;
+
+/// Maximum size of a stream's unread body, in bytes.
+const STREAM_WINDOW_BYTES: u32 = 256 << 10;
+
 /// A request on a shared connection. Dropping it resets the stream, unless it is complete.
 pub struct RequestStream {
     shared: Rc<Shared>,
@@ -75,6 +82,8 @@ impl<T: Transport> Session<T> {
         let limits = Limits {
             streams_max: STREAMS_MAX,
             header_list_bytes_max: HEAD_BYTES_MAX,
+            stream_window_bytes: STREAM_WINDOW_BYTES,
+            connection_window_bytes: CONNECTION_WINDOW_BYTES,
             ..Limits::default()
         };
         Session::of(io, Input::default(), |now_ms| Connection::client(&limits, now_ms))
