@@ -8,7 +8,8 @@ use std::ops::Range;
 use http::{HeaderName, StatusCode, Version};
 
 use super::field::Field;
-use super::field_class::{FieldClass, ForwardingField, classify};
+use super::field_class::{FieldClass, classify};
+use super::forwarding_fields::{TrustedFields, write_forwarding_fields};
 use super::response::{Delimiter, Persistence, SERVER, status_line};
 use super::response_head::ResponseHead;
 use crate::request::RequestHead;
@@ -16,7 +17,7 @@ use crate::request::fields::{begins_as, is_same, pairs};
 use crate::request::framing::BodyLength;
 use crate::semantics::decimal;
 use crate::semantics::fields::{has_token, list};
-use crate::semantics::host::{self, Host};
+use crate::semantics::host::Host;
 
 /// Parameters of a request on its way to an upstream.
 #[derive(Clone, Copy, Debug)]
@@ -48,15 +49,6 @@ pub struct ForwardParams<'a> {
     pub forwarded: Option<&'a [u8]>,
 }
 
-/// Forwarding fields from a trusted proxy.
-#[derive(Default)]
-struct TrustedFields<'a> {
-    chain: Vec<&'a [u8]>,
-    forwarded: Vec<&'a [u8]>,
-    scheme: Option<&'a [u8]>,
-    host: Option<&'a [u8]>,
-}
-
 /// The parts of a forwarded request's head, as ranges of its text, for HTTP/2.
 #[derive(Clone, Debug, Default)]
 pub struct RequestParts {
@@ -68,6 +60,8 @@ pub struct RequestParts {
     pub authority: Range<usize>,
     /// The field lines without Host, and the empty line.
     pub fields: Range<usize>,
+    /// The value of Upgrade.
+    pub protocol: Option<Range<usize>>,
 }
 
 /// Appends a whole request head; returns its parts.
@@ -103,13 +97,13 @@ pub fn request(
         _ => write_end_to_end(out, request, params, &mut trusted),
     }
     out.extend_from_slice(params.cache_conditions.unwrap_or_default());
-    write_hop_fields(out, request, params);
+    let protocol = write_hop_fields(out, request, params);
     match params.forwarded {
         Some(lines) => out.extend_from_slice(lines),
         None => write_forwarding_fields(out, params, &trusted, host),
     }
     out.extend_from_slice(b"\r\n");
-    RequestParts { method, target, authority, fields: fields..out.len() }
+    RequestParts { method, target, authority, fields: fields..out.len(), protocol }
 }
 
 /// Appends the end-to-end fields, and collects the trusted forwarding fields in `trusted`.
@@ -185,8 +179,13 @@ pub(super) fn authority(out: &mut Vec<u8>, host: Host<'_>) {
     }
 }
 
-/// Appends the hop-by-hop fields and the framing fields for the upstream connection.
-fn write_hop_fields(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &ForwardParams<'_>) {
+/// Appends the hop-by-hop fields and the framing fields for the upstream connection. Returns the range
+/// of the protocol to switch to.
+fn write_hop_fields(
+    out: &mut Vec<u8>,
+    request: &RequestHead<'_>,
+    params: &ForwardParams<'_>,
+) -> Option<Range<usize>> {
     match request.body {
         BodyLength::None => {
             // RFC 9110 section 8.6: methods that usually have a body announce an empty one.
@@ -202,10 +201,12 @@ fn write_hop_fields(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &Forwa
     if request.expect_continue && request.body != BodyLength::None {
         out.extend_from_slice(b"Expect: 100-continue\r\n");
     }
+    let mut upgrade = None;
     match params.upgrade {
         Some(protocol) => {
-            // Writing to a Vec cannot fail.
-            let _ = write!(out, "Connection: Upgrade\r\nUpgrade: {protocol}\r\n");
+            out.extend_from_slice(b"Connection: Upgrade\r\nUpgrade: ");
+            upgrade = Some(append(out, |out| out.extend_from_slice(protocol.as_bytes())));
+            out.extend_from_slice(b"\r\n");
         }
         // RFC 9110 section 10.1.4: TE is hop-by-hop, so Connection must list it.
         None if request.te_trailers => {
@@ -216,96 +217,14 @@ fn write_hop_fields(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &Forwa
     if let Some(key) = params.websocket_key {
         line(out, b"Sec-WebSocket-Key", key.as_bytes());
     }
-}
-
-/// Appends the forwarding fields of a request from an untrusted peer. `host` is the range of the
-/// Host value in `out`.
-pub(super) fn untrusted_forwarding_fields(
-    out: &mut Vec<u8>,
-    params: &ForwardParams<'_>,
-    host: Range<usize>,
-) {
-    write_forwarding_fields(out, params, &TrustedFields::default(), host);
-}
-
-/// Appends the forwarding fields: trusted values first, then those of this hop.
-fn write_forwarding_fields(
-    out: &mut Vec<u8>,
-    params: &ForwardParams<'_>,
-    trusted: &TrustedFields<'_>,
-    host: Range<usize>,
-) {
-    out.extend_from_slice(b"X-Forwarded-For: ");
-    for node in &trusted.chain {
-        out.extend_from_slice(node);
-        out.extend_from_slice(b", ");
-    }
-    let peer = append(out, |out| match params.peer {
-        Some(peer) => decimal::address(peer, out),
-        None => out.extend_from_slice(b"unknown"),
-    });
-    out.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
-    let own_scheme: &[u8] = if params.is_tls { b"https" } else { b"http" };
-    out.extend_from_slice(trusted.scheme.unwrap_or(own_scheme));
-    out.extend_from_slice(b"\r\nX-Forwarded-Host: ");
-    match trusted.host {
-        Some(host) => out.extend_from_slice(host),
-        None => out.extend_from_within(host.clone()),
-    }
-    if let Some(client) = params.client {
-        out.extend_from_slice(b"\r\nX-Real-IP: ");
-        match params.peer == Some(client) {
-            true => out.extend_from_within(peer.clone()),
-            false => decimal::address(client, out),
-        }
-    }
-    // RFC 7239 section 4: IPv6 addresses need brackets and quotes, and a host with a port needs
-    // quotes.
-    out.extend_from_slice(b"\r\nForwarded: ");
-    for element in &trusted.forwarded {
-        out.extend_from_slice(element);
-        out.extend_from_slice(b", ");
-    }
-    let (open, close): (&[u8], &[u8]) = match params.peer {
-        Some(IpAddr::V6(_)) => (b"for=\"[", b"]\";host=\""),
-        _ => (b"for=", b";host=\""),
-    };
-    out.extend_from_slice(open);
-    out.extend_from_within(peer);
-    out.extend_from_slice(close);
-    // A parsed host holds neither quotes nor backslashes.
-    out.extend_from_within(host);
-    out.extend_from_slice(b"\";proto=");
-    out.extend_from_slice(own_scheme);
-    // RFC 9110 section 7.6.3: a gateway must add Via.
-    out.extend_from_slice(match params.version {
-        Version::HTTP_2 => b"\r\nVia: 2.0 ",
-        Version::HTTP_3 => b"\r\nVia: 3.0 ",
-        _ => b"\r\nVia: 1.1 ",
-    });
-    out.extend_from_slice(SERVER.as_bytes());
-    out.extend_from_slice(b"\r\n");
+    upgrade
 }
 
 /// Calls `write` and returns the range of `out` that it appended.
-fn append(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
+pub(super) fn append(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
     let start = out.len();
     write(out);
     start..out.len()
-}
-
-impl<'a> TrustedFields<'a> {
-    fn take(&mut self, field: ForwardingField, name: &[u8], value: &'a [u8], out: &mut Vec<u8>) {
-        match field {
-            ForwardingField::For => self.chain.extend(list(value)),
-            ForwardingField::Forwarded => self.forwarded.extend(list(value)),
-            ForwardingField::Proto => {
-                self.scheme = Some(value).filter(|v| matches!(*v, b"http" | b"https"));
-            }
-            ForwardingField::Host => self.host = Some(value).filter(|v| host::parse(v).is_ok()),
-            ForwardingField::More => line(out, name, value),
-        }
-    }
 }
 
 /// Appends the head of an upstream's response for the client. `delimiter` frames the body, `edits`
@@ -383,18 +302,32 @@ pub fn interim_fields(out: &mut Vec<u8>, response: &ResponseHead<'_>) {
 }
 
 /// Appends the head of a 101 response, which ends HTTP on the connection (RFC 9110 section 15.2.2).
-pub fn switching(out: &mut Vec<u8>, response: &ResponseHead<'_>, protocol: &str, date: &[u8; 29]) {
+/// `accept` replaces the upstream's Sec-WebSocket-Accept.
+pub fn switching(
+    out: &mut Vec<u8>,
+    response: &ResponseHead<'_>,
+    (protocol, accept): (&str, Option<&str>),
+    date: &[u8; 29],
+) {
     status_line(StatusCode::SWITCHING_PROTOCOLS, out);
     let mut dated = false;
     each_for_client(response, |name, value| {
         dated |= name.eq_ignore_ascii_case(b"date");
-        line(out, name, value);
+        if accept.is_none() || !name.eq_ignore_ascii_case(ACCEPT) {
+            line(out, name, value);
+        }
     });
+    if let Some(accept) = accept {
+        line(out, ACCEPT, accept.as_bytes());
+    }
     if !dated {
         date_line(out, date);
     }
     let _ = write!(out, "Connection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n");
 }
+
+/// Name of the field that answers Sec-WebSocket-Key (RFC 6455 section 4.2.2).
+const ACCEPT: &[u8] = b"Sec-WebSocket-Accept";
 
 /// Appends a field of a response whose body is replaced by a file, if the field is kept. With
 /// `content` the fields that describe the content are kept too. Set it only for status 200: the

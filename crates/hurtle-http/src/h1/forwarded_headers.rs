@@ -2,6 +2,7 @@
 //! all requests of a connection to one host get the same lines.
 
 use super::forward::{self, ForwardParams};
+use super::forwarding_fields::untrusted_forwarding_fields;
 use crate::semantics::host::Host;
 
 /// The forwarding lines of a connection's last request.
@@ -23,7 +24,7 @@ impl ForwardedHeaders {
             forward::authority(&mut self.text, host);
             (self.name_len, self.port, self.host_len) =
                 (host.name.len(), host.port, self.text.len());
-            forward::untrusted_forwarding_fields(&mut self.text, params, 0..self.host_len);
+            untrusted_forwarding_fields(&mut self.text, params, 0..self.host_len);
         }
         &self.text[self.host_len..]
     }

@@ -6,6 +6,7 @@ pub mod field;
 mod field_class;
 pub mod forward;
 pub mod forwarded_headers;
+mod forwarding_fields;
 pub mod head;
 pub mod keep;
 mod line;

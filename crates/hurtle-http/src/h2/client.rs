@@ -100,6 +100,7 @@ impl Connection {
             is_receiving: true,
             is_headed: false,
             is_head: line.method == b"HEAD",
+            is_connect: line.protocol.is_some(),
             heads: VecDeque::new(),
             is_announced: true,
             is_awaited: false,
@@ -189,7 +190,10 @@ impl Connection {
         let status = section.fields.status();
         let is_interim = (100..200).contains(&status);
         // RFC 9110 section 8.6: these may have the length of a body that they do not have.
-        let length = section.content_length.filter(|_| !stream.is_head && status != 304);
+        // RFC 9110 section 9.3.6: the length in a successful response to CONNECT is ignored.
+        let is_tunnel = stream.is_connect && (200..300).contains(&status);
+        let has_length = !stream.is_head && !is_tunnel && status != 304;
+        let length = section.content_length.filter(|_| has_length);
         let is_short = is_end && length.is_some_and(|length| length > 0);
         // Section 8.6: HTTP/2 does not support 101.
         let is_malformed = section.fault.is_some() || status == 101 || is_short;

@@ -165,6 +165,7 @@ impl Connection {
             is_receiving: !end_stream,
             is_headed: true,
             is_head: false,
+            is_connect: false,
             heads: VecDeque::new(),
             is_announced: false,
             is_awaited: false,

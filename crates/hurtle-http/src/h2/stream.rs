@@ -39,6 +39,8 @@ pub(super) struct Stream {
     pub(super) is_headed: bool,
     /// `true` if the response has no body in spite of its Content-Length: the method is HEAD.
     pub(super) is_head: bool,
+    /// `true` if the request is an extended CONNECT (RFC 8441).
+    pub(super) is_connect: bool,
     /// Unread heads of responses, the interim ones first.
     pub(super) heads: VecDeque<FieldSection>,
     /// `true` once the caller knows the stream.

@@ -1,5 +1,5 @@
-//! WebSockets over HTTP/2 and HTTP/3 (RFC 8441, RFC 9220): an extended CONNECT. Upstreams and
-//! applications get it as HTTP/1.1's request to switch protocols.
+//! WebSockets over HTTP/2 and HTTP/3 (RFC 8441, RFC 9220): an extended CONNECT. Applications, and
+//! upstreams over HTTP/1.1, get it as HTTP/1.1's request to switch protocols.
 
 use http::StatusCode;
 

@@ -130,9 +130,14 @@ impl<'a, P: Protocol> BodyWriter<'a, P> {
         self.duplex.send(queue).await
     }
 
+    /// Returns whether the client may have received the head.
+    pub(super) fn has_sent(&self) -> bool {
+        self.duplex.sent_bytes() > 0
+    }
+
     /// Ends the body.
     pub(super) async fn finish(
-        mut self,
+        &mut self,
         trailers: Option<&HeaderMap>,
     ) -> Result<(), ExchangeError> {
         self.begin()?;

@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::task::{Context, Poll, ready};
 
 use http::StatusCode;
@@ -16,8 +17,12 @@ use crate::handler::client::{ExchangeError, InterimSender, Sending};
 use crate::handler::wait::Waits;
 use crate::protocol::reading::Reading;
 use crate::protocol::{InterimFields, Protocol};
-use crate::rt::{self, First};
+use crate::rt::First;
 use crate::transport::{Input, Meter, Output, SendQueue};
+
+/// Polls of a handler in one turn, if the body's frames have arrived that it waits for. With two, the
+/// head of a request to an upstream and the first part of its body leave in one write over HTTP/2.
+const POLLS_MAX: usize = 2;
 
 /// A connection's socket during one exchange.
 pub(super) struct Duplex<'a, T> {
@@ -30,6 +35,8 @@ pub(super) struct Duplex<'a, T> {
     share: Option<&'a Meter>,
     /// `true` if bytes wait for the peer to read earlier ones.
     queued: Cell<bool>,
+    /// `true` if the handler got a frame of the body since it was polled.
+    has_fed: Cell<bool>,
     /// Time by which the peer must send more bytes, in milliseconds, if the exchange waits for
     /// them.
     more_by_ms: Cell<u64>,
@@ -47,9 +54,24 @@ impl<T: Protocol> Exchange<T> {
         let Exchange { io, input, ended, worker, watch, sent, request_bytes, .. } = self;
         let stall_ms = worker.limits.write_stall.as_millis() as u64;
         let (share, sent) = (sent.share.as_deref(), &sent.moved);
-        let (queued, more_by_ms) = (Cell::new(false), Cell::new(NEVER));
-        let duplex = Duplex { io, sent, request_bytes, share, queued, more_by_ms };
-        let both = rt::race(work(&duplex), upload.run(&duplex, input, ended, worker));
+        let (queued, has_fed, more_by_ms) = (Cell::new(false), Cell::new(false), Cell::new(NEVER));
+        let duplex = Duplex { io, sent, request_bytes, share, queued, has_fed, more_by_ms };
+        let mut work = pin!(work(&duplex));
+        let mut upload = pin!(upload.run(&duplex, input, ended, worker));
+        let both = poll_fn(|cx| {
+            for _ in 0..POLLS_MAX {
+                if let Poll::Ready(done) = work.as_mut().poll(cx) {
+                    return Poll::Ready(First::A(done));
+                }
+                if let Poll::Ready(error) = upload.as_mut().poll(cx) {
+                    return Poll::Ready(First::B(error));
+                }
+                if !duplex.has_fed.take() {
+                    break;
+                }
+            }
+            Poll::Pending
+        });
         let mut seen = None;
         let (mut taken_by_ms, mut upstream_by_ms) = (NEVER, NEVER);
         let due = || {
@@ -89,9 +111,19 @@ impl<T: Protocol> Duplex<'_, T> {
         filled
     }
 
+    /// Records that the handler got a frame of the request's body, or its end.
+    pub(super) fn record_feed(&self) {
+        self.has_fed.set(true);
+    }
+
     /// Counts bytes of the request's body.
     pub(super) fn count_request(&self, bytes: usize) {
         self.request_bytes.set(self.request_bytes.get() + bytes as u64);
+    }
+
+    /// Returns the bytes of the response that were sent.
+    pub(super) fn sent_bytes(&self) -> u64 {
+        self.sent.get()
     }
 
     /// Counts bytes that were sent without `send`.

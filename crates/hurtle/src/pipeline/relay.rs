@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io;
 
 use http::{HeaderMap, HeaderName, StatusCode};
+use hurtle_http::h1::response::field;
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::fields;
 use hurtle_http::semantics::grpc::GrpcStatus;
@@ -21,8 +22,8 @@ use super::{Exchange, Next};
 use crate::answer::{Answer, grpc_fields};
 use crate::handler::client::{EncodedHead, ExchangeError};
 use crate::handler::proxy::{
-    BodyCoding, Framing, Phase, Source, UpstreamExchange, UpstreamResponse, grpc_status,
-    log_failure,
+    BodyCoding, Framing, MalformedBody, Phase, Source, UpstreamExchange, UpstreamRequest,
+    UpstreamResponse, grpc_status, log_failure,
 };
 use crate::handler::request::describe;
 use crate::handler::wait::Waits;
@@ -73,6 +74,10 @@ impl<T: Protocol> Exchange<T> {
                         self.observe(Some(request), status, head_bytes, Err(error));
                         return cut_by(error, delimiter);
                     }
+                    Err(RelayEnd::Reported(error)) => {
+                        self.observe(Some(request), status, head_bytes, Err(error));
+                        return Next::Linger;
+                    }
                     Err(RelayEnd::Unsent(status)) => {
                         drop(exchange);
                         let answer = Answer::error(status, None);
@@ -108,20 +113,21 @@ impl<T: Protocol> Exchange<T> {
             Ok(()) => return Ok(()),
             Err(RelayError::Client(error)) => error,
             Err(RelayError::Upstream(failure)) => {
-                let Failure { reason, status, ended } = *failure;
+                let Failure { reason, status, is_reported, .. } = &*failure;
                 let path = path_of(&request.target).map_or(&b"*"[..], |(path, _)| path);
-                log_failure(&exchange.upstream, &describe(request, path), &reason, status);
+                log_failure(&exchange.upstream, &describe(request, path), reason, *status);
                 if self.sent.moved.get() == 0 {
-                    return Err(RelayEnd::Unsent(status));
+                    return Err(RelayEnd::Unsent(*status));
+                }
+                if *is_reported {
+                    return Err(RelayEnd::Reported(ExchangeError::ResponseBody));
                 }
                 if request.is_grpc() {
-                    let ended =
-                        ended.and_then(|error| grpc_status(&exchange.upstream, request, &error));
-                    let trailers = grpc_fields(ended.unwrap_or(GrpcStatus::of(status)), &reason);
+                    let trailers = failure.grpc_fields(&exchange.upstream, request);
                     // The client may be gone.
                     let _ = self.io.end(&mut Output::default(), delimiter, Some(&trailers));
                 }
-                match status {
+                match *status {
                     StatusCode::GATEWAY_TIMEOUT => ExchangeError::UpstreamTimeout,
                     _ => ExchangeError::ResponseBody,
                 }
@@ -144,10 +150,19 @@ impl<T: Protocol> Exchange<T> {
         let within_ms = upstream.read_timeout_ms();
         let te_trailers = request.te_trailers;
         let streaming = async |duplex: &Duplex<'_, T>| {
-            let relay = Relay { duplex, out, framing, encoder, te_trailers, waits, within_ms };
+            let writer = BodyWriter::new(duplex, out, framing.delimiter);
+            let mut relay = Relay { writer, framing, encoder, te_trailers, waits, within_ms };
             let relayed =
                 upstream.beside(waits, async |source, input| relay.run(source, input).await);
-            relayed.await.unwrap_or(Err(RelayError::Client(ExchangeError::ResponseBody)))
+            match relayed.await {
+                Some(Err(RelayError::Upstream(failure))) => {
+                    let fields = || failure.grpc_fields(upstream, request);
+                    let is_reported = relay.end_call(fields).await?;
+                    Err(RelayError::Upstream(Box::new(Failure { is_reported, ..*failure })))
+                }
+                Some(relayed) => relayed,
+                None => Err(RelayError::Client(ExchangeError::ResponseBody)),
+            }
         };
         let mut none;
         let upload = match incoming {
@@ -187,6 +202,8 @@ fn whole_body<'e>(
 enum RelayEnd {
     /// The response was cut short.
     Cut(ExchangeError),
+    /// The body ends with the status of the failed call.
+    Reported(ExchangeError),
     /// Nothing was sent; the client gets this status.
     Unsent(StatusCode),
 }
@@ -207,17 +224,31 @@ pub(super) struct Failure {
     status: StatusCode,
     /// The end of the upstream's stream.
     ended: Option<StreamError>,
+    /// `true` if the body ends with the status of the failed call.
+    is_reported: bool,
+}
+
+impl Failure {
+    /// Returns the trailers of the failed call.
+    fn grpc_fields(&self, upstream: &UpstreamRequest, call: &RequestHead<'_>) -> HeaderMap {
+        let ended = self.ended.and_then(|error| grpc_status(upstream, call, &error));
+        grpc_fields(ended.unwrap_or(GrpcStatus::of(self.status)), &self.reason)
+    }
 }
 
 impl RelayError {
     pub(super) fn upstream(reason: String, status: StatusCode) -> RelayError {
-        RelayError::Upstream(Box::new(Failure { reason, status, ended: None }))
+        RelayError::Upstream(Box::new(Failure { reason, status, ended: None, is_reported: false }))
     }
 
-    /// The upstream's channel failed within the body.
+    /// The upstream's channel failed within the body, or the request did.
     fn of_read(error: &io::Error) -> RelayError {
+        let inner = error.get_ref();
+        if inner.and_then(|error| error.downcast_ref::<MalformedBody>()).is_some() {
+            return RelayError::upstream(error.to_string(), StatusCode::BAD_REQUEST);
+        }
         let mut failed = truncated(error);
-        let stream_error = error.get_ref().and_then(|error| error.downcast_ref::<StreamError>());
+        let stream_error = inner.and_then(|error| error.downcast_ref::<StreamError>());
         if let RelayError::Upstream(failure) = &mut failed {
             failure.ended = stream_error.copied();
         }
@@ -233,9 +264,7 @@ impl From<ExchangeError> for RelayError {
 
 /// A body that is being relayed.
 struct Relay<'a, T> {
-    duplex: &'a Duplex<'a, T>,
-    /// Bytes that leave with the next write; the head at first.
-    out: Output,
+    writer: BodyWriter<'a, T>,
     framing: Framing,
     /// The encoder of the body; `None`: it is relayed as it is.
     encoder: Option<BodyEncoder>,
@@ -248,38 +277,37 @@ struct Relay<'a, T> {
 
 impl<T: Protocol> Relay<'_, T> {
     /// Relays the whole body.
-    async fn run(self, mut source: Source<'_>, input: &mut Input) -> Result<(), RelayError> {
-        let Relay { duplex, out, framing, mut encoder, te_trailers, waits, within_ms } = self;
-        let Framing { delimiter, mut reading, .. } = framing;
-        let mut writer = BodyWriter::new(duplex, out, delimiter);
+    async fn run(&mut self, mut source: Source<'_>, input: &mut Input) -> Result<(), RelayError> {
+        let Relay { writer, framing, encoder, te_trailers, waits, within_ms } = self;
+        let reading = &mut framing.reading;
         loop {
-            let piece = match &mut reading {
+            let piece = match reading {
                 Some(reading) => reading.next(input).map_err(|error| truncated(&error))?,
                 None if input.bytes().is_empty() => Piece::More,
                 None => Piece::Data(input.bytes().len()),
             };
             match piece {
-                Piece::Data(len) => match &mut encoder {
+                Piece::Data(len) => match encoder {
                     None => writer.data(Data::Input(input, len), false).await?,
-                    Some(encoder) => encoder.encode((input, len), &mut writer).await?,
+                    Some(encoder) => encoder.encode((input, len), writer).await?,
                 },
                 Piece::End(mut lines) => {
-                    if let Some(encoder) = encoder {
-                        lines = encoder.end(lines, &mut writer).await?;
+                    if let Some(encoder) = encoder.take() {
+                        lines = encoder.end(lines, writer).await?;
                     }
-                    return finish(writer, &lines, te_trailers).await;
+                    return finish(writer, &lines, *te_trailers).await;
                 }
                 Piece::More => {
-                    if let Some(encoder) = &mut encoder {
-                        encoder.flush(&mut writer).await?;
+                    if let Some(encoder) = encoder {
+                        encoder.flush(writer).await?;
                     }
                     writer.flush().await?;
-                    match source.fill(input, reading.as_mut(), waits, Some(within_ms)).await {
+                    match source.fill(input, reading.as_mut(), waits, Some(*within_ms)).await {
                         Ok(0) if reading.is_none() => {
-                            if let Some(encoder) = encoder {
-                                encoder.end(Vec::new(), &mut writer).await?;
+                            if let Some(encoder) = encoder.take() {
+                                encoder.end(Vec::new(), writer).await?;
                             }
-                            return finish(writer, b"", te_trailers).await;
+                            return finish(writer, b"", *te_trailers).await;
                         }
                         Ok(0) if matches!(reading, Some(Reading::Ended(_))) => {}
                         Ok(0) => return Err(truncated(&"the connection ended early")),
@@ -290,10 +318,26 @@ impl<T: Protocol> Relay<'_, T> {
             }
         }
     }
+
+    /// Ends the body of a gRPC-Web call that has failed after its head was sent. Returns `false` if it
+    /// is another response, or if the client can still get another head.
+    async fn end_call(&mut self, fields: impl FnOnce() -> HeaderMap) -> Result<bool, RelayError> {
+        let is_call = matches!(self.encoder, Some(BodyEncoder::Web(_)));
+        let Some(encoder) = self.encoder.take_if(|_| is_call && self.writer.has_sent()) else {
+            return Ok(false);
+        };
+        let mut lines = Vec::new();
+        for (name, value) in &fields() {
+            field(&mut lines, name.as_str(), value.as_bytes());
+        }
+        encoder.end(lines, &mut self.writer).await?;
+        self.writer.finish(None).await?;
+        Ok(true)
+    }
 }
 
 async fn finish<P: Protocol>(
-    writer: BodyWriter<'_, P>,
+    writer: &mut BodyWriter<'_, P>,
     lines: &[u8],
     te_trailers: bool,
 ) -> Result<(), RelayError> {

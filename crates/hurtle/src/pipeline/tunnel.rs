@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use http::StatusCode;
 use hurtle_http::h1::response::{Delimiter, Persistence};
@@ -18,10 +18,11 @@ use crate::deadline::DeadlineError;
 use crate::handler::Tunnel;
 use crate::handler::client::ExchangeError;
 use crate::handler::proxy::{AssignedPeer, Channel, Link, UpstreamTunnel};
+use crate::protocol::h2::RequestStream;
 use crate::protocol::reading::Reading;
 use crate::protocol::{Head, HeadFields, Protocol};
 use crate::rt::{self, Permit};
-use crate::transport::{Attempt, Fill, Input, Output, Pipe, SendQueue, Transport, UpstreamSocket};
+use crate::transport::{Attempt, Fill, Input, Output, Pipe, SendQueue, Transport};
 
 /// Maximum silence of a tunnel or of a gRPC client's stream of messages, in milliseconds. Protocols with shorter pings (WebSocket) keep it
 /// open; abandoned tunnels are closed.
@@ -45,7 +46,7 @@ pub(super) struct OpenTunnel {
 /// The end of a tunnel that is not the client.
 enum Remote {
     /// The upstream counts the tunnel until this is dropped.
-    Upstream(Box<(UpstreamSocket, Option<AssignedPeer>)>),
+    Upstream(Box<(Channel, Option<AssignedPeer>)>),
     App(Pipe),
 }
 
@@ -57,12 +58,10 @@ impl<T: Protocol> Exchange<T> {
             Tunnel::Upstream(tunnel) => {
                 let UpstreamTunnel { head, upstream } = *tunnel;
                 let Some((link, assigned)) = upstream.into_tunnel() else { return Next::Drop };
-                let Link { channel: Channel::Socket(io), input, .. } = link else {
-                    return Next::Drop;
-                };
+                let Link { channel, input, .. } = link;
                 // Bytes of the new protocol may have arrived behind the upstream's head.
                 received = input;
-                (Remote::Upstream(Box::new((io, assigned))), head)
+                (Remote::Upstream(Box::new((channel, assigned))), head)
             }
             Tunnel::App(accepted) => {
                 let (answer, offer) = *accepted;
@@ -102,8 +101,14 @@ impl<T: Protocol> Exchange<T> {
             return Next::Drop;
         };
         let ended = match remote {
-            Remote::Upstream(remote) => self.forward_both(&remote.0, received).await,
-            Remote::App(remote) => self.forward_both(&remote, received).await,
+            Remote::Upstream(remote) => match &remote.0 {
+                Channel::Socket(io) => self.forward_both(RemoteEnd(io), received).await,
+                Channel::Stream(stream) => {
+                    let remote = StreamEnd(stream, RefCell::new(Reading::Frames));
+                    self.forward_both(remote, received).await
+                }
+            },
+            Remote::App(remote) => self.forward_both(RemoteEnd(&remote), received).await,
         };
         let status = match self.io.raw() {
             Some(_) => StatusCode::SWITCHING_PROTOCOLS,
@@ -122,12 +127,12 @@ impl<T: Protocol> Exchange<T> {
     /// Forwards bytes in both directions while they move.
     async fn forward_both(
         &mut self,
-        remote: &impl Transport,
+        remote: impl End,
         mut received: Input,
     ) -> Result<io::Result<()>, DeadlineError> {
         let Exchange { io, input, watch, sent, worker, slot, request_bytes, .. } = self;
         let (to_remote, to_client) = (Cell::new(0), &sent.moved);
-        let (client, remote) = (ClientEnd::of(io), RemoteEnd(remote));
+        let client = ClientEnd::of(io);
         let both = rt::try_both(
             carry(&client, input, &remote, &to_remote),
             carry(&remote, &mut received, &client, to_client),
@@ -171,7 +176,7 @@ trait End {
     fn finish(&self);
 }
 
-/// The upstream or application.
+/// The connection to an upstream, an application or a client.
 struct RemoteEnd<'a, R>(&'a R);
 
 impl<R: Transport> End for RemoteEnd<'_, R> {
@@ -189,6 +194,34 @@ impl<R: Transport> End for RemoteEnd<'_, R> {
 
     fn finish(&self) {
         self.0.finish();
+    }
+}
+
+/// A stream to an upstream, whose body in each direction is the tunnel's bytes (RFC 8441 section 5).
+struct StreamEnd<'a>(&'a RequestStream, RefCell<Reading>);
+
+impl End for StreamEnd<'_> {
+    fn poll_fill(&self, cx: &mut Context<'_>, input: &mut Input) -> Poll<io::Result<usize>> {
+        let mut reading = self.1.borrow_mut();
+        match *reading {
+            Reading::Frames => self.0.poll_fill(cx, input, &mut reading),
+            _ => Poll::Ready(Ok(0)),
+        }
+    }
+
+    fn poll_send(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<usize>> {
+        let room = ready!(self.0.poll_room(cx, queue.len()))?;
+        Poll::Ready(self.0.put(queue.take_bytes(room), false).map(|()| room))
+    }
+
+    /// The connection's task writes the frames.
+    fn poll_flush(&self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn finish(&self) {
+        // The upstream may be gone.
+        let _ = self.0.end(None);
     }
 }
 

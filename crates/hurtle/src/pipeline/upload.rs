@@ -110,6 +110,7 @@ impl Upload {
             if let Err(error) = Box::pin(self.advance(duplex, input, ended, worker)).await {
                 return error;
             }
+            duplex.record_feed();
         }
         duplex.io.reset().await;
         ExchangeError::Gone

@@ -1,5 +1,6 @@
 //! Errors of the proxy as statuses of calls.
 
+use std::io::Read as _;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -10,7 +11,9 @@ use h2::server::SendResponse;
 use http::{HeaderMap, Request, Response};
 
 use crate::library::{Upstream, call, call_head, framed, read, talk, whole};
-use crate::support::Proxy;
+use crate::refused::{accept, ok};
+use crate::support::{self, Proxy};
+use crate::wire::*;
 
 /// The answer of the health service.
 static SERVING: AtomicBool = AtomicBool::new(true);
@@ -152,4 +155,47 @@ fn a_response_that_is_cut_short_ends_with_a_status() {
         whole(response).await.unwrap()
     });
     assert_eq!(reply.grpc_status(), Some("1"), "CANCELLED");
+}
+
+/// HEADERS left alone, and DATA in another write, because the connection's task ran between them.
+#[test]
+fn the_head_and_the_message_of_a_call_leave_together() {
+    let upstream = support::Upstream::new();
+    let proxy = Proxy::of("", &format!("proxy = \"h2c://{}\"", upstream.address));
+    let mut client = Wire::begin(proxy.address, &[]);
+    let call = |stream| {
+        let fields = [
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":authority", "a"),
+            (":path", "/a.B/C"),
+            ("content-type", "application/grpc"),
+        ];
+        let head = frame(HEADERS, END_HEADERS, stream, &block(&fields));
+        [head, frame(DATA, END_STREAM, stream, &framed(b"message"))].concat()
+    };
+    client.send(&call(1));
+    let mut peer = accept(&upstream);
+    peer.next_of(DATA);
+    peer.send(&ok(1));
+    client.next_of(DATA);
+    for stream in (3..103).step_by(2) {
+        client.send(&call(stream));
+        let mut piece = [0; 16 << 10];
+        let len = peer.socket.read(&mut piece).unwrap();
+        assert_eq!(kinds(&piece[..len]), [HEADERS, DATA], "of one read");
+        peer.send(&ok(stream));
+        client.next_of(DATA);
+    }
+}
+
+/// The kinds of complete frames.
+fn kinds(mut frames: &[u8]) -> Vec<u8> {
+    let mut kinds = Vec::new();
+    while let [a, b, c, kind, rest @ ..] = frames {
+        kinds.push(*kind);
+        let len = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+        frames = &rest[5 + len..];
+    }
+    kinds
 }

@@ -76,7 +76,7 @@ fn an_upstream_without_http2_is_a_bad_gateway() {
 fn data_beyond_the_window_is_a_truncated_response() {
     let upstream = Upstream::new();
     let proxy = proxy(&upstream);
-    let mut client = proxy.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut client = proxy.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     let mut wire = accept(&upstream);
     wire.next_of(HEADERS);
     let head = block(&[(":status", "200"), ("content-length", "5")]);

@@ -105,6 +105,18 @@ impl Upstream {
     where
         H: AsyncFn(Request<RecvStream>, SendResponse<Bytes>) + Copy + Send + 'static,
     {
+        Upstream::configured(
+            h2::server::Builder::new().max_concurrent_streams(streams_max),
+            handler,
+        )
+    }
+
+    /// Serves every request with `handler` on connections with these settings.
+    pub(crate) fn configured<H>(server: &h2::server::Builder, handler: H) -> Upstream
+    where
+        H: AsyncFn(Request<RecvStream>, SendResponse<Bytes>) + Copy + Send + 'static,
+    {
+        let server = server.clone();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -119,10 +131,8 @@ impl Upstream {
                 let listener = tokio::net::TcpListener::from_std(listener).unwrap();
                 while let Ok((socket, _)) = listener.accept().await {
                     connections.fetch_add(1, SeqCst);
-                    let most = Arc::clone(&most);
+                    let (most, server) = (Arc::clone(&most), server.clone());
                     tokio::task::spawn_local(async move {
-                        let mut server = h2::server::Builder::new();
-                        server.max_concurrent_streams(streams_max);
                         let Ok(mut connection) = server.handshake(socket).await else { return };
                         let open = Arc::<AtomicUsize>::default();
                         while let Some(Ok((request, respond))) = connection.accept().await {

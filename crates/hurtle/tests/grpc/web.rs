@@ -109,3 +109,63 @@ fn frames_over_http2_and_errors() {
     let head = client.head();
     assert!(head.contains("content-type: application/grpc+proto\n"), "another request: {head}");
 }
+
+/// Sends a message, then reads the body; resets the stream for `/reset`.
+async fn answer_first(mut request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+    let head = Response::builder().header("content-type", "application/grpc").body(()).unwrap();
+    let mut body = respond.send_response(head, false).unwrap();
+    body.send_data(framed(b"first"), false).unwrap();
+    // The rest of a malformed body is a reset stream.
+    let _ = request.body_mut().data().await;
+    if request.uri().path() == "/reset" {
+        body.send_reset(h2::Reason::ENHANCE_YOUR_CALM);
+    }
+}
+
+/// The status in the last frame of a response.
+fn last_status(frames: &[u8]) -> String {
+    let begin = framed(b"first").len();
+    assert_eq!(frames[begin], 0x80, "a frame of trailers: {}", frames.escape_ascii());
+    let text = String::from_utf8(frames[begin + 5..].to_vec()).unwrap();
+    text.lines().next().unwrap().to_owned()
+}
+
+/// A malformed body stalled the call until `read_timeout`, because nothing reported the failure of the
+/// request to the reader of the response.
+#[test]
+fn calls_that_fail_after_the_head_end_with_a_status() {
+    let upstream = Upstream::start(100, answer_first);
+    let proxy = proxy(&upstream);
+    for (path, rest, expected) in [
+        ("/a", &b"4\r\n!!!!\r\n"[..], "grpc-status: 13"),
+        ("/a", b"1\r\nA\r\n0\r\n\r\n", "grpc-status: 13"),
+        ("/reset", b"4\r\nAAAA\r\n", "grpc-status: 8"),
+    ] {
+        let mut client = proxy.send(format!(
+            "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/grpc-web-text\r\n\
+             Transfer-Encoding: chunked\r\n\r\n"
+        ));
+        assert!(client.head().starts_with("HTTP/1.1 200"), "{path}");
+        client.send(rest);
+        let text = String::from_utf8(client.chunks()).unwrap();
+        let first = STANDARD.encode(framed(b"first"));
+        let (first, end) = text.split_at(first.len());
+        let frames = [first, end].map(|text| STANDARD.decode(text).unwrap()).concat();
+        assert_eq!(last_status(&frames), expected, "{path}");
+    }
+    let status = talk(proxy.address, async |client| {
+        let mut client = client.ready().await.unwrap();
+        let head = Request::post("http://a/a")
+            .header("content-type", "application/grpc-web-text")
+            .body(())
+            .unwrap();
+        let (response, mut stream) = client.send_request(head, false).unwrap();
+        let response = response.await.unwrap();
+        stream.send_data("!!!!".into(), false).unwrap();
+        let whole = whole(response).await.unwrap();
+        let (first, end) = whole.body.split_at(STANDARD.encode(framed(b"first")).len());
+        let frames = [first, end].map(|text| STANDARD.decode(text).unwrap()).concat();
+        last_status(&frames)
+    });
+    assert_eq!(status, "grpc-status: 13", "over HTTP/2");
+}

@@ -4,6 +4,12 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::thread;
 
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::server::SendResponse;
+use http::{Request, Response};
+
+use crate::library;
 use crate::server::Server;
 
 /// Types of frames (RFC 9114 section 7.2).
@@ -83,6 +89,32 @@ fn a_tunnel_carries_bytes_both_ways() {
             peer.write_all(&piece[..n]).unwrap();
         }
     });
+    converse(&server);
+    far.join().unwrap();
+}
+
+/// Accepts a tunnel, sends "first" and echoes what comes.
+async fn echo(mut request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+    assert_eq!(request.extensions().get::<h2::ext::Protocol>().unwrap().as_str(), "websocket");
+    let mut body = respond.send_response(Response::new(()), false).unwrap();
+    body.send_data("first".into(), false).unwrap();
+    while let Some(Ok(data)) = request.body_mut().data().await {
+        request.body_mut().flow_control().release_capacity(data.len()).unwrap();
+        body.send_data(data, false).unwrap();
+    }
+    body.send_data(Bytes::new(), true).unwrap();
+}
+
+#[test]
+fn a_tunnel_goes_on_as_a_stream_of_an_upstream() {
+    let mut settings = h2::server::Builder::new();
+    let upstream = library::Upstream::configured(settings.enable_connect_protocol(), echo);
+    let mount = format!("[[site]]\n[[site.mount]]\nproxy = 'h2c://{}'\n", upstream.address);
+    converse(&Server::configured(&[], &mount));
+}
+
+/// Opens a tunnel to an upstream that sends "first" and echoes what comes.
+fn converse(server: &Server) {
     let large = vec![b'x'; 10_000];
     server.converse(async |connection, _| {
         let mut control = connection.open_uni().await.unwrap();
@@ -107,5 +139,4 @@ fn a_tunnel_carries_bytes_both_ways() {
         sending.finish().unwrap();
         assert_eq!(next(&mut receiving).await, None, "both ends have ended");
     });
-    far.join().unwrap();
 }

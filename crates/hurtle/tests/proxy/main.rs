@@ -24,6 +24,9 @@ mod headers;
 mod hints;
 mod internal;
 mod jwt;
+#[allow(dead_code)]
+#[path = "../grpc/library.rs"]
+mod library;
 #[path = "../app/log.rs"]
 mod log;
 mod paths;
@@ -32,6 +35,11 @@ mod real;
 mod secure;
 mod secure_auth;
 mod slashes;
+mod streams;
+mod streams_node;
 mod support;
 mod tokens;
 mod upgrade;
+#[allow(dead_code)]
+#[path = "../h2/wire.rs"]
+mod wire;

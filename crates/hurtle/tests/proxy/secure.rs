@@ -140,7 +140,7 @@ impl Peer {
     }
 
     #[track_caller]
-    fn take(&mut self, len: usize) -> Vec<u8> {
+    pub(crate) fn take(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         self.0.read_exact(&mut bytes).expect("too few bytes come");
         bytes

@@ -17,7 +17,7 @@ use super::super::wait::Waits;
 use super::super::{Handled, HandlerError, Outcome};
 use super::exchange::{UpstreamExchange, grpc_status as grpc_status_of};
 use super::web_call::WebCall;
-use super::{Key, ListenOutcome, Proxy, RawHead, UpstreamError, UpstreamRequest};
+use super::{Key, ListenOutcome, Proxy, RawHead, UpstreamError, UpstreamRequest, handshake};
 use crate::answer::{Answer, GRPC_STATUS};
 use crate::clock;
 use crate::config::EarlyHints;
@@ -65,6 +65,13 @@ impl Proxy {
             && let Some(handled) = Box::pin(self.fetch_answer(request, client)).await
         {
             return handled;
+        }
+        if self.has_http2
+            && let Some(protocol) = forward::upgrade(request.head, &self.config().upgrades)
+            && let Err(why) = handshake::check(request.head, protocol)
+        {
+            let refused = Answer::error(StatusCode::BAD_REQUEST, Some(why));
+            return Err(HandlerError::Answer(Box::new(refused)));
         }
         let mut exchange = self.begin(request, client);
         match self.receive_head(request, client, &mut exchange).await {

@@ -126,7 +126,7 @@ impl HealthChecker {
             );
             send(io, request.into()).await.map_err(UpstreamError::NotRead)?;
         }
-        let head = Source(&link.channel).head(&mut link.input).await?;
+        let head = link.channel.head(&mut link.input).await?;
         Ok((link, head))
     }
 }
@@ -134,7 +134,7 @@ impl HealthChecker {
 /// Reads the response to a call of the health service; the error is the reason of its failure.
 async fn serving(link: &mut Link) -> Result<(), String> {
     let (mut reading, waits) = (Reading::Frames, Waits::default());
-    let mut source = Source(&link.channel);
+    let mut source = Source::new(&link.channel);
     while matches!(reading, Reading::Frames) && link.input.bytes().len() <= GRPC_SERVING.len() {
         let filled = source.fill(&mut link.input, Some(&mut reading), &waits, None).await;
         filled.map_err(|e| e.to_string())?;

@@ -1,7 +1,8 @@
 //! A connection or stream to an upstream, and reading from it.
 
+use std::cell::Cell;
 use std::future::poll_fn;
-use std::task::ready;
+use std::task::{Poll, ready};
 use std::{fmt, io};
 
 use hurtle_http::h1::response_head::{self, ResponseError, ResponseHead, Scan};
@@ -45,7 +46,23 @@ pub enum RawHead {
 }
 
 /// A channel that a response is read from; a request may be written to it meanwhile.
-pub struct Source<'a>(pub(super) &'a Channel);
+pub struct Source<'a> {
+    pub(super) channel: &'a Channel,
+    /// Becomes `true` if the request's body is malformed; `None`: none is sent meanwhile.
+    pub(super) is_malformed: Option<&'a Cell<bool>>,
+}
+
+/// The error of a response that ends early, because the request's body is malformed.
+#[derive(Debug)]
+pub struct MalformedBody;
+
+impl fmt::Display for MalformedBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        UpstreamError::BadRequest.fmt(f)
+    }
+}
+
+impl std::error::Error for MalformedBody {}
 
 impl RawHead {
     /// Parses the head.
@@ -82,39 +99,50 @@ impl fmt::Debug for Link {
     }
 }
 
-impl Source<'_> {
-    /// Reads once from a body within `within_ms` (`None`: without a limit). 0 bytes mean the end of
-    /// the connection, or of the stream's body, which is then in `reading`.
-    ///
-    /// # Errors
-    /// Those of the channel.
-    pub async fn fill(
-        &mut self,
-        input: &mut Input,
-        reading: Option<&mut Reading>,
-        waits: &Waits,
-        within_ms: Option<u64>,
-    ) -> io::Result<usize> {
-        let _wait = within_ms.map(|ms| waits.read(ms));
-        match (self.0, reading) {
-            (Channel::Socket(io), _) => poll_fn(|cx| io.poll_fill(cx, input, Fill::Body)).await,
-            (Channel::Stream(stream), Some(reading)) => {
-                poll_fn(|cx| stream.poll_fill(cx, input, reading)).await
-            }
-            // The body of a stream always has a state.
-            (Channel::Stream(_), None) => Err(io::ErrorKind::InvalidInput.into()),
-        }
-    }
-
+impl Channel {
     /// Reads a response's head. It is cancel-safe: bytes that were read stay in `input`.
-    pub(super) async fn head(&mut self, input: &mut Input) -> Result<RawHead, UpstreamError> {
-        match self.0 {
+    pub(super) async fn head(&self, input: &mut Input) -> Result<RawHead, UpstreamError> {
+        match self {
             Channel::Socket(io) => read_text(io, input).await.map(RawHead::Text),
             Channel::Stream(stream) => {
                 let head = poll_fn(|cx| stream.poll_head(cx)).await;
                 head.map(RawHead::Fields).map_err(UpstreamError::from)
             }
         }
+    }
+}
+
+impl<'a> Source<'a> {
+    /// A channel on which the request was sent whole.
+    pub(super) fn new(channel: &'a Channel) -> Source<'a> {
+        Source { channel, is_malformed: None }
+    }
+
+    /// Reads once from a body within `within_ms` (`None`: without a limit). 0 bytes mean the end of
+    /// the connection, or of the stream's body, which is then in `reading`.
+    ///
+    /// # Errors
+    /// Those of the channel, or `MalformedBody`.
+    pub async fn fill(
+        &mut self,
+        input: &mut Input,
+        mut reading: Option<&mut Reading>,
+        waits: &Waits,
+        within_ms: Option<u64>,
+    ) -> io::Result<usize> {
+        let _wait = within_ms.map(|ms| waits.read(ms));
+        poll_fn(|cx| {
+            if self.is_malformed.is_some_and(Cell::get) {
+                return Poll::Ready(Err(io::Error::other(MalformedBody)));
+            }
+            match (self.channel, reading.as_deref_mut()) {
+                (Channel::Socket(io), _) => io.poll_fill(cx, input, Fill::Body),
+                (Channel::Stream(stream), Some(reading)) => stream.poll_fill(cx, input, reading),
+                // The body of a stream always has a state.
+                (Channel::Stream(_), None) => Poll::Ready(Err(io::ErrorKind::InvalidInput.into())),
+            }
+        })
+        .await
     }
 }
 

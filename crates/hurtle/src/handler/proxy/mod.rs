@@ -6,6 +6,7 @@
 //! and `health` makes health checks.
 
 mod addresses;
+mod assigned_peer;
 mod balance;
 pub mod cache;
 mod exchange;
@@ -13,6 +14,7 @@ mod forward;
 mod forward_auth;
 mod framing;
 mod gate;
+mod handshake;
 mod health;
 mod hints;
 mod link;
@@ -36,16 +38,17 @@ use crate::metrics::WorkerMetrics;
 use crate::rt;
 use crate::tls::UpstreamConfig;
 
+pub use assigned_peer::AssignedPeer;
 pub use balance::Key;
 pub use exchange::{BodyCoding, UpstreamExchange, UpstreamResponse, UpstreamTunnel, grpc_status};
 pub use forward::log_failure;
 pub use forward_auth::{AuthDecision, ForwardAuth, with_fields};
 pub use framing::Framing;
 pub use gate::Availability;
-pub use link::{Channel, Link, RawHead, Source};
+pub use link::{Channel, Link, MalformedBody, RawHead, Source};
 pub use peer::UpstreamError;
 pub use queue::BusyError;
-pub use upstream_request::{AssignedPeer, ListenOutcome, Phase, UpstreamLog, UpstreamRequest};
+pub use upstream_request::{ListenOutcome, Phase, UpstreamLog, UpstreamRequest};
 
 use super::wait;
 use balance::Sticky;
@@ -73,6 +76,8 @@ pub struct Proxy {
     is_uniform: bool,
     /// `true`: an upstream has a limit of requests at once.
     is_limited: bool,
+    /// `true`: requests to an upstream use HTTP/2.
+    has_http2: bool,
     /// Time of a slow start, in milliseconds; 0: there is none.
     slow_ms: u64,
     /// The next upstream in turn.
@@ -102,6 +107,7 @@ impl Proxy {
             sticky: sticky.map(|cookie| Sticky::new(cookie, &config.upstreams)),
             is_uniform: slow_ms == 0 && weights.all(|two| two[0].weight == two[1].weight),
             is_limited: config.queue.is_some(),
+            has_http2: config.upstreams.iter().any(|server| server.http2),
             slow_ms,
             peers: config.upstreams.iter().cloned().map(peer).collect(),
             config,

@@ -101,6 +101,9 @@ pub enum UpstreamError {
     BadRequest,
     /// The upstream switched the protocol, although the request did not offer it.
     UnexpectedUpgrade,
+    /// The upstream takes no other protocol on a stream (RFC 8441 section 3), and HTTP/1.1 is
+    /// impossible for this reason.
+    NoConnectProtocol(String),
 }
 
 impl fmt::Display for UpstreamError {
@@ -123,6 +126,11 @@ impl fmt::Display for UpstreamError {
             UpstreamError::UnexpectedUpgrade => {
                 f.write_str("it changed the protocol without a request")
             }
+            UpstreamError::NoConnectProtocol(why) => write!(
+                f,
+                "it takes no WebSocket over HTTP/2 (SETTINGS_ENABLE_CONNECT_PROTOCOL, RFC 8441), \
+                 and {why}"
+            ),
         }
     }
 }
@@ -286,6 +294,28 @@ impl Peer {
 
     /// Opens a new connection. `within_ms` is divided among the addresses that are tried.
     pub(super) async fn connect(&self, within_ms: u64) -> Result<Link, UpstreamError> {
+        self.connect_with(self.server.http2, within_ms).await
+    }
+
+    /// Opens a connection for HTTP/1.1 to an upstream over HTTP/2 that takes no other protocol on a
+    /// stream. In clear, an upstream cannot choose between the two.
+    ///
+    /// # Errors
+    /// The upstream does not offer HTTP/1.1, or there is no connection.
+    pub(super) async fn connect_http1(&self, within_ms: u64) -> Result<Link, UpstreamError> {
+        if !self.server.tls {
+            let why = "its scheme allows no HTTP/1.1; use http:// for the mount of the WebSocket";
+            return Err(UpstreamError::NoConnectProtocol(why.to_owned()));
+        }
+        self.connect_with(false, within_ms).await.map_err(|error| match error {
+            UpstreamError::Handshake(why) => {
+                UpstreamError::NoConnectProtocol(format!("no HTTP/1.1 instead: {why}"))
+            }
+            error => error,
+        })
+    }
+
+    async fn connect_with(&self, is_http2: bool, within_ms: u64) -> Result<Link, UpstreamError> {
         self.metrics().count_connect();
         let due_ms = clock::now_ms().saturating_add(within_ms);
         let generation = self.addresses.generation();
@@ -299,7 +329,7 @@ impl Peer {
         let mut failed = UpstreamError::Refused(io::ErrorKind::AddrNotAvailable.into());
         for (tried, address) in addresses.iter().enumerate() {
             let left = addresses.len() - tried;
-            let connecting = self.connect_to(*address);
+            let connecting = self.connect_to(*address, is_http2);
             let connected = match left {
                 // The caller has the deadline.
                 1 => connecting.await,
@@ -318,7 +348,11 @@ impl Peer {
         Err(failed)
     }
 
-    async fn connect_to(&self, address: SocketAddr) -> Result<UpstreamSocket, UpstreamError> {
+    async fn connect_to(
+        &self,
+        address: SocketAddr,
+        is_http2: bool,
+    ) -> Result<UpstreamSocket, UpstreamError> {
         if !self.server.tls {
             return Ok(UpstreamSocket::connect(address).await?);
         }
@@ -326,7 +360,7 @@ impl Peer {
             return Err(UpstreamError::Handshake("TLS is not configured".to_owned()));
         };
         let name = name.as_ref().map_err(|why| UpstreamError::Handshake(why.clone()))?;
-        let protocol = (config.client(self.server.http2), self.server.http2);
+        let protocol = (config.client(is_http2), is_http2);
         Ok(UpstreamSocket::connect_tls(address, protocol, name).await?)
     }
 }

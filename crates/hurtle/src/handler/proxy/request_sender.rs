@@ -15,6 +15,7 @@ use hurtle_http::h1::response::encode_trailers;
 use hurtle_http::h2::RequestLine;
 use hurtle_http::request::fields::pairs;
 
+use super::handshake::WEBSOCKET_KEY;
 use super::link::Channel;
 use super::wait::Waits;
 use super::web_call::Decoder;
@@ -43,6 +44,20 @@ pub(super) struct RequestSender {
     decoder: Option<Decoder>,
     /// The data of the body that was read, for another attempt.
     kept: Kept,
+}
+
+/// The reason why a request was not sent whole.
+pub(super) enum SendError {
+    /// The client's body is no base64.
+    Malformed,
+    /// The channel to the upstream failed.
+    Channel(io::Error),
+}
+
+impl From<io::Error> for SendError {
+    fn from(error: io::Error) -> SendError {
+        SendError::Channel(error)
+    }
 }
 
 /// The read part of a body.
@@ -141,22 +156,33 @@ impl RequestSender {
         }
     }
 
-    /// Begins the request on a shared connection. `None`: it has no room.
+    /// Begins the request on a shared connection. One that asks for another protocol is an extended
+    /// CONNECT, which `connection` must allow. `None`: it has no room.
     pub(super) fn open(&mut self, connection: &Rc<Shared>, is_tls: bool) -> Option<RequestStream> {
-        let RequestParts { method, target, authority, fields } = &self.parts;
+        let RequestParts { method, target, authority, fields, protocol } = &self.parts;
         let part =
             |range: &std::ops::Range<usize>| self.head.get(range.clone()).unwrap_or_default();
+        let is_connect = protocol.is_some();
         let line = RequestLine {
-            method: part(method),
+            method: if is_connect { b"CONNECT" } else { part(method) },
             scheme: if is_tls { b"https" } else { b"http" },
             authority: part(authority),
             path: part(target),
-            protocol: None,
+            protocol: protocol.as_ref().map(part),
         };
         let fields = pairs(part(fields));
-        let stream = RequestStream::open(connection, &line, fields, !self.has_body());
+        // RFC 8441 section 5: an extended CONNECT has no key.
+        let fields =
+            fields.filter(|(name, _)| !is_connect || !name.eq_ignore_ascii_case(WEBSOCKET_KEY));
+        let is_end = !is_connect && !self.has_body();
+        let stream = RequestStream::open(connection, &line, fields, is_end);
         self.queue.clear();
         stream
+    }
+
+    /// `true` if the request asks for another protocol.
+    pub(super) fn switches_protocol(&self) -> bool {
+        self.parts.protocol.is_some()
     }
 
     pub(super) fn has_body(&self) -> bool {
@@ -218,13 +244,13 @@ impl RequestSender {
     /// Sends everything that may be sent.
     ///
     /// # Errors
-    /// Those of the channel.
+    /// The channel failed, or the body is malformed.
     pub(super) async fn run(
         &mut self,
         channel: &Channel,
         waits: &Waits,
         stall_ms: u64,
-    ) -> io::Result<()> {
+    ) -> Result<(), SendError> {
         loop {
             match channel {
                 Channel::Socket(io) => self.flush(io, waits, stall_ms).await?,
@@ -284,8 +310,8 @@ impl RequestSender {
     /// Waits for the body's next piece.
     ///
     /// # Errors
-    /// `InvalidData`: the body is no base64.
-    async fn next(&mut self, is_kept: bool) -> io::Result<Piece> {
+    /// The body is no base64.
+    async fn next(&mut self, is_kept: bool) -> Result<Piece, SendError> {
         if let Some(data) = self.kept.again() {
             let is_end = self.kept.next == self.kept.pieces.len() && self.body.is_end_stream();
             return Ok(Piece::Data(data, is_end));
@@ -300,7 +326,7 @@ impl RequestSender {
         }
         let frame = match next {
             None if self.decoder.as_ref().is_some_and(Decoder::is_within) => {
-                return Err(io::ErrorKind::InvalidData.into());
+                return Err(SendError::Malformed);
             }
             None => return Ok(Piece::End(None)),
             Some(Ok(frame)) => frame,
@@ -312,7 +338,7 @@ impl RequestSender {
                 let is_end = self.body.is_end_stream();
                 if let Some(decoder) = &mut self.decoder {
                     let decoded = decoder.decode(&data, is_end);
-                    data = decoded.map_err(|_| io::ErrorKind::InvalidData)?;
+                    data = decoded.map_err(|_| SendError::Malformed)?;
                 }
                 if !self.kept.is_incomplete {
                     self.kept.add(&data);

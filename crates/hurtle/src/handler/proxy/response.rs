@@ -13,7 +13,7 @@ use super::super::{FileName, Handled, InternalRedirect, Outcome, Tunnel};
 use super::exchange::{BodyCoding, UpstreamExchange, UpstreamResponse, UpstreamTunnel};
 use super::forward::{failed, log_failure};
 use super::framing::Framing;
-use super::{Proxy, RawHead, UpstreamError, web_call};
+use super::{Channel, Link, Proxy, RawHead, UpstreamError, handshake, web_call};
 use crate::clock;
 use crate::compress::{Codings, Policy};
 use crate::transport::Output;
@@ -27,10 +27,21 @@ impl Proxy {
         mut exchange: Box<UpstreamExchange>,
         head: &RawHead,
     ) -> Handled {
+        let mut parsed = head.parse();
+        let is_on_stream = matches!(head, RawHead::Fields(_));
+        if is_on_stream
+            && exchange.protocol.is_some()
+            && let Ok(reply) = &mut parsed
+            && reply.status.is_success()
+        {
+            // RFC 8441 section 5: a success is the 101 of HTTP/1.1.
+            reply.status = StatusCode::SWITCHING_PROTOCOLS;
+        }
         // By reference: a parsed head is large.
-        let error = match &head.parse() {
+        let error = match &parsed {
             Ok(reply)
                 if reply.status == StatusCode::SWITCHING_PROTOCOLS
+                    && !is_on_stream
                     && !accepts(exchange.protocol.as_deref(), reply) =>
             {
                 UpstreamError::UnexpectedUpgrade
@@ -66,12 +77,22 @@ impl Proxy {
                 None => {
                     let mut head = Output::new();
                     let date = clock::date(clock::now_ms());
-                    forward::switching(head.vec(), reply, protocol, &date);
+                    let accept = match exchange.upstream.link() {
+                        Some(Link { channel: Channel::Stream(_), .. }) => {
+                            handshake::accept(request.head, protocol)
+                        }
+                        _ => None,
+                    };
+                    let switch = (protocol.as_str(), accept.as_deref());
+                    forward::switching(head.vec(), reply, switch, &date);
                     head
                 }
             };
             let tunnel = UpstreamTunnel { head, upstream: exchange.upstream };
             return Outcome::Tunnel(Tunnel::Upstream(Box::new(tunnel)));
+        }
+        if exchange.protocol.is_some() {
+            exchange.upstream.end_stream();
         }
         exchange.settle_continue(request, client);
         if request.has_internal_files

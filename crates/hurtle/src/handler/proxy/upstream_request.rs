@@ -3,7 +3,6 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -14,16 +13,17 @@ use hurtle_http::request::RequestHead;
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::grpc_web::WebFormat;
 
+use super::assigned_peer::AssignedPeer;
 use super::link::{Channel, Link, RawHead, Source};
-use super::peer::{Peer, UpstreamError};
+use super::peer::UpstreamError;
 use super::queue::{Admitted, BusyError};
-use super::request_sender::RequestSender;
+use super::request_sender::{RequestSender, SendError};
 use super::wait::Waits;
 use super::{Key, Proxy};
 use crate::body::RequestBody;
 use crate::clock;
 use crate::metrics::UpstreamOutcome;
-use crate::rt::{self, First, Permit};
+use crate::rt::{self, First};
 use crate::transport::{Input, Output};
 
 /// Most attempts of one request.
@@ -62,14 +62,6 @@ pub struct UpstreamLog {
     pub connected: Option<Duration>,
     /// Time since then up to the head of the response.
     pub answered: Duration,
-}
-
-/// The upstream that has a request or a tunnel, which counts among its requests in flight.
-pub struct AssignedPeer {
-    number: usize,
-    peer: Rc<Peer>,
-    /// Its place among the upstream's requests; held for its `Drop`.
-    _permit: Option<Permit>,
 }
 
 /// The last operation of the upstream that was awaited.
@@ -192,6 +184,7 @@ impl UpstreamRequest {
         let Some(at) = &self.assigned else { return false };
         self.link = match at.peer.is_http2() {
             false => at.peer.idle(now_ms),
+            true if self.sender.switches_protocol() => None,
             true => {
                 let connection = at.peer.multiplexer.now(at.peer.addresses.generation());
                 let open = |connection| self.sender.open(&connection, at.peer.is_tls());
@@ -222,7 +215,7 @@ impl UpstreamRequest {
         let Some(Link { channel, input, .. }) = &mut self.link else {
             return Err(UpstreamError::Gone(None));
         };
-        Source(channel).head(input).await
+        channel.head(input).await
     }
 
     /// Puts a head back, for `listen` to read.
@@ -253,14 +246,20 @@ impl UpstreamRequest {
                     waited
                 }
             };
-            let stream = self.sender.open(&connection, at.peer.is_tls());
-            self.link = Some(Link::of_stream(stream.ok_or(UpstreamError::Unprocessed)?));
-            return Ok(());
+            if !self.sender.switches_protocol() || connection.allows_connect() {
+                let stream = self.sender.open(&connection, at.peer.is_tls());
+                self.link = Some(Link::of_stream(stream.ok_or(UpstreamError::Unprocessed)?));
+                return Ok(());
+            }
         }
         self.link = at.peer.idle(clock::now_ms());
         if self.link.is_none() {
             let _wait = waits.read(within_ms);
-            self.link = Some(Box::pin(at.peer.connect(within_ms)).await?);
+            let connected = match at.peer.is_http2() {
+                false => Box::pin(at.peer.connect(within_ms)).await,
+                true => Box::pin(at.peer.connect_http1(within_ms)).await,
+            };
+            self.link = Some(connected?);
             self.connected = self.chosen.map(|chosen| chosen.elapsed());
         }
         Ok(())
@@ -280,28 +279,29 @@ impl UpstreamRequest {
         let channel = &*channel;
         let config = &self.proxy.config;
         let stall_ms = ms(config.send_timeout);
-        let mut send_error = None;
+        let mut sent = Ok(());
         if !self.sender.is_done() {
             self.phase.set(Phase::Sending);
             if self.sender.has_body() {
-                let head = async { Source(channel).head(input).await };
+                let head = channel.head(input);
                 // Boxed because it is rare: every future is as large as its largest state.
                 match Box::pin(rt::race(head, self.sender.run(channel, waits, stall_ms))).await {
                     First::A(head) => return head.map(ListenOutcome::Head),
-                    First::B(sent) => send_error = sent.err(),
+                    First::B(done) => sent = done,
                 }
             } else {
-                send_error = self.sender.run(channel, waits, stall_ms).await.err();
+                sent = self.sender.run(channel, waits, stall_ms).await;
             }
         }
-        if send_error.as_ref().is_some_and(|e| e.kind() == io::ErrorKind::InvalidData) {
-            return Err(UpstreamError::BadRequest);
-        }
+        let send_error = match sent {
+            Ok(()) => None,
+            Err(SendError::Channel(error)) => Some(error),
+            Err(SendError::Malformed) => return Err(UpstreamError::BadRequest),
+        };
         self.phase.set(Phase::Waiting);
         let _wait = waits.read(ms(config.first_byte_timeout));
         // An upstream that stopped reading may have sent a response.
-        let mut source = Source(channel);
-        let head = source.head(input);
+        let head = channel.head(input);
         if self.sender.is_held() && send_error.is_none() {
             return match Box::pin(rt::race(head, rt::sleep(EXPECT_TIME))).await {
                 First::A(head) => head.map(ListenOutcome::Head),
@@ -354,7 +354,9 @@ impl UpstreamRequest {
         let Some(at) = &self.assigned else { return };
         // The upstream closes the connection or protects itself, and may get the request again.
         let is_spared = matches!(error, UpstreamError::Unprocessed | UpstreamError::Busy);
-        if is_spared || matches!(error, UpstreamError::BadRequest) {
+        if is_spared
+            || matches!(error, UpstreamError::BadRequest | UpstreamError::NoConnectProtocol(_))
+        {
             return;
         }
         let silent = matches!(error, UpstreamError::Gone(_) | UpstreamError::NotRead(_));
@@ -427,8 +429,9 @@ impl UpstreamRequest {
         self.sender.is_done()
     }
 
-    /// Runs `work`, which reads the response, while the rest of the request is sent. A failure to
-    /// send the rest does not affect the response.
+    /// Runs `work`, which reads the response, while the rest of the request is sent. If the upstream
+    /// does not read the rest, its response goes on; if the rest is malformed, reading fails with
+    /// `MalformedBody`.
     pub async fn beside<T>(
         &mut self,
         waits: &Waits,
@@ -439,16 +442,21 @@ impl UpstreamRequest {
         let Link { channel, input, .. } = self.link.as_mut()?;
         let channel = &*channel;
         if self.sender.is_done() || self.sender.is_held() {
-            return Some(work(Source(channel), input).await);
+            return Some(work(Source::new(channel), input).await);
         }
         let stall_ms = ms(self.proxy.config.send_timeout);
         let sender = &mut self.sender;
+        let is_malformed = Cell::new(false);
         let sending = async {
+            if let Err(SendError::Malformed) = sender.run(channel, waits, stall_ms).await {
+                is_malformed.set(true);
+            }
             // The reader decides when the exchange is over.
-            let _ = sender.run(channel, waits, stall_ms).await;
             std::future::pending::<T>().await
         };
-        match rt::race(work(Source(channel), input), sending).await {
+        let source = Source { channel, is_malformed: Some(&is_malformed) };
+        // The sender is polled first, so that the reader sees the flag at once.
+        match rt::race(sending, work(source, input)).await {
             First::A(done) | First::B(done) => Some(done),
         }
     }
@@ -476,26 +484,18 @@ impl UpstreamRequest {
         self.finish();
     }
 
+    /// Ends a request on a stream that has asked for another protocol in vain.
+    pub(super) fn end_stream(&self) {
+        if let Some(Link { channel: Channel::Stream(stream), .. }) = &self.link {
+            // The upstream may have ended it.
+            let _ = stream.end(None);
+        }
+    }
+
     /// Takes the connection for another protocol. The upstream counts the request until the second
     /// part is dropped. Neither refers to the configuration of the mount.
     pub fn into_tunnel(mut self) -> Option<(Link, Option<AssignedPeer>)> {
         Some((self.link.take()?, self.assigned.take()))
-    }
-}
-
-impl AssignedPeer {
-    fn new(number: usize, peer: &Rc<Peer>, permit: Option<Permit>) -> AssignedPeer {
-        peer.in_flight.set(peer.in_flight.get() + 1);
-        AssignedPeer { number, peer: Rc::clone(peer), _permit: permit }
-    }
-}
-
-impl Drop for AssignedPeer {
-    fn drop(&mut self) {
-        self.peer.in_flight.set(self.peer.in_flight.get() - 1);
-        if self.peer.is_http2() && self.peer.waiting.get() > 0 {
-            self.peer.multiplexer.freed();
-        }
     }
 }
 

@@ -20,6 +20,13 @@ use crate::transport::{Input, Transport};
 /// Maximum number of concurrent requests on one connection, also if the upstream allows more.
 pub const STREAMS_MAX: u32 = 100;
 
+/// Window of a connection, in bytes: twice the bodies that all streams may leave unread, because a window
+/// is announced again once half of it is free. So slow readers of some streams never stop the others.
+const CONNECTION_WINDOW_BYTES: u32 = 2 * STREAMS_MAX * STREAM_WINDOW_BYTES;
+
+/// Maximum size of a stream's unread body, in bytes.
+const STREAM_WINDOW_BYTES: u32 = 256 << 10;
+
 /// A request on a shared connection. Dropping it resets the stream, unless it is complete.
 pub struct RequestStream {
     shared: Rc<Shared>,
@@ -75,6 +82,8 @@ impl<T: Transport> Session<T> {
         let limits = Limits {
             streams_max: STREAMS_MAX,
             header_list_bytes_max: HEAD_BYTES_MAX,
+            stream_window_bytes: STREAM_WINDOW_BYTES,
+            connection_window_bytes: CONNECTION_WINDOW_BYTES,
             ..Limits::default()
         };
         Session::of(io, Input::default(), |now_ms| Connection::client(&limits, now_ms))
@@ -112,6 +121,11 @@ impl Shared {
     /// Returns whether the upstream accepts requests, now or later.
     pub fn is_accepting(&self) -> bool {
         self.codec.borrow().is_accepting()
+    }
+
+    /// Returns whether the upstream takes extended CONNECT requests (RFC 8441 section 3).
+    pub fn allows_connect(&self) -> bool {
+        self.codec.borrow().allows_connect()
     }
 
     /// Begins no more requests; the connection ends after those in progress.
@@ -209,18 +223,25 @@ impl RequestStream {
         data: &mut Bytes,
         is_last: bool,
     ) -> Poll<io::Result<usize>> {
-        let capacity = self.shared.codec.borrow_mut().capacity(self.id, data.len());
+        let room = ready!(self.poll_room(cx, data.len()))?;
+        let piece = data.split_to(room);
+        let is_last = is_last && data.is_empty();
+        Poll::Ready(self.put(piece, is_last).map(|()| room))
+    }
+
+    /// Waits until some of `wanted` bytes, which are more than 0, may be sent. Returns their number.
+    ///
+    /// # Errors
+    /// The upstream reads no more.
+    pub fn poll_room(&self, cx: &Context<'_>, wanted: usize) -> Poll<io::Result<usize>> {
+        let capacity = self.shared.codec.borrow_mut().capacity(self.id, wanted);
         match capacity {
             Err(_) => Poll::Ready(Err(self.error().into())),
             Ok(0) => {
                 self.shared.waiting.wait(self.id, cx);
                 Poll::Pending
             }
-            Ok(room) => {
-                let piece = data.split_to(room);
-                let is_last = is_last && data.is_empty();
-                Poll::Ready(self.put(piece, is_last).map(|()| room))
-            }
+            Ok(room) => Poll::Ready(Ok(room)),
         }
     }
 
@@ -240,7 +261,11 @@ impl RequestStream {
         sent.map_err(|_| self.error().into())
     }
 
-    fn put(&self, data: Bytes, is_last: bool) -> io::Result<()> {
+    /// Sends data within the room that `poll_room` has returned; `is_last`: the request ends with it.
+    ///
+    /// # Errors
+    /// The upstream reads no more.
+    pub fn put(&self, data: Bytes, is_last: bool) -> io::Result<()> {
         let sent = self.shared.codec.borrow_mut().send_data(self.id, data, is_last);
         self.shared.queued();
         sent.map_err(|_| self.error().into())
