@@ -28,7 +28,7 @@ use super::starter::Starter;
 pub(super) const READY_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Longest wait for the exit status of a process that has closed its end.
-const EXIT_TIME_MAX: Duration = Duration::from_secs(1);
+const EXIT_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Interval of checks for the exit status.
 const EXIT_PERIOD: Duration = Duration::from_millis(10);
