@@ -24,6 +24,9 @@ use crate::serve::{self, proxied, secure};
 use crate::transport::{Fill, Input, Plain, Transport};
 use crate::{rt, sys};
 
+/// Ports tried for port 0 until one is free for UDP too.
+const PORTS_TRIED: u32 = 20;
+
 /// A bound socket that no worker has registered yet.
 #[derive(Debug)]
 pub enum Listener {
@@ -108,10 +111,22 @@ impl BoundListener {
 }
 
 /// Binds an address for `count` workers; returns one listener for each.
-pub(super) fn bind(listen: &Listen, backlog: u32, count: usize) -> io::Result<Vec<Listener>> {
+///
+/// `udp`: port 0 stands for a port whose UDP port, which HTTP/3 needs, is free too.
+pub(super) fn bind(
+    listen: &Listen,
+    backlog: u32,
+    count: usize,
+    udp: bool,
+) -> io::Result<Vec<Listener>> {
     match listen {
         Listen::Tcp(addr) => {
-            let sockets = sys::listen_tcp(*addr, backlog, count)?;
+            let mut sockets = sys::listen_tcp(*addr, backlog, count)?;
+            let mut tries = if udp && addr.port() == 0 { PORTS_TRIED } else { 0 };
+            while tries > 0 && sys::bind_udp(sockets[0].local_addr()?, 1).is_err() {
+                sockets = sys::listen_tcp(*addr, backlog, count)?;
+                tries -= 1;
+            }
             Ok(sockets.into_iter().map(Listener::Tcp).collect())
         }
         Listen::Unix(path) => {

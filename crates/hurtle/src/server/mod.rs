@@ -168,7 +168,7 @@ impl Server {
             let taken = take(listen);
             let sockets = match taken.is_empty() {
                 false => accept::share(taken, workers),
-                true => accept::bind(listen, backlog, workers),
+                true => accept::bind(listen, backlog, workers, tls && config.http3),
             };
             let sockets = sockets
                 .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on {listen}: {e}")))?;

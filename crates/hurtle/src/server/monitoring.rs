@@ -144,7 +144,7 @@ pub(super) fn bind(
         if let Some(listener) = taken {
             return Ok(listener);
         }
-        let sockets = accept::bind(listen, BACKLOG, 1).map_err(|e| {
+        let sockets = accept::bind(listen, BACKLOG, 1, false).map_err(|e| {
             let what = format!("metrics.listen: cannot listen on {listen}: {e}");
             io::Error::new(e.kind(), what)
         });

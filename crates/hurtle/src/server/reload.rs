@@ -305,7 +305,7 @@ impl Reloader {
                 }
                 continue;
             }
-            match accept::bind(listen, config.backlog, workers) {
+            match accept::bind(listen, config.backlog, workers, tls && config.http3) {
                 Err(e) => problems.push(cannot_listen(listen, &e)),
                 Ok(sockets) => {
                     let (configured, actual) = (listen.clone(), sockets[0].address(listen));

@@ -104,6 +104,15 @@ impl Drop for Server {
     }
 }
 
+/// A configuration with port 0, and what it needs to be bound.
+pub(crate) fn any_port() -> (Dir, Authority, Config) {
+    let dir = Dir::new(&[]);
+    let authority = Authority::new("the test's authority");
+    let mut config = Config::for_directory(dir.root());
+    secure(&mut config, authority.issue(NAME).write(&dir, "a"));
+    (dir, authority, config)
+}
+
 /// Has the first site served with TLS only, at any port, by two workers.
 fn secure(config: &mut Config, files: CertificateFiles) {
     config.listen.clear();
