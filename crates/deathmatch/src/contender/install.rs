@@ -42,7 +42,7 @@ impl Step {
 /// root run them with sudo.
 pub fn install(contenders: &[Contender]) -> Vec<Step> {
     let absent: Vec<&Contender> = contenders.iter().filter(|c| c.probe().is_err()).collect();
-    let mut steps = Vec::new();
+    let mut steps: Vec<Step> = Vec::new();
     let packages: BTreeSet<&str> =
         absent.iter().flat_map(|c| &c.packages).map(String::as_str).collect();
     if !packages.is_empty() {
@@ -64,7 +64,11 @@ pub fn install(contenders: &[Contender]) -> Vec<Step> {
             let words = command.iter().map(|w| template::fill(w, &contender.vars));
             let Ok(words) = words.collect::<Result<Vec<_>, _>>() else { continue };
             let heading = format!("Set up {} ({})", contender.name, contender.notes.join("; "));
-            steps.push(step(&heading, words.iter().map(String::as_str)));
+            let step = step(&heading, words.iter().map(String::as_str));
+            // Contenders may share what is installed.
+            if !steps.iter().any(|earlier| earlier.command == step.command) {
+                steps.push(step);
+            }
         }
     }
     steps
@@ -93,14 +97,22 @@ mod tests {
     fn packages_are_installed_together_before_special_steps() {
         let steps = install(&[absent("nginx"), absent("nginx-copy"), absent("swazoo")]);
         let commands: Vec<String> = steps.iter().map(|step| step.command.join(" ")).collect();
-        assert_eq!(commands.len(), 3, "{commands:?}");
+        assert_eq!(commands.len(), 4, "{commands:?}");
         assert!(commands[0].ends_with("apt-get update"));
         assert!(
             commands[1].ends_with("debian-archive-keyring debootstrap nginx"),
             "{}",
             commands[1]
         );
-        assert!(commands[2].contains("bullseye /var/lib/deathmatch/bullseye"), "{}", commands[2]);
+        assert!(commands[2].ends_with("rm -rf /var/lib/deathmatch/bullseye"), "{}", commands[2]);
+        assert!(commands[3].contains("bullseye /var/lib/deathmatch/bullseye"), "{}", commands[3]);
         assert!(install(&[absent("floor")]).is_empty(), "no package holds it");
+    }
+
+    #[test]
+    fn what_contenders_share_is_installed_once() {
+        let steps = install(&[absent("nginx-current"), absent("nginx-current-tls")]);
+        let of = |word| steps.iter().filter(|step| step.command.iter().any(|w| w == word)).count();
+        assert_eq!((of("rm"), of("trixie")), (1, 1), "{steps:?}");
     }
 }
