@@ -75,7 +75,7 @@ fn broken_datagrams_have_no_effect() {
     server.talk(async |mut client| assert_eq!(get(&mut client, "/a.txt").await.text(), "a"));
 }
 
-/// Of 28,000 ports, others have 300 for UDP: without care, ten of these servers had no HTTP/3.
+/// Others have 300 of 28,000 UDP ports, so ten of these servers would have no HTTP/3.
 #[test]
 fn any_port_is_one_that_http3_can_have() {
     let others: Vec<_> = (0..300).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
