@@ -1,5 +1,6 @@
 //! The ratio of two contenders over many short cycles, with an interval that holds although
-//! neighbouring cycles resemble each other: blocks of them are resampled.
+//! neighbouring cycles resemble each other, those of one start of the contenders above all: blocks of
+//! them are resampled.
 //!
 //! - *Mirrored cycles*: each odd cycle has the reverse order of the one before. The mean of the two
 //!   log ratios is free of a steady drift of the machine, and is the unit of all that follows.
@@ -25,7 +26,7 @@ use super::regimes::{CHANGES_MIN, regimes};
 use crate::random::SplitMix;
 
 /// Fewest cycles of which blocks can be resampled.
-pub const CYCLES_MIN: usize = 16;
+pub const CYCLES_MIN: usize = 12;
 
 /// Largest number of looks at one duel.
 pub const LOOKS_MAX: usize = 3;
@@ -220,9 +221,9 @@ mod tests {
     #[test]
     fn few_cycles_have_no_interval_and_a_burst_moves_little() {
         let mut random = SplitMix(3);
-        let mut logs: Rounds = (0..15).map(|cycle| (cycle, random.unit() / 100.0)).collect();
+        let mut logs: Rounds = (0..11).map(|cycle| (cycle, random.unit() / 100.0)).collect();
         assert_eq!(estimate(&logs), None);
-        logs.extend((15..100).map(|cycle| (cycle, random.unit() / 100.0)));
+        logs.extend((11..100).map(|cycle| (cycle, random.unit() / 100.0)));
         let quiet = estimate(&logs).unwrap();
         assert!((quiet.middle - 0.005).abs() < 0.001, "{quiet:?}");
         logs.extend((40..46).map(|cycle| (cycle, 0.7)));
