@@ -257,7 +257,9 @@ mod tests {
         for (change, remark, why) in rows {
             let mut sample = invented::sample(1, 0, 1e3);
             change(&mut sample);
-            let shown = shown(&[sample], &[("hurtle", 0.5, 0.4, 0.6), ("floor", 0.3, 0.2, 0.4)]);
+            let floor = ("floor", 0.3, 0.2, 0.4);
+            let rows = [("hurtle", 0.5, 0.4, 0.6), ("nginx", 1.0, 1.0, 1.0), floor];
+            let shown = shown(&[sample], &rows);
             let hurtle = shown.iter().find(|s| s.0 == "hurtle").unwrap();
             assert!(hurtle.2.contains(remark), "{why}: {hurtle:?}");
             assert_eq!(hurtle.1.is_some(), remark == "better", "{why}");
