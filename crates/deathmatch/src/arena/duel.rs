@@ -1,5 +1,5 @@
 //! A duel: all contenders are alive on the same processor, and the load goes round between them in
-//! short slices. They are started anew for each burst, because two starts of one server differ.
+//! short slices. They are started anew for each burst, so that no single start decides.
 //! Contenders that cannot share the processor have turns instead.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,8 +34,8 @@ const WARM_UP_PART: u32 = 5;
 /// Longest warm-up of all contenders at the beginning of a burst, when connections are opened.
 const BURST_WARM_UP_MAX: Duration = Duration::from_millis(500);
 
-/// Cycles after which another work has its burst, and after which all contenders are started anew: at
-/// most, and if the budget allows for `STARTS` bursts. Even: cycles come in pairs of opposite order.
+/// Most and fewest cycles of a burst, after which another work has its burst. Even: cycles come in
+/// pairs of opposite order.
 const BURST_CYCLES: u32 = 8;
 const BURST_CYCLES_MIN: u32 = 2;
 

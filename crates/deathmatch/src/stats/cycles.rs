@@ -1,5 +1,5 @@
 //! The ratio of two contenders over many short cycles, with an interval that holds although
-//! neighbouring cycles resemble each other, those of one start of the contenders above all: blocks of
+//! neighbouring cycles resemble each other, those of one burst above all: blocks of
 //! them are resampled.
 //!
 //! - *Mirrored cycles*: each odd cycle has the reverse order of the one before. The mean of the two
