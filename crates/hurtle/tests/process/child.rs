@@ -265,6 +265,9 @@ impl Drop for Child {
         // It may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
+        if thread::panicking() {
+            println!("standard error of process {}:\n{}", self.id(), self.stderr());
+        }
     }
 }
 

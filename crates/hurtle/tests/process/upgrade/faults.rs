@@ -1,6 +1,6 @@
 //! Upgrades that fail, and processes that are killed or stopped in the middle.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
@@ -169,37 +169,27 @@ fn a_process_may_be_killed_at_any_step() {
     ];
     for (step, victim, outcome) in rows {
         let sentence = format!("{step:?}, {victim} is killed: {outcome}");
-        let dir = Dir::new(&[("a.txt", "text")]);
-        let log = dir.path("../logs/access.log");
-        fs::create_dir(dir.path("../logs")).unwrap();
-        fs::set_permissions(dir.path("../logs"), Permissions::from_mode(0o777)).unwrap();
-        let config = "drain = '60s'\naccess_log = { path = '{root}/../logs/access.log' }\n";
-        let mut server = Upgraded::of(dir, &format!("{config}{SITE}"), |_| {});
+        let mut server = Upgraded::start(&format!("drain = '60s'\n{SITE}"));
         let before = Pid::from_raw(server.child.id().cast_signed()).unwrap();
         // An unfinished request, which the process before drains.
         let mut waiting = server.child.connect();
         assert_eq!(waiting.request("GET", "/a.txt").text(), "text");
         waiting.send("GET /a.txt HTTP/1.1\r\n");
 
-        // The new process opens its log after it has received the sockets, and waits for a reader.
-        fs::remove_file(&log).unwrap();
-        mkfifo(&log, Mode::from_bits_truncate(0o666)).unwrap();
-        fs::set_permissions(&log, Permissions::from_mode(0o666)).unwrap();
+        let pipe = server.read_certificate_from_a_pipe();
         let (command, new) = server.begin_waiting();
         server.dir.write("../go", "");
         eventually("the new process has the sockets", || {
             let held = sockets(before);
             sockets(new).iter().filter(|socket| held.contains(socket)).count() > 1
         });
-        eventually("everything is sent", || server.child.stderr().contains("handed "));
-        let mut reader = None;
+        if step == Step::Ready {
+            kill_process(before, Signal::STOP).unwrap();
+            // Until then one of its threads may still accept a connection.
+            eventually("it is stopped", || is_stopped(before));
+        }
         if step != Step::HandedOver {
-            if step == Step::Ready {
-                kill_process(before, Signal::STOP).unwrap();
-                // Until then one of its threads may still accept a connection.
-                eventually("it is stopped", || is_stopped(before));
-            }
-            reader = Some(File::open(&log).unwrap());
+            pipe.write();
         }
         let text = match step {
             Step::HandedOver => None,
@@ -229,7 +219,7 @@ fn a_process_may_be_killed_at_any_step() {
                 // The connection waits in the queue meanwhile.
                 let mut client = server.child.connect();
                 client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
-                reader = Some(File::open(&log).unwrap());
+                pipe.write();
                 assert_eq!(client.response().text(), "text", "{sentence}");
             }
             (Step::Draining, "new") => {
@@ -243,7 +233,37 @@ fn a_process_may_be_killed_at_any_step() {
             }
             _ => server.expect_service(),
         }
-        drop(reader);
+    }
+}
+
+/// A named pipe that a program reads a certificate from.
+struct CertificatePipe {
+    path: PathBuf,
+    certificate: String,
+}
+
+impl CertificatePipe {
+    /// Writes the certificate once the program has opened the pipe.
+    fn write(&self) {
+        fs::write(&self.path, &self.certificate).unwrap();
+    }
+}
+
+impl Upgraded {
+    /// Adds a mount whose certificate is read from a pipe: a process reads it between the receipt of
+    /// the sockets and the start of its workers, and waits there.
+    fn read_certificate_from_a_pipe(&self) -> CertificatePipe {
+        let path = self.dir.path("../authority.pem");
+        mkfifo(&path, Mode::from_bits_truncate(0o600)).unwrap();
+        let mount = format!(
+            "[[site.mount]]\npath = '/proxied'\nproxy = 'https://127.0.0.1:9'\n\
+             upstream_tls = {{ ca = '{}' }}\n",
+            path.display()
+        );
+        let text = fs::read_to_string(&self.file).unwrap();
+        fs::write(&self.file, text + &mount).unwrap();
+        let pair = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+        CertificatePipe { path, certificate: pair.cert.pem() }
     }
 }
 
