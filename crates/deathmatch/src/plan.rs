@@ -198,9 +198,6 @@ const SETTLE_MAX: Duration = Duration::from_millis(300);
 /// Time to start, check and stop a contender, for the estimate only.
 const START: Duration = Duration::from_millis(700);
 
-/// Bursts of slices into which the budget of a work is divided; servers are started anew for each.
-pub const STARTS: u32 = 10;
-
 impl Plan {
     /// A built-in plan by its name.
     pub fn built_in(name: &str) -> Option<Plan> {
@@ -300,11 +297,7 @@ impl Plan {
             true => self.budget_of(contenders),
             false => turn(work) * self.rounds * contenders,
         };
-        let starts = match self.works.iter().any(|work| self.slices(work)) {
-            true => START * STARTS * contenders,
-            false => Duration::ZERO,
-        };
-        starts + self.works.iter().map(time).sum::<Duration>()
+        self.works.iter().map(time).sum()
     }
 
     /// `true` if a work is done in slices, with all contenders alive.

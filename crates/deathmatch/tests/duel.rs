@@ -50,8 +50,8 @@ enum Kind {
     Noise { phi: f64 },
     /// It changes between two values 30 % apart, after so many cycles on average.
     Regimes { cycles: f64 },
-    /// By what each start of the two servers has of its own, after so many cycles.
-    Starts { cycles: u32 },
+    /// By an offset that is drawn again after so many cycles.
+    Steps { cycles: u32 },
     /// Not at all, but the machine slows by so much with each slice.
     Drift { step: f64 },
     /// Not at all, but other programs take up to a third of the machine for some slices on end.
@@ -64,7 +64,7 @@ fn simulated(kind: Kind, seed: u64) -> (Rounds, Rounds) {
     let mut speed = Autoregressive::new(0.97, 0.15, &mut random);
     let phi = if let Kind::Noise { phi } = kind { phi } else { 0.0 };
     let mut own = Autoregressive::new(phi, 0.02, &mut random);
-    let (mut is_high, mut busy, mut start) = (random.unit() < 0.5, 0, 0.0);
+    let (mut is_high, mut busy, mut offset) = (random.unit() < 0.5, 0, 0.0);
     let (mut one, mut two) = (Rounds::new(), Rounds::new());
     for cycle in 0..CYCLES {
         let mut slice = |place: u32| {
@@ -88,11 +88,11 @@ fn simulated(kind: Kind, seed: u64) -> (Rounds, Rounds) {
             is_high ^= random.unit() < 1.0 / cycles;
             off += if is_high { 0.15 } else { -0.15 };
         }
-        if let Kind::Starts { cycles } = kind {
+        if let Kind::Steps { cycles } = kind {
             if cycle % cycles == 0 {
-                start = 0.02 * normal(&mut random);
+                offset = 0.02 * normal(&mut random);
             }
-            off += start;
+            off += offset;
         }
         one.insert(cycle, (a + off + TRUTH.ln()).exp());
         two.insert(cycle, b.exp());
@@ -119,8 +119,8 @@ fn the_interval_contains_the_truth_whenever_the_duel_stops() {
         (Kind::Noise { phi: 0.5 }, &[1, 2]),
         (Kind::Noise { phi: 0.7 }, &[2]),
         (Kind::Regimes { cycles: 4.0 }, &[2]),
-        (Kind::Starts { cycles: 2 }, &[0, 1, 2]),
-        (Kind::Starts { cycles: 8 }, &[1, 2]),
+        (Kind::Steps { cycles: 2 }, &[0, 1, 2]),
+        (Kind::Steps { cycles: 8 }, &[1, 2]),
         (Kind::Drift { step: 0.01 }, &[0, 1]),
         (Kind::Bursts, &[1]),
     ] {

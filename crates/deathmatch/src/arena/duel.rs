@@ -1,6 +1,5 @@
 //! A duel: all contenders are alive on the same processor, and the load goes round between them in
-//! short slices. They are started anew for each burst, so that no single start decides.
-//! Contenders that cannot share the processor have turns instead.
+//! short slices. Contenders that cannot share the processor have turns instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,7 +14,7 @@ use super::{Event, Run};
 use crate::calls::{check_hardware, count_hardware};
 use crate::load::{self, Job, Kept};
 use crate::machine::Snapshot;
-use crate::plan::{STARTS, Shape, Work};
+use crate::plan::{Shape, Work};
 use crate::sample::{Mark, Offered, Sample, Slice};
 use crate::stats::{LOOKS_MAX, duel};
 
@@ -34,10 +33,9 @@ const WARM_UP_PART: u32 = 5;
 /// Longest warm-up of all contenders at the beginning of a burst, when connections are opened.
 const BURST_WARM_UP_MAX: Duration = Duration::from_millis(500);
 
-/// Most and fewest cycles of a burst, after which another work has its burst. Even: cycles come in
-/// pairs of opposite order.
+/// Cycles after which another work has its burst, so that each work sees more than one state of the
+/// machine. Even: cycles come in pairs of opposite order.
 const BURST_CYCLES: u32 = 8;
-const BURST_CYCLES_MIN: u32 = 2;
 
 /// Shares of the budget after which the duel looks at its intervals.
 const LOOKS: [f64; LOOKS_MAX] = [0.25, 0.5, 1.0];
@@ -78,8 +76,7 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
             return Ok(apart);
         }
         self.has_counters = check_hardware().is_ok();
-        let all: Vec<&'a Entrant> = self.entrants.iter().collect();
-        let mut field = self.gather(&all, &mut apart)?;
+        let mut field = self.gather(&mut apart)?;
         if apart.contains_key(&self.plan.reference) {
             // Ratios to it would compare turns with slices.
             for fighter in field.drain(..) {
@@ -90,19 +87,14 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
             }
             return Ok(apart);
         }
-        while !field.is_empty() {
+        while bouts.iter().any(|bout| !bout.is_over) && !field.is_empty() {
             for bout in bouts.iter_mut().filter(|bout| !bout.is_over) {
                 self.burst(bout, &mut field)?;
                 self.look(bout, field.len());
             }
-            let sharing: Vec<&'a Entrant> = field.iter().map(|fighter| fighter.entrant).collect();
-            for fighter in field.drain(..) {
-                self.close(fighter)?;
-            }
-            if bouts.iter().any(|bout| !bout.is_over) {
-                // One that cannot share the processor any more has had slices, and gets no turns.
-                field = self.gather(&sharing, &mut BTreeMap::new())?;
-            }
+        }
+        for fighter in field {
+            self.close(fighter)?;
         }
         Ok(apart)
     }
@@ -157,14 +149,10 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
         self.plan.budget_of(u32::try_from(self.entrants.len()).unwrap_or(u32::MAX))
     }
 
-    /// Starts contenders; those that cannot share the processor are stopped again.
-    fn gather(
-        &mut self,
-        entrants: &[&'a Entrant],
-        apart: &mut BTreeMap<String, String>,
-    ) -> io::Result<Vec<Fighter<'a>>> {
+    /// Starts all contenders; those that cannot share the processor are stopped again.
+    fn gather(&mut self, apart: &mut BTreeMap<String, String>) -> io::Result<Vec<Fighter<'a>>> {
         let mut field = Vec::new();
-        for entrant in entrants.iter().copied() {
+        for entrant in self.entrants {
             (self.tell)(Event::Starts { contender: &entrant.name });
             if let Some(why) = memory_short() {
                 self.set_apart(apart, entrant, why);
@@ -210,15 +198,14 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
         let slice = *bout.slice.get_or_insert_with(|| slice_for(slowest));
         let names: Vec<String> = field.iter().map(|f| f.entrant.name.clone()).collect();
         let mut lost = BTreeSet::new();
-        let cycles = burst_cycles(self.budget(), slice, names.len());
-        for number in 1..=cycles {
+        for number in 1..=BURST_CYCLES {
             let order = self.plan.order(&names, bout.cycle, self.arena.seed);
             let mut place = 0;
             for at in order.iter().filter_map(|name| names.iter().position(|n| n == name)) {
                 if lost.contains(&names[at]) {
                     continue;
                 }
-                let is_counted = number == cycles && self.has_counters;
+                let is_counted = number == BURST_CYCLES && self.has_counters;
                 let (kept, job) = (&mut kept[at], &jobs[at]);
                 let taken = Taken { kept, job, slice, place, is_counted };
                 place += 1;
@@ -349,27 +336,9 @@ fn slice_for(slowest_ns: u64) -> Duration {
     Duration::from_nanos(slowest_ns.saturating_mul(SLICE_RESPONSES)).clamp(SLICE, SLICE_MAX)
 }
 
-/// Cycles of a burst, so that the budget has `STARTS` of them.
-fn burst_cycles(budget: Duration, slice: Duration, contenders: usize) -> u32 {
-    let cycle = (slice + slice / WARM_UP_PART).as_secs_f64() * contenders as f64;
-    let pairs = budget.as_secs_f64() / f64::from(STARTS) / cycle / 2.0;
-    (2 * pairs as u32).clamp(BURST_CYCLES_MIN, BURST_CYCLES)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_short_budget_has_short_bursts() {
-        // (seconds, contenders, cycles of a burst)
-        for (budget, contenders, cycles) in
-            [(6, 2, 2), (24, 4, 2), (30, 2, 4), (60, 2, 8), (600, 2, 8)]
-        {
-            let found = burst_cycles(Duration::from_secs(budget), SLICE, contenders);
-            assert_eq!(found, cycles, "{budget} s, {contenders} contenders");
-        }
-    }
 
     #[test]
     fn slow_responses_have_longer_slices() {
@@ -381,6 +350,6 @@ mod tests {
         ] {
             assert_eq!(slice_for(median), slice, "{median} ns");
         }
-        assert_eq!((BURST_CYCLES % 2, BURST_CYCLES_MIN % 2), (0, 0), "cycles come in pairs");
+        assert_eq!(BURST_CYCLES % 2, 0, "cycles come in pairs");
     }
 }

@@ -1,6 +1,6 @@
 //! The ratio of two contenders over many short cycles, with an interval that holds although
-//! neighbouring cycles resemble each other, those of one burst above all: blocks of
-//! them are resampled.
+//! neighbouring cycles resemble each other, those of one burst above all: blocks of them
+//! are resampled.
 //!
 //! - *Mirrored cycles*: each odd cycle has the reverse order of the one before. The mean of the two
 //!   log ratios is free of a steady drift of the machine, and is the unit of all that follows.
