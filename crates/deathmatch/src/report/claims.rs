@@ -35,13 +35,17 @@ pub(super) const SMALLEST: Claim =
 /// Sentence on the best at the highest step that all carried.
 pub(super) fn best_of_all(data: Data<'_>, ladder: &Ladder<'_>, claim: &Claim) -> Option<String> {
     let step = ladder.common()?;
-    let limited = ladder.rows.iter().any(|r| r.x == step && r.is_limited());
+    let at_step = || ladder.rows.iter().filter(|r| r.x == step);
+    let limited = at_step().any(Row::is_limited);
+    let idle = claim.measure == CPU.measure
+        && at_step().any(|r| data.run.competes(r.contender) && !r.is_saturated());
     let note = match ladder.steps.are_rates() {
         true if claim.measure == CPU.measure && all(data, ladder) => {
             ", the highest rate that all carried"
         }
         true if claim.measure == CPU.measure => ", carried by all contenders that carried any rate",
         false if limited => ", of those that the generator did not limit",
+        false if idle => ", of those that had no idle time",
         _ => "",
     };
     best(data, ladder, step, note, claim)

@@ -23,6 +23,25 @@ pub(super) struct RankedRow<'a> {
     pub(super) value: String,
     /// Remark.
     pub(super) remark: String,
+    /// `true`: it has no rank, and could be the best.
+    pub(super) is_open: bool,
+}
+
+/// Why a contender is not ranked.
+struct Barred {
+    remark: String,
+    /// `true`: it could be the best all the same.
+    is_open: bool,
+}
+
+impl Barred {
+    fn open(remark: impl Into<String>) -> Option<Barred> {
+        Some(Barred { remark: remark.into(), is_open: true })
+    }
+
+    fn out(remark: impl Into<String>) -> Option<Barred> {
+        Some(Barred { remark: remark.into(), is_open: false })
+    }
 }
 
 /// Places of all contenders, the best first, then those not ranked. One alone has no rank.
@@ -44,8 +63,10 @@ pub(super) fn places<'a>(data: Data<'_>, ranking: &'a Ranking) -> Vec<RankedRow<
             let ranks = is_ranked.then(|| (better + 1, ranked.len() - worse));
             let row = row(data, ranking, &standing.contender);
             let value = row.and_then(|r| r.middle(ranking.measure)).map(sensible);
-            let remark = reason.unwrap_or_else(|| verdict(standing, ranking.measure));
-            RankedRow { standing, ranks, value: value.unwrap_or_default(), remark }
+            let is_open = reason.as_ref().is_some_and(|reason| reason.is_open);
+            let remark = reason.map(|reason| reason.remark);
+            let remark = remark.unwrap_or_else(|| verdict(standing, ranking.measure));
+            RankedRow { standing, ranks, value: value.unwrap_or_default(), remark, is_open }
         })
         .collect();
     let key = |p: &RankedRow<'_>| if less { p.standing.ratio } else { -p.standing.ratio };
@@ -117,41 +138,41 @@ pub(super) fn rank_words(ranks: Option<(usize, usize)>) -> String {
 }
 
 /// Reason for which a contender is not ranked, if any.
-fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<String> {
+fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<Barred> {
     if data.run.is_floor(&standing.contender) {
-        return Some("a floor, not ranked".to_owned());
+        return Barred::out("a floor, not ranked");
     }
     let (low, high) = ends(standing);
     if ![standing.ratio, low, high].iter().all(|v| v.is_finite()) {
-        return Some("no figure".to_owned());
+        return Barred::out("no figure");
     }
     let row = row(data, ranking, &standing.contender)?;
     if row.is_wrong() {
-        return Some(WRONG.to_owned());
+        return Barred::out(WRONG);
     }
     if row.is_disturbed() {
-        return Some("disturbed by other programs in every round".to_owned());
+        return Barred::open("disturbed by other programs in every round");
     }
     if row.is_limited() {
-        return Some(match row.middle(Measure::Replies) {
+        return Barred::open(match row.middle(Measure::Replies) {
             Some(rate) => format!("≥\u{202f}{}/s, load-limited", sensible(rate)),
             None => "load-limited".to_owned(),
         });
     }
     if ranking.measure.is_time() && row.is_late() {
-        return Some(LATE.to_owned());
+        return Barred::open(LATE);
     }
     let ladder = ladder(data, ranking);
     let by_rate = ladder.is_some_and(|l| l.steps.are_rates());
     if by_rate {
         if ranking.measure != Measure::Replies && !row.is_carried() {
-            return Some("did not carry the rate".to_owned());
+            return Barred::out("did not carry the rate");
         }
     } else if ranking.measure == Measure::CpuPerRequest && ladder.is_some() && !row.is_saturated() {
-        return Some("not saturated".to_owned());
+        return Barred::open("not saturated");
     }
     let few = standing.interval.is_none() && standing.verdict != Verdict::Reference;
-    few.then(|| "too few rounds for an interval".to_owned())
+    if few { Barred::open("too few rounds for an interval") } else { None }
 }
 
 /// The verdict in words.

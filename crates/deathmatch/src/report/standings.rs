@@ -60,10 +60,17 @@ pub(super) fn verdict(data: Data<'_>) -> Markup {
 /// Sentence on the contenders that are first, and in how many comparisons.
 pub(super) fn winners(data: Data<'_>) -> String {
     let mut firsts: Vec<(&str, usize, usize)> = Vec::new();
-    let mut comparisons = 0;
+    let (mut comparisons, mut open) = (0, 0);
     for ranking in decisive(data) {
         let places = places(data, ranking);
-        comparisons += usize::from(places.iter().any(|place| place.ranks.is_some()));
+        if places.iter().all(|place| place.ranks.is_none()) {
+            continue;
+        }
+        comparisons += 1;
+        if places.iter().any(|place| place.is_open) {
+            open += 1;
+            continue;
+        }
         for place in &places {
             let Some((1, worst)) = place.ranks else { continue };
             let name = ranking.rows.iter().find(|s| s.contender == place.standing.contender);
@@ -100,7 +107,10 @@ pub(super) fn winners(data: Data<'_>) -> String {
         0 => String::new(),
         some => format!("; {} may be first somewhere", counted(some, "other")),
     };
-    format!("Of {}, {}{more}.", counted(comparisons, "comparison"), listed(&named))
+    let named = format!("{}{more}", listed(&named));
+    let open = (open > 0).then(|| format!("{open} open: one that could be first has no rank"));
+    let parts: Vec<String> = [named].into_iter().filter(|p| !p.is_empty()).chain(open).collect();
+    format!("Of {}, {}.", counted(comparisons, "comparison"), parts.join("; "))
 }
 
 /// The plots.
@@ -176,7 +186,7 @@ fn row(
     place: &RankedRow<'_>,
     at: usize,
 ) -> Markup {
-    let RankedRow { standing, ranks, value, remark } = place;
+    let RankedRow { standing, ranks, value, remark, .. } = place;
     let title = data.run.title(&standing.contender);
     let (y, ratio) = (lanes.y(at), sensible(standing.ratio));
     let interval = ranks.and(standing.interval).filter(|(low, high)| low != high);
@@ -207,6 +217,55 @@ fn row(
                     (cut(remark, REMARK_CHARS))
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::beside::Beside;
+    use crate::report::invented;
+    use crate::report::measure::Measure;
+    use crate::report::run::{Standing, Verdict};
+    use crate::report::series::ladders;
+    use crate::sample::Sample;
+
+    #[test]
+    fn a_comparison_is_decided_only_if_all_that_could_be_first_are_ranked() {
+        let rows: [(fn(&mut Sample), &str, &str); 3] = [
+            (|_| (), "Of 1 comparison, Hurtle is surely first in 1.", "nothing is against it"),
+            (
+                |s| s.load.replies /= 2,
+                "Of 1 comparison, nginx is surely first in 1.",
+                "it was too slow",
+            ),
+            (
+                invented::give_out,
+                "Of 1 comparison, 1 open: one that could be first has no rank.",
+                "the generator gave out",
+            ),
+        ];
+        let standing = |(name, ratio, low, high): (&str, f64, f64, f64)| Standing {
+            contender: name.to_owned(),
+            ratio,
+            interval: Some((low, high)),
+            verdict: if name == "nginx" { Verdict::Reference } else { Verdict::Better },
+        };
+        let all = [("hurtle", 0.5, 0.4, 0.6), ("nginx", 1.0, 1.0, 1.0), ("h2o", 1.5, 1.4, 1.6)];
+        let rankings = [Ranking {
+            work: "10k at 1000/s".to_owned(),
+            measure: Measure::CpuPerRequest,
+            rows: all.map(standing).into(),
+        }];
+        let (run, _, _) = invented::run();
+        for (change, expected, why) in rows {
+            let mut samples = ["hurtle", "nginx", "h2o"]
+                .map(|name| Sample { contender: name.to_owned(), ..invented::sample(1, 0, 1e3) });
+            change(&mut samples[0]);
+            let (ladders, beside) = (ladders(&samples), Beside::of(&run, &samples));
+            let data = Data { run: &run, ladders: &ladders, rankings: &rankings, beside: &beside };
+            assert_eq!(winners(data), expected, "{why}");
         }
     }
 }

@@ -99,7 +99,7 @@ pub(super) fn ranking(data: Data<'_>, ranking: &Ranking) -> Markup {
                     th { "Contender" } th { "rank" } th { (unit) }
                     th { (data.run.title(&data.run.reference)) " = 1" } th { "interval" } th {}
                 }
-                @for RankedRow { standing, ranks, value, remark } in &places(data, ranking) {
+                @for RankedRow { standing, ranks, value, remark, .. } in &places(data, ranking) {
                     tr.unranked[ranks.is_none()] {
                         td { (titled(data, &standing.contender)) }
                         td.rank { (rank_words(*ranks)) }

@@ -271,7 +271,7 @@ mod tests {
     use super::*;
     use crate::report::beside::Beside;
     use crate::report::{Ranking, Run, invented};
-    use crate::sample::{Errors, Mark, Sample};
+    use crate::sample::{Errors, Mark, Offered, Sample};
 
     fn text_of(run: &Run, samples: &[Sample], rankings: &[Ranking]) -> String {
         let ladders = crate::report::ladders(run, samples);
@@ -310,6 +310,21 @@ mod tests {
         for (part, why) in rows {
             assert!(text.contains(part), "{why}: {part} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn the_least_cpu_of_a_closed_loop_is_said_of_busy_servers_alone() {
+        let (run, all, _) = invented::run();
+        let of = |s: &&Sample| ["swift", "caddy", "go"].contains(&&*s.contender);
+        let closed = all.iter().filter(|s| matches!(s.offered, Offered::Closed { .. })).filter(of);
+        let mut samples: Vec<Sample> = closed.cloned().collect();
+        let note = "of those that had no idle time";
+        let before = text_of(&run, &samples, &[]);
+        for server in samples.iter_mut().filter(|s| s.contender == "swift") {
+            server.server.as_mut().unwrap().cpu_s *= 0.8;
+        }
+        let after = text_of(&run, &samples, &[]);
+        assert_eq!((before.contains(note), after.contains(note)), (false, true), "{after}");
     }
 
     #[test]
