@@ -261,6 +261,7 @@ impl Child {
 }
 
 impl Drop for Child {
+    #[allow(clippy::print_stdout, reason = "shown if the test fails")]
     fn drop(&mut self) {
         // It may have ended already.
         let _ = self.process.kill();
