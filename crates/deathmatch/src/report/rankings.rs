@@ -9,6 +9,7 @@ use super::run::{Ranking, Standing, Verdict};
 use super::series::{Ladder, Row};
 
 /// Remarks on contenders that are not ranked.
+const FLOOR: &str = "a floor, not ranked";
 const WRONG: &str = "wrong bytes: disqualified";
 const DROPPED: &str = "not measured: it failed a lower rate";
 const LATE: &str = "the generator's lateness exceeds a tenth of the value";
@@ -28,20 +29,29 @@ pub(super) struct RankedRow<'a> {
 }
 
 /// Why a contender is not ranked.
-struct Barred {
-    remark: String,
+#[derive(Debug)]
+pub(super) struct Barred {
+    pub(super) remark: String,
     /// `true`: it could be the best all the same.
     is_open: bool,
 }
 
 impl Barred {
-    fn open(remark: impl Into<String>) -> Option<Barred> {
-        Some(Barred { remark: remark.into(), is_open: true })
+    fn open(remark: impl Into<String>) -> Barred {
+        Barred { remark: remark.into(), is_open: true }
     }
 
-    fn out(remark: impl Into<String>) -> Option<Barred> {
-        Some(Barred { remark: remark.into(), is_open: false })
+    fn out(remark: impl Into<String>) -> Barred {
+        Barred { remark: remark.into(), is_open: false }
     }
+}
+
+/// A contender without a ratio.
+pub(super) struct Unplaced<'a> {
+    pub(super) name: &'a str,
+    /// Its value; empty where there is none.
+    pub(super) value: String,
+    pub(super) barred: Barred,
 }
 
 /// Places of all contenders, the best first, then those not ranked. One alone has no rank.
@@ -80,31 +90,40 @@ fn ends(standing: &Standing) -> (f64, f64) {
     standing.interval.unwrap_or((standing.ratio, standing.ratio))
 }
 
+/// `true` if a contender has no rank that could be the best.
+pub(super) fn is_open(data: Data<'_>, ranking: &Ranking) -> bool {
+    let mut unplaced = unplaced(data, ranking).filter(|u| data.run.competes(u.name));
+    places(data, ranking).iter().any(|place| place.is_open) || unplaced.any(|u| u.barred.is_open)
+}
+
 /// Contenders that did a ranking's work and have no ratio, and those that failed lower rates and so
-/// did not do it: (name, value, reason).
+/// did not do it.
 pub(super) fn unplaced<'d>(
     data: Data<'d>,
     ranking: &'d Ranking,
-) -> impl Iterator<Item = (&'d str, String, String)> {
+) -> impl Iterator<Item = Unplaced<'d>> {
     let x = |l: &Ladder<'_>| l.rows.iter().find(|r| r.work == ranking.work).map(|r| r.x);
     let dropped = ladder(data, ranking).and_then(|l| Some(l.dropped(x(l)?))).unwrap_or_default();
     let dropped = dropped.into_iter().filter(|name| data.run.competes(name));
-    let dropped = dropped.map(|name| (name, String::new(), DROPPED.to_owned()));
+    let dropped = dropped.map(|name| {
+        let barred = Barred::out(DROPPED);
+        Unplaced { name, value: String::new(), barred }
+    });
     let rows = data.ladders.iter().flat_map(|l| &l.rows).filter(|r| r.work == ranking.work);
     let placed = |name: &str| ranking.rows.iter().any(|s| s.contender == name);
     rows.filter(move |row| !placed(row.contender))
         .map(move |row| {
-            let why = match () {
-                () if data.run.is_floor(row.contender) => "a floor, not ranked".to_owned(),
-                () if row.is_wrong() => WRONG.to_owned(),
-                () if ranking.measure.is_time() && row.is_late() => LATE.to_owned(),
+            let barred = match () {
+                () if data.run.is_floor(row.contender) => Barred::out(FLOOR),
+                () if row.is_wrong() => Barred::out(WRONG),
+                () if ranking.measure.is_time() && row.is_late() => Barred::open(LATE),
                 () => match marks(row) {
-                    marks if marks.is_empty() => "shares no round with the reference".to_owned(),
-                    marks => marks,
+                    marks if marks.is_empty() => Barred::open("shares no round with the reference"),
+                    marks => Barred::open(marks),
                 },
             };
             let value = row.middle(ranking.measure).map(sensible).unwrap_or_default();
-            (row.contender, value, why)
+            Unplaced { name: row.contender, value, barred }
         })
         .chain(dropped)
 }
@@ -140,39 +159,39 @@ pub(super) fn rank_words(ranks: Option<(usize, usize)>) -> String {
 /// Reason for which a contender is not ranked, if any.
 fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<Barred> {
     if data.run.is_floor(&standing.contender) {
-        return Barred::out("a floor, not ranked");
+        return Some(Barred::out(FLOOR));
     }
     let (low, high) = ends(standing);
     if ![standing.ratio, low, high].iter().all(|v| v.is_finite()) {
-        return Barred::out("no figure");
+        return Some(Barred::out("no figure"));
     }
     let row = row(data, ranking, &standing.contender)?;
     if row.is_wrong() {
-        return Barred::out(WRONG);
+        return Some(Barred::out(WRONG));
     }
     if row.is_disturbed() {
-        return Barred::open("disturbed by other programs in every round");
+        return Some(Barred::open("disturbed by other programs in every round"));
     }
     if row.is_limited() {
-        return Barred::open(match row.middle(Measure::Replies) {
+        return Some(Barred::open(match row.middle(Measure::Replies) {
             Some(rate) => format!("≥\u{202f}{}/s, load-limited", sensible(rate)),
             None => "load-limited".to_owned(),
-        });
+        }));
     }
     if ranking.measure.is_time() && row.is_late() {
-        return Barred::open(LATE);
+        return Some(Barred::open(LATE));
     }
     let ladder = ladder(data, ranking);
     let by_rate = ladder.is_some_and(|l| l.steps.are_rates());
     if by_rate {
         if ranking.measure != Measure::Replies && !row.is_carried() {
-            return Barred::out("did not carry the rate");
+            return Some(Barred::out("did not carry the rate"));
         }
     } else if ranking.measure == Measure::CpuPerRequest && ladder.is_some() && !row.is_saturated() {
-        return Barred::open("not saturated");
+        return Some(Barred::open("not saturated"));
     }
     let few = standing.interval.is_none() && standing.verdict != Verdict::Reference;
-    if few { Barred::open("too few rounds for an interval") } else { None }
+    few.then(|| Barred::open("too few rounds for an interval"))
 }
 
 /// The verdict in words.

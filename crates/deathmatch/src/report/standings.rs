@@ -10,7 +10,7 @@ use super::charts::line_style;
 use super::lanes::{Lanes, NAME_CHARS};
 use super::numbers::{counted, cut, listed, sensible, tenth};
 use super::pair;
-use super::rankings::{RankedRow, is_decisive, places};
+use super::rankings::{RankedRow, is_decisive, is_open, places};
 use super::run::Ranking;
 use super::scale::Scale;
 use super::tables;
@@ -67,7 +67,7 @@ pub(super) fn winners(data: Data<'_>) -> String {
             continue;
         }
         comparisons += 1;
-        if places.iter().any(|place| place.is_open) {
+        if is_open(data, ranking) {
             open += 1;
             continue;
         }
@@ -233,18 +233,24 @@ mod tests {
 
     #[test]
     fn a_comparison_is_decided_only_if_all_that_could_be_first_are_ranked() {
-        let rows: [(fn(&mut Sample), &str, &str); 3] = [
-            (|_| (), "Of 1 comparison, Hurtle is surely first in 1.", "nothing is against it"),
+        // Change of hurtle's sample, whether it has a ratio, verdict, why.
+        type Row<'a> = (fn(&mut Sample), bool, &'a str, &'a str);
+        let open = "Of 1 comparison, 1 open: one that could be first has no rank.";
+        let rows: [Row<'_>; 4] = [
+            (
+                |_| (),
+                true,
+                "Of 1 comparison, Hurtle is surely first in 1.",
+                "nothing is against it",
+            ),
             (
                 |s| s.load.replies /= 2,
+                true,
                 "Of 1 comparison, nginx is surely first in 1.",
                 "it was too slow",
             ),
-            (
-                invented::give_out,
-                "Of 1 comparison, 1 open: one that could be first has no rank.",
-                "the generator gave out",
-            ),
+            (invented::give_out, true, open, "the generator gave out"),
+            (invented::give_out, false, open, "in every round"),
         ];
         let standing = |(name, ratio, low, high): (&str, f64, f64, f64)| Standing {
             contender: name.to_owned(),
@@ -252,14 +258,15 @@ mod tests {
             interval: Some((low, high)),
             verdict: if name == "nginx" { Verdict::Reference } else { Verdict::Better },
         };
-        let all = [("hurtle", 0.5, 0.4, 0.6), ("nginx", 1.0, 1.0, 1.0), ("h2o", 1.5, 1.4, 1.6)];
-        let rankings = [Ranking {
-            work: "10k at 1000/s".to_owned(),
-            measure: Measure::CpuPerRequest,
-            rows: all.map(standing).into(),
-        }];
+        let others = [("nginx", 1.0, 1.0, 1.0), ("h2o", 1.5, 1.4, 1.6)];
         let (run, _, _) = invented::run();
-        for (change, expected, why) in rows {
+        for (change, has_ratio, expected, why) in rows {
+            let hurtle = has_ratio.then_some(("hurtle", 0.5, 0.4, 0.6));
+            let rankings = [Ranking {
+                work: "10k at 1000/s".to_owned(),
+                measure: Measure::CpuPerRequest,
+                rows: hurtle.into_iter().chain(others).map(standing).collect(),
+            }];
             let mut samples = ["hurtle", "nginx", "h2o"]
                 .map(|name| Sample { contender: name.to_owned(), ..invented::sample(1, 0, 1e3) });
             change(&mut samples[0]);

@@ -9,7 +9,7 @@ use super::csv::marks;
 use super::limit::{Limit, Overload, words};
 use super::numbers::sensible;
 use super::overview;
-use super::rankings::{RankedRow, places, rank_words, unplaced};
+use super::rankings::{RankedRow, Unplaced, places, rank_words, unplaced};
 use super::run::{Ranking, Standing};
 use super::scale::step_words;
 use super::series::Ladder;
@@ -109,10 +109,10 @@ pub(super) fn ranking(data: Data<'_>, ranking: &Ranking) -> Markup {
                         td.words { (remark) }
                     }
                 }
-                @for (name, value, why) in unplaced(data, ranking) {
+                @for Unplaced { name, value, barred } in unplaced(data, ranking) {
                     tr.unranked {
                         td { (titled(data, name)) } td { "–" } td { (value) } td { "–" } td { "–" }
-                        td.words { (why) }
+                        td.words { (barred.remark) }
                     }
                 }
             }
