@@ -66,12 +66,17 @@ pub fn run(
 
 /// Names and versions, as in `axum 0.8.9, hyper 1.12.0`.
 fn versions(parts: &[&str]) -> String {
-    let version = |part: &&str| {
-        let entry = LOCK.split_once(&format!("name = \"{part}\"\nversion = \""));
-        let version = entry.and_then(|(_, rest)| rest.split('"').next()).unwrap_or("?");
-        format!("{part} {version}")
-    };
+    let version = |part: &&str| format!("{part} {}", version(LOCK, part).unwrap_or("?"));
     parts.iter().map(version).collect::<Vec<_>>().join(", ")
+}
+
+/// Version of a crate in a lock file: the one that this package depends on, if there are several.
+fn version<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
+    let package =
+        lock.split("[[package]]\n").find(|p| p.starts_with("name = \"deathmatch-apps\""))?;
+    let own = package.split_once(&format!("\"{name} "));
+    let any = lock.split_once(&format!("name = \"{name}\"\nversion = \""));
+    own.or(any)?.1.split('"').next()
 }
 
 /// The application.
@@ -110,5 +115,28 @@ async fn upload(path: PathBuf, mut body: Body) -> StatusCode {
     match file.flush().await {
         Ok(()) => StatusCode::CREATED,
         Err(_) => StatusCode::INSUFFICIENT_STORAGE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_versions_in_the_lock_file_the_used_one_is_named() {
+        let entry = |name: &str, version: &str, dependencies: &str| {
+            format!("[[package]]\nname = \"{name}\"\nversion = \"{version}\"\n{dependencies}\n")
+        };
+        let own = "dependencies = [\n \"axum\",\n \"tower-http 0.7.1\",\n]\n";
+        let lock = [
+            entry("axum", "0.8.9", ""),
+            entry("deathmatch-apps", "0.1.0", own),
+            entry("tower-http", "0.6.11", ""),
+            entry("tower-http", "0.7.1", ""),
+        ]
+        .concat();
+        assert_eq!(version(&lock, "tower-http"), Some("0.7.1"));
+        assert_eq!(version(&lock, "axum"), Some("0.8.9"), "the only one");
+        assert_eq!(version(&lock, "warp"), None);
     }
 }
