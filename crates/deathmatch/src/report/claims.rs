@@ -37,13 +37,17 @@ pub(super) fn best_of_all(data: Data<'_>, ladder: &Ladder<'_>, claim: &Claim) ->
     let step = ladder.common()?;
     let at_step = || ladder.rows.iter().filter(|r| r.x == step);
     let limited = at_step().any(Row::is_limited);
+    let is_idle = |r: &Row<'_>| !r.is_limited() && !r.is_saturated();
     let idle = claim.measure == CPU.measure
-        && at_step().any(|r| data.run.competes(r.contender) && !r.is_saturated());
+        && at_step().any(|r| data.run.competes(r.contender) && is_idle(r));
     let note = match ladder.steps.are_rates() {
         true if claim.measure == CPU.measure && all(data, ladder) => {
             ", the highest rate that all carried"
         }
         true if claim.measure == CPU.measure => ", carried by all contenders that carried any rate",
+        false if limited && idle => {
+            ", of those that the generator did not limit and that had no idle time"
+        }
         false if limited => ", of those that the generator did not limit",
         false if idle => ", of those that had no idle time",
         _ => "",

@@ -1,16 +1,17 @@
 //! Upgrades that fail, and processes that are killed or stopped in the middle.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Stdio;
 
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
+use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::{SITE, Upgraded, said};
@@ -244,8 +245,16 @@ struct CertificatePipe {
 
 impl CertificatePipe {
     /// Writes the certificate once the program has opened the pipe.
+    #[track_caller]
     fn write(&self) {
-        fs::write(&self.path, &self.certificate).unwrap();
+        // Without a reader this fails, and waits no longer than the test's patience.
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let mut pipe = None;
+        eventually("the program opens the pipe", || {
+            pipe = OpenOptions::new().write(true).custom_flags(flags).open(&self.path).ok();
+            pipe.is_some()
+        });
+        pipe.unwrap().write_all(self.certificate.as_bytes()).unwrap();
     }
 }
 
