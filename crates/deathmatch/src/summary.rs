@@ -121,7 +121,7 @@ pub fn rankings(samples: &[Sample], reference: &str, floor: &str) -> Vec<Ranking
                 .filter(|name| **name != floor)
                 .filter_map(|name| {
                     let figure = rounds(samples, name, &work.work, *measure);
-                    let compared = compared(&figure, &base, *measure, *name == reference)?;
+                    let compared = compared((&figure, &base), work, *measure, *name == reference)?;
                     Some(standing(name, &compared))
                 })
                 .collect();
@@ -162,7 +162,7 @@ fn work_summary(run: &Run, samples: &[Sample], work: &Sample) -> WorkSummary {
         let ratios = compared_by(&work.offered).iter().filter_map(|measure| {
             let of = |name: &str| rounds(samples, name, &work.work, *measure);
             let own = name == run.reference;
-            Some((*measure, compared(&of(name), &of(&run.reference), *measure, own)?))
+            Some((*measure, compared((&of(name), &of(&run.reference)), work, *measure, own)?))
         });
         let ratios = ratios.filter(|_| name != run.floor).collect();
         (name.to_owned(), Figures { ratios, ..figures(&its) })
@@ -207,9 +207,15 @@ fn figures(samples: &[&Sample]) -> Figures {
     figures
 }
 
-/// Verdict on a figure beside the reference's; `None` where they share no round.
-fn compared(figure: &Rounds, base: &Rounds, measure: Measure, own: bool) -> Option<Compared> {
-    let ratio = Ratio::of(figure, base)?;
+/// Verdict on a figure beside the reference's, at the work of this sample; `None` where they share no
+/// round.
+fn compared(
+    (figure, base): (&Rounds, &Rounds),
+    work: &Sample,
+    measure: Measure,
+    own: bool,
+) -> Option<Compared> {
+    let ratio = Ratio::within(figure, base, work.slice.is_some())?;
     let better = if measure.more_is_better() { Better::More } else { Better::Less };
     let verdict = match ratio.verdict(better) {
         _ if own => ReportVerdict::Reference,

@@ -291,7 +291,8 @@ fn within_run(one: Side<'_>, two: Side<'_>) -> Row {
     before.retain(|round, _| after.contains_key(round));
     after.retain(|round, _| before.contains_key(round));
     (row.before, row.after) = (middle(&before), middle(&after));
-    match Ratio::of(&after, &before) {
+    let are_slices = one.samples().any(|s| s.slice.is_some());
+    match Ratio::within(&after, &before, are_slices) {
         Some(ratio) => {
             let p = sign_test(ratio.rounds.values().copied());
             row.measured(ratio.median, ratio.interval, p)

@@ -142,7 +142,8 @@ fn ratio(measure: Measure, one: &Row<'_>, two: &Row<'_>) -> Option<Ratio> {
         let fit = row.samples.iter().copied().filter(|s| comparable(s, measure.is_time()));
         by_round(fit, |s| measure.of(s))
     };
-    Ratio::of(&rounds(two), &rounds(one))
+    let are_slices = one.samples.iter().any(|s| s.slice.is_some());
+    Ratio::within(&rounds(two), &rounds(one), are_slices)
 }
 
 /// `true` if two rows cannot be distinguished: by their ratio within rounds, which changes of the

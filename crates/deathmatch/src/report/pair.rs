@@ -46,7 +46,8 @@ pub fn pairs(run: &Run, samples: &[Sample]) -> Vec<Pair> {
             let its = samples.iter().filter(|s| s.contender == name && s.work == work);
             by_round(its.filter(|s| comparable(s, measure.is_time())), |s| measure.of(s))
         };
-        let ratio = Ratio::of(&rounds(twin), &rounds(&run.reference))?;
+        let are_slices = samples.iter().any(|s| s.work == work && s.slice.is_some());
+        let ratio = Ratio::within(&rounds(twin), &rounds(&run.reference), are_slices)?;
         Some(Pair { work: work.to_owned(), measure, fitness: fitness(&ratio), ratio })
     };
     works

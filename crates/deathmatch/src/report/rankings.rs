@@ -233,7 +233,7 @@ mod tests {
     use crate::report::beside::Beside;
     use crate::report::invented;
     use crate::report::series::ladders;
-    use crate::sample::{Mark, Sample};
+    use crate::sample::{Mark, Sample, Slice};
 
     type Shown = (String, Option<(usize, usize)>, String);
 
@@ -283,6 +283,27 @@ mod tests {
         let hurtle = places.iter().find(|p| p.standing.contender == "hurtle").unwrap();
         assert_eq!((hurtle.ranks, hurtle.standing.interval), (None, None));
         assert_eq!(hurtle.remark, "too few rounds for an interval");
+    }
+
+    #[test]
+    fn few_cycles_of_slices_have_no_interval_as_in_the_duels_table() {
+        let slice = Slice { burst: 0, place: 0, idle_cpu: None, instructions: None, cycles: None };
+        // (cycles or rounds, whether they are slices, whether there is an interval)
+        for (rounds, slice, has_interval) in
+            [(11, None, true), (11, Some(slice), false), (12, Some(slice), true)]
+        {
+            let of = |round| {
+                ["nginx", "hurtle"].map(|name| Sample {
+                    contender: name.into(),
+                    slice,
+                    ..invented::sample(1, round, 1e3)
+                })
+            };
+            let samples: Vec<Sample> = (0..rounds).flat_map(of).collect();
+            let rankings = crate::summary::rankings(&samples, "nginx", "floor");
+            let hurtle = rankings[0].rows.iter().find(|s| s.contender == "hurtle").unwrap();
+            assert_eq!(hurtle.interval.is_some(), has_interval, "{rounds}, {slice:?}");
+        }
     }
 
     #[test]

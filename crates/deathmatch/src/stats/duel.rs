@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::cycles::CYCLES_MIN;
 use super::fit::{comparable, generator_limited};
 use super::interval::median;
 use super::ratio::{Ratio, Rounds};
@@ -101,11 +100,8 @@ struct Pair {
 impl Pair {
     fn of(slices: &[&Sample], name: &str, reference: &str) -> Pair {
         let ratio = |figure: fn(&Sample) -> Option<f64>| {
-            let ratio =
-                Ratio::of(&rounds(slices, name, figure), &rounds(slices, reference, figure))?;
-            // Fewer cycles are not independent enough for the exact interval.
-            let interval = ratio.interval.filter(|_| ratio.rounds.len() >= CYCLES_MIN);
-            Some(Ratio { interval, ..ratio })
+            let of = |name| rounds(slices, name, figure);
+            Ratio::within(&of(name), &of(reference), true)
         };
         let is_closed = slices.iter().all(|s| matches!(s.offered, Offered::Closed { .. }));
         Pair {

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::MARGIN;
-use super::cycles::{self, Estimate};
+use super::cycles::{self, CYCLES_MIN, Estimate};
 use super::interval::{ROUNDS_MIN, bootstrap, exact, median};
 use super::regimes::{Regimes, regimes};
 
@@ -104,6 +104,14 @@ impl Ratio {
             bootstrap: (low.exp(), high.exp()),
             rounds: logs.into_iter().map(|(round, log)| (round, log.exp())).collect(),
         })
+    }
+
+    /// The ratio over rounds of turns, or over cycles of slices: fewer than `CYCLES_MIN` of these have no
+    /// interval, because the exact one takes them for independent.
+    pub fn within(figure: &Rounds, reference: &Rounds, are_slices: bool) -> Option<Ratio> {
+        let ratio = Ratio::of(figure, reference)?;
+        let holds = !are_slices || ratio.rounds.len() >= CYCLES_MIN;
+        Some(Ratio { interval: ratio.interval.filter(|_| holds), ..ratio })
     }
 
     fn of_cycles(logs: &Rounds, estimate: &Estimate) -> Ratio {
