@@ -85,7 +85,7 @@ pub(super) fn places<'a>(data: Data<'_>, ranking: &'a Ranking) -> Vec<RankedRow<
     places
 }
 
-/// The interval; of the reference, and below six rounds, the ratio alone.
+/// The interval; of the reference, and where there is none, the ratio alone.
 fn ends(standing: &Standing) -> (f64, f64) {
     standing.interval.unwrap_or((standing.ratio, standing.ratio))
 }

@@ -90,7 +90,7 @@ pub struct Standing {
     pub contender: String,
     /// Its value over the reference's; the median over rounds.
     pub ratio: f64,
-    /// The exact interval's ends; `None` below six rounds.
+    /// The interval's ends; `None` below six rounds of turns or 12 cycles of slices.
     pub interval: Option<(f64, f64)>,
     /// Verdict on the interval.
     pub verdict: Verdict,

@@ -87,7 +87,7 @@ pub(super) fn winners(data: Data<'_>) -> String {
         return match data.ladders.is_empty() {
             true => "Nothing was measured.".to_owned(),
             false => {
-                "None: no comparison has the six rounds that an interval needs, so nothing is ranked.".to_owned()
+                "None: no comparison has an interval, which needs six rounds of turns or 12 cycles of a duel.".to_owned()
             }
         };
     }
