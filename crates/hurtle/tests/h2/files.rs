@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::net::SocketAddr;
 
-use crate::peer::{answer, ask, body, talk, talk_within};
+use crate::peer::{answer, ask, body, talk};
 use crate::support::{Response, Server};
 
 /// A response over HTTP/1.1, with field names in lower case as in HTTP/2.
@@ -122,7 +122,7 @@ fn downloads_that_wait_for_the_disk_share_the_windows() {
         file.sync_all().unwrap();
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
     }
-    talk_within(65_535, server.address, async |mut client| {
+    crate::peer::talk_within(65_535, server.address, async |mut client| {
         let mut asked = Vec::new();
         for name in &names {
             asked.push(ask(&mut client, "GET", &format!("/{name}")).await);

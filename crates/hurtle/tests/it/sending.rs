@@ -1,9 +1,6 @@
 //! Tests that clients receive the same bytes with every value of `sendfile`.
 
-use std::thread;
-
 use hurtle::config::Sendfile;
-use rustix::process::Signal;
 
 use crate::support::{Dir, Server};
 
@@ -60,7 +57,7 @@ fn every_sendfile_setting_sends_the_same_bytes() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_client_that_leaves_before_its_answers_raises_no_signal() {
-    let served = thread::spawn(move || {
+    let served = std::thread::spawn(move || {
         // The server's threads inherit this thread's signal mask.
         nix::sys::signal::SigSet::from(nix::sys::signal::SIGPIPE).thread_block().unwrap();
         let server = Server::start(&[("a.txt", "a")]);
@@ -71,14 +68,14 @@ fn a_client_that_leaves_before_its_answers_raises_no_signal() {
             drop(leaving);
             other.expect_open();
         }
-        assert_eq!(signalled(Signal::PIPE), Vec::<String>::new());
+        assert_eq!(signalled(rustix::process::Signal::PIPE), Vec::<String>::new());
     });
     assert!(served.join().is_ok());
 }
 
 /// The threads with this pending signal (proc_pid_status(5)).
 #[cfg(target_os = "linux")]
-fn signalled(signal: Signal) -> Vec<String> {
+fn signalled(signal: rustix::process::Signal) -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     // A thread may end between the two calls.
     let statuses =
