@@ -93,6 +93,17 @@ fn number_repeated(contenders: &mut [Contender]) {
     }
 }
 
+/// The second name of the reference, if it is named again beside others: their ratio shows how small a
+/// difference the machine can show. A server against itself alone is a comparison like any other.
+fn twin(contenders: &[Contender]) -> Option<String> {
+    let (reference, others) = contenders.split_first()?;
+    let is_again = |c: &&Contender| c.title == reference.title && c.chosen == reference.chosen;
+    if others.iter().all(|c| is_again(&c)) {
+        return None;
+    }
+    others.iter().find(is_again).map(|c| c.name.clone())
+}
+
 /// Carries the duel out.
 fn fight(
     args: &DuelArgs,
@@ -108,7 +119,8 @@ fn fight(
     };
     let mut bystanders = Vec::new();
     let executed = execute(plan, &run, |arena| {
-        let field = Participants::of(arena, plan, contenders.to_vec())?;
+        let mut field = Participants::of(arena, plan, contenders.to_vec())?;
+        field.twin = twin(contenders);
         bystanders = bystanders_of(args, plan, arena)?;
         Ok(field)
     });
@@ -340,5 +352,21 @@ mod tests {
         number_repeated(&mut all);
         let names: Vec<&str> = all.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["nginx", "hurtle", "nginx-2", "nginx-3"]);
+    }
+
+    #[test]
+    fn the_reference_named_again_beside_others_shows_the_machine() {
+        for (names, expected) in [
+            (&["nginx", "hurtle", "nginx"][..], Some("nginx-2")),
+            (&["nginx", "nginx", "hurtle", "nginx"], Some("nginx-2")),
+            (&["nginx", "nginx"], None),
+            (&["nginx", "hurtle", "hurtle"], None),
+            // Another executable is another server.
+            (&["nginx", "hurtle", "nginx=nginx:/bin/sh"], None),
+        ] {
+            let mut all: Vec<Contender> = names.iter().map(|name| named(name).unwrap()).collect();
+            number_repeated(&mut all);
+            assert_eq!(twin(&all).as_deref(), expected, "{names:?}");
+        }
     }
 }

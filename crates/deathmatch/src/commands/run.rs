@@ -153,7 +153,7 @@ pub(super) struct Participants {
     /// Measured beside every round, also if it takes no part.
     floor: Option<Entrant>,
     /// Name of the reference's second turn.
-    twin: Option<String>,
+    pub(super) twin: Option<String>,
     /// All requested contenders, including those that cannot take part.
     shown: Vec<report::Contender>,
 }
