@@ -235,6 +235,16 @@ fn a_duel_prints_a_table_and_refuses_what_it_cannot_do() {
     assert!(standing.cpu.is_some() && standing.replies.is_some(), "{standing:?}");
     let at_a_rate = &duels[1].contenders["floor-2"];
     assert!(at_a_rate.replies.is_none(), "a rate is offered, not compared: {at_a_rate:?}");
+
+    let twin = || {
+        let run = fs::read_to_string(stage.out.join("run.json")).unwrap();
+        serde_json::from_str::<serde_json::Value>(&run).unwrap()["twin"].clone()
+    };
+    assert!(twin().is_null(), "a server against itself alone is compared");
+    fs::remove_dir_all(&stage.out).unwrap();
+    let output = duel(&["floor", "floor-fresh", "floor", "--work", "1k:2", "--budget", "1s"]);
+    assert!(output.status.success(), "{}", self::said(&output));
+    assert_eq!(twin(), "floor-2", "beside others its second turn shows the machine");
     stage.assert_nothing_runs();
 }
 
