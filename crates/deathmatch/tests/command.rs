@@ -248,6 +248,19 @@ fn a_duel_prints_a_table_and_refuses_what_it_cannot_do() {
     stage.assert_nothing_runs();
 }
 
+#[test]
+fn a_report_without_samples_keeps_the_page() {
+    let stage = Stage::new("no-samples");
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results/deck/run.json");
+    fs::create_dir(&stage.out).unwrap();
+    fs::copy(kept, stage.out.join("run.json")).unwrap();
+    fs::write(stage.out.join("report.html"), "the page").unwrap();
+    let output = Command::new(DEATHMATCH).arg("report").arg(&stage.out).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("with its samples.jsonl, decompressed"), "{}", said(&output));
+    assert_eq!(fs::read_to_string(stage.out.join("report.html")).unwrap(), "the page");
+}
+
 /// A folder with a plan, and a port for it.
 struct Stage {
     root: PathBuf,

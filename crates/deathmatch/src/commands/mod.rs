@@ -50,7 +50,7 @@ pub(crate) fn report(
     plot: Option<(&Path, Measure)>,
     as_json: bool,
 ) -> io::Result<ExitCode> {
-    let (run, samples) = (read_run(dir)?, arena::recorded(dir)?);
+    let (run, samples) = (read_run(dir)?, read_samples(dir)?);
     if let Some((file, measure)) = plot {
         report::plot(file, &run, &samples, measure)?;
     }
@@ -191,7 +191,10 @@ pub(crate) fn compare(args: &CompareArgs) -> io::Result<ExitCode> {
 fn read_samples(dir: &Path) -> io::Result<Vec<Sample>> {
     let samples = arena::recorded(dir)?;
     if samples.is_empty() {
-        let text = format!("{} holds no samples: name the directory of a run", dir.display());
+        let text = format!(
+            "{} holds no samples: name the directory of a run with its samples.jsonl, decompressed",
+            dir.display()
+        );
         return Err(io::Error::new(io::ErrorKind::NotFound, text));
     }
     Ok(samples)
