@@ -182,7 +182,7 @@ async fn answer(
                 client: ClientInfo {
                     peer: None,
                     address: None,
-                    is_trusted: false,
+                    trusted: None,
                     is_tls: false,
                     version: Version::HTTP_11,
                 },

@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use crate::h1::response::SERVER;
 use crate::request::fields::begins_as;
 use crate::semantics::fields::list;
+use crate::semantics::forwarded::Family;
 
 /// The properties of a request that its header fields do not carry.
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +33,8 @@ pub struct RequestInfo<'a> {
     pub has_server_auth: bool,
     /// True if the request came over TLS.
     pub is_tls: bool,
-    /// True if the peer is a trusted proxy, whose forwarding fields are passed on.
-    pub is_trusted: bool,
+    /// The forwarding fields that are passed on, if the peer is a trusted proxy.
+    pub trusted: Option<Family>,
     /// Length of the body in bytes; `None` if there is no body.
     pub length: Option<u64>,
 }
@@ -144,8 +145,11 @@ impl Variables {
 /// name with `_` could imitate another field, so it is dropped.
 fn is_passed_on(name: &HeaderName, info: &RequestInfo<'_>) -> bool {
     let text = name.as_str();
-    let is_forwarding =
-        begins_as(text.as_bytes(), b"x-forwarded-") || matches!(text, "forwarded" | "x-real-ip");
+    let family = match text {
+        "forwarded" => Some(Family::Forwarded),
+        "x-real-ip" => Some(Family::XForwarded),
+        _ => begins_as(text.as_bytes(), b"x-forwarded-").then_some(Family::XForwarded),
+    };
     let is_hop_by_hop = matches!(
         text,
         "connection"
@@ -164,7 +168,7 @@ fn is_passed_on(name: &HeaderName, info: &RequestInfo<'_>) -> bool {
         || begins_as(text.as_bytes(), b"x-sendfile");
     let is_checked_here = info.has_server_auth && *name == header::AUTHORIZATION;
     !(text.contains('_') || is_hop_by_hop || is_dangerous || is_checked_here)
-        && (info.is_trusted || !is_forwarding)
+        && (family.is_none() || family == info.trusted)
 }
 
 #[cfg(test)]
@@ -182,7 +186,7 @@ mod tests {
         user: None,
         has_server_auth: false,
         is_tls: false,
-        is_trusted: false,
+        trusted: None,
         length: Some(3),
     };
 
@@ -194,7 +198,7 @@ mod tests {
     fn fields_become_variables() {
         let lines = b"Proxy: http://evil\r\nX_Real_IP: 1\r\nX-Two: 1\r\nX-Two: 2\r\nCookie: a\r\n\
                       Cookie: b\r\nConnection: X-Hop\r\nX-Hop: 1\r\nContent-Type: a/b\r\n\
-                      Content-Length: 3\r\nX-Forwarded-For: 1.2.3.4\r\nX-Sendfile-Type: a\r\n\
+                      Content-Length: 3\r\nX-Forwarded-For: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\nX-Sendfile-Type: a\r\n\
                       Authorization: Basic x\r\nTransfer-Encoding: chunked\r\n\r\n";
         let fields = fields::map(lines);
         let table = [
@@ -202,6 +206,7 @@ mod tests {
             ("HTTP_COOKIE", Some("a; b"), Some("a; b")),
             ("HTTP_AUTHORIZATION", Some("Basic x"), None),
             ("HTTP_X_FORWARDED_FOR", None, Some("1.2.3.4")),
+            ("HTTP_FORWARDED", None, None),
             ("HTTP_PROXY", None, None),
             ("HTTP_X_REAL_IP", None, None),
             ("HTTP_X_HOP", None, None),
@@ -212,7 +217,7 @@ mod tests {
         ];
         let stranger = Variables::new(&INFO, &fields);
         let known = Variables::new(
-            &RequestInfo { has_server_auth: true, is_trusted: true, ..INFO },
+            &RequestInfo { has_server_auth: true, trusted: Some(Family::XForwarded), ..INFO },
             &fields,
         );
         for (name, from_strangers, from_trusted_and_gated) in table {

@@ -8,15 +8,16 @@ use std::ops::Range;
 use http::{HeaderName, StatusCode, Version};
 
 use super::field::Field;
-use super::field_class::{FieldClass, classify};
 use super::forwarding_fields::{TrustedFields, write_forwarding_fields};
 use super::response::{Delimiter, Persistence, SERVER, status_line};
 use super::response_head::ResponseHead;
 use crate::request::RequestHead;
-use crate::request::fields::{begins_as, is_same, pairs};
+use crate::request::field_class::{FieldClass, classify};
+use crate::request::fields::{begins_as, pairs};
 use crate::request::framing::BodyLength;
 use crate::semantics::decimal;
 use crate::semantics::fields::{has_token, list};
+use crate::semantics::forwarded::Family;
 use crate::semantics::host::Host;
 
 /// Parameters of a request on its way to an upstream.
@@ -32,8 +33,8 @@ pub struct ForwardParams<'a> {
     pub peer: Option<IpAddr>,
     /// The address of the original client, for X-Real-IP.
     pub client: Option<IpAddr>,
-    /// True if the peer is a trusted proxy, whose forwarding fields are used.
-    pub is_trusted: bool,
+    /// The forwarding fields that are used, if the peer is a trusted proxy.
+    pub trusted: Option<Family>,
     /// True if the request came over TLS.
     pub is_tls: bool,
     /// The protocol version of the request.
@@ -89,7 +90,7 @@ pub fn request(
     let mut trusted = TrustedFields::default();
     match &request.section {
         // These lines depend on the header section alone, so they can be cached with it.
-        Some(section) if !params.is_trusted && params.cache_conditions.is_none() => {
+        Some(section) if params.trusted.is_none() && params.cache_conditions.is_none() => {
             out.extend_from_slice(
                 section.forwarded_lines(|out| write_end_to_end(out, request, params, &mut trusted)),
             );
@@ -126,10 +127,11 @@ fn write_end_to_end<'a>(
         match classify(name) {
             FieldClass::Pass => line(out, name, value),
             FieldClass::Drop => {}
-            FieldClass::Forwarding(field) if params.is_trusted => {
-                trusted.take(field, name, value, out);
+            FieldClass::Forwarding(field) => {
+                if let Some(family) = params.trusted {
+                    trusted.take(family, field, (name, value), out);
+                }
             }
-            FieldClass::Forwarding(_) => {}
         }
     }
 }
@@ -149,15 +151,17 @@ pub fn identity(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &ForwardPa
         out.push(b'?');
         out.extend_from_slice(query);
     }
-    if !params.is_trusted {
-        return;
-    }
+    let Some(family) = params.trusted else { return };
+    let mut trusted = TrustedFields::default();
+    out.push(b'\n');
     for (name, value) in request.fields.iter() {
-        let is_client_address = is_same(name, b"x-forwarded-for");
-        if !is_client_address && begins_as(name, b"x-forwarded-") {
-            out.push(b'\n');
-            line(out, name, value);
+        if let FieldClass::Forwarding(field) = classify(name) {
+            trusted.take(family, field, (name, value), out);
         }
+    }
+    for part in [trusted.scheme(params.client), trusted.host(params.client)] {
+        out.push(b'\n');
+        out.extend_from_slice(part.unwrap_or_default());
     }
 }
 
@@ -445,7 +449,7 @@ mod tests {
     const LIMITS: HeadLimits = HeadLimits { head_bytes: 8192, target_bytes: 999, fields: 50 };
 
     /// Returns the forwarded fields, without those that are always added.
-    fn passed(fields: &str, trusted: bool) -> String {
+    fn passed(fields: &str, trusted: Option<Family>) -> String {
         let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
         let joined = Joined::default();
         let parsed = requests::parse(head.as_bytes(), &joined, &LIMITS).unwrap();
@@ -455,7 +459,7 @@ mod tests {
             authority: "up",
             peer: Some([192, 0, 2, 1].into()),
             client: Some([198, 51, 100, 1].into()),
-            is_trusted: trusted,
+            trusted,
             is_tls: false,
             version: Version::HTTP_11,
             upgrade: None,
@@ -508,25 +512,84 @@ mod tests {
             ),
             ("a proxy for CGI programs", "Proxy: http://evil\r\n"),
         ] {
-            assert_eq!(passed(fields, false), OURS, "{sentence}");
+            assert_eq!(passed(fields, None), OURS, "{sentence}");
         }
         assert_eq!(
-            passed("Cookie: a\r\ncookie: b\r\n", false),
+            passed("Cookie: a\r\ncookie: b\r\n", None),
             format!("Cookie: a\ncookie: b\n{OURS}")
         );
     }
 
     #[test]
     fn forwarding_fields_of_a_trusted_peer_are_used() {
-        let trusted = "X-Forwarded-For: 1.1.1.1, 2.2.2.2\r\nX-Forwarded-Proto: https\r\n\
-                    X-Forwarded-Host: b:81\r\nX-Forwarded-Prefix: /p\r\nForwarded: for=1.1.1.1\r\n\
-                    X-Real-IP: 6.6.6.6\r\n";
-        let expected = "X-Forwarded-Prefix: /p\nX-Forwarded-For: 1.1.1.1, 2.2.2.2, 192.0.2.1\n\
-                        X-Forwarded-Proto: https\nX-Forwarded-Host: b:81\nX-Real-IP: 198.51.100.1\n\
-                        Forwarded: for=1.1.1.1, for=192.0.2.1;host=\"a\";proto=http\n";
-        assert_eq!(passed(trusted, true), expected);
+        let both = "X-Forwarded-For: 1.1.1.1, 198.51.100.1\r\nX-Forwarded-Proto: https\r\n\
+                    X-Forwarded-Host: b:81\r\nX-Forwarded-Prefix: /p\r\nX-Real-IP: 6.6.6.6\r\n\
+                    Forwarded: for=6.6.6.6;proto=http;host=evil\r\n";
+        let ours = |chain: &str, scheme: &str, host: &str, forwarded: &str| {
+            format!(
+                "X-Forwarded-For: {chain}192.0.2.1\nX-Forwarded-Proto: {scheme}\n\
+                 X-Forwarded-Host: {host}\nX-Real-IP: 198.51.100.1\nForwarded: {forwarded}\n"
+            )
+        };
+        let used = Some(Family::XForwarded);
+        let expected = ours(
+            "1.1.1.1, 198.51.100.1, ",
+            "https",
+            "b:81",
+            "for=1.1.1.1;host=\"b:81\";proto=https, for=198.51.100.1, for=192.0.2.1",
+        );
+        let expected = format!("X-Forwarded-Prefix: /p\n{expected}");
+        assert_eq!(passed(both, used), expected, "the client's Forwarded is dropped");
+        let scheme = "X-Forwarded-Proto: https\r\n";
+        let expected = ours("", "https", "a", "for=192.0.2.1;host=\"a\";proto=https");
+        assert_eq!(passed(scheme, used), expected, "both families name the scheme");
         let odd = "X-Forwarded-Proto: gopher\r\nX-Forwarded-Host: a b\r\n";
-        assert_eq!(passed(odd, true), OURS, "a malformed scheme or host is not forwarded");
+        assert_eq!(passed(odd, used), OURS, "a malformed scheme or host is not forwarded");
+        let nodes = "X-Forwarded-For: 198.51.100.1:55, 2001:db8::7, [2001:db8::8]:1, a b, _x\r\n";
+        let expected = ours(
+            "198.51.100.1:55, 2001:db8::7, [2001:db8::8]:1, a b, _x, ",
+            "http",
+            "a",
+            "for=198.51.100.1;host=\"a\";proto=http, for=\"[2001:db8::7]\", \
+             for=\"[2001:db8::8]\", for=unknown, for=_x, for=192.0.2.1",
+        );
+        assert_eq!(passed(nodes, used), expected, "nodes of all kinds");
+    }
+
+    #[test]
+    fn forwarded_of_a_trusted_peer_is_used_where_its_family_is() {
+        let used = Some(Family::Forwarded);
+        let rows = [
+            (
+                "X-Forwarded fields are dropped",
+                "X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: http\r\n\
+                 X-Forwarded-Prefix: /evil\r\n\
+                 Forwarded: for=198.51.100.1;proto=https;host=\"b:81\"\r\n",
+                "X-Forwarded-For: 198.51.100.1, 192.0.2.1\nX-Forwarded-Proto: https\n\
+                 X-Forwarded-Host: b:81\nX-Real-IP: 198.51.100.1\n\
+                 Forwarded: for=198.51.100.1;host=\"b:81\";proto=https, for=192.0.2.1\n",
+            ),
+            (
+                "the first proxy's report of the client decides, not one that the client invents",
+                "Forwarded: for=6.6.6.6;proto=http;host=evil\r\n\
+                 Forwarded: for=198.51.100.1;proto=https, for=10.0.0.2;proto=http;host=c\r\n",
+                "X-Forwarded-For: 6.6.6.6, 198.51.100.1, 10.0.0.2, 192.0.2.1\n\
+                 X-Forwarded-Proto: https\nX-Forwarded-Host: c\nX-Real-IP: 198.51.100.1\n\
+                 Forwarded: for=6.6.6.6;host=\"c\";proto=https, for=198.51.100.1, \
+                 for=10.0.0.2, for=192.0.2.1\n",
+            ),
+            (
+                "a client that is not named",
+                "Forwarded: for=_hidden;proto=https, proto=https\r\n",
+                "X-Forwarded-For: _hidden, unknown, 192.0.2.1\nX-Forwarded-Proto: https\n\
+                 X-Forwarded-Host: a\nX-Real-IP: 198.51.100.1\n\
+                 Forwarded: for=_hidden;host=\"a\";proto=https, for=unknown, for=192.0.2.1\n",
+            ),
+            ("none", "X-Forwarded-Proto: https\r\n", OURS),
+        ];
+        for (sentence, fields, expected) in rows {
+            assert_eq!(passed(fields, used), expected, "{sentence}");
+        }
     }
 
     #[test]
@@ -541,7 +604,7 @@ mod tests {
                 authority: "up",
                 peer: None,
                 client: None,
-                is_trusted: false,
+                trusted: None,
                 is_tls: false,
                 version: Version::HTTP_11,
                 upgrade: None,

@@ -3,7 +3,6 @@
 
 pub mod chunked;
 pub mod field;
-mod field_class;
 pub mod forward;
 pub mod forwarded_headers;
 mod forwarding_fields;

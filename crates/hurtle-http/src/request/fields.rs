@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
+use super::field_class::{FieldClass, classify};
 use crate::semantics::set::TOKEN;
 use crate::stream::{self, FieldSection};
 
@@ -192,7 +193,20 @@ const NOT_IN_TRAILERS: [HeaderName; 24] = [
 
 /// True if a field is allowed in a trailer section (RFC 9110 section 6.5.1).
 pub fn is_allowed_in_trailers(name: &HeaderName) -> bool {
-    !NOT_IN_TRAILERS.contains(name) && !name.as_str().starts_with("if-")
+    let text = name.as_str().as_bytes();
+    !NOT_IN_TRAILERS.iter().any(|barred| is_same(text, barred.as_str().as_bytes()))
+        && !begins_as(text, b"if-")
+}
+
+/// True if a client may send a field in a trailer section: it may also send it in the head, and this
+/// server does not write it itself. An upstream can merge trailers into the head (RFC 9110 section
+/// 6.5.2).
+pub fn is_allowed_in_request_trailers(name: &HeaderName) -> bool {
+    let text = name.as_str().as_bytes();
+    is_allowed_in_trailers(name)
+        && matches!(classify(text), FieldClass::Pass)
+        && !is_same(text, b"via")
+        && !is_same(text, b"remote-user")
 }
 
 #[cfg(test)]
@@ -221,8 +235,36 @@ mod tests {
             ("host", false),
             ("if-match", false),
             ("set-cookie", false),
+            ("content_length", false),
+            ("if_match", false),
         ] {
             assert_eq!(is_allowed_in_trailers(&HeaderName::from_static(name)), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn request_trailers_carry_nothing_that_the_head_may_not() {
+        for (name, want) in [
+            ("x-checksum", true),
+            ("grpc-status", true),
+            ("content-length", false),
+            ("x-forwarded-for", false),
+            ("x_forwarded_for", false),
+            ("x-forwarded-anything", false),
+            ("x-real-ip", false),
+            ("forwarded", false),
+            ("via", false),
+            ("proxy", false),
+            ("proxy-connection", false),
+            ("x-accel-redirect", false),
+            ("x_sendfile_type", false),
+            ("keep-alive", false),
+            ("http2-settings", false),
+            ("remote-user", false),
+            ("remote_user", false),
+        ] {
+            let name = HeaderName::from_static(name);
+            assert_eq!(is_allowed_in_request_trailers(&name), want, "{name}");
         }
     }
 }

@@ -4,6 +4,7 @@
 //! copied.
 
 mod error;
+pub(crate) mod field_class;
 pub mod fields;
 pub mod framing;
 pub mod grpc_web;
@@ -12,6 +13,8 @@ pub mod section;
 
 use std::cell::OnceCell;
 use std::rc::Rc;
+
+use http::HeaderName;
 
 pub use self::error::ParseError;
 pub use self::fields::RequestFields;
@@ -104,6 +107,8 @@ pub struct RequestHead<'a> {
     pub field_count: usize,
     /// The cached header section, if the same section was parsed recently.
     pub section: Option<Rc<Section>>,
+    /// Fields that this server sets for the upstream, so that a client must not send them in trailers.
+    pub own_fields: &'a [HeaderName],
 }
 
 impl<'a> RequestHead<'a> {
@@ -150,6 +155,7 @@ impl<'a> RequestHead<'a> {
             fields: RequestFields::NONE,
             field_count: 0,
             section: None,
+            own_fields: &[],
         })
     }
 }

@@ -217,7 +217,7 @@ mod tests {
                 authority: "up",
                 peer: None,
                 client: None,
-                is_trusted: false,
+                trusted: None,
                 is_tls: false,
                 version: http::Version::HTTP_11,
                 upgrade: None,

@@ -1,9 +1,32 @@
-//! The address of a client behind proxies (RFC 7239, X-Forwarded-For). The caller names the trusted
-//! proxies; fields from any other peer are ignored.
+//! The client behind proxies (RFC 7239, X-Forwarded-For). The caller names the trusted proxies and the
+//! family of fields that they set; fields from any other peer are ignored.
 
 use std::net::{IpAddr, SocketAddr};
 
 use super::fields::list;
+
+/// The fields in which trusted proxies describe the client. The other family is ignored: most proxies
+/// forward it as the client sent it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Family {
+    /// X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host and other X-Forwarded fields.
+    #[default]
+    XForwarded,
+    /// Forwarded (RFC 7239).
+    Forwarded,
+}
+
+/// An element of Forwarded: the description of one request by the proxy that received it (RFC 7239
+/// section 4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Element<'a> {
+    /// `for`, perhaps quoted; empty if the element has none.
+    pub node: &'a [u8],
+    /// `proto`, without quotes.
+    pub proto: Option<&'a [u8]>,
+    /// `host`, without quotes.
+    pub host: Option<&'a [u8]>,
+}
 
 /// Returns the client's address: the last address in the chain that is not a trusted proxy. `chain`
 /// holds the addresses that the proxies reported, nearest last. Addresses before an untrusted or
@@ -26,19 +49,32 @@ pub fn client<'a>(
     client
 }
 
-/// Returns the `for` parameters of a Forwarded field, in order (RFC 7239 section 4). An element
-/// without `for` gives an empty value.
-pub fn nodes(field: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+/// Returns the elements of a Forwarded field, in order.
+pub fn elements(field: &[u8]) -> impl DoubleEndedIterator<Item = Element<'_>> {
     let elements: Vec<&[u8]> = list(field).collect();
-    elements.into_iter().map(|element| {
-        let mut pairs = element.split(|&b| b == b';').map(<[u8]>::trim_ascii);
-        let node = pairs.find(|pair| pair.len() > 4 && pair[..4].eq_ignore_ascii_case(b"for="));
-        node.map_or(b"".as_slice(), |pair| &pair[4..])
+    elements.into_iter().map(|text| {
+        let mut element = Element::default();
+        for pair in text.split(|&b| b == b';').map(<[u8]>::trim_ascii) {
+            let Some(equals) = pair.iter().position(|&b| b == b'=') else { continue };
+            let (name, value) = (&pair[..equals], &pair[equals + 1..]);
+            match name.to_ascii_lowercase().as_slice() {
+                b"for" => element.node = value,
+                b"proto" => element.proto = Some(unquoted(value)),
+                b"host" => element.host = Some(unquoted(value)),
+                _ => {}
+            }
+        }
+        element
     })
 }
 
+/// Returns a parameter's value without quotes. Neither a scheme nor a host has a quoted pair.
+fn unquoted(value: &[u8]) -> &[u8] {
+    value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(value)
+}
+
 /// Parses an address with or without port, brackets and quotes: proxies write all of these.
-fn address(node: &[u8]) -> Option<IpAddr> {
+pub fn address(node: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(node).ok()?.trim_matches('"');
     let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
     let parsed = bare.parse::<IpAddr>().ok();
@@ -77,9 +113,12 @@ mod tests {
     }
 
     #[test]
-    fn nodes_of_the_standard_field() {
-        let field = br#"for=192.0.2.7;proto=https, proto=http;For="[2001:db8::7]:1", host=a"#;
-        let nodes: Vec<_> = nodes(field).map(<[u8]>::escape_ascii).map(|n| n.to_string()).collect();
-        assert_eq!(nodes, ["192.0.2.7", r#"\"[2001:db8::7]:1\""#, ""]);
+    fn elements_of_the_standard_field() {
+        let field = br#"for=192.0.2.7;proto=https, Host="a:81";Proto=http;By=x;For="[2001:db8::7]:1", secret"#;
+        let found: Vec<_> = elements(field).collect();
+        let first = Element { node: b"192.0.2.7", proto: Some(b"https"), host: None };
+        let node = br#""[2001:db8::7]:1""#.as_slice();
+        let second = Element { node, proto: Some(b"http"), host: Some(b"a:81") };
+        assert_eq!(found, [first, second, Element::default()]);
     }
 }

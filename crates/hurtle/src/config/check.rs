@@ -60,6 +60,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     top.set("sandbox", reader, Value::choice, &mut config.sandbox);
     top.set("apps", reader, |v, r| v.directory(r).map(Some), &mut config.apps);
     top.set("trusted_proxies", reader, networks, &mut config.trusted_proxies);
+    top.set("trusted_proxy_fields", reader, Value::choice, &mut config.forwarded_family);
     top.set("admin", reader, |v, r| admin(v, r).map(Some), &mut config.admin);
     config.store = store(&top, reader);
     if let Some(table) = top.get("metrics").and_then(|value| value.table(reader)) {

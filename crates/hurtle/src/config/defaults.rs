@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use http::header::ALT_SVC;
 use http::{HeaderValue, StatusCode};
+use hurtle_http::semantics::forwarded::Family;
 
 use super::compress::Compress;
 use super::congestion::Congestion;
@@ -72,6 +73,7 @@ impl Config {
             sandbox: Sandbox::default(),
             apps: None,
             trusted_proxies: Vec::new(),
+            forwarded_family: Family::default(),
             store: None,
             tracing: None,
             metrics: None,

@@ -1,5 +1,6 @@
 //! The written names of every enumerated value: one list each, used to read, print and document it.
 
+use hurtle_http::semantics::forwarded::Family;
 use serde::{Serialize, Serializer};
 
 use super::acme::ChallengeKind;
@@ -47,6 +48,11 @@ serialize_by_name!(
     Symlinks
 );
 
+/// Serializes a value of another crate by its name.
+pub(super) fn serialize<T: Named, S: Serializer>(value: &T, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_str(value.name())
+}
+
 /// Every name of an enumeration.
 pub(super) fn names<T: Named>() -> Vec<&'static str> {
     T::NAMES.iter().map(|(name, _)| *name).collect()
@@ -63,6 +69,11 @@ pub(super) enum FormatName {
 impl Named for FormatName {
     const NAMES: &'static [(&'static str, Self)] =
         &[("combined", Self::Combined), ("json", Self::Json), ("brief", Self::Brief)];
+}
+
+impl Named for Family {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("x-forwarded", Self::XForwarded), ("forwarded", Self::Forwarded)];
 }
 
 impl Named for Sendfile {

@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use hurtle_http::semantics::forwarded::Family;
+
 use super::auth::AuthName;
 use super::bounds::{
     BACKLOG_MAX, BYTES_MAX, COUNT_MAX, DISK_THREADS_MAX, TIME_MS_MAX, WORKERS_MAX,
@@ -264,6 +266,11 @@ pub(super) static TOP: Section = Section {
             "Addresses of the proxies in front of this server. Only for their connections, \
              X-Forwarded-For or Forwarded gives the client address for logs, `allow`, `deny` and \
              upstreams."),
+        Key::new("trusted_proxy_fields", Choice(names::<Family>), Toml("\"x-forwarded\""),
+            "\"forwarded\"", "The fields in which the trusted proxies describe the client: \
+             X-Forwarded-For, -Proto, -Host and the like, or Forwarded (RFC 7239). The others are \
+             dropped, because most proxies forward them as the client sent them. Upstreams get \
+             both.").with(&["trusted_proxies"]),
         Key::new("admin", Text("a path"), Words("off"), "\"/run/hurtle-admin.sock\"",
             "A unix socket for administration commands, accessible only to the user who starts the \
              server. It serves `hurtle status`, `hurtle reload` and `hurtle purge`, and the metrics."),

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, StatusCode};
+use hurtle_http::semantics::forwarded::Family;
 use ipnet::IpNet;
 use serde::{Serialize, Serializer};
 
@@ -22,6 +23,7 @@ use super::dictionary::Dictionary;
 use super::gateway::{Cgi, FastCgi};
 pub use super::log_field::LogField;
 use super::monitoring::{Metrics, Tracing};
+use super::names;
 use super::objects::ObjectStore;
 use super::print;
 use super::proxied::ProxyProtocol;
@@ -89,6 +91,9 @@ pub struct Config {
     /// Proxies in front of this server whose forwarded client address is trusted.
     #[serde(serialize_with = "print::texts")]
     pub trusted_proxies: Vec<IpNet>,
+    /// The fields in which those proxies describe the client.
+    #[serde(rename = "trusted_proxy_fields", serialize_with = "names::serialize")]
+    pub forwarded_family: Family,
     /// The store that several servers share; `None`: none.
     #[serde(flatten)]
     pub store: Option<Store>,

@@ -10,6 +10,7 @@ use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
 use hurtle_http::h1::response::Delimiter;
 use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::ParseError;
+use hurtle_http::semantics::forwarded::Family;
 
 use super::proxy::cache::CacheStatus;
 use super::wait::Waits;
@@ -25,8 +26,8 @@ pub struct ClientInfo {
     pub peer: Option<IpAddr>,
     /// The address of the client: the peer's, or the one that a trusted proxy names.
     pub address: Option<IpAddr>,
-    /// `true` if the peer is a trusted proxy.
-    pub is_trusted: bool,
+    /// The forwarding fields that are used, if the peer is a trusted proxy.
+    pub trusted: Option<Family>,
     /// `true` if the connection is encrypted.
     pub is_tls: bool,
     /// The protocol of the connection.

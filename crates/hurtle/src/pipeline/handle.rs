@@ -35,7 +35,7 @@ impl<T: Protocol> Exchange<T> {
         {
             return Some(answer);
         }
-        if !site.stores_for_all() || self.trusts_peer() || self.challenge(request).is_some() {
+        if !site.stores_for_all() || self.trusted().is_some() || self.challenge(request).is_some() {
             return None;
         }
         let key = ShortcutKey::new(request, site.key(), self.io.is_secure())?;
@@ -165,7 +165,7 @@ impl<T: Protocol> Exchange<T> {
             client: ClientInfo {
                 peer: self.peer,
                 address: self.client,
-                is_trusted: self.trusts_peer(),
+                trusted: self.trusted(),
                 is_tls: self.io.is_secure(),
                 version: self.io.version(),
             },

@@ -210,7 +210,7 @@ impl<T: Protocol> Exchange<T> {
         resolved: Resolved<'_>,
         now_ms: u64,
     ) -> Next {
-        let identity = Identity::of(request, worker.tracing, self.trusts_peer());
+        let identity = Identity::of(request, worker.tracing, self.trusted().is_some());
         let (lines, field_count) = identity.lines(request);
         self.details.get_or_insert_default().identity = Some(identity);
         let fields = RequestFields::Lines(&lines);
@@ -287,12 +287,14 @@ impl<T: Protocol> Exchange<T> {
     ) -> Next {
         let at = (worker, &resolved);
         let lines;
+        let own_fields;
         let edited;
         let request = match self.authenticate(request, at, now_ms).await {
             Ok(None) => request,
             Ok(Some(edited_lines)) => {
                 lines = edited_lines;
-                edited = with_fields(request, &lines);
+                own_fields = resolved.authenticator().map_or_else(Vec::new, |by| by.own_fields());
+                edited = RequestHead { own_fields: &own_fields, ..with_fields(request, &lines) };
                 &edited
             }
             Err(denied) => {

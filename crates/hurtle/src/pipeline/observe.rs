@@ -218,7 +218,7 @@ impl<T: Protocol> Exchange<T> {
     /// Returns the request's IDs for the log. A known file has none yet.
     fn identity(&self, request: Option<&RequestHead<'_>>) -> Identity {
         let given = self.details.as_ref().and_then(|details| details.identity.clone());
-        let made = |request| Identity::of(request, self.worker.tracing, self.trusts_peer());
+        let made = |request| Identity::of(request, self.worker.tracing, self.trusted().is_some());
         given.or_else(|| request.map(made)).unwrap_or_default()
     }
 }

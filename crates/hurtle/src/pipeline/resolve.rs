@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use hurtle_http::request::RequestHead;
 use hurtle_http::semantics::fields::list;
-use hurtle_http::semantics::forwarded;
+use hurtle_http::semantics::forwarded::{self, Family};
 use hurtle_http::semantics::target::Target;
 use ipnet::IpNet;
 
@@ -21,7 +21,8 @@ impl<T: Protocol> Exchange<T> {
         request: &RequestHead<'a>,
     ) -> Option<Resolved<'a>> {
         if !worker.trusted_proxies.is_empty() {
-            self.client = self.peer.map(|peer| client(request, peer, &worker.trusted_proxies));
+            let trusted = (&*worker.trusted_proxies, worker.forwarded_family);
+            self.client = self.peer.map(|peer| client(request, peer, trusted));
             self.sent.share = worker.share(self.client);
         }
         let name = request.host.as_ref().map(|h| h.name);
@@ -32,12 +33,13 @@ impl<T: Protocol> Exchange<T> {
         resolved
     }
 
-    /// Returns whether the peer is a trusted proxy.
+    /// Returns the forwarding fields that are used, if the peer is a trusted proxy.
     #[inline]
-    pub(super) fn trusts_peer(&self) -> bool {
+    pub(super) fn trusted(&self) -> Option<Family> {
         let trusted = &self.worker.trusted_proxies;
-        !trusted.is_empty()
-            && self.peer.is_some_and(|peer| trusted.iter().any(|network| network.contains(&peer)))
+        let is_trusted = !trusted.is_empty()
+            && self.peer.is_some_and(|peer| trusted.iter().any(|network| network.contains(&peer)));
+        is_trusted.then_some(self.worker.forwarded_family)
     }
 }
 
@@ -51,19 +53,29 @@ pub(super) fn path_of<'a>(target: &Target<'a>) -> Option<(&'a [u8], Option<&'a [
     }
 }
 
-/// Returns the client of a request that came from the trusted proxy `peer`.
-pub(super) fn client(request: &RequestHead<'_>, peer: IpAddr, trusted: &[IpNet]) -> IpAddr {
+/// Returns the client of a request that came from the trusted proxy `peer`, by the fields of the
+/// proxies' family.
+fn client(
+    request: &RequestHead<'_>,
+    peer: IpAddr,
+    (trusted, family): (&[IpNet], Family),
+) -> IpAddr {
     let trusts = |address: IpAddr| trusted.iter().any(|network| network.contains(&address));
     let named = |known: &'static [u8]| {
         let lines = request.fields.iter();
         let lines = lines.filter(|(name, _)| name.eq_ignore_ascii_case(known));
         lines.map(|(_, value)| value).collect::<Vec<_>>().join(&b", "[..])
     };
-    let chain = named(b"x-forwarded-for");
-    if !chain.is_empty() {
-        let nodes: Vec<&[u8]> = list(&chain).collect();
-        return forwarded::client(peer, nodes.into_iter(), trusts);
+    match family {
+        Family::XForwarded => {
+            let chain = named(b"x-forwarded-for");
+            let nodes: Vec<&[u8]> = list(&chain).collect();
+            forwarded::client(peer, nodes.into_iter(), trusts)
+        }
+        Family::Forwarded => {
+            let chain = named(b"forwarded");
+            let nodes = forwarded::elements(&chain).map(|element| element.node);
+            forwarded::client(peer, nodes, trusts)
+        }
     }
-    let chain = named(b"forwarded");
-    forwarded::client(peer, forwarded::nodes(&chain), trusts)
 }

@@ -4,9 +4,10 @@ use std::mem;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderName, StatusCode};
 use http_body::Frame;
 use hurtle_http::request::RequestHead;
+use hurtle_http::request::fields::is_same;
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::{ParseError, fields};
 
@@ -41,6 +42,8 @@ pub(super) struct Upload {
     interim: Output,
     /// Interim responses that are being sent.
     sending: Option<Box<SendQueue>>,
+    /// Fields that this server sets, which trailers must not have.
+    own_fields: Vec<HeaderName>,
     received: u64,
     /// Time spent waiting for the client, in milliseconds.
     waited_ms: u64,
@@ -57,6 +60,7 @@ impl Upload {
             sends_interim: false,
             interim: Output::default(),
             sending: None,
+            own_fields: Vec::new(),
             received: 0,
             waited_ms: 0,
         }
@@ -81,6 +85,7 @@ impl Upload {
             expects: request.expect_continue && sends_continue == Continue::OnRead,
             is_paced: !request.is_grpc(),
             sends_interim: !request.http10,
+            own_fields: request.own_fields.to_vec(),
             ..Upload::none()
         };
         Some((upload, body))
@@ -193,9 +198,13 @@ impl Upload {
         if trailers.len() > worker.head_limits.fields {
             return Err(ExchangeError::ParseError(ParseError::TooManyFields));
         }
-        let barred: Vec<_> =
-            trailers.keys().filter(|name| !fields::is_allowed_in_trailers(name)).collect();
-        for name in barred.into_iter().cloned().collect::<Vec<_>>() {
+        let is_own = |name: &HeaderName| {
+            let is_own = |own: &HeaderName| is_same(name.as_str().as_bytes(), own.as_str().as_bytes());
+            self.own_fields.iter().any(is_own)
+        };
+        let is_barred =
+            |name: &&HeaderName| !fields::is_allowed_in_request_trailers(name) || is_own(name);
+        for name in trailers.keys().filter(is_barred).cloned().collect::<Vec<_>>() {
             trailers.remove(name);
         }
         if trailers.is_empty() {

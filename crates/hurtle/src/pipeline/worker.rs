@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use hurtle_http::request::HeadLimits;
 use hurtle_http::request::section::SectionCache;
+use hurtle_http::semantics::forwarded::Family;
 use ipnet::IpNet;
 
 use super::balancers::Balancers;
@@ -50,6 +51,8 @@ pub struct Worker {
     pub keyring: Option<Arc<Keyring>>,
     /// Proxies whose forwarding fields are trusted.
     pub trusted_proxies: Vec<IpNet>,
+    /// The fields in which those proxies describe the client.
+    pub forwarded_family: Family,
     /// Load balancers whose PROXY protocol header is trusted.
     pub balancers: Balancers,
     /// The IDs that requests get.

@@ -416,6 +416,7 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
         limits,
         http3_congestion: config.http3_congestion,
         trusted_proxies: config.trusted_proxies.clone(),
+        forwarded_family: config.forwarded_family,
         deadlines,
         metrics: Arc::clone(&shared.metrics),
         activity,

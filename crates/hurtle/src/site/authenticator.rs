@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use http::HeaderName;
+
 use super::mount::names_lane;
 use crate::auth::{Guard, TokenGate};
 use crate::config::Auth;
@@ -28,6 +30,14 @@ impl Authenticator {
                 Some(Authenticator::Server(Rc::new(server)))
             }
             Auth::Jwt(config) => Some(Authenticator::Token(Rc::new(guard.token_gate(config)))),
+        }
+    }
+
+    /// Returns the request fields that the decision sets.
+    pub fn own_fields(&self) -> Vec<HeaderName> {
+        match self {
+            Authenticator::Server(server) => server.own_fields().to_vec(),
+            Authenticator::Token(gate) => gate.own_fields().cloned().collect(),
         }
     }
 

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderName, HeaderValue, StatusCode, header};
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::fields::is_same;
 
@@ -115,6 +115,11 @@ impl TokenGate {
                 Err(Box::new(self.refusal(Some(error))))
             }
         }
+    }
+
+    /// Returns the request fields that claims set.
+    pub fn own_fields(&self) -> impl Iterator<Item = &HeaderName> {
+        self.config.claims.iter().map(|(_, name)| name)
     }
 
     /// Returns the token: that of Authorization, otherwise that of the cookie.

@@ -123,7 +123,7 @@ impl RequestFacts {
             user: self.user.as_deref(),
             has_server_auth: self.gated,
             is_tls: request.client.is_tls,
-            is_trusted: request.client.is_trusted,
+            trusted: request.client.trusted,
             length: self.length,
         }
     }

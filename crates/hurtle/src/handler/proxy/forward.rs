@@ -253,7 +253,7 @@ pub(super) fn forward_params<'a>(
         authority: "",
         peer: client.peer,
         client: client.address,
-        is_trusted: client.is_trusted,
+        trusted: client.trusted,
         is_tls: client.is_tls,
         version: client.version,
         upgrade,
@@ -269,7 +269,7 @@ fn known_forwarding_fields<'c, C: Client>(
     client: &'c mut C,
     params: &ForwardParams<'_>,
 ) -> Option<&'c [u8]> {
-    if params.is_trusted || params.version >= Version::HTTP_2 {
+    if params.trusted.is_some() || params.version >= Version::HTTP_2 {
         return None;
     }
     let known = client.forwarded_headers()?;

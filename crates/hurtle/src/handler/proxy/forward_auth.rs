@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use http::StatusCode;
+use http::{HeaderName, StatusCode};
 use hurtle_http::h1::forward::{self, ForwardParams};
 use hurtle_http::h1::response::field;
 use hurtle_http::h1::response_head::ResponseHead;
@@ -66,6 +66,11 @@ impl ForwardAuth {
     /// Returns the URL of the server.
     pub fn url(&self) -> &str {
         &self.config.url
+    }
+
+    /// Returns the request fields that the server's response sets.
+    pub fn own_fields(&self) -> &[HeaderName] {
+        &self.config.copy_headers
     }
 
     /// Asks the server about a request.
@@ -148,7 +153,7 @@ impl ForwardAuth {
             authority: "",
             peer: client.peer,
             client: client.address,
-            is_trusted: client.is_trusted,
+            trusted: client.trusted,
             is_tls: client.is_tls,
             version: client.version,
             upgrade: None,

@@ -120,7 +120,7 @@ impl Shortcuts {
     /// Adds a shortcut for a request that the cache has answered.
     pub(super) fn add(&self, request: &RequestContext<'_>, proxy: &Rc<Proxy>, key: &[u8]) {
         let site = request.site;
-        if !site.stores_for_all || request.client.is_trusted {
+        if !site.stores_for_all || request.client.trusted.is_some() {
             return;
         }
         let shortcut = ShortcutKey::new(request.head, site.key, request.client.is_tls);

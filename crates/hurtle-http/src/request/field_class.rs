@@ -1,12 +1,12 @@
 //! Classifies the fields of a forwarded request: forwarded, dropped, or used only from a trusted
 //! proxy.
 
-use crate::request::fields::{begins_as, is_same};
+use super::fields::{begins_as, is_same};
 
 /// Classifies a request field. Names are compared as CGI-like upstreams do: `X_Forwarded_For`
 /// counts as `X-Forwarded-For`.
 #[inline]
-pub(super) fn classify(name: &[u8]) -> FieldClass {
+pub(crate) fn classify(name: &[u8]) -> FieldClass {
     let is = |known: &str| is_same(name, known.as_bytes());
     let drop = match name.len() {
         2 => is("te"),
@@ -40,7 +40,7 @@ pub(super) fn classify(name: &[u8]) -> FieldClass {
 }
 
 /// Treatment of a request field.
-pub(super) enum FieldClass {
+pub(crate) enum FieldClass {
     /// Forwarded unchanged.
     Pass,
     /// Never forwarded.
@@ -51,7 +51,7 @@ pub(super) enum FieldClass {
 
 /// A field that describes the client's request to a proxy.
 #[derive(Clone, Copy)]
-pub(super) enum ForwardingField {
+pub(crate) enum ForwardingField {
     For,
     Proto,
     Host,
