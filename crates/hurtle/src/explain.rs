@@ -167,7 +167,10 @@ async fn answer(
     let head = h1::request::parse(head, &joined, &limits).map_err(|error| error.to_string())?;
     let own = resolved.take_answer();
     let handled = match (own, resolved.mount()) {
-        (Some(answer), _) => own_response(answer),
+        (Some(mut answer), _) => {
+            resolved.apply_header_rules(&mut answer, resolved.site.hsts().is_some());
+            own_response(answer)
+        }
         (None, None) => return Ok(None),
         (None, Some((mount, matched))) => {
             let context = RequestContext {
@@ -204,7 +207,7 @@ async fn answer(
         Err(HandlerError::Answer(answer)) => {
             let page = resolved.site.with_page(store, head.accept_encoding, *answer);
             let mut answer = page.await;
-            resolved.apply_error_rules(&mut answer);
+            resolved.apply_header_rules(&mut answer, resolved.site.hsts().is_some());
             Some(answer)
         }
         Ok(_) | Err(HandlerError::Exchange(_)) => None,

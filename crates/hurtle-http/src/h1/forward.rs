@@ -306,18 +306,20 @@ pub fn interim_fields(out: &mut Vec<u8>, response: &ResponseHead<'_>) {
 }
 
 /// Appends the head of a 101 response, which ends HTTP on the connection (RFC 9110 section 15.2.2).
-/// `accept` replaces the upstream's Sec-WebSocket-Accept.
+/// `accept` replaces the upstream's Sec-WebSocket-Accept, `edits` are the header rules of the site.
 pub fn switching(
     out: &mut Vec<u8>,
     response: &ResponseHead<'_>,
     (protocol, accept): (&str, Option<&str>),
     date: &[u8; 29],
+    edits: &HeaderEdits<'_>,
 ) {
     status_line(StatusCode::SWITCHING_PROTOCOLS, out);
     let mut dated = false;
     each_for_client(response, |name, value| {
         dated |= name.eq_ignore_ascii_case(b"date");
-        if accept.is_none() || !name.eq_ignore_ascii_case(ACCEPT) {
+        let is_replaced = accept.is_some() && name.eq_ignore_ascii_case(ACCEPT);
+        if !is_replaced && !(edits.removes)(name) {
             line(out, name, value);
         }
     });
@@ -327,6 +329,7 @@ pub fn switching(
     if !dated {
         date_line(out, date);
     }
+    out.extend_from_slice(&edits.set);
     let _ = write!(out, "Connection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n");
 }
 

@@ -122,8 +122,12 @@ impl<T: Protocol> Exchange<T> {
         mut resolved: Resolved<'_>,
     ) -> Next {
         let mut client = ExchangeClient::new(self, request);
-        let handled = own_answer(request, &mut resolved, &mut client).await;
+        let mut handled = own_answer(request, &mut resolved, &mut client).await;
         let incoming = client.incoming;
+        // `write` applies the rules to errors.
+        if let Ok(Outcome::Answer(answer)) = &mut handled {
+            resolved.apply_header_rules(answer, self.io.is_secure());
+        }
         self.write(request, (worker, &resolved), handled, incoming).await
     }
 

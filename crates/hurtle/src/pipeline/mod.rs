@@ -160,13 +160,24 @@ impl<T: Protocol> Exchange<T> {
 }
 
 impl<T: Protocol> Exchange<T> {
+    /// Drops the state of the request before. It must precede the reading of a head: a head that is
+    /// refused is logged too, and no gate has seen it.
+    pub(crate) fn begin_request(&mut self) {
+        if self.client != self.peer {
+            self.client = self.peer;
+            self.sent.share = self.worker.share(self.peer);
+        }
+        self.cache_status = None;
+        self.hsts = None;
+        self.additions = None;
+        self.request_bytes.set(0);
+        self.details = None;
+    }
+
     /// Handles one request and sends its response. What is rare is boxed, because a connection is as
     /// large as its largest wait.
     pub(crate) async fn exchange(&mut self, request: &RequestHead<'_>) -> Next {
         let now_ms = clock::now_ms();
-        self.cache_status = None;
-        self.additions = None;
-        self.request_bytes.set(0);
         self.slot.update(&mut self.worker);
         let worker = Rc::clone(&self.worker);
 

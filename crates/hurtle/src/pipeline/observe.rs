@@ -89,10 +89,8 @@ impl<T: Protocol> Exchange<T> {
         self.begun.get_or_insert_with(Instant::now);
     }
 
-    /// Counts a request that could not be parsed, and the limit that it has hit.
-    pub(super) fn count_refusal(&mut self, error: ParseError) {
-        let unrouted = Arc::clone(&self.metrics.unrouted);
-        self.count_for(&unrouted);
+    /// Counts the limit that a refused request has hit.
+    pub(super) fn count_refusal(&self, error: ParseError) {
         let limit = match error {
             ParseError::HeadTooSlow => LimitKind::HeadTime,
             ParseError::BodyTooSlow => LimitKind::BodyTime,

@@ -2,6 +2,7 @@
 //! the response is sent.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::Poll;
 use std::{io, mem};
 
@@ -21,6 +22,7 @@ use crate::clock;
 use crate::handler::client::ExchangeError;
 use crate::handler::wait::Waits;
 use crate::protocol::{Head, HeadFields, Protocol};
+use crate::site::Resolved;
 use crate::transport::Output;
 
 impl<T: Protocol> Exchange<T> {
@@ -124,6 +126,8 @@ impl<T: Protocol> Exchange<T> {
     /// Sends an error response to a malformed request, then ends the connection: its framing is
     /// unreliable.
     pub(crate) async fn refuse(&mut self, error: ParseError) -> Next {
+        let unrouted = Arc::clone(&self.metrics.unrouted);
+        self.count_for(&unrouted);
         self.count_refusal(error);
         self.begin_time();
         let mut answer = Answer::error(error.status(), Some(&error.to_string()));
@@ -133,6 +137,37 @@ impl<T: Protocol> Exchange<T> {
             let found = self.worker.sites.find(name.as_deref().map(str::as_bytes));
             Self::pin(found.and_then(|(_, site)| site.hsts()), &mut answer);
         }
+        self.send_last(None, &answer).await
+    }
+
+    /// Sends an error response to a request whose body is malformed, too large or too slow, then ends
+    /// the connection.
+    pub(super) async fn refuse_body(
+        &mut self,
+        request: &RequestHead<'_>,
+        resolved: Option<&Resolved<'_>>,
+        error: ParseError,
+    ) -> Next {
+        self.count_refusal(error);
+        if error == ParseError::BodyTooLarge {
+            let (method, target) = (request.method.as_bytes(), request.raw_target);
+            let [method, target] = [method, target].map(String::from_utf8_lossy);
+            let max = self.worker.limits.body_bytes;
+            tracing::warn!("{method} {target}: the body exceeds body_bytes ({max}); answered 413");
+        }
+        let mut answer = Answer::error(error.status(), Some(&error.to_string()));
+        if let Some(resolved) = resolved {
+            resolved.apply_header_rules(&mut answer, self.io.is_secure());
+        }
+        Self::pin(self.hsts.as_ref(), &mut answer);
+        if let Some(additions) = &self.additions {
+            additions.add(&mut answer.fields);
+        }
+        self.send_last(Some(request), &answer).await
+    }
+
+    /// Sends the last response of a connection. `None`: no request could be parsed.
+    async fn send_last(&mut self, request: Option<&RequestHead<'_>>, answer: &Answer) -> Next {
         let mut head = Output::new();
         let parts = Head {
             status: answer.status,
@@ -143,8 +178,12 @@ impl<T: Protocol> Exchange<T> {
         };
         self.io.encode_head(head.vec(), &parts);
         let head_bytes = head.len() as u64;
-        let sent = self.send(head, &answer.body).await;
-        self.observe(None, answer.status, head_bytes, sent);
+        let body = match request {
+            Some(request) if request.method == Method::Head => &Body::Empty,
+            _ => &answer.body,
+        };
+        let sent = self.send(head, body).await;
+        self.observe(request, answer.status, head_bytes, sent);
         match sent {
             Ok(()) => Next::Linger,
             Err(error) => next_after(error),

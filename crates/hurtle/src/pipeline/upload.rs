@@ -199,7 +199,8 @@ impl Upload {
             return Err(ExchangeError::ParseError(ParseError::TooManyFields));
         }
         let is_own = |name: &HeaderName| {
-            let is_own = |own: &HeaderName| is_same(name.as_str().as_bytes(), own.as_str().as_bytes());
+            let is_own =
+                |own: &HeaderName| is_same(name.as_str().as_bytes(), own.as_str().as_bytes());
             self.own_fields.iter().any(is_own)
         };
         let is_barred =

@@ -37,7 +37,7 @@ impl<T: Protocol> Exchange<T> {
                 self.count_limit(&answer);
                 self.write_error(request, at, *answer, incoming).await
             }
-            Err(HandlerError::Exchange(error)) => self.end_exchange(error).await,
+            Err(HandlerError::Exchange(error)) => self.end_exchange(request, Some(at), error).await,
         }
     }
 
@@ -48,7 +48,7 @@ impl<T: Protocol> Exchange<T> {
         resolved: &Resolved<'_>,
         mut answer: Answer,
     ) -> Next {
-        resolved.apply_error_rules(&mut answer);
+        resolved.apply_header_rules(&mut answer, self.io.is_secure());
         if let Some(media_type) = request.call_type() {
             answer = Answer::grpc(&answer, media_type);
         }
@@ -59,7 +59,7 @@ impl<T: Protocol> Exchange<T> {
     pub(super) async fn misdirected(&mut self, request: &RequestHead<'_>) -> Next {
         match self.refuse_host(request).await {
             (Ok(answer), incoming) => self.write_answer(request, answer, incoming).await,
-            (Err(error), _) => self.end_exchange(error).await,
+            (Err(error), _) => self.end_exchange(request, None, error).await,
         }
     }
 
@@ -93,14 +93,24 @@ impl<T: Protocol> Exchange<T> {
                 page.await
             }
         };
-        resolved.apply_error_rules(&mut answer);
+        if answer.status.as_u16() >= 400 {
+            resolved.apply_header_rules(&mut answer, self.io.is_secure());
+        }
         self.write_answer(request, answer, incoming).await
     }
 
-    /// Ends an exchange that has no response, except to a malformed request body.
-    async fn end_exchange(&mut self, error: ExchangeError) -> Next {
+    /// Ends an exchange that has no response, except to a request body that is malformed, too large or
+    /// too slow.
+    async fn end_exchange(
+        &mut self,
+        request: &RequestHead<'_>,
+        at: Option<(&Worker, &Resolved<'_>)>,
+        error: ExchangeError,
+    ) -> Next {
         match error {
-            ExchangeError::ParseError(error) => self.refuse(error).await,
+            ExchangeError::ParseError(error) => {
+                self.refuse_body(request, at.map(|(_, resolved)| resolved), error).await
+            }
             ExchangeError::Stalled => {
                 self.metrics.hit(LimitKind::SendTime);
                 Next::Abort

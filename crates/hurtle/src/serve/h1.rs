@@ -45,6 +45,7 @@ impl<T: Transport> Exchange<H1<T>> {
     pub fn run(mut self) -> impl Future<Output = Option<(T, Input)>> {
         async move {
             loop {
+                self.begin_request();
                 let head = self.read_head().await;
                 self.begun = self.worker.log.as_ref().map(|_| Instant::now());
                 let joined = Joined::default();

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::StatusCode;
+use http::{StatusCode, header};
 use hurtle_http::h1::forward::edit_lines;
 use hurtle_http::h1::response::Fields;
 use hurtle_http::semantics::target::decoded;
@@ -58,10 +58,11 @@ impl<'a> Resolved<'a> {
         self.route.get_or_init(route).as_ref()
     }
 
-    /// Applies the header rules with `always` to an error.
-    pub fn apply_error_rules(&self, answer: &mut Answer) {
+    /// Applies the site's header rules to a response that no handler made, to errors those with
+    /// `always`. Strict-Transport-Security is not sent in clear (RFC 6797 section 7.2).
+    pub fn apply_header_rules(&self, answer: &mut Answer, is_secure: bool) {
         let rules = self.site.header_rules();
-        if answer.status.as_u16() < 400 || !rules.iter().any(|rule| rule.always) {
+        if !rules.iter().any(|rule| rule.applies_to(answer.status)) {
             return;
         }
         let path = match (self.route(), self.target) {
@@ -72,7 +73,12 @@ impl<'a> Resolved<'a> {
         let matched =
             MatchedPath { path: &path, rest: b"", mount: 0, headers: rules, cacheable: false };
         match &mut answer.fields {
-            Fields::Map(map) => apply_header_rules(map, answer.status, matched.rules()),
+            Fields::Map(map) => {
+                apply_header_rules(map, answer.status, matched.rules());
+                if !is_secure {
+                    map.remove(header::STRICT_TRANSPORT_SECURITY);
+                }
+            }
             Fields::Ready(lines) => {
                 let (removed, set) = matched.edits(answer.status);
                 *lines = edit_lines(lines, b"", &removed, &set).into();

@@ -57,6 +57,52 @@ fn a_blocked_log_delays_no_request_and_counts_lost_lines() {
     }
 }
 
+/// Behind a proxy, the requests of many visitors come over one connection.
+#[test]
+fn a_refused_request_is_logged_without_the_visitor_of_the_request_before() {
+    let dir = Dir::new(&[("a.txt", "a\n")]);
+    let log = dir.path("../access.log");
+    let config = format!(
+        "root = '{{root}}'\ntrusted_proxies = ['127.0.0.0/8']\n[limits]\nbody_bytes = '9 B'\n\
+         [access_log]\nformat = 'json'\n\
+         fields = ['client', 'method', 'target', 'status', 'host', 'user_agent', 'cache', 'request_bytes']\n\
+         path = '{}'\n",
+        log.display()
+    );
+    let visitor = "/a.txt\nX-Forwarded-For: 192.0.2.7\nUser-Agent: theirs";
+    let large = format!("{visitor}\nContent-Length: 12");
+    let rows = [
+        ("BAD\r\n\r\n", r#""client":"127.0.0.1","method":"","target":"","status":400"#),
+        ("GET /x HTTP/1.1\r\n\r\n", r#""client":"127.0.0.1","method":"","target":"","status":400"#),
+        ("GET /x HTTP/9.9\r\nHost: a\r\n\r\n", r#""method":"","target":"","status":505"#),
+    ];
+    let mut child = Child::configured(&dir, &config);
+    for (bytes, _) in rows {
+        let mut client = child.connect();
+        assert_eq!(client.request("GET", visitor).status, 200);
+        client.send(bytes);
+        assert!(client.response().status >= 400);
+    }
+    let mut client = child.connect();
+    assert_eq!(client.request("GET", &large).status, 413);
+    child.signal(Signal::TERM);
+    assert_eq!(child.wait().code(), Some(0));
+    let text = fs::read_to_string(&log).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 2 * rows.len() + 1, "{text}");
+    for (number, (_, expected)) in rows.iter().enumerate() {
+        let (of_visitor, refused) = (lines[2 * number], lines[2 * number + 1]);
+        assert!(of_visitor.contains("192.0.2.7"), "{of_visitor}");
+        assert!(refused.contains(expected), "{refused}");
+        assert!(!refused.contains("192.0.2.7") && !refused.contains("theirs"), "{refused}");
+    }
+    let refused = lines[lines.len() - 1];
+    let expected = r#""client":"192.0.2.7","method":"GET","target":"/a.txt","status":413"#;
+    assert!(refused.contains(expected), "a body that is refused belongs to its request: {refused}");
+    let said = child.stderr();
+    assert!(said.contains("GET /a.txt: the body exceeds body_bytes (9)"), "{said}");
+}
+
 #[test]
 fn renamed_logs_are_reopened() {
     let dir = Dir::new(&[("a.txt", "a\n"), ("b.txt", "b\n")]);

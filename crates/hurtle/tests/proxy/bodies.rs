@@ -24,6 +24,48 @@ fn request_bodies_keep_their_framing() {
     assert_eq!(client.answer().1, "ok");
 }
 
+/// An upstream may merge trailers into the head (RFC 9110 section 6.5.2), and CGI-like ones read `_`
+/// as `-`.
+#[test]
+fn request_trailers_carry_nothing_that_the_head_may_not() {
+    let (auth, upstream) = (Upstream::new(), Upstream::new());
+    let keys = format!(
+        "auth = 'forward'\nforward = 'http://{}'\ncopy_headers = ['X-Account']",
+        auth.address
+    );
+    let proxy = Proxy::of_site(&keys, &format!("proxy = 'http://{}'", upstream.address));
+    let barred = [
+        "X-Forwarded-For",
+        "X_Forwarded_For",
+        "X-Forwarded-Proto",
+        "X-Real-IP",
+        "Forwarded",
+        "Via",
+        "Proxy",
+        "X-Accel-Redirect",
+        "X_Sendfile",
+        "Keep-Alive",
+        "Remote-User",
+        "X-Account",
+        "x_account",
+        "Content_Length",
+        "If_Match",
+    ];
+    let lines: String = barred.iter().map(|name| format!("{name}: evil\r\n")).collect();
+    let mut client = proxy.send(format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
+         5\r\nhello\r\n0\r\n{lines}X-Sum: 5\r\n\r\n"
+    ));
+    let (mut checker, _) = auth.next_request();
+    checker.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Account: anna\r\n\r\n");
+    let (mut peer, head) = upstream.next_request();
+    assert!(head.to_lowercase().contains("\nx-account: anna\n"), "{head}");
+    assert_eq!(peer.chunk(), "hello");
+    assert_eq!([peer.line(), peer.line(), peer.line()], ["0", "X-Sum: 5", ""]);
+    peer.send(OK);
+    assert_eq!(client.answer().1, "ok");
+}
+
 #[test]
 fn a_request_body_is_streamed() {
     let upstream = Upstream::new();

@@ -55,7 +55,9 @@ fn forwarding_fields_of_a_trusted_proxy_are_extended() {
     assert!(head.contains("\nX-Forwarded-For: 203.0.113.9, 127.0.0.1\n"), "{head}");
     assert!(head.contains("\nX-Forwarded-Proto: https\n"), "{head}");
     assert!(head.contains("\nX-Real-IP: 203.0.113.9\n"), "{head}");
-    assert!(head.contains("\nForwarded: for=203.0.113.9, for=127.0.0.1;host="), "{head}");
+    let forwarded =
+        "\nForwarded: for=203.0.113.9;host=\"Example.org:81\";proto=https, for=127.0.0.1\n";
+    assert!(head.contains(forwarded), "{head}");
     assert!(!head.contains("X_Forwarded_For"), "{head}");
     peer.send(OK);
     client.answer();
@@ -66,6 +68,40 @@ fn forwarding_fields_of_a_trusted_proxy_are_extended() {
     assert!(head.starts_with("HTTP/1.1 403 "), "the address is also the one let in or not: {head}");
     let head = proxy.send(from("198.51.100.1, 203.0.113.66")).head();
     assert!(head.starts_with("HTTP/1.1 403 "), "whatever it claims came before: {head}");
+}
+
+/// A client of a proxy that sets X-Forwarded fields can send Forwarded through it, and the reverse.
+#[test]
+fn only_the_fields_that_the_trusted_proxies_set_are_used() {
+    let chains = "X-Forwarded-For: 203.0.113.9\r\nX-Forwarded-Proto: https\r\n\
+                  Forwarded: for=198.51.100.1;proto=http;host=evil.example\r\n";
+    let rows = [
+        ("", "203.0.113.9", "https", "a"),
+        ("trusted_proxy_fields = 'x-forwarded'", "203.0.113.9", "https", "a"),
+        ("trusted_proxy_fields = 'forwarded'", "198.51.100.1", "http", "evil.example"),
+    ];
+    for (key, client, scheme, host) in rows {
+        let upstream = Upstream::new();
+        let top = format!("trusted_proxies = '127.0.0.0/8'\n{key}\n");
+        let denied = match client {
+            "203.0.113.9" => "198.51.100.1",
+            _ => "203.0.113.9",
+        };
+        let mount = format!("proxy = 'http://{}'\ndeny = '{denied}'", upstream.address);
+        let proxy = Proxy::of(&top, &mount);
+        let _client = proxy.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{chains}\r\n"));
+        let (_, head) = upstream.next_request();
+        assert_eq!(
+            head,
+            format!(
+                "GET / HTTP/1.1\nHost: a\nX-Forwarded-For: {client}, 127.0.0.1\n\
+                 X-Forwarded-Proto: {scheme}\nX-Forwarded-Host: {host}\nX-Real-IP: {client}\n\
+                 Forwarded: for={client};host=\"{host}\";proto={scheme}, for=127.0.0.1\n\
+                 Via: 1.1 hurtle\n"
+            ),
+            "{key}"
+        );
+    }
 }
 
 #[test]

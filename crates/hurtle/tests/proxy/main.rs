@@ -20,6 +20,7 @@ mod concurrency;
 mod failures;
 mod forward_auth;
 mod forwarded;
+mod header_kinds;
 mod headers;
 mod hints;
 mod internal;

@@ -104,6 +104,11 @@ impl Proxy {
         Proxy::written(1, &format!("[[site]]\n{site}\n[[site.mount]]\n{mount}\n"))
     }
 
+    /// Like `of_site`, with top-level keys and tables.
+    pub(crate) fn of_sites(top: &str, site: &str, mount: &str) -> Proxy {
+        Proxy::written(1, &format!("{top}\n[[site]]\n{site}\n[[site.mount]]\n{mount}\n"))
+    }
+
     fn written(workers: usize, text: &str) -> Proxy {
         let mut config = check(text, Path::new("/nowhere/hurtle.toml")).expect(text);
         config.workers = workers.try_into().unwrap();

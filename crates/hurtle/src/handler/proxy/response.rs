@@ -69,11 +69,10 @@ impl Proxy {
         if let (Some(protocol), StatusCode::SWITCHING_PROTOCOLS) =
             (&exchange.protocol, reply.status)
         {
+            let (removed, set) = request.matched.edits(reply.status);
+            let edits = HeaderEdits { removes: &|name| lists(&removed, name), set };
             let head = match request.head.protocol {
-                Some(_) => {
-                    let edits = HeaderEdits { removes: &|_| false, set: Vec::new() };
-                    client.encode_head(reply, Delimiter::Given, &edits).bytes
-                }
+                Some(_) => client.encode_head(reply, Delimiter::Given, &edits).bytes,
                 None => {
                     let mut head = Output::new();
                     let date = clock::date(clock::now_ms());
@@ -84,7 +83,7 @@ impl Proxy {
                         _ => None,
                     };
                     let switch = (protocol.as_str(), accept.as_deref());
-                    forward::switching(head.vec(), reply, switch, &date);
+                    forward::switching(head.vec(), reply, switch, &date, &edits);
                     head
                 }
             };
@@ -124,9 +123,7 @@ impl Proxy {
         if coding.is_some() {
             framing.encode();
         }
-        let removes =
-            |name: &[u8]| removed.iter().any(|r| r.as_str().as_bytes().eq_ignore_ascii_case(name));
-        let edits = HeaderEdits { removes: &removes, set };
+        let edits = HeaderEdits { removes: &|name| lists(&removed, name), set };
         let head = client.encode_head(reply, framing.delimiter, &edits);
         let (status, keeps_upstream) = (reply.status, reply.keep_alive && framing.may_keep_alive);
         Outcome::Stream(UpstreamResponse {
@@ -177,4 +174,8 @@ fn internal_redirect(reply: &ResponseHead<'_>, file: File<'_>) -> InternalRedire
 fn accepts(protocol: Option<&str>, reply: &ResponseHead<'_>) -> bool {
     let named = protocol.zip(reply.upgrade);
     named.is_some_and(|(sent, accepted)| accepted.eq_ignore_ascii_case(sent.as_bytes()))
+}
+
+fn lists(names: &[HeaderName], name: &[u8]) -> bool {
+    names.iter().any(|listed| listed.as_str().as_bytes().eq_ignore_ascii_case(name))
 }
