@@ -70,18 +70,15 @@ enum Due {
     Idle,
 }
 
-/// Serves a connection to its end. `handshake` is dropped after the handshake. `acquire` counts the
-/// client; `None`: it has too many connections.
-pub async fn run<H, G>(
+/// Serves a connection to its end. `acquire` counts the client; `None`: it has too many connections.
+pub async fn run<G>(
     connection: Rc<Connection>,
     slot: ConnectionSlot,
-    handshake: H,
     acquire: impl FnOnce(IpAddr) -> Option<G>,
 ) {
     slot.metrics().handshaking.add(1);
     let negotiated = Box::pin(shake_hands(&connection, &slot.worker())).await;
     slot.metrics().handshaking.sub(1);
-    drop(handshake);
     let Some(negotiated) = negotiated else { return connection.linger() };
     slot.set_protocol(Some(Protocol::Http3));
     let Some(_counted) = acquire(connection.peer().ip()) else {

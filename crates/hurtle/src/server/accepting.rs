@@ -9,6 +9,7 @@ use tokio::task::{JoinHandle, spawn_local};
 use super::DRAIN_GRACE;
 use super::accept::{BoundListener, WorkerListener, accept, accept_rest};
 use super::admission::Admission;
+use super::handshakes::Handshakes;
 use super::protocols::Protocols;
 use super::quic::{Lease, QuicEndpoints, QuicListener};
 use crate::config::Listen;
@@ -48,11 +49,12 @@ pub(super) struct ListenerChanges {
 impl Accepting {
     pub(super) fn new(
         thread: Rc<WorkerThread>,
-        admission: Rc<Admission>,
+        (admission, handshakes): (Rc<Admission>, Handshakes),
         shared: bool,
         (secret, lease): (QuicSecret, Lease),
     ) -> Accepting {
-        let quic = QuicEndpoints::new(Rc::clone(&thread), Rc::clone(&admission), secret, lease);
+        let limits = (Rc::clone(&admission), handshakes);
+        let quic = QuicEndpoints::new(Rc::clone(&thread), limits, secret, lease);
         Accepting { thread, admission, shared, open: Vec::new(), quic }
     }
 

@@ -13,6 +13,7 @@ mod command;
 mod control;
 mod descriptors;
 mod handover;
+mod handshakes;
 mod launch;
 mod monitoring;
 mod mount;

@@ -1,7 +1,6 @@
 //! HTTP/3 listeners: UDP sockets beside the TLS listeners, one for each worker, and the admission of
 //! connections. `transport::quic` has the protocol, `serve::h3` the connections.
 
-use std::cell::Cell;
 use std::io::{self, PipeWriter};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -13,6 +12,7 @@ use tokio::task::spawn_local;
 
 use super::accepting::ListenerChanges;
 use super::admission::Admission;
+use super::handshakes::{HANDSHAKES_UNVALIDATED_MAX, Handshakes};
 use super::protocols::Protocols;
 use super::reload::Listening;
 use crate::config::{Config, Listen};
@@ -23,11 +23,6 @@ use crate::sys;
 use crate::transport::quic::{
     self, Arrival, BUFFER_BYTES, BufferSizes, Endpoint, Inbox, QuicSecret, Verdict,
 };
-
-/// Handshakes in flight in one worker from which clients must show that they receive packets at
-/// their address (RFC 9000 section 8.1), and above which new ones are ignored.
-const HANDSHAKES_TRUSTED_MAX: usize = 32;
-const HANDSHAKES_MAX: usize = 1_024;
 
 /// A socket of one worker that is not registered yet.
 #[derive(Debug)]
@@ -150,7 +145,7 @@ pub(super) struct QuicEndpoints {
     secret: QuicSecret,
     /// `None`: no endpoint is opened any more.
     lease: Option<Lease>,
-    handshakes: Rc<Cell<usize>>,
+    handshakes: Handshakes,
     open: Vec<(Listen, Rc<Endpoint>)>,
     has_warned: bool,
 }
@@ -158,7 +153,7 @@ pub(super) struct QuicEndpoints {
 impl QuicEndpoints {
     pub(super) fn new(
         thread: Rc<WorkerThread>,
-        admission: Rc<Admission>,
+        (admission, handshakes): (Rc<Admission>, Handshakes),
         secret: QuicSecret,
         lease: Lease,
     ) -> QuicEndpoints {
@@ -169,7 +164,7 @@ impl QuicEndpoints {
             admission,
             secret,
             lease: Some(lease),
-            handshakes: Rc::default(),
+            handshakes,
             open: Vec::new(),
             has_warned: false,
         }
@@ -215,18 +210,23 @@ impl QuicEndpoints {
     /// Returns the decision on new connections.
     fn admit(&self) -> impl FnMut(Arrival) -> Verdict<ConnectionSlot> + use<> {
         let (thread, admission) = (Rc::clone(&self.thread), Rc::clone(&self.admission));
-        let handshakes = Rc::clone(&self.handshakes);
+        let handshakes = self.handshakes.clone();
         move |arrival| {
-            let in_flight = handshakes.get();
-            if in_flight >= HANDSHAKES_MAX {
-                return Verdict::Ignore;
-            }
-            if in_flight >= HANDSHAKES_TRUSTED_MAX && !arrival.is_validated {
+            if handshakes.len() >= HANDSHAKES_UNVALIDATED_MAX && !arrival.is_validated {
                 return Verdict::Retry;
             }
-            if thread.open.get() >= admission.connections_max.get() {
+            let is_out_of_connections = thread.open.get() >= admission.connections_max.get();
+            if is_out_of_connections {
                 thread.metrics.hit(LimitKind::Connections);
-                return Verdict::Refuse;
+            }
+            if is_out_of_connections || handshakes.is_full() {
+                // An address that a client invents must end nobody's handshake.
+                if !arrival.is_validated && !handshakes.is_empty() {
+                    return Verdict::Retry;
+                }
+                if !handshakes.evict() {
+                    return Verdict::Refuse;
+                }
             }
             Verdict::Accept(ConnectionSlot::new(&thread))
         }
@@ -235,13 +235,13 @@ impl QuicEndpoints {
     /// Returns what serves an accepted connection.
     fn begin(&self) -> impl FnMut(Rc<quic::Connection>, ConnectionSlot) + use<> {
         let admission = Rc::clone(&self.admission);
-        let handshakes = Rc::clone(&self.handshakes);
+        let handshakes = self.handshakes.clone();
         move |connection, slot| {
-            let guard = Handshake::begin(&handshakes);
+            connection.hold_while_handshaking(handshakes.begin(&connection));
             let admission = Rc::clone(&admission);
             // A client is counted once its address is known to be its own.
             let acquire = move |peer| admission.acquire(Some(peer)).ok();
-            crate::rt::spawn(h3::run(connection, slot, guard, acquire));
+            crate::rt::spawn(h3::run(connection, slot, acquire));
         }
     }
 
@@ -266,23 +266,6 @@ impl QuicEndpoints {
     pub(super) fn close_all(&mut self) {
         self.lease = None;
         self.open.drain(..).for_each(|(_, endpoint)| endpoint.close());
-    }
-}
-
-/// A handshake in flight.
-#[derive(Debug)]
-struct Handshake(Rc<Cell<usize>>);
-
-impl Handshake {
-    fn begin(count: &Rc<Cell<usize>>) -> Handshake {
-        count.set(count.get() + 1);
-        Handshake(Rc::clone(count))
-    }
-}
-
-impl Drop for Handshake {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
     }
 }
 

@@ -20,6 +20,7 @@ use super::accept::{BoundListener, Listener};
 use super::accepting::Accepting;
 use super::admin::{self, Admin, Request};
 use super::admission::{Admission, cached_descriptors, connections_max};
+use super::handshakes::Handshakes;
 use super::monitoring::{self, Monitor};
 use super::mount::MountedApp;
 use super::quic::QuicDuties;
@@ -242,8 +243,8 @@ async fn serve(
         rt::spawn(async move { flush_log(&log).await });
     }
     drop(worker);
-    let mut accepting =
-        Accepting::new(Rc::clone(&thread), Rc::clone(&admission), inherited, (secret, lease));
+    let limits = (Rc::clone(&admission), Handshakes::new(shared.settings.config.workers.get()));
+    let mut accepting = Accepting::new(Rc::clone(&thread), limits, inherited, (secret, lease));
     for listener in listeners {
         accepting.open(listener)?;
     }

@@ -21,6 +21,7 @@ mod library;
 mod peer;
 mod real;
 mod server;
+mod silent;
 #[path = "../it/support/mod.rs"]
 mod support;
 mod websocket;

@@ -1,6 +1,7 @@
 //! A QUIC connection of an endpoint. One task drives it by `poll_event`: timers, events, and
 //! datagrams to be sent.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use quinn_proto::{ConnectionHandle, Event, Transmit, VarInt};
+use quinn_proto::{ConnectionHandle, EndpointEvent, Event, Transmit, VarInt};
 use tokio::time::Sleep;
 
 use super::crypto::Negotiated;
@@ -44,6 +45,8 @@ pub struct Connection {
     pub(super) is_touched: Cell<bool>,
     send_window: Cell<u64>,
     is_drained: Cell<bool>,
+    /// Dropped when the handshake has ended.
+    handshake: RefCell<Option<Box<dyn Any>>>,
 }
 
 /// A timer of the runtime, which is moved only to an earlier time.
@@ -81,6 +84,7 @@ impl Connection {
             is_touched: Cell::new(false),
             send_window: Cell::new(SEND_WINDOW_BYTES_MIN),
             is_drained: Cell::new(false),
+            handshake: RefCell::new(None),
         })
     }
 
@@ -102,6 +106,10 @@ impl Connection {
                 proto.handle_timeout(now);
             }
             if let Some(event) = proto.poll() {
+                drop(proto);
+                if matches!(event, Event::Connected | Event::ConnectionLost { .. }) {
+                    self.handshake.take();
+                }
                 return Poll::Ready(Some(event));
             }
             drop(proto);
@@ -128,6 +136,7 @@ impl Connection {
             let Some(event) = event else { break };
             if event.is_drained() {
                 self.is_drained.set(true);
+                self.handshake.take();
             }
             if let Some(answer) = self.endpoint.handle_event(self.handle, event) {
                 self.proto.borrow_mut().handle_event(answer);
@@ -222,6 +231,19 @@ impl Connection {
             drop(proto);
             self.wake();
         }
+    }
+
+    /// Keeps `entry` until the client has completed the handshake, or the connection is lost.
+    pub fn hold_while_handshaking(&self, entry: impl Any) {
+        self.handshake.replace(Some(Box::new(entry)));
+    }
+
+    /// Forgets the connection without a packet to the peer. `poll_event` returns `None`.
+    pub fn discard(&self) {
+        self.is_drained.set(true);
+        self.handshake.take();
+        self.endpoint.handle_event(self.handle, EndpointEvent::drained());
+        self.wake();
     }
 
     /// `true` if the connection is closed, so that nothing can be sent on streams.

@@ -65,8 +65,6 @@ pub enum Verdict<T> {
     Retry,
     /// Tell the client that the server has no room.
     Refuse,
-    /// Send nothing, as under an overload.
-    Ignore,
 }
 
 impl Endpoint {
@@ -253,7 +251,6 @@ impl Endpoint {
         let verdict = if is_open { admit(arrival) } else { Verdict::Refuse };
         let mut proto = self.proto.borrow_mut();
         let response = match verdict {
-            Verdict::Ignore => return proto.ignore(incoming),
             Verdict::Refuse => Some(proto.refuse(incoming, room)),
             Verdict::Retry => match proto.retry(incoming, room) {
                 Ok(transmit) => Some(transmit),
