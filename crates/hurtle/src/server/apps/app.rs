@@ -7,6 +7,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use super::Event;
+use super::probe::Probe;
 use super::run::Run;
 use super::scan::ManifestStamp;
 use super::sockets::SocketDir;
@@ -35,6 +36,9 @@ pub(super) struct App {
     state: State,
     /// Consecutive failures.
     failures: u32,
+    /// The next version, until it answers a request.
+    successor: Option<Box<App>>,
+    probe: Probe,
 }
 
 #[derive(Debug)]
@@ -69,7 +73,17 @@ impl App {
             AppBackend::Started(_) => State::Waiting { until: Instant::now(), failed: false },
             AppBackend::External(_) => State::Elsewhere,
         };
-        App { serial, stamp, dir, manifest, socket, state, failures: 0 }
+        App {
+            serial,
+            stamp,
+            dir,
+            manifest,
+            socket,
+            state,
+            failures: 0,
+            successor: None,
+            probe: Probe::default(),
+        }
     }
 
     /// The deployment that the workers see.
@@ -94,7 +108,7 @@ impl App {
         match &self.state {
             State::Waiting { until, .. } => Some((*until).max(soon)),
             State::Starting { .. } => Some(soon),
-            State::Elsewhere | State::Up { .. } => None,
+            State::Elsewhere | State::Up { .. } => self.successor.as_ref()?.due(soon),
         }
     }
 
@@ -115,6 +129,9 @@ impl App {
     }
 
     /// Starts its processes.
+    ///
+    /// # Errors
+    /// The reason why they cannot be started.
     pub(super) fn begin(
         &mut self,
         name: &str,
@@ -122,13 +139,12 @@ impl App {
         sockets: &SocketDir,
         events: &Sender<Event>,
         now: Instant,
-    ) {
-        let AppBackend::Started(start) = &self.manifest.backend else { return };
+    ) -> Result<(), String> {
+        let AppBackend::Started(start) = &self.manifest.backend else { return Ok(()) };
         let by = now + start.start_timeout;
-        match self.launch(name, serial, start, sockets, events) {
-            Ok(run) => self.state = State::Starting { run, by },
-            Err(why) => self.fail(name, &why, now),
-        }
+        let run = self.launch(name, serial, start, sockets, events)?;
+        self.state = State::Starting { run, by };
+        Ok(())
     }
 
     fn launch(
@@ -155,12 +171,17 @@ impl App {
         .map_err(|e| format!("it cannot be started: {e}"))
     }
 
-    /// Checks whether a starting application accepts connections. If it is late, ends its run and
+    /// Checks whether a starting application accepts connections. If it is late, asks its run to end and
     /// returns the run's number.
     pub(super) fn check_listening(&mut self, name: &str, now: Instant) -> Option<u64> {
+        let is_starting = matches!(self.state, State::Starting { .. });
+        let listens = is_starting && UnixStream::connect(&self.socket).is_ok();
+        self.check_started(name, listens, now)
+    }
+
+    fn check_started(&mut self, name: &str, listens: bool, now: Instant) -> Option<u64> {
         let State::Starting { by, .. } = &self.state else { return None };
         let late = now >= *by;
-        let listens = UnixStream::connect(&self.socket).is_ok();
         if !listens && !late {
             return None;
         }
@@ -173,9 +194,11 @@ impl App {
             self.state = State::Up { run, since: now };
             return None;
         }
-        self.fail(name, "it does not listen in time (start_timeout)", now);
         Some(run.end())
     }
+
+    /// Reason why a run that `check_listening` returns was ended.
+    pub(super) const LATE: &str = "it does not listen in time (start_timeout)";
 
     /// Records a failure and schedules the next start.
     pub(super) fn fail(&mut self, name: &str, why: &str, now: Instant) {
@@ -188,12 +211,71 @@ impl App {
         self.state = State::Waiting { until: now + pause, failed: true };
     }
 
-    /// Asks its processes to end; returns the number of their run, if there is one.
-    pub(super) fn end(self) -> Option<u64> {
+    /// Asks its processes to end; returns the numbers of their runs.
+    pub(super) fn end(self) -> Vec<u64> {
+        let mut runs = self.successor.map_or_else(Vec::new, |successor| successor.end());
         match self.state {
-            State::Starting { run, .. } | State::Up { run, .. } => Some(run.end()),
-            State::Elsewhere | State::Waiting { .. } => None,
+            State::Starting { run, .. } | State::Up { run, .. } => runs.push(run.end()),
+            State::Elsewhere | State::Waiting { .. } => {}
         }
+        runs
+    }
+
+    /// `true`: this version answers requests until one by `next` does.
+    pub(super) fn may_wait_for(&self, next: &Manifest) -> bool {
+        let (site, path) = (&self.manifest.site, &self.manifest.path);
+        matches!(self.state, State::Up { .. })
+            && (site, path) == (&next.site, &next.path)
+            && matches!(next.backend, AppBackend::Started(_))
+    }
+
+    /// Starts a new version beside this one. Returns the runs of one that it replaces unused.
+    pub(super) fn replace_by(&mut self, successor: App) -> Vec<u64> {
+        let unused = self.successor.replace(Box::new(successor));
+        unused.map_or_else(Vec::new, |unused| unused.end())
+    }
+
+    pub(super) fn successor_has_run(&self, serial: u64) -> bool {
+        self.successor.as_ref().is_some_and(|successor| successor.has_run(serial))
+    }
+
+    /// Starts and checks the next version, which takes this one's place once it answers a request.
+    /// Returns the runs that were asked to end.
+    pub(super) fn advance_successor(
+        &mut self,
+        name: &str,
+        serial: &mut u64,
+        sockets: &SocketDir,
+        events: &Sender<Event>,
+    ) -> Vec<u64> {
+        let now = Instant::now();
+        let Some(successor) = &mut self.successor else { return Vec::new() };
+        if successor.is_due(now) {
+            *serial += 1;
+            if let Err(why) = successor.begin(name, *serial, sockets, events, now) {
+                self.give_up_successor(name, &why);
+                return Vec::new();
+            }
+        }
+        let answers = successor.probe.is_answered(&successor.socket, &successor.manifest.path);
+        if let Some(late) = successor.check_started(name, answers, now) {
+            self.give_up_successor(name, App::LATE);
+            return vec![late];
+        }
+        let is_up = |app: &mut Box<App>| matches!(app.state, State::Up { .. });
+        match self.successor.take_if(is_up) {
+            Some(successor) => std::mem::replace(self, *successor).end(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Drops the next version, which has failed before it answered a request.
+    pub(super) fn give_up_successor(&mut self, name: &str, why: &str) {
+        self.successor = None;
+        tracing::error!(
+            "app {name}: the new version has failed: {why}; the version before goes on. Touch \
+             app.toml to try again"
+        );
     }
 }
 

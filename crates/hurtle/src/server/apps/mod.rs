@@ -5,6 +5,7 @@
 mod app;
 pub mod keeper;
 mod output;
+mod probe;
 mod run;
 mod scan;
 mod sockets;
@@ -214,13 +215,24 @@ impl Supervisor {
         for found in new {
             let name = found.name.clone();
             if let Some(mut app) = before.remove(&name) {
-                if app.manifest == found.manifest {
+                if app.manifest == found.manifest && app.stamp.is_same_write(&found.stamp) {
                     app.stamp = found.stamp;
                     self.apps.insert(name, app);
                     continue;
                 }
                 tracing::info!("app {name}: its manifest has changed");
-                self.end_app(&name, app);
+                if app.may_wait_for(&found.manifest) {
+                    app.stamp = found.stamp.clone();
+                    match self.deploy(found) {
+                        Ok(successor) => self.end_runs(&name, app.replace_by(successor)),
+                        Err(why) => {
+                            refused.push(RejectedApp { name: name.clone(), why, keep: true })
+                        }
+                    }
+                    self.apps.insert(name, app);
+                    continue;
+                }
+                self.end_runs(&name, app.end());
             }
             match self.deploy(found) {
                 Ok(app) => drop(self.apps.insert(name, app)),
@@ -231,7 +243,7 @@ impl Supervisor {
             if !refused.iter().any(|refused| refused.name == name) {
                 tracing::info!("app {name}: removed from {}", self.dir.display());
             }
-            self.end_app(&name, app);
+            self.end_runs(&name, app.end());
         }
         self.log_rejected(refused);
     }
@@ -270,14 +282,18 @@ impl Supervisor {
     /// Starts and checks the applications that are due.
     fn advance(&mut self, now: Instant) {
         for (name, app) in &mut self.apps {
-            // Two lives of one do not overlap: it may have files of its own.
+            // A new run waits for the end of the last one, because it may have files of its own.
             if app.is_due(now) && !self.stopping.values().any(|stopping| stopping == name) {
                 self.serial += 1;
-                app.begin(name, self.serial, &self.sockets, &self.events, now);
+                let begun = app.begin(name, self.serial, &self.sockets, &self.events, now);
+                begun.unwrap_or_else(|why| app.fail(name, &why, now));
             }
             if let Some(given_up) = app.check_listening(name, now) {
+                app.fail(name, App::LATE, now);
                 self.stopping.insert(given_up, name.clone());
             }
+            let ended = app.advance_successor(name, &mut self.serial, &self.sockets, &self.events);
+            self.stopping.extend(ended.into_iter().map(|run| (run, name.clone())));
         }
     }
 
@@ -286,17 +302,19 @@ impl Supervisor {
         if self.stopping.remove(&run).is_some() {
             return;
         }
-        let ended = self.apps.iter_mut().find(|(_, app)| app.has_run(run));
-        if let Some((name, app)) = ended {
-            app.fail(name, &format!("it has ended ({how})"), Instant::now());
+        for (name, app) in &mut self.apps {
+            let why = || format!("it has ended ({how})");
+            if app.has_run(run) {
+                app.fail(name, &why(), Instant::now());
+            } else if app.successor_has_run(run) {
+                app.give_up_successor(name, &why());
+            }
         }
     }
 
-    /// Ends an application that is no longer deployed.
-    fn end_app(&mut self, name: &str, app: App) {
-        if let Some(run) = app.end() {
-            self.stopping.insert(run, name.to_owned());
-        }
+    /// Remembers runs that were asked to end.
+    fn end_runs(&mut self, name: &str, runs: impl IntoIterator<Item = u64>) {
+        self.stopping.extend(runs.into_iter().map(|run| (run, name.to_owned())));
     }
 
     /// Publishes the deployments to the workers if they have changed.
@@ -314,7 +332,7 @@ impl Supervisor {
     /// Ends all applications and waits for their processes.
     fn stop(mut self, receiver: &Receiver<Event>) {
         for (name, app) in std::mem::take(&mut self.apps) {
-            self.end_app(&name, app);
+            self.end_runs(&name, app.end());
         }
         let end = Instant::now() + keeper::GRACE + STOP_MARGIN;
         while !self.stopping.is_empty() {

@@ -174,6 +174,11 @@ fn check_owner(stat: &Stat) -> Result<(), String> {
 }
 
 impl ManifestStamp {
+    /// `true`: the manifest was not written in between. Its owner or mode may have changed.
+    pub(super) fn is_same_write(&self, other: &ManifestStamp) -> bool {
+        ManifestStamp { changed: other.changed, ..self.clone() } == *other
+    }
+
     // The types of these fields differ between systems.
     #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
     fn of(stat: &Stat) -> ManifestStamp {

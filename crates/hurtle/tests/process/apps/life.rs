@@ -1,5 +1,6 @@
 //! Applications that are deployed, changed, crash, or are slow.
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::Command;
@@ -172,6 +173,50 @@ fn a_changed_manifest_is_redeployed_and_a_broken_one_is_ignored() {
     assert_ne!(old, new);
     assert_eq!(child.get("/old").status, 404);
     assert!(!lives(old), "one ends before the next begins");
+}
+
+/// The program has changed, or a file that it reads; the manifest has not.
+#[test]
+fn a_touched_manifest_is_redeployed() {
+    let apps = Apps::new(&[]);
+    apps.deploy_python("a", "/a", "", ECHO);
+    let child = apps.serve();
+    let old = numbers(&get_until(&child, "/a", 200))[0];
+    let manifest = fs::File::options().append(true).open(apps.path("a").join("app.toml")).unwrap();
+    manifest.set_modified(std::time::SystemTime::now()).unwrap();
+    eventually("another process answers", || numbers(&child.get("/a"))[0] != old);
+    eventually("the old one has ended", || !lives(old));
+}
+
+#[test]
+fn a_new_version_that_dies_or_is_deaf_leaves_the_old_one_in_place() {
+    let apps = Apps::new(&[]);
+    apps.deploy_python("a", "/a", "", ECHO);
+    let child = apps.serve();
+    let old = numbers(&get_until(&child, "/a", 200))[0];
+    let rows = [
+        ("[\"false\"]", "the new version has failed: it has ended"),
+        ("[\"/nonexistent\"]", "the new version has failed"),
+        ("[\"sleep\", \"1000\"]\nstart_timeout = \"200ms\"", "it does not listen in time"),
+    ];
+    for (command, said) in rows {
+        apps.rewrite("a", &format!("path = \"/a\"\ncommand = {command}\n"));
+        logged(&child, said);
+        assert_eq!(numbers(&child.get("/a"))[0], old, "{command}");
+    }
+    // The program is broken, the manifest as it was; then both are whole again.
+    let program = fs::read_to_string(apps.path("a").join("app.py")).unwrap();
+    let failures = |child: &Child| child.stderr().matches("the new version has failed").count();
+    let before = failures(&child);
+    fs::write(apps.path("a").join("app.py"), "import none\n").unwrap();
+    let manifest = "path = \"/a\"\ncommand = [\"python3\", \"app.py\"]\n";
+    apps.rewrite("a", manifest);
+    eventually("it is said", || failures(&child) > before);
+    assert_eq!(numbers(&child.get("/a"))[0], old);
+    fs::write(apps.path("a").join("app.py"), program).unwrap();
+    apps.rewrite("a", manifest);
+    eventually("the new version answers", || numbers(&child.get("/a"))[0] != old);
+    eventually("the old one has ended", || !lives(old));
 }
 
 #[test]
