@@ -6,6 +6,7 @@ mod client;
 mod compression;
 mod gates;
 mod objects;
+mod scripts;
 
 use std::fmt::Write;
 use std::io;
@@ -31,10 +32,10 @@ use crate::clock;
 use crate::compress::Compressor;
 use crate::config::{Config, Sendfile};
 use crate::disk::Disk;
-use crate::files::{Cache, Changed, Found, Listings, Scripts, Store, Target};
+use crate::files::{Cache, Changed, Found, Listings, Store, Target};
 use crate::handler::client::ClientInfo;
 use crate::handler::directory::Resources;
-use crate::handler::gateway::{Gateway, Slots};
+use crate::handler::gateway::Slots;
 use crate::handler::http_request::Buffers;
 use crate::handler::proxy::Proxy;
 use crate::handler::proxy::cache::Shortcuts;
@@ -311,7 +312,7 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
         Handler::Gateway { gateway, .. } => {
             line(out, "mount", &format!("{at}: {}", gateway.describe()));
             let found = gateway.scripts().map(|scripts| scripts.find_now(matched.rest));
-            line(out, "found", &describe_script(gateway, found.as_ref()));
+            line(out, "found", &scripts::describe(found.as_ref()));
             if let Some(what) = compression::of_handler(handler, site.compress(mount)) {
                 line(out, "compress", what);
             }
@@ -369,22 +370,6 @@ fn describe_cache(out: &mut String, proxy: &Proxy) {
     line(out, "", "Cache-Status of each response says what happened; detail= why it is not stored");
 }
 
-fn describe_script(gateway: &Gateway, found: Option<&io::Result<Found>>) -> String {
-    let root = gateway.scripts().map_or(Path::new(""), Scripts::root);
-    match found {
-        None => "decided by the application".to_owned(),
-        Some(Ok(Found::Script { file, info })) => {
-            let file = in_root(root, file);
-            let info = String::from_utf8_lossy(info);
-            if info.is_empty() { file } else { format!("{file}, PATH_INFO {info}") }
-        }
-        Some(Ok(Found::Other)) => "not a script: served as a file".to_owned(),
-        Some(Ok(Found::Missing)) => "no such script: 404 Not Found".to_owned(),
-        Some(Ok(Found::Denied)) => "a file this user may not read: 403 Forbidden".to_owned(),
-        Some(Err(e)) => format!("the look-up failed: {e}"),
-    }
-}
-
 fn in_root(root: &Path, path: &[u8]) -> String {
     use std::os::unix::ffi::OsStrExt;
     root.join(std::ffi::OsStr::from_bytes(path)).display().to_string()
@@ -405,6 +390,7 @@ fn describe_target(root: &Path, target: &Target) -> String {
         }
         Target::SlashMissing => "a directory, requested without its trailing slash".to_owned(),
         Target::Missing => "no such file".to_owned(),
+        Target::Outside => "a symbolic link that leads elsewhere; see `symlinks`".to_owned(),
         Target::Denied => "a file this user may not read".to_owned(),
         Target::Status(status) => format!("nothing; try_files ends with {status}"),
     }

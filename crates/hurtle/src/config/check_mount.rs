@@ -20,6 +20,7 @@ use super::objects::{is_object_url, object_store, refuse_keys_of_directories};
 use super::rate_limit::mount_limits;
 use super::reader::Reader;
 use super::schema::one_of;
+use super::symlinks::symlinks;
 use super::table::Table;
 use super::target::{location, url_path};
 use super::try_file::TryFile;
@@ -222,7 +223,7 @@ fn files(
     table.set("try_files", reader, try_files, &mut f.try_files);
     table.set("spa", reader, |v, r| v.parse(r, url_path).map(Some), &mut f.spa);
     table.set("listing", reader, Value::flag, &mut f.listing);
-    table.set("symlinks", reader, Value::choice, &mut f.symlinks);
+    table.set("symlinks", reader, symlinks, &mut f.symlinks);
     table.set("dotfiles", reader, Value::flag, &mut f.dotfiles);
     table.set("sidecars", reader, Value::flag, &mut f.sidecars);
     table.set("etag", reader, Value::choice, &mut f.etag);

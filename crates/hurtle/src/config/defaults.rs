@@ -18,11 +18,12 @@ use super::names::Named;
 use super::rate_limit::{MountLimits, SiteLimits};
 use super::rotation::Rotation;
 use super::sandbox::Sandbox;
+use super::symlinks::Symlinks;
 use super::tls::{CertificateFiles, Tls};
 use super::types::{
     Access, AccessLog, Config, EarlyHints, ErrorLog, EtagSource, Files, Glob, HeaderRule, Limits,
     Listen, LogField, LogFormat, LogLevel, LogTarget, Mount, MountHandler, Schedule, Sendfile,
-    Site, Symlinks,
+    Site,
 };
 
 /// Default port.

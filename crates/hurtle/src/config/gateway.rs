@@ -2,6 +2,7 @@
 //! the applications.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,8 +12,10 @@ use super::check_mount::index;
 use super::error::{ValueError, shown};
 use super::print;
 use super::reader::Reader;
+use super::symlinks::{Symlinks, symlinks};
 use super::table::Table;
 use super::types::Files;
+use super::units::{duration_text, size_text};
 use super::upstream::{Upstream, address};
 use super::value::Value;
 
@@ -29,6 +32,10 @@ pub struct FastCgi {
     /// path.
     #[serde(serialize_with = "print::optional_path")]
     pub root: Option<PathBuf>,
+    /// Which symbolic links are followed, of scripts and of other files.
+    pub symlinks: Symlinks,
+    /// `true`: the application gets the real path of `root`, without links.
+    pub real_path: bool,
     /// File names tried, in order, for a directory. The first script among them in the root answers
     /// requests of missing files.
     pub index: Vec<String>,
@@ -77,13 +84,21 @@ pub struct ProgramLimits {
     /// Processor time.
     #[serde(serialize_with = "print::duration")]
     pub cpu_time: Duration,
-    /// Address space, in bytes.
+    /// Private memory, in bytes; see `sys::PROGRAM_MEMORY`.
     #[serde(serialize_with = "print::size")]
     pub memory: u64,
     /// Open file descriptors.
     pub open_files: u64,
     /// Processes and threads of the server's user; `None`: unlimited.
     pub processes: Option<u64>,
+}
+
+impl fmt::Display for ProgramLimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (cpu_time, memory) = (duration_text(self.cpu_time), size_text(self.memory));
+        write!(f, "cpu_time {cpu_time}, memory {memory}, open_files {}", self.open_files)?;
+        self.processes.map_or(Ok(()), |processes| write!(f, ", processes {processes}"))
+    }
 }
 
 impl Default for ProgramLimits {
@@ -127,6 +142,8 @@ impl FastCgi {
         FastCgi {
             upstream,
             root: None,
+            symlinks: Symlinks::default(),
+            real_path: true,
             index: vec!["index.php".to_owned()],
             suffix: ".php".to_owned(),
             keep: 0,
@@ -141,7 +158,8 @@ impl FastCgi {
     pub fn files_beside(&self) -> Option<Files> {
         let index = self.index.iter().filter(|name| !name.ends_with(&self.suffix));
         let index = index.cloned().collect();
-        self.root.clone().map(|root| Files { index, ..Files::new(root) })
+        let symlinks = self.symlinks.clone();
+        self.root.clone().map(|root| Files { index, symlinks, ..Files::new(root) })
     }
 }
 
@@ -155,6 +173,8 @@ pub(super) fn fastcgi(
     let mut fastcgi = FastCgi::new(Upstream::Unix(PathBuf::new()));
     let f = &mut fastcgi;
     table.set("root", reader, |v, r| v.directory(r).map(Some), &mut f.root);
+    table.set("symlinks", reader, symlinks, &mut f.symlinks);
+    table.set("real_path", reader, Value::flag, &mut f.real_path);
     table.set("index", reader, index, &mut f.index);
     table.set("suffix", reader, |v, r| v.parse(r, suffix), &mut f.suffix);
     table.set("keep_connections", reader, Value::integer, &mut f.keep);

@@ -9,7 +9,7 @@ use super::congestion::Congestion;
 use super::manifest::SocketPassing;
 use super::sandbox::Sandbox;
 use super::tls::ClientAuthMode;
-use super::types::{EarlyHints, EtagSource, LogField, LogLevel, Schedule, Sendfile, Symlinks};
+use super::types::{EarlyHints, EtagSource, LogField, LogLevel, Schedule, Sendfile};
 
 /// An enumeration whose values have names.
 pub(super) trait Named: Copy + PartialEq + 'static {
@@ -44,8 +44,7 @@ serialize_by_name!(
     Congestion,
     Sandbox,
     Schedule,
-    Sendfile,
-    Symlinks
+    Sendfile
 );
 
 /// Serializes a value of another crate by its name.
@@ -89,11 +88,6 @@ impl Named for Schedule {
 impl Named for EarlyHints {
     const NAMES: &'static [(&'static str, Self)] =
         &[("h2", Self::Http2), ("always", Self::Always), ("off", Self::Off)];
-}
-
-impl Named for Symlinks {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("within-root", Self::WithinRoot), ("never", Self::Never), ("anywhere", Self::Anywhere)];
 }
 
 impl Named for SocketPassing {

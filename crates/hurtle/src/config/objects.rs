@@ -15,8 +15,9 @@ use super::reader::Reader;
 use super::schema::DefaultValue::{Required, Toml, Words};
 use super::schema::Kind::{Flag, Size, Text, Time};
 use super::schema::{Key, Section};
+use super::symlinks::Symlinks;
 use super::table::Table;
-use super::types::{Files, Symlinks};
+use super::types::Files;
 use super::value::Value;
 
 /// Size of the smallest cache, in bytes: some chunks of large objects, for some clients.

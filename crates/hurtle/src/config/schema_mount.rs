@@ -19,7 +19,7 @@ use super::schema_limits::{MOUNT_CORS, MOUNT_RATE_LIMIT};
 use super::schema_proxy::EJECTION;
 use super::schema_tls::UPSTREAM_TLS;
 use super::schema_wasm::WASM;
-use super::types::{EtagSource, Symlinks};
+use super::types::EtagSource;
 
 /// The key that limits requests at once.
 const CONCURRENCY: &[&str] = &["concurrency"];
@@ -32,6 +32,7 @@ const PROXY: &[&str] = &["proxy"];
 
 /// The handler key of a FastCGI application.
 const FASTCGI: &[&str] = &["fastcgi"];
+const FILES_OR_FASTCGI: &[&str] = &["files", "fastcgi"];
 
 /// The handler key of CGI programs.
 const CGI: &[&str] = &["cgi"];
@@ -120,9 +121,15 @@ pub(super) static MOUNT: Section = Section {
         Key::new("dictionary", Tables(&DICTIONARY), Words("none"), "[]",
             "Versioned files whose former versions are compression dictionaries for later ones (RFC \
              9842); see [compression.md](compression.md#dictionaries).").with(FILES),
-        Key::new("symlinks", Choice(names::<Symlinks>), Toml("\"within-root\""), "\"never\"",
-            "Symbolic links to follow: those that stay beneath the directory, none, or \
-             all.").with(FILES),
+        Key::new("symlinks", List("directories, or \"within-root\", \"never\" or \"anywhere\""),
+            Toml("\"within-root\""), "[\"/usr/share/javascript\"]",
+            "Symbolic links to follow: those that stay beneath the directory, none, or all. A list: \
+             those that stay beneath it or lead into one of these directories. The path of another \
+             link is not found (404), and the log says where it leads.").with(FILES_OR_FASTCGI),
+        Key::new("real_path", Flag, Toml("true"), "false",
+            "Give the application the real path of `root` in `SCRIPT_FILENAME` and `DOCUMENT_ROOT`, \
+             so that a link to a new release is a new path for it. `false`: the path as written.")
+            .with(FASTCGI),
         Key::new("dotfiles", Flag, Toml("false"), "true",
             "Serve names that begin with a dot (`.well-known` always is).")
             .with(FILES),
@@ -228,7 +235,8 @@ pub(super) static MOUNT: Section = Section {
         Key::new("cpu_time", Time(1_000, TIME_MS_MAX), Toml("\"60s\""), "\"5m\"",
             "Processor time of a program, and of each process it starts.").with(CGI),
         Key::new("memory", Size(1 << 20, BYTES_MAX), Toml("\"1 GiB\""), "\"256 MiB\"",
-            "Address space of a program, and of each process it starts.").with(CGI),
+            "Memory of a program, and of each process it starts, without the files that it maps \
+             (on macOS and FreeBSD: its address space).").with(CGI),
         Key::new("open_files", Integer(APP_FILES_MIN, APP_FILES_MAX), Toml("1024"), "64",
             "Open file descriptors of a program, and of each process it starts.").with(CGI),
         Key::new("processes", Integer(1, APP_PROCESSES_MAX), Words("unlimited"), "500",

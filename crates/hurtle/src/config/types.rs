@@ -31,6 +31,7 @@ use super::rate_limit::{MountLimits, SiteLimits};
 use super::rotation::Rotation;
 use super::sandbox::Sandbox;
 use super::store::Store;
+use super::symlinks::Symlinks;
 use super::tls::Tls;
 use super::try_file::TryFile;
 use super::uploads::Uploads;
@@ -529,18 +530,6 @@ pub struct Files {
     pub dictionaries: Vec<Dictionary>,
     /// Settings of uploads; `None`: uploads are off.
     pub uploads: Option<Uploads>,
-}
-
-/// Symbolic links that are followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Symlinks {
-    /// Links, absolute ones included, whose target is beneath the root.
-    #[default]
-    WithinRoot,
-    /// None.
-    Never,
-    /// All.
-    Anywhere,
 }
 
 /// Source of entity-tags.

@@ -17,7 +17,7 @@ pub(super) async fn describe(lookup: &Lookup, origin: &Origin) -> String {
             return format!("from {url}{path}, a prefix of keys, without an index file");
         }
         Ok(Target::SlashMissing) => return "a prefix of keys, requested without its slash".into(),
-        Ok(Target::Missing) => return format!("no such object in {url}"),
+        Ok(Target::Missing | Target::Outside) => return format!("no such object in {url}"),
         Ok(Target::Denied) => return "an object that the credentials do not open".into(),
         Ok(Target::Status(status)) => return format!("nothing; try_files ends with {status}"),
         Err(LookupError::Origin(failure)) => return format!("{url}: {failure}"),

@@ -5,7 +5,7 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::objects::Arriving;
+use super::outside::log_outside;
 use super::sidecars::{Names, Sidecars};
 use crate::body::{OpenFile, Stamp};
 use crate::config::{EtagSource, Symlinks};
@@ -78,6 +79,8 @@ pub enum Target {
     SlashMissing,
     /// There is no such file, or it is of a kind that is not served.
     Missing,
+    /// A symbolic link leads out of the root to a place that the configuration does not name.
+    Outside,
     /// The server has no permission.
     Denied,
     /// `try_files` ended with a status.
@@ -198,6 +201,7 @@ impl Lookup {
             State::Directory(_) if !wants_directory => Ok(Target::SlashMissing),
             State::Directory(stamp) => self.probe_index(root, path, stamp),
             State::Missing => Ok(Target::Missing),
+            State::Outside => Ok(Target::Outside),
             State::Denied => Ok(Target::Denied),
         }
     }
@@ -208,7 +212,7 @@ impl Lookup {
             match self.state(root, &name)? {
                 State::File(stamp) => return self.file_target(root, name, stamp),
                 State::Denied => return Ok(Target::Denied),
-                State::Directory(_) | State::Missing => {}
+                State::Directory(_) | State::Missing | State::Outside => {}
             }
         }
         Ok(Target::Directory(directory.to_vec(), stamp))
@@ -327,15 +331,17 @@ impl Lookup {
         flags: OFlags,
     ) -> rustix::io::Result<OwnedFd> {
         let path = if path.is_empty() { b"." } else { path };
-        match self.symlinks {
+        match &self.symlinks {
             Symlinks::Never => sys::open_beneath(root.as_fd(), path, flags, false),
             Symlinks::Anywhere => rustix::fs::openat(root, path, flags, Mode::empty()),
-            Symlinks::WithinRoot => match sys::open_beneath(root.as_fd(), path, flags, true) {
-                // An absolute link is allowed if it leads back beneath the root, which only
-                // resolving its name can tell.
-                Err(Errno::XDEV) => self.open_canonical(root, path, flags),
-                other => other,
-            },
+            Symlinks::WithinRoot | Symlinks::Into(_) => {
+                match sys::open_beneath(root.as_fd(), path, flags, true) {
+                    // An absolute link is allowed if it leads back beneath the root, which only
+                    // resolving its name can tell.
+                    Err(Errno::XDEV) => self.open_canonical(root, path, flags),
+                    other => other,
+                }
+            }
         }
     }
 
@@ -350,13 +356,28 @@ impl Lookup {
         let canonical_root = self.root.canonicalize().map_err(errno)?;
         let canonical = canonical_root.join(Path::new(OsStr::from_bytes(path)));
         let canonical = canonical.canonicalize().map_err(errno)?;
-        let beneath = canonical.strip_prefix(&canonical_root).map_err(|_| Errno::XDEV)?;
-        let beneath = match beneath.as_os_str().as_bytes() {
-            b"" => b".",
-            other => other,
-        };
-        sys::open_beneath(root.as_fd(), beneath, flags, false)
+        if let Ok(beneath) = canonical.strip_prefix(&canonical_root) {
+            return open_real(root.as_fd(), beneath, flags);
+        }
+        for directory in self.symlinks.directories() {
+            let Ok(directory) = directory.canonicalize() else { continue };
+            let Ok(beneath) = canonical.strip_prefix(&directory) else { continue };
+            let within = OFlags::DIRECTORY | OFlags::CLOEXEC | sys::PROBE;
+            let opened = rustix::fs::open(&directory, within, Mode::empty())?;
+            return open_real(opened.as_fd(), beneath, flags);
+        }
+        log_outside(&self.root, path, &canonical);
+        Err(Errno::XDEV)
     }
+}
+
+/// Opens a path that has no links.
+fn open_real(directory: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let path = match path.as_os_str().as_bytes() {
+        b"" => b".",
+        other => other,
+    };
+    sys::open_beneath(directory, path, flags, false)
 }
 
 const DAY_SECS: u64 = 86_400;
@@ -383,6 +404,8 @@ pub(super) enum State {
     File(Stamp),
     Directory(Stamp),
     Missing,
+    /// A link leads out.
+    Outside,
     Denied,
 }
 
@@ -394,12 +417,12 @@ impl State {
             | Errno::NOTDIR
             | Errno::NAMETOOLONG
             | Errno::LOOP
-            | Errno::XDEV
             | Errno::INVAL
             | Errno::NXIO
             // A socket, on systems that can name it only by opening it.
             | Errno::OPNOTSUPP
             | Errno::ILSEQ => Ok(State::Missing),
+            Errno::XDEV => Ok(State::Outside),
             Errno::ACCESS | Errno::PERM => Ok(State::Denied),
             e => Err(e.into()),
         }

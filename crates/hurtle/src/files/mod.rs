@@ -14,6 +14,7 @@ pub mod listing;
 pub mod listings;
 pub mod lookup;
 pub mod objects;
+mod outside;
 pub mod response;
 pub mod routes;
 pub mod scripts;

@@ -21,6 +21,8 @@ pub struct Scripts {
     lookup: Lookup,
     /// Suffix of script names; empty if every file is a script.
     suffix: String,
+    /// `true`: the application gets the real path of the root.
+    real_path: bool,
     disk: Disk,
 }
 
@@ -29,6 +31,8 @@ pub struct Scripts {
 pub enum Found {
     /// A script.
     Script {
+        /// The root as the application gets it.
+        root: PathBuf,
         /// Its file, relative to the root.
         file: Vec<u8>,
         /// The rest of the path: empty, or starting with `/`.
@@ -38,6 +42,8 @@ pub enum Found {
     Other,
     /// The path names a script that does not exist.
     Missing,
+    /// A symbolic link leads elsewhere.
+    Outside,
     /// The server has no permission.
     Denied,
 }
@@ -52,14 +58,22 @@ impl Scripts {
             origin: None,
             tries: Vec::new(),
             index: index.into(),
-            symlinks: Symlinks::WithinRoot,
+            symlinks: Symlinks::default(),
             sidecars: None,
             etag: EtagSource::Off,
             lane,
             rate: 0,
             memory_bytes_max: 0,
         };
-        Scripts { lookup, suffix: suffix.to_owned(), disk: disk.clone() }
+        Scripts { lookup, suffix: suffix.to_owned(), real_path: false, disk: disk.clone() }
+    }
+
+    /// Follows these links, and gives the application the real path of the root where `real_path` is
+    /// set: a link to another release is then another path for it.
+    #[must_use]
+    pub fn following(self, symlinks: &Symlinks, real_path: bool) -> Scripts {
+        let lookup = Lookup { symlinks: symlinks.clone(), ..self.lookup };
+        Scripts { lookup, real_path, ..self }
     }
 
     /// The directory of scripts.
@@ -96,8 +110,10 @@ impl Scripts {
         }
         let Ok(separated) = separate_slashes(rest) else { return Ok(Found::Missing) };
         Ok(match (self.find_plain(rest)?, self.find_plain(&separated[1..])?) {
-            (Found::Script { file, .. }, Found::Script { file: other, info }) if file == other => {
-                Found::Script { file, info }
+            (Found::Script { file, .. }, Found::Script { root, file: other, info })
+                if file == other =>
+            {
+                Found::Script { root, file, info }
             }
             _ => Found::Missing,
         })
@@ -112,12 +128,13 @@ impl Scripts {
         }
         match self.probe(rest)? {
             Target::File { path, .. } if path.ends_with(self.suffix.as_bytes()) => {
-                Ok(Found::Script { file: path, info: Vec::new() })
+                self.script(path, b"")
             }
             // A file, or a directory with an index that a trailing slash would select.
             Target::File { .. } => Ok(Found::Other),
             Target::SlashMissing if self.has_index(rest)? => Ok(Found::Other),
             Target::Denied => Ok(Found::Denied),
+            Target::Outside => Ok(Found::Outside),
             _ => self.find_front(),
         }
     }
@@ -145,10 +162,9 @@ impl Scripts {
                 return Ok(Found::Missing);
             }
             match self.probe(file)? {
-                Target::File { path, .. } => {
-                    return Ok(Found::Script { file: path, info: rest[end..].to_vec() });
-                }
+                Target::File { path, .. } => return self.script(path, &rest[end..]),
                 Target::Denied => return Ok(Found::Denied),
+                Target::Outside => return Ok(Found::Outside),
                 _ => {}
             }
         }
@@ -162,9 +178,18 @@ impl Scripts {
             return Ok(Found::Other);
         };
         match self.probe(front.as_bytes())? {
-            Target::File { path, .. } => Ok(Found::Script { file: path, info: Vec::new() }),
+            Target::File { path, .. } => self.script(path, b""),
             _ => Ok(Found::Other),
         }
+    }
+
+    /// Returns a script that was found.
+    fn script(&self, file: Vec<u8>, info: &[u8]) -> io::Result<Found> {
+        let root = match self.real_path {
+            true => self.lookup.root.canonicalize()?,
+            false => self.lookup.root.clone(),
+        };
+        Ok(Found::Script { root, file, info: info.to_vec() })
     }
 
     fn has_index(&self, rest: &[u8]) -> io::Result<bool> {

@@ -233,6 +233,7 @@ impl Directory {
             Target::SlashMissing => redirect_to_directory(request, matched),
             Target::Status(status) => Answer::error(status, None),
             Target::Denied => Answer::error(StatusCode::FORBIDDEN, None),
+            Target::Outside => not_found(),
             Target::Missing => self.spa_fallback(store, request, matched).await,
             // The caller handles files and listings.
             Target::Directory(..) | Target::File { .. } => not_found(),
@@ -319,7 +320,7 @@ impl Directory {
             origin: self.origin.clone(),
             tries,
             index: Arc::clone(&self.index),
-            symlinks: self.config.symlinks,
+            symlinks: self.config.symlinks.clone(),
             sidecars: self.config.sidecars.then(|| self.listings.sidecars().clone()),
             etag: self.config.etag,
             lane: self.lane,

@@ -63,6 +63,8 @@ pub struct Authorizer(Rc<Peer>);
 /// The script of a path.
 #[derive(Debug)]
 pub struct ScriptTarget {
+    /// The directory of scripts, as the application gets it; empty: it has no files.
+    pub root: PathBuf,
     /// The script's file beneath the root; empty: the application has no files.
     pub file: Vec<u8>,
     /// The part of the path after the script's name (PATH_INFO).
@@ -73,7 +75,10 @@ impl Gateway {
     /// A FastCGI application.
     pub fn fastcgi(config: &FastCgi, disk: &Disk) -> Gateway {
         let scripts = config.root.clone();
-        let scripts = scripts.map(|root| Scripts::new(root, &config.index, &config.suffix, disk));
+        let scripts = scripts.map(|root| {
+            Scripts::new(root, &config.index, &config.suffix, disk)
+                .following(&config.symlinks, config.real_path)
+        });
         let peer = Peer::new(
             config.upstream.clone(),
             config.keep,
@@ -132,12 +137,12 @@ impl Gateway {
         let Some(scripts) = &self.scripts else {
             let info = separate_slashes(rest);
             let info = info.map_err(|_| Answer::error(StatusCode::NOT_FOUND, None))?;
-            return Ok(Some(ScriptTarget { file: Vec::new(), info }));
+            return Ok(Some(ScriptTarget { root: PathBuf::new(), file: Vec::new(), info }));
         };
         match scripts.find(rest).await {
-            Ok(Found::Script { file, info }) => Ok(Some(ScriptTarget { file, info })),
+            Ok(Found::Script { root, file, info }) => Ok(Some(ScriptTarget { root, file, info })),
             Ok(Found::Other) => Ok(None),
-            Ok(Found::Missing) => Err(Answer::error(StatusCode::NOT_FOUND, None)),
+            Ok(Found::Missing | Found::Outside) => Err(Answer::error(StatusCode::NOT_FOUND, None)),
             Ok(Found::Denied) => Err(Answer::error(StatusCode::FORBIDDEN, None)),
             Err(trouble) => Err(trouble.answer(rest)),
         }
@@ -155,8 +160,7 @@ impl Gateway {
         rules: Vec<HeaderRule>,
         body_bytes_max: u64,
     ) -> Answering {
-        let root = self.scripts.as_ref().map(|scripts| scripts.root().as_os_str());
-        let root = root.map(OsStr::as_bytes);
+        let root = self.scripts.as_ref().map(|_| target.root.as_os_str().as_bytes());
         let name = match target.file.is_empty() {
             true => base.to_vec(),
             false => [base, b"/", &target.file].concat(),
@@ -186,6 +190,9 @@ impl Gateway {
                 }
                 Err(error) => {
                     let status = error.status();
+                    if status == StatusCode::PAYLOAD_TOO_LARGE {
+                        tracing::warn!("a request's body: {error} ({description}: 413)");
+                    }
                     if status.is_server_error() {
                         tracing::error!(
                             "a request's body: {error} ({description}: {})",

@@ -84,7 +84,7 @@ impl<T: Protocol> Exchange<T> {
                 for taken in resolved.rate_limits().take(number) {
                     keyed(taken).into_iter().for_each(|key| taken.put_back(key));
                 }
-                self.metrics.hit(LimitKind::RequestRate);
+                self.hit(LimitKind::RequestRate, Some(request));
                 return Err(Box::new(limiter.refusal(error)));
             }
         }
@@ -116,7 +116,7 @@ impl<T: Protocol> Exchange<T> {
         for limiter in &limiters {
             limiter.key(&requester).into_iter().for_each(|key| limiter.put_back(key));
         }
-        self.metrics.hit(LimitKind::RequestRate);
+        self.hit(LimitKind::RequestRate, Some(request));
         match limiters.get(number) {
             Some(limiter) => Err(Box::new(limiter.refusal(RateExceededError { wait_ns }))),
             None => Ok(()),
@@ -137,7 +137,7 @@ impl<T: Protocol> Exchange<T> {
             Ok(Admission::Now(permit)) => return Ok(Some(permit)),
             Ok(Admission::Queued(place)) => place,
             Err(QueueFullError) => {
-                self.metrics.hit(LimitKind::Concurrency);
+                self.hit(LimitKind::Concurrency, Some(request));
                 return Err(unavailable("the queue is full"));
             }
         };
@@ -146,7 +146,7 @@ impl<T: Protocol> Exchange<T> {
         match ExchangeClient::new(self, request).until(due_ms, place.wait()).await {
             Ok(permit) => Ok(Some(permit)),
             Err(ExchangeError::UpstreamTimeout) => {
-                self.metrics.hit(LimitKind::Concurrency);
+                self.hit(LimitKind::Concurrency, Some(request));
                 Err(unavailable("the queue is too slow"))
             }
             Err(gone) => Err(HandlerError::Exchange(gone)),

@@ -11,6 +11,7 @@ mod client;
 mod duplex;
 mod handle;
 mod identify;
+pub mod limit_log;
 mod observe;
 mod relay;
 mod resolve;
@@ -51,7 +52,7 @@ use crate::handler::proxy::cache::CacheStatus;
 use crate::handler::proxy::with_fields;
 use crate::metrics::{InFlight, RouteMetrics, WorkerMetrics};
 use crate::protocol::Protocol;
-use crate::site::Resolved;
+use crate::site::{Authenticator, Resolved};
 use crate::transport::{Input, Progress};
 
 /// A connection (HTTP/1.1) or stream (HTTP/2) with the state of its current exchange.
@@ -304,7 +305,8 @@ impl<T: Protocol> Exchange<T> {
             Ok(None) => request,
             Ok(Some(edited_lines)) => {
                 lines = edited_lines;
-                own_fields = resolved.authenticator().map_or_else(Vec::new, |by| by.own_fields());
+                let authenticator = resolved.authenticator();
+                own_fields = authenticator.map_or_else(Vec::new, Authenticator::own_fields);
                 edited = RequestHead { own_fields: &own_fields, ..with_fields(request, &lines) };
                 &edited
             }

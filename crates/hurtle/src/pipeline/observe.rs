@@ -89,8 +89,24 @@ impl<T: Protocol> Exchange<T> {
         self.begun.get_or_insert_with(Instant::now);
     }
 
+    /// Counts and logs a limit that refuses a request, or ends its response. `None`: the request is not
+    /// known.
+    pub(super) fn hit(&self, limit: LimitKind, request: Option<&RequestHead<'_>>) {
+        self.metrics.hit(limit);
+        self.worker.limit_log.log(limit, || {
+            let client = self.client.map_or_else(|| "a client".to_owned(), |ip| ip.to_string());
+            match request.map(|request| (request.method.as_bytes(), request.raw_target)) {
+                Some((method, target)) => {
+                    let [method, target] = [method, target].map(|part| part.escape_ascii());
+                    format!("{client}: {method} {target}")
+                }
+                None => format!("{client}: a request"),
+            }
+        });
+    }
+
     /// Counts the limit that a refused request has hit.
-    pub(super) fn count_refusal(&self, error: ParseError) {
+    pub(super) fn count_refusal(&self, error: ParseError, request: Option<&RequestHead<'_>>) {
         let limit = match error {
             ParseError::HeadTooSlow => LimitKind::HeadTime,
             ParseError::BodyTooSlow => LimitKind::BodyTime,
@@ -98,7 +114,7 @@ impl<T: Protocol> Exchange<T> {
             error if HEAD_LIMITS.contains(&error.status()) => LimitKind::Head,
             _ => return,
         };
-        self.metrics.hit(limit);
+        self.hit(limit, request);
     }
 
     /// Counts the limit that an answer of this server or of an application in it tells of.
@@ -142,7 +158,7 @@ impl<T: Protocol> Exchange<T> {
     ) {
         drop(self.in_flight.take());
         if completed == Err(ExchangeError::Stalled) {
-            self.metrics.hit(LimitKind::SendTime);
+            self.hit(LimitKind::SendTime, request);
         }
         match self.begun.map(|begun| self.route.time(begun.elapsed())) {
             Some(responses) => {

@@ -128,7 +128,7 @@ impl<T: Protocol> Exchange<T> {
     pub(crate) async fn refuse(&mut self, error: ParseError) -> Next {
         let unrouted = Arc::clone(&self.metrics.unrouted);
         self.count_for(&unrouted);
-        self.count_refusal(error);
+        self.count_refusal(error, None);
         self.begin_time();
         let mut answer = Answer::error(error.status(), Some(&error.to_string()));
         if self.io.is_secure() {
@@ -148,13 +148,7 @@ impl<T: Protocol> Exchange<T> {
         resolved: Option<&Resolved<'_>>,
         error: ParseError,
     ) -> Next {
-        self.count_refusal(error);
-        if error == ParseError::BodyTooLarge {
-            let (method, target) = (request.method.as_bytes(), request.raw_target);
-            let [method, target] = [method, target].map(String::from_utf8_lossy);
-            let max = self.worker.limits.body_bytes;
-            tracing::warn!("{method} {target}: the body exceeds body_bytes ({max}); answered 413");
-        }
+        self.count_refusal(error, Some(request));
         let mut answer = Answer::error(error.status(), Some(&error.to_string()));
         if let Some(resolved) = resolved {
             resolved.apply_header_rules(&mut answer, self.io.is_secure());

@@ -11,6 +11,7 @@ use hurtle_http::semantics::forwarded::Family;
 use ipnet::IpNet;
 
 use super::balancers::Balancers;
+use super::limit_log::LimitLog;
 use crate::config::{Congestion, Limits, Schedule, Tracing};
 use crate::deadline::Deadlines;
 use crate::files::Store;
@@ -85,6 +86,8 @@ pub struct Worker {
     pub sections: Rc<SectionCache>,
     /// `true` if another configuration is in force.
     pub is_replaced: Cell<bool>,
+    /// Log lines about refused requests.
+    pub limit_log: LimitLog,
 }
 
 impl WorkerThread {

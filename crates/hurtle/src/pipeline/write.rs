@@ -112,7 +112,7 @@ impl<T: Protocol> Exchange<T> {
                 self.refuse_body(request, at.map(|(_, resolved)| resolved), error).await
             }
             ExchangeError::Stalled => {
-                self.metrics.hit(LimitKind::SendTime);
+                self.hit(LimitKind::SendTime, Some(request));
                 Next::Abort
             }
             ExchangeError::Gone | ExchangeError::ResponseBody | ExchangeError::UpstreamTimeout => {

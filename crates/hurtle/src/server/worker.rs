@@ -39,6 +39,7 @@ use crate::metrics::{Activity, WorkerMetrics};
 use crate::observe::WorkerLog;
 use crate::observe::status::Feed;
 use crate::pipeline::balancers::Balancers;
+use crate::pipeline::limit_log::LimitLog;
 use crate::pipeline::worker::{Worker, WorkerThread};
 use crate::rt::{self, Alarm};
 use crate::shared_store::{Follower, SharedStore};
@@ -426,6 +427,7 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
         shortcuts: Shortcuts::default(),
         sections,
         is_replaced: Cell::new(false),
+        limit_log: LimitLog::default(),
     }
 }
 

@@ -12,6 +12,7 @@ use nix::unistd::Gid;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::SendFlags;
+use rustix::process::Resource;
 use rustix::time::ClockId;
 use socket2::Socket;
 
@@ -28,6 +29,9 @@ pub(super) const COARSE: ClockId = ClockId::MonotonicCoarse;
 
 /// See `sys`.
 pub const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
+
+/// `RLIMIT_DATA` does not count what `mmap` returns here.
+pub const PROGRAM_MEMORY: (Resource, char) = (Resource::As, 'v');
 
 /// Pages read ahead beyond what the file system does by itself.
 const READAHEAD_PAGES: u16 = 0;

@@ -13,7 +13,7 @@ use nix::unistd::Gid;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, makedev};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use rustix::net::SendFlags;
-use rustix::process::{Pid, getpid, set_child_subreaper};
+use rustix::process::{Pid, Resource, getpid, set_child_subreaper};
 use rustix::time::ClockId;
 use socket2::{SockFilter, SockRef, Socket};
 
@@ -30,6 +30,9 @@ pub(super) const COARSE: ClockId = ClockId::MonotonicCoarse;
 
 /// See `sys`.
 pub const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
+
+/// Counts private writable memory only, and not the files that a program maps.
+pub const PROGRAM_MEMORY: (Resource, char) = (Resource::Data, 'd');
 
 /// See the contract in `sys`.
 pub fn send_head_and_file(

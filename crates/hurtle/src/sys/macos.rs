@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use nix::unistd::Gid;
 use rustix::fs::{Mode, OFlags};
 use rustix::net::SendFlags;
+use rustix::process::Resource;
 use rustix::time::ClockId;
 
 use super::{beneath, bind, count, paging};
@@ -30,6 +31,9 @@ pub(super) const COARSE: ClockId = ClockId::Monotonic;
 
 /// See `sys`.
 pub const NO_SIGNAL: SendFlags = SendFlags::empty();
+
+/// `RLIMIT_DATA` does not count what `mmap` returns here.
+pub const PROGRAM_MEMORY: (Resource, char) = (Resource::As, 'v');
 
 /// See the contract in `sys`.
 ///

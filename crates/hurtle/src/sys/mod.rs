@@ -26,6 +26,8 @@
 //! - `link_unnamed(file, dir, name)`: gives such a file a name in `dir`; never replaces: `EEXIST`.
 //! - `NO_SIGNAL`: flags for `send` that make a closed connection an error and not a signal. Where the
 //!   system has none, sockets are created so, or the program must ignore SIGPIPE.
+//! - `PROGRAM_MEMORY`: the resource limit of the memory of a program that is started, and the option of
+//!   the shell's `ulimit` for it.
 //! - `give_precedence()`: lowers the priority of this thread, where the system has priorities for
 //!   threads; elsewhere nothing.
 //! - `backlog_max()`: the system's limit of `listen(2)`'s backlog; `None` if it is unknown.
@@ -113,10 +115,10 @@ compile_error!("hurtle runs on Linux, macOS and FreeBSD: add a file under src/sy
 pub use ktls::{encrypt_sent, offers_tls, send_record};
 pub use sandbox::{restrict_calls, restrict_files};
 pub use system::{
-    NO_SIGNAL, PROBE, UDP_BUFFER_SETTING, adopt_orphans, backlog_max, bind_udp, children,
-    create_unnamed, data_dir, end_handshakes, fill_segments, give_precedence, init_groups,
-    link_unnamed, listen_tcp, open_beneath, page_in, read_resident, send_file, send_head_and_file,
-    trust_command,
+    NO_SIGNAL, PROBE, PROGRAM_MEMORY, UDP_BUFFER_SETTING, adopt_orphans, backlog_max, bind_udp,
+    children, create_unnamed, data_dir, end_handshakes, fill_segments, give_precedence,
+    init_groups, link_unnamed, listen_tcp, open_beneath, page_in, read_resident, send_file,
+    send_head_and_file, trust_command,
 };
 pub use timer::{set_timer, timer};
 

@@ -17,6 +17,7 @@ use tokio::runtime::Handle;
 
 use crate::config::ProgramLimits;
 use crate::disk::{Disk, Failure, Lane};
+use crate::sys;
 
 /// Size of a read of a program's output, in bytes.
 const PIECE_BYTES: usize = 16 << 10;
@@ -96,12 +97,13 @@ fn script(limits: &ProgramLimits) -> String {
     let within =
         |resource, most: u64| getrlimit(resource).maximum.map_or(most, |max| max.min(most));
     let cpu_secs = within(Resource::Cpu, limits.cpu_time.as_millis().div_ceil(1_000) as u64);
-    let memory_kib = within(Resource::As, limits.memory) / 1024;
+    let (memory, option) = sys::PROGRAM_MEMORY;
+    let memory_kib = within(memory, limits.memory) / 1024;
     let open_files = within(Resource::Nofile, limits.open_files);
     // SIGXCPU comes first, so that the cause of the exit is known.
     let cpu_secs_hard = within(Resource::Cpu, cpu_secs + 1);
     let mut script = format!(
-        "ulimit -c 0; ulimit -St {cpu_secs}; ulimit -Ht {cpu_secs_hard}; ulimit -v {memory_kib}; \
+        "ulimit -c 0; ulimit -St {cpu_secs}; ulimit -Ht {cpu_secs_hard}; ulimit -{option} {memory_kib}; \
          ulimit -n {open_files}; "
     );
     if let Some(processes) = limits.processes {

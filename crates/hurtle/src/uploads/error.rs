@@ -167,6 +167,9 @@ impl UploadError {
             None if self.is(&UploadError::BUSY) => {
                 tracing::warn!("upload of {name}: the disk is too slow; answered 503");
             }
+            None if self.is(&UploadError::TOO_LARGE) => {
+                tracing::warn!("upload of {name} refused by `file_bytes` in `uploads`");
+            }
             None => {}
         }
         let answer = Answer::error(self.status, Some(self.message));

@@ -116,3 +116,30 @@ fn programs_at_once_are_limited() {
         get(&mut client, "/cgi-bin/ok.sh").0.starts_with("HTTP/1.1 200 ")
     });
 }
+
+/// `git` maps packs of any size; the limit is for what a program allocates.
+#[test]
+fn a_program_may_map_files_beyond_its_memory_and_the_log_names_the_limit() {
+    crate::log::begin();
+    let dir = Dir::new(&[]);
+    let large = dir.path("large");
+    fs::File::create(&large).unwrap().set_len(2 << 30).unwrap();
+    let maps = "import mmap; f = open({large}, 'rb')\nm = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)\n\
+                print('Content-Type: text/plain\\n\\n', len(m))\n";
+    let maps = maps.replace("{large}", &format!("{large:?}"));
+    dir.program("bin/maps.py", &format!("#!/usr/bin/env python3\n{maps}"));
+    let takes = "x = bytearray(900 << 20)\nprint('Content-Type: text/plain\\n\\n', len(x))\n";
+    dir.program("bin/takes.py", &format!("#!/usr/bin/env python3\n{takes}"));
+    let server = server(&dir, "memory = \"500 MiB\"");
+    let mut client = server.connect();
+    let (head, body) = get(&mut client, "/cgi-bin/maps.py");
+    assert!(head.starts_with("HTTP/1.1 200 ") && body.contains("2147483648"), "{head}{body}");
+    let (head, _) = get(&mut client, "/cgi-bin/takes.py");
+    assert!(head.starts_with("HTTP/1.1 502 "), "{head}");
+    eventually("the limit is named", || {
+        !crate::log::lines_with(
+            "takes.py: exit status: 1; its limits are cpu_time 1m, memory 500 MiB",
+        )
+        .is_empty()
+    });
+}

@@ -7,11 +7,11 @@ use crate::peer::{
 use crate::support::{Proxy, Upstream};
 
 /// A server that forwards every path to the application.
-fn server(upstream: &Upstream, keys: &str) -> Proxy {
+pub(crate) fn server(upstream: &Upstream, keys: &str) -> Proxy {
     Proxy::of("", &format!("fastcgi = \"{}\"\n{keys}", upstream.address))
 }
 
-const DOCUMENT: &str = "Content-Type: text/plain\r\n\r\nhello";
+pub(crate) const DOCUMENT: &str = "Content-Type: text/plain\r\n\r\nhello";
 
 #[test]
 fn variables_are_those_of_rfc_3875() {

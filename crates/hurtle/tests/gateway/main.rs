@@ -18,6 +18,7 @@ mod frames;
 mod http2;
 mod internal;
 mod kept_bodies;
+mod links;
 #[allow(dead_code)]
 #[path = "../app/log.rs"]
 mod log;

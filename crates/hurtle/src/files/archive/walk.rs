@@ -137,7 +137,7 @@ impl Walk {
                     return Ok(true);
                 }
                 State::Denied => return Ok(true),
-                State::Directory(_) | State::Missing => {}
+                State::Directory(_) | State::Missing | State::Outside => {}
             }
         }
         Ok(false)

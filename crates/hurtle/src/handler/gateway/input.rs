@@ -99,7 +99,7 @@ impl BufferError {
 impl fmt::Display for BufferError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BufferError::TooLarge => f.write_str("it is longer than body_bytes"),
+            BufferError::TooLarge => f.write_str("it is longer than `body_bytes` in [limits]"),
             BufferError::Broken => f.write_str("it ended early"),
             BufferError::Busy => f.write_str("the disk is too slow"),
             BufferError::Disk(e) => {

@@ -103,7 +103,10 @@ impl Run {
         };
         // The program may go on after its response for a while; no request waits for it.
         let within = if sink.has_head() { self.timeouts.read } else { EXIT_STATUS_TIMEOUT };
-        rt::spawn(FinishingProgram { program, stderr, stderr_log, _slot: slot, within }.run());
+        let limits = self.limits;
+        let finishing =
+            FinishingProgram { program, stderr, stderr_log, limits, _slot: slot, within };
+        rt::spawn(finishing.run());
         // The output of a killed program is incomplete.
         if killed { Err(GatewayError::Gone(None)) } else { Ok(()) }
     }
@@ -114,6 +117,7 @@ struct FinishingProgram {
     program: Program,
     stderr: Stderr,
     stderr_log: StderrLog,
+    limits: ProgramLimits,
     _slot: Slot,
     within: Duration,
 }
@@ -126,7 +130,8 @@ impl FinishingProgram {
         };
         let reason = match rt::timeout(self.within, ended).await {
             Some(Ok(status)) if status.success() => return,
-            Some(Ok(status)) => format!("{status}"),
+            // It may have failed for lack of what a limit refuses.
+            Some(Ok(status)) => format!("{status}; its limits are {}", self.limits),
             Some(Err(e)) => e.to_string(),
             None => "killed: it did not end after its response".to_owned(),
         };

@@ -124,7 +124,7 @@ fn limit(options: &KeeperOptions) -> io::Result<()> {
     let limits = [
         (Resource::Core, Some(0)),
         (Resource::Nofile, Some(options.open_files)),
-        (Resource::As, options.memory),
+        (sys::PROGRAM_MEMORY.0, options.memory),
         (Resource::Nproc, options.processes),
     ];
     for (resource, most) in limits {

@@ -77,7 +77,7 @@ fn links_are_followed_only_if_allowed_and_never_out_of_the_root() {
         [(Symlinks::Never, 403), (Symlinks::WithinRoot, 201), (Symlinks::Anywhere, 201)]
     {
         let tree = [("dir/", ""), ("../beside/", "")];
-        let server = with(&tree, |config| files(config).symlinks = symlinks);
+        let server = with(&tree, |config| files(config).symlinks = symlinks.clone());
         server.dir.link("inside", "dir");
         server.dir.link("out", "../beside");
         assert_eq!(send(&server, "PUT", "/inside/a", b"x").status, inside, "{symlinks:?}");

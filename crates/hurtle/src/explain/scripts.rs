@@ -1,0 +1,25 @@
+//! Describes the script of a path.
+
+use std::io;
+
+use super::in_root;
+use crate::files::Found;
+
+/// Describes the result of finding a script; `None`: the application has no files.
+pub(super) fn describe(found: Option<&io::Result<Found>>) -> String {
+    match found {
+        None => "decided by the application".to_owned(),
+        Some(Ok(Found::Script { root, file, info })) => {
+            let file = in_root(root, file);
+            let info = String::from_utf8_lossy(info);
+            if info.is_empty() { file } else { format!("{file}, PATH_INFO {info}") }
+        }
+        Some(Ok(Found::Other)) => "not a script: served as a file".to_owned(),
+        Some(Ok(Found::Missing)) => "no such script: 404 Not Found".to_owned(),
+        Some(Ok(Found::Outside)) => {
+            "a symbolic link that leads elsewhere: 404 Not Found; see `symlinks`".to_owned()
+        }
+        Some(Ok(Found::Denied)) => "a file this user may not read: 403 Forbidden".to_owned(),
+        Some(Err(e)) => format!("the look-up failed: {e}"),
+    }
+}
