@@ -226,7 +226,7 @@ impl Supervisor {
                     match self.deploy(found) {
                         Ok(successor) => self.end_runs(&name, app.replace_by(successor)),
                         Err(why) => {
-                            refused.push(RejectedApp { name: name.clone(), why, keep: true })
+                            refused.push(RejectedApp { name: name.clone(), why, keep: true });
                         }
                     }
                     self.apps.insert(name, app);
