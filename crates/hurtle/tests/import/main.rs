@@ -4,3 +4,4 @@
 mod alike;
 mod documents;
 mod refused;
+mod servers;
