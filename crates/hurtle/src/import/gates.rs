@@ -5,7 +5,8 @@ use toml::Value;
 use super::mount::{Keys, put, put_list};
 use super::path::{bytes, has_variable};
 use super::report::Report;
-use super::scope::{Scope, Shared};
+use super::scope::Scope;
+use super::shared::Shared;
 use super::syntax::Directive;
 use super::upstream::{Groups, Pass, is_variable_end, proxy_pass};
 

@@ -1,14 +1,17 @@
 //! `hurtle import`: translates nginx's configuration to hurtle's.
 //!
 //! `syntax` parses the text, `include` reads the files, `scope` collects the settings that
-//! directives inherit, `gates` those of limits, authentication, TLS to upstreams and compression, `location`, `mounts` and `server` translate blocks, `sites` makes sites of the
-//! servers, and `emit` writes the TOML. Only `include` touches the disk.
+//! directives inherit, `shared` those of the whole server, `gates` those of limits, authentication,
+//! TLS to upstreams and compression. `location`, `files`, `guard`, `mounts` and `server` translate
+//! blocks, `sites` makes sites of the servers, and `emit` writes the TOML. Only `include` touches the disk.
 //!
 //! A directive that changes responses is translated or refused. One that only tunes nginx is left
 //! out, and a comment in the output names it.
 
 mod emit;
+mod files;
 mod gates;
+mod guard;
 mod include;
 mod location;
 mod main_context;
@@ -20,6 +23,7 @@ mod report;
 mod scope;
 mod server;
 mod server_keys;
+mod shared;
 mod sites;
 pub mod syntax;
 mod tuning;

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use toml::Value;
 
-use super::location::{
-    Context, Handlers, compression, fastcgi_settings, fields, guard, mount, pattern,
-};
+use super::guard::guard;
+use super::location::{Context, Handlers, compression, fastcgi_settings, fields, mount, pattern};
 use super::mount::{Field, Keys, Mount, Site, put, put_list};
 use super::path::mount_path;
 use super::regex::{self, Regex};
 use super::report::Report;
-use super::scope::{Scope, Shared};
+use super::scope::Scope;
 use super::server_keys::rewrite;
+use super::shared::Shared;
 use super::syntax::Directive;
 use super::upstream::fastcgi_pass;
 

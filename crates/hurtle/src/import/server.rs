@@ -7,8 +7,9 @@ use super::location::{Context, Handlers};
 use super::mount::{Site, put};
 use super::mounts::Mounts;
 use super::report::Report;
-use super::scope::{Scope, Shared};
+use super::scope::Scope;
 use super::server_keys::{certificate, listen, names, rewrite};
+use super::shared::Shared;
 use super::syntax::Directive;
 use super::upstream::Groups;
 
