@@ -2,23 +2,24 @@
 
 use toml::Value;
 
-use super::location::Handlers;
+use super::block::Block;
+use super::kind::{FilesKind, HandlerKind, Kind};
 use super::mount::{Keys, put};
 use super::path::{has_variable, join};
 use super::report::Report;
-use super::scope::Scope;
 use super::syntax::Directive;
 
 /// Adds the keys of a mount of files; `None` if it was refused.
 pub(super) fn files(
     at: &Directive,
     path: &str,
-    handlers: &Handlers<'_>,
-    scope: &Scope,
+    (block, try_files): (&Block<'_>, Option<&Directive>),
     keys: &mut Keys,
     report: &mut Report,
 ) -> Option<()> {
-    let directory = match (handlers.alias, &scope.root) {
+    let alias = block.take(Kind::Handler(HandlerKind::Alias));
+    let root = || block.get(|scope| &scope.root).clone();
+    let directory = match (alias, if alias.is_some() { None } else { root() }) {
         (Some(alias), _) if has_variable(alias.arg(0)) || !alias.arg(0).starts_with('/') => {
             report.refuse(alias, "write an absolute path without variables");
             return None;
@@ -28,45 +29,61 @@ pub(super) fn files(
             return None;
         }
         (Some(alias), _) => join(alias.arg(0), ""),
-        (None, Some(root)) => join(root, path),
+        (None, Some(root)) => join(&root, path),
         (None, None) => {
             report.refuse(at, "it has no root; write one, an absolute path");
             return None;
         }
     };
     put(keys, "files", directory);
-    if !scope.index.is_empty() && scope.index != ["index.html"] {
-        put(keys, "index", scope.index.clone());
+    let index = block.get(|scope| &scope.index);
+    if !index.is_empty() && *index != ["index.html"] {
+        put(keys, "index", index.clone());
     }
-    if let Some(d) = handlers.try_files {
-        let list = try_files(d, path, report)?;
+    if let Some(d) = try_files {
+        block.take(Kind::Handler(HandlerKind::TryFiles));
+        let list = candidates(d, path, report)?;
         if list.len() > 1 || list.first().is_some_and(|one| one != "{path}") {
             put(keys, "try_files", list);
         }
     }
-    if let Some(spa) = &scope.spa {
+    if let Some(spa) = block.get(|scope| &scope.spa) {
         put(keys, "spa", spa.clone());
     }
-    if scope.listing {
+    if *block.get(|scope| &scope.listing) {
         put(keys, "listing", true);
     }
-    if !scope.media_types.is_empty() {
-        let types = scope.media_types.iter();
+    let types = block.get(|scope| &scope.media_types);
+    if !types.is_empty() {
         let types: toml::Table =
-            types.map(|(ext, media)| (ext.clone(), Value::from(media.clone()))).collect();
+            types.iter().map(|(ext, media)| (ext.clone(), Value::from(media.clone()))).collect();
         put(keys, "media_types", types);
     }
-    if scope.rate > 0 {
-        put(keys, "rate", i64::try_from(scope.rate).unwrap_or(i64::MAX));
+    let rate = *block.get(|scope| &scope.rate);
+    if rate > 0 {
+        put(keys, "rate", i64::try_from(rate).unwrap_or(i64::MAX));
     }
-    if scope.uploads {
+    if *block.get(|scope| &scope.uploads) {
         put(keys, "uploads", toml::Table::new());
+    }
+    if let Some(d) = block.first(&[Kind::Files(FilesKind::DefaultType)]) {
+        block.take(Kind::Files(FilesKind::DefaultType));
+        report.remark(d, "default_type: files of other extensions get no media type by location");
     }
     Some(())
 }
 
+/// The script that answers paths without a file: the last element of `try_files`, such as
+/// `/index.php?$query_string`.
+pub(super) fn script_of(try_files: &Directive) -> Option<String> {
+    let last = try_files.args.last()?;
+    let path = last.split(['?', '$']).next().unwrap_or_default();
+    let name = path.strip_prefix('/')?;
+    (name.ends_with(".php") && !name.contains('/')).then(|| name.to_owned())
+}
+
 /// Translates `try_files` of files; `None` if it was refused.
-fn try_files(d: &Directive, path: &str, report: &mut Report) -> Option<Vec<String>> {
+fn candidates(d: &Directive, path: &str, report: &mut Report) -> Option<Vec<String>> {
     let mut list = Vec::new();
     let last = d.args.len().saturating_sub(1);
     for (at, arg) in d.args.iter().enumerate() {

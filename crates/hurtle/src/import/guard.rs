@@ -1,44 +1,64 @@
 //! Guards of a mount: addresses, passwords, rate limits and servers that decide about requests.
 
 use ipnet::IpNet;
+use toml::Value;
 
-use super::gates::put_rate_limits;
+use super::block::Block;
 use super::location::Context;
 use super::mount::{Keys, put, put_list};
 use super::report::Report;
-use super::scope::Scope;
 use super::syntax::Directive;
 
-/// Adds `allow`, `deny` and `auth`.
+/// Keys of a mount that decide which clients are admitted.
+pub(super) const KEYS: [&str; 10] = [
+    "allow",
+    "deny",
+    "auth",
+    "users",
+    "realm",
+    "auth_cleartext",
+    "rate_limit",
+    "forward",
+    "copy_headers",
+    "forward_tls",
+];
+
+/// Adds `allow`, `deny`, `auth` and `rate_limit`; `None` if they were refused.
 pub(super) fn guard(
     at: &Directive,
-    scope: &Scope,
+    block: &Block<'_>,
     context: &Context<'_>,
     keys: &mut Keys,
     report: &mut Report,
 ) -> Option<()> {
-    let Some((allow, deny)) = access(&scope.access) else {
+    let Some((allow, deny)) = access(block.get(|scope| &scope.access)) else {
         let why = "its allow and deny overlap, and hurtle applies the more specific network";
         report.refuse(at, why);
         return None;
     };
     put_list(keys, "allow", &allow);
     put_list(keys, "deny", &deny);
-    put_rate_limits(scope, keys);
-    if let Some((auth, at)) = &scope.auth_request {
+    let limits = block.get(|scope| &scope.rate_limits).iter().cloned().map(Value::Table);
+    let limits: Vec<Value> = limits.collect();
+    if !limits.is_empty() {
+        put(keys, "rate_limit", limits);
+    }
+    let realm = block.get(|scope| &scope.realm);
+    let users = block.get(|scope| &scope.users);
+    if let Some((auth, at)) = block.get(|scope| &scope.auth_request) {
         let Some(server) = context.auth.iter().find(|server| server.path == *auth) else {
             report.refuse(at, format!("no location = {auth} has a proxy_pass to one server"));
             return None;
         };
-        if scope.realm.is_some() {
+        if realm.is_some() {
             report.refuse(at, "a mount has either auth_request or auth_basic");
             return None;
         }
-        server.put(&scope.copied, keys);
+        server.put(block.get(|scope| &scope.copied), keys);
         return Some(());
     }
-    match (&scope.realm, &scope.users) {
-        (None, _) if scope.uploads => {
+    match (realm, users) {
+        (None, _) if keys.iter().any(|(key, _)| key == "uploads") => {
             put(keys, "auth", "none");
             report.remark(at, "everybody may upload: write auth = \"basic\" and users");
         }

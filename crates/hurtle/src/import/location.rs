@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use toml::Value;
 
+use super::block::{Block, Target};
 use super::files::files;
 use super::gates::AuthServer;
 use super::guard::guard;
+use super::kind::{HandlerKind, Kind};
 use super::mount::{Field, Keys, Mount, put};
 use super::path::{has_variable, mount_path};
 use super::report::Report;
-use super::scope::Scope;
 use super::syntax::Directive;
 use super::upstream::{Groups, fastcgi_pass, proxy_pass};
 
@@ -29,59 +30,56 @@ pub(super) struct Context<'a> {
     pub(super) is_exposed: bool,
 }
 
-/// Directives of a location that choose its handler.
-#[derive(Debug, Default)]
-pub(super) struct Handlers<'a> {
-    pub(super) alias: Option<&'a Directive>,
-    pub(super) try_files: Option<&'a Directive>,
-    pub(super) returns: Option<&'a Directive>,
-    pub(super) proxy: Option<&'a Directive>,
-    pub(super) fastcgi: Option<&'a Directive>,
-}
-
-impl<'a> Handlers<'a> {
-    /// Takes a directive that chooses the handler; `false`: it does not.
-    pub(super) fn take(&mut self, d: &'a Directive) -> bool {
-        match d.name.as_str() {
-            "alias" => self.alias = Some(d),
-            "try_files" => self.try_files = Some(d),
-            "return" => self.returns = self.returns.or(Some(d)),
-            "proxy_pass" | "grpc_pass" => self.proxy = Some(d),
-            "fastcgi_pass" => self.fastcgi = Some(d),
-            _ => return false,
-        }
-        true
-    }
-
-    /// `true`: files are served.
-    pub(super) fn is_files(&self) -> bool {
-        self.returns.is_none() && self.proxy.is_none() && self.fastcgi.is_none()
-    }
-}
-
-/// Translates a location of this path; `None` if it was refused.
+/// Translates a location to a mount of this path; `None` if it was refused. What the translation
+/// does not take is refused, too.
 pub(super) fn mount(
     at: &Directive,
     path: &str,
-    (handlers, scope): (&Handlers<'_>, &Scope),
+    (block, try_files): (&Block<'_>, Option<&Directive>),
     context: &Context<'_>,
     report: &mut Report,
 ) -> Option<Mount> {
     let mut keys = Keys::new();
-    if let Some(returns) = handlers.returns {
-        answer(returns, path, scope, context, &mut keys, report)?;
-    } else if let Some(pass) = handlers.proxy {
-        proxy(pass, path, scope, context, &mut keys, report)?;
-    } else if let Some(pass) = handlers.fastcgi {
-        put(&mut keys, "fastcgi", fastcgi_pass(pass, context.groups, report)?);
-        fastcgi_settings(scope, &mut keys);
-    } else {
-        files(at, path, handlers, scope, &mut keys, report)?;
+    let target = target(block);
+    match target {
+        Target::Answer => {
+            let returns = block.take(Kind::Handler(HandlerKind::Return))?;
+            answer(returns, path, block, context, &mut keys, report)?;
+        }
+        Target::Proxy => proxy(path, block, context, &mut keys, report)?,
+        Target::Fastcgi => {
+            let pass = block.take(Kind::Handler(HandlerKind::FastcgiPass))?;
+            put(&mut keys, "fastcgi", fastcgi_pass(pass, context.groups, report)?);
+            fastcgi_settings(block, &mut keys);
+        }
+        _ => files(at, path, (block, try_files), &mut keys, report)?,
     }
-    guard(at, scope, context, &mut keys, report)?;
-    compression(scope, &mut keys, report);
+    let unguarded = keys.len();
+    guard(at, block, context, &mut keys, report)?;
+    if target == Target::Answer && keys.len() > unguarded {
+        report.remark(at, "nginx sends `return` before it checks addresses, passwords and limits");
+    }
+    compression(block, &mut keys, report);
     let path = mount_path(path);
-    Some(Mount { pattern: pattern(&path), path, keys, headers: fields(scope) })
+    let headers = fields(block);
+    block.finish(target, report);
+    Some(Mount { pattern: pattern(&path), path, keys, headers })
+}
+
+/// The translation of a location, by the directive that nginx applies first.
+pub(super) fn target(block: &Block<'_>) -> Target {
+    let has = |kinds: &[HandlerKind]| {
+        kinds.iter().any(|kind| block.first(&[Kind::Handler(*kind)]).is_some())
+    };
+    if has(&[HandlerKind::Return]) {
+        Target::Answer
+    } else if has(&[HandlerKind::ProxyPass, HandlerKind::GrpcPass]) {
+        Target::Proxy
+    } else if has(&[HandlerKind::FastcgiPass]) {
+        Target::Fastcgi
+    } else {
+        Target::Files
+    }
 }
 
 /// The pattern of a mount's paths.
@@ -90,9 +88,9 @@ pub(super) fn pattern(path: &str) -> String {
 }
 
 /// The fields of responses in a scope, Cache-Control of `expires` included.
-pub(super) fn fields(scope: &Scope) -> BTreeMap<String, Field> {
-    let mut fields = scope.headers.clone();
-    if let Some(expires) = &scope.expires {
+pub(super) fn fields(block: &Block<'_>) -> BTreeMap<String, Field> {
+    let mut fields = block.get(|scope| &scope.headers).clone();
+    if let Some(expires) = block.get(|scope| &scope.expires) {
         let own = fields.get("cache-control").cloned();
         let own = own.map(|own| Field { value: format!("{expires}, {}", own.value), ..own });
         let field = own.unwrap_or_else(|| Field { value: expires.clone(), always: false });
@@ -102,13 +100,14 @@ pub(super) fn fields(scope: &Scope) -> BTreeMap<String, Field> {
 }
 
 /// Adds `compress`; files are compressed without it.
-pub(super) fn compression(scope: &Scope, keys: &mut Keys, report: &mut Report) {
+pub(super) fn compression(block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
     let has = |name: &str| keys.iter().any(|(key, _)| key == name);
-    match scope.compress {
+    match block.get(|scope| &scope.compress) {
         Some(true) if has("cache") => report.general(
             "gzip: a mount with a cache is not compressed; have the application do it".to_owned(),
         ),
         Some(true) if !has("files") => put(keys, "compress", true),
+        Some(true) => report.general("gzip: files are compressed without a setting".to_owned()),
         Some(false) => put(keys, "compress", false),
         _ => {}
     }
@@ -117,7 +116,7 @@ pub(super) fn compression(scope: &Scope, keys: &mut Keys, report: &mut Report) {
 fn answer(
     d: &Directive,
     path: &str,
-    scope: &Scope,
+    block: &Block<'_>,
     context: &Context<'_>,
     keys: &mut Keys,
     report: &mut Report,
@@ -144,7 +143,11 @@ fn answer(
     put(keys, "status", i64::from(status));
     report.general("return: `respond` answers GET and HEAD, other methods get 405".to_owned());
     if !text.is_empty() {
-        put(keys, "content_type", scope.default_type.as_deref().unwrap_or("text/plain"));
+        put(
+            keys,
+            "content_type",
+            block.get(|scope| &scope.default_type).as_deref().unwrap_or("text/plain"),
+        );
     }
     Some(())
 }
@@ -191,13 +194,15 @@ fn destination(
 }
 
 fn proxy(
-    d: &Directive,
     path: &str,
-    scope: &Scope,
+    block: &Block<'_>,
     context: &Context<'_>,
     keys: &mut Keys,
     report: &mut Report,
 ) -> Option<()> {
+    let kinds = [HandlerKind::ProxyPass, HandlerKind::GrpcPass].map(Kind::Handler);
+    let kind = kinds.into_iter().find(|kind| block.first(&[*kind]).is_some())?;
+    let d = block.take(kind)?;
     let pass = proxy_pass(d, context.groups, report)?;
     if pass.uri.as_deref().is_some_and(|uri| uri != path) {
         let path = mount_path(path);
@@ -209,10 +214,10 @@ fn proxy(
     }
     pass.put(d, keys, report);
     if pass.is_tls() {
-        put(keys, "upstream_tls", scope.tls.table(d, &pass, report));
+        put(keys, "upstream_tls", block.get(|scope| &scope.tls).table(d, &pass, report));
     }
-    timeouts(scope, keys);
-    if let Some(zone) = &scope.cache {
+    timeouts(block, keys);
+    if let Some(zone) = block.get(|scope| &scope.cache) {
         let mut cache = toml::Table::new();
         let Some((disk, size)) = context.zones.get(zone) else {
             report.refuse(d, format!("proxy_cache_path has no zone {zone}"));
@@ -224,7 +229,7 @@ fn proxy(
         }
         put(keys, "cache", cache);
     }
-    if !scope.sends_client_host {
+    if !*block.get(|scope| &scope.sends_client_host) {
         report
             .remark(d, "the upstream gets the Host of the request, as with proxy_set_header Host");
     }
@@ -232,24 +237,24 @@ fn proxy(
 }
 
 /// Keys of a FastCGI mount beside its address.
-pub(super) fn fastcgi_settings(scope: &Scope, keys: &mut Keys) {
-    timeouts(scope, keys);
-    if !scope.params.is_empty() {
-        let params = scope.params.iter();
+pub(super) fn fastcgi_settings(block: &Block<'_>, keys: &mut Keys) {
+    timeouts(block, keys);
+    let params = block.get(|scope| &scope.params);
+    if !params.is_empty() {
         let params: toml::Table =
-            params.map(|(name, value)| (name.clone(), Value::from(value.clone()))).collect();
+            params.iter().map(|(name, value)| (name.clone(), Value::from(value.clone()))).collect();
         put(keys, "params", params);
     }
 }
 
-fn timeouts(scope: &Scope, keys: &mut Keys) {
+fn timeouts(block: &Block<'_>, keys: &mut Keys) {
     let mut set = |key: &str, seconds: Option<u64>| {
         if let Some(seconds) = seconds {
             put(keys, key, format!("{seconds}s"));
         }
     };
-    set("connect_timeout", scope.connect_timeout);
-    set("send_timeout", scope.send_timeout);
-    set("first_byte_timeout", scope.read_timeout);
-    set("read_timeout", scope.read_timeout);
+    set("connect_timeout", *block.get(|scope| &scope.connect_timeout));
+    set("send_timeout", *block.get(|scope| &scope.send_timeout));
+    set("first_byte_timeout", *block.get(|scope| &scope.read_timeout));
+    set("read_timeout", *block.get(|scope| &scope.read_timeout));
 }

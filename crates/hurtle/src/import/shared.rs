@@ -2,18 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use super::block::Block;
 use super::gates::{CompressSettings, RateZone};
+use super::kind::{Kind, StructureKind, WholeKind};
 use super::path::{bytes, has_variable};
 use super::report::Report;
 use super::scope::duration;
 use super::syntax::Directive;
-use super::tuning::{is_tuning, needs};
+use super::tuning::needs;
 
 /// Settings that hurtle has once for the whole server.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) limits: BTreeMap<&'static str, u64>,
-    pub(super) trusted_proxies: Vec<String>,
+    /// Those of the first server; `None`: no server was read.
+    pub(super) trusted_proxies: Option<Vec<String>>,
     pub(super) access_log: Option<String>,
     pub(super) error_log: Option<(String, String)>,
     /// Keys and rates of `limit_req_zone`, by zone.
@@ -23,37 +26,73 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Applies a directive of the whole server, and refuses one that is unknown.
-    pub(super) fn apply(&mut self, d: &Directive, report: &mut Report) {
-        match d.name.as_str() {
-            "client_max_body_size" => self.body_bytes(d, report),
-            "client_header_timeout" => self.duration("head_timeout", d, report),
-            "keepalive_timeout" => self.duration("idle_timeout", d, report),
-            "send_timeout" => self.duration("write_stall", d, report),
-            "client_body_timeout" => report.leave_out(d),
-            "keepalive_requests" => match d.arg(0).parse() {
+    /// Applies a directive of the whole server.
+    pub(super) fn apply(&mut self, kind: WholeKind, d: &Directive, report: &mut Report) {
+        match kind {
+            WholeKind::ClientMaxBodySize => self.body_bytes(d, report),
+            WholeKind::ClientHeaderTimeout => self.duration("head_timeout", d, report),
+            WholeKind::KeepaliveTimeout => self.duration("idle_timeout", d, report),
+            WholeKind::SendTimeout => self.duration("write_stall", d, report),
+            WholeKind::KeepaliveRequests => match d.arg(0).parse() {
                 Ok(requests) => self.limit("requests_per_connection", requests, d, report),
                 Err(_) => report.refuse(d, "write a number"),
             },
-            "set_real_ip_from" if d.arg(0) == "unix:" => report.leave_out(d),
-            "set_real_ip_from" => {
-                if !self.trusted_proxies.iter().any(|known| known == d.arg(0)) {
-                    self.trusted_proxies.push(d.arg(0).to_owned());
-                }
+            WholeKind::GzipTypes | WholeKind::BrotliTypes => self.compress.types(d, report),
+            WholeKind::GzipMinLength | WholeKind::BrotliMinLength => {
+                self.compress.min_bytes(d, report);
             }
-            "real_ip_header" => {
-                if !d.arg(0).eq_ignore_ascii_case("x-forwarded-for") {
-                    report.refuse(d, "hurtle reads X-Forwarded-For and Forwarded");
-                }
+            WholeKind::AccessLog => self.access_log(d, report),
+            WholeKind::LogFormat => {
+                report.remark(d, "the access log has the combined or the JSON format");
             }
-            "limit_req_zone" => self.limit_req_zone(d, report),
-            "gzip_types" | "brotli_types" => self.compress.types(d, report),
-            "gzip_min_length" | "brotli_min_length" => self.compress.min_bytes(d, report),
-            "access_log" => self.access_log(d, report),
-            "log_format" => report.remark(d, "the access log has the combined or the JSON format"),
-            "error_log" => self.error_log(d, report),
-            name if is_tuning(name) => report.leave_out(d),
-            name => report.refuse(d, needs(name)),
+            WholeKind::ErrorLog => self.error_log(d, report),
+            WholeKind::Charset if matches!(d.arg(0), "utf-8" | "off") => report.leave_out(d),
+            WholeKind::MergeSlashes if d.arg(0) == "on" => report.leave_out(d),
+            WholeKind::IfModifiedSince if d.arg(0) == "exact" => report.leave_out(d),
+            WholeKind::Charset | WholeKind::MergeSlashes | WholeKind::IfModifiedSince => {
+                report.refuse(d, needs(&d.name));
+            }
+        }
+    }
+
+    /// Takes the proxies that a server trusts, which must be the same for each of them.
+    pub(super) fn trust(&mut self, server: &Block<'_>, report: &mut Report) {
+        let list = server.get(|scope| &scope.trusted_proxies);
+        let header = server.get(|scope| &scope.real_ip_header).as_deref();
+        let is_recursive = *server.get(|scope| &scope.is_recursive);
+        let fields = [StructureKind::RealIpHeader, StructureKind::RealIpRecursive];
+        if let (true, Some(d)) = (list.is_empty(), server.first(&fields.map(Kind::Structure))) {
+            report.remark(d, "it is left out: the server has no set_real_ip_from");
+        }
+        if let Some((_, d)) = list.first() {
+            if header != Some("x-forwarded-for") {
+                report.refuse(
+                    d,
+                    "hurtle takes the client's address from X-Forwarded-For, which clients of \
+                     other proxies could write; have the proxy set it, and write real_ip_header \
+                     X-Forwarded-For",
+                );
+            }
+            if !is_recursive {
+                report.remark(
+                    d,
+                    "hurtle skips all trusted addresses at the end of X-Forwarded-For, as with \
+                     real_ip_recursive on: name proxies only, no clients",
+                );
+            }
+        }
+        let mut proxies: Vec<String> = Vec::new();
+        for (network, _) in list {
+            if !proxies.contains(network) {
+                proxies.push(network.clone());
+            }
+        }
+        match (&self.trusted_proxies, server.at) {
+            (Some(others), Some(at)) if *others != proxies => report.refuse(
+                list.first().map_or(at, |(_, d)| d),
+                "hurtle trusts the same proxies for all servers; write set_real_ip_from in http",
+            ),
+            _ => self.trusted_proxies = Some(proxies),
         }
     }
 

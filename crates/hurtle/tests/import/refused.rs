@@ -21,7 +21,41 @@ const ROWS: &[(&str, &str)] = &[
     ),
     ("root /srv; gzip on; gzip_types text/css; location /a { gzip_types text/plain; }", "one list"),
     ("root /srv; if ($a) { return 404; }", "it needs conditions"),
-    ("root /srv; set_real_ip_from 10.0.0.0/8;", ""),
+    // nginx reads X-Real-IP by default.
+    ("root /srv; set_real_ip_from 10.0.0.0/8;", "write real_ip_header X-Forwarded-For"),
+    ("root /srv; set_real_ip_from 10.0.0.0/8; real_ip_header X-Forwarded-For;", ""),
+    ("root /srv; set_real_ip_from 10.0.0.0/8; real_ip_header proxy_protocol;", "X-Forwarded-For"),
+    // Certificates could not be renewed.
+    (
+        "server_name a; location ^~ /.well-known/acme-challenge/ { root /srv/acme; }
+         location / { return 301 https://$host$request_uri; }",
+        "sends nothing else in clear",
+    ),
+    (
+        "server_name a; location /.well-known/acme-challenge/ { root /srv/acme; }
+         return 301 https://$host$request_uri;",
+        "sends nothing else in clear",
+    ),
+    ("return 404; location /a/ { root /srv; deny all; }", "nginx sends `return` of the server"),
+    ("root /srv; location = /favicon.ico { access_log off; log_not_found off; }", ""),
+    ("root /srv; location / { proxy_pass http://a; } location = /a.ico { }", "another `files`"),
+    ("root /srv; location / { proxy_pass http://a; root /srv; index a; }", ""),
+    ("root /srv; try_files $uri =404; location /a/ { proxy_pass http://a; root /b; }", ""),
+    ("root /srv; location = /a { expires 1h; }", "its fields"),
+    ("root /srv; location = /a { types { text/plain a; } }", "another `media_types`"),
+    ("root /srv; location ~ \\.css$ { limit_rate 1k; }", "another `rate`"),
+    ("root /srv; location ~ \\.css$ { gzip off; }", "another `compress`"),
+    ("root /srv; location ~ \\.css$ { root /other; }", "another `files`"),
+    ("root /srv; location ~ \\.css$ { error_page 404 /x; }", "error pages"),
+    ("location / { proxy_pass http://a; limit_rate 1k; }", "would lose it"),
+    ("root /srv; location /a { deny all; limit_rate 1k; }", "would lose it"),
+    ("root /srv; location /a { deny all; root /b; proxy_pass http://a; }", ""),
+    ("root /srv; location /a/ { rewrite ^/a/(.*)$ /b/$1; expires 1h; }", "would lose it"),
+    ("root /srv; location /a/ { rewrite ^/a/(.*)$ /b/$1; }", ""),
+    ("root /srv; location /a/ { rewrite ^/a/(.*)$ /b/$1 break; }", ""),
+    ("root /srv; rewrite ^/a$ /b; rewrite ^/b$ /c;", ""),
+    ("root /srv; limit_req_zone $uri zone=a:1m rate=1r/s;", "it does not belong here"),
+    ("root /srv; proxy_pass http://a;", "it does not belong here"),
     ("root /srv; unheard_of on;", "the importer does not know it"),
     (
         "location / { proxy_pass http://a/; } location /api/ { proxy_pass http://b/; }",
