@@ -272,6 +272,11 @@ pub(super) fn auth_servers(
                 _ => report.refuse(inner, "it has no counterpart in a location of auth_request"),
             }
         }
+        report.remark(
+            d,
+            "a client's request for this path gets 404 from nginx; hurtle has the mount that holds \
+             the path handle it",
+        );
         let tls = pass.is_tls().then(|| tls.table(to, &pass, report));
         let is_socket = origin.starts_with("unix:");
         let url = match &pass.uri {

@@ -76,6 +76,17 @@ impl Mounts<'_, '_> {
                 ),
             );
         }
+        if placed.path.ends_with('/') && placed.modifier != Modifier::Exact && !is_open(parent) {
+            let path = &mount.path;
+            report.remark(
+                placed.at,
+                &format!(
+                    "a request for {path} has the guard of {} in nginx; in hurtle {path} is part \
+                     of this location",
+                    parent.path
+                ),
+            );
+        }
         let name = mount.path.rsplit('/').next().unwrap_or_default();
         if is_index(parent, name) && !is_open(mount) {
             let why = "it is the index of its directory, which nginx looks up with this guard";

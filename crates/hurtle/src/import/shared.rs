@@ -1,6 +1,7 @@
 //! Settings that hurtle has once for the whole server. `main_context` writes them.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use super::block::Block;
 use super::gates::{CompressSettings, RateZone};
@@ -73,7 +74,17 @@ impl Shared {
                      X-Forwarded-For",
                 );
             }
-            if !is_recursive {
+            let is_one = |network: &str| network.parse::<IpAddr>().is_ok();
+            let distinguishes = server.at.is_some_and(has_address_rules)
+                || !server.scope().access.peek().is_empty();
+            if !is_recursive && distinguishes && !list.iter().all(|(network, _)| is_one(network)) {
+                report.refuse(
+                    d,
+                    "hurtle skips all trusted addresses at the end of X-Forwarded-For, so that a \
+                     client in this network could name another; write real_ip_recursive on, which \
+                     does the same, or the addresses of the proxies",
+                );
+            } else if !is_recursive {
                 report.remark(
                     d,
                     "hurtle skips all trusted addresses at the end of X-Forwarded-For, as with \
@@ -165,4 +176,10 @@ impl Shared {
             _ => report.refuse(d, "the error log is stderr or one file, named by an absolute path"),
         }
     }
+}
+
+/// `true` if a block or one within it distinguishes clients by their addresses.
+fn has_address_rules(block: &Directive) -> bool {
+    let is_rule = |d: &Directive| d.name == "allow" || d.name == "deny";
+    block.children().iter().any(|d| is_rule(d) || has_address_rules(d))
 }

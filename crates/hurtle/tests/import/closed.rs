@@ -30,6 +30,14 @@ const GRID: &[&str] = &[
     "GET /static/style.css",
     "GET /style.css",
     "GET /x.php",
+    "GET //docs/guide.txt",
+    "GET /docs//guide.txt",
+    "GET /%64ocs/guide.txt",
+    "GET /bare/../docs/guide.txt",
+    "GET /docs%2fguide.txt",
+    "GET /a.txt X-Forwarded-For=10.1.2.3,127.0.0.1",
+    "GET /a.txt X-Real-IP=10.1.2.3",
+    "GET /auth",
     "GET /.hidden",
     "GET /.well-known/a.txt",
     "GET /bare/.well-known/a.txt",
@@ -175,7 +183,30 @@ const ROWS: &[(&str, &str)] = &[
         "location /docs/ { set_real_ip_from 127.0.0.1; real_ip_header X-Forwarded-For; }
       location / { allow 10.0.0.0/8; deny all; }",
     ),
-    // Those that are closed by a translation.
+    (
+        "addresses behind a proxy, its network trusted",
+        "set_real_ip_from 127.0.0.0/8; real_ip_header X-Forwarded-For;
+         allow 10.0.0.0/8; deny all;",
+    ),
+    (
+        "addresses behind a proxy, recursively",
+        "set_real_ip_from 127.0.0.0/8; real_ip_header X-Forwarded-For; real_ip_recursive on;
+         allow 192.0.2.0/24; deny all;",
+    ),
+    // Guards that a location switches off.
+    ("a directory without the server's password", "PASSWORD location /dir/ { auth_basic off; }"),
+    (
+        "an answer without a password",
+        "PASSWORD location = /healthz { auth_basic off; return 204; }",
+    ),
+    ("a page of a closed site", "location / { deny all; } location = /a.txt { allow all; }"),
+    ("a directory of a closed site", "deny all; location /docs/ { allow all; }"),
+    ("a page closed by return", "location = /a.txt { return 403; }"),
+    (
+        "an ending beneath a closed directory",
+        "location /docs/ { deny all; } location ~ \\.css$ { }",
+    ),
+    // Closed by a translation.
     ("a directory with a password", "location /docs/ { PASSWORD }"),
     ("a directory for nobody", "location ^~ /docs/ { deny all; }"),
     ("a password for all", "PASSWORD location ~ \\.css$ { expires 1h; } location = /a.txt { }"),
@@ -186,6 +217,10 @@ const ROWS: &[(&str, &str)] = &[
 const REMARKED: &[(&str, &str, &str)] = &[
     ("a prefix for nobody", "GET /a.txt", "/a.t-x"),
     ("a prefix with a password", "GET /docs/", "/do-x"),
+    ("a prefix with a password", "GET //docs/", "/do-x"),
+    ("a prefix with a password", "GET /%64ocs/", "/do-x"),
+    ("a prefix with a password", "GET /bare/../docs/", "/do-x"),
+    ("a directory without the server's password", "GET /dir", "a request for /dir has the guard"),
 ];
 
 /// Rows that are translated. All others are refused.
@@ -201,6 +236,12 @@ const TRANSLATED: &[&str] = &[
     "a rewrite of a rest with a password of the server",
     "a prefix for nobody",
     "a prefix with a password",
+    "addresses behind a proxy, recursively",
+    "a directory without the server's password",
+    "an answer without a password",
+    "a directory of a closed site",
+    "a page closed by return",
+    "an ending beneath a closed directory",
 ];
 
 #[test]

@@ -56,6 +56,19 @@ const ROWS: &[(&str, &str)] = &[
     ("root /srv; rewrite ^/a$ /b; rewrite ^/b$ /c;", ""),
     ("root /srv; limit_req_zone $uri zone=a:1m rate=1r/s;", "it does not belong here"),
     ("root /srv; proxy_pass http://a;", "it does not belong here"),
+    // A site that nginx has on this machine only.
+    (
+        "listen 127.0.0.1:80; root /srv; }
+         server { listen 443 ssl; server_name b; ssl_certificate /c; ssl_certificate_key /k;
+         root /srv/b;",
+        "also on 0.0.0.0:443",
+    ),
+    (
+        "listen 10.0.0.1:80; root /srv; }
+         server { listen 10.0.0.1:443 ssl; server_name b; ssl_certificate /c;
+         ssl_certificate_key /k; root /srv/b;",
+        "",
+    ),
     ("root /srv; unheard_of on;", "the importer does not know it"),
     (
         "location / { proxy_pass http://a/; } location /api/ { proxy_pass http://b/; }",
@@ -134,6 +147,19 @@ fn included_files_are_read_in_order_and_named_in_problems() {
     let problems = nginx_file(&dir.join("nginx.conf"), &dir).expect_err("a problem");
     let at = format!("{}:2: ", dir.join("sites/b.conf").display());
     assert!(problems.len() == 1 && problems[0].starts_with(&at), "{problems:?}");
+    // nginx would find a guard there.
+    write("nginx.conf", "server { root /srv; include s*s/a.conf; include [ab].conf; }");
+    let problems = nginx_file(&dir.join("nginx.conf"), &dir).expect_err("two patterns");
+    let is_pattern = |problem: &String| problem.contains("* in the last segment");
+    assert!(problems.len() == 2 && problems.iter().all(is_pattern), "{problems:?}");
+    write("mime.types", "types { text/x x; } deny all;");
+    write("nginx.conf", "server { root /srv; include mime.types; }");
+    let text = nginx_file(&dir.join("nginx.conf"), &dir).expect("it is translated");
+    assert!(text.contains("deny = ") && !text.contains("text/x"), "{text}");
+    std::os::unix::fs::symlink("nowhere", dir.join("sites/z.conf")).expect("a link");
+    write("nginx.conf", "include sites/*.conf;");
+    let problems = nginx_file(&dir.join("nginx.conf"), &dir).expect_err("a file is missing");
+    assert!(problems.iter().any(|problem| problem.contains("z.conf")), "{problems:?}");
     write("nginx.conf", "include nginx.conf;");
     let problems = nginx_file(&dir.join("nginx.conf"), &dir).expect_err("a file in itself");
     assert!(problems[0].contains("too many included files"), "{problems:?}");
