@@ -11,6 +11,7 @@ use super::location::{fields, mount};
 use super::modifier::{Modifier, holds};
 use super::mount::{Keys, Mount};
 use super::mounts::{Expression, Mounts, Page, Placed};
+use super::path::join;
 use super::regex::Regex;
 use super::report::Report;
 
@@ -51,10 +52,13 @@ impl Mounts<'_, '_> {
         let Some(mount) = self.mount_of(placed) else { return };
         if let Some((path, d)) = &placed.fallback
             && let Some(other) = self.holder(path, None)
-            && !admits_alike(&other.keys, &mount.keys)
+            && !(admits_alike(&other.keys, &mount.keys) && is_part(other, mount))
         {
-            let why =
-                format!("nginx looks up {path} as a path of its own, which has another guard");
+            let why = format!(
+                "nginx sends {path} as the location {} does, with its guard and directory; name a \
+                 file of this location",
+                other.path
+            );
             report.refuse(d, why);
         }
         let parent = self.holder(&mount.path, Some(mount));
@@ -199,6 +203,11 @@ impl Mounts<'_, '_> {
             let path = &serving.path;
             let Some(wanted) = mount(at, path, (block, None), self.context, report) else { return };
             if serving.key("respond").is_some() || serving.key("redirect").is_some() {
+                if !is_open(&wanted) && !admits_alike(&serving.keys, &wanted.keys) {
+                    let why =
+                        format!("its guard also holds in {path} in nginx; write ^~ before it");
+                    return report.refuse(at, why);
+                }
                 report.remark(at, &format!("the answers of {path} have precedence"));
                 continue;
             }
@@ -212,7 +221,13 @@ impl Mounts<'_, '_> {
                      another `{key}`; write it in the location {path}, or ^~ before this path"
                 );
                 return report.refuse(block.first(kinds(&key)).unwrap_or(at), why);
-            } else if is_strict {
+            }
+            if SEARCH[2..].iter().any(|key| serving.key(key).is_some()) {
+                let text =
+                    format!("a file that is missing gets the page of {path} in place of 404");
+                report.remark(at, &text);
+            }
+            if is_strict {
                 report.remark(at, &format!("the guard of {path} also holds for these files"));
             }
         }
@@ -295,6 +310,14 @@ fn difference(
         wanted.key(key).is_none() && !is_ignored(key, false) && !is_own(key, value)
     });
     other.map(|(key, _)| key.clone())
+}
+
+/// `true` if a mount has the files that the other one would have at its path.
+fn is_part(part: &Mount, whole: &Mount) -> bool {
+    let directory = whole.key("files").and_then(Value::as_str);
+    let rest = part.path.strip_prefix(whole.path.trim_end_matches('/'));
+    let expected = directory.zip(rest).map(|(directory, rest)| join(directory, rest));
+    part.path == whole.path || part.key("files").and_then(Value::as_str) == expected.as_deref()
 }
 
 /// `true` if two mounts admit the same clients.

@@ -148,6 +148,14 @@ const ROWS: &[(&str, &str)] = &[
         "location / { try_files $uri /docs/guide.txt; } location /docs/ { deny all; }",
     ),
     (
+        "a page behind try_files, of an alias",
+        "location / { try_files $uri /docs/guide.txt; } location /docs/ { alias {root}/dir/; }",
+    ),
+    (
+        "a password for an ending beside a redirect",
+        "location ~ \\.css$ { PASSWORD } location / { return 301 https://b.example/; }",
+    ),
+    (
         "a page in place of errors",
         "location / { error_page 404 =200 /docs/guide.txt; } location /docs/ { deny all; }",
     ),
