@@ -142,7 +142,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
         if modifier == Modifier::Exact {
             report.remark(d, "the mount also answers paths beneath it");
         }
-        let try_files = self.front(&block, path, report);
+        let try_files = self.front(&block, path);
         if let Some(mount) = mount(d, path, (&block, try_files), self.context, report) {
             let fallback = fallback(d, &block, try_files);
             self.add(d, (modifier, path), fallback, mount, report);
@@ -150,12 +150,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
     }
 
     /// Remembers the root of `/`, and returns `try_files` unless a script is its end.
-    fn front(
-        &mut self,
-        block: &Block<'a>,
-        path: &str,
-        _report: &mut Report,
-    ) -> Option<&'a Directive> {
+    fn front(&mut self, block: &Block<'a>, path: &str) -> Option<&'a Directive> {
         let try_files = block.first(&[Kind::Handler(HandlerKind::TryFiles)]);
         if path != "/" || target(block) != Target::Files {
             return try_files;
@@ -263,7 +258,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
         let Some(at) = server.at.filter(|_| has_files || is_empty) else { return };
         server.take(try_files);
         server.take(Kind::Handler(HandlerKind::Return));
-        let list = self.front(&block, "/", report);
+        let list = self.front(&block, "/");
         if let Some(mount) = mount(at, "/", (&block, list), self.context, report) {
             self.site.mounts.insert(0, mount);
             let fallback = fallback(at, &block, list);

@@ -234,7 +234,6 @@ const REMARKED: &[(&str, &str, &str)] = &[
 /// Rows that are translated. All others are refused.
 const TRANSLATED: &[&str] = &[
     "a file for nobody",
-    "a rewrite beside a password of the server",
     "a directory with a password",
     "a directory for nobody",
     "a password for all",

@@ -37,6 +37,12 @@ const ROWS: &[(&str, &str)] = &[
         "sends nothing else in clear",
     ),
     ("return 404; location /a/ { root /srv; deny all; }", "nginx sends `return` of the server"),
+    // As nginx.org writes it.
+    (
+        "location / { root /srv; index index.html index.htm; } error_page 500 502 /50x.html;
+         location = /50x.html { root /srv; }",
+        "",
+    ),
     ("root /srv; location = /favicon.ico { access_log off; log_not_found off; }", ""),
     ("root /srv; location / { proxy_pass http://a; } location = /a.ico { }", "another `files`"),
     ("root /srv; location / { proxy_pass http://a; root /srv; index a; }", ""),
