@@ -2,11 +2,15 @@
 
 use toml::Value;
 
+use super::kind::{Kind, UpstreamKind};
+use super::modifier::{Modifier, modifier};
 use super::mount::{Keys, put, put_list};
 use super::path::{bytes, has_variable};
 use super::report::Report;
-use super::scope::{Scope, Shared};
+use super::scope::Scope;
+use super::shared::Shared;
 use super::syntax::Directive;
+use super::tuning::{is_tuning, needs};
 use super::upstream::{Groups, Pass, is_variable_end, proxy_pass};
 
 /// A zone of `limit_req_zone`.
@@ -89,7 +93,7 @@ impl Scope {
         if zone.key != "address" {
             limit.insert("key".to_owned(), Value::from(zone.key.clone()));
         }
-        self.rate_limits.push(limit);
+        self.rate_limits.edit().push(limit);
     }
 
     pub(super) fn auth_request_set(&mut self, d: &Directive, report: &mut Report) {
@@ -103,47 +107,37 @@ impl Scope {
     }
 
     pub(super) fn compression(&mut self, d: &Directive) {
-        self.compress = match d.arg(0) {
-            "off" if d.name == "brotli" => self.compress,
-            "off" => Some(false),
-            _ => Some(true),
-        };
-    }
-}
-
-/// Adds `rate_limit`.
-pub(super) fn put_rate_limits(scope: &Scope, keys: &mut Keys) {
-    let limits = scope.rate_limits.iter().cloned().map(Value::Table);
-    let limits: Vec<Value> = limits.collect();
-    if !limits.is_empty() {
-        put(keys, "rate_limit", limits);
+        match d.arg(0) {
+            "off" if d.name == "brotli" => {}
+            "off" => self.compress.set(Some(false)),
+            _ => self.compress.set(Some(true)),
+        }
     }
 }
 
 impl TlsSettings {
-    pub(super) fn apply(&mut self, d: &Directive, report: &mut Report) {
+    pub(super) fn apply(&mut self, kind: UpstreamKind, d: &Directive, report: &mut Report) {
         let is_path = matches!(
-            d.name.as_str(),
-            "proxy_ssl_trusted_certificate" | "proxy_ssl_certificate" | "proxy_ssl_certificate_key"
+            kind,
+            UpstreamKind::ProxySslTrustedCertificate
+                | UpstreamKind::ProxySslCertificate
+                | UpstreamKind::ProxySslCertificateKey
         );
-        let value = d.arg(0);
-        if is_path && (!value.starts_with('/') || has_variable(value)) {
+        if is_path && !d.arg(0).starts_with('/') {
             return report.refuse(d, "write an absolute path");
         }
-        let value = Some(value.to_owned());
-        match d.name.as_str() {
-            "proxy_ssl_verify" => self.verifies = d.arg(0) == "on",
-            "proxy_ssl_trusted_certificate" => self.ca = value,
-            "proxy_ssl_certificate" => self.certificate = value,
-            "proxy_ssl_certificate_key" => self.key = value,
-            "proxy_ssl_name" if d.arg(0) == "$proxy_host" => self.name = None,
-            "proxy_ssl_name" if has_variable(d.arg(0)) => report.refuse(d, "it needs variables"),
-            "proxy_ssl_name" => self.name = value,
-            "proxy_ssl_crl" | "proxy_ssl_password_file" => {
-                report.refuse(d, "hurtle has neither revocation lists nor keys with a password");
-            }
-            // The name is always requested.
-            _ => report.leave_out(d),
+        let is_host = kind == UpstreamKind::ProxySslName && d.arg(0) == "$proxy_host";
+        if has_variable(d.arg(0)) && !is_host {
+            return report.refuse(d, "it needs variables");
+        }
+        let value = Some(d.arg(0).to_owned());
+        match kind {
+            UpstreamKind::ProxySslVerify => self.verifies = d.arg(0) == "on",
+            UpstreamKind::ProxySslTrustedCertificate => self.ca = value,
+            UpstreamKind::ProxySslCertificate => self.certificate = value,
+            UpstreamKind::ProxySslCertificateKey => self.key = value,
+            UpstreamKind::ProxySslName => self.name = value.filter(|_| !is_host),
+            _ => report.refuse(d, needs(&d.name)),
         }
     }
 
@@ -233,33 +227,56 @@ pub(super) fn auth_servers(
 ) -> Vec<AuthServer> {
     let named = |path: &str| {
         let is_named = |d: &Directive| d.name == "auth_request" && d.arg(0) == path;
-        let is_outer = outer.auth_request.as_ref().is_some_and(|(known, _)| known == path);
+        let is_outer = outer.auth_request.peek().as_ref().is_some_and(|(known, _)| known == path);
         is_outer || locations.iter().any(|d| d.children().iter().any(is_named))
     };
     let mut servers = Vec::new();
     for d in locations {
-        let Some(path) = d.args.last().filter(|path| named(path)) else { continue };
+        let Some((Modifier::Exact, path)) = modifier(d).filter(|(_, path)| named(path)) else {
+            continue;
+        };
         let Some(to) = d.children().iter().find(|d| d.name == "proxy_pass") else { continue };
         let Some(pass) = proxy_pass(to, groups, report) else { continue };
+        if !d.children().iter().any(|inner| inner.name == "internal") {
+            report.refuse(d, "write internal: nginx sends requests of clients to it, hurtle none");
+        }
         let Some(origin) = pass.only() else {
             report.refuse(to, "one server decides about requests");
             continue;
         };
-        let mut tls = outer.tls.clone();
+        let mut tls = outer.tls.peek().clone();
         for inner in d.children() {
             let name = inner.name.as_str();
             match (name, inner.arg(0).to_ascii_lowercase().as_str(), inner.arg(1)) {
+                ("proxy_pass", ..) if !std::ptr::eq(inner, to) => {
+                    report.refuse(inner, "it is written a second time");
+                }
                 ("internal" | "proxy_pass" | "proxy_pass_request_body", ..) => {}
                 ("proxy_set_header", "content-length" | "host" | "x-real-ip", _)
-                | ("proxy_set_header", "x-forwarded-for" | "x-forwarded-proto", _) => {}
+                | ("proxy_set_header", "x-forwarded-for" | "x-forwarded-proto", _) => {
+                    report.leave_out(inner);
+                }
                 ("proxy_set_header", _, "$request_uri" | "$request_method") => report.remark(
                     inner,
                     "the server gets the fields X-Forwarded-Uri and X-Forwarded-Method",
                 ),
-                (name, ..) if name.starts_with("proxy_ssl_") => tls.apply(inner, report),
+                _ if is_tuning(name) => report.leave_out(inner),
+                _ if let Some(Kind::Upstream(kind)) = Kind::named(name)
+                    && name.starts_with("proxy_ssl_") =>
+                {
+                    tls.apply(kind, inner, report);
+                    if !pass.is_tls() {
+                        report.leave_out(inner);
+                    }
+                }
                 _ => report.refuse(inner, "it has no counterpart in a location of auth_request"),
             }
         }
+        report.remark(
+            d,
+            "a client's request for this path gets 404 from nginx; hurtle has the mount that holds \
+             the path handle it",
+        );
         let tls = pass.is_tls().then(|| tls.table(to, &pass, report));
         let is_socket = origin.starts_with("unix:");
         let url = match &pass.uri {
@@ -267,7 +284,7 @@ pub(super) fn auth_servers(
             Some(uri) => format!("{origin}{uri}"),
             None => format!("{origin}{path}"),
         };
-        servers.push(AuthServer { path: path.clone(), url, tls });
+        servers.push(AuthServer { path: path.to_owned(), url, tls });
     }
     servers
 }

@@ -78,31 +78,47 @@ impl Reader<'_> {
 
     fn include(&mut self, directive: &Directive, depth: usize) -> Vec<Directive> {
         let name = directive.arg(0);
+        let path = self.prefix.join(name);
         // Media types: hurtle has its own table.
         if Path::new(name).file_name().is_some_and(|name| name == "mime.types") {
-            return Vec::new();
+            let mut others = if path.is_file() { self.file(&path, depth + 1) } else { Vec::new() };
+            others.retain(|d| d.name != "types");
+            return others;
         }
-        let path = self.prefix.join(name);
-        let files = match name.contains('*') {
+        let files = match name.contains(['*', '?', '[']) {
             true => matching(&path),
-            false if path.is_file() => vec![path],
-            false => {
-                let missing = path.display();
-                self.problems.push(format!("{}: {missing} cannot be included", directive.at));
-                Vec::new()
-            }
+            false if path.is_file() => Ok(vec![path]),
+            false => Err(format!("{} cannot be included", path.display())),
         };
+        let files = files.unwrap_or_else(|problem| {
+            self.problems.push(format!("{}: {problem}", directive.at));
+            Vec::new()
+        });
         files.iter().flat_map(|file| self.file(file, depth + 1)).collect()
     }
 }
 
-/// Files whose name matches the last segment of a pattern, in order.
-fn matching(pattern: &Path) -> Vec<PathBuf> {
+/// Files whose name matches the last segment of a pattern, in order. None of them is left out: a
+/// guard may be written there.
+///
+/// # Errors
+/// A pattern that nginx understands differently, or a directory that cannot be read.
+fn matching(pattern: &Path) -> Result<Vec<PathBuf>, String> {
+    let shown = pattern.display();
     let (Some(dir), Some(name)) = (pattern.parent(), pattern.file_name()) else {
-        return Vec::new();
+        return Err(format!("{shown} cannot be included"));
     };
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let name = name.to_string_lossy();
+    let is_special = |text: &str| text.contains(['?', '[']);
+    if is_special(&shown.to_string()) || dir.to_string_lossy().contains('*') {
+        return Err(format!("{shown}: of patterns it knows * in the last segment"));
+    }
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        // nginx includes nothing then.
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(format!("{}: {e}", dir.display())),
+    };
     let is_match = |path: &PathBuf| {
         path.file_name().is_some_and(|file| {
             // As in a shell, `*` matches no leading dot.
@@ -110,8 +126,10 @@ fn matching(pattern: &Path) -> Vec<PathBuf> {
             !file.starts_with('.') && glob::matches(&name, format!("/{file}").as_bytes())
         })
     };
-    let mut files: Vec<PathBuf> =
-        entries.map(|entry| entry.path()).filter(is_match).filter(|path| path.is_file()).collect();
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let paths: Result<Vec<PathBuf>, _> = paths.collect();
+    let mut files = paths.map_err(|e| format!("{}: {e}", dir.display()))?;
+    files.retain(|path| is_match(path) && !path.is_dir());
     files.sort();
-    files
+    Ok(files)
 }

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use ipnet::IpNet;
 use toml::Value;
 
-use super::gates::{AuthServer, put_rate_limits};
-use super::mount::{Field, Keys, Mount, put, put_list};
-use super::path::{has_variable, join, mount_path};
+use super::block::{Block, Target};
+use super::files::files;
+use super::gates::AuthServer;
+use super::guard::guard;
+use super::kind::{HandlerKind, Kind};
+use super::mount::{Field, Keys, Mount, put};
+use super::path::{has_variable, mount_path};
 use super::report::Report;
-use super::scope::Scope;
 use super::syntax::Directive;
 use super::upstream::{Groups, fastcgi_pass, proxy_pass};
 
@@ -28,59 +30,56 @@ pub(super) struct Context<'a> {
     pub(super) is_exposed: bool,
 }
 
-/// Directives of a location that choose its handler.
-#[derive(Debug, Default)]
-pub(super) struct Handlers<'a> {
-    pub(super) alias: Option<&'a Directive>,
-    pub(super) try_files: Option<&'a Directive>,
-    pub(super) returns: Option<&'a Directive>,
-    pub(super) proxy: Option<&'a Directive>,
-    pub(super) fastcgi: Option<&'a Directive>,
-}
-
-impl<'a> Handlers<'a> {
-    /// Takes a directive that chooses the handler; `false`: it does not.
-    pub(super) fn take(&mut self, d: &'a Directive) -> bool {
-        match d.name.as_str() {
-            "alias" => self.alias = Some(d),
-            "try_files" => self.try_files = Some(d),
-            "return" => self.returns = self.returns.or(Some(d)),
-            "proxy_pass" | "grpc_pass" => self.proxy = Some(d),
-            "fastcgi_pass" => self.fastcgi = Some(d),
-            _ => return false,
-        }
-        true
-    }
-
-    /// `true`: files are served.
-    pub(super) fn is_files(&self) -> bool {
-        self.returns.is_none() && self.proxy.is_none() && self.fastcgi.is_none()
-    }
-}
-
-/// Translates a location of this path; `None` if it was refused.
+/// Translates a location to a mount of this path; `None` if it was refused. What the translation
+/// does not take is refused, too.
 pub(super) fn mount(
     at: &Directive,
     path: &str,
-    (handlers, scope): (&Handlers<'_>, &Scope),
+    (block, try_files): (&Block<'_>, Option<&Directive>),
     context: &Context<'_>,
     report: &mut Report,
 ) -> Option<Mount> {
     let mut keys = Keys::new();
-    if let Some(returns) = handlers.returns {
-        answer(returns, path, scope, context, &mut keys, report)?;
-    } else if let Some(pass) = handlers.proxy {
-        proxy(pass, path, scope, context, &mut keys, report)?;
-    } else if let Some(pass) = handlers.fastcgi {
-        put(&mut keys, "fastcgi", fastcgi_pass(pass, context.groups, report)?);
-        fastcgi_settings(scope, &mut keys);
-    } else {
-        files(at, path, handlers, scope, &mut keys, report)?;
+    let target = target(block);
+    match target {
+        Target::Answer => {
+            let returns = block.take(Kind::Handler(HandlerKind::Return))?;
+            answer(returns, path, block, context, &mut keys, report)?;
+        }
+        Target::Proxy => proxy(path, block, context, &mut keys, report)?,
+        Target::Fastcgi => {
+            let pass = block.take(Kind::Handler(HandlerKind::FastcgiPass))?;
+            put(&mut keys, "fastcgi", fastcgi_pass(pass, context.groups, report)?);
+            fastcgi_settings(block, &mut keys);
+        }
+        _ => files(at, path, (block, try_files), &mut keys, report)?,
     }
-    guard(at, scope, context, &mut keys, report)?;
-    compression(scope, &mut keys, report);
+    let unguarded = keys.len();
+    guard(at, block, context, &mut keys, report)?;
+    if target == Target::Answer && keys.len() > unguarded {
+        report.remark(at, "nginx sends `return` before it checks addresses, passwords and limits");
+    }
+    compression(block, &mut keys, report);
     let path = mount_path(path);
-    Some(Mount { pattern: pattern(&path), path, keys, headers: fields(scope) })
+    let headers = fields(block);
+    block.finish(target, report);
+    Some(Mount { pattern: pattern(&path), path, keys, headers })
+}
+
+/// The translation of a location, by the directive that nginx applies first.
+pub(super) fn target(block: &Block<'_>) -> Target {
+    let has = |kinds: &[HandlerKind]| {
+        kinds.iter().any(|kind| block.first(&[Kind::Handler(*kind)]).is_some())
+    };
+    if has(&[HandlerKind::Return]) {
+        Target::Answer
+    } else if has(&[HandlerKind::ProxyPass, HandlerKind::GrpcPass]) {
+        Target::Proxy
+    } else if has(&[HandlerKind::FastcgiPass]) {
+        Target::Fastcgi
+    } else {
+        Target::Files
+    }
 }
 
 /// The pattern of a mount's paths.
@@ -89,9 +88,9 @@ pub(super) fn pattern(path: &str) -> String {
 }
 
 /// The fields of responses in a scope, Cache-Control of `expires` included.
-pub(super) fn fields(scope: &Scope) -> BTreeMap<String, Field> {
-    let mut fields = scope.headers.clone();
-    if let Some(expires) = &scope.expires {
+pub(super) fn fields(block: &Block<'_>) -> BTreeMap<String, Field> {
+    let mut fields = block.get(|scope| &scope.headers).clone();
+    if let Some(expires) = block.get(|scope| &scope.expires) {
         let own = fields.get("cache-control").cloned();
         let own = own.map(|own| Field { value: format!("{expires}, {}", own.value), ..own });
         let field = own.unwrap_or_else(|| Field { value: expires.clone(), always: false });
@@ -101,13 +100,14 @@ pub(super) fn fields(scope: &Scope) -> BTreeMap<String, Field> {
 }
 
 /// Adds `compress`; files are compressed without it.
-pub(super) fn compression(scope: &Scope, keys: &mut Keys, report: &mut Report) {
+pub(super) fn compression(block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
     let has = |name: &str| keys.iter().any(|(key, _)| key == name);
-    match scope.compress {
+    match block.get(|scope| &scope.compress) {
         Some(true) if has("cache") => report.general(
             "gzip: a mount with a cache is not compressed; have the application do it".to_owned(),
         ),
         Some(true) if !has("files") => put(keys, "compress", true),
+        Some(true) => report.general("gzip: files are compressed without a setting".to_owned()),
         Some(false) => put(keys, "compress", false),
         _ => {}
     }
@@ -116,7 +116,7 @@ pub(super) fn compression(scope: &Scope, keys: &mut Keys, report: &mut Report) {
 fn answer(
     d: &Directive,
     path: &str,
-    scope: &Scope,
+    block: &Block<'_>,
     context: &Context<'_>,
     keys: &mut Keys,
     report: &mut Report,
@@ -143,7 +143,11 @@ fn answer(
     put(keys, "status", i64::from(status));
     report.general("return: `respond` answers GET and HEAD, other methods get 405".to_owned());
     if !text.is_empty() {
-        put(keys, "content_type", scope.default_type.as_deref().unwrap_or("text/plain"));
+        put(
+            keys,
+            "content_type",
+            block.get(|scope| &scope.default_type).as_deref().unwrap_or("text/plain"),
+        );
     }
     Some(())
 }
@@ -190,13 +194,15 @@ fn destination(
 }
 
 fn proxy(
-    d: &Directive,
     path: &str,
-    scope: &Scope,
+    block: &Block<'_>,
     context: &Context<'_>,
     keys: &mut Keys,
     report: &mut Report,
 ) -> Option<()> {
+    let kinds = [HandlerKind::ProxyPass, HandlerKind::GrpcPass].map(Kind::Handler);
+    let kind = kinds.into_iter().find(|kind| block.first(&[*kind]).is_some())?;
+    let d = block.take(kind)?;
     let pass = proxy_pass(d, context.groups, report)?;
     if pass.uri.as_deref().is_some_and(|uri| uri != path) {
         let path = mount_path(path);
@@ -208,10 +214,10 @@ fn proxy(
     }
     pass.put(d, keys, report);
     if pass.is_tls() {
-        put(keys, "upstream_tls", scope.tls.table(d, &pass, report));
+        put(keys, "upstream_tls", block.get(|scope| &scope.tls).table(d, &pass, report));
     }
-    timeouts(scope, keys);
-    if let Some(zone) = &scope.cache {
+    timeouts(block, keys);
+    if let Some(zone) = block.get(|scope| &scope.cache) {
         let mut cache = toml::Table::new();
         let Some((disk, size)) = context.zones.get(zone) else {
             report.refuse(d, format!("proxy_cache_path has no zone {zone}"));
@@ -223,7 +229,7 @@ fn proxy(
         }
         put(keys, "cache", cache);
     }
-    if !scope.sends_client_host {
+    if !*block.get(|scope| &scope.sends_client_host) {
         report
             .remark(d, "the upstream gets the Host of the request, as with proxy_set_header Host");
     }
@@ -231,245 +237,24 @@ fn proxy(
 }
 
 /// Keys of a FastCGI mount beside its address.
-pub(super) fn fastcgi_settings(scope: &Scope, keys: &mut Keys) {
-    timeouts(scope, keys);
-    if !scope.params.is_empty() {
-        let params = scope.params.iter();
+pub(super) fn fastcgi_settings(block: &Block<'_>, keys: &mut Keys) {
+    timeouts(block, keys);
+    let params = block.get(|scope| &scope.params);
+    if !params.is_empty() {
         let params: toml::Table =
-            params.map(|(name, value)| (name.clone(), Value::from(value.clone()))).collect();
+            params.iter().map(|(name, value)| (name.clone(), Value::from(value.clone()))).collect();
         put(keys, "params", params);
     }
 }
 
-fn timeouts(scope: &Scope, keys: &mut Keys) {
+fn timeouts(block: &Block<'_>, keys: &mut Keys) {
     let mut set = |key: &str, seconds: Option<u64>| {
         if let Some(seconds) = seconds {
             put(keys, key, format!("{seconds}s"));
         }
     };
-    set("connect_timeout", scope.connect_timeout);
-    set("send_timeout", scope.send_timeout);
-    set("first_byte_timeout", scope.read_timeout);
-    set("read_timeout", scope.read_timeout);
-}
-
-fn files(
-    at: &Directive,
-    path: &str,
-    handlers: &Handlers<'_>,
-    scope: &Scope,
-    keys: &mut Keys,
-    report: &mut Report,
-) -> Option<()> {
-    let directory = match (handlers.alias, &scope.root) {
-        (Some(alias), _) if has_variable(alias.arg(0)) || !alias.arg(0).starts_with('/') => {
-            report.refuse(alias, "write an absolute path without variables");
-            return None;
-        }
-        (Some(alias), _) if alias.arg(0).ends_with('/') != path.ends_with('/') => {
-            report.refuse(alias, "end the location and the alias with /, or neither");
-            return None;
-        }
-        (Some(alias), _) => join(alias.arg(0), ""),
-        (None, Some(root)) => join(root, path),
-        (None, None) => {
-            report.refuse(at, "it has no root; write one, an absolute path");
-            return None;
-        }
-    };
-    put(keys, "files", directory);
-    if !scope.index.is_empty() && scope.index != ["index.html"] {
-        put(keys, "index", scope.index.clone());
-    }
-    if let Some(d) = handlers.try_files {
-        let list = try_files(d, path, report)?;
-        if list.len() > 1 || list.first().is_some_and(|one| one != "{path}") {
-            put(keys, "try_files", list);
-        }
-    }
-    if let Some(spa) = &scope.spa {
-        put(keys, "spa", spa.clone());
-    }
-    if scope.listing {
-        put(keys, "listing", true);
-    }
-    if !scope.media_types.is_empty() {
-        let types = scope.media_types.iter();
-        let types: toml::Table =
-            types.map(|(ext, media)| (ext.clone(), Value::from(media.clone()))).collect();
-        put(keys, "media_types", types);
-    }
-    if scope.rate > 0 {
-        put(keys, "rate", i64::try_from(scope.rate).unwrap_or(i64::MAX));
-    }
-    if scope.uploads {
-        put(keys, "uploads", toml::Table::new());
-    }
-    Some(())
-}
-
-/// Translates `try_files` of files; `None` if it was refused.
-fn try_files(d: &Directive, path: &str, report: &mut Report) -> Option<Vec<String>> {
-    let mut list = Vec::new();
-    let last = d.args.len().saturating_sub(1);
-    for (at, arg) in d.args.iter().enumerate() {
-        if arg.starts_with('@') {
-            report.refuse(
-                d,
-                "no fallback to a named location: mount the files at paths of their own",
-            );
-            return None;
-        }
-        if let Some(status) = arg.strip_prefix('=') {
-            // A search without a hit ends with 404 anyway.
-            if status != "404" {
-                list.push(arg.clone());
-            }
-            continue;
-        }
-        let item = match arg.strip_prefix("$uri") {
-            // Directories are found by the path, too.
-            Some("/") => continue,
-            Some(rest) => format!("{{path}}{rest}"),
-            // Paths of the last element are those of the site, the others beneath the root.
-            None => match path.trim_end_matches('/') {
-                "" => arg.clone(),
-                prefix => match arg.strip_prefix(prefix) {
-                    Some(rest) if rest.starts_with('/') => rest.to_owned(),
-                    _ => {
-                        report.refuse(d, format!("write paths beneath {path}"));
-                        return None;
-                    }
-                },
-            },
-        };
-        if has_variable(&item) || item.contains('?') {
-            let needs = if at == last { "a script; see fastcgi" } else { "variables" };
-            report.refuse(d, format!("it needs {needs}"));
-            return None;
-        }
-        list.push(item);
-    }
-    Some(list)
-}
-
-/// Adds `allow`, `deny` and `auth`.
-pub(super) fn guard(
-    at: &Directive,
-    scope: &Scope,
-    context: &Context<'_>,
-    keys: &mut Keys,
-    report: &mut Report,
-) -> Option<()> {
-    let Some((allow, deny)) = access(&scope.access) else {
-        let why = "its allow and deny overlap, and hurtle applies the more specific network";
-        report.refuse(at, why);
-        return None;
-    };
-    put_list(keys, "allow", &allow);
-    put_list(keys, "deny", &deny);
-    put_rate_limits(scope, keys);
-    if let Some((auth, at)) = &scope.auth_request {
-        let Some(server) = context.auth.iter().find(|server| server.path == *auth) else {
-            report.refuse(at, format!("no location = {auth} has a proxy_pass to one server"));
-            return None;
-        };
-        if scope.realm.is_some() {
-            report.refuse(at, "a mount has either auth_request or auth_basic");
-            return None;
-        }
-        server.put(&scope.copied, keys);
-        return Some(());
-    }
-    match (&scope.realm, &scope.users) {
-        (None, _) if scope.uploads => {
-            put(keys, "auth", "none");
-            report.remark(at, "everybody may upload: write auth = \"basic\" and users");
-        }
-        (None, _) => {}
-        (Some(_), None) => {
-            report.refuse(at, "auth_basic needs auth_basic_user_file");
-            return None;
-        }
-        (Some(realm), Some(users)) => {
-            put(keys, "auth", "basic");
-            put(keys, "users", users.clone());
-            put(keys, "realm", realm.clone());
-            if context.is_exposed {
-                put(keys, "auth_cleartext", true);
-            }
-            report.general(
-                "auth_basic: passwords are hashed with bcrypt; write the file anew with \
-                 `htpasswd -B`"
-                    .to_owned(),
-            );
-        }
-    }
-    Some(())
-}
-
-/// Translates `allow` and `deny`, of which nginx applies the first that matches, to networks of
-/// which the most specific one is applied. `None`: the results would differ.
-fn access(list: &[(bool, String)]) -> Option<(Vec<String>, Vec<String>)> {
-    let all = || vec!["0.0.0.0/0".to_owned(), "::/0".to_owned()];
-    let end = list.iter().position(|(_, network)| network == "all");
-    let admits_others = end.is_none_or(|end| list[end].0);
-    let list = &list[..end.unwrap_or(list.len())];
-    let parse = |text: &str| -> Option<IpNet> {
-        text.parse().ok().or_else(|| text.parse::<std::net::IpAddr>().ok().map(IpNet::from))
-    };
-    let mut has_exceptions = false;
-    for (at, (admits, network)) in list.iter().enumerate() {
-        for (_, later) in list[at + 1..].iter().filter(|(other, _)| other != admits) {
-            let (network, later) = (parse(network)?, parse(later)?);
-            if network.contains(&later) {
-                return None;
-            }
-            has_exceptions |= later.contains(&network);
-        }
-    }
-    let of = |wanted: bool| {
-        list.iter().filter(move |(admits, _)| *admits == wanted).map(|(_, network)| network.clone())
-    };
-    let (mut allow, mut deny): (Vec<String>, Vec<String>) =
-        (of(true).collect(), of(false).collect());
-    if admits_others {
-        // `allow` admits only what it names.
-        if has_exceptions { allow.extend(all()) } else { allow.clear() }
-    } else if allow.is_empty() {
-        deny = all();
-    }
-    Some((allow, deny))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::access;
-
-    #[test]
-    fn networks() {
-        let all = "0.0.0.0/0 ::/0";
-        let rows = [
-            ("nothing", "", Some(("", ""))),
-            ("some only", "+10.0.0.0/8 +::1 -all", Some(("10.0.0.0/8 ::1", ""))),
-            ("nobody", "-all", Some(("", all))),
-            ("all but one", "-192.0.2.1", Some(("", "192.0.2.1"))),
-            ("the same", "-192.0.2.1 +all -10.0.0.0/8", Some(("", "192.0.2.1"))),
-            ("an exception", "-10.6.6.0/24 +10.0.0.0/8 -all", Some(("10.0.0.0/8", "10.6.6.0/24"))),
-            ("admitted of the denied", "+10.1.0.0/16 -10.0.0.0/8", Some(("*", "10.0.0.0/8"))),
-            ("hidden by a wider one", "+10.0.0.0/8 -10.6.6.0/24 -all", None),
-            ("no network", "+x -y", None),
-        ];
-        for (sentence, written, expected) in rows {
-            let list: Vec<(bool, String)> = written
-                .split_whitespace()
-                .map(|item| (item.starts_with('+'), item[1..].to_owned()))
-                .collect();
-            let found = access(&list).map(|(allow, deny)| (allow.join(" "), deny.join(" ")));
-            let expected = expected.map(|(allow, deny)| {
-                (allow.replace('*', &format!("10.1.0.0/16 {all}")), deny.to_owned())
-            });
-            assert_eq!(found, expected, "{sentence}");
-        }
-    }
+    set("connect_timeout", *block.get(|scope| &scope.connect_timeout));
+    set("send_timeout", *block.get(|scope| &scope.send_timeout));
+    set("first_byte_timeout", *block.get(|scope| &scope.read_timeout));
+    set("read_timeout", *block.get(|scope| &scope.read_timeout));
 }

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use super::block::Block;
+use super::kind::{Kind, StructureKind, WholeKind};
 use super::mount::{Keys, ServerConfig, put, put_list};
 use super::path::bytes;
 use super::report::Report;
-use super::scope::{Scope, Shared};
+use super::scope::Scope;
 use super::server::{Http, server};
+use super::shared::Shared;
 use super::sites;
 use super::syntax::Directive;
-use super::tuning::is_tuning;
+use super::tuning::{is_tuning, needs};
 use super::upstream::{Groups, group};
 
 /// Translates a configuration. Problems are in `report`.
@@ -32,7 +35,7 @@ pub(super) fn translate(directives: &[Directive], report: &mut Report) -> Server
                 Ok(workers) => put(&mut out.keys, "workers", workers),
                 Err(_) => report.leave_out(d),
             },
-            "error_log" => Scope::default().apply(d, &mut shared, report),
+            "error_log" => shared.apply(WholeKind::ErrorLog, d, report),
             name if is_tuning(name) => report.leave_out(d),
             _ => excerpt.push(d.clone()),
         }
@@ -56,23 +59,35 @@ fn http<'a>(
     servers: &mut Vec<super::server::Server<'a>>,
     report: &mut Report,
 ) {
-    let mut scope = Scope::default().enter(block);
+    let zones_kind = Kind::Structure(StructureKind::LimitReqZone);
+    // Before the directives that name them.
+    for d in block.iter().filter(|d| d.name == zones_kind.name()) {
+        shared.limit_req_zone(d, report);
+    }
+    let read = Block::read(None, block, &Scope::default(), shared, report);
     let mut groups = Groups::new();
-    let mut zones = BTreeMap::new();
-    let mut own = Vec::new();
-    for d in block {
-        match d.name.as_str() {
-            "server" => own.push(d),
-            "upstream" => {
-                let group = group(d, report);
-                groups.insert(d.arg(0).to_owned(), group);
-            }
-            "proxy_cache_path" => zones.extend(zone(d)),
-            // The usual preparation of WebSockets, which hurtle passes on anyway.
-            "map" if d.arg(0) == "$http_upgrade" => {}
-            _ => scope.apply(d, shared, report),
+    for d in read.take_all(Kind::Structure(StructureKind::Upstream)) {
+        let group = group(d, report);
+        groups.insert(d.arg(0).to_owned(), group);
+    }
+    let caches = read.take_all(Kind::Structure(StructureKind::ProxyCachePath));
+    let zones: BTreeMap<_, _> = caches.iter().filter_map(|d| zone(d)).collect();
+    for d in read.take_all(Kind::Structure(StructureKind::Map)) {
+        // The usual preparation of WebSockets, which hurtle passes on anyway.
+        if d.arg(0) != "$http_upgrade" {
+            report.refuse(d, needs("map"));
         }
     }
+    for kind in
+        [StructureKind::SetRealIpFrom, StructureKind::RealIpHeader, StructureKind::RealIpRecursive]
+    {
+        // The servers inherit them.
+        read.take(Kind::Structure(kind));
+    }
+    read.take(zones_kind);
+    let own = read.take_all(Kind::Structure(StructureKind::Server));
+    let scope = read.scope().clone();
+    read.finish_http(report);
     let mut http = Http { scope, groups, zones, shared };
     for d in own {
         let server = server(d, &mut http, report);
@@ -90,7 +105,7 @@ fn zone(d: &Directive) -> Option<(String, (String, Option<u64>))> {
 impl Shared {
     /// Adds the settings of the whole server.
     fn put(self, out: &mut ServerConfig) {
-        put_list(&mut out.keys, "trusted_proxies", &self.trusted_proxies);
+        put_list(&mut out.keys, "trusted_proxies", &self.trusted_proxies.unwrap_or_default());
         let mut limits = Keys::new();
         for (key, value) in self.limits {
             match key {

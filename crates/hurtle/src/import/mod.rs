@@ -1,29 +1,45 @@
 //! `hurtle import`: translates nginx's configuration to hurtle's.
 //!
-//! `syntax` parses the text, `include` reads the files, `scope` collects the settings that
-//! directives inherit, `gates` those of limits, authentication, TLS to upstreams and compression, `location`, `mounts` and `server` translate blocks, `sites` makes sites of the
-//! servers, and `emit` writes the TOML. Only `include` touches the disk.
+//! `syntax` parses the text, and `include` reads the files. `kind` and `tuning` list the directives.
+//! `block` holds those of a block until a translation takes them; `scope`, `setting`, `shared`,
+//! `gates` and `upstream_settings` have the settings that blocks inherit. `server`, `mounts`,
+//! `location`, `files`, `guard`, `scripts`, `rules` and `headers` translate; `overlap` refuses what
+//! nginx would serve by another location. `sites` makes sites of the servers, and `emit` writes the
+//! TOML. Only `include` touches the disk.
 //!
 //! A directive that changes responses is translated or refused. One that only tunes nginx is left
 //! out, and a comment in the output names it.
 
+mod block;
 mod emit;
+mod files;
 mod gates;
+mod guard;
+mod headers;
+mod https_redirect;
 mod include;
+pub mod kind;
 mod location;
 mod main_context;
+mod modifier;
 mod mount;
 mod mounts;
+mod overlap;
 mod path;
 mod regex;
 mod report;
+mod rules;
 mod scope;
+mod scripts;
 mod server;
 mod server_keys;
+mod setting;
+mod shared;
 mod sites;
 pub mod syntax;
-mod tuning;
+pub mod tuning;
 mod upstream;
+mod upstream_settings;
 
 use std::path::Path;
 

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use toml::Value;
 
+use super::path::mount_path;
+
 /// Keys of a table, in order.
 pub(super) type Keys = Vec<(String, Value)>;
 
@@ -50,6 +52,11 @@ pub(super) struct Mount {
 impl Mount {
     pub(super) fn key(&self, name: &str) -> Option<&Value> {
         self.keys.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+
+    /// `true` for the mount of a location with this path.
+    pub(super) fn is_of(&self, location: &str) -> bool {
+        self.path == mount_path(location)
     }
 
     /// Removes a key; returns its text.

@@ -9,7 +9,10 @@ pub(super) enum Regex {
     /// Extensions without their dot: `\.(css|js)$`.
     Extensions(Vec<String>),
     /// Names that begin with a dot: `/\.`, `/\.ht`.
-    DotFiles,
+    DotFiles {
+        /// `.well-known`, too, which hurtle always serves (RFC 8615).
+        has_well_known: bool,
+    },
     /// Any other.
     Other,
 }
@@ -21,9 +24,12 @@ pub(super) fn location(text: &str) -> Regex {
     {
         return Regex::Scripts(".php".to_owned());
     }
-    let dots = [r"/\.", r"/\.ht", r"/\.(?!well-known)", r"/\.(?!well-known).*", r"(^|/)\."];
-    if dots.contains(&text) {
-        return Regex::DotFiles;
+    match text {
+        r"/\." | r"(^|/)\." => return Regex::DotFiles { has_well_known: true },
+        r"/\.ht" | r"/\.(?!well-known)" | r"/\.(?!well-known).*" => {
+            return Regex::DotFiles { has_well_known: false };
+        }
+        _ => {}
     }
     match extensions(text) {
         Some(list) => Regex::Extensions(list),
@@ -126,8 +132,8 @@ mod tests {
         let rows = [
             (r"\.php$", Regex::Scripts(".php".into())),
             (r"[^/]\.php(/|$)", Regex::Scripts(".php".into())),
-            (r"/\.ht", Regex::DotFiles),
-            (r"(^|/)\.", Regex::DotFiles),
+            (r"/\.ht", Regex::DotFiles { has_well_known: false }),
+            (r"(^|/)\.", Regex::DotFiles { has_well_known: true }),
             (r"/\.well-known", Regex::Other),
             (r"\.css$", list(&["css"])),
             (r"\.(css|js)$", list(&["css", "js"])),

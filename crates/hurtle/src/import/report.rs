@@ -14,10 +14,19 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Refuses a directive; `needs` completes "..., which needs".
+    /// Refuses a directive, once for each reason.
     pub(super) fn refuse(&mut self, directive: &Directive, needs: impl Into<String>) {
         let text = format!("cannot translate `{directive}`: {}", needs.into());
-        self.problems.push((directive.at.clone(), text));
+        let problem = (directive.at.clone(), text);
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+
+    /// `true` if a directive was refused already.
+    pub(super) fn has_refused(&self, directive: &Directive) -> bool {
+        let beginning = format!("cannot translate `{directive}`: ");
+        self.problems.iter().any(|(at, text)| *at == directive.at && text.starts_with(&beginning))
     }
 
     /// Adds a remark about a directive.

@@ -1,169 +1,313 @@
 //! Settings that blocks inherit: from `http` to `server` to `location`.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
-use super::gates::{CompressSettings, RateZone, TlsSettings};
+use super::gates::TlsSettings;
+use super::kind::{FilesKind, GuardKind, Kind, ResponseKind, StructureKind, UpstreamKind};
 use super::mount::Field;
 use super::path::{bytes, has_variable, seconds};
 use super::report::Report;
+use super::setting::Setting;
+use super::shared::Shared;
 use super::syntax::Directive;
-use super::tuning::{is_tuning, needs};
+use super::tuning::needs;
 
-/// Settings in force in a block.
-#[derive(Clone, Debug, Default)]
+/// Settings in force in a block. A translation reads them by `Block::get`.
+#[derive(Clone, Debug)]
 pub(super) struct Scope {
-    pub(super) root: Option<String>,
-    pub(super) index: Vec<String>,
-    pub(super) listing: bool,
+    /// Directives that a translation has used in a server or in one of its locations.
+    pub(super) used: Rc<RefCell<BTreeSet<Kind>>>,
+    pub(super) root: Setting<Option<String>>,
+    pub(super) index: Setting<Vec<String>>,
+    pub(super) listing: Setting<bool>,
     /// Fields of `add_header`, names in lower case.
-    pub(super) headers: BTreeMap<String, Field>,
+    pub(super) headers: Setting<BTreeMap<String, Field>>,
     /// Cache-Control of `expires`.
-    pub(super) expires: Option<String>,
-    pub(super) errors: BTreeMap<u16, String>,
+    pub(super) expires: Setting<Option<String>>,
+    pub(super) errors: Setting<BTreeMap<u16, String>>,
     /// The page sent with 200 in place of 404.
-    pub(super) spa: Option<String>,
-    pub(super) realm: Option<String>,
-    pub(super) users: Option<String>,
+    pub(super) spa: Setting<Option<String>>,
+    pub(super) realm: Setting<Option<String>>,
+    pub(super) users: Setting<Option<String>>,
     /// Client addresses in the order written; `true`: admitted.
-    pub(super) access: Vec<(bool, String)>,
-    pub(super) default_type: Option<String>,
-    pub(super) media_types: BTreeMap<String, String>,
+    pub(super) access: Setting<Vec<(bool, String)>>,
+    pub(super) default_type: Setting<Option<String>>,
+    pub(super) media_types: Setting<BTreeMap<String, String>>,
     /// Bytes a second of one response.
-    pub(super) rate: u64,
-    pub(super) uploads: bool,
-    pub(super) connect_timeout: Option<u64>,
-    pub(super) send_timeout: Option<u64>,
-    pub(super) read_timeout: Option<u64>,
+    pub(super) rate: Setting<u64>,
+    pub(super) uploads: Setting<bool>,
+    pub(super) connect_timeout: Setting<Option<u64>>,
+    pub(super) send_timeout: Setting<Option<u64>>,
+    pub(super) read_timeout: Setting<Option<u64>>,
     /// The Host that upstreams get is the client's, as hurtle sends it.
-    pub(super) sends_client_host: bool,
-    pub(super) params: BTreeMap<String, String>,
+    pub(super) sends_client_host: Setting<bool>,
+    pub(super) params: Setting<BTreeMap<String, String>>,
     /// The zone of `proxy_cache`.
-    pub(super) cache: Option<String>,
+    pub(super) cache: Setting<Option<String>>,
     /// `gzip` or `brotli`; `None`: not written.
-    pub(super) compress: Option<bool>,
+    pub(super) compress: Setting<Option<bool>>,
     /// TLS to upstreams.
-    pub(super) tls: TlsSettings,
-    pub(super) rate_limits: Vec<toml::Table>,
+    pub(super) tls: Setting<TlsSettings>,
+    pub(super) rate_limits: Setting<Vec<toml::Table>>,
     /// The location of `auth_request`, and the directive.
-    pub(super) auth_request: Option<(String, Directive)>,
+    pub(super) auth_request: Setting<Option<(String, Directive)>>,
     /// Fields of its response by the variables of `auth_request_set`.
     pub(super) auth_fields: BTreeMap<String, String>,
     /// Those that the request gets.
-    pub(super) copied: Vec<String>,
+    pub(super) copied: Setting<Vec<String>>,
+    /// Proxies that may name the client's address, and their directives.
+    pub(super) trusted_proxies: Setting<Vec<(String, Directive)>>,
+    /// The field in which they name it; `None`: not written.
+    pub(super) real_ip_header: Setting<Option<String>>,
+    /// All trusted addresses in that field are skipped.
+    pub(super) is_recursive: Setting<bool>,
 }
 
-/// Settings that hurtle has once for the whole server.
-#[derive(Debug, Default)]
-pub(super) struct Shared {
-    pub(super) limits: BTreeMap<&'static str, u64>,
-    pub(super) trusted_proxies: Vec<String>,
-    pub(super) access_log: Option<String>,
-    pub(super) error_log: Option<(String, String)>,
-    /// Keys and rates of `limit_req_zone`, by zone.
-    pub(super) rate_zones: BTreeMap<String, RateZone>,
-    /// Media types and the least size of `gzip_types` and `gzip_min_length`.
-    pub(super) compress: CompressSettings,
+impl Default for Scope {
+    fn default() -> Scope {
+        Scope {
+            used: Rc::default(),
+            root: Setting::of(&[Kind::Files(FilesKind::Root)]),
+            index: Setting::of(&[Kind::Files(FilesKind::Index)]),
+            listing: Setting::of(&[Kind::Files(FilesKind::Autoindex)]),
+            headers: Setting::of(&[Kind::Response(ResponseKind::AddHeader)]),
+            expires: Setting::of(&[Kind::Response(ResponseKind::Expires)]),
+            errors: Setting::of(&[Kind::Response(ResponseKind::ErrorPage)]),
+            spa: Setting::of(&[Kind::Response(ResponseKind::ErrorPage)]),
+            realm: Setting::of(&[Kind::Guard(GuardKind::AuthBasic)]),
+            users: Setting::of(&[Kind::Guard(GuardKind::AuthBasicUserFile)]),
+            access: Setting::of(&[Kind::Guard(GuardKind::Allow), Kind::Guard(GuardKind::Deny)]),
+            default_type: Setting::of(&[Kind::Files(FilesKind::DefaultType)]),
+            media_types: Setting::of(&[Kind::Files(FilesKind::Types)]),
+            rate: Setting::of(&[Kind::Response(ResponseKind::LimitRate)]),
+            uploads: Setting::of(&[Kind::Files(FilesKind::DavMethods)]),
+            connect_timeout: Setting::of(&[
+                Kind::Upstream(UpstreamKind::ProxyConnectTimeout),
+                Kind::Upstream(UpstreamKind::FastcgiConnectTimeout),
+            ]),
+            send_timeout: Setting::of(&[
+                Kind::Upstream(UpstreamKind::ProxySendTimeout),
+                Kind::Upstream(UpstreamKind::FastcgiSendTimeout),
+            ]),
+            read_timeout: Setting::of(&[
+                Kind::Upstream(UpstreamKind::ProxyReadTimeout),
+                Kind::Upstream(UpstreamKind::FastcgiReadTimeout),
+            ]),
+            sends_client_host: Setting::of(&[Kind::Upstream(UpstreamKind::ProxySetHeader)]),
+            params: Setting::of(&[Kind::Upstream(UpstreamKind::FastcgiParam)]),
+            cache: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyCache)]),
+            compress: Setting::of(&[
+                Kind::Response(ResponseKind::Gzip),
+                Kind::Response(ResponseKind::Brotli),
+            ]),
+            tls: Setting::of(&[
+                Kind::Upstream(UpstreamKind::ProxySslVerify),
+                Kind::Upstream(UpstreamKind::ProxySslTrustedCertificate),
+                Kind::Upstream(UpstreamKind::ProxySslCertificate),
+                Kind::Upstream(UpstreamKind::ProxySslCertificateKey),
+                Kind::Upstream(UpstreamKind::ProxySslName),
+            ]),
+            rate_limits: Setting::of(&[Kind::Guard(GuardKind::LimitReq)]),
+            auth_request: Setting::of(&[Kind::Guard(GuardKind::AuthRequest)]),
+            auth_fields: BTreeMap::new(),
+            copied: Setting::of(&[Kind::Guard(GuardKind::AuthRequestSet)]),
+            trusted_proxies: Setting::of(&[Kind::Structure(StructureKind::SetRealIpFrom)]),
+            real_ip_header: Setting::of(&[Kind::Structure(StructureKind::RealIpHeader)]),
+            is_recursive: Setting::of(&[Kind::Structure(StructureKind::RealIpRecursive)]),
+        }
+    }
 }
 
-/// Directives whose values in a block replace all those of the enclosing one.
-const REPLACED: [&str; 6] =
-    ["add_header", "error_page", "fastcgi_param", "limit_req", "proxy_set_header", "index"];
+/// The use of a directive of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// It waits for a translation that takes it.
+    Held,
+    /// It is translated, left out or refused.
+    Done,
+}
 
 /// Most values of a list, beyond which a configuration is not written by people.
 const LIST_MAX: usize = 10_000;
 
 impl Scope {
-    /// The settings of a block within this one.
+    /// The settings of a block within this one. Some of its directives replace all values of the
+    /// enclosing block.
     pub(super) fn enter(&self, block: &[Directive]) -> Scope {
         let mut scope = self.clone();
-        let has = |name: &str| block.iter().any(|d| d.name == name);
-        for name in REPLACED.into_iter().filter(|name| has(name)) {
-            match name {
-                "add_header" => scope.headers.clear(),
-                "error_page" => scope.errors.clear(),
-                "fastcgi_param" => scope.params.clear(),
-                "limit_req" => scope.rate_limits.clear(),
-                "proxy_set_header" => {
-                    scope.sends_client_host = false;
-                    scope.copied.clear();
+        for kind in block.iter().filter_map(|d| Kind::named(&d.name)) {
+            match kind {
+                Kind::Response(ResponseKind::AddHeader) => scope.headers.edit().clear(),
+                Kind::Response(ResponseKind::ErrorPage) => {
+                    scope.errors.edit().clear();
+                    scope.spa.set(None);
                 }
-                _ => scope.index.clear(),
+                Kind::Upstream(UpstreamKind::FastcgiParam) => scope.params.edit().clear(),
+                Kind::Guard(GuardKind::LimitReq) => scope.rate_limits.edit().clear(),
+                Kind::Upstream(UpstreamKind::ProxySetHeader) => {
+                    scope.sends_client_host.set(false);
+                    scope.copied.edit().clear();
+                }
+                Kind::Files(FilesKind::Index) => scope.index.edit().clear(),
+                Kind::Guard(GuardKind::Allow) | Kind::Guard(GuardKind::Deny) => {
+                    scope.access.edit().clear();
+                }
+                Kind::Structure(StructureKind::SetRealIpFrom) => {
+                    scope.trusted_proxies.edit().clear();
+                }
+                _ => {}
             }
-        }
-        if has("allow") || has("deny") {
-            scope.access.clear();
         }
         scope
     }
 
-    /// Applies a directive that is valid in every block, and refuses one that is unknown.
-    pub(super) fn apply(&mut self, d: &Directive, shared: &mut Shared, report: &mut Report) {
-        let one = || d.arg(0).to_owned();
-        match d.name.as_str() {
-            name if d.block.is_some() && name != "types" => report.refuse(d, needs(name)),
-            "root" => {
+    /// `true`: the first rule for addresses refuses everybody.
+    pub(super) fn denies_all(&self) -> bool {
+        self.access.peek().first().is_some_and(|(admits, network)| !admits && network == "all")
+    }
+
+    /// Applies a directive of a block.
+    pub(super) fn apply(
+        &mut self,
+        kind: Kind,
+        d: &Directive,
+        shared: &mut Shared,
+        report: &mut Report,
+    ) -> Use {
+        if d.block.is_some() && !kind.has_block() {
+            report.refuse(d, needs(&d.name));
+            return Use::Done;
+        }
+        match kind {
+            Kind::Handler(_) | Kind::Path(_) => Use::Held,
+            Kind::Structure(kind) => self.structure(kind, d, report),
+            Kind::Guard(kind) => self.guard(kind, d, shared, report),
+            Kind::Files(kind) => self.files(kind, d, report),
+            Kind::Upstream(kind) => self.upstream(kind, d, report),
+            Kind::Response(kind) => self.response(kind, d, report),
+            Kind::Whole(kind) => {
+                shared.apply(kind, d, report);
+                Use::Done
+            }
+        }
+    }
+
+    fn structure(&mut self, kind: StructureKind, d: &Directive, report: &mut Report) -> Use {
+        match kind {
+            StructureKind::SetRealIpFrom if d.arg(0) == "unix:" => {
+                report.leave_out(d);
+                return Use::Done;
+            }
+            StructureKind::SetRealIpFrom => {
+                self.trusted_proxies.edit().push((d.arg(0).to_owned(), d.clone()));
+            }
+            StructureKind::RealIpHeader => {
+                self.real_ip_header.set(Some(d.arg(0).to_ascii_lowercase()));
+            }
+            StructureKind::RealIpRecursive => self.is_recursive.set(d.arg(0) == "on"),
+            // Those of the blocks themselves.
+            StructureKind::Http
+            | StructureKind::Server
+            | StructureKind::Location
+            | StructureKind::Upstream
+            | StructureKind::Map
+            | StructureKind::ProxyCachePath
+            | StructureKind::LimitReqZone
+            | StructureKind::Listen
+            | StructureKind::ServerName
+            | StructureKind::SslCertificate
+            | StructureKind::SslCertificateKey
+            | StructureKind::SslClientCertificate
+            | StructureKind::SslVerifyClient
+            | StructureKind::User
+            | StructureKind::WorkerProcesses => {}
+        }
+        Use::Held
+    }
+
+    fn guard(
+        &mut self,
+        kind: GuardKind,
+        d: &Directive,
+        shared: &Shared,
+        report: &mut Report,
+    ) -> Use {
+        match kind {
+            GuardKind::AuthBasic if d.arg(0) == "off" => self.realm.set(None),
+            GuardKind::AuthBasic if has_variable(d.arg(0)) => {
+                report.refuse(d, "it needs variables");
+            }
+            GuardKind::AuthBasic => self.realm.set(Some(d.arg(0).to_owned())),
+            GuardKind::AuthBasicUserFile if !d.arg(0).starts_with('/') => {
+                report.refuse(d, "write an absolute path");
+            }
+            GuardKind::AuthBasicUserFile => self.users.set(Some(d.arg(0).to_owned())),
+            GuardKind::Allow | GuardKind::Deny if d.arg(0) == "unix:" => {
+                report.refuse(d, "clients of unix sockets have no address");
+            }
+            GuardKind::Allow | GuardKind::Deny => {
+                let access = self.access.edit();
+                if access.len() == LIST_MAX {
+                    report.refuse(d, format!("a list has {LIST_MAX} networks at most"));
+                } else {
+                    access.push((kind == GuardKind::Allow, d.arg(0).to_owned()));
+                }
+            }
+            GuardKind::AuthRequest if d.arg(0) == "off" => self.auth_request.set(None),
+            GuardKind::AuthRequest => {
+                self.auth_request.set(Some((d.arg(0).to_owned(), d.clone())));
+            }
+            GuardKind::AuthRequestSet => self.auth_request_set(d, report),
+            GuardKind::LimitReq => self.limit_req(d, shared, report),
+        }
+        Use::Held
+    }
+
+    fn files(&mut self, kind: FilesKind, d: &Directive, report: &mut Report) -> Use {
+        match kind {
+            FilesKind::Root => {
                 if !d.arg(0).starts_with('/') {
                     report.refuse(d, "write an absolute path");
                 } else if has_variable(d.arg(0)) {
                     report.refuse(d, "it needs variables");
                 }
                 // Also if it was refused, lest locations lack a root.
-                self.root = Some(one());
+                self.root.set(Some(d.arg(0).to_owned()));
             }
-            "index" => self.index(d, report),
-            "autoindex" => self.listing = d.arg(0) == "on",
-            "add_header" => self.add_header(d, report),
-            "expires" => self.expires(d, report),
-            "error_page" => self.error_page(d, report),
-            "auth_basic" if d.arg(0) == "off" => self.realm = None,
-            "auth_basic" if has_variable(d.arg(0)) => report.refuse(d, "it needs variables"),
-            "auth_basic" => self.realm = Some(one()),
-            "auth_basic_user_file" if !d.arg(0).starts_with('/') => {
-                report.refuse(d, "write an absolute path");
+            FilesKind::Index => self.index(d, report),
+            FilesKind::Autoindex => self.listing.set(d.arg(0) == "on"),
+            FilesKind::DefaultType => self.default_type.set(Some(d.arg(0).to_owned())),
+            FilesKind::Types => self.types(d),
+            FilesKind::DavMethods => self.dav_methods(d, report),
+            FilesKind::CreateFullPutPath | FilesKind::MinDeleteDepth => {
+                report.leave_out(d);
+                return Use::Done;
             }
-            "auth_basic_user_file" => self.users = Some(one()),
-            "allow" | "deny" if self.access.len() < LIST_MAX => match d.arg(0) {
-                "unix:" => report.refuse(d, "clients of unix sockets have no address"),
-                network => self.access.push((d.name == "allow", network.to_owned())),
-            },
-            "default_type" => self.default_type = Some(one()),
-            "types" => self.types(d),
-            "limit_rate" => match bytes(d.arg(0)) {
-                Some(rate) => self.rate = rate,
+        }
+        Use::Held
+    }
+
+    fn response(&mut self, kind: ResponseKind, d: &Directive, report: &mut Report) -> Use {
+        match kind {
+            ResponseKind::AddHeader => self.add_header(d, report),
+            ResponseKind::Expires => self.expires(d, report),
+            ResponseKind::ErrorPage => self.error_page(d, report),
+            ResponseKind::LimitRate => match bytes(d.arg(0)) {
+                Some(rate) => self.rate.set(rate),
                 None => report.refuse(d, "write a size, such as 500k"),
             },
-            "dav_methods" => self.dav_methods(d, report),
-            "create_full_put_path" | "min_delete_depth" if self.uploads => report.leave_out(d),
-            "proxy_connect_timeout" | "fastcgi_connect_timeout" => {
-                self.connect_timeout = duration(d, report);
-            }
-            "proxy_send_timeout" | "fastcgi_send_timeout" => {
-                self.send_timeout = duration(d, report);
-            }
-            "proxy_read_timeout" | "fastcgi_read_timeout" => {
-                self.read_timeout = duration(d, report);
-            }
-            "proxy_set_header" => self.proxy_set_header(d, report),
-            "proxy_cache" => self.cache = Some(one()).filter(|zone| zone != "off"),
-            "fastcgi_param" => self.fastcgi_param(d, report),
-            "charset" if d.arg(0) == "utf-8" || d.arg(0) == "off" => report.leave_out(d),
-            "gzip" | "brotli" => self.compression(d),
-            name if name.starts_with("proxy_ssl_") => self.tls.apply(d, report),
-            "limit_req" => self.limit_req(d, shared, report),
-            "auth_request" if d.arg(0) == "off" => self.auth_request = None,
-            "auth_request" => self.auth_request = Some((one(), d.clone())),
-            "auth_request_set" => self.auth_request_set(d, report),
-            "merge_slashes" if d.arg(0) == "on" => {}
-            "if_modified_since" if d.arg(0) == "exact" => {}
-            _ => shared.apply(d, report),
+            ResponseKind::Gzip | ResponseKind::Brotli => self.compression(d),
         }
+        Use::Held
     }
 
     fn index(&mut self, d: &Directive, report: &mut Report) {
         let is_bad = |name: &String| has_variable(name) || name.contains('/');
         match d.args.iter().any(is_bad) {
             true => report.refuse(d, "write names of files only"),
-            false => self.index = d.args.clone(),
+            false => self.index.set(d.args.clone()),
         }
     }
 
@@ -172,14 +316,14 @@ impl Scope {
         let field = Field { value: value.to_owned(), always: d.arg(2) == "always" };
         if has_variable(value) {
             report.refuse(d, "it needs variables");
-        } else if self.headers.insert(name, field).is_some() {
+        } else if self.headers.edit().insert(name, field).is_some() {
             report.refuse(d, "a header rule sets a field once; write one line with both values");
         }
     }
 
     fn expires(&mut self, d: &Directive, report: &mut Report) {
         const TEN_YEARS: u64 = 315_360_000;
-        self.expires = match d.arg(0) {
+        let value = match d.arg(0) {
             "off" => None,
             "max" => Some(format!("max-age={TEN_YEARS}")),
             "epoch" => Some("no-cache".to_owned()),
@@ -192,16 +336,13 @@ impl Scope {
                 age.map(|age| format!("max-age={age}"))
             }
         };
+        self.expires.set(value);
     }
 
     fn error_page(&mut self, d: &Directive, report: &mut Report) {
         let Some((page, statuses)) = d.args.split_last() else { return };
-        if let ([status, replaced], true) = (statuses, page.starts_with('/'))
-            && status == "404"
-            && (replaced == "=200" || replaced == "=")
-        {
-            self.spa = Some(page.clone());
-            return;
+        if is_spa(d) {
+            return self.spa.set(Some(page.clone()));
         }
         if !page.starts_with('/') || has_variable(page) {
             return report.refuse(d, "an error page is a path of the site");
@@ -209,7 +350,7 @@ impl Scope {
         for status in statuses {
             match status.parse() {
                 Ok(status @ 400..=599) => {
-                    self.errors.insert(status, page.clone());
+                    self.errors.edit().insert(status, page.clone());
                 }
                 _ => report.refuse(d, "an error page keeps its status, 400 to 599"),
             }
@@ -219,7 +360,7 @@ impl Scope {
     fn types(&mut self, d: &Directive) {
         for types in d.children() {
             let extensions = types.args.iter().map(|ext| ext.to_ascii_lowercase());
-            self.media_types.extend(extensions.map(|ext| (ext, types.name.clone())));
+            self.media_types.edit().extend(extensions.map(|ext| (ext, types.name.clone())));
         }
     }
 
@@ -228,187 +369,25 @@ impl Scope {
         if !d.args.iter().all(is_known) {
             return report.refuse(d, "hurtle has PUT and DELETE, of WebDAV nothing else");
         }
-        self.uploads = d.args.iter().any(|method| method == "PUT");
-        if self.uploads && !d.args.iter().any(|method| method == "DELETE") {
+        let uploads = d.args.iter().any(|method| method == "PUT");
+        self.uploads.set(uploads);
+        if uploads && !d.args.iter().any(|method| method == "DELETE") {
             report.remark(d, "uploads allow DELETE, too");
         }
     }
+}
 
-    fn proxy_set_header(&mut self, d: &Directive, report: &mut Report) {
-        let value = d.arg(1);
-        if let Some(field) = value.strip_prefix('$').and_then(|name| self.auth_fields.get(name)) {
-            if !field.eq_ignore_ascii_case(d.arg(0)) {
-                let why = format!("the request gets the field {field} under its own name");
-                return report.refuse(d, why);
-            }
-            return self.copied.push(d.arg(0).to_owned());
+/// `true`: the page is sent with 200 in place of 404.
+pub(super) fn is_spa(d: &Directive) -> bool {
+    match d.args.as_slice() {
+        [status, replaced, page] => {
+            status == "404" && page.starts_with('/') && (replaced == "=200" || replaced == "=")
         }
-        match (d.arg(0).to_ascii_lowercase().as_str(), value) {
-            ("host", "$host" | "$http_host" | "$host:$server_port") => {
-                self.sends_client_host = true;
-            }
-            ("host", "$proxy_host") => self.sends_client_host = false,
-            ("x-real-ip", "$remote_addr")
-            | ("x-forwarded-for", "$proxy_add_x_forwarded_for" | "$remote_addr")
-            | ("x-forwarded-proto", "$scheme")
-            | ("x-forwarded-host", "$host" | "$http_host")
-            | ("upgrade", "$http_upgrade")
-            | ("connection", "upgrade" | "Upgrade" | "$connection_upgrade" | "")
-            | ("accept-encoding", "$http_accept_encoding") => {}
-            _ => report.refuse(
-                d,
-                "hurtle sets Host, X-Real-IP, X-Forwarded-For, -Proto and -Host and Forwarded; \
-                 other fields of requests cannot be set",
-            ),
-        }
-    }
-
-    fn fastcgi_param(&mut self, d: &Directive, report: &mut Report) {
-        let (name, value) = (d.arg(0), d.arg(1));
-        // Those of fastcgi_params and fastcgi.conf, which hurtle makes itself.
-        if has_variable(value) {
-            let is_usual = matches!(name, "SCRIPT_FILENAME" | "PATH_INFO" | "PATH_TRANSLATED")
-                || USUAL_PARAMS.contains(&name);
-            if !is_usual {
-                report.refuse(d, "it needs variables");
-            }
-        } else if !USUAL_PARAMS.contains(&name) {
-            self.params.insert(name.to_owned(), value.to_owned());
-        }
+        _ => false,
     }
 }
 
-/// Variables that hurtle gives to every FastCGI application.
-const USUAL_PARAMS: &[&str] = &[
-    "QUERY_STRING",
-    "REQUEST_METHOD",
-    "CONTENT_TYPE",
-    "CONTENT_LENGTH",
-    "SCRIPT_NAME",
-    "REQUEST_URI",
-    "DOCUMENT_URI",
-    "DOCUMENT_ROOT",
-    "SERVER_PROTOCOL",
-    "REQUEST_SCHEME",
-    "HTTPS",
-    "GATEWAY_INTERFACE",
-    "SERVER_SOFTWARE",
-    "REMOTE_ADDR",
-    "REMOTE_PORT",
-    "REMOTE_USER",
-    "SERVER_ADDR",
-    "SERVER_PORT",
-    "SERVER_NAME",
-    "REDIRECT_STATUS",
-    "HTTP_PROXY",
-];
-
-impl Shared {
-    fn apply(&mut self, d: &Directive, report: &mut Report) {
-        match d.name.as_str() {
-            "client_max_body_size" => self.body_bytes(d, report),
-            "client_header_timeout" => self.duration("head_timeout", d, report),
-            "keepalive_timeout" => self.duration("idle_timeout", d, report),
-            "send_timeout" => self.duration("write_stall", d, report),
-            "client_body_timeout" => report.leave_out(d),
-            "keepalive_requests" => match d.arg(0).parse() {
-                Ok(requests) => self.limit("requests_per_connection", requests, d, report),
-                Err(_) => report.refuse(d, "write a number"),
-            },
-            "set_real_ip_from" if d.arg(0) == "unix:" => report.leave_out(d),
-            "set_real_ip_from" => {
-                if !self.trusted_proxies.iter().any(|known| known == d.arg(0)) {
-                    self.trusted_proxies.push(d.arg(0).to_owned());
-                }
-            }
-            "real_ip_header" => {
-                if !d.arg(0).eq_ignore_ascii_case("x-forwarded-for") {
-                    report.refuse(d, "hurtle reads X-Forwarded-For and Forwarded");
-                }
-            }
-            "limit_req_zone" => self.limit_req_zone(d, report),
-            "gzip_types" | "brotli_types" => self.compress.types(d, report),
-            "gzip_min_length" | "brotli_min_length" => self.compress.min_bytes(d, report),
-            "access_log" => self.access_log(d, report),
-            "log_format" => report.remark(d, "the access log has the combined or the JSON format"),
-            "error_log" => self.error_log(d, report),
-            name if is_tuning(name) => report.leave_out(d),
-            name => report.refuse(d, needs(name)),
-        }
-    }
-
-    fn limit(&mut self, key: &'static str, value: u64, d: &Directive, report: &mut Report) {
-        match self.limits.insert(key, value) {
-            Some(other) if other != value => {
-                report.refuse(d, format!("hurtle has one {key} for the whole server"));
-            }
-            _ => {}
-        }
-    }
-
-    fn duration(&mut self, key: &'static str, d: &Directive, report: &mut Report) {
-        match duration(d, report) {
-            Some(0) if key == "idle_timeout" => report.remark(d, "connections are kept"),
-            Some(seconds) => self.limit(key, seconds, d, report),
-            None => {}
-        }
-    }
-
-    fn body_bytes(&mut self, d: &Directive, report: &mut Report) {
-        /// The largest value of `body_bytes`.
-        const LARGEST: u64 = 1 << 40;
-        match bytes(d.arg(0)) {
-            Some(0) => self.limit("body_bytes", LARGEST, d, report),
-            Some(size) => self.limit("body_bytes", size, d, report),
-            None => report.refuse(d, "write a size, such as 20m"),
-        }
-        report.general(
-            "client_max_body_size: body_bytes does not limit what `proxy` passes on, nor uploads \
-             (file_bytes)"
-                .to_owned(),
-        );
-    }
-
-    fn access_log(&mut self, d: &Directive, report: &mut Report) {
-        let path = d.arg(0);
-        if path == "off" {
-            return report.leave_out(d);
-        }
-        if path.starts_with("syslog:") || has_variable(path) || !path.starts_with('/') {
-            return report.refuse(d, "the access log is one file, named by an absolute path");
-        }
-        match &self.access_log {
-            Some(other) if other != path => {
-                report.remark(d, "hurtle has one access log for all sites; this file is left out");
-            }
-            _ => self.access_log = Some(path.to_owned()),
-        }
-        if !matches!(d.arg(1), "" | "combined" | "main") || d.args.len() > 2 {
-            report.remark(d, "the format is combined, without buffers and conditions");
-        }
-    }
-
-    fn error_log(&mut self, d: &Directive, report: &mut Report) {
-        let level = match d.arg(1) {
-            "debug" => "debug",
-            "info" | "notice" => "info",
-            "warn" => "warn",
-            _ => "error",
-        };
-        match d.arg(0) {
-            "stderr" => self.error_log = Some(("stderr".to_owned(), level.to_owned())),
-            path if path.starts_with('/') => match &self.error_log {
-                Some((other, _)) if other != path => {
-                    report.remark(d, "hurtle has one error log; this file is left out");
-                }
-                _ => self.error_log = Some((path.to_owned(), level.to_owned())),
-            },
-            _ => report.refuse(d, "the error log is stderr or one file, named by an absolute path"),
-        }
-    }
-}
-
-fn duration(d: &Directive, report: &mut Report) -> Option<u64> {
+pub(super) fn duration(d: &Directive, report: &mut Report) -> Option<u64> {
     let seconds = seconds(d.arg(0));
     if seconds.is_none() {
         report.refuse(d, "write a duration in seconds, such as 30s");

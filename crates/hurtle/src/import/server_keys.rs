@@ -1,10 +1,9 @@
-//! Translates the directives of a `server` that are its own: addresses, names, certificates and
-//! rewrites.
+//! Translates the directives of a `server` that are its own: addresses, names and
+//! certificates.
 
 use toml::Value;
 
 use super::mount::{Keys, put};
-use super::regex;
 use super::report::Report;
 use super::server::Server;
 use super::syntax::Directive;
@@ -76,37 +75,4 @@ pub(super) fn certificate(d: &Directive, tls: &mut Keys, report: &mut Report) {
         Some((_, known)) => *known = Value::from(vec![known.clone(), Value::from(value)]),
         None => put(tls, key, value),
     }
-}
-
-/// Translates a rewrite in the location `path` to a rule.
-pub(super) fn rewrite(d: &Directive, path: &str, report: &mut Report) -> Option<Keys> {
-    let (Some(from), Some(to)) = (regex::pattern(d.arg(0)), regex::replacement(d.arg(1))) else {
-        report.refuse(d, "of expressions it knows ^/path/(.*)$ and ^/path$, of variables $1");
-        return None;
-    };
-    if !from.starts_with(path.trim_end_matches('/')) {
-        report.refuse(d, format!("it cannot match in the location {path}"));
-        return None;
-    }
-    let is_url = to.starts_with("http://") || to.starts_with("https://");
-    let status = match (d.arg(2), is_url) {
-        ("permanent", _) => Some(301),
-        ("redirect", _) | (_, true) => Some(302),
-        ("last" | "break" | "", false) => None,
-        _ => None,
-    };
-    if to.contains('?') {
-        report.refuse(d, "the replacement has a query");
-        return None;
-    }
-    let mut keys = Keys::new();
-    put(&mut keys, "match", from);
-    match status {
-        Some(status) => {
-            put(&mut keys, "redirect", to);
-            put(&mut keys, "status", status);
-        }
-        None => put(&mut keys, "rewrite", to),
-    }
-    Some(keys)
 }

@@ -8,6 +8,7 @@ use super::server::Server;
 pub(super) fn add(servers: &[Server<'_>], out: &mut ServerConfig, report: &mut Report) {
     let clear = addresses(servers, |server| &server.clear, report);
     let tls = addresses(servers, |server| &server.tls, report);
+    elsewhere(servers, [&clear, &tls], report);
     put_list(&mut out.keys, "listen", &clear);
     put_list(&mut out.keys, "listen_tls", &tls);
     let mut sites: Vec<Site> = Vec::new();
@@ -67,6 +68,31 @@ fn addresses(
         }
     }
     all
+}
+
+/// Refuses a server that would also answer on other interfaces than in nginx: one in clear on
+/// 127.0.0.1 beside another by TLS on all addresses.
+fn elsewhere(servers: &[Server<'_>], all: [&Vec<String>; 2], report: &mut Report) {
+    for server in servers.iter().filter(|server| !server.is_redirect) {
+        let own: Vec<&str> = server.clear.iter().chain(&server.tls).map(|a| interface(a)).collect();
+        let is_everywhere = own.iter().any(|own| matches!(*own, "0.0.0.0" | "[::]"));
+        let other = all.into_iter().flatten().find(|other| !own.contains(&interface(other)));
+        if let (false, Some(other)) = (is_everywhere, other) {
+            let why = format!(
+                "hurtle's sites answer on every address, also on {other}: import it as a \
+                 configuration of its own"
+            );
+            report.refuse(server.at, why);
+        }
+    }
+}
+
+/// An address without its port.
+fn interface(address: &str) -> &str {
+    match address.starts_with("unix:") {
+        true => address,
+        false => address.rsplit_once(':').map_or(address, |(interface, _)| interface),
+    }
 }
 
 fn is_served_in_clear(server: &Server<'_>, servers: &[Server<'_>]) -> bool {

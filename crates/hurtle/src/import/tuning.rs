@@ -1,7 +1,7 @@
 //! Directives that need no translation, and those that have none.
 
 /// Directives that change no response, or set what hurtle always does.
-const TUNING: &[&str] = &[
+pub const TUNING: &[&str] = &[
     "absolute_redirect",
     "accept_mutex",
     "aio",
@@ -12,6 +12,7 @@ const TUNING: &[&str] = &[
     "charset_types",
     "client_body_buffer_size",
     "client_body_temp_path",
+    "client_body_timeout",
     "client_header_buffer_size",
     "connection_pool_size",
     "daemon",
@@ -63,8 +64,13 @@ const TUNING: &[&str] = &[
     "proxy_max_temp_file_size",
     "proxy_request_buffering",
     "proxy_socket_keepalive",
+    "proxy_ssl_ciphers",
+    "proxy_ssl_conf_command",
+    "proxy_ssl_protocols",
+    "proxy_ssl_server_name",
+    "proxy_ssl_session_reuse",
+    "proxy_ssl_verify_depth",
     "proxy_temp_path",
-    "real_ip_recursive",
     "reset_timedout_connection",
     "resolver",
     "resolver_timeout",
@@ -110,6 +116,7 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("if", "it needs conditions; hurtle selects by host, path and client address only"),
     ("js_*", "it needs scripts in the server; write an application"),
     ("limit_conn*", "it needs a limit by key; see [limits] connections_per_address"),
+    ("limit_except", "hurtle has no guards by method; have the application refuse methods"),
     ("limit_req_dry_run", "hurtle has no trial of limits"),
     ("lua_*", "it needs scripts in the server; write an application"),
     ("mail", "hurtle serves HTTP only"),
@@ -126,6 +133,8 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("proxy_hide_header", "remove the field in [[site.header]], for a path"),
     ("proxy_next_upstream*", "hurtle retries idempotent requests that got no byte; see proxy.md"),
     ("proxy_redirect", "it needs changes of the upstream's fields"),
+    ("proxy_ssl_crl", "hurtle has no revocation lists of upstreams"),
+    ("proxy_ssl_password_file", "hurtle reads keys without a password"),
     ("random_index", "it needs a choice by chance"),
     ("satisfy*", "hurtle requires all: the address and the password"),
     ("scgi_*", "hurtle speaks HTTP, FastCGI and CGI to applications"),

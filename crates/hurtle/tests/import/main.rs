@@ -2,5 +2,8 @@
 //! alike; what cannot be translated is refused by file and line; the documents' examples hold.
 
 mod alike;
+mod closed;
 mod documents;
 mod refused;
+mod servers;
+mod table;

@@ -21,7 +21,60 @@ const ROWS: &[(&str, &str)] = &[
     ),
     ("root /srv; gzip on; gzip_types text/css; location /a { gzip_types text/plain; }", "one list"),
     ("root /srv; if ($a) { return 404; }", "it needs conditions"),
-    ("root /srv; set_real_ip_from 10.0.0.0/8;", ""),
+    // nginx reads X-Real-IP by default.
+    ("root /srv; set_real_ip_from 10.0.0.0/8;", "write real_ip_header X-Forwarded-For"),
+    ("root /srv; set_real_ip_from 10.0.0.0/8; real_ip_header X-Forwarded-For;", ""),
+    ("root /srv; set_real_ip_from 10.0.0.0/8; real_ip_header proxy_protocol;", "X-Forwarded-For"),
+    // Certificates could not be renewed.
+    (
+        "server_name a; location ^~ /.well-known/acme-challenge/ { root /srv/acme; }
+         location / { return 301 https://$host$request_uri; }",
+        "sends nothing else in clear",
+    ),
+    (
+        "server_name a; location /.well-known/acme-challenge/ { root /srv/acme; }
+         return 301 https://$host$request_uri;",
+        "sends nothing else in clear",
+    ),
+    ("return 404; location /a/ { root /srv; deny all; }", "nginx sends `return` of the server"),
+    // As nginx.org writes it.
+    (
+        "location / { root /srv; index index.html index.htm; } error_page 500 502 /50x.html;
+         location = /50x.html { root /srv; }",
+        "",
+    ),
+    ("root /srv; location = /favicon.ico { access_log off; log_not_found off; }", ""),
+    ("root /srv; location / { proxy_pass http://a; } location = /a.ico { }", "another `files`"),
+    ("root /srv; location / { proxy_pass http://a; root /srv; index a; }", ""),
+    ("root /srv; try_files $uri =404; location /a/ { proxy_pass http://a; root /b; }", ""),
+    ("root /srv; location = /a { expires 1h; }", "its fields"),
+    ("root /srv; location = /a { types { text/plain a; } }", "another `media_types`"),
+    ("root /srv; location ~ \\.css$ { limit_rate 1k; }", "another `rate`"),
+    ("root /srv; location ~ \\.css$ { gzip off; }", "another `compress`"),
+    ("root /srv; location ~ \\.css$ { root /other; }", "another `files`"),
+    ("root /srv; location ~ \\.css$ { error_page 404 /x; }", "error pages"),
+    ("location / { proxy_pass http://a; limit_rate 1k; }", "would lose it"),
+    ("root /srv; location /a { deny all; limit_rate 1k; }", "would lose it"),
+    ("root /srv; location /a { deny all; root /b; proxy_pass http://a; }", ""),
+    ("root /srv; location /a/ { rewrite ^/a/(.*)$ /b/$1; expires 1h; }", "would lose it"),
+    ("root /srv; location /a/ { rewrite ^/a/(.*)$ /b/$1; }", ""),
+    ("root /srv; location /a/ { rewrite ^/a/(.*)$ /b/$1 break; }", ""),
+    ("root /srv; rewrite ^/a$ /b; rewrite ^/b$ /c;", ""),
+    ("root /srv; limit_req_zone $uri zone=a:1m rate=1r/s;", "it does not belong here"),
+    ("root /srv; proxy_pass http://a;", "it does not belong here"),
+    // A site that nginx has on this machine only.
+    (
+        "listen 127.0.0.1:80; root /srv; }
+         server { listen 443 ssl; server_name b; ssl_certificate /c; ssl_certificate_key /k;
+         root /srv/b;",
+        "also on 0.0.0.0:443",
+    ),
+    (
+        "listen 10.0.0.1:80; root /srv; }
+         server { listen 10.0.0.1:443 ssl; server_name b; ssl_certificate /c;
+         ssl_certificate_key /k; root /srv/b;",
+        "",
+    ),
     ("root /srv; unheard_of on;", "the importer does not know it"),
     (
         "location / { proxy_pass http://a/; } location /api/ { proxy_pass http://b/; }",
@@ -100,6 +153,19 @@ fn included_files_are_read_in_order_and_named_in_problems() {
     let problems = nginx_file(&dir.join("nginx.conf"), &dir).expect_err("a problem");
     let at = format!("{}:2: ", dir.join("sites/b.conf").display());
     assert!(problems.len() == 1 && problems[0].starts_with(&at), "{problems:?}");
+    // nginx would find a guard there.
+    write("nginx.conf", "server { root /srv; include s*s/a.conf; include [ab].conf; }");
+    let problems = nginx_file(&dir.join("nginx.conf"), &dir).expect_err("two patterns");
+    let is_pattern = |problem: &String| problem.contains("* in the last segment");
+    assert!(problems.len() == 2 && problems.iter().all(is_pattern), "{problems:?}");
+    write("mime.types", "types { text/x x; } deny all;");
+    write("nginx.conf", "server { root /srv; include mime.types; }");
+    let text = nginx_file(&dir.join("nginx.conf"), &dir).expect("it is translated");
+    assert!(text.contains("deny = ") && !text.contains("text/x"), "{text}");
+    std::os::unix::fs::symlink("nowhere", dir.join("sites/z.conf")).expect("a link");
+    write("nginx.conf", "include sites/*.conf;");
+    let problems = nginx_file(&dir.join("nginx.conf"), &dir).expect_err("a file is missing");
+    assert!(problems.iter().any(|problem| problem.contains("z.conf")), "{problems:?}");
     write("nginx.conf", "include nginx.conf;");
     let problems = nginx_file(&dir.join("nginx.conf"), &dir).expect_err("a file in itself");
     assert!(problems[0].contains("too many included files"), "{problems:?}");

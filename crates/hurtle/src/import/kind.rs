@@ -1,0 +1,165 @@
+//! The directives of nginx that the importer translates, or refuses with a reason of its own.
+//! `tuning` has the names of all others.
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $class:ident $enum:ident { $($kind:ident $name:literal,)* })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+            pub enum $enum {
+                $(#[doc = concat!("`", $name, "`")] $kind,)*
+            }
+        )*
+
+        /// A directive of the importer's table, by its purpose.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Kind {
+            $($(#[$doc])* $class($enum),)*
+        }
+
+        impl Kind {
+            /// All rows of the table.
+            pub const ALL: &[Kind] = &[$($(Kind::$class($enum::$kind),)*)*];
+
+            /// The name of the directive.
+            pub fn name(self) -> &'static str {
+                match self { $($(Kind::$class($enum::$kind) => $name,)*)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Directives that choose the handler of a location.
+    Handler HandlerKind {
+        Alias "alias",
+        TryFiles "try_files",
+        Return "return",
+        ProxyPass "proxy_pass",
+        GrpcPass "grpc_pass",
+        FastcgiPass "fastcgi_pass",
+    }
+    /// Directives that change the path, or which paths a location has.
+    Path PathKind {
+        Rewrite "rewrite",
+        Internal "internal",
+        Set "set",
+        If "if",
+    }
+    /// Directives that make blocks and sites, or belong to `http` and `server` only.
+    Structure StructureKind {
+        Http "http",
+        Server "server",
+        Location "location",
+        Upstream "upstream",
+        Map "map",
+        ProxyCachePath "proxy_cache_path",
+        LimitReqZone "limit_req_zone",
+        Listen "listen",
+        ServerName "server_name",
+        SslCertificate "ssl_certificate",
+        SslCertificateKey "ssl_certificate_key",
+        SslClientCertificate "ssl_client_certificate",
+        SslVerifyClient "ssl_verify_client",
+        SetRealIpFrom "set_real_ip_from",
+        RealIpHeader "real_ip_header",
+        RealIpRecursive "real_ip_recursive",
+        User "user",
+        WorkerProcesses "worker_processes",
+    }
+    /// Directives that decide which clients are admitted.
+    Guard GuardKind {
+        AuthBasic "auth_basic",
+        AuthBasicUserFile "auth_basic_user_file",
+        Allow "allow",
+        Deny "deny",
+        AuthRequest "auth_request",
+        AuthRequestSet "auth_request_set",
+        LimitReq "limit_req",
+    }
+    /// Settings of files.
+    Files FilesKind {
+        Root "root",
+        Index "index",
+        Autoindex "autoindex",
+        DefaultType "default_type",
+        Types "types",
+        DavMethods "dav_methods",
+        CreateFullPutPath "create_full_put_path",
+        MinDeleteDepth "min_delete_depth",
+    }
+    /// Settings of upstreams.
+    Upstream UpstreamKind {
+        ProxyConnectTimeout "proxy_connect_timeout",
+        ProxySendTimeout "proxy_send_timeout",
+        ProxyReadTimeout "proxy_read_timeout",
+        ProxySetHeader "proxy_set_header",
+        ProxyCache "proxy_cache",
+        ProxySslVerify "proxy_ssl_verify",
+        ProxySslTrustedCertificate "proxy_ssl_trusted_certificate",
+        ProxySslCertificate "proxy_ssl_certificate",
+        ProxySslCertificateKey "proxy_ssl_certificate_key",
+        ProxySslName "proxy_ssl_name",
+        FastcgiConnectTimeout "fastcgi_connect_timeout",
+        FastcgiSendTimeout "fastcgi_send_timeout",
+        FastcgiReadTimeout "fastcgi_read_timeout",
+        FastcgiParam "fastcgi_param",
+    }
+    /// Settings of responses of every handler.
+    Response ResponseKind {
+        AddHeader "add_header",
+        Expires "expires",
+        ErrorPage "error_page",
+        LimitRate "limit_rate",
+        Gzip "gzip",
+        Brotli "brotli",
+    }
+    /// Settings that hurtle has once for the whole server.
+    Whole WholeKind {
+        Charset "charset",
+        MergeSlashes "merge_slashes",
+        IfModifiedSince "if_modified_since",
+        ClientMaxBodySize "client_max_body_size",
+        ClientHeaderTimeout "client_header_timeout",
+        KeepaliveTimeout "keepalive_timeout",
+        KeepaliveRequests "keepalive_requests",
+        SendTimeout "send_timeout",
+        GzipTypes "gzip_types",
+        BrotliTypes "brotli_types",
+        GzipMinLength "gzip_min_length",
+        BrotliMinLength "brotli_min_length",
+        AccessLog "access_log",
+        LogFormat "log_format",
+        ErrorLog "error_log",
+    }
+}
+
+impl Kind {
+    /// The row of a directive's name; `None`: the table has no such row.
+    pub fn named(name: &str) -> Option<Kind> {
+        Kind::ALL.iter().copied().find(|kind| kind.name() == name)
+    }
+
+    /// `true` for a setting that blocks within its block inherit.
+    pub(super) fn is_inherited(self) -> bool {
+        match self {
+            Kind::Handler(_) | Kind::Path(_) | Kind::Structure(_) => false,
+            Kind::Guard(_)
+            | Kind::Files(_)
+            | Kind::Upstream(_)
+            | Kind::Response(_)
+            | Kind::Whole(_) => true,
+        }
+    }
+
+    /// `true` for a directive that may have a block.
+    pub(super) fn has_block(self) -> bool {
+        use StructureKind::{Http, Location, Map, Server, Upstream};
+        matches!(
+            self,
+            Kind::Structure(Http | Location | Map | Server | Upstream)
+                | Kind::Files(FilesKind::Types)
+                | Kind::Path(PathKind::If)
+        )
+    }
+}

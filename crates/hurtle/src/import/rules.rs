@@ -1,0 +1,177 @@
+//! Translates `rewrite` to rules. hurtle applies the rules of a site before it chooses a mount;
+//! nginx applies those of a location only there, and stops at `last`. Where that differs, a rule is
+//! refused.
+
+use super::block::Block;
+use super::kind::{HandlerKind, Kind, PathKind};
+use super::modifier::Modifier;
+use super::mount::{Keys, put};
+use super::regex;
+use super::report::Report;
+use super::syntax::Directive;
+
+/// A translated rewrite.
+#[derive(Debug)]
+pub(super) struct Rule<'a> {
+    at: &'a Directive,
+    /// The location that has it; `None`: the server.
+    location: Option<(Modifier, String)>,
+    pattern: String,
+    /// The path that replaces the request's; `None`: a redirect.
+    target: Option<String>,
+    pub(super) keys: Keys,
+}
+
+/// Translates a rewrite of a location, or of the server.
+fn rewrite<'a>(
+    d: &'a Directive,
+    location: Option<(Modifier, &str)>,
+    report: &mut Report,
+) -> Option<Rule<'a>> {
+    let (Some(pattern), Some(to)) = (regex::pattern(d.arg(0)), regex::replacement(d.arg(1))) else {
+        report.refuse(d, "of expressions it knows ^/path/(.*)$ and ^/path$, of variables $1");
+        return None;
+    };
+    if let Some((_, path)) = location
+        && !pattern.starts_with(path.trim_end_matches('/'))
+    {
+        report.refuse(d, format!("it cannot match in the location {path}"));
+        return None;
+    }
+    let is_url = to.starts_with("http://") || to.starts_with("https://");
+    let status = match (d.arg(2), is_url) {
+        ("permanent", _) => Some(301),
+        ("redirect", _) | (_, true) => Some(302),
+        _ => None,
+    };
+    if to.contains('?') {
+        report.refuse(d, "the replacement has a query");
+        return None;
+    }
+    let mut keys = Keys::new();
+    put(&mut keys, "match", pattern.clone());
+    match status {
+        Some(status) => {
+            put(&mut keys, "redirect", to.clone());
+            put(&mut keys, "status", status);
+        }
+        None => put(&mut keys, "rewrite", to.clone()),
+    }
+    let target = status.is_none().then_some(to);
+    let location = location.map(|(modifier, path)| (modifier, path.to_owned()));
+    Some(Rule { at: d, location, pattern, target, keys })
+}
+
+impl<'a> Rule<'a> {
+    /// The rewrite, and the path to which it leads within its location: `break` in a location.
+    pub(super) fn stays(&self) -> Option<(&'a Directive, &str)> {
+        let target = self.target.as_deref()?;
+        (self.location.is_some() && self.at.arg(2) == "break").then(|| (self.at, fixed(target)))
+    }
+
+    /// `true`: the rule applies to every path of its location.
+    pub(super) fn covers(&self, (modifier, path): (Modifier, &str)) -> bool {
+        let fixed = fixed(&self.pattern);
+        match modifier {
+            Modifier::Exact => self.pattern == path,
+            _ => {
+                self.pattern.ends_with("**")
+                    && self.pattern.len() == fixed.len() + 2
+                    && fixed == path
+            }
+        }
+    }
+}
+
+/// Translates the rewrites of a block.
+pub(super) fn rewrites<'a>(
+    block: &Block<'a>,
+    location: Option<(Modifier, &str)>,
+    report: &mut Report,
+) -> Vec<Rule<'a>> {
+    let returns = block.first(&[Kind::Handler(HandlerKind::Return)]);
+    let mut rules = Vec::new();
+    for d in block.take_all(Kind::Path(PathKind::Rewrite)) {
+        let Some(rule) = rewrite(d, location, report) else { continue };
+        // nginx executes both in the order in which they are written.
+        if returns.is_some_and(|returns| rule.target.is_some() || block.precedes(returns, d)) {
+            report.refuse(d, "beside `return`, hurtle knows a redirect that is written before it");
+            continue;
+        }
+        rules.push(rule);
+    }
+    rules
+}
+
+/// Refuses rules that hurtle would apply where nginx would not, or not apply where it would.
+pub(super) fn check(rules: &[Rule<'_>], locations: &[(Modifier, &str)], report: &mut Report) {
+    for (index, rule) in rules.iter().enumerate() {
+        if let Some(path) = around(rule, locations) {
+            report.refuse(rule.at, format!("in nginx it does not apply to the location {path}"));
+        }
+        let mut others = rules.iter().enumerate().filter(|(other, _)| *other != index);
+        let unlike = others
+            .find(|(at, next)| leads_to(rule, next) && !is_chained((index, rule), (*at, next)));
+        if let Some((_, next)) = unlike {
+            let why = format!(
+                "hurtle would apply `{}` ({}) differently to its result; write one rewrite of both",
+                next.at, next.at.at
+            );
+            report.refuse(rule.at, why);
+        }
+        if matches!(&rule.location, Some((Modifier::Prefix, _)))
+            && locations.iter().any(|(modifier, _)| *modifier == Modifier::Regex)
+        {
+            report
+                .remark(rule.at, "it also applies to paths of locations with regular expressions");
+        }
+    }
+}
+
+/// The location beneath that of the rule whose paths the rule may match.
+fn around<'l>(rule: &Rule<'_>, locations: &[(Modifier, &'l str)]) -> Option<&'l str> {
+    let (modifier, own) = rule.location.as_ref()?;
+    if *modifier == Modifier::Exact {
+        return None;
+    }
+    let fixed = fixed(&rule.pattern);
+    let has_wildcard = fixed.len() < rule.pattern.len();
+    let is_within = |(other, path): &&(Modifier, &str)| {
+        *other != Modifier::Regex
+            && *path != own
+            && path.starts_with(own.as_str())
+            && (fixed.starts_with(path) || (has_wildcard && path.starts_with(fixed)))
+    };
+    locations.iter().find(is_within).map(|(_, path)| *path)
+}
+
+/// `true` if a rewrite may lead to a path that another rule matches.
+fn leads_to(rule: &Rule<'_>, other: &Rule<'_>) -> bool {
+    let Some(target) = &rule.target else { return false };
+    let (to, from) = (fixed(target), fixed(&other.pattern));
+    match (to.len() < target.len(), from.len() < other.pattern.len()) {
+        (true, true) => to.starts_with(from) || from.starts_with(to),
+        (true, false) => from.starts_with(to),
+        (false, true) => to.starts_with(from),
+        (false, false) => to == from,
+    }
+}
+
+/// `true` if nginx, like hurtle, applies the later rule to the result of the earlier one.
+fn is_chained((index, rule): (usize, &Rule<'_>), (other, next): (usize, &Rule<'_>)) -> bool {
+    let flag = rule.at.arg(2);
+    index < other
+        && match (&rule.location, &next.location) {
+            (None, None) => flag.is_empty(),
+            // The location of the new path is looked up, and its rewrites are applied.
+            (None, Some(_)) => true,
+            (Some(_), Some(_)) => flag != "break",
+            (Some(_), None) => false,
+        }
+}
+
+/// The beginning of a pattern or template up to its first wildcard or placeholder.
+fn fixed(pattern: &str) -> &str {
+    let end = pattern.find(['*', '{']).unwrap_or(pattern.len());
+    &pattern[..end]
+}

@@ -1,0 +1,108 @@
+//! Settings of upstreams: time limits, fields of requests, variables of FastCGI, TLS and the cache.
+
+use super::kind::UpstreamKind;
+use super::path::has_variable;
+use super::report::Report;
+use super::scope::{Scope, Use, duration};
+use super::syntax::Directive;
+
+impl Scope {
+    /// Applies a setting of upstreams.
+    pub(super) fn upstream(
+        &mut self,
+        kind: UpstreamKind,
+        d: &Directive,
+        report: &mut Report,
+    ) -> Use {
+        match kind {
+            UpstreamKind::ProxyConnectTimeout | UpstreamKind::FastcgiConnectTimeout => {
+                self.connect_timeout.set(duration(d, report));
+            }
+            UpstreamKind::ProxySendTimeout | UpstreamKind::FastcgiSendTimeout => {
+                self.send_timeout.set(duration(d, report));
+            }
+            UpstreamKind::ProxyReadTimeout | UpstreamKind::FastcgiReadTimeout => {
+                self.read_timeout.set(duration(d, report));
+            }
+            UpstreamKind::ProxySetHeader => self.proxy_set_header(d, report),
+            UpstreamKind::ProxyCache => {
+                self.cache.set(Some(d.arg(0).to_owned()).filter(|zone| zone != "off"));
+            }
+            UpstreamKind::FastcgiParam => self.fastcgi_param(d, report),
+            UpstreamKind::ProxySslVerify
+            | UpstreamKind::ProxySslTrustedCertificate
+            | UpstreamKind::ProxySslCertificate
+            | UpstreamKind::ProxySslCertificateKey
+            | UpstreamKind::ProxySslName => self.tls.edit().apply(kind, d, report),
+        }
+        Use::Held
+    }
+
+    fn proxy_set_header(&mut self, d: &Directive, report: &mut Report) {
+        let value = d.arg(1);
+        if let Some(field) = value.strip_prefix('$').and_then(|name| self.auth_fields.get(name)) {
+            if !field.eq_ignore_ascii_case(d.arg(0)) {
+                let why = format!("the request gets the field {field} under its own name");
+                return report.refuse(d, why);
+            }
+            return self.copied.edit().push(d.arg(0).to_owned());
+        }
+        match (d.arg(0).to_ascii_lowercase().as_str(), value) {
+            ("host", "$host" | "$http_host" | "$host:$server_port") => {
+                self.sends_client_host.set(true);
+            }
+            ("host", "$proxy_host") => self.sends_client_host.set(false),
+            ("x-real-ip", "$remote_addr")
+            | ("x-forwarded-for", "$proxy_add_x_forwarded_for" | "$remote_addr")
+            | ("x-forwarded-proto", "$scheme")
+            | ("x-forwarded-host", "$host" | "$http_host")
+            | ("upgrade", "$http_upgrade")
+            | ("connection", "upgrade" | "Upgrade" | "$connection_upgrade" | "")
+            | ("accept-encoding", "$http_accept_encoding") => {}
+            _ => report.refuse(
+                d,
+                "hurtle sets Host, X-Real-IP, X-Forwarded-For, -Proto and -Host and Forwarded; \
+                 other fields of requests cannot be set",
+            ),
+        }
+    }
+
+    fn fastcgi_param(&mut self, d: &Directive, report: &mut Report) {
+        let (name, value) = (d.arg(0), d.arg(1));
+        // Those of fastcgi_params and fastcgi.conf, which hurtle makes itself.
+        if has_variable(value) {
+            let is_usual = matches!(name, "SCRIPT_FILENAME" | "PATH_INFO" | "PATH_TRANSLATED")
+                || USUAL_PARAMS.contains(&name);
+            if !is_usual {
+                report.refuse(d, "it needs variables");
+            }
+        } else if !USUAL_PARAMS.contains(&name) {
+            self.params.edit().insert(name.to_owned(), value.to_owned());
+        }
+    }
+}
+
+/// Variables that hurtle gives to every FastCGI application.
+const USUAL_PARAMS: &[&str] = &[
+    "QUERY_STRING",
+    "REQUEST_METHOD",
+    "CONTENT_TYPE",
+    "CONTENT_LENGTH",
+    "SCRIPT_NAME",
+    "REQUEST_URI",
+    "DOCUMENT_URI",
+    "DOCUMENT_ROOT",
+    "SERVER_PROTOCOL",
+    "REQUEST_SCHEME",
+    "HTTPS",
+    "GATEWAY_INTERFACE",
+    "SERVER_SOFTWARE",
+    "REMOTE_ADDR",
+    "REMOTE_PORT",
+    "REMOTE_USER",
+    "SERVER_ADDR",
+    "SERVER_PORT",
+    "SERVER_NAME",
+    "REDIRECT_STATUS",
+    "HTTP_PROXY",
+];
