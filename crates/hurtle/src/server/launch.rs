@@ -1,5 +1,5 @@
 //! The first steps of the server process, before its first thread starts: what it inherits, the
-//! process that starts upgrades, and the sandbox.
+//! processes that start upgrades and look up names, and the sandbox.
 
 use std::io;
 use std::path::Path;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rustix::process::geteuid;
 
 use super::activation::{self, Passed};
+use super::resolver::{self, Resolver};
 use super::sandbox::{Permissions, Sandbox};
 use super::starter::Starter;
 use super::supervisor;
@@ -44,6 +45,11 @@ impl Launch {
         } else {
             None
         };
+        // It ends again if the system has no sandbox.
+        let resolver = match &permissions {
+            Ok(_) if Resolver::is_needed(config) => Some(Resolver::spawn(config)?),
+            _ => None,
+        };
         let sandbox = match permissions {
             Err(reason) => Sandbox::Absent(reason.to_owned()),
             Ok(permissions) => match permissions.enter() {
@@ -51,6 +57,9 @@ impl Launch {
                 Err(e) => Sandbox::Absent(format!("the kernel does not offer all of it: {e}")),
             },
         };
+        if let Sandbox::Entered(_) = sandbox {
+            resolver.map_or_else(resolver::install_none, Resolver::install);
+        }
         let starter = starter.map(Arc::new);
         Ok(Launch { passed, launcher: Launcher { program, starter }, sandbox })
     }

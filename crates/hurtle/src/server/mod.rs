@@ -16,10 +16,13 @@ mod handover;
 mod launch;
 mod monitoring;
 mod mount;
+mod names;
+mod places;
 pub mod process;
 mod protocols;
 mod quic;
 mod reload;
+pub mod resolver;
 mod running;
 pub mod sandbox;
 #[cfg(test)]

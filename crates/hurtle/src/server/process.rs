@@ -12,6 +12,7 @@ use super::activation::StoredListeners;
 use super::apps::Apps;
 use super::control::{Events, Phase, Process, Reload, Signals, Watcher};
 use super::handover::Received;
+use super::names::NameWatch;
 use super::{AccessLogHandle, BoundAddresses, Launch, Running, Server, activation, supervisor};
 use crate::config::{Config, Listen};
 use crate::observe::ErrorLogHandle;
@@ -86,6 +87,8 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     let mut running = server.start()?;
     running.wait_until_accepting()?;
     let logs = running.logs();
+    let because_of_names =
+        received.as_ref().is_some_and(|received| received.description.because_of_names);
     // Open as long as this process runs.
     let _channel = match received {
         Some(received) => Some(announce(received, errors, &logs)?),
@@ -105,7 +108,7 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     let reloader = Arc::new(Mutex::new(reloader));
     let reload = Reload { registry, reloader, load, file, sandbox: Arc::new(sandbox) };
     let watcher = watch.then(|| reload.file.clone()).flatten().map(Watcher::new);
-    let events = Events { signals, requested, watcher };
+    let events = Events { signals, requested, watcher, names: NameWatch::new(because_of_names) };
     let ended = move || super::running::join(threads, access_log.as_deref());
     let reloader = Arc::clone(&reload.reloader);
     let apps_of = apps.as_ref();
@@ -200,7 +203,7 @@ fn bind(config: Config, any_port: bool, stored: &mut StoredListeners) -> io::Res
 }
 
 /// Gives up root for good: groups first, because only root may change them.
-fn switch_user(name: &str, group: Option<&str>) -> io::Result<()> {
+pub(super) fn switch_user(name: &str, group: Option<&str>) -> io::Result<()> {
     use nix::unistd::{Group, User, setgid, setuid};
     let missing = |what: &str, name: &str| io::Error::other(format!("there is no {what} {name}"));
     let user = User::from_name(name)?.ok_or_else(|| missing("user", name))?;
