@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rustix::process::geteuid;
 
 use super::activation::{self, Passed};
+use super::log_files;
 use super::resolver::{self, Resolver};
 use super::sandbox::{Permissions, Sandbox};
 use super::starter::Starter;
@@ -35,6 +36,8 @@ impl Launch {
         let program = Program::current();
         // Before a program starts, which would inherit the sockets.
         let passed = activation::listeners()?;
+        // Before the permissions, which a file has only if it exists.
+        log_files::create(config);
         let permissions = Permissions::of(config, file);
         // Without root the server could not start a process that has what it has now.
         let gives_up_root = config.user.is_some() && geteuid().is_root();

@@ -14,6 +14,7 @@ mod control;
 mod descriptors;
 mod handover;
 mod launch;
+pub mod log_files;
 mod monitoring;
 mod mount;
 mod names;

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use nix::unistd::{Gid, Group, User};
 use rustix::process::geteuid;
 
 use super::activation::StoredListeners;
@@ -204,23 +205,32 @@ fn bind(config: Config, any_port: bool, stored: &mut StoredListeners) -> io::Res
 
 /// Gives up root for good: groups first, because only root may change them.
 pub(super) fn switch_user(name: &str, group: Option<&str>) -> io::Result<()> {
-    use nix::unistd::{Group, User, setgid, setuid};
-    let missing = |what: &str, name: &str| io::Error::other(format!("there is no {what} {name}"));
-    let user = User::from_name(name)?.ok_or_else(|| missing("user", name))?;
+    use nix::unistd::{setgid, setuid};
+    let (user, group) = account(name, group)?;
     if !geteuid().is_root() {
         if user.uid.as_raw() == geteuid().as_raw() {
             return Ok(());
         }
         return Err(io::Error::other(format!("only root can switch to the user {name}")));
     }
+    sys::init_groups(&std::ffi::CString::new(name)?, group)?;
+    setgid(group)?;
+    setuid(user.uid)?;
+    Ok(())
+}
+
+/// Looks up a user, and its group or another one.
+///
+/// # Errors
+/// There is no such user or group.
+pub(super) fn account(name: &str, group: Option<&str>) -> io::Result<(User, Gid)> {
+    let missing = |what: &str, name: &str| io::Error::other(format!("there is no {what} {name}"));
+    let user = User::from_name(name)?.ok_or_else(|| missing("user", name))?;
     let gid = match group {
         None => user.gid,
         Some(group) => Group::from_name(group)?.ok_or_else(|| missing("group", group))?.gid,
     };
-    sys::init_groups(&std::ffi::CString::new(name)?, gid)?;
-    setgid(gid)?;
-    setuid(user.uid)?;
-    Ok(())
+    Ok((user, gid))
 }
 
 fn warn_about_backlog(config: &Config) {
