@@ -16,7 +16,7 @@ use super::apps::Apps;
 use super::handover::{Description, Handover};
 use super::names::{self, NameWatch};
 use super::process::LoadConfig;
-use super::reload::Reloader;
+use super::reload::{ReloadError, Reloader};
 use super::sandbox::Sandbox;
 use super::upgrade::{Launcher, Upgrade};
 use super::{AccessLogHandle, Stop, activation, cached, supervisor};
@@ -297,6 +297,10 @@ impl Process<'_> {
                 tracing::info!("a new process puts {} in force", keys.join(", "));
                 return self.upgrade(reply, false);
             }
+            Err(ReloadError::Privileged(listen)) => {
+                tracing::info!("a new process listens on {listen}, because that needs root");
+                return self.upgrade(reply, false);
+            }
             Err(ReloadError::Problems(problems)) => {
                 for problem in &problems {
                     tracing::error!("not reloaded: {problem}");
@@ -312,16 +316,6 @@ impl Process<'_> {
         let _ = reply.map(|reply| reply.send(outcome));
         PendingUpgrade::default()
     }
-}
-
-/// Why a configuration is not in force.
-enum ReloadError {
-    /// All its problems.
-    Problems(Vec<String>),
-    /// It needs what the sandbox does not permit.
-    Confined,
-    /// Only a start puts these settings in force.
-    Restart(Vec<&'static str>),
 }
 
 /// The means of a reload.
@@ -351,7 +345,7 @@ impl Reload {
             if !restart.is_empty() {
                 return Err(ReloadError::Restart(restart));
             }
-            reloader.reload(config).map_err(ReloadError::Problems)
+            reloader.reload(config)
         };
         let panicked = || ReloadError::Problems(vec!["the reload panicked".to_owned()]);
         tokio::task::spawn_blocking(reload).await.unwrap_or_else(|_| Err(panicked()))

@@ -63,7 +63,8 @@ impl Launch {
         if let Sandbox::Entered(_) = sandbox {
             resolver.map_or_else(resolver::install_none, Resolver::install);
         }
-        let starter = starter.map(Arc::new);
-        Ok(Launch { passed, launcher: Launcher { program, starter }, sandbox })
+        let regains_root = gives_up_root && starter.is_some();
+        let launcher = Launcher { program, starter: starter.map(Arc::new), regains_root };
+        Ok(Launch { passed, launcher, sandbox })
     }
 }

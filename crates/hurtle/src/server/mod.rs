@@ -436,6 +436,7 @@ impl Server {
             quic_secret: self.quic_secret,
             inherited: self.inherited,
             any_port: false,
+            regains_root: false,
             held: None,
             updates,
             watching,

@@ -103,6 +103,7 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     }
     let Running { threads, stop, access_log, mut reloader, requested, accepting } = running;
     reloader.any_port = any_port;
+    reloader.regains_root = launcher.regains_root;
     reloader.held = Some(held);
     activation::notify("READY=1");
     let registry = Arc::clone(&reloader.registry);
