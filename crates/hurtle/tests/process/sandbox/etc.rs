@@ -4,8 +4,10 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
@@ -14,6 +16,7 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 use super::{Later, with_admin};
 use crate::child::{Child, eventually, hurtle, write_config};
 use crate::support::{Client, Dir};
+use crate::tokens::Signer;
 
 /// Replaces a file by another one with this text, in one step.
 fn replace(file: &Path, text: &[u8]) {
@@ -274,4 +277,63 @@ fn without_the_process_that_looks_up_names_another_server_replaces_this_one() {
     assert_eq!(later.ids().len(), 1, "{}", log());
     let new = later.ids()[0];
     assert!(helper(new, "look-up-names").is_some(), "the new server has such a process again");
+}
+
+/// Accepts and closes connections; counts those to each address.
+fn counted() -> (u16, Arc<Mutex<Vec<IpAddr>>>) {
+    let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let accepted = Arc::<Mutex<Vec<IpAddr>>>::default();
+    let noted = Arc::clone(&accepted);
+    thread::spawn(move || {
+        let addresses = listener.incoming().map(|stream| stream.unwrap().local_addr().unwrap());
+        addresses.for_each(|address| noted.lock().unwrap().push(address.ip()));
+    });
+    (port, accepted)
+}
+
+#[test]
+fn names_of_key_sets_the_store_and_acme_are_resolved_after_etc_hosts_is_replaced() {
+    let [keys, store, acme] = [counted(), counted(), counted()];
+    let storage = Dir::new(&[]);
+    fs::set_permissions(storage.root(), fs::Permissions::from_mode(0o777)).unwrap();
+    let config = |acme: &str, store: &str, keys: &str| {
+        format!(
+            "error_log = {{ level = 'info' }}\nlisten_tls = '127.0.0.1:0'\nstore = 'redis://{store}'\n\
+             [acme]\naccept_terms = true\nstorage = '{}'\n[[acme.authority]]\n\
+             directory = 'https://{acme}/'\n\
+             [[site]]\nhosts = 'a.test'\ntls = {{ certificate = 'auto', redirect = false }}\n\
+             [[site.rate_limit]]\nrequests = '100/s'\n\
+             [[site.mount]]\nrespond = 'x'\nauth = 'jwt'\nauth_cleartext = true\n\
+             jwks = 'http://{keys}/keys'\n",
+            storage.root().display()
+        )
+    };
+    // Nothing listens there.
+    let none = "127.0.0.1:1";
+    let Some(server) = OwnEtc::start(&hosts("127.0.0.1"), &config(none, none, none)) else {
+        return;
+    };
+    let later = Later(&server.child);
+    let text = "127.0.0.7 localhost upstream.test\n";
+    server.replace("hosts", text.as_bytes());
+    let named = |port: u16| format!("upstream.test:{port}");
+    // Keys over HTTP come from this machine only.
+    let keys_at = format!("localhost:{}", keys.0);
+    write_config(&server.dir, &with_admin(&config(&named(acme.0), &named(store.0), &keys_at)));
+    let (code, said) = server.reload();
+    assert_eq!((code, said.contains("reloaded")), (Some(0), true), "{said}");
+    let token = Signer::rs256().token("\"kid\":\"a\"", "");
+    for (what, (_, accepted)) in [("keys", keys), ("store", store), ("acme", acme)] {
+        eventually(what, || {
+            let mut client = server.child.connect();
+            client.send(format!(
+                "GET / HTTP/1.1\r\nHost: a.test\r\nAuthorization: Bearer {token}\r\n\
+                 Connection: close\r\n\r\n"
+            ));
+            client.rest();
+            accepted.lock().unwrap().contains(&IpAddr::from([127, 0, 0, 7]))
+        });
+    }
+    assert_eq!(later.ids(), [0; 0], "{}", server.child.stderr());
 }

@@ -1,8 +1,9 @@
 //! The sandbox, seen from outside: the threads that are in it, what the server no longer reads, and
-//! reloads that need more. `names` and `etc` replace files and links while the server
+//! reloads that need more. `names`, `etc` and `mounts` replace files and links while the server
 //! runs.
 
 mod etc;
+mod mounts;
 mod names;
 
 use std::fs::{self, Permissions};
@@ -22,9 +23,14 @@ struct Confined {
 
 impl Confined {
     fn start(config: &str) -> Confined {
+        Confined::with_temporary(config, &std::env::temp_dir())
+    }
+
+    /// Starts a server whose temporary files are in this directory.
+    fn with_temporary(config: &str, temporary: &Path) -> Confined {
         let dir = Dir::new(&[("none", "")]);
         let file = write_config(&dir, &with_admin(config));
-        let child = Child::start(hurtle().arg("--config").arg(&file));
+        let child = Child::start(hurtle().env("TMPDIR", temporary).arg("--config").arg(&file));
         Confined { dir, child }
     }
 
