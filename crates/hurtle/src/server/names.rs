@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::control::Reload;
@@ -43,7 +43,8 @@ impl fmt::Display for StrayName {
 /// Looks at the names of the configuration in force, again and again.
 #[derive(Debug)]
 pub(super) struct NameWatch {
-    known: Option<(Arc<Config>, Arc<BTreeSet<Name>>)>,
+    /// The configuration in force at the last look, without keeping it, and its names.
+    known: Option<(Weak<Config>, Arc<BTreeSet<Name>>)>,
     /// Time of the next look.
     due: Instant,
     /// Earliest time of the next replacement.
@@ -69,7 +70,7 @@ impl NameWatch {
         }
         loop {
             tokio::time::sleep_until(self.due.into()).await;
-            let (names, sandbox) = (self.names(reload.config()), Arc::clone(&reload.sandbox));
+            let (names, sandbox) = (self.names(&reload.config()), Arc::clone(&reload.sandbox));
             let begun = Instant::now();
             let look = move || {
                 let resolver = resolver::looks_up_itself().then(Permissions::resolver_names);
@@ -105,16 +106,16 @@ impl NameWatch {
     }
 
     /// The names of a configuration.
-    fn names(&mut self, config: Arc<Config>) -> Arc<BTreeSet<Name>> {
+    fn names(&mut self, config: &Arc<Config>) -> Arc<BTreeSet<Name>> {
         if let Some((known, names)) = &self.known
-            && Arc::ptr_eq(known, &config)
+            && known.as_ptr() == Arc::as_ptr(config)
         {
             return Arc::clone(names);
         }
         // A configuration without a sandbox is put in force by another process.
-        let names = Permissions::of(&config, None).map(Permissions::into_names);
+        let names = Permissions::of(config, None).map(Permissions::into_names);
         let names = Arc::new(names.unwrap_or_default());
-        self.known = Some((config, Arc::clone(&names)));
+        self.known = Some((Arc::downgrade(config), Arc::clone(&names)));
         names
     }
 }

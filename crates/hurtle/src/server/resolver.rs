@@ -19,6 +19,7 @@ use std::time::Duration;
 use super::descriptors::{receive_descriptor, send_descriptor, take_stdin};
 use super::process::switch_user;
 use super::sandbox::Permissions;
+use super::starter::outlive_signals;
 use crate::config::{Auth, Config, JwksSource, Jwt, MountHandler, Upstream};
 use crate::rt::host_names::{set_look_up, system_addresses};
 
@@ -152,6 +153,7 @@ fn look_up_here(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
 /// # Errors
 /// Standard input is no socket of a server, or the user is unknown.
 pub fn run(user: Option<&str>, group: Option<&str>) -> io::Result<()> {
+    outlive_signals()?;
     let channel = take_stdin()?.ok_or(io::ErrorKind::InvalidInput)?;
     if let Some(user) = user {
         switch_user(user, group)?;
@@ -171,11 +173,15 @@ pub fn run(user: Option<&str>, group: Option<&str>) -> io::Result<()> {
             continue;
         }
         let count = Arc::clone(&running);
-        thread::Builder::new().name("look-up".to_owned()).spawn(move || {
+        let spawned = thread::Builder::new().name("look-up".to_owned()).spawn(move || {
             // The server may have given up.
             let _ = answer(&client);
             count.fetch_sub(1, SeqCst);
-        })?;
+        });
+        if spawned.is_err() {
+            // The server gets no answer, and looks the name up itself.
+            running.fetch_sub(1, SeqCst);
+        }
     }
 }
 

@@ -79,10 +79,9 @@ impl Permissions {
             return Err("the server starts programs, which would be in it too");
         }
         let mut needed = Permissions { system: Places::of_system(), ..Permissions::default() };
-        for variable in AUTHORITY_VARIABLES {
-            // Without the directory of a file, which may be that of private keys too.
-            paths_of(variable).iter().for_each(|path| needed.read(path));
-        }
+        // Without the directory of a file, which may be that of private keys too.
+        let authorities = AUTHORITY_VARIABLES.iter().flat_map(|variable| paths_of(variable));
+        needed.system.readable.extend(authorities.filter_map(|path| Place::at(&path)));
         if let Some(file) = file {
             needed.read_file(file);
         }
@@ -212,7 +211,10 @@ impl Permissions {
 
     fn read(&mut self, path: impl AsRef<Path>) {
         let place = self.find(path.as_ref());
-        self.own.readable.extend(place);
+        // The root of the file system is the nearest directory of a path that does not exist at all.
+        let is_meant =
+            |place: &Place| place.path.parent().is_some() || path.as_ref().parent().is_none();
+        self.own.readable.extend(place.filter(is_meant));
     }
 
     fn write(&mut self, path: impl AsRef<Path>) {
@@ -552,6 +554,15 @@ mod tests {
         let permissions = Dir::new("top").permissions("root = '/usr'\n").unwrap();
         let reads = |path: &str| permissions.own.readable.iter().any(|place| place.path == *path);
         assert_eq!((reads("/usr"), reads("/")), (true, false), "{permissions}");
+    }
+
+    #[test]
+    fn a_path_that_does_not_exist_does_not_admit_everything() {
+        let mut permissions = Permissions::default();
+        permissions.read_file(Path::new("/hurtle-nowhere/a/b"));
+        assert_eq!(permissions.own, Places::default(), "{permissions}");
+        permissions.read("/");
+        assert_eq!(permissions.own.readable.len(), 1);
     }
 
     #[test]

@@ -337,3 +337,34 @@ fn names_of_key_sets_the_store_and_acme_are_resolved_after_etc_hosts_is_replaced
     }
     assert_eq!(later.ids(), [0; 0], "{}", server.child.stderr());
 }
+
+/// `killall -USR1 hurtle` ended the process that starts upgrades.
+#[test]
+fn the_processes_beside_a_server_outlive_its_signals() {
+    let port = upstream();
+    let Some(server) = OwnEtc::start(&hosts("127.0.0.1"), &proxies(port)) else { return };
+    let later = Later(&server.child);
+    let id = server.child.id();
+    let helpers = ["look-up-names", "start-upgrades"].map(|name| helper(id, name).unwrap());
+    for signal in [Signal::HUP, Signal::INT, Signal::TERM, Signal::USR1, Signal::USR2] {
+        helpers.iter().for_each(|helper| kill_process(*helper, signal).unwrap());
+    }
+    assert_eq!(server.get("/"), "127.0.0.1");
+    let (code, said) = super::command("upgrade", &server.dir);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!server.child.stderr().contains("has failed"), "{}", server.child.stderr());
+    // The new server does not inherit that.
+    let new = later.ids()[0];
+    let status = fs::read_to_string(format!("/proc/{new}/status")).unwrap();
+    for field in ["SigBlk:", "SigIgn:"] {
+        let mask = status.lines().find_map(|line| line.strip_prefix(field)).unwrap().trim();
+        let mask = u64::from_str_radix(mask, 16).unwrap();
+        // Bit 14: SIGTERM.
+        assert_eq!(mask & (1 << 14), 0, "{field} {mask:x}");
+    }
+    drop(later);
+    drop(server);
+    eventually("they end with the server", || {
+        helpers.iter().all(|helper| rustix::process::test_kill_process(*helper).is_err())
+    });
+}
