@@ -3,6 +3,7 @@
 mod admin;
 pub mod checked;
 mod generate;
+mod helpers;
 mod import;
 mod log_level;
 mod purge;
@@ -23,12 +24,12 @@ use crate::config::{
     Schedule, Sendfile, Uploads,
 };
 use crate::explain::ExplainedRequest;
-use crate::server::apps::keeper::KeeperOptions;
 use crate::sys;
 use crate::tls::local;
 
 pub use admin::CommandError;
 pub use generate::{CompletionsArgs, man};
+pub use helpers::{KeepAppArgs, LookUpNamesArgs, StartUpgradesArgs};
 pub use import::ImportArgs;
 pub use log_level::LogLevelArgs;
 pub use purge::PurgeArgs;
@@ -68,6 +69,9 @@ pub enum Command {
     /// Start the program anew for upgrades; the server starts this itself.
     #[command(hide = true)]
     StartUpgrades(StartUpgradesArgs),
+    /// Look up names of hosts; the server starts this itself.
+    #[command(hide = true)]
+    LookUpNames(LookUpNamesArgs),
     /// Put the configuration of a running server in force, as changed. SIGHUP does the same.
     Reload(ReloadArgs),
     /// Print the counters of a running server: requests, connections, caches, upstreams.
@@ -198,34 +202,6 @@ pub struct ExplainArgs {
     /// Accept-Encoding of the request, such as "br, gzip".
     #[arg(long, value_name = "CODINGS")]
     accept_encoding: Option<String>,
-}
-
-/// Arguments of `start-upgrades`.
-#[derive(Debug, Args)]
-pub struct StartUpgradesArgs {
-    /// The program.
-    #[arg(required = true)]
-    pub program: PathBuf,
-    /// Its arguments.
-    #[arg(last = true)]
-    pub arguments: Vec<OsString>,
-}
-
-/// Arguments of `keep-app`.
-#[derive(Debug, Args)]
-pub struct KeepAppArgs {
-    #[arg(long)]
-    socket: PathBuf,
-    #[arg(long)]
-    stdin: bool,
-    #[arg(long)]
-    open_files: u64,
-    #[arg(long)]
-    memory: Option<u64>,
-    #[arg(long)]
-    processes: Option<u64>,
-    #[arg(last = true, required = true)]
-    command: Vec<OsString>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -409,14 +385,6 @@ impl ServeArgs {
             }
         }
         Ok(())
-    }
-}
-
-impl KeepAppArgs {
-    /// The options of the keeper.
-    pub fn options(self) -> KeeperOptions {
-        let KeepAppArgs { socket, stdin, open_files, memory, processes, command } = self;
-        KeeperOptions { socket, stdin, open_files, memory, processes, command }
     }
 }
 

@@ -8,7 +8,7 @@ use clap::Parser;
 use hurtle::cli::{self, Cli, Command, ConfigProblems, LoadedConfig, ServeArgs};
 use hurtle::server::apps::keeper;
 use hurtle::server::process::ProcessConfig;
-use hurtle::server::{Launch, starter, supervisor};
+use hurtle::server::{Launch, resolver, starter, supervisor};
 use hurtle::{config, explain, observe, server, tls};
 
 /// Exit code for an unusable configuration, the same as clap's for wrong arguments.
@@ -33,6 +33,10 @@ fn main() -> ExitCode {
         Command::KeepApp(args) => return keep_app(&args.options()),
         Command::StartUpgrades(args) => {
             starter::run(&args.program, &args.arguments).map_err(CommandError::Run)
+        }
+        Command::LookUpNames(args) => {
+            let (user, group) = (args.user.as_deref(), args.group.as_deref());
+            resolver::run(user, group).map_err(CommandError::Run)
         }
         Command::Reload(args) => executed(args.send()),
         Command::Upgrade(args) => executed(args.send()),

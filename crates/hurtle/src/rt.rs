@@ -1,6 +1,7 @@
 //! The parts of the async runtime that code outside of `transport` and `server` uses.
 
 mod alarm;
+pub mod host_names;
 pub mod oneshot;
 mod permits;
 #[cfg(test)]

@@ -18,6 +18,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 
+use crate::rt::host_names::{self, HostNames};
 use crate::{rt, tls};
 
 /// Time limit from a request to the end of its response.
@@ -29,7 +30,7 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 /// The client for one authority.
 #[derive(Clone)]
 pub(super) struct Http {
-    client: Client<HttpsConnector<HttpConnector>, BodyWrapper<Bytes>>,
+    client: Client<HttpsConnector<HttpConnector<HostNames>>, BodyWrapper<Bytes>>,
     retry_after: RetryAfter,
 }
 
@@ -53,7 +54,8 @@ impl Http {
     pub(super) fn new(root: Option<&Path>) -> Result<(Http, RetryAfter), String> {
         let connector = HttpsConnectorBuilder::new().with_tls_config(tls::outgoing(root)?);
         // RFC 8555 section 6.1.
-        let connector = connector.https_only().enable_http1().build();
+        let connector =
+            connector.https_only().enable_http1().wrap_connector(host_names::connector());
         let retry_after = RetryAfter::default();
         let client = Client::builder(TokioExecutor::new()).build(connector);
         Ok((Http { client, retry_after: retry_after.clone() }, retry_after))

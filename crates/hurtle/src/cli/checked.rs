@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::ConfigProblems;
 use crate::config::Config;
+use crate::server::log_files;
 use crate::tls::{Keyring, UpstreamConfigs};
 use crate::wasm::WasmApps;
 
@@ -19,15 +20,20 @@ pub(super) fn check_files(config: &Config) -> Result<(), ConfigProblems> {
 }
 
 /// Returns the message about a valid configuration: with a hint about UDP ports that other machines
-/// reach.
+/// reach, and a line for each warning.
 pub fn checked(config: &Config) -> String {
     let exposed = config.http3_addresses().filter(|address| !address.ip().is_loopback());
     let ports: BTreeSet<String> = exposed.map(|address| address.port().to_string()).collect();
-    match ports.is_empty() {
+    let mut text = match ports.is_empty() {
         true => "ok".to_owned(),
         false => format!(
             "ok; HTTP/3 needs UDP port {} open in the firewall (http3 = false turns it off)",
             ports.into_iter().collect::<Vec<_>>().join(", ")
         ),
+    };
+    for warning in log_files::warnings(config) {
+        text.push_str("\nwarning: ");
+        text.push_str(&warning);
     }
+    text
 }

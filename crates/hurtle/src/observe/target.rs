@@ -16,7 +16,7 @@ use super::rotation::RotatedFile;
 use crate::config::{LogTarget, Rotation};
 
 /// Permissions of a new log file. Request lines hold personal data, so not everyone may read them.
-const FILE_MODE: u32 = 0o640;
+pub const LOG_MODE: u32 = 0o640;
 
 /// True if output to `target` should be coloured: it is a terminal, and NO_COLOR (no-color.org) is
 /// unset or empty.
@@ -96,7 +96,7 @@ impl Output {
 /// Opens a file for appending without blocking: opening a FIFO for writing waits for a reader.
 fn open_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.append(true).create(true).mode(FILE_MODE);
+    options.append(true).create(true).mode(LOG_MODE);
     options.custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32);
     match options.open(path) {
         // A FIFO without a reader (ENXIO). Opened for reading too it needs none: its lines wait in

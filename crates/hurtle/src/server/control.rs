@@ -14,8 +14,9 @@ use tokio::sync::mpsc;
 use super::admin::{Reply, Request};
 use super::apps::Apps;
 use super::handover::{Description, Handover};
+use super::names::{self, NameWatch};
 use super::process::LoadConfig;
-use super::reload::Reloader;
+use super::reload::{ReloadError, Reloader};
 use super::sandbox::Sandbox;
 use super::upgrade::{Launcher, Upgrade};
 use super::{AccessLogHandle, Stop, activation, cached, supervisor};
@@ -56,6 +57,8 @@ pub(super) struct Events {
     pub(super) requested: mpsc::UnboundedReceiver<Request>,
     /// Reloads after a change of the file.
     pub(super) watcher: Option<Watcher>,
+    /// Replacements because names lead elsewhere.
+    pub(super) names: NameWatch,
 }
 
 /// The parts of a running process.
@@ -92,6 +95,8 @@ struct PendingUpgrade {
     reply: Option<Reply>,
     /// `true`: reload afterwards.
     reload: bool,
+    /// `true`: names lead to what the sandbox refuses.
+    because_of_names: bool,
 }
 
 impl Process<'_> {
@@ -103,7 +108,7 @@ impl Process<'_> {
         events: Events,
         ended: impl FnOnce() -> io::Result<()> + Send + 'static,
     ) -> io::Result<()> {
-        let Events { mut signals, mut requested, mut watcher } = events;
+        let Events { mut signals, mut requested, mut watcher, mut names } = events;
         let mut ended = tokio::task::spawn_blocking(ended);
         let mut pending = PendingUpgrade::default();
         loop {
@@ -122,18 +127,19 @@ impl Process<'_> {
                     true => pending = self.reload(None).await,
                     false => pending.reload = true,
                 },
-                _ = signals.upgrade.recv(), if is_free => pending = self.upgrade(None),
+                _ = signals.upgrade.recv(), if is_free => pending = self.upgrade(None, false),
                 outcome = finished(&mut pending.upgrade) => {
                     pending = self.conclude(outcome, std::mem::take(&mut pending)).await;
                 }
                 Some(request) = requested.recv(), if is_free => {
                     pending = match request {
                         Request::Reload(reply) => self.reload(Some(reply)).await,
-                        Request::Upgrade(reply) => self.upgrade(Some(reply)),
+                        Request::Upgrade(reply) => self.upgrade(Some(reply), false),
                     };
                 }
                 () = passed(self.drains_at) => self.drain(),
                 () = changed(&mut watcher), if is_free => pending = self.reload(None).await,
+                () = names.strayed(&self.reload), if is_free => pending = self.upgrade(None, true),
             }
         }
     }
@@ -177,13 +183,15 @@ impl Process<'_> {
     }
 
     /// Begins to replace this process; `reply` gets the outcome.
-    fn upgrade(&self, reply: Option<Reply>) -> PendingUpgrade {
-        let begun = self.handover().and_then(|handover| {
+    fn upgrade(&self, reply: Option<Reply>, because_of_names: bool) -> PendingUpgrade {
+        let begun = self.handover(because_of_names).and_then(|handover| {
             tracing::info!("upgrade: starting {}", self.launcher.program);
             Upgrade::begin(self.launcher.clone(), handover)
         });
         match begun {
-            Ok(upgrade) => PendingUpgrade { upgrade: Some(upgrade), reply, reload: false },
+            Ok(upgrade) => {
+                PendingUpgrade { upgrade: Some(upgrade), reply, reload: false, because_of_names }
+            }
             Err(e) => {
                 answer_upgrade(reply, Err(vec![e.to_string()]));
                 PendingUpgrade::default()
@@ -192,12 +200,13 @@ impl Process<'_> {
     }
 
     /// All that another process gets.
-    fn handover(&self) -> io::Result<Handover> {
+    fn handover(&self, because_of_names: bool) -> io::Result<Handover> {
         let reloader = self.reload.reloader();
         let tickets = reloader.settings.keyring.as_ref().map(|keyring| keyring.ticket_keys());
         let mut description = Description::default();
         description.process = std::process::id();
         description.inherited = reloader.inherited;
+        description.because_of_names = because_of_names;
         description.apps = self.apps.map(Apps::up).unwrap_or_default();
         description.tickets = tickets.unwrap_or_default();
         description.quic_secret = Some(reloader.quic_secret.clone());
@@ -218,11 +227,14 @@ impl Process<'_> {
         outcome: Result<u32, Vec<String>>,
         pending: PendingUpgrade,
     ) -> PendingUpgrade {
-        let PendingUpgrade { reply, reload, .. } = pending;
+        let PendingUpgrade { reply, reload, because_of_names, .. } = pending;
         let new = match outcome {
             Ok(new) => new,
             Err(problems) => {
                 answer_upgrade(reply, Err(problems));
+                if because_of_names {
+                    names::tell_failed();
+                }
                 match self.phase {
                     Phase::Stopping => self.withdraw(),
                     _ if reload => return self.reload(None).await,
@@ -279,11 +291,15 @@ impl Process<'_> {
             }
             Err(ReloadError::Confined) => {
                 tracing::info!("the sandbox does not permit what the configuration needs");
-                return self.upgrade(reply);
+                return self.upgrade(reply, false);
             }
             Err(ReloadError::Restart(keys)) => {
                 tracing::info!("a new process puts {} in force", keys.join(", "));
-                return self.upgrade(reply);
+                return self.upgrade(reply, false);
+            }
+            Err(ReloadError::Privileged(listen)) => {
+                tracing::info!("a new process listens on {listen}, because that needs root");
+                return self.upgrade(reply, false);
             }
             Err(ReloadError::Problems(problems)) => {
                 for problem in &problems {
@@ -300,16 +316,6 @@ impl Process<'_> {
         let _ = reply.map(|reply| reply.send(outcome));
         PendingUpgrade::default()
     }
-}
-
-/// Why a configuration is not in force.
-enum ReloadError {
-    /// All its problems.
-    Problems(Vec<String>),
-    /// It needs what the sandbox does not permit.
-    Confined,
-    /// Only a start puts these settings in force.
-    Restart(Vec<&'static str>),
 }
 
 /// The means of a reload.
@@ -339,7 +345,7 @@ impl Reload {
             if !restart.is_empty() {
                 return Err(ReloadError::Restart(restart));
             }
-            reloader.reload(config).map_err(ReloadError::Problems)
+            reloader.reload(config)
         };
         let panicked = || ReloadError::Problems(vec!["the reload panicked".to_owned()]);
         tokio::task::spawn_blocking(reload).await.unwrap_or_else(|_| Err(panicked()))
@@ -350,7 +356,7 @@ impl Reload {
     }
 
     /// The configuration in force.
-    fn config(&self) -> Arc<Config> {
+    pub(super) fn config(&self) -> Arc<Config> {
         Arc::clone(&self.reloader().settings.config)
     }
 }

@@ -66,6 +66,9 @@ pub(super) struct Description {
     /// The position in the feed of purges, up to which the stored responses are purged.
     #[serde(default)]
     pub(super) purges: Option<String>,
+    /// `true`: a name leads to what the sandbox of the process before refuses.
+    #[serde(default)]
+    pub(super) because_of_names: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,5 +1,5 @@
 //! The first steps of the server process, before its first thread starts: what it inherits, the
-//! process that starts upgrades, and the sandbox.
+//! processes that start upgrades and look up names, and the sandbox.
 
 use std::io;
 use std::path::Path;
@@ -8,6 +8,8 @@ use std::sync::Arc;
 use rustix::process::geteuid;
 
 use super::activation::{self, Passed};
+use super::log_files;
+use super::resolver::{self, Resolver};
 use super::sandbox::{Permissions, Sandbox};
 use super::starter::Starter;
 use super::supervisor;
@@ -34,6 +36,8 @@ impl Launch {
         let program = Program::current();
         // Before a program starts, which would inherit the sockets.
         let passed = activation::listeners()?;
+        // Before the permissions, which a file has only if it exists.
+        log_files::create(config);
         let permissions = Permissions::of(config, file);
         // Without root the server could not start a process that has what it has now.
         let gives_up_root = config.user.is_some() && geteuid().is_root();
@@ -44,6 +48,11 @@ impl Launch {
         } else {
             None
         };
+        // It ends again if the system has no sandbox.
+        let resolver = match &permissions {
+            Ok(_) if Resolver::is_needed(config) => Some(Resolver::spawn(config)?),
+            _ => None,
+        };
         let sandbox = match permissions {
             Err(reason) => Sandbox::Absent(reason.to_owned()),
             Ok(permissions) => match permissions.enter() {
@@ -51,7 +60,11 @@ impl Launch {
                 Err(e) => Sandbox::Absent(format!("the kernel does not offer all of it: {e}")),
             },
         };
-        let starter = starter.map(Arc::new);
-        Ok(Launch { passed, launcher: Launcher { program, starter }, sandbox })
+        if let Sandbox::Entered(_) = sandbox {
+            resolver.map_or_else(resolver::install_none, Resolver::install);
+        }
+        let regains_root = gives_up_root && starter.is_some();
+        let launcher = Launcher { program, starter: starter.map(Arc::new), regains_root };
+        Ok(Launch { passed, launcher, sandbox })
     }
 }

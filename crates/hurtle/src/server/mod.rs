@@ -15,12 +15,16 @@ mod descriptors;
 mod handover;
 mod handshakes;
 mod launch;
+pub mod log_files;
 mod monitoring;
 mod mount;
+mod names;
+mod places;
 pub mod process;
 mod protocols;
 mod quic;
 mod reload;
+pub mod resolver;
 mod running;
 pub mod sandbox;
 #[cfg(test)]
@@ -433,6 +437,7 @@ impl Server {
             quic_secret: self.quic_secret,
             inherited: self.inherited,
             any_port: false,
+            regains_root: false,
             held: None,
             updates,
             watching,

@@ -6,12 +6,14 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use nix::unistd::{Gid, Group, User};
 use rustix::process::geteuid;
 
 use super::activation::StoredListeners;
 use super::apps::Apps;
 use super::control::{Events, Phase, Process, Reload, Signals, Watcher};
 use super::handover::Received;
+use super::names::NameWatch;
 use super::{AccessLogHandle, BoundAddresses, Launch, Running, Server, activation, supervisor};
 use crate::config::{Config, Listen};
 use crate::observe::ErrorLogHandle;
@@ -86,6 +88,8 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     let mut running = server.start()?;
     running.wait_until_accepting()?;
     let logs = running.logs();
+    let because_of_names =
+        received.as_ref().is_some_and(|received| received.description.because_of_names);
     // Open as long as this process runs.
     let _channel = match received {
         Some(received) => Some(announce(received, errors, &logs)?),
@@ -99,13 +103,14 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     }
     let Running { threads, stop, access_log, mut reloader, requested, accepting } = running;
     reloader.any_port = any_port;
+    reloader.regains_root = launcher.regains_root;
     reloader.held = Some(held);
     activation::notify("READY=1");
     let registry = Arc::clone(&reloader.registry);
     let reloader = Arc::new(Mutex::new(reloader));
     let reload = Reload { registry, reloader, load, file, sandbox: Arc::new(sandbox) };
     let watcher = watch.then(|| reload.file.clone()).flatten().map(Watcher::new);
-    let events = Events { signals, requested, watcher };
+    let events = Events { signals, requested, watcher, names: NameWatch::new(because_of_names) };
     let ended = move || super::running::join(threads, access_log.as_deref());
     let reloader = Arc::clone(&reload.reloader);
     let apps_of = apps.as_ref();
@@ -200,24 +205,33 @@ fn bind(config: Config, any_port: bool, stored: &mut StoredListeners) -> io::Res
 }
 
 /// Gives up root for good: groups first, because only root may change them.
-fn switch_user(name: &str, group: Option<&str>) -> io::Result<()> {
-    use nix::unistd::{Group, User, setgid, setuid};
-    let missing = |what: &str, name: &str| io::Error::other(format!("there is no {what} {name}"));
-    let user = User::from_name(name)?.ok_or_else(|| missing("user", name))?;
+pub(super) fn switch_user(name: &str, group: Option<&str>) -> io::Result<()> {
+    use nix::unistd::{setgid, setuid};
+    let (user, group) = account(name, group)?;
     if !geteuid().is_root() {
         if user.uid.as_raw() == geteuid().as_raw() {
             return Ok(());
         }
         return Err(io::Error::other(format!("only root can switch to the user {name}")));
     }
+    sys::init_groups(&std::ffi::CString::new(name)?, group)?;
+    setgid(group)?;
+    setuid(user.uid)?;
+    Ok(())
+}
+
+/// Looks up a user, and its group or another one.
+///
+/// # Errors
+/// There is no such user or group.
+pub(super) fn account(name: &str, group: Option<&str>) -> io::Result<(User, Gid)> {
+    let missing = |what: &str, name: &str| io::Error::other(format!("there is no {what} {name}"));
+    let user = User::from_name(name)?.ok_or_else(|| missing("user", name))?;
     let gid = match group {
         None => user.gid,
         Some(group) => Group::from_name(group)?.ok_or_else(|| missing("group", group))?.gid,
     };
-    sys::init_groups(&std::ffi::CString::new(name)?, gid)?;
-    setgid(gid)?;
-    setuid(user.uid)?;
-    Ok(())
+    Ok((user, gid))
 }
 
 fn warn_about_backlog(config: &Config) {

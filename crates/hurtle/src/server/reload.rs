@@ -3,6 +3,7 @@
 //! what they belong to does; listeners are kept, opened or closed.
 
 use std::io;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,6 +29,9 @@ use crate::wasm::WasmApps;
 
 /// Longest wait for the workers to confirm a configuration.
 const CONFIRM_MAX: Duration = Duration::from_secs(5);
+
+/// Ports below this one are for root on most systems.
+const PRIVILEGED_PORTS: u16 = 1024;
 
 /// A configuration on its way to the workers.
 #[derive(Debug)]
@@ -57,6 +61,25 @@ pub(super) struct Settings {
     pub(super) connections_by_address: Option<AddressCounts>,
 }
 
+/// Why a configuration is not in force.
+#[derive(Debug)]
+pub(super) enum ReloadError {
+    /// All its problems.
+    Problems(Vec<String>),
+    /// It needs what the sandbox does not permit.
+    Confined,
+    /// Only a start puts these settings in force.
+    Restart(Vec<&'static str>),
+    /// Only root, which this process has given up, can listen on this address.
+    Privileged(Listen),
+}
+
+impl From<Vec<String>> for ReloadError {
+    fn from(problems: Vec<String>) -> ReloadError {
+        ReloadError::Problems(problems)
+    }
+}
+
 /// An address that the server listens on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Listening {
@@ -79,6 +102,8 @@ pub(super) struct Reloader {
     pub(super) inherited: bool,
     /// `true`: the address is a default and its port may be another one, so it stays.
     pub(super) any_port: bool,
+    /// `true`: this process has given up root, and one that replaces it begins as root.
+    pub(super) regains_root: bool,
     /// Duplicates of all sockets; `None`: they are not handed over.
     pub(super) held: Option<HeldSockets>,
     pub(super) updates: watch::Sender<Option<Arc<Update>>>,
@@ -152,8 +177,9 @@ impl Reloader {
     /// Puts a configuration in force that needs no restart.
     ///
     /// # Errors
-    /// The problems, one line each. The configuration before stays in force.
-    pub(super) fn reload(&mut self, config: Config) -> Result<(), Vec<String>> {
+    /// The problems, or an address that another process can listen on. The configuration before stays
+    /// in force.
+    pub(super) fn reload(&mut self, config: Config) -> Result<(), ReloadError> {
         let before = Arc::clone(&self.settings.config);
         self.check(&config).map_err(|e| vec![e.to_string()])?;
         let orders_change = config.acme != before.acme || automatic(&config) != automatic(&before);
@@ -164,6 +190,9 @@ impl Reloader {
         let mut settings = Settings::new(config, Some(&self.settings))?;
         // Last, because bound addresses cannot be taken back unnoticed.
         let (listening, mut listeners) = self.listeners(&settings.config)?;
+        if let Some(listen) = self.privileged_quic(&settings.config, &listening) {
+            return Err(ReloadError::Privileged(listen));
+        }
         let quic_kept = self.change_quic(&settings.config, &listening, &mut listeners);
         let quic_opened = quic::opened(&listeners);
         let serving = quic_kept.iter().filter(|(_, serves)| *serves).map(|(listen, _)| listen);
@@ -278,7 +307,7 @@ impl Reloader {
     fn listeners(
         &self,
         config: &Config,
-    ) -> Result<(Vec<Listening>, Vec<ListenerChanges>), Vec<String>> {
+    ) -> Result<(Vec<Listening>, Vec<ListenerChanges>), ReloadError> {
         let workers = config.workers.get();
         let mut changes: Vec<_> = (0..workers).map(|_| ListenerChanges::default()).collect();
         if self.inherited || self.any_port {
@@ -293,7 +322,7 @@ impl Reloader {
             }
             return Ok((self.listening.clone(), changes));
         }
-        let (mut listening, mut problems) = (Vec::new(), Vec::new());
+        let (mut listening, mut problems, mut privileged) = (Vec::new(), Vec::new(), None);
         let clear = config.listen.iter().map(|listen| (listen, false));
         let wanted = clear.chain(config.listen_tls.iter().map(|listen| (listen, true)));
         for (listen, tls) in wanted {
@@ -306,6 +335,9 @@ impl Reloader {
                 continue;
             }
             match accept::bind(listen, config.backlog, workers, tls && config.http3) {
+                Err(e) if self.regains_root && e.kind() == io::ErrorKind::PermissionDenied => {
+                    privileged = Some(listen.clone());
+                }
                 Err(e) => problems.push(cannot_listen(listen, &e)),
                 Ok(sockets) => {
                     let (configured, actual) = (listen.clone(), sockets[0].address(listen));
@@ -317,7 +349,21 @@ impl Reloader {
                 }
             }
         }
-        if problems.is_empty() { Ok((listening, changes)) } else { Err(problems) }
+        match privileged {
+            _ if !problems.is_empty() => Err(problems.into()),
+            Some(listen) => Err(ReloadError::Privileged(listen)),
+            None => Ok((listening, changes)),
+        }
+    }
+
+    /// Returns an address whose UDP port is new and that another process can bind.
+    fn privileged_quic(&self, config: &Config, listening: &[Listening]) -> Option<Listen> {
+        let is_denied = |address: SocketAddr| {
+            UdpSocket::bind(address).is_err_and(|e| e.kind() == io::ErrorKind::PermissionDenied)
+        };
+        let mut wanted = quic::wanted(config, listening).filter(|_| self.regains_root);
+        let new = wanted.find(|(listen, at)| !self.quic.contains(listen) && is_denied(*at));
+        new.map(|(listen, _)| listen.clone())
     }
 }
 
@@ -336,8 +382,11 @@ fn store(
 }
 
 fn cannot_listen(listen: &Listen, e: &io::Error) -> String {
+    let is_low = listen.port().is_some_and(|port| port < PRIVILEGED_PORTS);
     let hint = match e.kind() {
-        io::ErrorKind::PermissionDenied => "; the server has given up root: restart it",
+        io::ErrorKind::PermissionDenied if is_low => {
+            "; it needs root, or the capability CAP_NET_BIND_SERVICE"
+        }
         _ => "",
     };
     format!("cannot listen on {listen}: {e}{hint}")

@@ -7,51 +7,26 @@
 use std::collections::BTreeSet;
 use std::env;
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, AtFlags, CWD, OFlags, accessat};
 use rustix::io::Errno;
 
+use super::places::{Place, Places, paths_of};
 use crate::config::{
     Auth, CertificateFiles, Config, Files, JwksSource, Jwt, Listen, LogTarget, MountHandler,
     Sandbox as Choice, Site, Symlinks, UpstreamTls,
 };
 use crate::sys;
 
-/// Files and directories of the system that are read: names of hosts and users, the libraries that
-/// look them up, authorities of upstreams and of ACME, and facts about this process.
-const SYSTEM: &[&str] = &[
-    "/etc/ca-certificates",
-    "/etc/gai.conf",
-    "/etc/group",
-    "/etc/host.conf",
-    "/etc/hosts",
-    "/etc/ld.so.cache",
-    "/etc/localtime",
-    "/etc/nsswitch.conf",
-    "/etc/passwd",
-    "/etc/pki",
-    "/etc/protocols",
-    "/etc/resolv.conf",
-    "/etc/services",
-    "/etc/ssl",
-    "/lib",
-    "/lib64",
-    "/proc/self",
-    "/proc/sys/net",
-    "/run/systemd/resolve",
-    "/sys/fs/cgroup",
-    "/usr/lib",
-    "/usr/lib64",
-    "/usr/local/share/ca-certificates",
-    "/usr/share/ca-certificates",
-    "/usr/share/zoneinfo",
-];
+/// Directories with files that the system's resolver opens: they are replaced, or lead elsewhere.
+const RESOLVER_DIRECTORIES: &[&str] = &["/etc", "/run", "/var/lib/sss"];
 
-/// Devices that are opened while the server runs.
-const DEVICES: &[&str] = &["/dev/null", "/dev/stdout", "/dev/stderr"];
+/// Files that the system's resolver opens for each name.
+const RESOLVER_FILES: &[&str] = &["/etc/hosts", "/etc/nsswitch.conf", "/etc/resolv.conf"];
 
 /// Variables that name certificates of authorities.
 const AUTHORITY_VARIABLES: &[&str] = &["SSL_CERT_FILE", "SSL_CERT_DIR"];
@@ -70,33 +45,24 @@ const CREDENTIAL_VARIABLES: &[&str] = &[
 /// The files and directories that a configuration needs; a directory stands for all beneath it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permissions {
-    /// Places that are read.
-    readable: BTreeSet<Place>,
-    /// Places beneath which files are also created, changed and removed.
-    writable: BTreeSet<Place>,
+    /// Places of the configuration.
+    own: Places,
+    /// Places that every server needs.
+    system: Places,
+    /// The paths of the configuration that led to its places.
+    paths: BTreeSet<PathBuf>,
+    /// Those of them that this user cannot follow.
+    unseen: BTreeSet<PathBuf>,
+    /// Names that are opened while the server runs.
+    names: BTreeSet<Name>,
 }
 
-/// A file or directory that exists: the permission is for this one, and not for another that takes
-/// its name.
+/// A name of the configuration that may lead elsewhere while the server runs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    /// Without symbolic links.
-    path: PathBuf,
-    device: u64,
-    inode: u64,
-}
-
-impl Place {
-    /// Returns the place at `path`, or if there is none, the nearest directory above.
-    fn nearest(path: &Path) -> Option<Place> {
-        path.ancestors().find_map(Place::at)
-    }
-
-    fn at(path: &Path) -> Option<Place> {
-        let path = path.canonicalize().ok()?;
-        let metadata = path.metadata().ok()?;
-        Some(Place { device: metadata.dev(), inode: metadata.ino(), path })
-    }
+pub(super) struct Name {
+    pub(super) path: PathBuf,
+    /// `true`: files are created, changed or removed there.
+    is_written: bool,
 }
 
 impl Permissions {
@@ -112,8 +78,10 @@ impl Permissions {
         if config.apps.is_some() || mounts().any(|mount| is_cgi(&mount.handler)) {
             return Err("the server starts programs, which would be in it too");
         }
-        let mut needed = Permissions::default();
-        needed.add_system();
+        let mut needed = Permissions { system: Places::of_system(), ..Permissions::default() };
+        // Without the directory of a file, which may be that of private keys too.
+        let authorities = AUTHORITY_VARIABLES.iter().flat_map(|variable| paths_of(variable));
+        needed.system.readable.extend(authorities.filter_map(|path| Place::at(&path)));
         if let Some(file) = file {
             needed.read_file(file);
         }
@@ -128,11 +96,13 @@ impl Permissions {
         for target in access_log.into_iter().chain([&config.error_log.to]) {
             if let LogTarget::File(path) = target {
                 needed.write_file(path);
+                // Opened again after the files were rotated.
+                path.parent().iter().for_each(|directory| needed.keep_written(directory));
             }
         }
-        config.compress.disk.iter().for_each(|disk| needed.write(&disk.path));
+        config.compress.disk.iter().for_each(|disk| needed.keep_written(&disk.path));
         if let Some(acme) = &config.acme {
-            needed.write(&acme.storage);
+            needed.keep_written(&acme.storage);
             for authority in &acme.authorities {
                 authority.root.iter().for_each(|path| needed.read_file(path));
                 authority.binding.iter().for_each(|binding| needed.read_file(&binding.key));
@@ -145,11 +115,13 @@ impl Permissions {
         Ok(needed)
     }
 
-    /// Adds what every server needs of the system.
-    fn add_system(&mut self) {
-        self.readable.extend(SYSTEM.iter().filter_map(|path| Place::at(Path::new(path))));
-        self.read_all(AUTHORITY_VARIABLES.iter().filter_map(env::var_os));
-        self.writable.extend(DEVICES.iter().filter_map(|path| Place::at(Path::new(path))));
+    /// The permissions of the process that looks up names: it reads the system's files, also those
+    /// that are replaced.
+    pub(super) fn of_resolver() -> Permissions {
+        let mut needed = Permissions { system: Places::of_system(), ..Permissions::default() };
+        RESOLVER_DIRECTORIES.iter().for_each(|path| needed.read(path));
+        needed.read_file(Path::new("/etc/resolv.conf"));
+        needed
     }
 
     fn serve(&mut self, site: &Site) {
@@ -173,23 +145,26 @@ impl Permissions {
             match &mount.handler {
                 MountHandler::Files(files) => self.serve_files(files),
                 MountHandler::Proxy(proxy) => {
-                    proxy.internal.iter().for_each(|path| self.read_file(path));
+                    proxy.internal.iter().for_each(|path| self.keep_read_file(path));
                     proxy.upstream_tls.iter().for_each(|tls| self.read_upstream_tls(tls));
                     let disk = proxy.cache.as_ref().and_then(|cache| cache.disk.as_ref());
-                    disk.iter().for_each(|disk| self.write(&disk.directory));
+                    disk.iter().for_each(|disk| self.keep_written(&disk.directory));
                 }
                 MountHandler::FastCgi(fastcgi) => {
                     fastcgi.files_beside().iter().for_each(|files| self.serve_files(files));
-                    fastcgi.internal.iter().for_each(|path| self.read_file(path));
+                    fastcgi.internal.iter().for_each(|path| self.keep_read_file(path));
                     // Requests of unknown length are buffered there.
-                    self.write(env::temp_dir());
+                    self.keep_written(&env::temp_dir());
                 }
                 MountHandler::Wasm(wasm) => {
                     let component = &wasm.component;
+                    if !component.outbound.is_empty() {
+                        self.names.extend(Permissions::resolver_names());
+                    }
                     self.read_file(&component.file);
-                    wasm.internal.iter().for_each(|path| self.read_file(path));
-                    self.read_all(component.dirs.values());
-                    component.writable_dirs.values().for_each(|path| self.write(path));
+                    wasm.internal.iter().for_each(|path| self.keep_read_file(path));
+                    component.dirs.values().for_each(|path| self.keep_read(path));
+                    component.writable_dirs.values().for_each(|path| self.keep_written(path));
                 }
                 MountHandler::Cgi(_)
                 | MountHandler::Redirect { .. }
@@ -201,18 +176,27 @@ impl Permissions {
 
     fn serve_files(&mut self, files: &Files) {
         if let Some(store) = &files.objects {
-            self.write(&store.cache_dir);
-            self.read_all(CREDENTIAL_VARIABLES.iter().filter_map(env::var_os));
+            self.keep_written(&store.cache_dir);
+            // The stores' client looks up names in this process.
+            self.names.extend(Permissions::resolver_names());
+            // Short-lived tokens are replaced while the server runs.
+            for variable in CREDENTIAL_VARIABLES {
+                env::var_os(variable).iter().for_each(|path| self.keep_read_file(Path::new(path)));
+            }
             return;
         }
         if files.symlinks == Symlinks::Anywhere {
             self.read("/");
         }
-        // A deployment may replace the directory, or the link that it is, by another one beside it.
-        self.read_file(&files.root);
         if files.uploads.is_some() {
-            self.write(&files.root);
+            self.keep_written(&files.root);
         }
+        // A deployment may replace the directory by another one beside it, or have the link that it
+        // is lead there. The directory of the link has other things, such as what releases share.
+        self.keep_read(&files.root);
+        let is_link = files.root.is_symlink();
+        let target = files.root.canonicalize().ok().filter(|_| is_link);
+        self.read_beside(target.as_deref().unwrap_or(&files.root));
     }
 
     fn read_upstream_tls(&mut self, tls: &UpstreamTls) {
@@ -221,46 +205,100 @@ impl Permissions {
     }
 
     fn read_certificate(&mut self, files: &CertificateFiles) {
-        self.read_file(&files.chain);
-        self.read_file(&files.key);
-    }
-
-    fn read_all(&mut self, paths: impl IntoIterator<Item = impl AsRef<Path>>) {
-        paths.into_iter().for_each(|path| self.read(path));
+        self.keep_read_file(&files.chain);
+        self.keep_read_file(&files.key);
     }
 
     fn read(&mut self, path: impl AsRef<Path>) {
-        self.readable.extend(Place::nearest(path.as_ref()));
+        let place = self.find(path.as_ref());
+        // The root of the file system is the nearest directory of a path that does not exist at all.
+        let is_meant =
+            |place: &Place| place.path.parent().is_some() || path.as_ref().parent().is_none();
+        self.own.readable.extend(place.filter(is_meant));
     }
 
     fn write(&mut self, path: impl AsRef<Path>) {
-        self.writable.extend(Place::nearest(path.as_ref()));
+        let place = self.find(path.as_ref());
+        self.own.writable.extend(place);
     }
 
-    /// Adds a file that may be replaced: its directory, and that of the file to which it links. A file
-    /// in the root of the file system is added alone, because that directory would be everything.
+    /// Returns the place at `path`, or if there is none, the nearest directory above. `None`: this
+    /// user cannot follow the path, so nothing is known of it.
+    fn find(&mut self, path: &Path) -> Option<Place> {
+        self.paths.insert(path.to_owned());
+        let denied = |e: io::Error| e.kind() == io::ErrorKind::PermissionDenied;
+        if path.canonicalize().is_err_and(denied) {
+            self.unseen.insert(path.to_owned());
+            return None;
+        }
+        Place::nearest(path)
+    }
+
+    /// Adds a file that may be replaced: its directory, and that of the file to which it links.
     fn read_file(&mut self, file: &Path) {
-        let target = file.canonicalize().ok();
-        for file in [Some(file), target.as_deref()].into_iter().flatten() {
-            let directory = file.parent().filter(|directory| directory.parent().is_some());
-            self.read(directory.unwrap_or(file));
+        self.read_beside(file);
+        if let Ok(target) = file.canonicalize() {
+            self.read_beside(&target);
         }
     }
 
-    /// Adds a file that is created and removed, and the one to which it links.
-    fn write_file(&mut self, file: &Path) {
-        file.parent().iter().for_each(|directory| self.write(directory));
-        self.writable.extend(Place::at(file));
+    /// Adds the directory of `path`. Directly beneath the root of the file system `path` is added
+    /// alone, because that directory would be everything.
+    fn read_beside(&mut self, path: &Path) {
+        let directory = path.parent().filter(|directory| directory.parent().is_some());
+        self.read(directory.unwrap_or(path));
     }
 
-    /// `true`: a process with these permissions also has `others`.
+    /// Adds a file that is created and removed, and the directory of the one to which it links.
+    fn write_file(&mut self, file: &Path) {
+        file.parent().iter().for_each(|directory| self.write(directory));
+        let Some(target) = Place::at(file) else { return };
+        let directory = target.path.parent().filter(|_| target.path.is_file());
+        directory.iter().for_each(|directory| self.write(directory));
+        self.own.writable.insert(target);
+    }
+
+    /// Adds a directory that is read while the server runs.
+    fn keep_read(&mut self, path: &Path) {
+        self.read(path);
+        self.names.insert(Name { path: path.to_owned(), is_written: false });
+    }
+
+    /// Adds a file, or a directory that may be replaced, that is read while the server runs.
+    fn keep_read_file(&mut self, path: &Path) {
+        self.read_file(path);
+        self.names.insert(Name { path: path.to_owned(), is_written: false });
+    }
+
+    /// Adds a directory that is written while the server runs.
+    fn keep_written(&mut self, path: &Path) {
+        self.write(path);
+        self.names.insert(Name { path: path.to_owned(), is_written: true });
+    }
+
+    /// Takes the names that are opened while the server runs.
+    pub(super) fn into_names(self) -> BTreeSet<Name> {
+        self.names
+    }
+
+    /// Names of the files that the system's resolver opens in this process.
+    pub(super) fn resolver_names() -> impl Iterator<Item = Name> {
+        RESOLVER_FILES.iter().map(|path| Name { path: path.into(), is_written: false })
+    }
+
+    /// `true`: a process with these permissions also has `others`. The system's files do not count:
+    /// another file of the same name would make each reload an upgrade.
     fn cover(&self, others: &Permissions) -> bool {
-        let beneath = |place: &Place, among: &BTreeSet<Place>| {
-            place.path.ancestors().filter_map(Place::at).any(|above| among.contains(&above))
-        };
-        others.writable.iter().all(|place| beneath(place, &self.writable))
-            && (others.readable.iter())
-                .all(|place| beneath(place, &self.readable) || beneath(place, &self.writable))
+        self.own.cover_all(&others.own) && others.unseen.is_subset(&self.paths)
+    }
+
+    /// Returns the file or directory to which a name leads, if only the sandbox refuses it.
+    pub(super) fn refused(&self, name: &Name) -> Option<PathBuf> {
+        // A link to nowhere, as in a deployment under way, needs no permission.
+        let place = Place::at(&name.path)?;
+        let is_covered =
+            self.own.cover(&place, name.is_written) || self.system.cover(&place, name.is_written);
+        (!is_covered && is_denied(&place.path, name.is_written)).then_some(place.path)
     }
 
     /// Enters the sandbox, for good. It must be called before a thread starts.
@@ -268,13 +306,27 @@ impl Permissions {
     /// # Errors
     /// The system has no sandbox, or not all of it.
     pub(super) fn enter(&self) -> io::Result<()> {
-        let paths = |places: &BTreeSet<Place>| -> Vec<_> {
-            places.iter().map(|place| place.path.clone()).collect()
+        let paths = |a: &BTreeSet<Place>, b: &BTreeSet<Place>| -> Vec<_> {
+            a.iter().chain(b).map(|place| place.path.clone()).collect()
         };
-        pin_process_files(&self.readable);
-        sys::restrict_files(&paths(&self.readable), &paths(&self.writable))?;
+        pin_process_files(&self.system.readable);
+        let readable = paths(&self.own.readable, &self.system.readable);
+        sys::restrict_files(&readable, &paths(&self.own.writable, &self.system.writable))?;
         sys::restrict_calls()
     }
+}
+
+/// `true`: this user has access, but this process has not, as far as can be known without writing.
+fn is_denied(path: &Path, written: bool) -> bool {
+    let access = if written { Access::WRITE_OK } else { Access::READ_OK };
+    // The sandbox has no part in this call.
+    let is_permitted = accessat(CWD, path, access, AtFlags::EACCESS).is_ok();
+    let open = || {
+        // A FIFO would wait for its other end.
+        OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)
+    };
+    let denied = |e: io::Error| e.kind() == io::ErrorKind::PermissionDenied;
+    is_permitted && (written || open().is_err_and(denied))
 }
 
 /// Opens permitted files and directories beneath /proc for the rest of the process. The kernel makes
@@ -288,15 +340,13 @@ fn pin_process_files(readable: &BTreeSet<Place>) {
 /// The permissions for a person, without those for the system's own files.
 impl fmt::Display for Permissions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut own = Permissions::default();
-        own.add_system();
-        let list = |places: &BTreeSet<Place>, own: &BTreeSet<Place>| {
+        let list = |places: &BTreeSet<Place>| {
             let paths: Vec<_> =
-                places.difference(own).map(|place| place.path.display().to_string()).collect();
+                places.iter().map(|place| place.path.display().to_string()).collect();
             if paths.is_empty() { "nothing".to_owned() } else { paths.join(", ") }
         };
-        write!(f, "reads {}; ", list(&self.readable, &own.readable))?;
-        write!(f, "writes {}; starts no program", list(&self.writable, &own.writable))
+        write!(f, "reads {}; ", list(&self.own.readable))?;
+        write!(f, "writes {}; starts no program", list(&self.own.writable))
     }
 }
 
@@ -328,6 +378,14 @@ impl Sandbox {
         }
     }
 
+    /// Returns the file or directory to which a name leads, if only the sandbox refuses it.
+    pub(super) fn refused(&self, name: &Name) -> Option<PathBuf> {
+        match self {
+            Sandbox::Absent(_) => None,
+            Sandbox::Entered(permissions) => permissions.refused(name),
+        }
+    }
+
     /// `true`: these problems of a configuration may be due to the sandbox.
     pub(super) fn may_cause(&self, problems: &[String]) -> bool {
         let denied = io::Error::from(Errno::ACCESS).to_string();
@@ -342,9 +400,11 @@ fn is_cgi(handler: &MountHandler) -> bool {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::io::ErrorKind::PermissionDenied;
+    use std::io::ErrorKind::{NotFound, PermissionDenied};
     use std::os::fd::AsFd as _;
+    use std::os::unix::fs::symlink;
     use std::process::Command;
+    use std::sync::mpsc;
     use std::thread;
 
     use rustix::fs::Mode;
@@ -423,6 +483,58 @@ mod tests {
         });
     }
 
+    /// A permission for the directory of a link would be one for all beside it.
+    #[test]
+    fn a_release_by_link_admits_neither_its_neighbours_nor_the_systems_secrets() {
+        let dir = Dir::new("release");
+        for path in ["cap/releases/1/public", "cap/releases/2/public", "cap/shared"] {
+            fs::create_dir_all(dir.0.join(path)).unwrap();
+            fs::write(dir.0.join(path).join("x"), path).unwrap();
+        }
+        symlink("releases/1", dir.0.join("cap/current")).unwrap();
+        for (root, next) in [("cap/current/public", false), ("cap/current", true)] {
+            let permissions = dir.permissions(&format!("root = 'DIR/{root}'\n")).unwrap();
+            let at = dir.0.clone();
+            inside(permissions, move || {
+                let reads = |path: &str| fs::read(at.join(path)).map(drop).map_err(|e| e.kind());
+                assert_eq!(reads("cap/releases/1/public/x"), Ok(()), "{root}");
+                let permitted = if next { Ok(()) } else { Err(PermissionDenied) };
+                assert_eq!(reads("cap/releases/2/public/x"), permitted, "{root}");
+                // The system may have no such file.
+                for path in ["cap/shared/x", "/etc/shadow", "/etc/ssl/private", "/etc"] {
+                    let outcome = reads(path);
+                    let is_refused = matches!(outcome, Err(PermissionDenied | NotFound));
+                    assert!(is_refused, "{root}: {path}: {outcome:?}");
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn a_name_that_leads_elsewhere_is_refused_by_the_sandbox_alone() {
+        let dir = Dir::new("elsewhere");
+        let link = dir.0.join("link");
+        symlink("www", &link).unwrap();
+        let permissions = dir.permissions("root = 'DIR/link/in'\n").unwrap();
+        let refused = |target: &str| {
+            fs::remove_file(&link).unwrap();
+            symlink(target, &link).unwrap();
+            let (entered, names) = (permissions.clone(), permissions.clone().into_names());
+            let (send, received) = mpsc::channel();
+            inside(permissions.clone(), move || {
+                let refused = names.iter().find_map(|name| entered.refused(name));
+                send.send(refused).unwrap();
+            });
+            received.recv().ok().flatten()
+        };
+        assert_eq!(refused("www"), None, "as before");
+        assert_eq!(refused("nowhere"), None, "a deployment under way");
+        let is_confined = refused("up").is_some();
+        println!("confined: {is_confined}");
+        let expected = dir.0.canonicalize().unwrap().join("up/in");
+        assert!(refused("up").is_none_or(|path| path == expected));
+    }
+
     #[test]
     fn a_server_of_programs_has_no_sandbox() {
         let dir = Dir::new("programs");
@@ -440,8 +552,17 @@ mod tests {
     #[test]
     fn a_root_directly_beneath_the_root_of_the_file_system_does_not_admit_everything() {
         let permissions = Dir::new("top").permissions("root = '/usr'\n").unwrap();
-        let reads = |path: &str| permissions.readable.iter().any(|place| place.path == *path);
+        let reads = |path: &str| permissions.own.readable.iter().any(|place| place.path == *path);
         assert_eq!((reads("/usr"), reads("/")), (true, false), "{permissions}");
+    }
+
+    #[test]
+    fn a_path_that_does_not_exist_does_not_admit_everything() {
+        let mut permissions = Permissions::default();
+        permissions.read_file(Path::new("/hurtle-nowhere/a/b"));
+        assert_eq!(permissions.own, Places::default(), "{permissions}");
+        permissions.read("/");
+        assert_eq!(permissions.own.readable.len(), 1);
     }
 
     #[test]
@@ -488,7 +609,7 @@ mod tests {
         let config = config::check(&moved, &dir.0.join("hurtle.toml")).unwrap();
         let permissions = Permissions::of(&config, None).unwrap();
         for (name, place) in places {
-            let mut permitted = permissions.readable.iter().chain(&permissions.writable);
+            let mut permitted = permissions.own.readable.iter().chain(&permissions.own.writable);
             // The path itself, or its directory.
             let permitted = permitted.any(|permitted| permitted.path.join("").starts_with(&place));
             assert!(permitted, "{name} is not permitted: {permissions}");

@@ -11,6 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::descriptors::{receive_descriptor, send_descriptor, take_stdin};
 use super::handover::VARIABLE;
@@ -142,6 +144,7 @@ impl Starter {
 /// # Errors
 /// Standard input is no socket of a server.
 pub fn run(program: &PathBuf, arguments: &[OsString]) -> io::Result<()> {
+    outlive_signals()?;
     let mut channel = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     loop {
         let stdin = match receive_descriptor(&channel) {
@@ -166,6 +169,26 @@ pub fn run(program: &PathBuf, arguments: &[OsString]) -> io::Result<()> {
     }
 }
 
+/// Handles the signals that servers handle, by doing nothing: a terminal, a service manager or a script
+/// may send them to all processes of a server. A helper ends with the server, whose end its channel
+/// tells. They are not blocked or ignored, because programs that are started would inherit that.
+///
+/// # Errors
+/// The system's.
+pub(super) fn outlive_signals() -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let _entered = runtime.enter();
+    let kinds = [
+        SignalKind::hangup(),
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::user_defined1(),
+        SignalKind::user_defined2(),
+    ];
+    // The handlers outlive the streams.
+    kinds.into_iter().try_for_each(|kind| signal(kind).map(drop))
+}
+
 /// Waits until the process has ended, and ends it when the server says so. Returns also when the
 /// server has ended.
 fn attend(channel: &mut UnixStream, mut child: Child) -> io::Result<()> {
@@ -174,7 +197,7 @@ fn attend(channel: &mut UnixStream, mut child: Child) -> io::Result<()> {
             return writeln!(channel, "ended {status}");
         }
         let mut polled = [PollFd::from_borrowed_fd(channel.as_fd(), PollFlags::IN)];
-        if poll(&mut polled, Some(&PERIOD))? == 0 {
+        if retry_on_intr(|| poll(&mut polled, Some(&PERIOD)))? == 0 {
             continue;
         }
         let mut byte = [0];

@@ -56,6 +56,8 @@ pub(super) struct Launcher {
     pub(super) program: Program,
     /// `None`: by this process.
     pub(super) starter: Option<Arc<Starter>>,
+    /// `true`: this process gives up root, and the new one begins as root.
+    pub(super) regains_root: bool,
 }
 
 /// A process that has been started.

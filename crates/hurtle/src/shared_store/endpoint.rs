@@ -1,7 +1,7 @@
 //! A store and the means to connect to it: resolves its name, connects, authenticates, and selects
 //! the database.
 
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use super::Settings;
 use super::connection::{Connection, StoreError};
 use crate::config::Upstream;
 use crate::disk::{Disk, Lane};
+use crate::rt::host_names;
 use crate::tls::UpstreamConfig;
 use crate::transport::{ConnectError, UpstreamSocket};
 
@@ -63,8 +64,7 @@ impl Endpoint {
             Upstream::Address(address) => Ok(vec![*address]),
             Upstream::Name(name, port) => {
                 let (name, port) = (name.clone(), *port);
-                let look_up =
-                    move || (name.as_str(), port).to_socket_addrs().map(Iterator::collect);
+                let look_up = move || host_names::addresses(&name, port);
                 match self.disk.run(self.lane, look_up).await {
                     Ok(found) => found.map_err(|e| e.to_string()),
                     Err(_) => Err("the look-up of its name takes too long".to_owned()),

@@ -1,7 +1,7 @@
 //! The local certificate authority for `--tls`: created on first use in the user's data directory.
 //! It can sign only for `localhost` and loopback addresses.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::DirBuilderExt;
@@ -56,7 +56,13 @@ pub fn localhost(dir: &Path) -> io::Result<Local> {
     let with_path = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", dir.display()));
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(with_path)?;
     // Two servers can start at the same time. Closing the file releases the lock.
-    let lock = OpenOptions::new().create(true).truncate(false).write(true).open(dir.join("lock"));
+    let path = dir.join("lock");
+    let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+    let lock = match lock {
+        // A confined process, at a reload: it may read here, which is enough to lock.
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => File::open(&path),
+        opened => opened,
+    };
     let lock = lock.map_err(with_path)?;
     lock.lock().map_err(with_path)?;
     load_or_create(dir).map_err(with_path)

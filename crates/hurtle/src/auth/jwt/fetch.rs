@@ -13,6 +13,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
 use crate::config::{KeySet, SET_BYTES_MAX};
+use crate::rt::host_names::{self, HostNames};
 use crate::{rt, tls};
 
 /// Time limit from a request to the end of its response.
@@ -25,7 +26,7 @@ const LIFETIME_SECS_DEFAULT: u64 = 60 * 60;
 
 /// The client for one URL.
 pub(super) struct Fetcher {
-    client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
+    client: Client<HttpsConnector<HttpConnector<HostNames>>, Empty<Bytes>>,
     url: Uri,
 }
 
@@ -38,7 +39,8 @@ impl Fetcher {
         let config = if is_https { tls::outgoing(None)? } else { tls::trusting_nobody()? };
         let builder = HttpsConnectorBuilder::new().with_tls_config(config);
         let builder = if is_https { builder.https_only() } else { builder.https_or_http() };
-        let client = Client::builder(TokioExecutor::new()).build(builder.enable_http1().build());
+        let connector = builder.enable_http1().wrap_connector(host_names::connector());
+        let client = Client::builder(TokioExecutor::new()).build(connector);
         Ok(Fetcher { client, url })
     }
 

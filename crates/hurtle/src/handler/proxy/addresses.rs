@@ -3,7 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::peer::{Peer, UpstreamError};
 use crate::clock;
 use crate::config::Upstream;
 use crate::disk::{Disk, Lane};
-use crate::rt::{self, Bell};
+use crate::rt::{self, Bell, host_names};
 
 /// Time in which an address that failed is tried after the others, in milliseconds.
 const AVOIDED_MS: u64 = 10_000;
@@ -103,7 +103,7 @@ impl Addresses {
     /// Resolves the name.
     async fn resolve(&self, name: &str, port: u16) -> Update {
         let name = name.to_owned();
-        let job = move || (name.as_str(), port).to_socket_addrs().map(Iterator::collect);
+        let job = move || host_names::addresses(&name, port);
         self.update(match self.disk.run(self.lane, job).await {
             Ok(found) => found.map_err(|e: io::Error| e.to_string()),
             Err(_) => Err("the look-up takes too long".to_owned()),

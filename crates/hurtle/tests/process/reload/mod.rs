@@ -2,6 +2,7 @@
 
 mod load;
 mod memory;
+mod ports;
 mod quic;
 
 use std::fs::{self, Permissions};
