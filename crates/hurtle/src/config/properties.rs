@@ -93,6 +93,9 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         ("", name) if name.starts_with("store_") => {
             format!("{line}store = \"rediss://a\"\nroot = \".\"")
         }
+        ("", "trusted_proxy_fields") => {
+            format!("root = \".\"\ntrusted_proxies = \"10.0.0.0/8\"\n{line}")
+        }
         ("", "group") => format!("root = \".\"\nuser = \"u\"\n{line}"),
         ("", _) => format!("root = \".\"\n{line}"),
         ("[[site]]", name) if is_of_auth(name) => {

@@ -158,7 +158,9 @@ pub(super) async fn measure(thread: &WorkerThread) {
         worker.sites.publish_upstreams(clock::now_ms());
         worker.activity.publish(metrics);
         if crowd.has_gone(thread.open.get()) {
-            worker.store.disk.begin(heap, || drop(hurtle_heap::trim()));
+            worker.store.disk.begin(heap, || {
+                hurtle_heap::trim();
+            });
         }
     }
 }

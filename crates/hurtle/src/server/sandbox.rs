@@ -188,6 +188,7 @@ impl Permissions {
         if files.symlinks == Symlinks::Anywhere {
             self.read("/");
         }
+        files.symlinks.directories().iter().for_each(|path| self.keep_read(path));
         if files.uploads.is_some() {
             self.keep_written(&files.root);
         }

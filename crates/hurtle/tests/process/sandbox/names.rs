@@ -56,3 +56,37 @@ fn a_release_by_link_is_served_soon_after_the_switch_by_one_other_process() {
     assert_eq!(server.get("/x.txt").1, "third");
     assert_eq!(later.ids().len(), 2, "{}", server.child.stderr());
 }
+
+/// `symlinks` permits the directories that it names and no others.
+#[test]
+fn links_lead_to_the_named_directories_and_the_sandbox_permits_no_more() {
+    let tree = Dir::new(&[
+        ("www/a.txt", "a"),
+        ("../library/jquery.js", "$"),
+        ("../private/secret.txt", "secret"),
+    ]);
+    let outside = |name: &str| tree.path(format!("../{name}")).canonicalize().unwrap();
+    let (library, private) = (outside("library"), outside("private"));
+    std::os::unix::fs::symlink(&library, tree.path("www/library")).unwrap();
+    std::os::unix::fs::symlink(&private, tree.path("www/private")).unwrap();
+    std::os::unix::fs::symlink("/etc/shadow", tree.path("www/shadow")).unwrap();
+    let config = format!(
+        "error_log = {{ level = 'info' }}\n[[site]]\n[[site.mount]]\nfiles = '{}'\n\
+         symlinks = ['{}']\n",
+        tree.path("www").display(),
+        library.display()
+    );
+    let server = Confined::start(&config);
+    let _later = Later(&server.child);
+    if !server.is_confined() {
+        return;
+    }
+    assert_eq!(server.get("/library/jquery.js"), (200, "$".to_owned()));
+    for path in ["/private/secret.txt", "/shadow"] {
+        assert_eq!(server.get(path).0, 404, "{path}");
+    }
+    let reads = server.child.stderr();
+    let reads = reads.lines().find(|line| line.contains("sandbox: the server reads")).unwrap();
+    assert!(reads.contains(&library.display().to_string()), "{reads}");
+    assert!(!reads.contains(&private.display().to_string()), "{reads}");
+}
