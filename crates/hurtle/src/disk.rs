@@ -5,16 +5,22 @@
 //! mount cannot stop the others. The queue's lock is the only one that a request takes, and only a
 //! request that needs a disk.
 
+mod mailbox;
+
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::future::poll_fn;
 use std::io;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
+
+pub(crate) use mailbox::deliver;
 
 use crate::metrics::LaneSnapshot;
 use crate::{rt, sys};
@@ -115,6 +121,7 @@ impl Disk {
             thread::Builder::new().name(format!("{name}-{n}")).spawn(move || {
                 // An event loop's work takes microseconds and serves every connection.
                 sys::give_precedence();
+                mailbox::begin_telling();
                 shared.run();
             })?;
         }
@@ -169,7 +176,7 @@ impl Disk {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let (done, result) = oneshot::channel();
+        let (done, mut result) = oneshot::channel();
         let job = move || {
             // The request is gone: its client left, or it was answered 503.
             if done.is_closed() {
@@ -177,7 +184,9 @@ impl Disk {
             }
             let _ = done.send(catch_unwind(AssertUnwindSafe(job)));
         };
+        let mut awaited = mailbox::Awaited::begin();
         self.0.0.submit(lane, enqueue, Box::new(job))?;
+        let result = poll_fn(|cx| awaited.poll(cx, |cx| Pin::new(&mut result).poll(cx)));
         match rt::timeout(WAIT_MAX, result).await {
             Some(Ok(Ok(value))) => Ok(value),
             Some(Ok(Err(panic))) => {
@@ -268,6 +277,12 @@ impl Shared {
         let mut queue = self.lock();
         while !queue.closed {
             let Some((lane, job)) = queue.next(self.lane_threads_max) else {
+                if mailbox::has_untold() {
+                    drop(queue);
+                    mailbox::tell(false);
+                    queue = self.lock();
+                    continue;
+                }
                 queue.idle += 1;
                 queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 queue.idle -= 1;
@@ -280,6 +295,7 @@ impl Shared {
             if wakes {
                 self.work.notify_one();
             }
+            mailbox::tell(true);
             job();
             queue = self.lock();
             queue.lanes[lane].running -= 1;

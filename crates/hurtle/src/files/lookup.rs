@@ -120,6 +120,11 @@ pub struct Opened {
 pub(super) const SIDECARS: [(Coding, &[u8]); 3] =
     [(Coding::Br, b".br"), (Coding::Zstd, b".zst"), (Coding::Gzip, b".gz")];
 
+/// Flags by which a file is opened: a FIFO does not block, and a terminal does not become this
+/// process's.
+const OPEN: OFlags =
+    OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
 /// Maximum number of attempts if the name changes during a look-up. Disk threads have low priority,
 /// so a busy writer can win many times.
 const RACES_MAX: usize = 32;
@@ -141,11 +146,15 @@ impl Lookup {
     pub fn find(&self, ahead: u64) -> io::Result<Outcome> {
         for _ in 0..RACES_MAX {
             let root = self.open_root()?;
-            let (path, states) = match self.probe_in(&root)? {
+            let (target, identity) = match self.open_named(&root)? {
+                Some((path, fd, stamp)) => (self.file_target(&root, path, stamp)?, Some(fd)),
+                None => (self.probe_in(&root)?, None),
+            };
+            let (path, states) = match target {
                 Target::File { path, states } => (path, states),
                 other => return Ok(Outcome::Other(other)),
             };
-            match self.open_all(&root, &path, &states) {
+            match self.open_all(&root, &path, &states, identity) {
                 Ok(Some(opened)) => {
                     if let [Opened { file, content: None, .. }] = &opened[..] {
                         file.read_ahead(0, ahead.min(file.stamp.len))?;
@@ -177,6 +186,19 @@ impl Lookup {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | sys::PROBE;
         rustix::fs::open(&self.root, flags, Mode::empty())
             .map_err(|e| io::Error::new(e.kind(), format!("the root {}: {e}", self.root.display())))
+    }
+
+    /// Opens the file that the only candidate names, which most requests are for. `None`: a probe tells
+    /// what the name is. A FIFO does not block, and a device is not read.
+    fn open_named(&self, root: &OwnedFd) -> io::Result<Option<(Vec<u8>, OwnedFd, Stamp)>> {
+        let [Try::Path(path)] = &self.tries[..] else { return Ok(None) };
+        if path.is_empty() || path.ends_with(b"/") {
+            return Ok(None);
+        }
+        let Ok(fd) = self.open(root, path, OPEN) else { return Ok(None) };
+        let stat = rustix::fs::fstat(&fd)?;
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        Ok(is_file.then(|| (path.clone(), fd, Stamp::of(&stat))))
     }
 
     fn probe_in(&self, root: &OwnedFd) -> io::Result<Target> {
@@ -278,12 +300,18 @@ impl Lookup {
         root: &OwnedFd,
         path: &[u8],
         states: &[(Coding, Stamp)],
+        mut identity: Option<OwnedFd>,
     ) -> io::Result<Option<Vec<Opened>>> {
         let mut opened = Vec::with_capacity(states.len());
         for (coding, stamp) in states {
+            if let Some(fd) = identity.take_if(|_| *coding == Coding::Identity) {
+                let file = Arc::new(OpenFile::new(fd, *stamp, self.lane).with_rate(self.rate));
+                let Some(one) = self.read(*coding, file)? else { return Ok(None) };
+                opened.push(one);
+                continue;
+            }
             let name = [path, suffix(*coding)].concat();
-            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-            let fd = match self.open(root, &name, flags) {
+            let fd = match self.open(root, &name, OPEN) {
                 Ok(fd) => fd,
                 // An unreadable variant is ignored.
                 Err(Errno::ACCESS) if *coding != Coding::Identity => continue,

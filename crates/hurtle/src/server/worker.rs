@@ -29,7 +29,7 @@ use super::{Command, DRAIN_GRACE, Deployments, HAND_OVER_GRACE, share, upload_ro
 use crate::cache::Caches;
 use crate::compress::Compressor;
 use crate::deadline::Deadlines;
-use crate::disk::Disk;
+use crate::disk::{self, Disk};
 use crate::files::{Cache, Changed, Listings, Store};
 use crate::handler::directory::Resources;
 use crate::handler::gateway::Slots;
@@ -215,6 +215,7 @@ async fn serve(
         let mut orders = orders.clone();
         async move { drop(orders.wait_for(Command::is_hand_over).await) }
     };
+    rt::spawn(disk::deliver());
     let compressor = shared.compressor.clone();
     clear_uploads(&shared.disk, &upload_roots);
     let (thread, admission) = make(&mut shared);
