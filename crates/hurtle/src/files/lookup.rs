@@ -1,7 +1,7 @@
 //! Finds the file of a path beneath a root. All functions here block on the disk and run on the
-//! disk threads. `probe` resolves the name without opening the file, so it never opens a FIFO or
-//! device. `find` also opens it. To revalidate an entry, it is enough that a probe gives the same
-//! result.
+//! disk threads. `probe` resolves the name without opening the file. `find` opens it: a FIFO does not
+//! block, and neither it nor a device is read. To revalidate an entry, it is enough that a probe gives
+//! the same result.
 
 use std::ffi::OsStr;
 use std::io;

@@ -141,7 +141,10 @@ fn limits_that_clients_hit_are_counted() {
     assert_eq!(of("head_size"), Some(1.0), "{text}");
     assert_eq!(of("request_rate"), Some(1.0), "{text}");
     let answered = "hurtle_http_request_duration_seconds_count{site=\"\",mount=\"\"}";
-    assert_eq!(value(&text, answered), Some(2.0), "the malformed ones have no mount: {text}");
+    assert_eq!(value(&text, answered), Some(1.0), "the malformed head has no mount: {text}");
+    let refused =
+        "hurtle_http_requests_total{site=\"*\",mount=\"/\",protocol=\"http/1.1\",status=\"4xx\"}";
+    assert_eq!(value(&text, refused), Some(1.0), "a refused body has that of its request: {text}");
 }
 
 #[test]

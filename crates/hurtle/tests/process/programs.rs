@@ -26,7 +26,7 @@ fn server(programs: &[(&str, &str)], keys: &str) -> (Dir, Child) {
 #[test]
 fn limits_are_set_before_a_program_begins() {
     let show = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\n\
-                echo $(ulimit -St) $(ulimit -v) $(ulimit -n) $(ulimit -c)\n";
+                echo $(ulimit -St) $(ulimit -d) $(ulimit -n) $(ulimit -c)\n";
     let table = [
         ("by default", "", "60 1048576 1024 0\n"),
         (
