@@ -79,7 +79,11 @@ fn clients_that_read_nothing_are_cut_and_use_no_memory() {
         let mut peak_kib = 0;
         let begun = Instant::now();
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| ask_for_large(&child)).collect();
-        eventually("all are accepted", || sockets(&child) == own + CLIENTS);
+        // Each response has begun, or was cut already. On a busy machine the first clients are cut before
+        // the last ones are accepted, so all are never connected at once.
+        for client in &mut clients {
+            let _ = client.read(&mut [0]);
+        }
         eventually("all are cut", || {
             peak_kib = child.resident_kib().max(peak_kib);
             // Reading single bytes does not free enough buffer space to count as progress.
