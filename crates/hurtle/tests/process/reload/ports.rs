@@ -17,7 +17,7 @@ fn low_port() -> SocketAddr {
     { addresses }.find(is_free).unwrap()
 }
 
-/// Such a reload was refused, with the advice to restart the server.
+/// The server refused this reload, with the advice to restart it.
 #[test]
 fn a_port_that_needs_root_is_bound_by_another_process() {
     if !geteuid().is_root() {
