@@ -21,6 +21,11 @@ impl Changed {
     pub fn is_since(&self, looked_up_ms: u64) -> bool {
         self.0.load(Relaxed) >= looked_up_ms
     }
+
+    /// The first time at which a file that was looked up has not changed since.
+    pub(super) fn first_current_ms(&self) -> u64 {
+        self.0.load(Relaxed) + 1
+    }
 }
 
 /// Prefix of files that are still being uploaded. Such names are never served, listed or accepted

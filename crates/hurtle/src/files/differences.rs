@@ -141,7 +141,7 @@ impl Versions {
     fn list(&self, lookup: &Lookup, compressor: &Compressor) -> io::Result<Vec<Version>> {
         let directory = self.directory.strip_suffix(b"/").unwrap_or(&self.directory);
         let names = Dir::new(lookup.open_directory(directory)?)?;
-        let root = lookup.open_root()?;
+        let root = lookup.root.open()?;
         let (mut found, mut matches) = (Vec::new(), 0);
         for entry in names.take(NAMES_MAX) {
             let entry = entry?;
@@ -263,7 +263,7 @@ impl Version {
 /// The file cannot be read, or has another state.
 fn read(lookup: &Lookup, path: &[u8], stamp: Stamp) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let fd = lookup.open(&lookup.open_root()?, path, flags)?;
+    let fd = lookup.open(&lookup.root.open()?, path, flags)?;
     let has_changed = || io::Error::new(io::ErrorKind::InvalidData, "the version has changed");
     if Stamp::of(&rustix::fs::fstat(&fd)?) != stamp {
         return Err(has_changed());

@@ -95,6 +95,9 @@ pub struct FieldRules {
 /// The field that makes a response a dictionary (RFC 9842 section 2.1).
 const USE_AS_DICTIONARY: HeaderName = HeaderName::from_static("use-as-dictionary");
 
+/// Room for the fields of a file, in bytes; more is allocated if they need it.
+const FIELDS_BYTES: usize = 256;
+
 /// A file modified within this time (2 s) may be modified again without a change of its timestamp.
 const SETTLED_NS: i128 = 2_000_000_000;
 
@@ -135,15 +138,16 @@ impl Representation {
             media_type: rules.media_type.clone(),
         };
         representation.tag = representation.make_tag(opened.hash, rules);
-        let mut common = Vec::new();
-        representation.common_fields(rules, varies, &mut common);
-        let mut whole = common.clone();
-        field(&mut whole, "Content-Type", representation.media_type.as_bytes());
+        // One allocation for all of them: each file that is not cached needs it.
+        let mut fields = Vec::with_capacity(FIELDS_BYTES);
+        representation.common_fields(rules, varies, &mut fields);
+        let common_len = fields.len();
+        field(&mut fields, "Content-Type", representation.media_type.as_bytes());
         // Writing to a Vec cannot fail.
-        let _ = write!(whole, "Content-Length: {len}\r\n");
-        representation.not_modified = common.clone().into();
-        representation.common = common.into();
-        representation.whole = whole.into();
+        let _ = write!(fields, "Content-Length: {len}\r\n");
+        representation.whole = fields.into();
+        representation.common = representation.whole.slice(..common_len);
+        representation.not_modified = representation.common.clone();
         representation
     }
 
@@ -337,7 +341,7 @@ impl Entry {
     /// Approximate memory use, in bytes.
     pub fn cost(&self) -> usize {
         let one = |r: &Representation| {
-            r.content.as_ref().map_or(0, Bytes::len) + r.whole.len() * 3 + REPRESENTATION_BYTES
+            r.content.as_ref().map_or(0, Bytes::len) + r.whole.len() + REPRESENTATION_BYTES
         };
         self.representations.iter().map(one).sum::<usize>() + ENTRY_BYTES
     }

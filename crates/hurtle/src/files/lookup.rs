@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -19,6 +19,7 @@ use rustix::io::Errno;
 
 use super::objects::Arriving;
 use super::outside::log_outside;
+use super::root::{OpenRoot, Root};
 use super::sidecars::{Names, Sidecars};
 use crate::body::{OpenFile, Stamp};
 use crate::config::{EtagSource, Symlinks};
@@ -33,7 +34,7 @@ pub const MEMORY_BYTES_MAX: u64 = 16 << 10;
 #[derive(Clone, Debug)]
 pub struct Lookup {
     /// The root directory; nothing outside of it is found.
-    pub root: PathBuf,
+    pub root: Root,
     /// The store whose objects are found, in place of files (`files::objects`).
     pub origin: Option<Origin>,
     /// The candidates, in order.
@@ -135,41 +136,55 @@ impl Lookup {
     /// # Errors
     /// The disk failed. Errors that a client can cause are variants of [`Target`].
     pub fn probe(&self) -> io::Result<Target> {
-        self.probe_in(&self.open_root()?)
+        self.probe_in(&self.root.open()?)
     }
 
     /// Resolves and opens the file. `ahead` is the number of bytes that will be sent next; they are
-    /// read ahead now, unless there are variants.
+    /// read ahead now, unless there are variants. A root that was opened at `since_ms` (of
+    /// `clock::now_ms`) or later is trusted for the files beneath it.
     ///
     /// # Errors
     /// See [`probe`](Self::probe).
-    pub fn find(&self, ahead: u64) -> io::Result<Outcome> {
+    pub fn find(&self, ahead: u64, since_ms: u64) -> io::Result<Outcome> {
+        let root = self.root.opened_since(since_ms)?;
+        match self.find_in(&root, ahead) {
+            Ok(Some(file @ Outcome::File { .. })) => return Ok(file),
+            Ok(Some(other)) if self.root.leads_to(&root) => return Ok(other),
+            // Another attempt tells.
+            _ => {}
+        }
         for _ in 0..RACES_MAX {
-            let root = self.open_root()?;
-            let (target, identity) = match self.open_named(&root)? {
-                Some((path, fd, stamp)) => (self.file_target(&root, path, stamp)?, Some(fd)),
-                None => (self.probe_in(&root)?, None),
-            };
-            let (path, states) = match target {
-                Target::File { path, states } => (path, states),
-                other => return Ok(Outcome::Other(other)),
-            };
-            match self.open_all(&root, &path, &states, identity) {
-                Ok(Some(opened)) => {
-                    if let [Opened { file, content: None, .. }] = &opened[..] {
-                        file.read_ahead(0, ahead.min(file.stamp.len))?;
-                    }
-                    return Ok(Outcome::File { path, opened });
-                }
-                Ok(None) => {}
-                // Probing needs less permission than reading.
-                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
-                    return Ok(Outcome::Other(Target::Denied));
-                }
-                Err(e) => return Err(e),
+            if let Some(found) = self.find_in(&self.root.open()?, ahead)? {
+                return Ok(found);
             }
         }
         Err(io::Error::other("the file kept changing while it was opened"))
+    }
+
+    /// `None` if the names changed meanwhile.
+    fn find_in(&self, root: &OpenRoot, ahead: u64) -> io::Result<Option<Outcome>> {
+        let (target, identity) = match self.open_named(root)? {
+            Some((path, fd, stamp)) => (self.file_target(root, path, stamp)?, Some(fd)),
+            None => (self.probe_in(root)?, None),
+        };
+        let (path, states) = match target {
+            Target::File { path, states } => (path, states),
+            other => return Ok(Some(Outcome::Other(other))),
+        };
+        match self.open_all(root, &path, &states, identity) {
+            Ok(Some(opened)) => {
+                if let [Opened { file, content: None, .. }] = &opened[..] {
+                    file.read_ahead(0, ahead.min(file.stamp.len))?;
+                }
+                Ok(Some(Outcome::File { path, opened }))
+            }
+            Ok(None) => Ok(None),
+            // Probing needs less permission than reading.
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+                Ok(Some(Outcome::Other(Target::Denied)))
+            }
+            Err(e) => Err(e),
+        }
     }
 
     /// Opens a directory that a probe found, for reading its names.
@@ -178,19 +193,12 @@ impl Lookup {
     /// The disk failed.
     pub fn open_directory(&self, path: &[u8]) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(self.open(&self.open_root()?, path, flags)?)
-    }
-
-    /// Opens the root again for each look-up: it may be a link that a deployment changes.
-    pub(super) fn open_root(&self) -> io::Result<OwnedFd> {
-        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | sys::PROBE;
-        rustix::fs::open(&self.root, flags, Mode::empty())
-            .map_err(|e| io::Error::new(e.kind(), format!("the root {}: {e}", self.root.display())))
+        Ok(self.open(&self.root.open()?, path, flags)?)
     }
 
     /// Opens the file that the only candidate names, which most requests are for. `None`: a probe tells
     /// what the name is. A FIFO does not block, and a device is not read.
-    fn open_named(&self, root: &OwnedFd) -> io::Result<Option<(Vec<u8>, OwnedFd, Stamp)>> {
+    fn open_named(&self, root: &OpenRoot) -> io::Result<Option<(Vec<u8>, OwnedFd, Stamp)>> {
         let [Try::Path(path)] = &self.tries[..] else { return Ok(None) };
         if path.is_empty() || path.ends_with(b"/") {
             return Ok(None);
@@ -201,7 +209,7 @@ impl Lookup {
         Ok(is_file.then(|| (path.clone(), fd, Stamp::of(&stat))))
     }
 
-    fn probe_in(&self, root: &OwnedFd) -> io::Result<Target> {
+    fn probe_in(&self, root: &OpenRoot) -> io::Result<Target> {
         for attempt in &self.tries {
             let found = match attempt {
                 Try::Status(status) => return Ok(Target::Status(*status)),
@@ -214,7 +222,7 @@ impl Lookup {
         Ok(Target::Missing)
     }
 
-    fn probe_path(&self, root: &OwnedFd, path: &[u8]) -> io::Result<Target> {
+    fn probe_path(&self, root: &OpenRoot, path: &[u8]) -> io::Result<Target> {
         let wants_directory = path.is_empty() || path.ends_with(b"/");
         let name = path.strip_suffix(b"/").unwrap_or(path);
         match self.state(root, name)? {
@@ -228,7 +236,7 @@ impl Lookup {
         }
     }
 
-    fn probe_index(&self, root: &OwnedFd, directory: &[u8], stamp: Stamp) -> io::Result<Target> {
+    fn probe_index(&self, root: &OpenRoot, directory: &[u8], stamp: Stamp) -> io::Result<Target> {
         for index in self.index.iter() {
             let name = [directory, index.as_bytes()].concat();
             match self.state(root, &name)? {
@@ -240,7 +248,7 @@ impl Lookup {
         Ok(Target::Directory(directory.to_vec(), stamp))
     }
 
-    fn file_target(&self, root: &OwnedFd, path: Vec<u8>, stamp: Stamp) -> io::Result<Target> {
+    fn file_target(&self, root: &OpenRoot, path: Vec<u8>, stamp: Stamp) -> io::Result<Target> {
         let mut states = vec![(Coding::Identity, stamp)];
         if let Some(sidecars) = &self.sidecars {
             let names = self.sidecar_names(sidecars, root, &path)?;
@@ -264,23 +272,23 @@ impl Lookup {
     fn sidecar_names(
         &self,
         sidecars: &Sidecars,
-        root: &OwnedFd,
+        root: &OpenRoot,
         path: &[u8],
     ) -> io::Result<Option<Names>> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let parent = &path[..path.len() - base_name(path).len()];
+        if let Some(names) = root.names(parent) {
+            return Ok(Some(names));
+        }
         let open = || Ok(self.open(root, parent, OFlags::RDONLY | flags)?);
-        if parent.is_empty() {
-            return sidecars.names(root, open);
-        }
-        match self.open(root, parent, flags | sys::PROBE) {
-            Ok(directory) => sidecars.names(directory, open),
-            // It was renamed meanwhile, for example; searching tells.
-            Err(_) => Ok(None),
-        }
+        // A directory that was renamed meanwhile, for example: searching tells.
+        let Ok(directory) = self.open(root, parent, flags | sys::PROBE) else { return Ok(None) };
+        let names = sidecars.names(directory, open)?;
+        names.iter().for_each(|names| root.remember(parent, names));
+        Ok(names)
     }
 
-    pub(super) fn state(&self, root: &OwnedFd, path: &[u8]) -> io::Result<State> {
+    pub(super) fn state(&self, root: &OpenRoot, path: &[u8]) -> io::Result<State> {
         let flags = OFlags::CLOEXEC | sys::PROBE;
         let fd = match self.open(root, path, flags) {
             Ok(fd) => fd,
@@ -297,7 +305,7 @@ impl Lookup {
     /// `None` if the names have changed since the probe.
     fn open_all(
         &self,
-        root: &OwnedFd,
+        root: &OpenRoot,
         path: &[u8],
         states: &[(Coding, Stamp)],
         mut identity: Option<OwnedFd>,
@@ -354,14 +362,14 @@ impl Lookup {
 
     pub(super) fn open(
         &self,
-        root: &OwnedFd,
+        root: &OpenRoot,
         path: &[u8],
         flags: OFlags,
     ) -> rustix::io::Result<OwnedFd> {
         let path = if path.is_empty() { b"." } else { path };
         match &self.symlinks {
             Symlinks::Never => sys::open_beneath(root.as_fd(), path, flags, false),
-            Symlinks::Anywhere => rustix::fs::openat(root, path, flags, Mode::empty()),
+            Symlinks::Anywhere => rustix::fs::openat(root.as_fd(), path, flags, Mode::empty()),
             Symlinks::WithinRoot | Symlinks::Into(_) => {
                 match sys::open_beneath(root.as_fd(), path, flags, true) {
                     // An absolute link is allowed if it leads back beneath the root, which only
@@ -376,7 +384,7 @@ impl Lookup {
     /// Resolves all links by name, then opens the result without following links.
     fn open_canonical(
         &self,
-        root: &OwnedFd,
+        root: &OpenRoot,
         path: &[u8],
         flags: OFlags,
     ) -> rustix::io::Result<OwnedFd> {

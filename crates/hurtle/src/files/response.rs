@@ -17,6 +17,7 @@ use super::answer::{self, FileQuery};
 use super::arrival::Arrival;
 use super::entry::{FieldRules, Representation};
 use super::lookup::{Lookup, MEMORY_BYTES_MAX, Opened, Outcome, Target, Try};
+use super::root::Root;
 use super::store::LookupError;
 use crate::answer::Answer;
 use crate::body::{Body, FileBody, Part};
@@ -82,7 +83,7 @@ where
 
 async fn find(disk: &Disk, lane: Lane, root: PathBuf, name: &[u8]) -> Result<Outcome, LookupError> {
     let lookup = Lookup {
-        root,
+        root: Root::new(root),
         origin: None,
         tries: vec![Try::Path(name.to_vec())],
         index: Arc::new([]),
@@ -94,7 +95,7 @@ async fn find(disk: &Disk, lane: Lane, root: PathBuf, name: &[u8]) -> Result<Out
         memory_bytes_max: MEMORY_BYTES_MAX,
     };
     let found: io::Result<_> =
-        disk.run(lane, move || lookup.find(0)).await.map_err(LookupError::Pool)?;
+        disk.run(lane, move || lookup.find(0, clock::NEVER)).await.map_err(LookupError::Pool)?;
     found.map_err(LookupError::Disk)
 }
 

@@ -8,6 +8,7 @@ use hurtle_http::semantics::target::{ENCODED_SLASH, separate_slashes};
 
 use super::changed::has_hidden_segment;
 use super::lookup::{Lookup, Target, Try};
+use super::root::Root;
 use super::store::LookupError;
 use crate::config::{EtagSource, Symlinks};
 use crate::disk::{Disk, Lane};
@@ -54,7 +55,7 @@ impl Scripts {
     pub fn new(root: PathBuf, index: &[String], suffix: &str, disk: &Disk) -> Scripts {
         let lane = disk.lane_of(format!("scripts {}", root.display()));
         let lookup = Lookup {
-            root,
+            root: Root::new(root),
             origin: None,
             tries: Vec::new(),
             index: index.into(),
@@ -187,7 +188,7 @@ impl Scripts {
     fn script(&self, file: Vec<u8>, info: &[u8]) -> io::Result<Found> {
         let root = match self.real_path {
             true => self.lookup.root.canonicalize()?,
-            false => self.lookup.root.clone(),
+            false => self.lookup.root.to_path_buf(),
         };
         Ok(Found::Script { root, file, info: info.to_vec() })
     }

@@ -21,6 +21,9 @@ use crate::rt::{self, Alarm};
 /// Time between two releases of encodings that were not used meanwhile.
 const RELEASE_EVERY: Duration = Duration::from_secs(1);
 
+/// A root is trusted for this part of `revalidate` after it was opened.
+const TRUSTED_PART: u64 = 8;
+
 /// The files known to one worker.
 #[derive(Debug)]
 pub struct Store {
@@ -161,18 +164,30 @@ impl Store {
         Ok(found)
     }
 
+    /// Roots that were opened since this time (of `clock::now_ms`) are trusted.
+    fn trusted_since_ms(&self) -> u64 {
+        match self.revalidate_ms / TRUSTED_PART {
+            0 => clock::NEVER,
+            trusted_ms => {
+                let since_ms = clock::now_ms().saturating_sub(trusted_ms);
+                since_ms.max(self.changed.first_current_ms())
+            }
+        }
+    }
+
     async fn find_and_read(
         &self,
         lookup: &Arc<Lookup>,
         ahead: u64,
     ) -> Result<Outcome, LookupError> {
+        let since_ms = self.trusted_since_ms();
         let job = Arc::clone(lookup);
-        let found = self.disk.run(lookup.lane, move || job.find(ahead)).await;
+        let found = self.disk.run(lookup.lane, move || job.find(ahead, since_ms)).await;
         match found.map_err(LookupError::Pool)? {
             Err(e) if is_out_of_descriptors(&e) => {
                 self.give_up_descriptors();
                 let job = Arc::clone(lookup);
-                let again = self.disk.run(lookup.lane, move || job.find(ahead)).await;
+                let again = self.disk.run(lookup.lane, move || job.find(ahead, since_ms)).await;
                 again.map_err(LookupError::Pool)?.map_err(LookupError::Disk)
             }
             found => found.map_err(LookupError::Disk),

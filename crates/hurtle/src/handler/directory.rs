@@ -31,7 +31,7 @@ use crate::files::listing::{CONTENT_SECURITY_POLICY, Filter, View};
 use crate::files::lookup::{MEMORY_BYTES_MAX, Opened};
 use crate::files::store::LookupError;
 use crate::files::{
-    self, Changed, Entry, FileQuery, ListingRequest, Listings, Lookup, Outcome, Routes, Store,
+    self, Changed, Entry, FileQuery, ListingRequest, Listings, Lookup, Outcome, Root, Routes, Store,
     Target, Try,
 };
 use crate::metrics::{RouteMetrics, WorkerMetrics};
@@ -44,6 +44,7 @@ use crate::wasm::WasmApps;
 #[derive(Debug)]
 pub struct Directory {
     config: Files,
+    root: Root,
     index: Arc<[String]>,
     lane: Lane,
     listings: Listings,
@@ -111,6 +112,7 @@ impl Directory {
             uploads: Uploads::new(&config, origin.as_ref(), &resources.disk, &resources.changed)
                 .map(Box::new),
             origin,
+            root: Root::new(config.root.clone()),
             config,
             lane,
             listings: resources.listings.clone(),
@@ -316,7 +318,7 @@ impl Directory {
             self.config.try_files.iter().map(|t| expand(t, rest)).collect()
         };
         Some(Lookup {
-            root: self.config.root.clone(),
+            root: self.root.clone(),
             origin: self.origin.clone(),
             tries,
             index: Arc::clone(&self.index),

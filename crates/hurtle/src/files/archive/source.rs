@@ -2,7 +2,7 @@
 //! disk and runs on the disk threads.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 use rustix::fs::{FileType, OFlags};
 use rustix::io::retry_on_intr;
@@ -10,6 +10,7 @@ use rustix::io::retry_on_intr;
 use super::{ArchiveRequest, Entry, Format, Reservation, tar, zip};
 use crate::body::{OpenFile, Stamp};
 use crate::files::listing::Kind;
+use crate::files::root::OpenRoot;
 
 /// Attempts to find a file unchanged while another process appends to it: for a moment only its time
 /// has changed.
@@ -19,7 +20,7 @@ const APPEND_CHECKS: usize = 64;
 pub(super) struct Source {
     request: ArchiveRequest,
     /// The root of the look-up.
-    root: OwnedFd,
+    root: OpenRoot,
     entries: Vec<Entry>,
     _reservation: Reservation,
     /// Length of the whole archive, in bytes.
@@ -46,7 +47,7 @@ impl Source {
     /// The archive of these entries, in order.
     pub(super) fn new(
         request: ArchiveRequest,
-        root: OwnedFd,
+        root: OpenRoot,
         entries: Vec<Entry>,
         reservation: Reservation,
     ) -> Source {

@@ -13,6 +13,7 @@ use crate::config;
 use crate::files::Routes;
 use crate::files::listing::{Kind, NAME_BYTES_MAX, visible};
 use crate::files::lookup::State;
+use crate::files::root::OpenRoot;
 
 /// Names that one step looks at.
 const STEP_NAMES: usize = 1_000;
@@ -29,7 +30,7 @@ pub(super) struct Walk {
     limits: config::Archive,
     routes: Arc<Routes>,
     /// The root of the look-up; `None` before the first step.
-    root: Option<OwnedFd>,
+    root: Option<OpenRoot>,
     /// Paths of directories that are not yet open, relative to the archived one.
     pending: Vec<Vec<u8>>,
     current: Option<Current>,
@@ -79,7 +80,7 @@ impl Walk {
     /// The archived directory cannot be read, or a limit is exceeded.
     pub(super) fn step(mut self: Box<Walk>) -> Result<Step, ArchiveError> {
         if self.root.is_none() {
-            self.root = Some(self.request.lookup.open_root()?);
+            self.root = Some(self.request.lookup.root.open()?);
         }
         for _ in 0..STEP_NAMES {
             let Some(current) = &mut self.current else {
