@@ -138,8 +138,10 @@ pub struct OpenFile {
     pub lane: Lane,
     /// Rate limit of one response, in bytes a second; 0: none.
     pub rate: u64,
-    /// Time at which each of the first windows was last found resident, in milliseconds; 0: never.
-    warm: Box<[AtomicU64]>,
+    /// Time at which the first window was last found resident, in milliseconds; 0: never.
+    warm: AtomicU64,
+    /// The same of the next windows.
+    warm_next: Box<[AtomicU64]>,
     /// Time at which the file was last found unchanged, in milliseconds.
     seen_ms: AtomicU64,
     /// Its bytes never change, although its times do: a part of an object that has arrived.
@@ -150,8 +152,16 @@ impl OpenFile {
     /// Takes a descriptor and the stamp that `fstat(2)` gave for it.
     pub fn new(fd: OwnedFd, stamp: Stamp, lane: Lane) -> OpenFile {
         let windows = usize::try_from(stamp.len.div_ceil(WINDOW_BYTES)).unwrap_or(usize::MAX);
-        let warm = (0..windows.min(WINDOWS_REMEMBERED)).map(|_| AtomicU64::new(0)).collect();
-        OpenFile { fd, stamp, lane, rate: 0, warm, seen_ms: AtomicU64::new(0), is_constant: false }
+        OpenFile {
+            fd,
+            stamp,
+            lane,
+            rate: 0,
+            warm: AtomicU64::new(0),
+            warm_next: (1..windows.min(WINDOWS_REMEMBERED)).map(|_| AtomicU64::new(0)).collect(),
+            seen_ms: AtomicU64::new(0),
+            is_constant: false,
+        }
     }
 
     /// Sets the rate limit of one response, in bytes a second; 0: none.
@@ -200,7 +210,10 @@ impl OpenFile {
     }
 
     fn window(&self, offset: u64) -> Option<&AtomicU64> {
-        self.warm.get(usize::try_from(offset / WINDOW_BYTES).ok()?)
+        match usize::try_from(offset / WINDOW_BYTES).ok()? {
+            0 => Some(&self.warm),
+            window => self.warm_next.get(window - 1),
+        }
     }
 
     /// As `is_unchanged`, with the result kept for `UNCHANGED_MS`. Called before each response, so

@@ -176,7 +176,28 @@ impl Disk {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let (done, mut result) = oneshot::channel();
+        self.queue_at(lane, enqueue, job)?.result().await
+    }
+
+    /// Queues a job at once; its result can be awaited later. If that is dropped before the job begins,
+    /// the job does not run.
+    ///
+    /// # Errors
+    /// `Busy`: the lane is full.
+    pub fn queue<T, F>(&self, lane: Lane, job: F) -> Result<Queued<T>, Failure>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.queue_at(lane, VecDeque::push_back, job)
+    }
+
+    fn queue_at<T, F>(&self, lane: Lane, enqueue: Enqueue, job: F) -> Result<Queued<T>, Failure>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let (done, result) = oneshot::channel();
         let job = move || {
             // The request is gone: its client left, or it was answered 503.
             if done.is_closed() {
@@ -184,8 +205,26 @@ impl Disk {
             }
             let _ = done.send(catch_unwind(AssertUnwindSafe(job)));
         };
-        let mut awaited = mailbox::Awaited::begin();
+        let awaited = mailbox::Awaited::begin();
         self.0.0.submit(lane, enqueue, Box::new(job))?;
+        Ok(Queued { result, awaited })
+    }
+}
+
+/// A job of the pool whose result is awaited.
+#[derive(Debug)]
+pub struct Queued<T> {
+    result: oneshot::Receiver<thread::Result<T>>,
+    awaited: mailbox::Awaited,
+}
+
+impl<T> Queued<T> {
+    /// Waits for the result.
+    ///
+    /// # Errors
+    /// See `Failure`. After `Busy` the job may still run to its end; its result is dropped.
+    pub async fn result(self) -> Result<T, Failure> {
+        let Queued { mut result, mut awaited } = self;
         let result = poll_fn(|cx| awaited.poll(cx, |cx| Pin::new(&mut result).poll(cx)));
         match rt::timeout(WAIT_MAX, result).await {
             Some(Ok(Ok(value))) => Ok(value),

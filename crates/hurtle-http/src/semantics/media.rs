@@ -1,6 +1,7 @@
 //! Media types by file-name extension. The operator's own table takes precedence and belongs to the
 //! caller.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -66,11 +67,14 @@ pub fn matches(pattern: &str, media_type: &[u8]) -> bool {
 }
 
 /// Extension of a path's last segment, in lower case; empty if there is none.
-pub fn extension(path: &[u8]) -> String {
+pub fn extension(path: &[u8]) -> Cow<'_, str> {
     let name = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
     let extension = name.iter().rposition(|&b| b == b'.').map(|dot| &name[dot + 1..]);
     let extension = extension.and_then(|e| std::str::from_utf8(e).ok()).unwrap_or("");
-    extension.to_ascii_lowercase()
+    match extension.bytes().any(|b| b.is_ascii_uppercase()) {
+        true => Cow::Owned(extension.to_ascii_lowercase()),
+        false => Cow::Borrowed(extension),
+    }
 }
 
 #[cfg(test)]

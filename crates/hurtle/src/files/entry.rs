@@ -2,7 +2,8 @@
 //! time of the last look-up.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::io::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -95,6 +96,9 @@ pub struct FieldRules {
 /// The field that makes a response a dictionary (RFC 9842 section 2.1).
 const USE_AS_DICTIONARY: HeaderName = HeaderName::from_static("use-as-dictionary");
 
+/// Room for an entity-tag, in bytes; more is allocated if it needs it.
+const TAG_BYTES: usize = 40;
+
 /// Room for the fields of a file, in bytes; more is allocated if they need it.
 const FIELDS_BYTES: usize = 256;
 
@@ -169,7 +173,9 @@ impl Representation {
             Coding::Gzip => "-gz",
             Coding::Dcz => "-dcz",
         };
-        Some(tag(&self.file.stamp, hash) + suffix)
+        let mut tag = tag(&self.file.stamp, hash);
+        tag.push_str(suffix);
+        Some(tag)
     }
 
     fn common_fields(&self, rules: &FieldRules, varies: bool, out: &mut Vec<u8>) {
@@ -183,7 +189,7 @@ impl Representation {
         add(&header::LAST_MODIFIED, "Last-Modified", &date::format(self.modified_secs));
         if let Some(tag) = &self.tag {
             let weak = if self.weak { "W/" } else { "" };
-            add(&header::ETAG, "ETag", format!("{weak}\"{tag}\"").as_bytes());
+            add(&header::ETAG, "ETag", [weak, "\"", tag, "\""].concat().as_bytes());
         }
         add(&header::ACCEPT_RANGES, "Accept-Ranges", b"bytes");
         if varies {
@@ -331,10 +337,13 @@ impl MadeVariants {
 /// second differ. The inode is not part of it: two hosts with the same files must agree. With
 /// `hash`, the tag is the hash of the content.
 pub fn tag(stamp: &Stamp, hash: Option<u128>) -> String {
-    match hash {
-        Some(hash) => format!("{hash:032x}"),
-        None => format!("{:x}-{:x}", stamp.modified_ns, stamp.len),
-    }
+    let mut tag = String::with_capacity(TAG_BYTES);
+    // Writing to a String cannot fail.
+    let _ = match hash {
+        Some(hash) => write!(tag, "{hash:032x}"),
+        None => write!(tag, "{:x}-{:x}", stamp.modified_ns, stamp.len),
+    };
+    tag
 }
 
 impl Entry {

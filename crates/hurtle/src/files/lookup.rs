@@ -252,7 +252,9 @@ impl Lookup {
         let mut states = vec![(Coding::Identity, stamp)];
         if let Some(sidecars) = &self.sidecars {
             let names = self.sidecar_names(sidecars, root, &path)?;
-            for (coding, suffix) in SIDECARS {
+            let suffixes =
+                if names.as_ref().is_some_and(Names::is_empty) { &[] } else { &SIDECARS[..] };
+            for (coding, suffix) in suffixes {
                 let name = [&path[..], suffix].concat();
                 if names.as_ref().is_some_and(|names| !names.may_have(base_name(&name))) {
                     continue;
@@ -261,7 +263,7 @@ impl Lookup {
                 if let State::File(side) = self.state(root, &name)?
                     && side.modified_ns >= stamp.modified_ns
                 {
-                    states.push((coding, side));
+                    states.push((*coding, side));
                 }
             }
         }

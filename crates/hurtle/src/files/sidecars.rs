@@ -62,11 +62,16 @@ enum State {
 pub(super) struct Names(Arc<HashSet<Vec<u8>>>);
 
 impl Names {
+    /// `true` if the directory has no variants.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns whether the directory may have this name. It compares without case, because some
     /// file systems do.
     pub(super) fn may_have(&self, name: &[u8]) -> bool {
         // File systems differ in the names that they regard as equal beyond ASCII.
-        !self.0.is_empty() && (!name.is_ascii() || self.0.contains(&name.to_ascii_lowercase()))
+        !self.is_empty() && (!name.is_ascii() || self.0.contains(&name.to_ascii_lowercase()))
     }
 }
 

@@ -31,8 +31,8 @@ use crate::files::listing::{CONTENT_SECURITY_POLICY, Filter, View};
 use crate::files::lookup::{MEMORY_BYTES_MAX, Opened};
 use crate::files::store::LookupError;
 use crate::files::{
-    self, Changed, Entry, FileQuery, ListingRequest, Listings, Lookup, Outcome, Root, Routes, Store,
-    Target, Try,
+    self, Changed, Entry, FileQuery, ListingRequest, Listings, Lookup, Outcome, Root, Routes,
+    Store, Target, Try,
 };
 use crate::metrics::{RouteMetrics, WorkerMetrics};
 use crate::observe::status::Feed;
@@ -431,7 +431,7 @@ impl Directory {
 
     fn media_type(&self, path: &[u8]) -> HeaderValue {
         let extension = media::extension(path);
-        match self.config.media_types.get(&extension) {
+        match self.config.media_types.get(&*extension) {
             Some(own) => own.clone(),
             None => {
                 HeaderValue::from_static(media::of_extension(&extension).unwrap_or(media::DEFAULT))

@@ -14,6 +14,7 @@ pub mod outgoing;
 pub mod plain;
 pub mod program;
 pub mod quic;
+mod residency;
 mod send_queue;
 pub mod tls;
 mod tls_client;

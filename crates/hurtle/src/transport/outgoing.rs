@@ -7,7 +7,6 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::mem;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -15,11 +14,12 @@ use bytes::Bytes;
 
 use super::buffer::BODY_BYTES;
 use super::meter::{Hold, Meter};
-use super::{Attempt, FileRange, Output, SendQueue, Taken, Transport};
+use super::residency::Residency;
+use super::{Attempt, FileRange, Output, SendQueue, Transport};
 use crate::body::{Body, FileSlice, OpenFile, Part, WINDOW_BYTES};
 use crate::config::Sendfile;
 use crate::disk::Disk;
-use crate::{clock, rt, sys};
+use crate::rt;
 
 /// Maximum size of a body that is copied after its head, in bytes. One buffer costs less than two.
 const COPY_BYTES_MAX: usize = 4 << 10;
@@ -28,13 +28,6 @@ const COPY_BYTES_MAX: usize = 4 << 10;
 /// than four (1 MiB over loopback) and takes less than 0.1 ms. A later turn also has this size if
 /// only long bodies were sent since the last.
 const LONG_TURN_BYTES: u64 = 1 << 20;
-
-/// Minimum size of a body that leaves in full segments only, in bytes. This takes two more calls:
-/// at 1 MiB it saves a sixth of the processor time, at 256 KiB nothing.
-const FLOW_BYTES_MIN: u64 = WINDOW_BYTES;
-
-/// Distance of residency samples, in bytes: the kernel reads ahead and evicts in larger ranges.
-const SAMPLE_BYTES: u64 = 32 << 10;
 
 /// A bounded range of a file, after which other connections run.
 #[derive(Clone, Copy)]
@@ -174,7 +167,8 @@ impl Sender {
     pub async fn warm(&self, body: &Body) -> io::Result<()> {
         let Body::File(slice) = body else { return Ok(()) };
         let len = slice.len.min(LONG_TURN_BYTES);
-        self.ensure_resident(&slice.file, slice.offset, slice.offset + len).await
+        let end = slice.offset + len;
+        Residency::new(&self.disk, &slice.file, end).ensure(slice.offset, end).await
     }
 
     async fn parts(
@@ -216,13 +210,15 @@ impl Sender {
         let mut offset = slice.offset;
         let end = slice.offset + slice.len;
         let long = slice.len > LONG_TURN_BYTES;
-        // Rate-limited bytes leave without delay.
-        let is_flow = slice.len > FLOW_BYTES_MIN && hold.is_none();
+        // The bytes of several turns leave in full segments, which takes two more calls. Rate-limited
+        // bytes leave without delay.
+        let is_flow = long && hold.is_none();
         if is_flow {
             io.fill_segments(true);
         }
         let mut others = None;
         let by_kernel = self.sendfile != Sendfile::Off && io.sends_files(slice.len);
+        let mut residency = Residency::new(&self.disk, &slice.file, end);
         while offset < end {
             let first = offset == slice.offset;
             let before = others;
@@ -239,10 +235,11 @@ impl Sender {
             let last = turn_end == end;
             let turn = Turn { file: &slice.file, offset, end: turn_end, first, last, long };
             // Rare cases are boxed: a future is as large as its largest wait.
+            residency.follow(offset).await?;
             if !by_kernel {
-                Box::pin(self.copy_turn(io, queue, turn, sent)).await?;
+                Box::pin(copy_turn(io, queue, turn, (sent, &mut residency))).await?;
             } else {
-                self.ensure_resident(&slice.file, offset, turn_end).await?;
+                residency.ensure(offset, turn_end).await?;
                 send_turn(io, queue, turn, sent).await?;
             }
             offset = turn_end;
@@ -254,39 +251,6 @@ impl Sender {
             io.fill_segments(false);
         }
         if queue.is_empty() { Ok(()) } else { write(io, queue, sent).await }
-    }
-
-    /// Waits until `offset..end` is in memory.
-    async fn ensure_resident(&self, file: &Arc<OpenFile>, offset: u64, end: u64) -> io::Result<()> {
-        let now_ms = clock::now_ms();
-        let mut at = offset;
-        while at < end {
-            // Windows are aligned to the file, so that responses with different ranges share them.
-            let window_end = end.min((at / WINDOW_BYTES + 1) * WINDOW_BYTES);
-            if !file.is_warm(at, now_ms) {
-                if !is_resident(file, at, window_end)? {
-                    // The rest of the turn is likely to be missing, too.
-                    return self.read_ahead(file, at, end).await;
-                }
-                file.set_warm(at, now_ms);
-            }
-            at = window_end;
-        }
-        Ok(())
-    }
-
-    /// Reads `offset..end` on the disk threads, which brings it into the page cache.
-    async fn read_ahead(&self, file: &Arc<OpenFile>, offset: u64, end: u64) -> io::Result<()> {
-        let reader = Arc::clone(file);
-        let read = self.disk.run(file.lane, move || reader.read_ahead(offset, end));
-        Box::pin(read).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-        let now_ms = clock::now_ms();
-        let mut at = offset.next_multiple_of(WINDOW_BYTES);
-        while at < end && end >= file.stamp.len.min(at + WINDOW_BYTES) {
-            file.set_warm(at, now_ms);
-            at += WINDOW_BYTES;
-        }
-        Ok(())
     }
 
     /// Reads a piece of a file, of at most `room` bytes. If it is not in memory, the disk threads
@@ -301,59 +265,34 @@ impl Sender {
         end: u64,
         room: usize,
     ) -> io::Result<Bytes> {
-        Ok(self.read(file, offset, end, room).await?.into_bytes())
+        let mut residency = Residency::new(&self.disk, file, end);
+        Ok(residency.read(offset, end, room).await?.into_bytes())
     }
+}
 
-    async fn read(
-        &self,
-        file: &Arc<OpenFile>,
-        offset: u64,
-        end: u64,
-        room: usize,
-    ) -> io::Result<Taken> {
-        let len = room.min(usize::try_from(end - offset).unwrap_or(usize::MAX));
-        let mut piece = Taken::lend();
-        let into = &mut piece.room()[..len];
-        let read = match sys::read_resident(file.as_fd(), into, offset) {
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                self.read_ahead(file, offset, end).await?;
-                rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *into, offset))?
-            }
-            read => read?,
-        };
-        match read {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            read => {
-                piece.fill(read);
-                Ok(piece)
-            }
+/// Sends the queued head, then the turn's range of the file, by copies.
+async fn copy_turn(
+    io: &impl Transport,
+    queue: &mut SendQueue,
+    turn: Turn<'_>,
+    (sent, residency): (&Progress, &mut Residency<'_>),
+) -> io::Result<()> {
+    let Turn { file, mut offset, end, first, .. } = turn;
+    let mut others = !first;
+    // The first piece includes the head; both fill whole TLS records.
+    let mut whole = BODY_BYTES.saturating_sub(queue.len()).max(BODY_BYTES / 2);
+    while offset < end {
+        let room = mem::replace(&mut whole, BODY_BYTES);
+        let piece = residency.read(offset, end, room).await?;
+        if others && !file.is_intact() {
+            file.check_intact().await?;
         }
+        others = true;
+        offset += piece.len() as u64;
+        queue.push(piece);
+        write(io, queue, sent).await?;
     }
-
-    async fn copy_turn<T: Transport>(
-        &self,
-        io: &T,
-        queue: &mut SendQueue,
-        turn: Turn<'_>,
-        sent: &Progress,
-    ) -> io::Result<()> {
-        let Turn { file, mut offset, end, first, .. } = turn;
-        let mut others = !first;
-        // The first piece includes the head; both fill whole TLS records.
-        let mut whole = BODY_BYTES.saturating_sub(queue.len()).max(BODY_BYTES / 2);
-        while offset < end {
-            let room = mem::replace(&mut whole, BODY_BYTES);
-            let piece = self.read(file, offset, end, room).await?;
-            if others && !file.is_intact() {
-                file.check_intact().await?;
-            }
-            others = true;
-            offset += piece.len() as u64;
-            queue.push(piece);
-            write(io, queue, sent).await?;
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// Sends the pieces of a queue at the client's rate limit; returns when the kernel has them.
@@ -424,25 +363,4 @@ async fn send_turn(
         }
     }
     poll_fn(|cx| sent.poll_flush(io, cx, last)).await
-}
-
-fn is_resident(file: &OpenFile, offset: u64, end: u64) -> io::Result<bool> {
-    // A probe starts the kernel's read-ahead; a probe of one byte would read a cold file in small
-    // parts.
-    let first = if file.is_unseen(offset) { BODY_BYTES.min((end - offset) as usize) } else { 1 };
-    let mut probe = vec![0; first];
-    let mut at = offset;
-    loop {
-        match sys::read_resident(file.as_fd(), &mut probe, at) {
-            Ok(read) if read < probe.len() => return Ok(false),
-            Ok(_) => {}
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            Err(e) => return Err(e),
-        }
-        if at + probe.len() as u64 >= end {
-            return Ok(true);
-        }
-        at = (at + SAMPLE_BYTES.max(probe.len() as u64)).min(end - 1);
-        probe.truncate(1);
-    }
 }

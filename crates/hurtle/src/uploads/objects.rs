@@ -83,7 +83,7 @@ impl Uploads {
     /// The media type that the store keeps for other readers of the object.
     pub(super) fn stored_type(&self, key: &str) -> Option<String> {
         let extension = media::extension(key.as_bytes());
-        let own = self.media_types.get(&extension).and_then(|own| own.to_str().ok());
+        let own = self.media_types.get(&*extension).and_then(|own| own.to_str().ok());
         own.or(media::of_extension(&extension)).map(str::to_owned)
     }
 }

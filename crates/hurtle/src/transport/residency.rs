@@ -1,0 +1,154 @@
+//! Has the bytes of a file in memory before they are sent, because a disk read would block the event
+//! loop. Disk threads read those that are missing, and from then on the next ones while those before
+//! them are sent, so that the disk and the socket work at the same time.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use super::Taken;
+use super::buffer::BODY_BYTES;
+use crate::body::{OpenFile, WINDOW_BYTES};
+use crate::disk::{Disk, Queued};
+use crate::{clock, sys};
+
+/// Distance of residency samples, in bytes: the kernel reads ahead and evicts in larger ranges.
+const SAMPLE_BYTES: u64 = 32 << 10;
+
+/// Bytes that are read while those before them are sent.
+const AHEAD_BYTES: u64 = 1 << 20;
+
+/// The bytes of a file that are about to be sent.
+pub(super) struct Residency<'a> {
+    disk: &'a Disk,
+    file: &'a Arc<OpenFile>,
+    /// The end of what will be sent.
+    end: u64,
+    ahead: Option<Box<Ahead>>,
+}
+
+/// Bytes that a disk thread reads ahead.
+struct Ahead {
+    range: Range<u64>,
+    reading: Queued<io::Result<()>>,
+}
+
+impl<'a> Residency<'a> {
+    /// Nothing is known of the file's bytes. They will be sent up to `end`.
+    pub(super) fn new(disk: &'a Disk, file: &'a Arc<OpenFile>, end: u64) -> Residency<'a> {
+        Residency { disk, file, end, ahead: None }
+    }
+
+    /// Waits for the bytes at `offset` if they are being read ahead, and has the next ones read.
+    ///
+    /// # Errors
+    /// Errors of the disk; `TimedOut` if it did not answer.
+    pub(super) async fn follow(&mut self, offset: u64) -> io::Result<()> {
+        match self.ahead.take_if(|ahead| ahead.range.contains(&offset)) {
+            Some(ahead) => Box::pin(self.finish(*ahead)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until `offset..end` is in memory.
+    ///
+    /// # Errors
+    /// See `follow`.
+    pub(super) async fn ensure(&mut self, offset: u64, end: u64) -> io::Result<()> {
+        let now_ms = clock::now_ms();
+        let mut at = offset;
+        while at < end {
+            // Windows are aligned to the file, so that responses with different ranges share them.
+            let window_end = end.min((at / WINDOW_BYTES + 1) * WINDOW_BYTES);
+            if !self.file.is_warm(at, now_ms) {
+                if !is_resident(self.file, at, window_end)? {
+                    // The rest of the turn is likely to be missing, too.
+                    return Box::pin(self.page_in(at..end)).await;
+                }
+                self.file.set_warm(at, now_ms);
+            }
+            at = window_end;
+        }
+        Ok(())
+    }
+
+    /// Reads a piece of at most `room` bytes. If it is not in memory, the disk threads read up to
+    /// `end`.
+    ///
+    /// # Errors
+    /// See `follow`; `UnexpectedEof` if the file ends early.
+    pub(super) async fn read(&mut self, offset: u64, end: u64, room: usize) -> io::Result<Taken> {
+        let len = room.min(usize::try_from(end - offset).unwrap_or(usize::MAX));
+        let mut piece = Taken::lend();
+        let into = &mut piece.room()[..len];
+        let read = match sys::read_resident(self.file.as_fd(), into, offset) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                Box::pin(self.page_in(offset..end)).await?;
+                rustix::io::retry_on_intr(|| rustix::io::pread(self.file, &mut *into, offset))?
+            }
+            read => read?,
+        };
+        match read {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            read => {
+                piece.fill(read);
+                Ok(piece)
+            }
+        }
+    }
+
+    /// Reads a range on the disk threads, which brings it into the page cache.
+    async fn page_in(&mut self, range: Range<u64>) -> io::Result<()> {
+        let reading = self.queue(range.clone()).ok_or(io::ErrorKind::TimedOut)?;
+        self.finish(Ahead { range, reading }).await
+    }
+
+    /// Waits for bytes that are being read, then has the next ones read.
+    async fn finish(&mut self, Ahead { range, reading }: Ahead) -> io::Result<()> {
+        reading.result().await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        let now_ms = clock::now_ms();
+        let next = range.end..self.end.min(range.end + AHEAD_BYTES);
+        // Another response may have brought them in. Without room in the lane they are read when they
+        // are needed.
+        if !next.is_empty()
+            && !self.file.is_warm(next.start, now_ms)
+            && let Some(reading) = self.queue(next.clone())
+        {
+            self.ahead = Some(Box::new(Ahead { range: next, reading }));
+        }
+        let len = self.file.stamp.len;
+        let mut at = range.start.next_multiple_of(WINDOW_BYTES);
+        while at < range.end && range.end >= len.min(at + WINDOW_BYTES) {
+            self.file.set_warm(at, now_ms);
+            at += WINDOW_BYTES;
+        }
+        Ok(())
+    }
+
+    fn queue(&self, range: Range<u64>) -> Option<Queued<io::Result<()>>> {
+        let file = Arc::clone(self.file);
+        self.disk.queue(file.lane, move || file.read_ahead(range.start, range.end)).ok()
+    }
+}
+
+fn is_resident(file: &OpenFile, offset: u64, end: u64) -> io::Result<bool> {
+    // A probe starts the kernel's read-ahead; a probe of one byte would read a cold file in small
+    // parts.
+    let first = if file.is_unseen(offset) { BODY_BYTES.min((end - offset) as usize) } else { 1 };
+    let mut probe = vec![0; first];
+    let mut at = offset;
+    loop {
+        match sys::read_resident(file.as_fd(), &mut probe, at) {
+            Ok(read) if read < probe.len() => return Ok(false),
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(e) => return Err(e),
+        }
+        if at + probe.len() as u64 >= end {
+            return Ok(true);
+        }
+        at = (at + SAMPLE_BYTES.max(probe.len() as u64)).min(end - 1);
+        probe.truncate(1);
+    }
+}
