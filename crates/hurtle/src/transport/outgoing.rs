@@ -29,6 +29,10 @@ const COPY_BYTES_MAX: usize = 4 << 10;
 /// only long bodies were sent since the last.
 const LONG_TURN_BYTES: u64 = 1 << 20;
 
+/// Minimum size of a body that leaves in full segments only, in bytes. This takes two more calls:
+/// at 1 MiB it saves a sixth of the processor time, at 256 KiB nothing.
+const FLOW_BYTES_MIN: u64 = WINDOW_BYTES;
+
 /// A bounded range of a file, after which other connections run.
 #[derive(Clone, Copy)]
 struct Turn<'a> {
@@ -210,9 +214,8 @@ impl Sender {
         let mut offset = slice.offset;
         let end = slice.offset + slice.len;
         let long = slice.len > LONG_TURN_BYTES;
-        // The bytes of several turns leave in full segments, which takes two more calls. Rate-limited
-        // bytes leave without delay.
-        let is_flow = long && hold.is_none();
+        // Rate-limited bytes leave without delay.
+        let is_flow = slice.len > FLOW_BYTES_MIN && hold.is_none();
         if is_flow {
             io.fill_segments(true);
         }
