@@ -140,7 +140,7 @@ pub struct OpenFile {
     pub rate: u64,
     /// Time at which the first window was last found resident, in milliseconds; 0: never.
     warm: AtomicU64,
-    /// The same of the next windows.
+    /// Times of the next windows, likewise.
     warm_next: Box<[AtomicU64]>,
     /// Time at which the file was last found unchanged, in milliseconds.
     seen_ms: AtomicU64,

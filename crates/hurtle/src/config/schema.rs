@@ -241,7 +241,8 @@ pub(super) static TOP: Section = Section {
         Key::new("disk_threads", Integer(1, DISK_THREADS_MAX), Toml("16"), "8",
             "Threads for disk access, so that no event loop waits for a disk."),
         Key::new("revalidate", Time(0, TIME_MS_MAX), Toml("\"1s\""), "\"250ms\"",
-            "Age at which a cached file's name is looked up again. A response under way keeps its \
+            "Age at which a cached file's name is looked up again. Files that are not cached share the \
+             open root for an eighth of it. A response under way keeps its \
              length while the file grows; it is cut if the file becomes shorter or is edited in \
              place. Replace files by renaming."),
         Key::new("cache_bytes", Size(0, BYTES_MAX), Toml("\"64 MiB\""), "\"256 MiB\"",

@@ -107,6 +107,29 @@ fn a_root_that_is_a_link() {
     );
 }
 
+/// Look-ups share an open root for a moment; a name that it does not have is looked for in the new one.
+#[test]
+fn a_new_name_is_found_at_once_after_the_root_has_changed() {
+    let dir = Dir::new(&[("../1/a.txt", "a"), ("../2/b.txt", "b"), ("../2/dir/index.html", "i")]);
+    dir.link("../link", "1");
+    let server = Server::of(dir, |config| {
+        let files = files(config);
+        files.root = files.root.join("../link");
+    });
+    check(&server, &[("of the first", "/a.txt", 200, &[], Some("a"))]);
+    server.dir.link("../next", "2");
+    std::fs::rename(server.dir.path("../next"), server.dir.path("../link")).unwrap();
+    check(
+        &server,
+        &[
+            ("a file", "/b.txt", 200, &[], Some("b")),
+            ("a directory", "/dir/", 200, &[], Some("i")),
+            ("a directory without its slash", "/dir", 301, &[], None),
+            ("neither has it", "/c.txt", 404, &[], None),
+        ],
+    );
+}
+
 #[test]
 fn hidden_names() {
     let tree = [
