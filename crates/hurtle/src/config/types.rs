@@ -535,8 +535,8 @@ pub struct Files {
 /// Source of entity-tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum EtagSource {
-    /// Size and modification time; the file's contents where that time is a constant of
-    /// reproducible builds (the epoch's first day, 1980-01-01).
+    /// Size and modification time; the file's contents where that time is not the one of the last
+    /// change, or a constant of reproducible builds.
     #[default]
     Auto,
     /// The file's contents.

@@ -9,13 +9,16 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, header};
 use hurtle_http::h1::response::{SERVER, field};
 use hurtle_http::semantics::accept::Coding;
+use hurtle_http::semantics::conditional::{Preconditions, Validators};
 use hurtle_http::semantics::date;
 use hurtle_http::semantics::etag::EntityTag;
 
 use super::answer::FileQuery;
 use super::differences::{Differences, client_dictionary};
+use super::hashes::TagSource;
 use super::lookup::{Lookup, Opened, Target};
 use super::objects::Arriving;
+use super::times::LastModified;
 use crate::body::{OpenFile, Stamp};
 use crate::compress::{CODINGS, Compressor, Encoding, EncodingResult};
 use crate::metrics::RouteMetrics;
@@ -64,14 +67,19 @@ pub struct Representation {
     pub tag: Option<String>,
     /// True if the entity-tag is weak.
     pub weak: bool,
-    /// Last-Modified, in seconds since 1970.
-    pub modified_secs: u64,
+    /// True if the entity-tag is made from times that do not tell versions apart: no condition matches
+    /// it.
+    pub is_pending: bool,
+    /// Last-Modified; `None` if it is neither sent nor honoured.
+    pub modified: Option<LastModified>,
     /// Prepared fields of a 200.
     pub whole: Bytes,
+    /// Prepared fields of a 206, without those of the part.
+    pub common: Bytes,
     /// Prepared fields of a 304.
     pub not_modified: Bytes,
-    /// Prepared fields that every response has.
-    pub common: Bytes,
+    /// Prepared fields of a 412 and a 416.
+    pub failed: Bytes,
     /// Content-Type.
     pub media_type: HeaderValue,
 }
@@ -85,6 +93,10 @@ pub struct FieldRules {
     pub set: Vec<(HeaderName, HeaderValue)>,
     /// Fields to remove.
     pub remove: Vec<HeaderName>,
+    /// Fields to set and to remove in a 412 and a 416.
+    pub on_failure: (Vec<(HeaderName, HeaderValue)>, Vec<HeaderName>),
+    /// True if the Accept field has selected the file.
+    pub varies_by_accept: bool,
     /// Use-As-Dictionary; `None`: the file is none of those that are dictionaries.
     pub dictionary: Option<HeaderValue>,
     /// True if files are replaced, never edited in place: entity-tags are then strong from the
@@ -117,39 +129,57 @@ impl Representation {
         let stamp = opened.file.stamp;
         let now_ns = i128::from(now_secs) * 1_000_000_000;
         let recent = now_ns - stamp.modified_ns < SETTLED_NS;
-        let weak = opened.hash.is_none() && recent && !rules.settled;
-        // RFC 9110 section 8.8.2.1: Last-Modified is never later than Date.
-        let modified_secs = stamp.modified_secs().min(now_secs);
+        let is_pending = opened.tag == TagSource::Pending;
+        let weak = is_pending || opened.tag == TagSource::Times && recent && !rules.settled;
         let mut representation = Representation {
             coding: opened.coding,
             tag: None,
             weak,
-            modified_secs,
+            is_pending,
+            modified: LastModified::of(&stamp, rules.settled, now_secs),
             len,
             file: opened.file,
             content: opened.content,
             arrival: opened.arrival,
             whole: Bytes::new(),
-            not_modified: Bytes::new(),
             common: Bytes::new(),
+            not_modified: Bytes::new(),
+            failed: Bytes::new(),
             media_type: rules.media_type.clone(),
         };
-        representation.tag = representation.make_tag(opened.hash, rules);
-        let mut common = Vec::new();
-        representation.common_fields(rules, varies, &mut common);
+        representation.tag = representation.make_tag(opened.tag.hash(), rules);
+        let not_modified = representation.metadata(rules, varies, (&rules.set, &rules.remove));
+        let (set, remove) = &rules.on_failure;
+        representation.failed = representation.metadata(rules, varies, (set, remove)).into();
+        let mut common = not_modified.clone();
+        // RFC 9110 sections 8.4 and 15.4.5: it describes content, which a 304, 412 or 416 lacks.
+        if let Some(coding) = content_coding(representation.coding) {
+            field(&mut common, "Content-Encoding", coding.as_bytes());
+        }
         let mut whole = common.clone();
         field(&mut whole, "Content-Type", representation.media_type.as_bytes());
         // Writing to a Vec cannot fail.
         let _ = write!(whole, "Content-Length: {len}\r\n");
-        representation.not_modified = common.clone().into();
+        representation.not_modified = not_modified.into();
         representation.common = common.into();
         representation.whole = whole.into();
         representation
     }
 
-    /// The entity-tag for evaluating preconditions.
-    pub fn entity_tag(&self) -> Option<EntityTag<'_>> {
-        let tag = self.tag.as_ref()?;
+    /// The validators for evaluating these preconditions.
+    pub fn validators(&self, preconditions: &Preconditions<'_>) -> Validators<'_> {
+        let last_modified = self.modified.map(|modified| modified.for_conditions(preconditions));
+        Validators { etag: self.entity_tag(), last_modified }
+    }
+
+    /// The validators for evaluating If-Range.
+    pub fn range_validators(&self) -> Validators<'_> {
+        let last_modified = self.modified.and_then(|modified| modified.for_ranges());
+        Validators { etag: self.entity_tag(), last_modified }
+    }
+
+    fn entity_tag(&self) -> Option<EntityTag<'_>> {
+        let tag = self.tag.as_ref().filter(|_| !self.is_pending)?;
         Some(EntityTag { weak: self.weak, opaque: tag.as_bytes() })
     }
 
@@ -158,55 +188,74 @@ impl Representation {
         if rules.remove.contains(&header::ETAG) {
             return None;
         }
-        let suffix = match self.coding {
-            Coding::Identity => "",
-            Coding::Br => "-br",
-            Coding::Zstd => "-zst",
-            Coding::Gzip => "-gz",
-            Coding::Dcz => "-dcz",
-        };
+        let suffix = tag_suffix(self.coding);
         Some(tag(&self.file.stamp, hash) + suffix)
     }
 
-    fn common_fields(&self, rules: &FieldRules, varies: bool, out: &mut Vec<u8>) {
+    /// The fields of every response, edited by these rules.
+    fn metadata(
+        &self,
+        rules: &FieldRules,
+        varies: bool,
+        (set, remove): (&[(HeaderName, HeaderValue)], &[HeaderName]),
+    ) -> Vec<u8> {
+        let mut out = Vec::new();
         let mut add = |name: &HeaderName, text: &str, value: &[u8]| {
-            let replaced = rules.set.iter().any(|(n, _)| n == name);
-            if !replaced && !rules.remove.contains(name) {
-                field(out, text, value);
+            let replaced = set.iter().any(|(n, _)| n == name);
+            if !replaced && !remove.contains(name) {
+                field(&mut out, text, value);
             }
         };
         add(&header::SERVER, "Server", SERVER.as_bytes());
-        add(&header::LAST_MODIFIED, "Last-Modified", &date::format(self.modified_secs));
+        if let Some(modified) = &self.modified {
+            add(&header::LAST_MODIFIED, "Last-Modified", &date::format(modified.secs));
+        }
         if let Some(tag) = &self.tag {
             let weak = if self.weak { "W/" } else { "" };
             add(&header::ETAG, "ETag", format!("{weak}\"{tag}\"").as_bytes());
         }
         add(&header::ACCEPT_RANGES, "Accept-Ranges", b"bytes");
-        if varies {
-            let vary: &[u8] = match rules.dictionary {
-                Some(_) => b"Accept-Encoding, Available-Dictionary",
-                None => b"Accept-Encoding",
-            };
-            add(&header::VARY, "Vary", vary);
+        let by_dictionary = varies && rules.dictionary.is_some();
+        let selecting = [
+            (varies, "Accept-Encoding"),
+            (by_dictionary, "Available-Dictionary"),
+            (rules.varies_by_accept, "Accept"),
+        ];
+        let selecting = selecting.iter().filter(|(selects, _)| *selects).map(|(_, name)| *name);
+        let vary = selecting.collect::<Vec<_>>().join(", ");
+        if !vary.is_empty() {
+            add(&header::VARY, "Vary", vary.as_bytes());
         }
         if let Some(value) = &rules.dictionary {
             add(&USE_AS_DICTIONARY, "Use-As-Dictionary", value.as_bytes());
         }
-        let coding = match self.coding {
-            Coding::Identity => None,
-            Coding::Br => Some("br"),
-            Coding::Zstd => Some("zstd"),
-            Coding::Gzip => Some("gzip"),
-            Coding::Dcz => Some("dcz"),
-        };
-        if let Some(coding) = coding {
-            field(out, "Content-Encoding", coding.as_bytes());
-        }
-        for (name, value) in &rules.set {
+        for (name, value) in set {
             if *name != header::CONTENT_TYPE {
-                field(out, name.as_str(), value.as_bytes());
+                field(&mut out, name.as_str(), value.as_bytes());
             }
         }
+        out
+    }
+}
+
+/// End of the entity-tags of a coding's representations.
+pub fn tag_suffix(coding: Coding) -> &'static str {
+    match coding {
+        Coding::Identity => "",
+        Coding::Br => "-br",
+        Coding::Zstd => "-zst",
+        Coding::Gzip => "-gz",
+        Coding::Dcz => "-dcz",
+    }
+}
+
+fn content_coding(coding: Coding) -> Option<&'static str> {
+    match coding {
+        Coding::Identity => None,
+        Coding::Br => Some("br"),
+        Coding::Zstd => Some("zstd"),
+        Coding::Gzip => Some("gzip"),
+        Coding::Dcz => Some("dcz"),
     }
 }
 
@@ -316,8 +365,8 @@ impl MadeVariants {
             }
         };
         let file = Arc::clone(&self.file);
-        let (len, hash) = (made.bytes.len() as u64, Some(made.hash));
-        let opened = Opened { coding, file, content: Some(made.bytes), hash, arrival: None };
+        let (len, tag) = (made.bytes.len() as u64, TagSource::Hash(made.hash));
+        let opened = Opened { coding, file, content: Some(made.bytes), tag, arrival: None };
         let made = Representation::with_len(opened, len, &self.rules, true, self.now_secs);
         Some(variant.representation.get_or_init(|| made))
     }
@@ -337,7 +386,7 @@ impl Entry {
     /// Approximate memory use, in bytes.
     pub fn cost(&self) -> usize {
         let one = |r: &Representation| {
-            r.content.as_ref().map_or(0, Bytes::len) + r.whole.len() * 3 + REPRESENTATION_BYTES
+            r.content.as_ref().map_or(0, Bytes::len) + r.whole.len() * 4 + REPRESENTATION_BYTES
         };
         self.representations.iter().map(one).sum::<usize>() + ENTRY_BYTES
     }

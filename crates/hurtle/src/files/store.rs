@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
+use super::hashes::TagSource;
 use super::{Cache, Changed, Entry, Key, Lookup, Outcome, Target, objects};
 use crate::answer::Answer;
 use crate::body::WINDOW_BYTES;
@@ -153,6 +154,10 @@ impl Store {
         }
         let ahead = if sends { WINDOW_BYTES } else { 0 };
         let found = self.find_and_read(lookup, ahead).await?;
+        if let (Outcome::File { opened, .. }, Some(hashes)) = (&found, &lookup.hashes) {
+            let pending = opened.iter().filter(|opened| opened.tag == TagSource::Pending);
+            pending.for_each(|opened| hashes.begin(&self.disk, &opened.file));
+        }
         if let Outcome::File { opened, .. } = &found
             && let ([one], true) = (&opened[..], sends)
         {

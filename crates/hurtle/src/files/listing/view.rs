@@ -5,8 +5,9 @@
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{AtFlags, FileType, Stat, statat};
+use rustix::fs::{FileType, Stat};
 
+use super::scan::{Serves, stat_served};
 use super::{Kind, Listing};
 
 /// Maximum number of entries on one page.
@@ -125,9 +126,9 @@ impl Page {
 /// Ordered by name, it looks up only the page's own entries. Ordered by size or time, it also looks
 /// up all others of the kinds shown, with 16 bytes of memory each. Removed entries are omitted from
 /// their page; they move no other entry to another page.
-pub fn page(listing: &Listing, dir: impl AsFd, view: &View) -> Page {
+pub fn page(listing: &Listing, dir: impl AsFd, view: &View, serves: &Serves<'_>) -> Page {
     let dir = dir.as_fd();
-    page_with(listing, &|name| look_up(dir, name), view)
+    page_with(listing, &|name| look_up(dir, name, serves), view)
 }
 
 /// As `page`, with a function that looks up names.
@@ -207,8 +208,8 @@ fn sorted(
 
 /// `None` if the entry was removed or cannot be looked up: one dead mount must not hide the entries
 /// beside it.
-fn look_up(dir: BorrowedFd<'_>, name: &[u8]) -> Option<Facts> {
-    let stat = statat(dir, name, AtFlags::empty()).ok()?;
+fn look_up(dir: BorrowedFd<'_>, name: &[u8], serves: &Serves<'_>) -> Option<Facts> {
+    let stat = stat_served(dir, name, serves)?;
     Some(Facts {
         kind: Kind::of(FileType::from_raw_mode(stat.st_mode))?,
         size: size_bytes(&stat),
@@ -321,7 +322,7 @@ mod tests {
             fs::create_dir(scratch.path().join(format!("d{number}"))).unwrap();
         }
         let dir = scratch.open();
-        let listing = scan(&dir, false).unwrap();
+        let listing = scan(&dir, false, &|_| true).unwrap();
         assert_eq!((listing.directories(), listing.len()), (DIRECTORIES, DIRECTORIES + FILES));
         for sort in [Sort::Name, Sort::Size, Sort::Time] {
             for descending in [false, true] {
@@ -377,7 +378,7 @@ mod tests {
             ("times, before 1970 and below a second", Sort::Time, false, "yXacBd"),
             ("latest first", Sort::Time, true, "XydBca"),
         ];
-        let listing = scan(scratch.open(), false).unwrap();
+        let listing = scan(scratch.open(), false, &|_| true).unwrap();
         for (sentence, sort, descending, expected) in table {
             let view = View { sort, descending, page: 1 };
             let names = page(&listing, scratch.open(), &view).entries;
@@ -392,7 +393,7 @@ mod tests {
         for name in ["a", "b", "c", "d"] {
             fs::write(scratch.path().join(name), name).unwrap();
         }
-        let listing = scan(scratch.open(), false).unwrap();
+        let listing = scan(scratch.open(), false, &|_| true).unwrap();
         fs::remove_file(scratch.path().join("b")).unwrap();
         fs::remove_file(scratch.path().join("c")).unwrap();
         fs::create_dir(scratch.path().join("c")).unwrap();
@@ -410,7 +411,7 @@ mod tests {
     #[test]
     fn a_page_beyond_the_last_shows_the_last() {
         let scratch = Scratch::new();
-        let empty = scan(scratch.open(), false).unwrap();
+        let empty = scan(scratch.open(), false, &|_| true).unwrap();
         let view = View { page: usize::MAX, ..View::default() };
         let shown = page(&empty, scratch.open(), &view);
         assert_eq!((shown.view.page, shown.pages, shown.places().count()), (1, 1, 0));
