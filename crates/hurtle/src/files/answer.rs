@@ -15,6 +15,7 @@ use hurtle_http::semantics::fields::trim_ows;
 use hurtle_http::semantics::range::{self, Selection};
 
 use super::entry::{Entry, Representation, tag_suffix};
+use super::live;
 use crate::answer::Answer;
 use crate::body::{Body, FileSlice, Part};
 
@@ -27,6 +28,8 @@ pub struct FileQuery<'a> {
     pub range: Option<&'a [u8]>,
     /// Accept-Encoding.
     pub accept_encoding: Option<&'a [u8]>,
+    /// The response may have a body of unknown length.
+    pub admits_stream: bool,
     /// All fields; read where a file has dictionaries.
     pub fields: RequestFields<'a>,
     /// The channel admits codings with a dictionary (RFC 9842 section 8).
@@ -43,15 +46,22 @@ impl FileQuery<'_> {
 /// Answers a GET or HEAD. `status` is 200, or the status of an error whose page this file is.
 pub fn answer(entry: &Entry, status: StatusCode, query: &FileQuery<'_>) -> Answer {
     if query.range.is_none() || entry.codings.is_empty() {
-        return of(select(entry, query, &entry.codings), status, query);
+        return negotiated(entry, status, query);
     }
     match for_range(entry, query) {
         Some(representation) => of(representation, status, query),
         None => {
             let query = FileQuery { range: None, ..*query };
-            of(select(entry, &query, &entry.codings), status, &query)
+            negotiated(entry, status, &query)
         }
     }
+}
+
+/// Answers with the representation that Accept-Encoding selects.
+fn negotiated(entry: &Entry, status: StatusCode, query: &FileQuery<'_>) -> Answer {
+    let selected = select(entry, query, &entry.codings);
+    let live = if status == StatusCode::OK { live::answer(entry, selected, query) } else { None };
+    live.unwrap_or_else(|| of(selected, status, query))
 }
 
 /// Selects the representation whose parts a client gets: the one that If-Range names, or else the

@@ -19,7 +19,7 @@ use super::hashes::TagSource;
 use super::lookup::{Lookup, Opened, Target};
 use super::objects::Arriving;
 use super::times::LastModified;
-use crate::body::{OpenFile, Stamp};
+use crate::body::{OpenFile, Stamp, Stream};
 use crate::compress::{CODINGS, Compressor, Encoding, EncodingResult};
 use crate::metrics::RouteMetrics;
 
@@ -70,6 +70,8 @@ pub struct Representation {
     /// True if the entity-tag is made from times that do not tell versions apart: no condition matches
     /// it.
     pub is_pending: bool,
+    /// True if it is encoded while it is sent, so its bytes and their number are not known.
+    pub is_live: bool,
     /// Last-Modified; `None` if it is neither sent nor honoured.
     pub modified: Option<LastModified>,
     /// Prepared fields of a 200.
@@ -136,6 +138,7 @@ impl Representation {
             tag: None,
             weak,
             is_pending,
+            is_live: false,
             modified: LastModified::of(&stamp, rules.settled, now_secs),
             len,
             file: opened.file,
@@ -148,22 +151,49 @@ impl Representation {
             media_type: rules.media_type.clone(),
         };
         representation.tag = representation.make_tag(opened.tag.hash(), rules);
-        let not_modified = representation.metadata(rules, varies, (&rules.set, &rules.remove));
+        representation.prepare(rules, varies)
+    }
+
+    /// The representation of a file in a coding that is made while it is sent.
+    fn live(identity: &Representation, coding: Coding, rules: &FieldRules) -> Representation {
+        let tag = identity.tag.as_ref().map(|tag| format!("{tag}{}-live", tag_suffix(coding)));
+        let live = Representation {
+            coding,
+            tag,
+            weak: true,
+            is_live: true,
+            content: None,
+            arrival: None,
+            file: Arc::clone(&identity.file),
+            whole: Bytes::new(),
+            common: Bytes::new(),
+            not_modified: Bytes::new(),
+            failed: Bytes::new(),
+            media_type: identity.media_type.clone(),
+            ..*identity
+        };
+        live.prepare(rules, true)
+    }
+
+    fn prepare(mut self, rules: &FieldRules, varies: bool) -> Representation {
+        let not_modified = self.metadata(rules, varies, (&rules.set, &rules.remove));
         let (set, remove) = &rules.on_failure;
-        representation.failed = representation.metadata(rules, varies, (set, remove)).into();
+        self.failed = self.metadata(rules, varies, (set, remove)).into();
         let mut common = not_modified.clone();
         // RFC 9110 sections 8.4 and 15.4.5: it describes content, which a 304, 412 or 416 lacks.
-        if let Some(coding) = content_coding(representation.coding) {
+        if let Some(coding) = content_coding(self.coding) {
             field(&mut common, "Content-Encoding", coding.as_bytes());
         }
         let mut whole = common.clone();
-        field(&mut whole, "Content-Type", representation.media_type.as_bytes());
-        // Writing to a Vec cannot fail.
-        let _ = write!(whole, "Content-Length: {len}\r\n");
-        representation.not_modified = not_modified.into();
-        representation.common = common.into();
-        representation.whole = whole.into();
-        representation
+        field(&mut whole, "Content-Type", self.media_type.as_bytes());
+        if !self.is_live {
+            // Writing to a Vec cannot fail.
+            let _ = write!(whole, "Content-Length: {}\r\n", self.len);
+        }
+        self.not_modified = not_modified.into();
+        self.common = common.into();
+        self.whole = whole.into();
+        self
     }
 
     /// The validators for evaluating these preconditions.
@@ -214,7 +244,9 @@ impl Representation {
             let weak = if self.weak { "W/" } else { "" };
             add(&header::ETAG, "ETag", format!("{weak}\"{tag}\"").as_bytes());
         }
-        add(&header::ACCEPT_RANGES, "Accept-Ranges", b"bytes");
+        if !self.is_live {
+            add(&header::ACCEPT_RANGES, "Accept-Ranges", b"bytes");
+        }
         let by_dictionary = varies && rules.dictionary.is_some();
         let selecting = [
             (varies, "Accept-Encoding"),
@@ -260,7 +292,8 @@ fn content_coding(coding: Coding) -> Option<&'static str> {
 }
 
 /// The variants of a file that this server makes. They are made on threads of their own when a client
-/// first accepts them; until then it gets the unencoded file.
+/// first accepts them; until then it gets an encoding that is made while it is sent, or the unencoded
+/// file.
 #[derive(Debug)]
 pub struct MadeVariants {
     compressor: Compressor,
@@ -277,6 +310,8 @@ pub struct MadeVariants {
 #[derive(Debug, Default)]
 pub(super) struct MadeVariant {
     representation: OnceCell<Representation>,
+    /// The representation for clients that come before that.
+    live: OnceCell<Box<Representation>>,
     /// The encoding while it is made, and as long as it is served.
     encoding: RefCell<Option<Arc<Encoding>>>,
     /// The encoding is not worth it, or it failed.
@@ -317,6 +352,24 @@ impl MadeVariants {
         let variant = &self.variants[position];
         let begin = || self.compressor.encoding(&self.file, coding);
         variant.representation.get().or_else(|| self.find(variant, coding, begin))
+    }
+
+    /// Returns the representation in a coding that is made while it is sent. `None`: this server does
+    /// not make the coding, or it is not worth it.
+    pub(super) fn live(
+        &self,
+        coding: Coding,
+        identity: &Representation,
+    ) -> Option<&Representation> {
+        let variant = &self.variants[CODINGS.iter().position(|known| *known == coding)?];
+        let live = || Box::new(Representation::live(identity, coding, &self.rules));
+        (!variant.is_refused.get()).then(|| &**variant.live.get_or_init(live))
+    }
+
+    /// Returns the body of that representation. `content`: that of the file, if it is in memory.
+    /// `None`: too many are being encoded.
+    pub(super) fn live_body(&self, content: Option<&Bytes>, coding: Coding) -> Option<Stream> {
+        self.compressor.live(&self.file, content, coding)
     }
 
     /// Returns the difference to the dictionary of a client. If it is not made yet, its making

@@ -13,6 +13,7 @@ pub mod entry;
 pub mod hashes;
 pub mod listing;
 pub mod listings;
+mod live;
 pub mod lookup;
 pub mod objects;
 mod outside;

@@ -130,7 +130,7 @@ fn the_codings_of_a_path_are_explained() {
          proxy = 'http://127.0.0.1:1'\n[[site.mount]]\npath = '/api'\n\
          proxy = 'http://127.0.0.1:1'\ncompress = true\n",
     );
-    let made = "made when a client first accepts one, for later requests";
+    let made = "made when a client first accepts one, which gets it encoded while it is sent";
     let table = [
         ("/a.css", format!("br, zstd, gzip: {made}")),
         ("/b.css", format!("zstd, gzip: {made}")),

@@ -366,7 +366,7 @@ mod tests {
         // Some file systems accept only UTF-8.
         names.retain(|name| fs::write(path(name), name).is_ok());
         let listing = scan(scratch.open(), true, &|_| true).unwrap();
-        let shown = page(&listing, scratch.open(), &View::default());
+        let shown = page(&listing, scratch.open(), &View::default(), &|_| true);
         let document = document(&shown, b"/");
 
         let hrefs = hrefs(&document);

@@ -292,15 +292,18 @@ mod tests {
         let nowhere = File::open("/dev/null").unwrap();
         for descending in [false, true] {
             let mut seen = vec![false; 1_000_000];
-            let pages = page(&listing, &nowhere, &View::default()).pages;
+            let pages = page(&listing, &nowhere, &View::default(), &|_| true).pages;
             assert_eq!(pages, 200);
             for number in 1..=pages {
                 let view = View { descending, page: number, ..View::default() };
-                let places = page(&listing, &nowhere, &view).places();
+                let places = page(&listing, &nowhere, &view, &|_| true).places();
                 let shown = places.start() - 1..*places.end();
-                for position in
-                    positions(&listing, &|name| look_up(nowhere.as_fd(), name), view, shown)
-                {
+                for position in positions(
+                    &listing,
+                    &|name| look_up(nowhere.as_fd(), name, &|_| true),
+                    view,
+                    shown,
+                ) {
                     let number: usize =
                         std::str::from_utf8(listing.name(position)).unwrap().parse().unwrap();
                     assert!(!std::mem::replace(&mut seen[number], true), "{number} twice");
@@ -327,10 +330,12 @@ mod tests {
         for sort in [Sort::Name, Sort::Size, Sort::Time] {
             for descending in [false, true] {
                 let view = View { sort, descending, page: 1 };
-                let pages = page(&listing, &dir, &view).pages;
+                let pages = page(&listing, &dir, &view, &|_| true).pages;
                 assert_eq!(pages, 5);
                 let entries: Vec<Entry> = (1..=pages)
-                    .flat_map(|number| page(&listing, &dir, &View { page: number, ..view }).entries)
+                    .flat_map(|number| {
+                        page(&listing, &dir, &View { page: number, ..view }, &|_| true).entries
+                    })
                     .collect();
                 let names: HashSet<_> = entries.iter().map(|entry| &entry.name).collect();
                 assert_eq!(entries.len(), listing.len(), "{view:?}");
@@ -381,7 +386,7 @@ mod tests {
         let listing = scan(scratch.open(), false, &|_| true).unwrap();
         for (sentence, sort, descending, expected) in table {
             let view = View { sort, descending, page: 1 };
-            let names = page(&listing, scratch.open(), &view).entries;
+            let names = page(&listing, scratch.open(), &view, &|_| true).entries;
             let names: Vec<u8> = names.iter().flat_map(|entry| entry.name.to_vec()).collect();
             assert_eq!(String::from_utf8_lossy(&names), expected, "{sentence}");
         }
@@ -398,7 +403,7 @@ mod tests {
         fs::remove_file(scratch.path().join("c")).unwrap();
         fs::create_dir(scratch.path().join("c")).unwrap();
         for sort in [Sort::Name, Sort::Size, Sort::Time] {
-            let page = page(&listing, scratch.open(), &View { sort, ..View::default() });
+            let page = page(&listing, scratch.open(), &View { sort, ..View::default() }, &|_| true);
             let mut names: Vec<_> = page.entries.iter().map(|e| (&*e.name, e.kind)).collect();
             names.sort_unstable();
             let expected: [(&[u8], Kind); 3] =
@@ -413,12 +418,12 @@ mod tests {
         let scratch = Scratch::new();
         let empty = scan(scratch.open(), false, &|_| true).unwrap();
         let view = View { page: usize::MAX, ..View::default() };
-        let shown = page(&empty, scratch.open(), &view);
+        let shown = page(&empty, scratch.open(), &view, &|_| true);
         assert_eq!((shown.view.page, shown.pages, shown.places().count()), (1, 1, 0));
 
         let names: Vec<_> = (0..PAGE_ENTRIES_MAX * 2 + 1).map(|n| n.to_string()).collect();
         let listing = listing_of(names.iter().map(String::as_bytes));
-        let shown = page(&listing, scratch.open(), &view);
+        let shown = page(&listing, scratch.open(), &view, &|_| true);
         assert_eq!((shown.view.page, shown.pages, shown.places()), (3, 3, 10_001..=10_001));
     }
 }
