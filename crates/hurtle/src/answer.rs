@@ -118,11 +118,15 @@ impl Answer {
         match stream.whole(cx, || declared_len(fields)) {
             None => {}
             Some(Ok(whole)) => {
-                if let Fields::Ready(lines) | Fields::Dated(lines) = fields {
-                    let len = whole.len().to_string();
-                    let mut with_len = lines.to_vec();
-                    field(&mut with_len, "Content-Length", len.as_bytes());
-                    *lines = with_len.into();
+                let len = whole.len().to_string();
+                match fields {
+                    Fields::Ready(lines) => {
+                        let mut with_len = lines.to_vec();
+                        field(&mut with_len, "Content-Length", len.as_bytes());
+                        *lines = with_len.into();
+                    }
+                    Fields::Dated(lines) => field(lines, "Content-Length", len.as_bytes()),
+                    Fields::Map(_) => {}
                 }
                 self.body = Body::Bytes(whole);
             }

@@ -100,7 +100,7 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
         wasm: WasmApps::default(),
     };
     let sites = Sites::new(config, &resources, &Guard::closed(), &Slots::new(0), None);
-    let store = Store::new(Cache::new(0, 0), disk, 0, Changed::default());
+    let store = Store::new(Cache::new(0, 0), disk, 0, (Changed::default(), None));
     let mut out = String::new();
     let peer = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let target = Some((path, query));

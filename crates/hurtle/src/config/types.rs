@@ -69,6 +69,9 @@ pub struct Config {
     /// Age at which a cached file's name is looked up again.
     #[serde(serialize_with = "print::duration")]
     pub revalidate: Duration,
+    /// Directories of cached files are watched for changes. Only the command line sets it.
+    #[serde(skip)]
+    pub watches_files: bool,
     /// Memory for cached file contents and response heads in the whole process, in bytes.
     #[serde(serialize_with = "print::memory_size")]
     pub cache_bytes: usize,

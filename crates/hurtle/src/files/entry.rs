@@ -2,7 +2,10 @@
 //! time of the last look-up.
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::ffi::OsStr;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -442,6 +445,13 @@ impl Entry {
             r.content.as_ref().map_or(0, Bytes::len) + r.whole.len() * 4 + REPRESENTATION_BYTES
         };
         self.representations.iter().map(one).sum::<usize>() + ENTRY_BYTES
+    }
+
+    /// The directory of the file; `None`: it is an object of a store.
+    pub fn directory(&self) -> Option<PathBuf> {
+        let Target::File { path, .. } = &self.target else { return None };
+        let file = self.lookup.root.join(OsStr::from_bytes(path));
+        file.parent().filter(|_| self.lookup.origin.is_none()).map(PathBuf::from)
     }
 
     /// True if bytes are still arriving; the entry is not kept then.

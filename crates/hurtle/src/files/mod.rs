@@ -23,6 +23,7 @@ pub mod scripts;
 pub mod sidecars;
 pub mod store;
 mod times;
+pub mod watched;
 
 pub use answer::{FileQuery, answer};
 pub use arrival::{Arrival, Home};
@@ -37,3 +38,4 @@ pub use routes::Routes;
 pub use scripts::{Found, Scripts};
 pub use sidecars::Sidecars;
 pub use store::Store;
+pub use watched::Watched;
