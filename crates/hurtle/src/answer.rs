@@ -4,7 +4,7 @@ use std::task::Context;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use hurtle_http::h1::response::Fields;
+use hurtle_http::h1::response::{Fields, field};
 use hurtle_http::semantics::grpc::{self, GrpcStatus};
 
 use crate::body::{Body, TruncatedError};
@@ -109,14 +109,27 @@ impl Answer {
         }
     }
 
-    /// Polls the first frame of a streamed body. If it is the whole body, the body becomes bytes;
+    /// Polls the first frame of a streamed body, whose prepared field lines have no length. If it is the
+    /// whole body, the body becomes bytes;
     /// if it failed, the response becomes an error, since no head was sent yet: 502 if an upstream
     /// truncated it, otherwise 500.
     pub fn begin_body(&mut self, cx: &mut Context<'_>) {
         let Answer { fields, body: Body::Stream(stream), .. } = self else { return };
         match stream.whole(cx, || declared_len(fields)) {
             None => {}
-            Some(Ok(whole)) => self.body = Body::Bytes(whole),
+            Some(Ok(whole)) => {
+                let len = whole.len().to_string();
+                match fields {
+                    Fields::Ready(lines) => {
+                        let mut with_len = lines.to_vec();
+                        field(&mut with_len, "Content-Length", len.as_bytes());
+                        *lines = with_len.into();
+                    }
+                    Fields::Dated(lines) => field(lines, "Content-Length", len.as_bytes()),
+                    Fields::Map(_) => {}
+                }
+                self.body = Body::Bytes(whole);
+            }
             Some(Err(error)) => {
                 tracing::error!("an answer's body failed before its first byte: {error}");
                 let status = if error.is::<TruncatedError>() {

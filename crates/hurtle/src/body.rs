@@ -146,6 +146,8 @@ pub struct OpenFile {
     seen_ms: AtomicU64,
     /// Its bytes never change, although its times do: a part of an object that has arrived.
     is_constant: bool,
+    /// Its stamp has the change time of the file.
+    has_change_time: bool,
 }
 
 impl OpenFile {
@@ -161,6 +163,7 @@ impl OpenFile {
             warm_next: (1..windows.min(WINDOWS_REMEMBERED)).map(|_| AtomicU64::new(0)).collect(),
             seen_ms: AtomicU64::new(0),
             is_constant: false,
+            has_change_time: true,
         }
     }
 
@@ -174,6 +177,12 @@ impl OpenFile {
     #[must_use]
     pub fn constant(self) -> OpenFile {
         OpenFile { is_constant: true, ..self }
+    }
+
+    /// Has the change time of the stamp ignored: it is not that of the file.
+    #[must_use]
+    pub fn without_change_time(self) -> OpenFile {
+        OpenFile { has_change_time: false, ..self }
     }
 
     /// Returns true if the window of `offset` was resident within the last `WARM_MS`.
@@ -229,9 +238,17 @@ impl OpenFile {
         unchanged
     }
 
-    /// Returns true if length and modification time are those of the opening.
+    /// Returns true if length and times are those of the opening. A program that writes a file and
+    /// then sets its modification time moves the change time only.
     pub fn is_unchanged(&self) -> bool {
-        self.change() == Change::None
+        if self.is_constant {
+            return true;
+        }
+        let Ok(now) = rustix::fs::fstat(&self.fd).map(|stat| Stamp::of(&stat)) else {
+            return false;
+        };
+        let has_same_change = !self.has_change_time || now.changed_ns == self.stamp.changed_ns;
+        has_same_change && now.len == self.stamp.len && now.modified_ns == self.stamp.modified_ns
     }
 
     /// Returns true if the file is unchanged or has grown, as a log does. It then still holds the

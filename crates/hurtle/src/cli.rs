@@ -438,7 +438,8 @@ fn read(file: Option<&Path>, path: Option<&Path>) -> Result<(Config, bool), Conf
         };
         return Err(vec![format!("{} {text}", path.display())]);
     }
-    Ok((Config::for_directory(path.to_owned()), true))
+    // Its files are being worked on, most likely.
+    Ok((Config { watches_files: true, ..Config::for_directory(path.to_owned()) }, true))
 }
 
 fn load(file: &Path) -> Result<Config, ConfigProblems> {

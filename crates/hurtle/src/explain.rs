@@ -34,7 +34,7 @@ use crate::config::{Config, Sendfile};
 use crate::disk::Disk;
 use crate::files::{Cache, Changed, Found, Listings, Store, Target};
 use crate::handler::client::ClientInfo;
-use crate::handler::directory::Resources;
+use crate::handler::directory::{Resources, is_for_page};
 use crate::handler::gateway::Slots;
 use crate::handler::http_request::Buffers;
 use crate::handler::proxy::Proxy;
@@ -100,7 +100,7 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
         wasm: WasmApps::default(),
     };
     let sites = Sites::new(config, &resources, &Guard::closed(), &Slots::new(0), None);
-    let store = Store::new(Cache::new(0, 0), disk, 0, Changed::default());
+    let store = Store::new(Cache::new(0, 0), disk, 0, (Changed::default(), None));
     let mut out = String::new();
     let peer = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let target = Some((path, query));
@@ -324,7 +324,11 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
                 Some(lookup) => match &lookup.origin {
                     Some(origin) => objects::describe(&lookup, origin).await,
                     None => match lookup.probe() {
-                        Ok(target) => describe_target(&lookup.root, &target),
+                        Ok(target) => {
+                            let found = describe_target(&lookup.root, &target);
+                            let page = directory.page_for(&target);
+                            found + &page.map_or(String::new(), |page| spa(page, matched.rest))
+                        }
                         Err(e) => format!("the look-up failed: {e}"),
                     },
                 },
@@ -375,13 +379,27 @@ fn in_root(root: &Path, path: &[u8]) -> String {
     root.join(std::ffi::OsStr::from_bytes(path)).display().to_string()
 }
 
+/// Describes which requests get the page of a single-page application instead.
+fn spa(page: &str, rest: &[u8]) -> String {
+    let whose = match is_for_page(rest, None) {
+        true => "a client that accepts HTML",
+        // The name of a script or an image.
+        false => "a client that names text/html in Accept",
+    };
+    format!("; {whose} gets {page} (spa), others 404")
+}
+
 fn describe_target(root: &Path, target: &Target) -> String {
     let in_root = |path: &[u8]| in_root(root, path);
     match target {
         Target::File { path, states } => {
             let mut text = in_root(path);
+            let original = states.first().map_or(0, |(_, state)| state.modified_ns);
             for (coding, state) in states.iter().skip(1) {
                 let _ = write!(text, "; {coding:?} variant, {} bytes", state.len);
+                if state.modified_ns < original {
+                    text.push_str(", older by a rounding of its time");
+                }
             }
             text
         }

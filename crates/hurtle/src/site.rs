@@ -474,11 +474,13 @@ impl Site {
         let Some(mut page) = page else { return plain };
         if let (Fields::Ready(lines), Fields::Map(fields)) = (&mut page.fields, &plain.fields) {
             // Retry-After, Allow and the like.
-            let mut kept = Vec::new();
+            let (mut kept, mut added) = (Vec::new(), Vec::new());
             for (name, value) in fields.iter().filter(|(name, _)| *name != header::CONTENT_TYPE) {
-                field(&mut kept, name.as_str(), value.as_bytes());
+                // The page has a Vary of its own where it has variants.
+                let out = if *name == header::VARY { &mut added } else { &mut kept };
+                field(out, name.as_str(), value.as_bytes());
             }
-            *lines = forward::edit_lines(lines, &kept, &[], b"").into();
+            *lines = forward::edit_lines(lines, &kept, &[], &added).into();
         }
         page
     }

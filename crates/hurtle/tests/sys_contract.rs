@@ -240,3 +240,43 @@ fn an_orphan_becomes_a_child_of_the_subreaper() {
     assert!(waitpid(Some(orphan), WaitOptions::empty()).unwrap().is_some());
     assert!(!sys::children().unwrap().contains(&orphan));
 }
+
+/// A directory that is watched has changes; others have none.
+#[test]
+fn changes_of_watched_directories_are_reported() {
+    let watch = match sys::watch() {
+        Err(e) if e.kind() == ErrorKind::Unsupported => return,
+        watch => watch.unwrap(),
+    };
+    let base = std::env::temp_dir().join(format!("watched-{}", std::process::id()));
+    let [inside, outside] = ["in", "out"].map(|name| base.join(name));
+    fs::create_dir_all(&inside).unwrap();
+    fs::create_dir_all(&outside).unwrap();
+    sys::watch_directory(&watch, &inside).unwrap();
+    sys::watch_directory(&watch, &inside).unwrap();
+    let is_ready = || {
+        let mut fds = [PollFd::new(&watch, PollFlags::IN)];
+        rustix::event::poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
+    };
+    type Change = fn(&std::path::Path);
+    let changes: [(&str, Change, bool); 5] = [
+        ("a file is written", |directory| fs::write(directory.join("a"), "a").unwrap(), true),
+        (
+            "a file is renamed",
+            |directory| fs::rename(directory.join("a"), directory.join("b")).unwrap(),
+            true,
+        ),
+        ("a file is removed", |directory| fs::remove_file(directory.join("b")).unwrap(), true),
+        ("a directory is made", |directory| fs::create_dir(directory.join("c")).unwrap(), true),
+        ("it is removed itself", |directory| fs::remove_dir_all(directory).unwrap(), false),
+    ];
+    for (why, change, is_complete) in changes {
+        change(&outside);
+        assert!(!is_ready(), "{why}, elsewhere");
+        change(&inside);
+        assert!(is_ready(), "{why}");
+        assert_eq!(sys::take_changes(&watch).unwrap(), is_complete, "{why}");
+        assert!(!is_ready(), "{why}: all are taken");
+    }
+    fs::remove_dir_all(&base).unwrap();
+}

@@ -42,6 +42,17 @@ pub fn choose(accept_encoding: Option<&[u8]>, available: &[Coding]) -> Coding {
     best.0
 }
 
+/// True if a client accepts a coding (RFC 9110 section 12.5.3): any without the field, and no coding
+/// at all unless that is refused.
+pub fn accepts_coding(accept_encoding: Option<&[u8]>, coding: Coding) -> bool {
+    let Some(field) = accept_encoding else { return true };
+    let weights = CodingWeights::read(field);
+    match coding {
+        Coding::Identity => weights.identity.or(weights.any) != Some(0),
+        _ => weights.of(coding) > 0,
+    }
+}
+
 /// Weight that a client gives to `media_type` (`type/subtype`, parameters allowed): 0, not
 /// acceptable, to [`WEIGHT_MAX`]. The most specific media range that matches decides (RFC 9110
 /// section 12.5.1). Without the field every type has the maximum weight.
@@ -276,6 +287,29 @@ mod tests {
 
     use super::Coding::{Br, Dcz, Gzip, Identity, Zstd};
     use super::*;
+
+    #[test]
+    fn accepted_codings() {
+        use Coding::{Dcz, Gzip, Identity};
+        let rows: &[(&str, Option<&str>, Coding, bool)] = &[
+            ("no field", None, Gzip, true),
+            ("no field, no coding", None, Identity, true),
+            ("listed", Some("gzip"), Gzip, true),
+            ("not listed", Some("br"), Gzip, false),
+            ("any", Some("*"), Gzip, true),
+            ("any is no dictionary", Some("*"), Dcz, false),
+            ("refused", Some("gzip;q=0, *"), Gzip, false),
+            ("no coding need not be listed", Some("gzip"), Identity, true),
+            ("an empty field", Some(""), Identity, true),
+            ("no coding refused", Some("gzip, identity;q=0"), Identity, false),
+            ("everything else refused", Some("gzip, *;q=0"), Identity, false),
+            ("else but no coding", Some("identity;q=0.1, *;q=0"), Identity, true),
+        ];
+        for (why, field, coding, expected) in rows {
+            let field = field.map(str::as_bytes);
+            assert_eq!(accepts_coding(field, *coding), *expected, "{why}");
+        }
+    }
 
     #[test]
     fn codings() {

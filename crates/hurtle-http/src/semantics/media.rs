@@ -29,6 +29,15 @@ const CORRECTIONS: &[(&str, &str)] = &[
     ("woff2", "font/woff2"),
     // On the web these are media segments (RFC 8216), not translations or TypeScript.
     ("ts", "video/mp2t"),
+    ("mts", "video/mp2t"),
+    // RFC 8216 section 10.
+    ("m3u8", "application/vnd.apple.mpegurl"),
+    // RFC 6713: a compressed tar archive is gzip.
+    ("tgz", "application/gzip"),
+    // RFC 6350 section 10.1.
+    ("vcf", "text/vcard; charset=utf-8"),
+    ("rpm", "application/x-rpm"),
+    ("usdz", "model/vnd.usdz+zip"),
 ];
 
 /// The text types of `mime_guess`, each with its charset. They are built once, so that all types

@@ -17,8 +17,9 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::dictionary::{self, Dictionary, DictionaryHash, Hashes};
 use super::directory::Directory;
+use super::live::LiveEncoders;
 use super::{CODINGS, Effort, Encoder};
-use crate::body::{OpenFile, Stamp};
+use crate::body::{OpenFile, Stamp, Stream};
 use crate::config::Compress;
 use crate::disk::{Disk, Lane};
 use crate::rt;
@@ -28,6 +29,9 @@ const WAITING_MAX: usize = 64;
 
 /// Encoder threads: one for this many processors, and at least one.
 const PROCESSORS_PER_THREAD: usize = 4;
+
+/// Threads that encode while files are sent: one for this many processors, and at least one.
+const PROCESSORS_PER_LIVE_THREAD: usize = 2;
 
 /// Memory that an encoding takes beside its bytes, and one that is not worth it takes at all.
 const OVERHEAD_BYTES: u64 = 512;
@@ -49,6 +53,7 @@ pub struct Compressor(Option<Arc<Shared>>);
 struct Shared {
     threads: Disk,
     lane: Lane,
+    live: LiveEncoders,
     bytes_max: u64,
     directory: Option<Directory>,
     state: Mutex<State>,
@@ -120,8 +125,10 @@ impl Compressor {
         let count = NonZeroUsize::new(processors / PROCESSORS_PER_THREAD);
         let threads = Disk::start_wholly_shared(count.unwrap_or(NonZeroUsize::MIN), "compress")?;
         let lane = threads.lane();
+        let live_count = NonZeroUsize::new(processors / PROCESSORS_PER_LIVE_THREAD);
         let shared = Arc::new(Shared {
             lane,
+            live: LiveEncoders::start(live_count.unwrap_or(NonZeroUsize::MIN))?,
             bytes_max: config.cache_bytes,
             directory: config.disk.as_ref().map(Directory::new),
             state: Mutex::default(),
@@ -189,6 +196,17 @@ impl Compressor {
         let job = Job { shared: shared_too, identity, dictionary, encoding: Arc::clone(&encoding) };
         shared.threads.begin(shared.lane, move || job.run(&file));
         Some(encoding)
+    }
+
+    /// Returns a body that encodes a file while it is sent. `content`: its bytes, if they are in memory.
+    /// `None`: nothing is encoded here, or too many responses are.
+    pub fn live(
+        &self,
+        file: &Arc<OpenFile>,
+        content: Option<&Bytes>,
+        coding: Coding,
+    ) -> Option<Stream> {
+        self.0.as_ref()?.live.body(file, content, coding)
     }
 
     /// Runs a job on a thread that encodes, after those that wait. If too many wait it is dropped.

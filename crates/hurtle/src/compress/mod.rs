@@ -1,12 +1,13 @@
 //! Compression. `encoder` is the content-codings, `policy` decides about a response, `files` makes
-//! and keeps encoded files, with `directory` as its second level and `dictionary` for differences, and
-//! `body` encodes a stream frame by frame.
+//! and keeps encoded files, with `directory` as its second level and `dictionary` for differences,
+//! `live` encodes files while they are sent, and `body` encodes a stream frame by frame.
 
 mod body;
 mod dictionary;
 mod directory;
 mod encoder;
 mod files;
+mod live;
 mod policy;
 mod response;
 

@@ -66,6 +66,7 @@ impl Config {
             schedule: Schedule::default(),
             disk_threads: DISK_THREADS,
             revalidate: Duration::from_secs(1),
+            watches_files: false,
             cache_bytes: CACHE_BYTES,
             drain: Duration::from_secs(10),
             drain_delay: Duration::ZERO,

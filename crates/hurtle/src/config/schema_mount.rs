@@ -111,8 +111,9 @@ pub(super) static MOUNT: Section = Section {
             "Paths tried in order; `{path}` is the requested path. A last `\"=404\"`, or another \
              final status, ends the search.").with(FILES),
         Key::new("spa", Text("an absolute path"), Words("off"), "\"/index.html\"",
-            "The page of a single-page application: sent (200) in place of 404 for a GET that \
-             accepts text/html.").with(FILES),
+            "The page of a single-page application: sent (200) in place of 404 to clients that accept \
+             HTML, and for a name with an extension to those that name text/html in Accept; see \
+             [files.md](files.md#a-single-page-application).").with(FILES),
         Key::new("listing", Flag, Toml("false"), "true",
             "List directories that have no index file.").with(FILES),
         Key::new("archive", Table(&ARCHIVE), Words("off"), "{}",
@@ -137,8 +138,8 @@ pub(super) static MOUNT: Section = Section {
             "Send the `.br`, `.zst` or `.gz` file beside a file to clients that accept \
              it.").with(FILES),
         Key::new("etag", Choice(names::<EtagSource>), Toml("\"auto\""), "\"content\"",
-            "Source of entity-tags: size and modification time (the contents where that time is a \
-             constant of reproducible builds), always the contents, or no \
+            "Source of entity-tags: size and modification time (the contents where that time is not \
+             the one of the last change, see [files.md](files.md)), always the contents, or no \
              entity-tags.").with(FILES),
         Key::new("media_types", Map("a table of extensions and media types"), Toml("{}"),
             "{ foo = \"text/x-foo\" }",

@@ -69,6 +69,9 @@ pub struct Config {
     /// Age at which a cached file's name is looked up again.
     #[serde(serialize_with = "print::duration")]
     pub revalidate: Duration,
+    /// Directories of cached files are watched for changes. Only the command line sets it.
+    #[serde(skip)]
+    pub watches_files: bool,
     /// Memory for cached file contents and response heads in the whole process, in bytes.
     #[serde(serialize_with = "print::memory_size")]
     pub cache_bytes: usize,
@@ -535,8 +538,8 @@ pub struct Files {
 /// Source of entity-tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum EtagSource {
-    /// Size and modification time; the file's contents where that time is a constant of
-    /// reproducible builds (the epoch's first day, 1980-01-01).
+    /// Size and modification time; the file's contents where that time is not the one of the last
+    /// change, or a constant of reproducible builds.
     #[default]
     Auto,
     /// The file's contents.

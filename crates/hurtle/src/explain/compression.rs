@@ -22,7 +22,9 @@ pub(super) fn of_files(directory: &Directory, matched: &MatchedPath<'_>) -> Stri
         Ok(()) if codings.is_empty() => "the variants on disk".to_owned(),
         Ok(()) => {
             let codings = codings.join(", ");
-            format!("{codings}: made when a client first accepts one, for later requests")
+            format!(
+                "{codings}: made when a client first accepts one, which gets it encoded while it is sent"
+            )
         }
     }
 }

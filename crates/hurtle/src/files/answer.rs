@@ -9,10 +9,13 @@ use http::StatusCode;
 use hurtle_http::h1::response::field;
 use hurtle_http::request::RequestFields;
 use hurtle_http::semantics::accept::{self, Coding};
-use hurtle_http::semantics::conditional::{self, Preconditions, Validators, Verdict};
+use hurtle_http::semantics::conditional::{self, Preconditions, Verdict};
+use hurtle_http::semantics::etag;
+use hurtle_http::semantics::fields::trim_ows;
 use hurtle_http::semantics::range::{self, Selection};
 
-use super::entry::{Entry, Representation};
+use super::entry::{Entry, Representation, tag_suffix};
+use super::live;
 use crate::answer::Answer;
 use crate::body::{Body, FileSlice, Part};
 
@@ -25,6 +28,8 @@ pub struct FileQuery<'a> {
     pub range: Option<&'a [u8]>,
     /// Accept-Encoding.
     pub accept_encoding: Option<&'a [u8]>,
+    /// The response may have a body of unknown length.
+    pub admits_stream: bool,
     /// All fields; read where a file has dictionaries.
     pub fields: RequestFields<'a>,
     /// The channel admits codings with a dictionary (RFC 9842 section 8).
@@ -40,7 +45,47 @@ impl FileQuery<'_> {
 
 /// Answers a GET or HEAD. `status` is 200, or the status of an error whose page this file is.
 pub fn answer(entry: &Entry, status: StatusCode, query: &FileQuery<'_>) -> Answer {
-    of(select(entry, query, &entry.codings), status, query)
+    if query.range.is_none() || entry.codings.is_empty() {
+        return negotiated(entry, status, query);
+    }
+    match for_range(entry, query) {
+        Some(representation) => of(representation, status, query),
+        None => {
+            let query = FileQuery { range: None, ..*query };
+            negotiated(entry, status, &query)
+        }
+    }
+}
+
+/// Answers with the representation that Accept-Encoding selects.
+fn negotiated(entry: &Entry, status: StatusCode, query: &FileQuery<'_>) -> Answer {
+    let selected = select(entry, query, &entry.codings);
+    let live = if status == StatusCode::OK { live::answer(entry, selected, query) } else { None };
+    live.unwrap_or_else(|| of(selected, status, query))
+}
+
+/// Selects the representation whose parts a client gets: the one that If-Range names, or else the
+/// unencoded one, because a client that joins parts does not expect that one of them is encoded.
+/// `None`: it gets the whole.
+fn for_range<'a>(entry: &'a Entry, query: &FileQuery<'_>) -> Option<&'a Representation> {
+    let identity = &entry.representations[0];
+    let accepts = |coding| accept::accepts_coding(query.accept_encoding, coding);
+    let if_range = query.preconditions.if_range;
+    let named = |r: &&Representation| conditional::range_applies(if_range, &r.range_validators());
+    if let Some(tag) = if_range.and_then(|field| etag::parse(trim_ows(field))) {
+        let is_of = |coding: &Coding| tag.opaque.ends_with(tag_suffix(*coding).as_bytes());
+        let codings = entry.codings.iter().filter(|coding| is_of(coding) && accepts(**coding));
+        let known = |coding: &Coding| entry.representations.iter().find(|r| r.coding == *coding);
+        let made = |coding: &Coding| entry.made.as_ref()?.get(*coding, || None);
+        let variant =
+            codings.filter_map(|coding| known(coding).or_else(|| made(coding))).find(named);
+        if variant.is_some() {
+            return variant;
+        }
+    }
+    let is_part = |range| range::select(range, identity.len) != Selection::Whole;
+    let takes_part = accepts(Coding::Identity) && query.range.is_some_and(is_part);
+    Some(identity).filter(|_| takes_part && (if_range.is_none() || named(&identity)))
 }
 
 /// Answers with one representation, without negotiation.
@@ -49,10 +94,7 @@ pub fn of(representation: &Representation, status: StatusCode, query: &FileQuery
     if status != StatusCode::OK {
         return whole(representation, status);
     }
-    let validators = Validators {
-        etag: representation.entity_tag(),
-        last_modified: Some(representation.modified_secs),
-    };
+    let validators = representation.validators(&query.preconditions);
     match conditional::evaluate(true, &query.preconditions, &validators) {
         Verdict::Proceed => {}
         Verdict::NotModified => {
@@ -62,10 +104,12 @@ pub fn of(representation: &Representation, status: StatusCode, query: &FileQuery
     }
     let Some(ranges) = query.range else { return whole(representation, StatusCode::OK) };
     let if_range = query.preconditions.if_range;
-    if if_range.is_some() && !conditional::range_applies(if_range, &validators) {
+    let validators = representation.range_validators();
+    let len = representation.len;
+    // An empty file has no part, and clients begin a download with `bytes=0-`.
+    if len == 0 || if_range.is_some() && !conditional::range_applies(if_range, &validators) {
         return whole(representation, StatusCode::OK);
     }
-    let len = representation.len;
     match range::select(ranges, len) {
         Selection::Whole => whole(representation, StatusCode::OK),
         Selection::One(range) => part(representation, range),
@@ -161,9 +205,9 @@ fn boundary(r: &Representation) -> String {
     format!("{hash:032x}")
 }
 
-/// A 412 or 416 response: the common fields and no body.
+/// A 412 or 416 response without a body.
 fn failed(r: &Representation, status: StatusCode, len: Option<u64>) -> Answer {
-    let mut fields = r.common.to_vec();
+    let mut fields = r.failed.to_vec();
     if let Some(len) = len {
         field(&mut fields, "Content-Range", format!("bytes */{len}").as_bytes());
     }

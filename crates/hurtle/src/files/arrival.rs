@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use http::uri::PathAndQuery;
 
+use super::Hashes;
 use crate::disk::{Disk, Lane};
 
 /// Properties of a request for an application, stored in the request's extensions.
@@ -30,6 +31,8 @@ pub struct Home {
     pub mount: Box<str>,
     /// `None` before the server has started.
     pub disk: Option<(Disk, Lane)>,
+    /// Hashes of its files; all workers share them.
+    pub hashes: Hashes,
 }
 
 impl Arrival {

@@ -2,22 +2,28 @@
 //! time of the last look-up.
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, header};
 use hurtle_http::h1::response::{SERVER, field};
 use hurtle_http::semantics::accept::Coding;
+use hurtle_http::semantics::conditional::{Preconditions, Validators};
 use hurtle_http::semantics::date;
 use hurtle_http::semantics::etag::EntityTag;
 
 use super::answer::FileQuery;
 use super::differences::{Differences, client_dictionary};
+use super::hashes::TagSource;
 use super::lookup::{Lookup, Opened, Target};
 use super::objects::Arriving;
-use crate::body::{OpenFile, Stamp};
+use super::times::LastModified;
+use crate::body::{OpenFile, Stamp, Stream};
 use crate::compress::{CODINGS, Compressor, Encoding, EncodingResult};
 use crate::metrics::RouteMetrics;
 
@@ -65,14 +71,21 @@ pub struct Representation {
     pub tag: Option<String>,
     /// True if the entity-tag is weak.
     pub weak: bool,
-    /// Last-Modified, in seconds since 1970.
-    pub modified_secs: u64,
+    /// True if the entity-tag is made from times that do not tell versions apart: no condition matches
+    /// it.
+    pub is_pending: bool,
+    /// True if it is encoded while it is sent, so its bytes and their number are not known.
+    pub is_live: bool,
+    /// Last-Modified; `None` if it is neither sent nor honoured.
+    pub modified: Option<LastModified>,
     /// Prepared fields of a 200.
     pub whole: Bytes,
+    /// Prepared fields of a 206, without those of the part.
+    pub common: Bytes,
     /// Prepared fields of a 304.
     pub not_modified: Bytes,
-    /// Prepared fields that every response has.
-    pub common: Bytes,
+    /// Prepared fields of a 412 and a 416.
+    pub failed: Bytes,
     /// Content-Type.
     pub media_type: HeaderValue,
 }
@@ -86,6 +99,10 @@ pub struct FieldRules {
     pub set: Vec<(HeaderName, HeaderValue)>,
     /// Fields to remove.
     pub remove: Vec<HeaderName>,
+    /// Fields to set and to remove in a 412 and a 416.
+    pub on_failure: (Vec<(HeaderName, HeaderValue)>, Vec<HeaderName>),
+    /// True if the Accept field has selected the file.
+    pub varies_by_accept: bool,
     /// Use-As-Dictionary; `None`: the file is none of those that are dictionaries.
     pub dictionary: Option<HeaderValue>,
     /// True if files are replaced, never edited in place: entity-tags are then strong from the
@@ -124,40 +141,93 @@ impl Representation {
         let stamp = opened.file.stamp;
         let now_ns = i128::from(now_secs) * 1_000_000_000;
         let recent = now_ns - stamp.modified_ns < SETTLED_NS;
-        let weak = opened.hash.is_none() && recent && !rules.settled;
-        // RFC 9110 section 8.8.2.1: Last-Modified is never later than Date.
-        let modified_secs = stamp.modified_secs().min(now_secs);
+        let is_pending = opened.tag == TagSource::Pending;
+        let weak = is_pending || opened.tag == TagSource::Times && recent && !rules.settled;
         let mut representation = Representation {
             coding: opened.coding,
             tag: None,
             weak,
-            modified_secs,
+            is_pending,
+            is_live: false,
+            modified: LastModified::of(&stamp, rules.settled, now_secs),
             len,
             file: opened.file,
             content: opened.content,
             arrival: opened.arrival,
             whole: Bytes::new(),
-            not_modified: Bytes::new(),
             common: Bytes::new(),
+            not_modified: Bytes::new(),
+            failed: Bytes::new(),
             media_type: rules.media_type.clone(),
         };
-        representation.tag = representation.make_tag(opened.hash, rules);
-        // One allocation for all of them: each file that is not cached needs it.
-        let mut fields = Vec::with_capacity(FIELDS_BYTES);
-        representation.common_fields(rules, varies, &mut fields);
-        let common_len = fields.len();
-        field(&mut fields, "Content-Type", representation.media_type.as_bytes());
-        // Writing to a Vec cannot fail.
-        let _ = write!(fields, "Content-Length: {len}\r\n");
-        representation.whole = fields.into();
-        representation.common = representation.whole.slice(..common_len);
-        representation.not_modified = representation.common.clone();
-        representation
+        representation.tag = representation.make_tag(opened.tag.hash(), rules);
+        representation.prepare(rules, varies)
     }
 
-    /// The entity-tag for evaluating preconditions.
-    pub fn entity_tag(&self) -> Option<EntityTag<'_>> {
-        let tag = self.tag.as_ref()?;
+    /// The representation of a file in a coding that is made while it is sent.
+    fn live(identity: &Representation, coding: Coding, rules: &FieldRules) -> Representation {
+        let tag = identity.tag.as_ref().map(|tag| format!("{tag}{}-live", tag_suffix(coding)));
+        let live = Representation {
+            coding,
+            tag,
+            weak: true,
+            is_live: true,
+            content: None,
+            arrival: None,
+            file: Arc::clone(&identity.file),
+            whole: Bytes::new(),
+            common: Bytes::new(),
+            not_modified: Bytes::new(),
+            failed: Bytes::new(),
+            media_type: identity.media_type.clone(),
+            ..*identity
+        };
+        live.prepare(rules, true)
+    }
+
+    fn prepare(mut self, rules: &FieldRules, varies: bool) -> Representation {
+        // One allocation for nearly all of them: each file that is not cached needs it.
+        let mut fields = Vec::with_capacity(FIELDS_BYTES);
+        self.metadata(rules, varies, (&rules.set, &rules.remove), &mut fields);
+        let not_modified_len = fields.len();
+        // RFC 9110 sections 8.4 and 15.4.5: it describes content, which a 304, 412 or 416 lacks.
+        if let Some(coding) = content_coding(self.coding) {
+            field(&mut fields, "Content-Encoding", coding.as_bytes());
+        }
+        let common_len = fields.len();
+        field(&mut fields, "Content-Type", self.media_type.as_bytes());
+        if !self.is_live {
+            // Writing to a Vec cannot fail.
+            let _ = write!(fields, "Content-Length: {}\r\n", self.len);
+        }
+        self.whole = fields.into();
+        self.common = self.whole.slice(..common_len);
+        self.not_modified = self.whole.slice(..not_modified_len);
+        let (set, remove) = &rules.on_failure;
+        self.failed = if (set, remove) == (&rules.set, &rules.remove) {
+            self.not_modified.clone()
+        } else {
+            let mut failed = Vec::new();
+            self.metadata(rules, varies, (set, remove), &mut failed);
+            failed.into()
+        };
+        self
+    }
+
+    /// The validators for evaluating these preconditions.
+    pub fn validators(&self, preconditions: &Preconditions<'_>) -> Validators<'_> {
+        let last_modified = self.modified.map(|modified| modified.for_conditions(preconditions));
+        Validators { etag: self.entity_tag(), last_modified }
+    }
+
+    /// The validators for evaluating If-Range.
+    pub fn range_validators(&self) -> Validators<'_> {
+        let last_modified = self.modified.and_then(|modified| modified.for_ranges());
+        Validators { etag: self.entity_tag(), last_modified }
+    }
+
+    fn entity_tag(&self) -> Option<EntityTag<'_>> {
+        let tag = self.tag.as_ref().filter(|_| !self.is_pending)?;
         Some(EntityTag { weak: self.weak, opaque: tag.as_bytes() })
     }
 
@@ -166,53 +236,51 @@ impl Representation {
         if rules.remove.contains(&header::ETAG) {
             return None;
         }
-        let suffix = match self.coding {
-            Coding::Identity => "",
-            Coding::Br => "-br",
-            Coding::Zstd => "-zst",
-            Coding::Gzip => "-gz",
-            Coding::Dcz => "-dcz",
-        };
         let mut tag = tag(&self.file.stamp, hash);
-        tag.push_str(suffix);
+        tag.push_str(tag_suffix(self.coding));
         Some(tag)
     }
 
-    fn common_fields(&self, rules: &FieldRules, varies: bool, out: &mut Vec<u8>) {
+    /// The fields of every response, edited by these rules.
+    fn metadata(
+        &self,
+        rules: &FieldRules,
+        varies: bool,
+        (set, remove): (&[(HeaderName, HeaderValue)], &[HeaderName]),
+        out: &mut Vec<u8>,
+    ) {
         let mut add = |name: &HeaderName, text: &str, value: &[u8]| {
-            let replaced = rules.set.iter().any(|(n, _)| n == name);
-            if !replaced && !rules.remove.contains(name) {
+            let replaced = set.iter().any(|(n, _)| n == name);
+            if !replaced && !remove.contains(name) {
                 field(out, text, value);
             }
         };
         add(&header::SERVER, "Server", SERVER.as_bytes());
-        add(&header::LAST_MODIFIED, "Last-Modified", &date::format(self.modified_secs));
+        if let Some(modified) = &self.modified {
+            add(&header::LAST_MODIFIED, "Last-Modified", &date::format(modified.secs));
+        }
         if let Some(tag) = &self.tag {
             let weak = if self.weak { "W/" } else { "" };
             add(&header::ETAG, "ETag", [weak, "\"", tag, "\""].concat().as_bytes());
         }
-        add(&header::ACCEPT_RANGES, "Accept-Ranges", b"bytes");
-        if varies {
-            let vary: &[u8] = match rules.dictionary {
-                Some(_) => b"Accept-Encoding, Available-Dictionary",
-                None => b"Accept-Encoding",
-            };
-            add(&header::VARY, "Vary", vary);
+        if !self.is_live {
+            add(&header::ACCEPT_RANGES, "Accept-Ranges", b"bytes");
+        }
+        let by_dictionary = varies && rules.dictionary.is_some();
+        let selecting = [
+            (varies, "Accept-Encoding"),
+            (by_dictionary, "Available-Dictionary"),
+            (rules.varies_by_accept, "Accept"),
+        ];
+        let selecting = selecting.iter().filter(|(selects, _)| *selects).map(|(_, name)| *name);
+        let vary = selecting.collect::<Vec<_>>().join(", ");
+        if !vary.is_empty() {
+            add(&header::VARY, "Vary", vary.as_bytes());
         }
         if let Some(value) = &rules.dictionary {
             add(&USE_AS_DICTIONARY, "Use-As-Dictionary", value.as_bytes());
         }
-        let coding = match self.coding {
-            Coding::Identity => None,
-            Coding::Br => Some("br"),
-            Coding::Zstd => Some("zstd"),
-            Coding::Gzip => Some("gzip"),
-            Coding::Dcz => Some("dcz"),
-        };
-        if let Some(coding) = coding {
-            field(out, "Content-Encoding", coding.as_bytes());
-        }
-        for (name, value) in &rules.set {
+        for (name, value) in set {
             if *name != header::CONTENT_TYPE {
                 field(out, name.as_str(), value.as_bytes());
             }
@@ -220,8 +288,30 @@ impl Representation {
     }
 }
 
+/// End of the entity-tags of a coding's representations.
+pub fn tag_suffix(coding: Coding) -> &'static str {
+    match coding {
+        Coding::Identity => "",
+        Coding::Br => "-br",
+        Coding::Zstd => "-zst",
+        Coding::Gzip => "-gz",
+        Coding::Dcz => "-dcz",
+    }
+}
+
+fn content_coding(coding: Coding) -> Option<&'static str> {
+    match coding {
+        Coding::Identity => None,
+        Coding::Br => Some("br"),
+        Coding::Zstd => Some("zstd"),
+        Coding::Gzip => Some("gzip"),
+        Coding::Dcz => Some("dcz"),
+    }
+}
+
 /// The variants of a file that this server makes. They are made on threads of their own when a client
-/// first accepts them; until then it gets the unencoded file.
+/// first accepts them; until then it gets an encoding that is made while it is sent, or the unencoded
+/// file.
 #[derive(Debug)]
 pub struct MadeVariants {
     compressor: Compressor,
@@ -238,6 +328,8 @@ pub struct MadeVariants {
 #[derive(Debug, Default)]
 pub(super) struct MadeVariant {
     representation: OnceCell<Representation>,
+    /// The representation for clients that come before that.
+    live: OnceCell<Box<Representation>>,
     /// The encoding while it is made, and as long as it is served.
     encoding: RefCell<Option<Arc<Encoding>>>,
     /// The encoding is not worth it, or it failed.
@@ -278,6 +370,24 @@ impl MadeVariants {
         let variant = &self.variants[position];
         let begin = || self.compressor.encoding(&self.file, coding);
         variant.representation.get().or_else(|| self.find(variant, coding, begin))
+    }
+
+    /// Returns the representation in a coding that is made while it is sent. `None`: this server does
+    /// not make the coding, or it is not worth it.
+    pub(super) fn live(
+        &self,
+        coding: Coding,
+        identity: &Representation,
+    ) -> Option<&Representation> {
+        let variant = &self.variants[CODINGS.iter().position(|known| *known == coding)?];
+        let live = || Box::new(Representation::live(identity, coding, &self.rules));
+        (!variant.is_refused.get()).then(|| &**variant.live.get_or_init(live))
+    }
+
+    /// Returns the body of that representation. `content`: that of the file, if it is in memory.
+    /// `None`: too many are being encoded.
+    pub(super) fn live_body(&self, content: Option<&Bytes>, coding: Coding) -> Option<Stream> {
+        self.compressor.live(&self.file, content, coding)
     }
 
     /// Returns the difference to the dictionary of a client. If it is not made yet, its making
@@ -326,8 +436,8 @@ impl MadeVariants {
             }
         };
         let file = Arc::clone(&self.file);
-        let (len, hash) = (made.bytes.len() as u64, Some(made.hash));
-        let opened = Opened { coding, file, content: Some(made.bytes), hash, arrival: None };
+        let (len, tag) = (made.bytes.len() as u64, TagSource::Hash(made.hash));
+        let opened = Opened { coding, file, content: Some(made.bytes), tag, arrival: None };
         let made = Representation::with_len(opened, len, &self.rules, true, self.now_secs);
         Some(variant.representation.get_or_init(|| made))
     }
@@ -353,6 +463,13 @@ impl Entry {
             r.content.as_ref().map_or(0, Bytes::len) + r.whole.len() + REPRESENTATION_BYTES
         };
         self.representations.iter().map(one).sum::<usize>() + ENTRY_BYTES
+    }
+
+    /// The directory of the file; `None`: it is an object of a store.
+    pub fn directory(&self) -> Option<PathBuf> {
+        let Target::File { path, .. } = &self.target else { return None };
+        let file = self.lookup.root.join(OsStr::from_bytes(path));
+        file.parent().filter(|_| self.lookup.origin.is_none()).map(PathBuf::from)
     }
 
     /// True if bytes are still arriving; the entry is not kept then.

@@ -3,13 +3,15 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-use super::listing::{self, Controls, Filter, Listing, View};
-use super::{Lookup, Sidecars, store::LookupError};
+use super::listing::{self, Controls, Filter, Listing, Serves, View};
+use super::{Hashes, Lookup, Sidecars, store::LookupError};
 use crate::body::Stamp;
+use crate::config::Symlinks;
 use crate::disk::{Disk, Lane};
 
 /// Maximum memory of cached listings, in bytes. The newest one is kept even if it is larger.
@@ -21,6 +23,7 @@ pub struct Listings {
     lane: Lane,
     slots: Arc<Mutex<HashMap<(u64, u64), Arc<Slot>>>>,
     sidecars: Sidecars,
+    hashes: Hashes,
 }
 
 /// One directory. The lock is held during a scan: other requests for the directory wait for its
@@ -32,6 +35,8 @@ struct Slot(Mutex<Option<CachedListing>>);
 struct CachedListing {
     stamp: Stamp,
     dotfiles: bool,
+    /// Root and policy that decide which links are listed.
+    links: (PathBuf, Symlinks),
     listing: Arc<Listing>,
 }
 
@@ -59,12 +64,18 @@ pub struct ListingRequest {
 impl Listings {
     /// Creates an empty cache; scans have their own lane.
     pub fn new(disk: &Disk) -> Listings {
-        Listings { lane: disk.lane(), slots: Arc::default(), sidecars: Sidecars::default() }
+        let (slots, sidecars, hashes) = Default::default();
+        Listings { lane: disk.lane(), slots, sidecars, hashes }
     }
 
     /// Returns the names of encoded variants, which look-ups of files use.
     pub fn sidecars(&self) -> &Sidecars {
         &self.sidecars
+    }
+
+    /// Returns the hashes of files, which look-ups use.
+    pub fn hashes(&self) -> &Hashes {
+        &self.hashes
     }
 
     /// Writes one page of a directory.
@@ -92,19 +103,22 @@ impl Listings {
     fn write(&self, lookup: &Lookup, request: &ListingRequest) -> io::Result<Bytes> {
         let directory = lookup.open_directory(&request.path)?;
         let stamp = Stamp::of(&rustix::fs::fstat(&directory)?);
-        let listing = self.listing(&directory, stamp, request.dotfiles)?;
+        let root = lookup.root.open()?;
+        let serves = |name: &[u8]| lookup.serves(&root, &[&request.path[..], name].concat());
+        let links = (&*lookup.root, &lookup.symlinks);
+        let listing = self.listing(&directory, (stamp, request.dotfiles, links), &serves)?;
         let listing = match request.filter.is_empty() {
             true => listing,
             false => Arc::new(request.filter.apply(&listing)),
         };
-        Ok(written(&listing::page(&listing, &directory, &request.view), request))
+        Ok(written(&listing::page(&listing, &directory, &request.view, &serves), request))
     }
 
     fn listing(
         &self,
         directory: &std::os::fd::OwnedFd,
-        stamp: Stamp,
-        dotfiles: bool,
+        (stamp, dotfiles, links): (Stamp, bool, (&Path, &Symlinks)),
+        serves: &Serves<'_>,
     ) -> io::Result<Arc<Listing>> {
         let slot = {
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -114,14 +128,20 @@ impl Listings {
         if let Some(cached) = &*cached
             && cached.stamp == stamp
             && cached.dotfiles == dotfiles
+            && (&*cached.links.0, &cached.links.1) == links
         {
             return Ok(Arc::clone(&cached.listing));
         }
         let settled = stamp.has_settled();
         *cached = None;
-        let listing = Arc::new(listing::scan(directory, dotfiles)?);
+        let listing = Arc::new(listing::scan(directory, dotfiles, serves)?);
         if settled {
-            *cached = Some(CachedListing { stamp, dotfiles, listing: Arc::clone(&listing) });
+            *cached = Some(CachedListing {
+                stamp,
+                dotfiles,
+                links: (links.0.to_owned(), links.1.clone()),
+                listing: Arc::clone(&listing),
+            });
         }
         drop(cached);
         self.make_room(&slot, listing.heap_bytes());

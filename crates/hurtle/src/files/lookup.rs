@@ -17,10 +17,11 @@ use hurtle_objects::Origin;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::hashes::{Hashes, TagSource};
 use super::objects::Arriving;
 use super::outside::log_outside;
 use super::root::{OpenRoot, Root};
-use super::sidecars::{Names, Sidecars};
+use super::sidecars::{Names, Sidecars, is_variant_of};
 use crate::body::{OpenFile, Stamp};
 use crate::config::{EtagSource, Symlinks};
 use crate::disk::Lane;
@@ -47,6 +48,8 @@ pub struct Lookup {
     pub sidecars: Option<Sidecars>,
     /// The source of entity-tags.
     pub etag: EtagSource,
+    /// Hashes of files with a time that was set; `None`: no program sets the times of these files.
+    pub hashes: Option<Hashes>,
     /// The lane of this root's jobs on the disk threads.
     pub lane: Lane,
     /// Maximum rate of one response, in bytes per second; 0 means unlimited.
@@ -111,8 +114,8 @@ pub struct Opened {
     pub file: Arc<OpenFile>,
     /// The content, if the file is small.
     pub content: Option<Bytes>,
-    /// Hash of the content, if the entity-tag is made from it.
-    pub hash: Option<u128>,
+    /// The source of the entity-tag.
+    pub tag: TagSource,
     /// The bytes of an object while not all of them have arrived.
     pub arrival: Option<Arriving>,
 }
@@ -259,9 +262,8 @@ impl Lookup {
                 if names.as_ref().is_some_and(|names| !names.may_have(base_name(&name))) {
                     continue;
                 }
-                // An encoded variant older than the original is outdated.
                 if let State::File(side) = self.state(root, &name)?
-                    && side.modified_ns >= stamp.modified_ns
+                    && is_variant_of(&side, &stamp)
                 {
                     states.push((*coding, side));
                 }
@@ -354,12 +356,12 @@ impl Lookup {
         } else {
             None
         };
-        let hash = if hashes(self.etag, &file.stamp) { Some(hash(&file)?) } else { None };
-        let is_read = content.is_some() || hash.is_some();
+        let tag = TagSource::of(self.etag, self.hashes.as_ref(), &file, content.as_ref())?;
+        let is_read = content.is_some() || tag.hash().is_some();
         if is_read && !file.is_intact() {
             return Ok(None);
         }
-        Ok(Some(Opened { coding, file, content, hash, arrival: None }))
+        Ok(Some(Opened { coding, file, content, tag, arrival: None }))
     }
 
     pub(super) fn open(
@@ -376,19 +378,33 @@ impl Lookup {
                 match sys::open_beneath(root.as_fd(), path, flags, true) {
                     // An absolute link is allowed if it leads back beneath the root, which only
                     // resolving its name can tell.
-                    Err(Errno::XDEV) => self.open_canonical(root, path, flags),
+                    Err(Errno::XDEV) => self.open_canonical(root, path, flags, true),
                     other => other,
                 }
             }
         }
     }
 
-    /// Resolves all links by name, then opens the result without following links.
+    /// Returns whether a name that may be a link leads to a file or directory that is served.
+    pub(super) fn serves(&self, root: &OpenRoot, path: &[u8]) -> bool {
+        let (flags, follows) = (OFlags::CLOEXEC | sys::PROBE, self.symlinks != Symlinks::Never);
+        if self.symlinks == Symlinks::Anywhere {
+            return true;
+        }
+        match sys::open_beneath(root.as_fd(), path, flags, follows) {
+            Err(Errno::XDEV) if follows => self.open_canonical(root, path, flags, false).is_ok(),
+            opened => opened.is_ok(),
+        }
+    }
+
+    /// Resolves all links by name, then opens the result without following links. `logs`: a link that
+    /// leads out is logged.
     fn open_canonical(
         &self,
         root: &OpenRoot,
         path: &[u8],
         flags: OFlags,
+        logs: bool,
     ) -> rustix::io::Result<OwnedFd> {
         let errno = |e: io::Error| Errno::from_io_error(&e).unwrap_or(Errno::IO);
         let canonical_root = self.root.canonicalize().map_err(errno)?;
@@ -404,7 +420,9 @@ impl Lookup {
             let opened = rustix::fs::open(&directory, within, Mode::empty())?;
             return open_real(opened.as_fd(), beneath, flags);
         }
-        log_outside(&self.root, path, &canonical);
+        if logs {
+            log_outside(&self.root, path, &canonical);
+        }
         Err(Errno::XDEV)
     }
 }

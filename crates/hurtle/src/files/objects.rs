@@ -11,6 +11,7 @@ use hurtle_http::semantics::accept::Coding;
 use hurtle_objects::{Arrival, Failure, Kind, Object, Origin, Version};
 use rustix::fs::{Mode, OFlags};
 
+use super::hashes::TagSource;
 use super::lookup::{Lookup, Opened, Outcome, SIDECARS, Target, Try, read_full};
 use super::store::LookupError;
 use crate::body::{OpenFile, Stamp};
@@ -175,7 +176,8 @@ async fn opened(
         // Its bytes are read through `arrival`.
         None => nothing().map_err(LookupError::Disk)?,
     };
-    let file = OpenFile::new(fd, stamp(&version), lookup.lane).with_rate(lookup.rate);
+    let file = OpenFile::new(fd, stamp(&version), lookup.lane).without_change_time();
+    let file = file.with_rate(lookup.rate);
     let file = Arc::new(if is_whole { file } else { file.constant() });
     let mut content = None;
     if is_whole && version.len <= lookup.memory_bytes_max {
@@ -184,7 +186,7 @@ async fn opened(
         content = Some(read.map_err(LookupError::Pool)?.map_err(LookupError::Disk)?);
     }
     let arrival = arrival.map(|bytes| Arriving { bytes, has_file });
-    Ok(Opened { coding, file, content, hash: Some(version.hash), arrival })
+    Ok(Opened { coding, file, content, tag: TagSource::Hash(version.hash), arrival })
 }
 
 fn read_whole(file: &OpenFile) -> io::Result<Bytes> {
@@ -201,14 +203,15 @@ fn nothing() -> io::Result<OwnedFd> {
 }
 
 /// The stamp of an object: that of its file in the cache in length and modification time, and
-/// otherwise made from the version.
+/// otherwise made from the version. Objects are never edited, so the times are one.
 fn stamp(version: &Version) -> Stamp {
+    let modified_ns = i128::from(version.modified_secs) * 1_000_000_000;
     Stamp {
-        device: u64::MAX,
         // The halves of the hash.
+        device: version.hash as u64,
         inode: (version.hash >> 64) as u64,
         len: version.len,
-        modified_ns: i128::from(version.modified_secs) * 1_000_000_000,
-        changed_ns: i128::from(version.hash as u64),
+        modified_ns,
+        changed_ns: modified_ns,
     }
 }

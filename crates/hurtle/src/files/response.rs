@@ -13,9 +13,11 @@ use hurtle_http::request::fields::{joined, map};
 use hurtle_http::semantics::conditional::Preconditions;
 use hurtle_http::semantics::media;
 
+use super::Hashes;
 use super::answer::{self, FileQuery};
 use super::arrival::Arrival;
 use super::entry::{FieldRules, Representation};
+use super::hashes::TagSource;
 use super::lookup::{Lookup, MEMORY_BYTES_MAX, Opened, Outcome, Target, Try};
 use super::root::Root;
 use super::store::LookupError;
@@ -63,14 +65,18 @@ where
     let name = name.as_ref().as_os_str().as_bytes().to_vec();
     let root = root.into();
     async move {
-        let Some((disk, lane)) = home.as_ref().and_then(|home| home.disk.as_ref()) else {
+        let home = home.as_ref().and_then(|home| Some((home.disk.as_ref()?, &home.hashes)));
+        let Some(((disk, lane), hashes)) = home else {
             let name = name.escape_ascii();
             tracing::error!("{name}: the request did not come through a mount; answered 500");
             return response(Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None), None);
         };
-        let answer = match find(disk, *lane, root, &name).await {
+        let answer = match find((disk, *lane), root, &name, hashes.clone()).await {
             Err(error) => error.answer(&name),
             Ok(Outcome::File { path, mut opened }) if !opened.is_empty() => {
+                for opened in opened.iter().filter(|opened| opened.tag == TagSource::Pending) {
+                    hashes.begin(disk, &opened.file);
+                }
                 let representation = represent(opened.swap_remove(0), &path);
                 answer::of(&representation, StatusCode::OK, &conditions.query())
             }
@@ -81,7 +87,12 @@ where
     }
 }
 
-async fn find(disk: &Disk, lane: Lane, root: PathBuf, name: &[u8]) -> Result<Outcome, LookupError> {
+async fn find(
+    (disk, lane): (&Disk, Lane),
+    root: PathBuf,
+    name: &[u8],
+    hashes: Hashes,
+) -> Result<Outcome, LookupError> {
     let lookup = Lookup {
         root: Root::new(root),
         origin: None,
@@ -90,6 +101,7 @@ async fn find(disk: &Disk, lane: Lane, root: PathBuf, name: &[u8]) -> Result<Out
         symlinks: Symlinks::WithinRoot,
         sidecars: None,
         etag: EtagSource::Auto,
+        hashes: Some(hashes),
         lane,
         rate: 0,
         memory_bytes_max: MEMORY_BYTES_MAX,
@@ -106,6 +118,8 @@ fn represent(opened: Opened, path: &[u8]) -> Representation {
         set: vec![],
         // Server is written by the engine or by the application.
         remove: vec![header::SERVER],
+        on_failure: (vec![], vec![header::SERVER]),
+        varies_by_accept: false,
         dictionary: None,
         settled: false,
     };

@@ -62,6 +62,7 @@ impl Scripts {
             symlinks: Symlinks::default(),
             sidecars: None,
             etag: EtagSource::Off,
+            hashes: None,
             lane,
             rate: 0,
             memory_bytes_max: 0,

@@ -177,6 +177,17 @@ fn read(directory: &OwnedFd, stamp: Stamp) -> io::Result<State> {
     }
 }
 
+/// Tools that copy files round times down to a second, or to two (FAT, zip).
+const ROUNDING_NS: i128 = 2_000_000_000;
+
+/// Returns whether an encoded variant is current: it is not older than the original, except by a
+/// rounding of its time to whole seconds.
+pub(super) fn is_variant_of(variant: &Stamp, original: &Stamp) -> bool {
+    let older_ns = original.modified_ns - variant.modified_ns;
+    let is_rounded = variant.modified_ns.rem_euclid(1_000_000_000) == 0;
+    older_ns <= 0 || is_rounded && older_ns < ROUNDING_NS
+}
+
 /// Returns whether a name has this suffix, in any case.
 fn ends_with(name: &[u8], suffix: &[u8]) -> bool {
     name.len().checked_sub(suffix.len()).is_some_and(|at| name[at..].eq_ignore_ascii_case(suffix))

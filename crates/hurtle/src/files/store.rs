@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::{Cache, Changed, Entry, Key, Lookup, Outcome, Target, objects};
+use super::hashes::TagSource;
+use super::{Cache, Changed, Entry, Key, Lookup, Outcome, Target, Watched, objects};
 use crate::answer::Answer;
 use crate::body::WINDOW_BYTES;
 use crate::clock;
@@ -33,6 +34,8 @@ pub struct Store {
     revalidate_ms: u64,
     /// Time of the last change by this server.
     changed: Changed,
+    /// `None`: no directory is watched.
+    watched: Option<Watched>,
     /// Look-ups of paths that were not cached.
     misses: Cell<u64>,
 }
@@ -75,12 +78,18 @@ impl LookupError {
 
 impl Store {
     /// Creates a store with an empty cache.
-    pub fn new(cache: Cache, disk: Disk, revalidate_ms: u64, changed: Changed) -> Rc<Store> {
+    pub fn new(
+        cache: Cache,
+        disk: Disk,
+        revalidate_ms: u64,
+        (changed, watched): (Changed, Option<Watched>),
+    ) -> Rc<Store> {
         Rc::new(Store {
             cache: RefCell::new(cache),
             disk,
             revalidate_ms,
             changed,
+            watched,
             misses: Cell::new(0),
         })
     }
@@ -156,6 +165,10 @@ impl Store {
         }
         let ahead = if sends { WINDOW_BYTES } else { 0 };
         let found = self.find_and_read(lookup, ahead).await?;
+        if let (Outcome::File { opened, .. }, Some(hashes)) = (&found, &lookup.hashes) {
+            let pending = opened.iter().filter(|opened| opened.tag == TagSource::Pending);
+            pending.for_each(|opened| hashes.begin(&self.disk, &opened.file));
+        }
         if let Outcome::File { opened, .. } = &found
             && let ([one], true) = (&opened[..], sends)
         {
@@ -221,6 +234,10 @@ impl Store {
 
     /// Stores an entry.
     pub fn keep(&self, key: Key<'_>, entry: Rc<Entry>) {
+        if let (Some(watched), Some(directory)) = (&self.watched, entry.directory()) {
+            let watched = watched.clone();
+            self.disk.begin(entry.lookup.lane, move || watched.add(directory));
+        }
         self.cache.borrow_mut().insert(key, entry);
     }
 

@@ -24,7 +24,7 @@ use self::work::Work;
 use crate::body::{BoxError, RequestBody};
 use crate::config::HeaderRule;
 use crate::disk::Disk;
-use crate::files::{Arrival, Home};
+use crate::files::{Arrival, Hashes, Home};
 use crate::rt::Threads;
 
 /// A mounted application; each worker has its own clone.
@@ -49,7 +49,7 @@ impl App {
         B: http_body::Body + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let home = Arc::new(Home { site: site.into(), mount: mount.into(), disk: None });
+        let home = home(site, mount);
         let watchdog = Watchdog::new(&home);
         App { home, service: Box::new(InlineService { service, watchdog }) }
     }
@@ -64,7 +64,7 @@ impl App {
         B::Error: Into<BoxError>,
     {
         let service = Box::new(Isolated { service, threads });
-        let home = Arc::new(Home { site: site.into(), mount: mount.into(), disk: None });
+        let home = home(site, mount);
         App { home, service }
     }
 
@@ -86,12 +86,18 @@ impl App {
 
     /// A clone for another worker, without shared counters; its files are opened on `disk`.
     pub fn for_worker(&self, disk: &Disk) -> App {
-        let Home { site, mount, .. } = &*self.home;
-        let files = Some((disk.clone(), disk.lane()));
-        let home = Arc::new(Home { site: site.clone(), mount: mount.clone(), disk: files });
+        let Home { site, mount, hashes, .. } = &*self.home;
+        let (site, mount, hashes) = (site.clone(), mount.clone(), hashes.clone());
+        let home = Arc::new(Home { site, mount, disk: Some((disk.clone(), disk.lane())), hashes });
         let service = self.service.for_worker(&home);
         App { home, service }
     }
+}
+
+/// Creates the mount of an application before the server has started.
+fn home(site: &str, mount: &str) -> Arc<Home> {
+    let (site, mount) = (site.into(), mount.into());
+    Arc::new(Home { site, mount, disk: None, hashes: Hashes::default() })
 }
 
 impl fmt::Debug for App {

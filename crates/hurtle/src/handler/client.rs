@@ -83,8 +83,8 @@ pub trait Client {
     /// Records that the client gets no 100 (Continue), although it may wait for one.
     fn withhold_continue(&mut self);
 
-    /// Reads and discards the body, for a handler that does not read it. The body of a refused
-    /// request stays unread if the client waits for 100 (Continue).
+    /// Reads and discards the body, for a handler that does not read it. The response to a refused
+    /// request does not wait for its body.
     ///
     /// # Errors
     /// The body is malformed, too large or too slow, or the client is gone.

@@ -8,9 +8,9 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::{HeaderValue, Request, StatusCode, header};
+use http::{HeaderName, HeaderValue, Request, StatusCode, header};
 use hurtle_http::h1::response::Fields;
-use hurtle_http::semantics::accept::{Coding, accepts_html, prefers_json};
+use hurtle_http::semantics::accept::{Coding, accepts_html, prefers_json, quality};
 use hurtle_http::semantics::media;
 use hurtle_http::semantics::target::{append_query, encode_path};
 use hurtle_objects::{Origin, Origins};
@@ -22,7 +22,7 @@ use crate::body::RequestBody;
 use crate::cache::Caches;
 use crate::clock;
 use crate::compress::{CODINGS, Compressor, FileFacts, Policy, Uncompressed};
-use crate::config::{EtagSource, Files, ObjectStore, Sendfile, TryFile};
+use crate::config::{EtagSource, Files, HeaderRule, ObjectStore, Sendfile, TryFile};
 use crate::disk::{Disk, Lane};
 use crate::files::archive::{Archives, Format};
 use crate::files::differences::{Differences, Patterns};
@@ -176,6 +176,16 @@ impl Directory {
         self.origin.is_some()
     }
 
+    /// The page of a single-page application, if it is sent in place of this.
+    pub fn page_for(&self, target: &Target) -> Option<&str> {
+        let is_replaced = match target {
+            Target::Missing => true,
+            Target::Directory(..) => !self.config.listing,
+            _ => false,
+        };
+        self.config.spa.as_deref().filter(|_| is_replaced)
+    }
+
     /// `true` if uploads are allowed.
     pub fn takes_uploads(&self) -> bool {
         self.uploads.is_some()
@@ -236,14 +246,15 @@ impl Directory {
             Target::Status(status) => Answer::error(status, None),
             Target::Denied => Answer::error(StatusCode::FORBIDDEN, None),
             Target::Outside => not_found(),
-            Target::Missing => self.spa_fallback(store, request, matched).await,
+            Target::Missing | Target::Directory(..) => {
+                self.spa_fallback(store, request, matched).await
+            }
             // The caller handles files and listings.
-            Target::Directory(..) | Target::File { .. } => not_found(),
+            Target::File { .. } => not_found(),
         }
     }
 
-    /// Serves the start page of a single-page application to a request that accepts HTML, so that a
-    /// missing script still gets 404.
+    /// Serves the page of a single-page application in place of a file that is missing.
     async fn spa_fallback(
         &self,
         store: &Rc<Store>,
@@ -251,18 +262,23 @@ impl Directory {
         matched: &MatchedPath<'_>,
     ) -> Answer {
         let Some(spa) = &self.config.spa else { return not_found() };
-        if !accepts_html(request.accept) {
-            return not_found();
+        // Caches must not send it to clients that want something else, nor the error to browsers.
+        let missing = || not_found().with(header::VARY, HeaderValue::from_static("Accept"));
+        if !is_for_page(matched.rest, request.accept) {
+            return missing();
         }
         let Some(lookup) = self.lookup(spa.trim_start_matches('/').as_bytes()) else {
-            return not_found();
+            return missing();
         };
         let lookup = Arc::new(lookup);
         let looked_up_ms = clock::now_ms();
         let Ok(Outcome::File { path, opened }) = store.find(&lookup, request.get).await else {
-            return not_found();
+            return missing();
         };
-        let entry = self.entry(matched, Found { lookup, looked_up_ms, path, opened });
+        let mut rules = self.apply_header_rules(matched, &path);
+        rules.varies_by_accept = true;
+        let found = Found { lookup, looked_up_ms, path, opened };
+        let entry = self.entry_with(matched, found, rules);
         files::respond(&entry, StatusCode::OK, &request.file, request.get).await
     }
 
@@ -325,6 +341,8 @@ impl Directory {
             symlinks: self.config.symlinks.clone(),
             sidecars: self.config.sidecars.then(|| self.listings.sidecars().clone()),
             etag: self.config.etag,
+            // Uploads set times by themselves, and replace files.
+            hashes: self.uploads.is_none().then(|| self.listings.hashes().clone()),
             lane: self.lane,
             rate: self.config.rate,
             memory_bytes_max: self.memory_bytes_max,
@@ -332,9 +350,13 @@ impl Directory {
     }
 
     fn entry(&self, matched: &MatchedPath<'_>, found: Found) -> Entry {
+        let rules = self.apply_header_rules(matched, &found.path);
+        self.entry_with(matched, found, rules)
+    }
+
+    fn entry_with(&self, matched: &MatchedPath<'_>, found: Found, mut edits: FieldRules) -> Entry {
         let Found { lookup, looked_up_ms, path, opened } = found;
         let now_secs = clock::coarse_unix_secs(clock::now_ms());
-        let mut edits = self.apply_header_rules(matched, &path);
         let states: Vec<_> = opened.iter().map(|o| (o.coding, o.file.stamp)).collect();
         let mut codings: Vec<_> =
             states.iter().map(|s| s.0).filter(|c| *c != Coding::Identity).collect();
@@ -347,10 +369,10 @@ impl Directory {
             .into_iter()
             .map(|opened| Representation::new(opened, &edits, varies, now_secs))
             .collect();
-        let weak = representations.iter().any(|r| r.weak);
         // A file that was modified just now may be modified again.
+        let is_recent = representations.iter().any(|r| r.weak && !r.is_pending);
         let is_arriving = representations.iter().any(|r| r.arrival.is_some());
-        let made = file.filter(|_| !weak && !is_arriving).map(|file| {
+        let made = file.filter(|_| !is_recent && !is_arriving).map(|file| {
             // The operator's own variants are preferred.
             let others = CODINGS.iter().filter(|coding| !codings.contains(coding));
             codings.extend(others.copied().collect::<Vec<_>>());
@@ -362,7 +384,7 @@ impl Directory {
             Box::new(made.with_differences(differences))
         });
         Entry {
-            weak,
+            weak: representations.iter().any(|r| r.weak),
             representations,
             codings,
             made,
@@ -402,31 +424,48 @@ impl Directory {
     }
 
     fn apply_header_rules(&self, matched: &MatchedPath<'_>, path: &[u8]) -> FieldRules {
-        let settled = self.uploads.is_some();
-        let media_type = self.media_type(path);
-        let mut edits =
-            FieldRules { media_type, set: vec![], remove: vec![], dictionary: None, settled };
-        if settled {
-            edits.set.push((header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")));
+        let mut rules = FieldRules {
+            media_type: self.media_type(path),
+            set: vec![],
+            remove: vec![],
+            on_failure: self
+                .edits(matched, |rule| rule.applies_to(StatusCode::PRECONDITION_FAILED)),
+            varies_by_accept: false,
+            dictionary: None,
+            settled: self.uploads.is_some(),
+        };
+        (rules.set, rules.remove) = self.edits(matched, |_| true);
+        let own_type = rules.set.iter().find(|(name, _)| *name == header::CONTENT_TYPE);
+        if let Some((_, own)) = own_type {
+            rules.media_type = own.clone();
+        }
+        rules
+    }
+
+    /// The fields that these header rules set and remove.
+    fn edits(
+        &self,
+        matched: &MatchedPath<'_>,
+        applies: impl Fn(&HeaderRule) -> bool,
+    ) -> (Vec<(HeaderName, HeaderValue)>, Vec<HeaderName>) {
+        let (mut set, mut remove) = (Vec::new(), Vec::new());
+        if self.uploads.is_some() {
+            set.push((header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")));
         }
         if self.config.etag == EtagSource::Off {
-            edits.remove.push(header::ETAG);
+            remove.push(header::ETAG);
         }
-        for rule in matched.rules() {
+        for rule in matched.rules().filter(|rule| applies(rule)) {
             for name in &rule.remove {
-                edits.set.retain(|(n, _)| n != name);
-                edits.remove.push(name.clone());
+                set.retain(|(n, _)| n != name);
+                remove.push(name.clone());
             }
             for (name, value) in &rule.set {
-                edits.set.retain(|(n, _)| n != name);
-                if *name == header::CONTENT_TYPE {
-                    edits.media_type = value.clone();
-                } else {
-                    edits.set.push((name.clone(), value.clone()));
-                }
+                set.retain(|(n, _)| n != name);
+                set.push((name.clone(), value.clone()));
             }
         }
-        edits
+        (set, remove)
     }
 
     fn media_type(&self, path: &[u8]) -> HeaderValue {
@@ -437,6 +476,16 @@ impl Directory {
                 HeaderValue::from_static(media::of_extension(&extension).unwrap_or(media::DEFAULT))
             }
         }
+    }
+}
+
+/// Returns whether the page of a single-page application answers a request for a missing file. A name
+/// with an extension is most likely a script or an image, whose clients accept anything: it needs a
+/// client that names HTML, as browsers do when they open a page.
+pub fn is_for_page(rest: &[u8], accept: Option<&[u8]>) -> bool {
+    match media::extension(rest).is_empty() {
+        true => quality(accept, "text/html") > 0,
+        false => accepts_html(accept),
     }
 }
 

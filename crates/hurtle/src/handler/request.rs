@@ -169,6 +169,7 @@ pub fn file_query<'a>(request: &'a RequestHead<'_>, is_private: bool) -> FileQue
         // RFC 9110 section 14.2: Range applies to GET only.
         range: if request.method == Method::Get { request.range } else { None },
         accept_encoding: request.accept_encoding,
+        admits_stream: !request.http10,
         fields: request.fields,
         is_private,
     }

@@ -98,10 +98,14 @@ impl<T: Protocol> Client for ExchangeClient<'_, T> {
     }
 
     async fn discard_body(&mut self, is_refused: bool) -> Result<(), ExchangeError> {
+        // A refusal does not wait for the body (RFC 9110 section 10.1.1 for `Expect: 100-continue`).
+        // Without a reader, a short rest is discarded after the response and keeps the connection.
+        if is_refused {
+            drop(self.body(Continue::OnRead));
+            return Ok(());
+        }
         let ExchangeClient { exchange, request, .. } = self;
-        // A client that sent `Expect: 100-continue` gets the error immediately (RFC 9110 section
-        // 10.1.1). It may send the body anyway, so the connection ends.
-        if request.body == BodyLength::None || is_refused && request.expect_continue {
+        if request.body == BodyLength::None {
             return Ok(());
         }
         self.has_waited = true;

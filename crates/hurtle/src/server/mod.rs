@@ -33,6 +33,7 @@ pub mod starter;
 mod stop;
 pub mod supervisor;
 mod upgrade;
+mod watching;
 mod worker;
 
 use std::io;
@@ -365,6 +366,7 @@ impl Server {
         let disk = Disk::start(config.disk_threads)?;
         let listings = Listings::new(&disk);
         let changed = Changed::default();
+        let watched = if config.watches_files { watching::start(&changed) } else { None };
         let slots = Slots::new(config.limits.programs);
         let caches = Caches::new(cached_bodies());
         if let Some(cached) = self.cached {
@@ -397,6 +399,7 @@ impl Server {
                 disk: disk.clone(),
                 listings: listings.clone(),
                 changed: changed.clone(),
+                watched: watched.clone(),
                 slots: slots.clone(),
                 caches: caches.clone(),
                 objects: objects.clone(),

@@ -30,7 +30,7 @@ use crate::cache::Caches;
 use crate::compress::Compressor;
 use crate::deadline::Deadlines;
 use crate::disk::{self, Disk};
-use crate::files::{Cache, Changed, Listings, Store};
+use crate::files::{Cache, Changed, Listings, Store, Watched};
 use crate::handler::directory::Resources;
 use crate::handler::gateway::Slots;
 use crate::handler::http_request::Buffers;
@@ -59,6 +59,8 @@ pub(super) struct Shared {
     pub(super) disk: Disk,
     pub(super) listings: Listings,
     pub(super) changed: Changed,
+    /// The watched directories of cached files.
+    pub(super) watched: Option<Watched>,
     pub(super) slots: Slots,
     pub(super) caches: Caches,
     pub(super) objects: Origins,
@@ -364,7 +366,8 @@ pub(super) fn make(shared: &mut Shared) -> (Rc<WorkerThread>, Rc<Admission>) {
     let cached = cached_descriptors();
     let cache = Cache::new(share(config.cache_bytes, config.workers), cached / config.workers);
     let revalidate_ms = config.revalidate.as_millis() as u64;
-    let store = Store::new(cache, shared.disk.clone(), revalidate_ms, shared.changed.clone());
+    let changed = (shared.changed.clone(), shared.watched.clone());
+    let store = Store::new(cache, shared.disk.clone(), revalidate_ms, changed);
     let lasting = Lasting {
         store,
         deadlines: Deadlines::new(),

@@ -39,6 +39,12 @@
 //! - `timer()`: a timer descriptor, not set and non-blocking; 8 bytes can be read from it once its time
 //!   has passed. `Unsupported` where the system has none.
 //! - `set_timer(timer, time)`: sets the timer to `time` from now; replaces an earlier setting.
+//! - `watch()`: a non-blocking descriptor that is readable after a change in a directory that it watches:
+//!   a file was written and closed, created, removed, renamed, or given other times or permissions.
+//!   `Unsupported` where the system has none.
+//! - `watch_directory(watch, path)`: watches a directory; again is no error.
+//! - `take_changes(watch)`: reads all changes so far. `false` if some are missing, or if a directory is
+//!   watched no more or has another path.
 //! - `listen_tcp(addr, backlog, count)`: non-blocking sockets for `count` workers (at least 1), the
 //!   kernel balancing between them where it can, else one socket and its duplicates. `AddrInUse` if
 //!   a process, also one of the same user, listens there already.
@@ -101,6 +107,13 @@ mod timer;
 #[path = "no_timer.rs"]
 mod timer;
 
+#[cfg(target_os = "linux")]
+mod watch;
+
+#[cfg(not(target_os = "linux"))]
+#[path = "no_watch.rs"]
+mod watch;
+
 #[cfg(target_os = "macos")]
 #[path = "macos.rs"]
 mod system;
@@ -121,6 +134,7 @@ pub use system::{
     send_head_and_file, trust_command,
 };
 pub use timer::{set_timer, timer};
+pub use watch::{take_changes, watch, watch_directory};
 
 /// The traffic keys of one side of a TLS 1.3 connection (RFC 8446 7.3).
 pub struct TlsKeys {

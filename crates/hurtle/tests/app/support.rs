@@ -194,7 +194,9 @@ impl Folder {
     pub(crate) fn put(&self, name: &str, bytes: &[u8]) {
         let mut file = File::create(self.root().join(name)).unwrap();
         file.write_all(bytes).unwrap();
-        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000)).unwrap();
+        // The copied time of an edit: a constant would have no fraction.
+        let time = Duration::from_millis(1_000_000_000_250);
+        file.set_modified(SystemTime::UNIX_EPOCH + time).unwrap();
     }
 }
 

@@ -279,6 +279,20 @@ fn an_unread_body_does_not_delay_its_response() {
     assert_eq!(status, 405);
 }
 
+/// Regression: the refusal came only after the body, or 408 in place of it.
+#[test]
+fn a_refusal_does_not_wait_for_the_body() {
+    let server = Server::start(&[("a.txt", "a")]);
+    talk(server.address, async |mut client| {
+        let mut ready = client.clone().ready().await.unwrap();
+        let (response, stream) = ready.send_request(request("POST", "/a.txt"), false).unwrap();
+        assert_eq!(answer(response).await.status, 405);
+        drop(stream);
+        let next = ask(&mut client, "GET", "/a.txt").await;
+        assert_eq!(answer(next).await.body, b"a", "the connection stays");
+    });
+}
+
 #[test]
 fn a_stop_sends_goaway_and_finishes_open_requests() {
     let mut app = RunningServer::echo();

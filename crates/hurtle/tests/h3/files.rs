@@ -41,6 +41,18 @@ fn a_file_is_served_with_the_fields_of_every_protocol() {
     });
 }
 
+/// Regression: the refusal came only after the body, or 408 in place of it.
+#[test]
+fn a_refusal_does_not_wait_for_the_body() {
+    let server = Server::start(&[("a.txt", "a")]);
+    server.talk(async |mut client| {
+        let mut exchange = client.send_request(peer::request("POST", "/a.txt")).await.unwrap();
+        let (head, ()) = exchange.recv_response().await.unwrap().into_parts();
+        assert_eq!(head.status, 405);
+        assert_eq!(get(&mut client, "/a.txt").await.text(), "a", "the connection stays");
+    });
+}
+
 #[test]
 fn responses_over_tcp_name_the_udp_port() {
     for (is_on, rule) in [(true, ""), (false, "http3 = false\n")] {

@@ -12,18 +12,31 @@ use crate::support::{Dir, MODIFIED, Response, Server};
 
 const CODINGS: [&str; 3] = ["br", "zstd", "gzip"];
 
-/// Requests a file until it comes in this coding.
+/// Returns whether a response was encoded while it was sent.
+fn is_live(response: &Response) -> bool {
+    response.field("ETag").is_some_and(|tag| tag.ends_with("-live\""))
+}
+
+/// Requests a file until the encoding that was made of it comes.
 #[track_caller]
 fn made(server: &Server, path: &str, coding: &str) -> Response {
     let end = Instant::now() + PATIENCE;
     let mut client = server.connect();
     loop {
         let response = client.request("GET", &format!("{path}\nAccept-Encoding: {coding}"));
-        if response.field("Content-Encoding") == Some(coding) {
+        if response.field("Content-Encoding") == Some(coding) && !is_live(&response) {
             return response;
         }
         assert_eq!(response.status, 200);
         assert!(Instant::now() < end, "{path} never comes in {coding}");
+    }
+}
+
+/// The content of a response.
+fn decoded(response: &Response) -> Vec<u8> {
+    match response.field("Content-Encoding") {
+        Some(coding) => decode(coding, &response.body).unwrap(),
+        None => response.body.clone(),
     }
 }
 
@@ -43,12 +56,7 @@ fn every_request_gets_the_file_and_a_later_one_the_coding() {
     for coding in CODINGS {
         let server = Server::start(&[("a.html", &page)]);
         let first = server.get(&format!("/a.html\nAccept-Encoding: {coding}"));
-        // An idle machine may have made it by then.
-        let plain = match first.field("Content-Encoding") {
-            Some(found) => decode(found, &first.body).unwrap(),
-            None => first.body.clone(),
-        };
-        assert!(plain == page.as_bytes(), "{coding}");
+        assert!(decoded(&first) == page.as_bytes(), "{coding}");
         assert_eq!(first.field("Vary"), Some("Accept-Encoding"));
         let later = made(&server, "/a.html", coding);
         assert_eq!(decode(coding, &later.body).unwrap(), page.as_bytes());
@@ -59,6 +67,65 @@ fn every_request_gets_the_file_and_a_later_one_the_coding() {
         assert_eq!(later.field("Content-Type"), Some("text/html; charset=utf-8"));
         assert_eq!(server.get("/a.html").text(), page, "{coding} is not for everybody");
     }
+}
+
+#[test]
+fn the_first_response_is_encoded_while_it_is_sent() {
+    let sizes = [2_000, 16_385, 100_000, 1_000_000];
+    let pages = sizes.map(|len| text(len, 12));
+    for coding in CODINGS {
+        let server = Server::start(&[]);
+        for (size, page) in sizes.iter().zip(&pages) {
+            let (path, why) = (format!("/{size}.html"), format!("{coding}, {size} bytes"));
+            let ask = |fields: &str| format!("{path}\nAccept-Encoding: {coding}\n{fields}");
+            server.dir.write(&path[1..], page);
+            let [head, first] = ["HEAD", "GET"].map(|method| server.request(method, &ask("X: 1")));
+            for response in [&head, &first] {
+                let fields = ["Content-Encoding", "Vary", "Accept-Ranges", "Transfer-Encoding"];
+                let found = fields.map(|name| response.field(name));
+                // A fast machine may have made it by then.
+                if is_live(response) {
+                    // One that is encoded at once has a length.
+                    let has_length = response.field("Content-Length").is_some();
+                    let chunked = (!has_length).then_some("chunked");
+                    let expected = [Some(coding), Some("Accept-Encoding"), None, chunked];
+                    assert_eq!(found, expected, "{why}");
+                    assert!(response.field("ETag").unwrap().starts_with("W/"), "{why}");
+                }
+            }
+            assert!(head.body.is_empty() && decoded(&first) == page.as_bytes(), "{why}");
+            assert!(first.body.len() < page.len() / 2, "{why}");
+            assert_eq!(first.field("Last-Modified"), Some(MODIFIED.1));
+
+            let later = made(&server, &path, coding);
+            let [tag, later_tag] = [&first, &later].map(|r| r.field("ETag").unwrap().to_owned());
+            assert!(later_tag.starts_with('"') && decoded(&later) == page.as_bytes(), "{why}");
+            if !is_live(&first) {
+                continue;
+            }
+            let own = format!("ETag: {tag}");
+            let stored = format!("ETag: {later_tag}");
+            #[rustfmt::skip]
+            check_rows(&server, &[
+                ("the same content", &ask(&format!("If-None-Match: {tag}")), 304, &[&own, "!Content-Encoding"], Some("")),
+                ("any", &ask("If-None-Match: *"), 304, &[&stored], Some("")),
+                ("a weak tag joins no parts", &ask(&format!("Range: bytes=0-1\nIf-Range: {tag}")), 200, &[&stored], None),
+                ("nor is it strong", &ask(&format!("If-Match: {tag}")), 412, &[], Some("")),
+            ]);
+        }
+    }
+}
+
+#[test]
+fn a_client_of_http_1_0_gets_the_first_response_unencoded() {
+    let page = text(100_000, 13);
+    let server = Server::start(&[("a.html", &page)]);
+    let mut client = server.connect();
+    client.send("GET /a.html HTTP/1.0\r\nAccept-Encoding: gzip\r\n\r\n");
+    let response = client.response();
+    assert_eq!(response.field("Transfer-Encoding"), None);
+    assert_eq!(response.field("Content-Length"), Some(&*response.body.len().to_string()));
+    assert!(decoded(&response) == page.as_bytes());
 }
 
 #[test]
@@ -117,8 +184,9 @@ fn each_coding_has_its_own_tag_conditions_and_ranges() {
         let tag = whole.field("ETag").unwrap();
         let ask = |fields: &str| format!("/a.js\nAccept-Encoding: {coding}\n{fields}");
         let own = format!("ETag: {tag}");
-        let range = format!("Content-Range: bytes 5-9/{}", whole.body.len());
-        let end = format!("Content-Range: bytes */{}", whole.body.len());
+        let part = format!("Content-Range: bytes 5-9/{}", page.len());
+        let part_of_encoded = format!("Content-Range: bytes 5-9/{}", whole.body.len());
+        let end = format!("Content-Range: bytes */{}", page.len());
         let encoded = format!("Content-Encoding: {coding}");
         #[rustfmt::skip]
         check_rows(&server, &[
@@ -126,12 +194,13 @@ fn each_coding_has_its_own_tag_conditions_and_ranges() {
             ("the original's tag", &ask(&format!("If-None-Match: {plain}")), 200, &[&encoded], None),
             ("not this one", &ask(&format!("If-Match: {plain}")), 412, &[], Some("")),
             ("its date", &ask(&format!("If-Modified-Since: {}", MODIFIED.1)), 304, &[&own], Some("")),
-            ("a part of the coded bytes", &ask("Range: bytes=5-9"), 206, &[&range, &encoded, &own], None),
-            ("behind their end", &ask("Range: bytes=29999-"), 416, &[&end], None),
-            ("the same goes on", &ask(&format!("Range: bytes=5-9\nIf-Range: {tag}")), 206, &[&range], None),
-            ("another does not", &ask(&format!("Range: bytes=5-9\nIf-Range: {plain}")), 200, &[&encoded], None),
+            ("a part is one of the original", &ask("Range: bytes=5-9"), 206, &[&part, "!Content-Encoding"], Some(&page[5..10])),
+            ("behind its end", &ask("Range: bytes=30000-"), 416, &[&end, "!Content-Encoding"], None),
+            ("the encoded one goes on", &ask(&format!("Range: bytes=5-9\nIf-Range: {tag}")), 206, &[&part_of_encoded, &encoded, &own], None),
+            ("so does the original", &ask(&format!("Range: bytes=5-9\nIf-Range: {plain}")), 206, &[&part, "!Content-Encoding"], None),
+            ("another does not", &ask("Range: bytes=5-9\nIf-Range: \"x\""), 200, &[&encoded], None),
         ]);
-        let part = server.get(&ask("Range: bytes=5-9"));
+        let part = server.get(&ask(&format!("Range: bytes=5-9\nIf-Range: {tag}")));
         assert_eq!(part.body, whole.body[5..10]);
     }
 }
@@ -186,7 +255,7 @@ fn files_that_do_not_gain_are_sent_as_they_are() {
     let noise: Vec<u8> = (0..4_000).map(|_| noise()).collect();
     server.dir.write("noise.txt", &noise);
     let target = "/noise.txt\nAccept-Encoding: br";
-    assert!(server.get(target).body == noise);
+    assert!(decoded(&server.get(target)) == noise);
     // The only thread encodes in order: once the page is there, the noise was tried.
     made(&server, "/page.txt", "br");
     let again = server.get(target);
@@ -260,11 +329,7 @@ fn a_changed_file_drops_what_was_made_of_it() {
     let before = made(&server, "/a.txt", "br");
     server.dir.replace("a.txt", &new, MODIFIED.0 + 1);
     let at_once = server.get("/a.txt\nAccept-Encoding: br");
-    let plain = match at_once.field("Content-Encoding") {
-        Some(coding) => decode(coding, &at_once.body).unwrap(),
-        None => at_once.body.clone(),
-    };
-    assert!(plain == new.as_bytes(), "the next response is of the new file");
+    assert!(decoded(&at_once) == new.as_bytes(), "the next response is of the new file");
     let after = made(&server, "/a.txt", "br");
     assert_ne!(before.field("ETag"), after.field("ETag"));
     assert!(decode("br", &after.body).unwrap() == new.as_bytes());

@@ -127,18 +127,18 @@ fn a_refused_upload_can_read_its_error() {
             }
         }
         let Response { status, .. } = client.response();
-        assert_eq!(status, 413, "chunked: {chunked}");
+        assert_eq!(status, 405, "chunked: {chunked}");
         client.expect_end();
     }
 }
 
 #[test]
 fn a_large_body_within_the_limit_is_read() {
-    let server = Server::start(&[]);
+    let server = Server::start(&[("a.txt", "a")]);
     let mut client = server.connect();
-    client.send("POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 16777216\r\n\r\n");
+    client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 16777216\r\n\r\n");
     client.send(vec![b'x'; 16 << 20]);
-    assert_eq!(client.response().status, 405);
+    assert_eq!(client.response().status, 200);
     client.expect_open();
 }
 

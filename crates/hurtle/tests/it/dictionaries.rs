@@ -67,7 +67,9 @@ fn made(server: &Server, target: &str, coding: &str, (old, new): (&str, &str)) -
         let response = client.request("GET", target);
         assert_eq!(response.status, 200);
         assert!(plain(&response, old) == new.as_bytes(), "{response:?}");
-        if response.field("Content-Encoding") == Some(coding) {
+        // One that is encoded while it is sent has a weak tag.
+        let is_made = response.field("ETag").is_some_and(|tag| tag.starts_with('"'));
+        if is_made && response.field("Content-Encoding") == Some(coding) {
             return response;
         }
         assert!(Instant::now() < end, "{target} never comes in {coding}");
@@ -116,7 +118,7 @@ fn a_later_version_comes_as_the_difference() {
     check_rows(&server, &[
         ("its own tag", &with(&format!("{browser}\n{has}\nIf-None-Match: {tag}")), 304, &[&format!("ETag: {tag}")], Some("")),
         ("the tag of another coding", &with(&format!("{browser}\n{has}\nIf-None-Match: {}", br.field("ETag").unwrap())), 200, &[is_dcz], None),
-        ("a part", &with(&format!("{browser}\n{has}\nRange: bytes=0-9")), 206, &[is_br], None),
+        ("a part is one of the original", &with(&format!("{browser}\n{has}\nRange: bytes=0-9")), 206, &["!Content-Encoding"], Some(&new[..10])),
         ("no such part", &with(&format!("{browser}\n{has}\nRange: bytes=999999-")), 416, &[], None),
         ("an unknown dictionary", &with(&format!("{browser}\n{unknown}")), 200, &[is_br], None),
         ("no dictionary", &with(browser), 200, &[is_br], None),

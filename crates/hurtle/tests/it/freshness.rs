@@ -56,6 +56,56 @@ fn changes_are_seen_at_once_if_asked_for() {
     assert_eq!(get("/dir/").text(), "new index", "an index");
 }
 
+/// Regression: after a save, workers answered with the old and the new file by turns, and a page that
+/// reloads itself got a mixture.
+#[test]
+#[cfg(target_os = "linux")]
+fn changes_in_watched_directories_are_seen_by_all_workers_at_once() {
+    const CLIENTS: usize = 12;
+    let tree = [("index.html", "old"), ("js/a.js", "old"), ("js/deep/b.js", "old")];
+    let paths = ["/", "/js/a.js", "/js/deep/b.js"];
+    let server = Server::with(&tree, |config| {
+        config.watches_files = true;
+        config.workers = std::num::NonZeroUsize::new(3).unwrap();
+        config.revalidate = Duration::from_secs(3_600);
+    });
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
+    let mut all_have = |content: &str| {
+        clients.iter_mut().all(|client| {
+            paths.iter().all(|path| client.request("GET", path).body == content.as_bytes())
+        })
+    };
+    // The first look-ups have the directories watched.
+    assert!(all_have("old"));
+    let ways: [(&str, fn(&Server, &str, &str)); 4] = [
+        ("edited", |server, name, content| server.dir.write(name, content)),
+        ("replaced", |server, name, content| server.dir.replace(name, content, MODIFIED.0)),
+        ("made again", |server, name, content| {
+            std::fs::remove_file(server.dir.path(name)).unwrap();
+            server.dir.write(name, content);
+        }),
+        ("with its directory", |server, name, content| {
+            let parent = server.dir.path(name).parent().unwrap().to_owned();
+            if parent != server.dir.root() {
+                // The one above may have been removed with it.
+                let _ = std::fs::remove_dir_all(parent);
+            }
+            server.dir.write(name, content);
+        }),
+    ];
+    for (number, (why, change)) in ways.iter().enumerate() {
+        let content = format!("new {number}");
+        for (name, _) in tree {
+            change(&server, name, &content);
+        }
+        let begun = Instant::now();
+        while !all_have(&content) {
+            assert!(begun.elapsed() < crate::support::client::PATIENCE, "{why}");
+        }
+        assert!(all_have(&content), "{why}: once seen, they stay");
+    }
+}
+
 #[test]
 fn added_and_removed_variants_are_noticed() {
     let server = Server::with(&[("a.txt", "identity")], always);

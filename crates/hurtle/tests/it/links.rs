@@ -87,6 +87,40 @@ fn links_anywhere() {
     );
 }
 
+/// Regression: the names, sizes and times of files outside of the root were listed.
+#[test]
+fn listings_omit_links_that_are_not_served() {
+    let inside = ["relative", "to-dir", "absolute", "absolute-dir", "chain"];
+    let outside = ["out", "out-absolute", "out-dir", "same-prefix", "etc", "magic"];
+    let rows = [
+        (Symlinks::WithinRoot, true, false),
+        (Symlinks::Never, false, false),
+        (Symlinks::Anywhere, true, true),
+    ];
+    for (symlinks, lists_inside, lists_outside) in rows {
+        let server = Server::of(tree_of_links(), |config| {
+            files(config).symlinks = symlinks.clone();
+            files(config).listing = true;
+        });
+        for query in ["", "?sort=size", "?sort=modified&order=desc"] {
+            let json = server.get(&format!("/{query}\nAccept: application/json"));
+            let html = server.get(&format!("/{query}\nAccept: text/html"));
+            let lists = |name: &str| {
+                let listed = json.text().contains(&format!("\"{name}\""));
+                let is_linked =
+                    ["", "/"].iter().any(|end| html.text().contains(&format!("/{name}{end}\"")));
+                assert_eq!(listed, is_linked, "{symlinks:?} {query} {name}: {}", html.text());
+                listed
+            };
+            assert!(lists("a.txt") && !lists("loop") && !lists("nowhere"), "{symlinks:?}");
+            assert!(inside.iter().all(|name| lists(name) == lists_inside), "{symlinks:?}");
+            for name in outside {
+                assert_eq!(lists(name), lists_outside, "{symlinks:?} {name}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_root_that_is_a_link() {
     let dir = Dir::new(&[("../real/a.txt", "a")]);

@@ -21,6 +21,7 @@ mod passwords;
 mod ranges;
 mod rates;
 mod request_limits;
+mod reset_times;
 mod schedule;
 mod sending;
 mod sidecars;

@@ -47,3 +47,43 @@ fn allow_lists_the_methods_that_are_not_refused() {
         }
     }
 }
+
+/// Regression: the refusal came only after the body, or 408 in place of it.
+#[test]
+fn a_refusal_does_not_wait_for_the_body() {
+    let dir = Dir::new(&[("a.txt", "a")]);
+    let server = Server::of(dir, |config| {
+        let moved =
+            MountHandler::Redirect { status: http::StatusCode::FOUND, to: "/a.txt".to_owned() };
+        config.sites[0].mounts.push(mount("/moved", moved));
+    });
+    let rows = [
+        ("a long body", "Content-Length: 100000\r\n\r\n", false),
+        ("the start of one", "Content-Length: 100000\r\n\r\n0123456789", false),
+        ("a short body", "Content-Length: 10\r\n\r\n", true),
+        ("a chunked body", "Transfer-Encoding: chunked\r\n\r\n", true),
+        ("one that waits", "Content-Length: 10\r\nExpect: 100-continue\r\n\r\n", false),
+    ];
+    for path in ["/a.txt", "/none", "/moved"] {
+        for (why, rest, stays) in rows {
+            for (method, status) in [("POST", 405), ("PURGE", 501), ("OPTIONS", 204)] {
+                let mut client = server.connect();
+                client.send(format!("{method} {path} HTTP/1.1\r\nHost: a\r\n{rest}"));
+                let answer = client.answer(method);
+                assert_eq!(answer.status, status, "{method} {path}: {why}");
+                let close = (!stays).then_some("close");
+                assert_eq!(answer.field("Connection"), close, "{method} {path}: {why}");
+            }
+        }
+    }
+    for (framing, body) in [
+        ("Content-Length: 10", "0123456789"),
+        ("Transfer-Encoding: chunked", "3\r\nabc\r\n0\r\n\r\n"),
+    ] {
+        let mut client = server.connect();
+        client.send(format!("POST /a.txt HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n"));
+        assert_eq!(client.answer("POST").status, 405, "{framing}");
+        client.send(body);
+        assert_eq!(client.request("GET", "/a.txt").text(), "a", "{framing}: the connection stays");
+    }
+}

@@ -130,7 +130,7 @@ fn the_codings_of_a_path_are_explained() {
          proxy = 'http://127.0.0.1:1'\n[[site.mount]]\npath = '/api'\n\
          proxy = 'http://127.0.0.1:1'\ncompress = true\n",
     );
-    let made = "made when a client first accepts one, for later requests";
+    let made = "made when a client first accepts one, which gets it encoded while it is sent";
     let table = [
         ("/a.css", format!("br, zstd, gzip: {made}")),
         ("/b.css", format!("zstd, gzip: {made}")),
@@ -146,4 +146,40 @@ fn the_codings_of_a_path_are_explained() {
         let line = said.lines().find_map(|line| line.strip_prefix("compress "));
         assert_eq!(line, Some(expected.as_str()), "{path}: {said}");
     }
+}
+
+#[test]
+fn the_page_of_a_single_page_application_is_named() {
+    let dir = Dir::new(&[("index.html", "app"), ("bare/x", "x")]);
+    let config =
+        write_config(&dir, "[[site]]\n[[site.mount]]\nfiles = '{root}'\nspa = '/index.html'\n");
+    let rows = [
+        ("/users/7", Some("; a client that accepts HTML gets /index.html (spa), others 404")),
+        ("/bare/", Some("; a client that accepts HTML gets /index.html (spa), others 404")),
+        (
+            "/a.js",
+            Some("; a client that names text/html in Accept gets /index.html (spa), others 404"),
+        ),
+        ("/index.html", None),
+        ("/bare/x", None),
+    ];
+    for (path, expected) in rows {
+        let output = hurtle().args(["explain", path, "--config"]).arg(&config).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        match expected {
+            Some(expected) => assert!(said.contains(expected), "{path}: {said}"),
+            None => assert!(!said.contains("(spa)"), "{path}: {said}"),
+        }
+    }
+}
+
+#[test]
+fn a_variant_whose_time_was_rounded_is_named() {
+    let dir = Dir::new(&[("a.css", "a {}"), ("a.css.gz", "gz")]);
+    let second = std::time::Duration::from_secs(crate::support::MODIFIED.0);
+    dir.set_time("a.css.gz", second);
+    let config = write_config(&dir, "[[site]]\n[[site.mount]]\nfiles = '{root}'\n");
+    let output = hurtle().args(["explain", "/a.css", "--config"]).arg(&config).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("; Gzip variant, 2 bytes, older by a rounding of its time"), "{said}");
 }

@@ -365,8 +365,8 @@ mod tests {
         let path = |name: &[u8]| scratch.path().join(OsString::from_vec(name.to_vec()));
         // Some file systems accept only UTF-8.
         names.retain(|name| fs::write(path(name), name).is_ok());
-        let listing = scan(scratch.open(), true).unwrap();
-        let shown = page(&listing, scratch.open(), &View::default());
+        let listing = scan(scratch.open(), true, &|_| true).unwrap();
+        let shown = page(&listing, scratch.open(), &View::default(), &|_| true);
         let document = document(&shown, b"/");
 
         let hrefs = hrefs(&document);

@@ -24,7 +24,7 @@ pub use html::{CONTENT_SECURITY_POLICY, Controls, html};
 pub use json::json;
 pub use objects::page_of_objects;
 pub use scan::scan;
-pub(super) use scan::visible;
+pub(super) use scan::{Serves, visible};
 pub(super) use text::UtcTime;
 pub use view::{Entry, PAGE_ENTRIES_MAX, Page, Sort, View, page};
 

@@ -11,15 +11,18 @@ use crate::files::is_unfinished;
 /// The one hidden name that is always served and listed (RFC 8615).
 const WELL_KNOWN: &[u8] = b".well-known";
 
+/// Returns whether the link with this name leads to something that is served.
+pub(in crate::files) type Serves<'a> = dyn Fn(&[u8]) -> bool + 'a;
+
 /// Reads all names of an open directory. Any descriptor will do; its offset does not change.
 ///
 /// Names with a leading dot are omitted unless `dotfiles` is set, except `.well-known`. FIFOs,
 /// sockets, devices and broken links are omitted, since they are never served. Symbolic links are
-/// followed anywhere: whether the site may serve the target is checked when it is requested.
+/// listed if `serves` returns true for them.
 ///
 /// # Errors
 /// The directory cannot be opened or read. An entry that cannot be looked up is omitted.
-pub fn scan(dir: impl AsFd, dotfiles: bool) -> io::Result<Listing> {
+pub fn scan(dir: impl AsFd, dotfiles: bool, serves: &Serves<'_>) -> io::Result<Listing> {
     let dir = dir.as_fd();
     // Open the directory again: the caller's descriptor may be shared, or allow only look-ups
     // (O_PATH).
@@ -32,7 +35,7 @@ pub fn scan(dir: impl AsFd, dotfiles: bool) -> io::Result<Listing> {
         if !visible(name, dotfiles) {
             continue;
         }
-        if let Some(kind) = kind(dir, name, entry.file_type())
+        if let Some(kind) = kind(dir, name, entry.file_type(), serves)
             && !builder.push(kind, name)
         {
             break;
@@ -51,17 +54,35 @@ pub(in crate::files) fn visible(name: &[u8], dotfiles: bool) -> bool {
     }
 }
 
-fn kind(dir: BorrowedFd<'_>, name: &[u8], file_type: FileType) -> Option<Kind> {
+fn kind(
+    dir: BorrowedFd<'_>,
+    name: &[u8],
+    file_type: FileType,
+    serves: &Serves<'_>,
+) -> Option<Kind> {
     match file_type {
         FileType::Directory => Some(Kind::Directory),
         FileType::RegularFile => Some(Kind::File),
-        // Some file systems do not return the type of an entry; `statat` follows links.
+        // Some file systems do not return the type of an entry.
         FileType::Symlink | FileType::Unknown => {
-            let stat = statat(dir, name, AtFlags::empty()).ok()?;
+            let stat = stat_served(dir, name, serves)?;
             Kind::of(FileType::from_raw_mode(stat.st_mode))
         }
         _ => None,
     }
+}
+
+/// Looks up a name, or what a link leads to. `None`: there is nothing that is served.
+pub(super) fn stat_served(
+    dir: BorrowedFd<'_>,
+    name: &[u8],
+    serves: &Serves<'_>,
+) -> Option<rustix::fs::Stat> {
+    let stat = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+        return Some(stat);
+    }
+    serves(name).then(|| statat(dir, name, AtFlags::empty()).ok())?
 }
 
 impl Kind {
@@ -106,25 +127,28 @@ mod tests {
         symlink("/dev/null", path.join("link-to-device")).unwrap();
         let _socket = UnixListener::bind(path.join("socket")).unwrap();
 
-        let shown = scan(scratch.open(), false).unwrap();
+        let shown = scan(scratch.open(), false, &|_| true).unwrap();
         let expected = [".well-known", "directory", "link-to-directory", "file", "link-to-file"];
         assert_eq!(names(&shown), expected, "directories and links to them first");
         assert_eq!(shown.directories(), 3);
         assert!(!shown.truncated());
 
-        let all = scan(scratch.open(), true).unwrap();
+        let all = scan(scratch.open(), true, &|_| true).unwrap();
         assert!(names(&all).contains(&".hidden".to_owned()), "unless dotfiles are shown");
         assert_eq!(all.len(), shown.len() + 1);
+
+        let served = scan(scratch.open(), false, &|name| name == b"link-to-file").unwrap();
+        assert_eq!(names(&served), [".well-known", "directory", "file", "link-to-file"]);
     }
 
     #[test]
     fn a_descriptor_can_be_scanned_again() {
         let scratch = Scratch::new();
         let dir = scratch.open();
-        assert!(scan(&dir, false).unwrap().is_empty());
+        assert!(scan(&dir, false, &|_| true).unwrap().is_empty());
         fs::write(scratch.path().join("a"), "").unwrap();
-        assert_eq!(names(&scan(&dir, false).unwrap()), ["a"]);
-        assert_eq!(names(&scan(&dir, false).unwrap()), ["a"]);
+        assert_eq!(names(&scan(&dir, false, &|_| true).unwrap()), ["a"]);
+        assert_eq!(names(&scan(&dir, false, &|_| true).unwrap()), ["a"]);
     }
 
     #[test]
@@ -132,7 +156,7 @@ mod tests {
         let scratch = Scratch::new();
         let path = scratch.path().join("file");
         fs::write(&path, "").unwrap();
-        let error = scan(fs::File::open(path).unwrap(), false).unwrap_err();
+        let error = scan(fs::File::open(path).unwrap(), false, &|_| true).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotADirectory);
     }
 
@@ -148,7 +172,7 @@ mod tests {
                 created.push(name);
             }
         }
-        let listing = scan(scratch.open(), true).unwrap();
+        let listing = scan(scratch.open(), true, &|_| true).unwrap();
         let listed: Vec<_> = (0..listing.len()).map(|position| listing.name(position)).collect();
         assert_eq!(listed, created);
     }

@@ -5,8 +5,9 @@
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{AtFlags, FileType, Stat, statat};
+use rustix::fs::{FileType, Stat};
 
+use super::scan::{Serves, stat_served};
 use super::{Kind, Listing};
 
 /// Maximum number of entries on one page.
@@ -125,9 +126,9 @@ impl Page {
 /// Ordered by name, it looks up only the page's own entries. Ordered by size or time, it also looks
 /// up all others of the kinds shown, with 16 bytes of memory each. Removed entries are omitted from
 /// their page; they move no other entry to another page.
-pub fn page(listing: &Listing, dir: impl AsFd, view: &View) -> Page {
+pub fn page(listing: &Listing, dir: impl AsFd, view: &View, serves: &Serves<'_>) -> Page {
     let dir = dir.as_fd();
-    page_with(listing, &|name| look_up(dir, name), view)
+    page_with(listing, &|name| look_up(dir, name, serves), view)
 }
 
 /// As `page`, with a function that looks up names.
@@ -207,8 +208,8 @@ fn sorted(
 
 /// `None` if the entry was removed or cannot be looked up: one dead mount must not hide the entries
 /// beside it.
-fn look_up(dir: BorrowedFd<'_>, name: &[u8]) -> Option<Facts> {
-    let stat = statat(dir, name, AtFlags::empty()).ok()?;
+fn look_up(dir: BorrowedFd<'_>, name: &[u8], serves: &Serves<'_>) -> Option<Facts> {
+    let stat = stat_served(dir, name, serves)?;
     Some(Facts {
         kind: Kind::of(FileType::from_raw_mode(stat.st_mode))?,
         size: size_bytes(&stat),
@@ -291,15 +292,18 @@ mod tests {
         let nowhere = File::open("/dev/null").unwrap();
         for descending in [false, true] {
             let mut seen = vec![false; 1_000_000];
-            let pages = page(&listing, &nowhere, &View::default()).pages;
+            let pages = page(&listing, &nowhere, &View::default(), &|_| true).pages;
             assert_eq!(pages, 200);
             for number in 1..=pages {
                 let view = View { descending, page: number, ..View::default() };
-                let places = page(&listing, &nowhere, &view).places();
+                let places = page(&listing, &nowhere, &view, &|_| true).places();
                 let shown = places.start() - 1..*places.end();
-                for position in
-                    positions(&listing, &|name| look_up(nowhere.as_fd(), name), view, shown)
-                {
+                for position in positions(
+                    &listing,
+                    &|name| look_up(nowhere.as_fd(), name, &|_| true),
+                    view,
+                    shown,
+                ) {
                     let number: usize =
                         std::str::from_utf8(listing.name(position)).unwrap().parse().unwrap();
                     assert!(!std::mem::replace(&mut seen[number], true), "{number} twice");
@@ -321,15 +325,17 @@ mod tests {
             fs::create_dir(scratch.path().join(format!("d{number}"))).unwrap();
         }
         let dir = scratch.open();
-        let listing = scan(&dir, false).unwrap();
+        let listing = scan(&dir, false, &|_| true).unwrap();
         assert_eq!((listing.directories(), listing.len()), (DIRECTORIES, DIRECTORIES + FILES));
         for sort in [Sort::Name, Sort::Size, Sort::Time] {
             for descending in [false, true] {
                 let view = View { sort, descending, page: 1 };
-                let pages = page(&listing, &dir, &view).pages;
+                let pages = page(&listing, &dir, &view, &|_| true).pages;
                 assert_eq!(pages, 5);
                 let entries: Vec<Entry> = (1..=pages)
-                    .flat_map(|number| page(&listing, &dir, &View { page: number, ..view }).entries)
+                    .flat_map(|number| {
+                        page(&listing, &dir, &View { page: number, ..view }, &|_| true).entries
+                    })
                     .collect();
                 let names: HashSet<_> = entries.iter().map(|entry| &entry.name).collect();
                 assert_eq!(entries.len(), listing.len(), "{view:?}");
@@ -377,10 +383,10 @@ mod tests {
             ("times, before 1970 and below a second", Sort::Time, false, "yXacBd"),
             ("latest first", Sort::Time, true, "XydBca"),
         ];
-        let listing = scan(scratch.open(), false).unwrap();
+        let listing = scan(scratch.open(), false, &|_| true).unwrap();
         for (sentence, sort, descending, expected) in table {
             let view = View { sort, descending, page: 1 };
-            let names = page(&listing, scratch.open(), &view).entries;
+            let names = page(&listing, scratch.open(), &view, &|_| true).entries;
             let names: Vec<u8> = names.iter().flat_map(|entry| entry.name.to_vec()).collect();
             assert_eq!(String::from_utf8_lossy(&names), expected, "{sentence}");
         }
@@ -392,12 +398,12 @@ mod tests {
         for name in ["a", "b", "c", "d"] {
             fs::write(scratch.path().join(name), name).unwrap();
         }
-        let listing = scan(scratch.open(), false).unwrap();
+        let listing = scan(scratch.open(), false, &|_| true).unwrap();
         fs::remove_file(scratch.path().join("b")).unwrap();
         fs::remove_file(scratch.path().join("c")).unwrap();
         fs::create_dir(scratch.path().join("c")).unwrap();
         for sort in [Sort::Name, Sort::Size, Sort::Time] {
-            let page = page(&listing, scratch.open(), &View { sort, ..View::default() });
+            let page = page(&listing, scratch.open(), &View { sort, ..View::default() }, &|_| true);
             let mut names: Vec<_> = page.entries.iter().map(|e| (&*e.name, e.kind)).collect();
             names.sort_unstable();
             let expected: [(&[u8], Kind); 3] =
@@ -410,14 +416,14 @@ mod tests {
     #[test]
     fn a_page_beyond_the_last_shows_the_last() {
         let scratch = Scratch::new();
-        let empty = scan(scratch.open(), false).unwrap();
+        let empty = scan(scratch.open(), false, &|_| true).unwrap();
         let view = View { page: usize::MAX, ..View::default() };
-        let shown = page(&empty, scratch.open(), &view);
+        let shown = page(&empty, scratch.open(), &view, &|_| true);
         assert_eq!((shown.view.page, shown.pages, shown.places().count()), (1, 1, 0));
 
         let names: Vec<_> = (0..PAGE_ENTRIES_MAX * 2 + 1).map(|n| n.to_string()).collect();
         let listing = listing_of(names.iter().map(String::as_bytes));
-        let shown = page(&listing, scratch.open(), &view);
+        let shown = page(&listing, scratch.open(), &view, &|_| true);
         assert_eq!((shown.view.page, shown.pages, shown.places()), (3, 3, 10_001..=10_001));
     }
 }

@@ -133,6 +133,7 @@ impl Simulator {
             disk: self.disk.clone(),
             listings: Listings::new(&self.disk),
             changed: Changed::default(),
+            watched: None,
             slots: Slots::new(1),
             caches: Caches::new(1),
             objects: Origins::default(),

@@ -12,8 +12,10 @@ use hurtle::config::{Access, Config, Files, Listen, Mount, MountHandler, Site};
 use rustix::fs::Mode;
 
 /// Modification time of every file that `Dir::set_age` does not change: seconds since 1970, and an
-/// HTTP date.
+/// HTTP date. Files also have a fraction of a second, as the copied time of an edit has.
 pub(crate) const MODIFIED: (u64, &str) = (1_714_564_800, "Wed, 01 May 2024 12:00:00 GMT");
+
+const FRACTION: Duration = Duration::from_millis(250);
 
 /// A directory that is removed when dropped. Its subdirectory `root` is served; files beside `root`
 /// must not be.
@@ -72,6 +74,11 @@ impl Dir {
         set_modified(&self.path(path), secs);
     }
 
+    /// Sets a file's modification time exactly, since 1970.
+    pub(crate) fn set_time(&self, path: impl AsRef<[u8]>, since_1970: Duration) {
+        set_time(&self.path(path), since_1970);
+    }
+
     /// Creates a symbolic link to `to`, which is used unchanged.
     pub(crate) fn link(&self, path: &str, to: impl AsRef<Path>) {
         std::os::unix::fs::symlink(to, self.path(path)).unwrap();
@@ -86,7 +93,11 @@ impl Drop for Dir {
 }
 
 fn set_modified(path: &Path, secs: u64) {
-    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(secs);
+    set_time(path, Duration::from_secs(secs) + FRACTION);
+}
+
+fn set_time(path: &Path, since_1970: Duration) {
+    let time = SystemTime::UNIX_EPOCH + since_1970;
     fs::File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
 }
 

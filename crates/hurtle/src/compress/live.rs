@@ -1,0 +1,249 @@
+//! The encoding of a file while it is sent, for clients that come before the encoded file is made. The
+//! encoder is fast and runs on threads of its own, a piece for each frame that the client reads. A
+//! bounded number of responses is encoded in this way.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hurtle_http::semantics::accept::Coding;
+
+use super::{Effort, Encoder};
+use crate::body::{BoxError, OpenFile, Stream};
+use crate::disk::{Disk, Lane};
+use crate::rt::{Permit, Permits};
+
+/// Responses for each thread. A slow client occupies none of them, but holds an encoder's memory.
+const RESPONSES_PER_THREAD: usize = 8;
+
+/// Bytes of the file that are read at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// The threads that encode while files are sent.
+#[derive(Clone, Debug)]
+pub(super) struct LiveEncoders {
+    threads: Disk,
+    lane: Lane,
+    permits: Permits,
+}
+
+impl LiveEncoders {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// The system refuses a thread.
+    pub(super) fn start(threads_count: NonZeroUsize) -> io::Result<LiveEncoders> {
+        let threads = Disk::start_wholly_shared(threads_count, "encode")?;
+        let permits = Permits::new(threads_count.get() * RESPONSES_PER_THREAD);
+        Ok(LiveEncoders { lane: threads.lane(), threads, permits })
+    }
+
+    /// Returns the encoded body of a file. `content`: its bytes, if they are in memory. `None`: as many
+    /// responses as are allowed are being encoded.
+    pub(super) fn body(
+        &self,
+        file: &Arc<OpenFile>,
+        content: Option<&Bytes>,
+        coding: Coding,
+    ) -> Option<Stream> {
+        let permit = self.permits.try_take()?;
+        let source =
+            content.map_or_else(|| Source::File(Arc::clone(file)), |c| Source::Bytes(c.clone()));
+        let work = Work { source, left: file.stamp.len, offset: 0, coding, encoder: None };
+        Some(Stream::new(LiveBody {
+            threads: self.threads.clone(),
+            lane: self.lane,
+            state: State::Ready(Box::new(work)),
+            _permit: permit,
+        }))
+    }
+}
+
+/// A body that is encoded while it is polled. Dropped, it ends the encoding with the next piece.
+struct LiveBody {
+    threads: Disk,
+    lane: Lane,
+    state: State,
+    _permit: Permit,
+}
+
+/// The result of a piece: encoded bytes, and the work that is left.
+type Made = io::Result<(Bytes, Option<Box<Work>>)>;
+
+enum State {
+    Ready(Box<Work>),
+    Running(Pin<Box<dyn Future<Output = Made> + Send>>),
+    Done,
+}
+
+impl Body for LiveBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = self.get_mut();
+        loop {
+            match &mut this.state {
+                State::Done => return Poll::Ready(None),
+                State::Running(running) => {
+                    let made = ready!(running.as_mut().poll(cx));
+                    this.state = State::Done;
+                    let (bytes, left) = made?;
+                    if let Some(work) = left {
+                        this.state = State::Ready(work);
+                    }
+                    return Poll::Ready(Some(Ok(Frame::data(bytes))));
+                }
+                State::Ready(_) => {
+                    let State::Ready(work) = std::mem::replace(&mut this.state, State::Done) else {
+                        continue;
+                    };
+                    let (threads, lane) = (this.threads.clone(), this.lane);
+                    this.state = State::Running(Box::pin(async move {
+                        let made = threads.run(lane, move || work.step()).await;
+                        made.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+                    }));
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.state, State::Done)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::new()
+    }
+}
+
+enum Source {
+    Bytes(Bytes),
+    File(Arc<OpenFile>),
+}
+
+/// The part of a file that is not encoded yet.
+struct Work {
+    source: Source,
+    left: u64,
+    offset: u64,
+    coding: Coding,
+    /// `None`: it has not begun.
+    encoder: Option<Encoder<'static>>,
+}
+
+impl Work {
+    /// Encodes until there are bytes to send.
+    fn step(mut self: Box<Self>) -> Made {
+        let mut encoder = match self.encoder.take() {
+            Some(encoder) => encoder,
+            None => Encoder::new(self.coding, Effort::Live)?,
+        };
+        let mut out = Vec::new();
+        while self.left > 0 && out.is_empty() {
+            let piece = self.read()?;
+            self.left -= piece.len() as u64;
+            self.offset += piece.len() as u64;
+            encoder.write(&piece, &mut out)?;
+        }
+        if self.left == 0 {
+            encoder.finish(&mut out)?;
+            return Ok((out.into(), None));
+        }
+        self.encoder = Some(encoder);
+        Ok((out.into(), Some(self)))
+    }
+
+    /// Reads the next piece. An edit is an error: the bytes would belong to two versions.
+    fn read(&self) -> io::Result<Bytes> {
+        let len = READ_BYTES.min(usize::try_from(self.left).unwrap_or(READ_BYTES));
+        match &self.source {
+            Source::Bytes(bytes) => {
+                let from = usize::try_from(self.offset).unwrap_or(usize::MAX).min(bytes.len());
+                Ok(bytes.slice(from..bytes.len().min(from + len)))
+            }
+            Source::File(file) => {
+                let mut piece = vec![0; len];
+                let read = || rustix::io::pread(file, &mut piece[..], self.offset);
+                let read = rustix::io::retry_on_intr(read)?;
+                if read == 0 || !file.is_intact() {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, "the file was edited"));
+                }
+                piece.truncate(read);
+                Ok(piece.into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::Write;
+
+    use super::*;
+    use crate::body::Stamp;
+
+    const TEXT: &[u8] = &[b'x'; 300_000];
+
+    /// An open file without a name.
+    fn file() -> (std::fs::File, Arc<OpenFile>, LiveEncoders) {
+        let path = std::env::temp_dir().join(format!("live-{}-{:p}", std::process::id(), &TEXT));
+        let path = path.with_extension(format!("{:?}", std::thread::current().id()));
+        let mut writer = std::fs::File::create(&path).unwrap();
+        writer.write_all(TEXT).unwrap();
+        let reader = std::fs::File::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let stamp = Stamp::of(&rustix::fs::fstat(&reader).unwrap());
+        let encoders = LiveEncoders::start(NonZeroUsize::MIN).unwrap();
+        let file = Arc::new(OpenFile::new(reader.into(), stamp, encoders.lane));
+        (writer, file, encoders)
+    }
+
+    fn read(mut stream: Stream) -> Result<Vec<u8>, String> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let mut all = Vec::new();
+            while let Some(frame) = poll_fn(|cx| Pin::new(&mut stream).poll_frame(cx)).await {
+                let frame = frame.map_err(|error| error.to_string())?;
+                all.extend_from_slice(&frame.into_data().unwrap_or_default());
+            }
+            Ok(all)
+        })
+    }
+
+    #[test]
+    fn a_file_and_content_in_memory_are_encoded() {
+        let (_writer, file, encoders) = file();
+        let content = Bytes::from_static(TEXT);
+        for content in [None, Some(&content)] {
+            let coded = read(encoders.body(&file, content, Coding::Zstd).unwrap()).unwrap();
+            assert!(coded.len() < 10_000 && zstd::stream::decode_all(&coded[..]).unwrap() == TEXT);
+        }
+    }
+
+    #[test]
+    fn an_edited_file_has_no_end() {
+        let (writer, file, encoders) = file();
+        let body = encoders.body(&file, None, Coding::Gzip).unwrap();
+        writer.set_len(10).unwrap();
+        assert_eq!(read(body), Err("the file was edited".to_owned()));
+    }
+
+    #[test]
+    fn responses_are_bounded_and_end_with_their_clients() {
+        let (_writer, file, encoders) = file();
+        let body = || encoders.body(&file, None, Coding::Br);
+        let mut bodies: Vec<_> = (0..RESPONSES_PER_THREAD).map(|_| body().unwrap()).collect();
+        assert!(body().is_none());
+        bodies.pop();
+        assert!(body().is_some());
+    }
+}

@@ -1,0 +1,204 @@
+//! Hashes of files whose times do not tell their versions apart. Archives, package managers, images of
+//! containers and `rsync -a` set modification times, so two versions of a file can have the same one.
+//! The change time cannot be set: it selects the hash, which is the entity-tag. All workers share the
+//! hashes.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+
+use super::lookup::{hash, hashes};
+use super::times::has_own_time;
+use crate::body::{OpenFile, Stamp};
+use crate::config::EtagSource;
+use crate::disk::Disk;
+
+/// Size of the largest file that is hashed when it is opened, in bytes. Larger ones are hashed in the
+/// background.
+pub const AT_ONCE_BYTES_MAX: u64 = 1 << 20;
+
+/// Files that are hashed in the background at a time.
+const TURNS_MAX: usize = 1;
+
+/// Hashes that are remembered, about 2 MB. Beyond this number all are forgotten.
+const KNOWN_MAX: usize = 16_384;
+
+/// Bytes of a job on the disk threads.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Hashes of files by their states. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Hashes(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    known: HashMap<Stamp, u128>,
+    /// Files that are being hashed in the background.
+    turns: HashSet<Stamp>,
+}
+
+/// Source of a file's entity-tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TagSource {
+    /// Size and modification time.
+    Times,
+    /// The content, which has this hash.
+    Hash(u128),
+    /// The content, whose hash is not known yet.
+    Pending,
+}
+
+impl TagSource {
+    /// The hash, if it is known.
+    pub fn hash(self) -> Option<u128> {
+        if let TagSource::Hash(hash) = self { Some(hash) } else { None }
+    }
+
+    /// Determines the source for a file that was opened. Blocks on the disk. `content`: its bytes, if
+    /// they were read. `known`: `None` if files are never given a time that is not that of the edit.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(super) fn of(
+        etag: EtagSource,
+        known: Option<&Hashes>,
+        file: &OpenFile,
+        content: Option<&Bytes>,
+    ) -> io::Result<TagSource> {
+        let compute = || match content {
+            Some(content) => Ok(xxh3_128(content)),
+            None => hash(file),
+        };
+        if hashes(etag, &file.stamp) && (etag == EtagSource::Content || known.is_none()) {
+            return Ok(TagSource::Hash(compute()?));
+        }
+        let Some(known) = known.filter(|_| etag == EtagSource::Auto) else {
+            return Ok(TagSource::Times);
+        };
+        if has_own_time(&file.stamp) {
+            return Ok(TagSource::Times);
+        }
+        if let Some(hash) = known.get(&file.stamp) {
+            return Ok(TagSource::Hash(hash));
+        }
+        if file.stamp.len > AT_ONCE_BYTES_MAX {
+            return Ok(TagSource::Pending);
+        }
+        let hash = compute()?;
+        known.remember(file, hash);
+        Ok(TagSource::Hash(hash))
+    }
+}
+
+impl Hashes {
+    fn get(&self, stamp: &Stamp) -> Option<u128> {
+        self.lock().known.get(stamp).copied()
+    }
+
+    /// Remembers the hash of a file that was not changed while it was read. A change just now may be
+    /// followed by another with the same time.
+    fn remember(&self, file: &OpenFile, hash: u128) {
+        if !file.stamp.has_settled() || !file.is_unchanged() {
+            return;
+        }
+        let mut state = self.lock();
+        if state.known.len() >= KNOWN_MAX {
+            state.known.clear();
+        }
+        state.known.insert(file.stamp, hash);
+    }
+
+    /// Hashes a large file in the background, unless that has begun or another one is hashed. A
+    /// repeated look-up finds the result, or begins again.
+    pub fn begin(&self, disk: &Disk, file: &Arc<OpenFile>) {
+        if let Some(turn) = Turn::take(self, file.stamp) {
+            let file = Arc::clone(file);
+            let hashing = Hashing { turn, file, hasher: Box::new(Xxh3::new()), offset: 0 };
+            hashing.begin(disk.clone());
+        }
+    }
+
+    /// Nothing panics while the lock is held, so a poisoned lock is consistent.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A file's turn to be hashed in the background, until it is dropped.
+struct Turn {
+    hashes: Hashes,
+    stamp: Stamp,
+}
+
+impl Turn {
+    fn take(hashes: &Hashes, stamp: Stamp) -> Option<Turn> {
+        let mut state = hashes.lock();
+        // One that changed just now may change again, so its hash would be forgotten.
+        let is_free = state.turns.len() < TURNS_MAX && !state.known.contains_key(&stamp);
+        let begins = is_free && stamp.has_settled() && state.turns.insert(stamp);
+        begins.then(|| Turn { hashes: hashes.clone(), stamp })
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.hashes.lock().turns.remove(&self.stamp);
+    }
+}
+
+/// A file that is being hashed.
+struct Hashing {
+    turn: Turn,
+    file: Arc<OpenFile>,
+    hasher: Box<Xxh3>,
+    /// Bytes that were hashed.
+    offset: u64,
+}
+
+impl Hashing {
+    /// Queues a job for the next piece, behind all others of the file's lane. It ends early if the lane
+    /// is full, or if the file cannot be read or is shorter.
+    fn begin(self, disk: Disk) {
+        let (lane, again) = (self.file.lane, disk.clone());
+        disk.begin(lane, move || {
+            if let Some(hashing) = self.step() {
+                hashing.begin(again);
+            }
+        });
+    }
+
+    /// Hashes a piece. `None`: the file is hashed, or cannot be.
+    fn step(mut self) -> Option<Hashing> {
+        let left = self.file.stamp.len - self.offset;
+        let mut piece = vec![0; PIECE_BYTES.min(usize::try_from(left).unwrap_or(PIECE_BYTES))];
+        let read = || rustix::io::pread(&self.file, &mut piece[..], self.offset);
+        let len = rustix::io::retry_on_intr(read).ok().filter(|len| *len > 0)?;
+        self.hasher.update(&piece[..len]);
+        self.offset += len as u64;
+        if self.offset < self.file.stamp.len {
+            return Some(self);
+        }
+        self.turn.hashes.remember(&self.file, self.hasher.digest128());
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_and_turns_are_bounded() {
+        let hashes = Hashes::default();
+        let stamp = |inode| Stamp { inode, ..Stamp::default() };
+        let turns: Vec<_> = (0..10).filter_map(|n| Turn::take(&hashes, stamp(n))).collect();
+        assert_eq!(turns.len(), TURNS_MAX);
+        drop(turns);
+        let turn = Turn::take(&hashes, stamp(1));
+        assert!(turn.is_some(), "turns end");
+        assert!(Turn::take(&hashes, stamp(1)).is_none(), "a file is hashed once");
+    }
+}

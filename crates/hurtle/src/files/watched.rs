@@ -1,0 +1,102 @@
+//! Watches the directories of cached files, where the configuration says so. After any change in one,
+//! all workers look up their entries again before they send them. What is not watched is looked up
+//! again after `revalidate`, as without a watch.
+
+use std::collections::HashSet;
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
+use super::Changed;
+use crate::sys;
+
+/// Directories that are watched, at most.
+const DIRECTORIES_MAX: usize = 1_024;
+
+/// The watched directories; clones share them.
+#[derive(Clone, Debug)]
+pub struct Watched(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    watch: OwnedFd,
+    directories: Mutex<HashSet<PathBuf>>,
+    changed: Changed,
+    /// Closed with the last clone, which ends the reader of changes.
+    _open: PipeWriter,
+}
+
+/// Reads the changes of watched directories, on a thread of its own.
+#[derive(Debug)]
+pub struct ChangeReader {
+    watch: OwnedFd,
+    end: PipeReader,
+    shared: Weak<Shared>,
+}
+
+impl Watched {
+    /// Creates a watch of no directory, and the reader of its changes.
+    ///
+    /// # Errors
+    /// The system has no such watch, or has no more.
+    pub fn new(changed: &Changed) -> io::Result<(Watched, ChangeReader)> {
+        let watch = sys::watch()?;
+        let (end, open) = io::pipe()?;
+        let reads = watch.try_clone()?;
+        let (directories, changed) = (Mutex::default(), changed.clone());
+        let shared = Arc::new(Shared { watch, directories, changed, _open: open });
+        let reader = ChangeReader { watch: reads, end, shared: Arc::downgrade(&shared) };
+        Ok((Watched(shared), reader))
+    }
+
+    /// Watches a directory, if not too many are watched. Blocks on the disk.
+    pub(super) fn add(&self, directory: PathBuf) {
+        let Shared { watch, changed, .. } = &*self.0;
+        let mut directories = self.0.directories();
+        if directories.contains(&directory) || directories.len() >= DIRECTORIES_MAX {
+            return;
+        }
+        match sys::watch_directory(watch, &directory) {
+            Ok(()) => {
+                directories.insert(directory);
+                // It may have changed before it was watched.
+                changed.note();
+            }
+            Err(error) => tracing::debug!("{} is not watched: {error}", directory.display()),
+        }
+    }
+}
+
+impl Shared {
+    /// Nothing panics while the lock is held, so a poisoned lock is consistent.
+    fn directories(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+        self.directories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ChangeReader {
+    /// Notes changes until the watch is dropped. Blocks.
+    ///
+    /// # Errors
+    /// The system cannot report changes any more.
+    pub fn run(self) -> io::Result<()> {
+        loop {
+            let mut ready =
+                [PollFd::new(&self.watch, PollFlags::IN), PollFd::new(&self.end, PollFlags::IN)];
+            match poll(&mut ready, None) {
+                Err(Errno::INTR) => continue,
+                polled => polled?,
+            };
+            let Some(shared) = self.shared.upgrade() else { return Ok(()) };
+            if !sys::take_changes(&self.watch)? {
+                // A directory was removed or renamed, and its path may lead to another one.
+                shared.directories().clear();
+            }
+            shared.changed.note();
+        }
+    }
+}
