@@ -4,6 +4,7 @@
 
 mod client;
 mod compression;
+mod files;
 mod gates;
 mod objects;
 mod scripts;
@@ -12,7 +13,6 @@ use std::fmt::Write;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroUsize;
-use std::path::Path;
 use std::rc::Rc;
 
 use http::Version;
@@ -32,9 +32,9 @@ use crate::clock;
 use crate::compress::Compressor;
 use crate::config::{Config, Sendfile};
 use crate::disk::Disk;
-use crate::files::{Cache, Changed, Found, Listings, Store, Target};
+use crate::files::{Cache, Changed, Found, Listings, Store};
 use crate::handler::client::ClientInfo;
-use crate::handler::directory::{Resources, is_for_page};
+use crate::handler::directory::Resources;
 use crate::handler::gateway::Slots;
 use crate::handler::http_request::Buffers;
 use crate::handler::proxy::Proxy;
@@ -325,9 +325,10 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
                     Some(origin) => objects::describe(&lookup, origin).await,
                     None => match lookup.probe() {
                         Ok(target) => {
-                            let found = describe_target(&lookup.root, &target);
+                            let found = files::describe_target(&lookup.root, &target);
                             let page = directory.page_for(&target);
-                            found + &page.map_or(String::new(), |page| spa(page, matched.rest))
+                            found
+                                + &page.map_or(String::new(), |page| files::spa(page, matched.rest))
                         }
                         Err(e) => format!("the look-up failed: {e}"),
                     },
@@ -372,46 +373,6 @@ fn describe_cache(out: &mut String, proxy: &Proxy) {
         "not if the request has Authorization, unless public, s-maxage or must-revalidate",
     );
     line(out, "", "Cache-Status of each response says what happened; detail= why it is not stored");
-}
-
-fn in_root(root: &Path, path: &[u8]) -> String {
-    use std::os::unix::ffi::OsStrExt;
-    root.join(std::ffi::OsStr::from_bytes(path)).display().to_string()
-}
-
-/// Describes which requests get the page of a single-page application instead.
-fn spa(page: &str, rest: &[u8]) -> String {
-    let whose = match is_for_page(rest, None) {
-        true => "a client that accepts HTML",
-        // The name of a script or an image.
-        false => "a client that names text/html in Accept",
-    };
-    format!("; {whose} gets {page} (spa), others 404")
-}
-
-fn describe_target(root: &Path, target: &Target) -> String {
-    let in_root = |path: &[u8]| in_root(root, path);
-    match target {
-        Target::File { path, states } => {
-            let mut text = in_root(path);
-            let original = states.first().map_or(0, |(_, state)| state.modified_ns);
-            for (coding, state) in states.iter().skip(1) {
-                let _ = write!(text, "; {coding:?} variant, {} bytes", state.len);
-                if state.modified_ns < original {
-                    text.push_str(", older by a rounding of its time");
-                }
-            }
-            text
-        }
-        Target::Directory(path, _) => {
-            format!("the directory {}, without an index file", in_root(path))
-        }
-        Target::SlashMissing => "a directory, requested without its trailing slash".to_owned(),
-        Target::Missing => "no such file".to_owned(),
-        Target::Outside => "a symbolic link that leads elsewhere; see `symlinks`".to_owned(),
-        Target::Denied => "a file this user may not read".to_owned(),
-        Target::Status(status) => format!("nothing; try_files ends with {status}"),
-    }
 }
 
 fn describe_answer(out: &mut String, answer: &Answer, sendfile: Sendfile) {

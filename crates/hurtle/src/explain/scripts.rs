@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::in_root;
+use super::files::in_root;
 use crate::files::Found;
 
 /// Describes the result of finding a script; `None`: the application has no files.

@@ -117,7 +117,7 @@ impl Hashes {
         if let Some(turn) = Turn::take(self, file.stamp) {
             let file = Arc::clone(file);
             let hashing = Hashing { turn, file, hasher: Box::new(Xxh3::new()), offset: 0 };
-            hashing.begin(disk.clone());
+            hashing.begin(disk);
         }
     }
 
@@ -161,11 +161,11 @@ struct Hashing {
 impl Hashing {
     /// Queues a job for the next piece, behind all others of the file's lane. It ends early if the lane
     /// is full, or if the file cannot be read or is shorter.
-    fn begin(self, disk: Disk) {
+    fn begin(self, disk: &Disk) {
         let (lane, again) = (self.file.lane, disk.clone());
         disk.begin(lane, move || {
             if let Some(hashing) = self.step() {
-                hashing.begin(again);
+                hashing.begin(&again);
             }
         });
     }

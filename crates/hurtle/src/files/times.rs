@@ -112,7 +112,7 @@ mod tests {
             "Tue, 01 Jan 2030 00:00:00 GMT",
         ];
         let (own, changed) = (0, 800 * 86_400 * SECOND_NS);
-        // Whether a client that names the date has the file.
+        // With the date, a client has the file: for each of the dates.
         let rows: &[(&str, i128, i128, [bool; 4], bool)] = &[
             ("edited", 0, own, [false, true, true, true], true),
             ("a constant", 0, changed, [false, false, false, true], false),

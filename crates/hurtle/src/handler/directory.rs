@@ -2,6 +2,7 @@
 //! slash, and listings.
 
 mod archive;
+pub mod spa;
 
 use std::cell::Cell;
 use std::io;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, Request, StatusCode, header};
 use hurtle_http::h1::response::Fields;
-use hurtle_http::semantics::accept::{Coding, accepts_html, prefers_json, quality};
+use hurtle_http::semantics::accept::{Coding, prefers_json};
 use hurtle_http::semantics::media;
 use hurtle_http::semantics::target::{append_query, encode_path};
 use hurtle_objects::{Origin, Origins};
@@ -176,16 +177,6 @@ impl Directory {
         self.origin.is_some()
     }
 
-    /// The page of a single-page application, if it is sent in place of this.
-    pub fn page_for(&self, target: &Target) -> Option<&str> {
-        let is_replaced = match target {
-            Target::Missing => true,
-            Target::Directory(..) => !self.config.listing,
-            _ => false,
-        };
-        self.config.spa.as_deref().filter(|_| is_replaced)
-    }
-
     /// `true` if uploads are allowed.
     pub fn takes_uploads(&self) -> bool {
         self.uploads.is_some()
@@ -252,34 +243,6 @@ impl Directory {
             // The caller handles files and listings.
             Target::File { .. } => not_found(),
         }
-    }
-
-    /// Serves the page of a single-page application in place of a file that is missing.
-    async fn spa_fallback(
-        &self,
-        store: &Rc<Store>,
-        request: &HandlerRequest<'_>,
-        matched: &MatchedPath<'_>,
-    ) -> Answer {
-        let Some(spa) = &self.config.spa else { return not_found() };
-        // Caches must not send it to clients that want something else, nor the error to browsers.
-        let missing = || not_found().with(header::VARY, HeaderValue::from_static("Accept"));
-        if !is_for_page(matched.rest, request.accept) {
-            return missing();
-        }
-        let Some(lookup) = self.lookup(spa.trim_start_matches('/').as_bytes()) else {
-            return missing();
-        };
-        let lookup = Arc::new(lookup);
-        let looked_up_ms = clock::now_ms();
-        let Ok(Outcome::File { path, opened }) = store.find(&lookup, request.get).await else {
-            return missing();
-        };
-        let mut rules = self.apply_header_rules(matched, &path);
-        rules.varies_by_accept = true;
-        let found = Found { lookup, looked_up_ms, path, opened };
-        let entry = self.entry_with(matched, found, rules);
-        files::respond(&entry, StatusCode::OK, &request.file, request.get).await
     }
 
     async fn list(
@@ -476,16 +439,6 @@ impl Directory {
                 HeaderValue::from_static(media::of_extension(&extension).unwrap_or(media::DEFAULT))
             }
         }
-    }
-}
-
-/// Returns whether the page of a single-page application answers a request for a missing file. A name
-/// with an extension is most likely a script or an image, whose clients accept anything: it needs a
-/// client that names HTML, as browsers do when they open a page.
-pub fn is_for_page(rest: &[u8], accept: Option<&[u8]>) -> bool {
-    match media::extension(rest).is_empty() {
-        true => quality(accept, "text/html") > 0,
-        false => accepts_html(accept),
     }
 }
 
