@@ -12,6 +12,7 @@ mod certificates;
 mod command;
 mod control;
 mod descriptors;
+mod greeting;
 mod handover;
 mod handshakes;
 mod launch;
@@ -324,11 +325,13 @@ impl Server {
         Ok(held)
     }
 
-    /// The directories that the server serves.
+    /// The directories that the server serves, or the single file of `Config::for_file`.
     pub fn roots(&self) -> Vec<PathBuf> {
         let mounts = self.settings.config.sites.iter().flat_map(|site| &site.mounts);
         let roots = mounts.filter_map(|mount| match &mount.handler {
-            MountHandler::Files(files) => Some(files.root.clone()),
+            MountHandler::Files(files) => {
+                Some(mount.single_file().unwrap_or_else(|| files.root.clone()))
+            }
             _ => None,
         });
         roots.collect()
