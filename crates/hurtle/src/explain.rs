@@ -5,6 +5,7 @@
 mod client;
 mod compression;
 mod gates;
+mod links;
 mod objects;
 mod scripts;
 
@@ -22,6 +23,8 @@ use hurtle_http::request::{HeadLimits, Joined};
 use hurtle_http::semantics::host;
 use hurtle_http::semantics::target::{self, Target as RequestTarget};
 use hurtle_objects::Origins;
+use nix::unistd::User;
+use rustix::process::geteuid;
 
 use self::client::NoClient;
 use crate::answer::Answer;
@@ -32,7 +35,7 @@ use crate::clock;
 use crate::compress::Compressor;
 use crate::config::{Config, Sendfile};
 use crate::disk::Disk;
-use crate::files::{Cache, Changed, Found, Listings, Store, Target};
+use crate::files::{Cache, Changed, Found, Listings, Scripts, Store, Target};
 use crate::handler::client::ClientInfo;
 use crate::handler::directory::Resources;
 use crate::handler::gateway::Slots;
@@ -45,6 +48,7 @@ use crate::metrics::Snapshot;
 use crate::observe::status::Feed;
 use crate::pipeline::additions::Additions;
 use crate::server;
+use crate::server::process::switch_user;
 use crate::server::sandbox::Permissions;
 use crate::site::{Resolved, Route, Sites};
 use crate::sys;
@@ -63,17 +67,29 @@ pub struct ExplainedRequest<'a> {
     pub accept_encoding: Option<&'a str>,
 }
 
-/// Explains a GET by a client on this machine.
+/// Explains a GET by a client on this machine. A process of root becomes the server's `user` for good,
+/// after it has read the certificates, as the server does.
 ///
 /// # Errors
-/// An invalid target or host, or a part of the server that cannot be started.
+/// An invalid target or host, a part of the server that cannot be started, or an unknown user.
 pub fn explain(config: &Config, request: &ExplainedRequest<'_>) -> io::Result<String> {
-    server::block_on(explain_request(config, request))?
+    let keyring = Keyring::load(config, None).map_err(|e| io::Error::other(e.join("\n")))?;
+    if geteuid().is_root()
+        && let Some(user) = &config.user
+    {
+        switch_user(user, config.group.as_deref())?;
+    }
+    server::block_on(explain_request(config, keyring.as_ref(), request))?
 }
 
-async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io::Result<String> {
+async fn explain_request(
+    config: &Config,
+    keyring: Option<&Keyring>,
+    request: &ExplainedRequest<'_>,
+) -> io::Result<String> {
     let bad = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
-    let parsed = target::parse(b"GET", request.target.as_bytes())
+    let encoded = encode_for_people(request.target);
+    let parsed = target::parse(b"GET", encoded.as_bytes())
         .map_err(|e| bad(format!("{:?} is not a URL path: {e}", request.target)))?;
     let (authority, path, query) = match parsed {
         RequestTarget::Origin { path, query } => (None, path, query),
@@ -116,7 +132,8 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
     let number = resolved.number;
     line(&mut out, "site", &site_name(config, number));
     line(&mut out, "sandbox", &confined);
-    describe_tls(&mut out, config, number)?;
+    describe_user(&mut out, config);
+    describe_tls(&mut out, config, keyring, number);
     if let Some(apps) = &config.apps {
         let apps = apps.display();
         let what =
@@ -130,7 +147,7 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
     }
     // A GET would fetch the object into the cache of a server that may run as another user.
     let method = if is_remote(&resolved) { "HEAD" } else { "GET" };
-    let mut head = format!("{method} {} HTTP/1.1\r\nHost: localhost\r\n", request.target);
+    let mut head = format!("{method} {encoded} HTTP/1.1\r\nHost: localhost\r\n");
     if let Some(accept_encoding) = request.accept_encoding {
         let _ = write!(head, "Accept-Encoding: {accept_encoding}\r\n");
     }
@@ -146,6 +163,24 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
     };
     describe_answer(&mut out, &answer, sendfile);
     Ok(out)
+}
+
+/// Percent-encodes the bytes of a target that a person types and a browser encodes: spaces and those
+/// beyond ASCII.
+fn encode_for_people(target: &str) -> String {
+    let encoded = target::encode_beyond_ascii(target.as_bytes());
+    String::from_utf8_lossy(&encoded).replace(' ', "%20")
+}
+
+/// Describes as which user files are read, if it is not the server's.
+fn describe_user(out: &mut String, config: &Config) {
+    let Some(user) = &config.user else { return };
+    let own = User::from_uid(geteuid().as_raw().into()).ok().flatten();
+    if own.as_ref().is_none_or(|own| own.name != *user) {
+        let own = own.map_or_else(|| geteuid().as_raw().to_string(), |own| own.name);
+        let what = format!("the server is {user}, but this is {own}: ask root for its view");
+        line(out, "user", &what);
+    }
 }
 
 /// `true` if the route's files are objects of a store.
@@ -250,9 +285,8 @@ fn describe_encryption(sendfile: Sendfile) -> String {
     format!("encrypted by the server, so files are copied, not sent by the kernel: {why}")
 }
 
-fn describe_tls(out: &mut String, config: &Config, number: usize) -> io::Result<()> {
-    let Some(tls) = &config.sites[number].tls else { return Ok(()) };
-    let keyring = Keyring::load(config, None).map_err(|e| io::Error::other(e.join("\n")))?;
+fn describe_tls(out: &mut String, config: &Config, keyring: Option<&Keyring>, number: usize) {
+    let Some(tls) = &config.sites[number].tls else { return };
     for certificate in keyring.iter().flat_map(|keyring| keyring.describe(number)) {
         line(out, "tls", &certificate);
     }
@@ -271,7 +305,6 @@ fn describe_tls(out: &mut String, config: &Config, number: usize) -> io::Result<
     if tls.redirect {
         line(out, "", "requests in clear are redirected to HTTPS; the following is over TLS");
     }
-    Ok(())
 }
 
 /// Describes the handler; `true` if this server itself responds and the response can be shown.
@@ -312,7 +345,15 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
         Handler::Gateway { gateway, .. } => {
             line(out, "mount", &format!("{at}: {}", gateway.describe()));
             let found = gateway.scripts().map(|scripts| scripts.find_now(matched.rest));
-            line(out, "found", &scripts::describe(found.as_ref()));
+            line(
+                out,
+                "found",
+                &scripts::describe(
+                    found.as_ref(),
+                    gateway.scripts().map(Scripts::root),
+                    matched.rest,
+                ),
+            );
             if let Some(what) = compression::of_handler(handler, site.compress(mount)) {
                 line(out, "compress", what);
             }
@@ -324,7 +365,7 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
                 Some(lookup) => match &lookup.origin {
                     Some(origin) => objects::describe(&lookup, origin).await,
                     None => match lookup.probe() {
-                        Ok(target) => describe_target(&lookup.root, &target),
+                        Ok(target) => describe_target(&lookup.root, matched.rest, &target),
                         Err(e) => format!("the look-up failed: {e}"),
                     },
                 },
@@ -375,7 +416,7 @@ fn in_root(root: &Path, path: &[u8]) -> String {
     root.join(std::ffi::OsStr::from_bytes(path)).display().to_string()
 }
 
-fn describe_target(root: &Path, target: &Target) -> String {
+fn describe_target(root: &Path, rest: &[u8], target: &Target) -> String {
     let in_root = |path: &[u8]| in_root(root, path);
     match target {
         Target::File { path, states } => {
@@ -390,7 +431,7 @@ fn describe_target(root: &Path, target: &Target) -> String {
         }
         Target::SlashMissing => "a directory, requested without its trailing slash".to_owned(),
         Target::Missing => "no such file".to_owned(),
-        Target::Outside => "a symbolic link that leads elsewhere; see `symlinks`".to_owned(),
+        Target::Outside => format!("{}; see `symlinks`", links::describe(root, rest)),
         Target::Denied => "a file this user may not read".to_owned(),
         Target::Status(status) => format!("nothing; try_files ends with {status}"),
     }

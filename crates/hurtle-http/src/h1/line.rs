@@ -46,6 +46,21 @@ pub(super) fn request_line<'a>(
     Ok((RequestLine { method: Method::from_token(method), raw_target, http10 }, rest))
 }
 
+/// Returns the method and the target of a request line as far as they can be told, for the log of a
+/// request that is refused. Without a method, the target is the whole line.
+pub fn readable_parts(head: &[u8]) -> (&[u8], &[u8]) {
+    let end = head.iter().position(|&b| b == b'\n').unwrap_or(head.len());
+    let line = head[..end].strip_suffix(b"\r").unwrap_or(&head[..end]);
+    let (method, rest) = line.split_at(TOKEN.span(line));
+    match rest.strip_prefix(b" ") {
+        Some(rest) if !method.is_empty() && method.len() <= METHOD_BYTES_MAX => {
+            let end = rest.iter().position(|&b| b == b' ').unwrap_or(rest.len());
+            (method, &rest[..end])
+        }
+        _ => (b"", line),
+    }
+}
+
 /// True if the version is HTTP/1.0; also returns the rest after the line.
 fn version(rest: &[u8]) -> Result<(bool, &[u8]), ParseError> {
     // Fast path: nearly all requests.

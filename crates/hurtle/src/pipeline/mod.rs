@@ -104,6 +104,10 @@ struct RequestDetails {
     identity: Option<Identity>,
     /// The upstream of the response.
     upstream: Option<UpstreamLog>,
+    /// The response lasts as long as a viewer of the status page stays, which is no response time.
+    is_untimed: bool,
+    /// The method and the target of a request that was refused, as far as they were read.
+    refused: Option<(Box<[u8]>, Box<[u8]>)>,
     /// The tunnel to run after the exchange.
     tunnel: Option<OpenTunnel>,
 }
@@ -278,6 +282,7 @@ impl<T: Protocol> Exchange<T> {
             incoming = client.incoming;
         }
 
+        self.note_own_stream(mount.handler(), &handled);
         // Write, and observe. `write` writes every outcome; the common ones are not boxed.
         if let (Ok(Outcome::Answer(answer)), Incoming::Done) = (&mut handled, &incoming) {
             self.count_limit(answer);
@@ -332,6 +337,7 @@ impl<T: Protocol> Exchange<T> {
         let mut client = ExchangeClient::new(self, request);
         let handled = mount.handler().call(&context, &mut client).await;
         let incoming = client.incoming;
+        self.note_own_stream(mount.handler(), &handled);
         let next = self.write(request, at, handled, incoming).await;
         if let Some(tunnel) = self.details.as_mut().and_then(|details| details.tunnel.as_mut()) {
             tunnel.permit = permit;

@@ -15,6 +15,7 @@ use crate::clock;
 use crate::handler::client::ExchangeError;
 use crate::handler::proxy::cache::CacheStatus;
 use crate::handler::proxy::{UpstreamLog, UpstreamRequest};
+use crate::handler::{Handled, Handler, Outcome};
 use crate::metrics::{self, LimitKind, RouteMetrics};
 use crate::observe::{Completion, Details, Exchange as LogRecord, UpstreamTimes, WorkerLog};
 use crate::protocol::Protocol;
@@ -81,6 +82,16 @@ impl<T: Protocol> Exchange<T> {
             in_flight.begin_response();
         }
         self.in_flight.set(in_flight);
+    }
+
+    /// Notes the stream of events of the status page, whose duration is not a response time.
+    #[inline]
+    pub(super) fn note_own_stream(&mut self, handler: &Handler, handled: &Handled) {
+        if matches!(handler, Handler::Status(_))
+            && let Ok(Outcome::Answer(Answer { body: Body::Stream(_), .. })) = handled
+        {
+            self.details.get_or_insert_default().is_untimed = true;
+        }
     }
 
     /// Begins to measure the time of the request, unless that has begun.
@@ -160,7 +171,9 @@ impl<T: Protocol> Exchange<T> {
         if completed == Err(ExchangeError::Stalled) {
             self.hit(LimitKind::SendTime, request);
         }
-        match self.begun.map(|begun| self.route.time(begun.elapsed())) {
+        let is_untimed = self.details.as_ref().is_some_and(|details| details.is_untimed);
+        let begun = self.begun.filter(|_| !is_untimed);
+        match begun.map(|begun| self.route.time(begun.elapsed())) {
             Some(responses) => {
                 let path = request.and_then(|request| path_of(&request.target));
                 let path = path.map_or(&b"*"[..], |(path, _)| path);
@@ -204,10 +217,12 @@ impl<T: Protocol> Exchange<T> {
                 }
             }
         };
+        let refused = self.details.as_ref().and_then(|details| details.refused.as_ref());
+        let refused = refused.map_or((&b""[..], &b""[..]), |(method, target)| (method, target));
         log.record(&LogRecord {
             client: self.client,
-            method: request.map_or(b"", |r| r.method.as_bytes()),
-            target: request.map_or(b"", |r| r.raw_target),
+            method: request.map_or(refused.0, |r| r.method.as_bytes()),
+            target: request.map_or(refused.1, |r| r.raw_target),
             version: self.version(request),
             status: status.as_u16(),
             body_bytes: self.sent.moved.get().saturating_sub(head_bytes),

@@ -25,6 +25,9 @@ use crate::protocol::{Head, HeadFields, Protocol};
 use crate::site::Resolved;
 use crate::transport::Output;
 
+/// Bytes of a refused request's target that are logged.
+const REFUSED_TARGET_BYTES_MAX: usize = 1 << 10;
+
 impl<T: Protocol> Exchange<T> {
     /// Sends a response and drops it. `unread`: a request body that no handler reads may still
     /// arrive.
@@ -124,8 +127,12 @@ impl<T: Protocol> Exchange<T> {
     }
 
     /// Sends an error response to a malformed request, then ends the connection: its framing is
-    /// unreliable.
-    pub(crate) async fn refuse(&mut self, error: ParseError) -> Next {
+    /// unreliable. The method and the target are those that were read, perhaps empty.
+    pub(crate) async fn refuse(
+        &mut self,
+        error: ParseError,
+        (method, target): (&[u8], &[u8]),
+    ) -> Next {
         let unrouted = Arc::clone(&self.metrics.unrouted);
         self.count_for(&unrouted);
         self.count_refusal(error, None);
@@ -136,6 +143,10 @@ impl<T: Protocol> Exchange<T> {
             let name = self.io.server_name();
             let found = self.worker.sites.find(name.as_deref().map(str::as_bytes));
             Self::pin(found.and_then(|(_, site)| site.hsts()), &mut answer);
+        }
+        if !method.is_empty() || !target.is_empty() {
+            let target = &target[..target.len().min(REFUSED_TARGET_BYTES_MAX)];
+            self.details.get_or_insert_default().refused = Some((method.into(), target.into()));
         }
         self.send_last(None, &answer).await
     }
@@ -172,10 +183,13 @@ impl<T: Protocol> Exchange<T> {
         };
         self.io.encode_head(head.vec(), &parts);
         let head_bytes = head.len() as u64;
-        let body = match request {
-            Some(request) if request.method == Method::Head => &Body::Empty,
-            _ => &answer.body,
+        let refused = self.details.as_ref().and_then(|details| details.refused.as_ref());
+        let method = match request {
+            Some(request) => request.method.as_bytes(),
+            None => refused.map_or(&b""[..], |(method, _)| method),
         };
+        // RFC 9110 section 9.3.2: the response to HEAD has no content.
+        let body = if method == b"HEAD" { &Body::Empty } else { &answer.body };
         let sent = self.send(head, body).await;
         self.observe(request, answer.status, head_bytes, sent);
         match sent {

@@ -224,12 +224,12 @@ impl Exchange<Stream> {
         self.begun = self.worker.log.as_ref().map(|_| Instant::now());
         let joined = Joined::default();
         let next = match &arrived {
-            Arrived::TooLarge => self.refuse(ParseError::HeadTooLarge).await,
+            Arrived::TooLarge => self.refuse(ParseError::HeadTooLarge, (b"", b"")).await,
             Arrived::Head(section, is_end) => {
                 let limits = &self.worker.head_limits;
                 match &request::from_section(section, !is_end, &joined, limits) {
                     Ok(request) => self.exchange(request).await,
-                    Err(error) => self.refuse(*error).await,
+                    Err(error) => self.refuse(*error, (section.method(), section.path())).await,
                 }
             }
         };

@@ -210,7 +210,7 @@ fn bind(config: Config, any_port: bool, stored: &mut StoredListeners) -> io::Res
 }
 
 /// Gives up root for good: groups first, because only root may change them.
-pub(super) fn switch_user(name: &str, group: Option<&str>) -> io::Result<()> {
+pub fn switch_user(name: &str, group: Option<&str>) -> io::Result<()> {
     use nix::unistd::{setgid, setuid};
     let (user, group) = account(name, group)?;
     if !geteuid().is_root() {

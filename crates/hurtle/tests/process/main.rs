@@ -32,6 +32,7 @@ mod pipeline;
 mod programs;
 mod purge;
 mod redis;
+mod refused_lines;
 mod reload;
 mod sandbox;
 mod shared_purges;

@@ -17,6 +17,7 @@ mod client;
 mod coding;
 mod compression;
 mod concurrency;
+mod edges;
 mod failures;
 mod forward_auth;
 mod forwarded;
