@@ -421,6 +421,10 @@ fn describe_target(root: &Path, rest: &[u8], target: &Target) -> String {
     match target {
         Target::File { path, states } => {
             let mut text = in_root(path);
+            let opened = std::fs::File::open(&text);
+            if opened.is_err_and(|e| e.kind() == io::ErrorKind::PermissionDenied) {
+                text.push_str(", which this user may not read");
+            }
             for (coding, state) in states.iter().skip(1) {
                 let _ = write!(text, "; {coding:?} variant, {} bytes", state.len);
             }

@@ -172,9 +172,10 @@ impl<T: Protocol> Exchange<T> {
             self.hit(LimitKind::SendTime, request);
         }
         let is_untimed = self.details.as_ref().is_some_and(|details| details.is_untimed);
-        let begun = self.begun.filter(|_| !is_untimed);
-        match begun.map(|begun| self.route.time(begun.elapsed())) {
-            Some(responses) => {
+        match self.begun {
+            _ if is_untimed => {}
+            Some(begun) => {
+                let responses = self.route.time(begun.elapsed());
                 let path = request.and_then(|request| path_of(&request.target));
                 let path = path.map_or(&b"*"[..], |(path, _)| path);
                 self.worker.activity.count(&self.route, path, responses);
