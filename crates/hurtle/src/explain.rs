@@ -7,6 +7,7 @@ mod compression;
 mod gates;
 mod links;
 mod objects;
+mod process;
 mod scripts;
 
 use std::fmt::Write;
@@ -23,7 +24,6 @@ use hurtle_http::request::{HeadLimits, Joined};
 use hurtle_http::semantics::host;
 use hurtle_http::semantics::target::{self, Target as RequestTarget};
 use hurtle_objects::Origins;
-use nix::unistd::User;
 use rustix::process::geteuid;
 
 use self::client::NoClient;
@@ -132,8 +132,8 @@ async fn explain_request(
     let number = resolved.number;
     line(&mut out, "site", &site_name(config, number));
     line(&mut out, "sandbox", &confined);
-    describe_user(&mut out, config);
-    describe_tls(&mut out, config, keyring, number);
+    process::describe_user(&mut out, config);
+    process::describe_tls(&mut out, config, keyring, number);
     if let Some(apps) = &config.apps {
         let apps = apps.display();
         let what =
@@ -170,17 +170,6 @@ async fn explain_request(
 fn encode_for_people(target: &str) -> String {
     let encoded = target::encode_beyond_ascii(target.as_bytes());
     String::from_utf8_lossy(&encoded).replace(' ', "%20")
-}
-
-/// Describes as which user files are read, if it is not the server's.
-fn describe_user(out: &mut String, config: &Config) {
-    let Some(user) = &config.user else { return };
-    let own = User::from_uid(geteuid().as_raw().into()).ok().flatten();
-    if own.as_ref().is_none_or(|own| own.name != *user) {
-        let own = own.map_or_else(|| geteuid().as_raw().to_string(), |own| own.name);
-        let what = format!("the server is {user}, but this is {own}: ask root for its view");
-        line(out, "user", &what);
-    }
 }
 
 /// `true` if the route's files are objects of a store.
@@ -266,44 +255,6 @@ fn site_name(config: &Config, number: usize) -> String {
     match names.is_empty() {
         true => format!("every name{default}"),
         false => format!("{}{default}", names.join(", ")),
-    }
-}
-
-/// Describes whether the kernel or the server encrypts files.
-fn describe_encryption(sendfile: Sendfile) -> String {
-    let why = match (sys::offers_tls(), sendfile) {
-        (true, Sendfile::Off) => "sendfile is off",
-        (true, _) => {
-            let least = TAKE_OVER_BYTES_MIN >> 10;
-            return format!(
-                "over HTTP/1.1 and TLS 1.3 the kernel encrypts, from the first file of {least} KiB or \
-                 more on, and files go by sendfile; else the server does, and files are copied"
-            );
-        }
-        (false, _) => "this kernel offers no TLS to this user",
-    };
-    format!("encrypted by the server, so files are copied, not sent by the kernel: {why}")
-}
-
-fn describe_tls(out: &mut String, config: &Config, keyring: Option<&Keyring>, number: usize) {
-    let Some(tls) = &config.sites[number].tls else { return };
-    for certificate in keyring.iter().flat_map(|keyring| keyring.describe(number)) {
-        line(out, "tls", &certificate);
-    }
-    line(out, "", "TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1");
-    let udp: Vec<_> = config.http3_addresses().map(|address| address.to_string()).collect();
-    if !udp.is_empty() {
-        let what = format!("HTTP/3 over UDP at {}, which the firewall must admit", udp.join(", "));
-        line(out, "", &what);
-    }
-    line(out, "", &describe_encryption(config.sendfile));
-    if let Some(auth) = &tls.client_auth {
-        let must = if auth.required { "must" } else { "may" };
-        let authorities = auth.authorities.display();
-        line(out, "", &format!("clients {must} present a certificate issued by {authorities}"));
-    }
-    if tls.redirect {
-        line(out, "", "requests in clear are redirected to HTTPS; the following is over TLS");
     }
 }
 

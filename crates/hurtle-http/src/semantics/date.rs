@@ -34,7 +34,6 @@ pub fn parse(value: &[u8]) -> Option<u64> {
 pub fn parse_leniently(value: &[u8]) -> Option<u64> {
     parse(value).or_else(|| {
         let end = value.iter().position(|byte| matches!(byte, b',' | b' '))?;
-        // No date in any of the three forms is longer.
         if value.len() > LEN_MAX {
             return None;
         }

@@ -34,7 +34,7 @@ struct Bind {
     port: Option<u16>,
 }
 
-/// Where a server listens.
+/// Addresses that a server listens on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Addresses {
     /// Empty: those of the configuration.

@@ -251,7 +251,7 @@ fn is_private(host: &HostName) -> bool {
     let is_within = |suffix: &&str| {
         name.strip_suffix(suffix).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     };
-    !name.contains('.') || PRIVATE_SUFFIXES.iter().any(|suffix| is_within(suffix))
+    !name.contains('.') || PRIVATE_SUFFIXES.iter().any(is_within)
 }
 
 /// Reports names for which no certificate can be issued with the supported challenges.

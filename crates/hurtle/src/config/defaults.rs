@@ -165,15 +165,15 @@ impl Config {
 }
 
 impl Mount {
-    /// The file of `Config::for_file`; `None`: it is another mount.
-    pub fn single_file(&self) -> Option<PathBuf> {
+    /// The directory of a mount of files, or the file of `Config::for_file`.
+    pub fn served(&self) -> Option<PathBuf> {
         let MountHandler::Files(files) = &self.handler else { return None };
-        match files.try_files.as_slice() {
+        Some(match files.try_files.as_slice() {
             [TryFile::Path(path)] if self.path == FILE_MOUNT => {
-                Some(files.root.join(path.trim_start_matches('/')))
+                files.root.join(path.trim_start_matches('/'))
             }
-            _ => None,
-        }
+            _ => files.root.clone(),
+        })
     }
 }
 

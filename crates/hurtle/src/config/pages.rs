@@ -23,7 +23,7 @@ fn missing_pages_of(site: &Site, key: &str, has_apps: bool) -> Vec<String> {
             // An application may be deployed there.
             None if has_apps => {}
             _ => {
-                warnings.push(format!("{key}: {page} is in no mount of files, so it is not shown"))
+                warnings.push(format!("{key}: {page} is in no mount of files, so it is not shown"));
             }
         }
     }

@@ -51,7 +51,7 @@ use tokio::sync::{mpsc, watch};
 use crate::acme::Acme;
 use crate::cache::Caches;
 use crate::compress::Compressor;
-use crate::config::{Config, Listen, MountHandler};
+use crate::config::{Config, Listen, Mount, MountHandler};
 use crate::disk::Disk;
 use crate::files::{Changed, Listings};
 use crate::handler::gateway::Slots;
@@ -328,13 +328,7 @@ impl Server {
     /// The directories that the server serves, or the single file of `Config::for_file`.
     pub fn roots(&self) -> Vec<PathBuf> {
         let mounts = self.settings.config.sites.iter().flat_map(|site| &site.mounts);
-        let roots = mounts.filter_map(|mount| match &mount.handler {
-            MountHandler::Files(files) => {
-                Some(mount.single_file().unwrap_or_else(|| files.root.clone()))
-            }
-            _ => None,
-        });
-        roots.collect()
+        mounts.filter_map(Mount::served).collect()
     }
 
     /// Opens the access log.

@@ -32,6 +32,7 @@ mod library;
 #[path = "../app/log.rs"]
 mod log;
 mod paths;
+mod pinned;
 mod queue;
 mod real;
 mod secure;

@@ -24,7 +24,7 @@ use crate::support::{GET, OK, Proxy, Upstream};
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub(crate) roots: RootCertStore,
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
 }
 
 impl Authority {
@@ -105,7 +105,7 @@ impl Secure {
     }
 
     /// A proxy to it by the name `localhost`, which trusts `authority`.
-    fn proxy(&self, authority: &Authority, keys: &str) -> Proxy {
+    pub(crate) fn proxy(&self, authority: &Authority, keys: &str) -> Proxy {
         let (port, ca) = (self.address.port(), authority.file("ca.pem"));
         Proxy::of(
             "",
@@ -335,55 +335,6 @@ fn a_certificate_that_cannot_be_trusted_is_502_with_a_reason_in_the_log() {
     upstream.accept().send("HTTP/1.1 400 Bad Request\r\n\r\n");
     assert!(client.head().starts_with("HTTP/1.1 502 "));
     assert!(log::lines_with(&url).iter().any(|line| line.contains("it does not speak TLS")));
-}
-
-#[test]
-fn a_pinned_certificate_may_be_marked_as_an_authoritys() {
-    let authority = Authority::new("pinned");
-    // `openssl req -x509` marks its certificates so.
-    let own = |name: &str, change: fn(&mut CertificateParams)| {
-        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        change(&mut params);
-        let key = KeyPair::generate().unwrap();
-        let signed = params.self_signed(&key).unwrap();
-        fs::write(authority.dir.join("ca.pem"), signed.pem()).unwrap();
-        let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
-        let chain = vec![signed.der().clone()];
-        builder().with_no_client_auth().with_single_cert(chain, key).unwrap()
-    };
-    let upstream = Secure::new(own("localhost", |_| ()));
-    let proxy = upstream.proxy(&authority, "");
-    let mut client = proxy.send(GET);
-    let mut peer = upstream.accept();
-    peer.head();
-    peer.send(OK);
-    assert!(client.head().starts_with("HTTP/1.1 200 "), "exactly this certificate is trusted");
-    let rows: [(&str, fn(&mut CertificateParams), &str); 2] = [
-        ("other.example", |_| (), "its certificate is not for localhost"),
-        (
-            "localhost",
-            |params| params.not_after = date_time_ymd(2020, 1, 1),
-            "its certificate has expired",
-        ),
-    ];
-    for (name, change, reason) in rows {
-        let upstream = Secure::new(own(name, change));
-        let proxy = upstream.proxy(&authority, "");
-        let mut client = proxy.send(GET);
-        upstream.accept_broken();
-        assert!(client.head().starts_with("HTTP/1.1 502 "), "{reason}");
-        let lines =
-            log::lines_with(&format!("upstream https://localhost:{}", upstream.address.port()));
-        assert!(lines.iter().any(|line| line.contains(reason)), "{reason}: {lines:?}");
-    }
-    // Another certificate of the same name and key usage is not trusted.
-    let upstream = Secure::new(own("localhost", |_| ()));
-    own("localhost", |_| ());
-    let proxy = upstream.proxy(&authority, "");
-    let mut client = proxy.send(GET);
-    upstream.accept_broken();
-    assert!(client.head().starts_with("HTTP/1.1 502 "));
 }
 
 #[test]
