@@ -46,18 +46,29 @@ pub(super) fn request_line<'a>(
     Ok((RequestLine { method: Method::from_token(method), raw_target, http10 }, rest))
 }
 
-/// Returns the method and the target of a request line as far as they can be told, for the log of a
-/// request that is refused. Without a method, the target is the whole line.
-pub fn readable_parts(head: &[u8]) -> (&[u8], &[u8]) {
+/// A request line as far as it can be told, for the log of a request that is refused.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PartialLine<'a> {
+    /// The method; empty if there is none.
+    pub method: &'a [u8],
+    /// The target; without a method, the whole line.
+    pub target: &'a [u8],
+    /// True for HTTP/1.1.
+    pub is_http11: bool,
+}
+
+/// Reads the front of a malformed or incomplete head.
+pub fn partial_line(head: &[u8]) -> PartialLine<'_> {
     let end = head.iter().position(|&b| b == b'\n').unwrap_or(head.len());
     let line = head[..end].strip_suffix(b"\r").unwrap_or(&head[..end]);
     let (method, rest) = line.split_at(TOKEN.span(line));
     match rest.strip_prefix(b" ") {
         Some(rest) if !method.is_empty() && method.len() <= METHOD_BYTES_MAX => {
             let end = rest.iter().position(|&b| b == b' ').unwrap_or(rest.len());
-            (method, &rest[..end])
+            let (target, version) = rest.split_at(end);
+            PartialLine { method, target, is_http11: version == b" HTTP/1.1" }
         }
-        _ => (b"", line),
+        _ => PartialLine { target: line, ..PartialLine::default() },
     }
 }
 

@@ -137,16 +137,15 @@ impl Config {
     }
 
     /// Configuration for `hurtle FILE`: the file has its own name and `/`, and nothing beside it is
-    /// served. `None`: its name is not UTF-8.
+    /// served. `None`: its name is not UTF-8, or it does not exist.
     pub fn for_file(file: &Path) -> Option<Config> {
-        let file = path::absolute(file).unwrap_or(file.to_owned());
         let path = format!("/{}", file.file_name()?.to_str()?);
+        // A link may lead anywhere: the user has named it.
+        let real = file.canonicalize().ok()?;
         let files = Files {
-            try_files: vec![TryFile::Path(path.clone())],
-            // The user named this very file.
-            symlinks: Symlinks::Anywhere,
+            try_files: vec![TryFile::Path(format!("/{}", real.file_name()?.to_str()?))],
             dotfiles: true,
-            ..Files::new(file.parent()?.to_owned())
+            ..Files::new(real.parent()?.to_owned())
         };
         let mut site = Site::of_files(files);
         let handler = MountHandler::Fixed {

@@ -106,10 +106,18 @@ struct RequestDetails {
     upstream: Option<UpstreamLog>,
     /// The response lasts as long as a viewer of the status page stays, which is no response time.
     is_untimed: bool,
-    /// The method and the target of a request that was refused, as far as they were read.
-    refused: Option<(Box<[u8]>, Box<[u8]>)>,
+    /// The line of a request that was refused.
+    refused: Option<RefusedLine>,
     /// The tunnel to run after the exchange.
     tunnel: Option<OpenTunnel>,
+}
+
+/// The request line of a refused request, as far as it was read.
+#[derive(Debug)]
+struct RefusedLine {
+    method: Box<[u8]>,
+    target: Box<[u8]>,
+    is_http11: bool,
 }
 
 /// The next step of the connection after a response.

@@ -219,12 +219,15 @@ impl<T: Protocol> Exchange<T> {
             }
         };
         let refused = self.details.as_ref().and_then(|details| details.refused.as_ref());
-        let refused = refused.map_or((&b""[..], &b""[..]), |(method, target)| (method, target));
         log.record(&LogRecord {
             client: self.client,
-            method: request.map_or(refused.0, |r| r.method.as_bytes()),
-            target: request.map_or(refused.1, |r| r.raw_target),
-            version: self.version(request),
+            method: request
+                .map_or(refused.map_or(b"", |line| &line.method), |r| r.method.as_bytes()),
+            target: request.map_or(refused.map_or(b"", |line| &line.target), |r| r.raw_target),
+            version: match refused {
+                Some(line) if line.is_http11 => Version::HTTP_11,
+                _ => self.version(request),
+            },
             status: status.as_u16(),
             body_bytes: self.sent.moved.get().saturating_sub(head_bytes),
             duration_us: u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),

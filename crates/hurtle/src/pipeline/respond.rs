@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::{io, mem};
 
 use http::{HeaderValue, StatusCode, header};
+use hurtle_http::h1::PartialLine;
 use hurtle_http::h1::response::{Delimiter, Fields, Persistence};
 use hurtle_http::request::{Method, ParseError, RequestHead};
 use hurtle_http::semantics::fields::has_token;
@@ -15,7 +16,7 @@ use super::duplex::Duplex;
 use super::send::next_after;
 use super::stream::StreamSender;
 use super::upload::{UNREAD_BYTES_MAX, Upload};
-use super::{Exchange, Next};
+use super::{Exchange, Next, RefusedLine};
 use crate::answer::{Answer, declared_len, is_bodiless};
 use crate::body::Body;
 use crate::clock;
@@ -127,12 +128,8 @@ impl<T: Protocol> Exchange<T> {
     }
 
     /// Sends an error response to a malformed request, then ends the connection: its framing is
-    /// unreliable. The method and the target are those that were read, perhaps empty.
-    pub(crate) async fn refuse(
-        &mut self,
-        error: ParseError,
-        (method, target): (&[u8], &[u8]),
-    ) -> Next {
+    /// unreliable.
+    pub(crate) async fn refuse(&mut self, error: ParseError, line: PartialLine<'_>) -> Next {
         let unrouted = Arc::clone(&self.metrics.unrouted);
         self.count_for(&unrouted);
         self.count_refusal(error, None);
@@ -144,9 +141,11 @@ impl<T: Protocol> Exchange<T> {
             let found = self.worker.sites.find(name.as_deref().map(str::as_bytes));
             Self::pin(found.and_then(|(_, site)| site.hsts()), &mut answer);
         }
-        if !method.is_empty() || !target.is_empty() {
-            let target = &target[..target.len().min(REFUSED_TARGET_BYTES_MAX)];
-            self.details.get_or_insert_default().refused = Some((method.into(), target.into()));
+        if !line.target.is_empty() {
+            let target = &line.target[..line.target.len().min(REFUSED_TARGET_BYTES_MAX)];
+            let (method, target) = (line.method.into(), target.into());
+            let refused = RefusedLine { method, target, is_http11: line.is_http11 };
+            self.details.get_or_insert_default().refused = Some(refused);
         }
         self.send_last(None, &answer).await
     }
@@ -186,7 +185,7 @@ impl<T: Protocol> Exchange<T> {
         let refused = self.details.as_ref().and_then(|details| details.refused.as_ref());
         let method = match request {
             Some(request) => request.method.as_bytes(),
-            None => refused.map_or(&b""[..], |(method, _)| method),
+            None => refused.map_or(&b""[..], |line| &line.method),
         };
         // RFC 9110 section 9.3.2: the response to HEAD has no content.
         let body = if method == b"HEAD" { &Body::Empty } else { &answer.body };

@@ -60,7 +60,7 @@ impl<T: Transport> Exchange<H1<T>> {
                             self.exchange(request).await
                         }
                         Err(_) if self.is_preface(&head) => return Some(self.into_parts(&head)),
-                        Err(error) => self.refuse(*error, h1::readable_parts(&head)).await,
+                        Err(error) => self.refuse(*error, h1::partial_line(&head)).await,
                     },
                     Ok(None) => Next::Close,
                     Err(_) if self.is_preface(self.input.bytes()) => {
@@ -68,7 +68,7 @@ impl<T: Transport> Exchange<H1<T>> {
                     }
                     Err(error) => {
                         let head = self.input.bytes().to_vec();
-                        self.refuse(error, h1::readable_parts(&head)).await
+                        self.refuse(error, h1::partial_line(&head)).await
                     }
                 };
                 if next != Next::Request {
@@ -112,7 +112,7 @@ impl<T: Transport> Exchange<H1<T>> {
     /// Sends the response to an error that precedes the first request, then closes.
     pub async fn turn_down(mut self, error: ParseError) {
         let head = self.input.bytes().to_vec();
-        let next = self.refuse(error, h1::readable_parts(&head)).await;
+        let next = self.refuse(error, h1::partial_line(&head)).await;
         self.end(next).await;
     }
 

@@ -50,7 +50,11 @@ fn a_port_is_taken_in_every_spelling() {
 #[test]
 fn a_single_file_is_served_and_nothing_beside_it() {
     let dir = Dir::new(&[("page.html", "a page\n"), ("other.html", ""), (".env", "secret\n")]);
+    std::os::unix::fs::symlink("../linked.txt", dir.path("link.html")).unwrap();
+    std::fs::write(dir.path("../linked.txt"), "linked\n").unwrap();
     let rows = [
+        ("link.html", "/", 200),
+        ("link.html", "/link.html", 200),
         ("page.html", "/", 200),
         ("page.html", "/page.html", 200),
         ("page.html", "/other.html", 404),
@@ -65,7 +69,8 @@ fn a_single_file_is_served_and_nothing_beside_it() {
         let child = Child::start(command.arg(&path).args(["-l", "127.0.0.1:0", "--workers", "1"]));
         assert_eq!(child.get(target).status, status, "{file}: {target}");
         let said = child.stdout();
-        assert!(said.contains(&format!("serves {}\n", path.display())), "{said}");
+        let real = path.canonicalize().unwrap();
+        assert!(said.contains(&format!("serves {}\n", real.display())), "{said}");
     }
     let conf = dir.path("site.conf");
     std::fs::write(&conf, "listen 80;\n").unwrap();

@@ -13,9 +13,9 @@ fn a_refused_request_is_logged_as_far_as_it_was_read() {
     let log = dir.path("../access.log");
     let child = Child::serve(&dir, &["--access-log", &format!("combined:{}", log.display())]);
     let rows: [(&[u8], &str); 6] = [
-        (b"GET /a HTTP/1.1\r\n\r\n", "\"GET /a "),
+        (b"GET /a HTTP/1.1\r\n\r\n", "\"GET /a HTTP/1.1\" 400"),
         (b"GET /b HTTP/1.1\r\nHost : a\r\n\r\n", "\"GET /b "),
-        (b"HEAD /c# HTTP/1.1\r\nHost: a\r\n\r\n", "\"HEAD /c# "),
+        (b"HEAD /c# HTTP/1.1\r\nHost: a\r\n\r\n", "\"HEAD /c# HTTP/1.1\" 400 0 "),
         (b"GET /d HTTP/9.9\r\n\r\n", "\"GET /d "),
         (b"GET\r\n\r\n", "GET "),
         (b"\x16\x03\x01\x02\r\n", "\\x16\\x03\\x01\\x02"),
