@@ -101,6 +101,12 @@ impl Answer {
         Answer::empty(StatusCode::NO_CONTENT).with(header::ALLOW, HeaderValue::from_static(ALLOW))
     }
 
+    /// The response to OPTIONS of a server that would pass it on.
+    pub fn options_passed_on() -> Answer {
+        Answer::empty(StatusCode::NO_CONTENT)
+            .with(header::ALLOW, HeaderValue::from_static(ALLOW_PASSED_ON))
+    }
+
     /// A redirect to `location`; 500 if that is no valid field value.
     pub fn redirect(status: StatusCode, location: &str) -> Answer {
         match HeaderValue::from_str(location) {

@@ -1,5 +1,6 @@
 //! The command line: arguments, and the configuration that they select.
 
+mod address;
 mod admin;
 pub mod checked;
 mod generate;
@@ -8,12 +9,12 @@ mod import;
 mod log_level;
 mod purge;
 mod reload;
+mod served;
 mod status;
 mod top;
 mod upgrade;
 
 use std::ffi::OsString;
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf, absolute};
 
@@ -27,6 +28,7 @@ use crate::explain::ExplainedRequest;
 use crate::sys;
 use crate::tls::local;
 
+use address::AddressArgs;
 pub use admin::CommandError;
 pub use generate::{CompletionsArgs, man};
 pub use helpers::{KeepAppArgs, LookUpNamesArgs, StartUpgradesArgs};
@@ -34,14 +36,15 @@ pub use import::ImportArgs;
 pub use log_level::LogLevelArgs;
 pub use purge::PurgeArgs;
 pub use reload::ReloadArgs;
+use served::Served;
 pub use status::StatusArgs;
 pub use top::TopArgs;
 pub use upgrade::UpgradeArgs;
 
 /// A web server for a machine's own files and applications.
 ///
-/// `hurtle ./public` serves a directory; `hurtle site.toml` serves what a file configures. Without
-/// either, hurtle reads ./hurtle.toml if it exists, and serves the current directory otherwise.
+/// `hurtle ./public` serves a directory, `hurtle ./public 3000` at port 3000, `hurtle page.html` a
+/// single file; `hurtle site.toml` serves what a file configures. Without any, hurtle reads ./hurtle.toml if it exists, and serves the current directory otherwise.
 #[derive(Debug, Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 pub struct Cli {
@@ -116,13 +119,11 @@ pub struct CheckArgs {
 /// Arguments of `serve`.
 #[derive(Clone, Debug, Args)]
 pub struct ServeArgs {
-    /// The directory to serve, or a configuration file whose name ends in .toml.
+    /// The directory or single file to serve, or a configuration file whose name ends in .toml.
     #[arg(value_name = "DIR|FILE", conflicts_with = "config")]
     path: Option<PathBuf>,
-    /// Address to listen on: ADDR:PORT, :PORT, PORT, or unix:PATH; may be repeated [default:
-    /// 127.0.0.1:8080, or the next free port].
-    #[arg(short, long, value_name = "ADDR:PORT", value_parser = parse_listen)]
-    listen: Vec<Listen>,
+    #[command(flatten)]
+    addresses: AddressArgs,
     /// Serve HTTPS with a certificate for localhost, signed by a local authority that is created on
     /// first use [default address: 127.0.0.1:8443, or the next free port].
     #[arg(long, conflicts_with = "config")]
@@ -183,7 +184,7 @@ pub struct ServeArgs {
 #[derive(Debug, Args)]
 #[command(allow_missing_positional = true)]
 pub struct ExplainArgs {
-    /// The directory to serve, or a configuration file whose name ends in .toml [default:
+    /// The directory or file to serve, or a configuration file whose name ends in .toml [default:
     /// ./hurtle.toml if it exists, else the current directory].
     #[arg(value_name = "DIR|FILE", conflicts_with_all = ["config", "dir"])]
     path: Option<PathBuf>,
@@ -270,7 +271,8 @@ impl FileArgs {
     /// # Errors
     /// Every problem in it, one line each.
     pub fn load(&self) -> Result<Config, ConfigProblems> {
-        let config = load(self.config.as_deref().unwrap_or(Path::new(CONFIG_FILE)))?;
+        let file = self.config.clone().unwrap_or_else(|| CONFIG_FILE.into());
+        let config = Served::Configuration(file).load()?;
         checked::check_files(&config)?;
         Ok(config)
     }
@@ -282,16 +284,20 @@ impl ServeArgs {
     /// # Errors
     /// Every problem, one line each.
     pub fn config(&self) -> Result<LoadedConfig, ConfigProblems> {
-        let (mut config, is_dir) = read(self.config.as_deref(), self.path.as_deref())?;
+        let (served, first) = self.served()?;
+        let has_default = !served.is_configuration();
+        let is_dir = matches!(served, Served::Directory(_));
+        let addresses = self.addresses.addresses(first, has_default)?;
+        let mut config = served.load()?;
         let file = self.path.as_deref().unwrap_or(Path::new(CONFIG_FILE)).display();
         self.apply_access(&mut config, is_dir)?;
-        if self.tls && !is_dir {
+        if self.tls && !has_default {
             let hint = "name the directory to serve, or write [site.tls] in the file";
             return Err(vec![format!("--tls needs a directory, but {file} is used: {hint}")]);
         }
-        let any_port = is_dir && self.listen.is_empty();
-        if !self.listen.is_empty() {
-            config.listen.clone_from(&self.listen);
+        let any_port = has_default && addresses.listen.is_empty();
+        if !addresses.listen.is_empty() {
+            config.listen.clone_from(&addresses.listen);
         }
         let mut authority = None;
         if self.tls {
@@ -299,6 +305,7 @@ impl ServeArgs {
             config.enable_local_tls(&local.certificate, any_port);
             authority = Some((local.authority, local.is_new));
         }
+        addresses.replace_default_ip(&mut config);
         set(&mut config.workers, self.workers);
         set(&mut config.backlog, self.backlog);
         set(&mut config.cache_bytes, self.cache_bytes);
@@ -337,12 +344,19 @@ impl ServeArgs {
         Ok(LoadedConfig { config, any_port, authority })
     }
 
-    /// The configuration file; `None`: a directory is served.
+    /// The configuration file; `None`: a directory or a file is served.
     pub fn file(&self) -> Option<PathBuf> {
-        let path = self.path.as_deref().filter(|path| path.is_file());
-        let here = Path::new(CONFIG_FILE);
-        let here = (self.path.is_none() && here.is_file()).then_some(here);
-        self.config.as_deref().or(path).or(here).map(Path::to_owned)
+        match self.served() {
+            Ok((Served::Configuration(file), _)) => Some(file),
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    /// The thing to serve, and the address of the first argument if it is one: `hurtle 8080`.
+    fn served(&self) -> Result<(Served, Option<Listen>), ConfigProblems> {
+        let first = self.addresses.of_path(self.path.as_deref());
+        let path = self.path.as_deref().filter(|_| first.is_none());
+        Ok((Served::new(self.config.as_deref(), path)?, first))
     }
 
     /// `true`: the file is watched.
@@ -404,7 +418,7 @@ impl ExplainArgs {
     /// Every problem, one line each.
     pub fn config(&self) -> Result<Config, ConfigProblems> {
         let path = self.path.as_deref().or(self.dir.as_deref());
-        read(self.config.as_deref(), path).map(|(config, _)| config)
+        Served::new(self.config.as_deref(), path)?.load()
     }
 }
 
@@ -414,59 +428,10 @@ fn local_certificate() -> Result<local::Local, String> {
     local::localhost(&dir.join("hurtle")).map_err(|e| format!("no certificate for localhost: {e}"))
 }
 
-/// Loads a configuration from a file, from a path that names a file or a directory, or from the
-/// current directory; `true`: the address is a default.
-fn read(file: Option<&Path>, path: Option<&Path>) -> Result<(Config, bool), ConfigProblems> {
-    if let Some(file) = file {
-        return Ok((load(file)?, false));
-    }
-    if path.is_none() && Path::new(CONFIG_FILE).is_file() {
-        return Ok((load(Path::new(CONFIG_FILE))?, false));
-    }
-    let path = path.unwrap_or(Path::new("."));
-    if path.is_file() && path.extension().is_some_and(|extension| extension == "toml") {
-        return Ok((load(path)?, false));
-    }
-    if !path.is_dir() {
-        let text = match (path.is_file(), path.exists()) {
-            (true, _) => {
-                "is a file, but no directory and no .toml; for a configuration of another \
-                          name write --config FILE"
-            }
-            (_, true) => "is not a directory; try `hurtle DIR` or `hurtle --help`",
-            _ => "does not exist; try `hurtle DIR` or `hurtle --help`",
-        };
-        return Err(vec![format!("{} {text}", path.display())]);
-    }
-    // Its files are being worked on, most likely.
-    Ok((Config { watches_files: true, ..Config::for_directory(path.to_owned()) }, true))
-}
-
-fn load(file: &Path) -> Result<Config, ConfigProblems> {
-    config::load(file).map_err(|problems| problems.iter().map(ToString::to_string).collect())
-}
-
 fn set<T>(slot: &mut T, choice: Option<T>) {
     if let Some(choice) = choice {
         *slot = choice;
     }
-}
-
-fn parse_listen(text: &str) -> Result<Listen, String> {
-    if let Some(path) = text.strip_prefix("unix:") {
-        return absolute(path).map(Listen::Unix).map_err(|e| e.to_string());
-    }
-    let port = text.strip_prefix(':').unwrap_or(text);
-    if let Ok(port) = port.parse::<u16>() {
-        // As in other servers, `:80` is every address; a bare number is this machine only.
-        let ip = if text.starts_with(':') { Ipv4Addr::UNSPECIFIED } else { Ipv4Addr::LOCALHOST };
-        return Ok(Listen::Tcp(SocketAddr::from((ip, port))));
-    }
-    let mut addresses = text
-        .to_socket_addrs()
-        .map_err(|e| format!("{e}; write ADDR:PORT, :PORT, PORT or unix:PATH"))?;
-    let address = addresses.next().ok_or("the name has no address")?;
-    Ok(Listen::Tcp(address))
 }
 
 fn parse_auth(text: &str) -> Result<Auth, String> {

@@ -6,7 +6,9 @@ mod client;
 mod compression;
 mod files;
 mod gates;
+mod links;
 mod objects;
+mod process;
 mod scripts;
 
 use std::fmt::Write;
@@ -22,6 +24,7 @@ use hurtle_http::request::{HeadLimits, Joined};
 use hurtle_http::semantics::host;
 use hurtle_http::semantics::target::{self, Target as RequestTarget};
 use hurtle_objects::Origins;
+use rustix::process::geteuid;
 
 use self::client::NoClient;
 use crate::answer::Answer;
@@ -32,7 +35,7 @@ use crate::clock;
 use crate::compress::Compressor;
 use crate::config::{Config, Sendfile};
 use crate::disk::Disk;
-use crate::files::{Cache, Changed, Found, Listings, Store};
+use crate::files::{Cache, Changed, Found, Listings, Scripts, Store};
 use crate::handler::client::ClientInfo;
 use crate::handler::directory::Resources;
 use crate::handler::gateway::Slots;
@@ -45,6 +48,7 @@ use crate::metrics::Snapshot;
 use crate::observe::status::Feed;
 use crate::pipeline::additions::Additions;
 use crate::server;
+use crate::server::process::switch_user;
 use crate::server::sandbox::Permissions;
 use crate::site::{Resolved, Route, Sites};
 use crate::sys;
@@ -63,17 +67,29 @@ pub struct ExplainedRequest<'a> {
     pub accept_encoding: Option<&'a str>,
 }
 
-/// Explains a GET by a client on this machine.
+/// Explains a GET by a client on this machine. A process of root becomes the server's `user` for good,
+/// after it has read the certificates, as the server does.
 ///
 /// # Errors
-/// An invalid target or host, or a part of the server that cannot be started.
+/// An invalid target or host, a part of the server that cannot be started, or an unknown user.
 pub fn explain(config: &Config, request: &ExplainedRequest<'_>) -> io::Result<String> {
-    server::block_on(explain_request(config, request))?
+    let keyring = Keyring::load(config, None).map_err(|e| io::Error::other(e.join("\n")))?;
+    if geteuid().is_root()
+        && let Some(user) = &config.user
+    {
+        switch_user(user, config.group.as_deref())?;
+    }
+    server::block_on(explain_request(config, keyring.as_ref(), request))?
 }
 
-async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io::Result<String> {
+async fn explain_request(
+    config: &Config,
+    keyring: Option<&Keyring>,
+    request: &ExplainedRequest<'_>,
+) -> io::Result<String> {
     let bad = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
-    let parsed = target::parse(b"GET", request.target.as_bytes())
+    let encoded = encode_for_people(request.target);
+    let parsed = target::parse(b"GET", encoded.as_bytes())
         .map_err(|e| bad(format!("{:?} is not a URL path: {e}", request.target)))?;
     let (authority, path, query) = match parsed {
         RequestTarget::Origin { path, query } => (None, path, query),
@@ -116,7 +132,8 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
     let number = resolved.number;
     line(&mut out, "site", &site_name(config, number));
     line(&mut out, "sandbox", &confined);
-    describe_tls(&mut out, config, number)?;
+    process::describe_user(&mut out, config);
+    process::describe_tls(&mut out, config, keyring, number);
     if let Some(apps) = &config.apps {
         let apps = apps.display();
         let what =
@@ -130,7 +147,7 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
     }
     // A GET would fetch the object into the cache of a server that may run as another user.
     let method = if is_remote(&resolved) { "HEAD" } else { "GET" };
-    let mut head = format!("{method} {} HTTP/1.1\r\nHost: localhost\r\n", request.target);
+    let mut head = format!("{method} {encoded} HTTP/1.1\r\nHost: localhost\r\n");
     if let Some(accept_encoding) = request.accept_encoding {
         let _ = write!(head, "Accept-Encoding: {accept_encoding}\r\n");
     }
@@ -146,6 +163,13 @@ async fn explain_request(config: &Config, request: &ExplainedRequest<'_>) -> io:
     };
     describe_answer(&mut out, &answer, sendfile);
     Ok(out)
+}
+
+/// Percent-encodes the bytes of a target that a person types and a browser encodes: spaces and those
+/// beyond ASCII.
+fn encode_for_people(target: &str) -> String {
+    let encoded = target::encode_beyond_ascii(target.as_bytes());
+    String::from_utf8_lossy(&encoded).replace(' ', "%20")
 }
 
 /// `true` if the route's files are objects of a store.
@@ -234,46 +258,6 @@ fn site_name(config: &Config, number: usize) -> String {
     }
 }
 
-/// Describes whether the kernel or the server encrypts files.
-fn describe_encryption(sendfile: Sendfile) -> String {
-    let why = match (sys::offers_tls(), sendfile) {
-        (true, Sendfile::Off) => "sendfile is off",
-        (true, _) => {
-            let least = TAKE_OVER_BYTES_MIN >> 10;
-            return format!(
-                "over HTTP/1.1 and TLS 1.3 the kernel encrypts, from the first file of {least} KiB or \
-                 more on, and files go by sendfile; else the server does, and files are copied"
-            );
-        }
-        (false, _) => "this kernel offers no TLS to this user",
-    };
-    format!("encrypted by the server, so files are copied, not sent by the kernel: {why}")
-}
-
-fn describe_tls(out: &mut String, config: &Config, number: usize) -> io::Result<()> {
-    let Some(tls) = &config.sites[number].tls else { return Ok(()) };
-    let keyring = Keyring::load(config, None).map_err(|e| io::Error::other(e.join("\n")))?;
-    for certificate in keyring.iter().flat_map(|keyring| keyring.describe(number)) {
-        line(out, "tls", &certificate);
-    }
-    line(out, "", "TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1");
-    let udp: Vec<_> = config.http3_addresses().map(|address| address.to_string()).collect();
-    if !udp.is_empty() {
-        let what = format!("HTTP/3 over UDP at {}, which the firewall must admit", udp.join(", "));
-        line(out, "", &what);
-    }
-    line(out, "", &describe_encryption(config.sendfile));
-    if let Some(auth) = &tls.client_auth {
-        let must = if auth.required { "must" } else { "may" };
-        let authorities = auth.authorities.display();
-        line(out, "", &format!("clients {must} present a certificate issued by {authorities}"));
-    }
-    if tls.redirect {
-        line(out, "", "requests in clear are redirected to HTTPS; the following is over TLS");
-    }
-    Ok(())
-}
-
 /// Describes the handler; `true` if this server itself responds and the response can be shown.
 async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
     let site = resolved.site;
@@ -312,7 +296,15 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
         Handler::Gateway { gateway, .. } => {
             line(out, "mount", &format!("{at}: {}", gateway.describe()));
             let found = gateway.scripts().map(|scripts| scripts.find_now(matched.rest));
-            line(out, "found", &scripts::describe(found.as_ref()));
+            line(
+                out,
+                "found",
+                &scripts::describe(
+                    found.as_ref(),
+                    gateway.scripts().map(Scripts::root),
+                    matched.rest,
+                ),
+            );
             if let Some(what) = compression::of_handler(handler, site.compress(mount)) {
                 line(out, "compress", what);
             }
@@ -325,7 +317,7 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
                     Some(origin) => objects::describe(&lookup, origin).await,
                     None => match lookup.probe() {
                         Ok(target) => {
-                            let found = files::describe_target(&lookup.root, &target);
+                            let found = files::describe_target(&lookup.root, matched.rest, &target);
                             let page = directory.page_for(&target);
                             found
                                 + &page.map_or(String::new(), |page| files::spa(page, matched.rest))

@@ -36,6 +36,7 @@ const TREE: &[(&str, &str)] = &[
     ("index.html", "index\n"),
     ("hello.txt", "hello\n"),
     ("with space.txt", "space\n"),
+    ("ä.txt", "umlaut\n"),
     ("dir/index.html", "dir\n"),
     (".env", "secret\n"),
     ("../beside.txt", "secret\n"),

@@ -11,10 +11,10 @@ use super::field::Field;
 use super::forwarding_fields::{TrustedFields, write_forwarding_fields};
 use super::response::{Delimiter, Persistence, SERVER, status_line};
 use super::response_head::ResponseHead;
-use crate::request::RequestHead;
 use crate::request::field_class::{FieldClass, classify};
 use crate::request::fields::{begins_as, pairs};
 use crate::request::framing::BodyLength;
+use crate::request::{Method, RequestHead};
 use crate::semantics::decimal;
 use crate::semantics::fields::{has_token, list};
 use crate::semantics::forwarded::Family;
@@ -90,7 +90,11 @@ pub fn request(
     let mut trusted = TrustedFields::default();
     match &request.section {
         // These lines depend on the header section alone, so they can be cached with it.
-        Some(section) if params.trusted.is_none() && params.cache_conditions.is_none() => {
+        Some(section)
+            if params.trusted.is_none()
+                && params.cache_conditions.is_none()
+                && request.method != Method::Options =>
+        {
             out.extend_from_slice(
                 section.forwarded_lines(|out| write_end_to_end(out, request, params, &mut trusted)),
             );
@@ -101,7 +105,10 @@ pub fn request(
     let protocol = write_hop_fields(out, request, params);
     match params.forwarded {
         Some(lines) => out.extend_from_slice(lines),
-        None => write_forwarding_fields(out, params, &trusted, host),
+        None => {
+            let named = request.host.is_some_and(|host| !host.name.is_empty());
+            write_forwarding_fields(out, params, &trusted, named.then_some(host));
+        }
     }
     out.extend_from_slice(b"\r\n");
     RequestParts { method, target, authority, fields: fields..out.len(), protocol }
@@ -125,6 +132,9 @@ fn write_end_to_end<'a>(
             continue;
         }
         match classify(name) {
+            FieldClass::Pass if request.method == Method::Options && is_max_forwards(name) => {
+                write_max_forwards(out, name, value);
+            }
             FieldClass::Pass => line(out, name, value),
             FieldClass::Drop => {}
             FieldClass::Forwarding(field) => {
@@ -133,6 +143,25 @@ fn write_end_to_end<'a>(
                 }
             }
         }
+    }
+}
+
+/// Returns the number of Max-Forwards, which OPTIONS and TRACE may have (RFC 9110 section 7.6.2).
+/// `None`: there is none, or it is malformed.
+pub fn max_forwards(request: &RequestHead<'_>) -> Option<u64> {
+    let (_, value) = request.fields.iter().find(|(name, _)| is_max_forwards(name))?;
+    str::from_utf8(value).ok()?.parse().ok()
+}
+
+fn is_max_forwards(name: &[u8]) -> bool {
+    name.len() == 12 && name.eq_ignore_ascii_case(b"max-forwards")
+}
+
+/// Appends Max-Forwards with one hop less.
+fn write_max_forwards(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    match str::from_utf8(value).ok().and_then(|value| value.parse::<u64>().ok()) {
+        Some(left) => line(out, name, left.saturating_sub(1).to_string().as_bytes()),
+        None => line(out, name, value),
     }
 }
 

@@ -67,23 +67,23 @@ impl<'a> TrustedFields<'a> {
     }
 }
 
-/// Appends the forwarding fields of a request from an untrusted peer. `host` is the range of the
-/// Host value in `out`.
+/// Appends the forwarding fields of a request with Host from an untrusted peer. `host` is the range
+/// of the Host value in `out`.
 pub(super) fn untrusted_forwarding_fields(
     out: &mut Vec<u8>,
     params: &ForwardParams<'_>,
     host: Range<usize>,
 ) {
-    write_forwarding_fields(out, params, &TrustedFields::default(), host);
+    write_forwarding_fields(out, params, &TrustedFields::default(), Some(host));
 }
 
 /// Appends the forwarding fields: the reports of trusted proxies first, then the peer. Both families
-/// name the same client, scheme and host.
+/// name the same client, scheme and host. `host`: as above; `None`: the client named no host.
 pub(super) fn write_forwarding_fields(
     out: &mut Vec<u8>,
     params: &ForwardParams<'_>,
     trusted: &TrustedFields<'_>,
-    host: Range<usize>,
+    host: Option<Range<usize>>,
 ) {
     out.extend_from_slice(b"X-Forwarded-For: ");
     for element in &trusted.chain {
@@ -98,10 +98,15 @@ pub(super) fn write_forwarding_fields(
     let own_scheme: &[u8] = if params.is_tls { b"https" } else { b"http" };
     let scheme = trusted.scheme(params.client).unwrap_or(own_scheme);
     out.extend_from_slice(scheme);
-    out.extend_from_slice(b"\r\nX-Forwarded-Host: ");
-    let host = match trusted.host(params.client) {
-        Some(host) => append(out, |out| out.extend_from_slice(host)),
-        None => append(out, |out| out.extend_from_within(host)),
+    let reported = trusted.host(params.client);
+    if reported.is_some() || host.is_some() {
+        out.extend_from_slice(b"\r\nX-Forwarded-Host: ");
+    }
+    let host = match (reported, host) {
+        (Some(host), _) => Some(append(out, |out| out.extend_from_slice(host))),
+        (None, Some(host)) => Some(append(out, |out| out.extend_from_within(host))),
+        // HTTP/1.0 has no Host, and the upstream's own name is not the client's.
+        (None, None) => None,
     };
     if let Some(client) = params.client {
         out.extend_from_slice(b"\r\nX-Real-IP: ");
@@ -114,9 +119,12 @@ pub(super) fn write_forwarding_fields(
     // 7239 section 5.3, 5.4). A host with a port needs quotes; a parsed one holds neither quotes nor
     // backslashes.
     let about_client = |out: &mut Vec<u8>| {
-        out.extend_from_slice(b";host=\"");
-        out.extend_from_within(host.clone());
-        out.extend_from_slice(b"\";proto=");
+        if let Some(host) = host.clone() {
+            out.extend_from_slice(b";host=\"");
+            out.extend_from_within(host);
+            out.extend_from_slice(b"\"");
+        }
+        out.extend_from_slice(b";proto=");
         out.extend_from_slice(scheme);
     };
     out.extend_from_slice(b"\r\nForwarded: ");
@@ -140,6 +148,7 @@ pub(super) fn write_forwarding_fields(
     }
     // RFC 9110 section 7.6.3: a gateway must add Via.
     out.extend_from_slice(match params.version {
+        Version::HTTP_10 => b"\r\nVia: 1.0 ",
         Version::HTTP_2 => b"\r\nVia: 2.0 ",
         Version::HTTP_3 => b"\r\nVia: 3.0 ",
         _ => b"\r\nVia: 1.1 ",

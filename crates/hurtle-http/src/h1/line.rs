@@ -46,6 +46,32 @@ pub(super) fn request_line<'a>(
     Ok((RequestLine { method: Method::from_token(method), raw_target, http10 }, rest))
 }
 
+/// A request line as far as it can be told, for the log of a request that is refused.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PartialLine<'a> {
+    /// The method; empty if there is none.
+    pub method: &'a [u8],
+    /// The target; without a method, the whole line.
+    pub target: &'a [u8],
+    /// True for HTTP/1.1.
+    pub is_http11: bool,
+}
+
+/// Reads the front of a malformed or incomplete head.
+pub fn partial_line(head: &[u8]) -> PartialLine<'_> {
+    let end = head.iter().position(|&b| b == b'\n').unwrap_or(head.len());
+    let line = head[..end].strip_suffix(b"\r").unwrap_or(&head[..end]);
+    let (method, rest) = line.split_at(TOKEN.span(line));
+    match rest.strip_prefix(b" ") {
+        Some(rest) if !method.is_empty() && method.len() <= METHOD_BYTES_MAX => {
+            let end = rest.iter().position(|&b| b == b' ').unwrap_or(rest.len());
+            let (target, version) = rest.split_at(end);
+            PartialLine { method, target, is_http11: version == b" HTTP/1.1" }
+        }
+        _ => PartialLine { target: line, ..PartialLine::default() },
+    }
+}
+
 /// True if the version is HTTP/1.0; also returns the rest after the line.
 fn version(rest: &[u8]) -> Result<(bool, &[u8]), ParseError> {
     // Fast path: nearly all requests.

@@ -14,4 +14,5 @@ pub mod request;
 pub mod response;
 pub mod response_head;
 
+pub use self::line::{PartialLine, partial_line};
 pub use crate::request::ParseError;

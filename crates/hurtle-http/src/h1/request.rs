@@ -15,7 +15,7 @@ pub fn parse<'a>(
     joined: &'a Joined,
     limits: &HeadLimits,
 ) -> Result<RequestHead<'a>, ParseError> {
-    let (mut request, lines) = parse_request_line(head, limits)?;
+    let (mut request, lines) = parse_request_line(head, joined, limits)?;
     let (has_lists, _) = read_fields(&mut request, lines, head.len() - lines.len(), limits)?;
     if has_lists {
         join(&mut request, joined);
@@ -34,7 +34,7 @@ pub fn parse_cached<'a>(
     limits: &HeadLimits,
     sections: &SectionCache,
 ) -> Result<(RequestHead<'a>, &'a [u8]), ParseError> {
-    let (mut request, lines) = parse_request_line(head, limits)?;
+    let (mut request, lines) = parse_request_line(head, joined, limits)?;
     // Other requests depend on more than their header section.
     let is_cacheable = !request.http10 && !matches!(request.target, Target::Absolute { .. });
     let lookup = if is_cacheable { sections.find(lines) } else { Lookup::Miss };
@@ -61,10 +61,11 @@ pub fn parse_cached<'a>(
 #[inline(always)]
 fn parse_request_line<'a>(
     head: &'a [u8],
+    joined: &'a Joined,
     limits: &HeadLimits,
 ) -> Result<(RequestHead<'a>, &'a [u8]), ParseError> {
     let (line, lines) = line::request_line(head, limits.target_bytes)?;
-    Ok((RequestHead::new(line.method, line.raw_target, line.http10, None)?, lines))
+    Ok((RequestHead::new(line.method, line.raw_target, line.http10, None, joined)?, lines))
 }
 
 /// Parses the field lines, which follow a first line of `line_bytes` bytes. `true` means that a

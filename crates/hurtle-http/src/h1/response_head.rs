@@ -305,7 +305,9 @@ impl FieldState {
 
 fn to_response_error(error: ParseError) -> ResponseError {
     match error {
-        ParseError::LengthSyntax | ParseError::LengthTwice => ResponseError::Length,
+        ParseError::LengthSyntax | ParseError::LengthTwice | ParseError::BodyTooLarge => {
+            ResponseError::Length
+        }
         ParseError::LengthAndCoding => ResponseError::LengthAndCoding,
         ParseError::FieldSyntax => ResponseError::FieldSyntax,
         ParseError::BareLineFeed => ResponseError::BareLineFeed,

@@ -6,6 +6,10 @@
 
 use super::ParseError;
 
+/// Largest length, in bytes. Many recipients have signed lengths, which larger ones would make
+/// negative.
+pub const LENGTH_MAX: u64 = i64::MAX as u64;
+
 /// The delimitation of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum BodyLength {
@@ -29,7 +33,8 @@ impl Framing {
     /// Adds a Content-Length line (RFC 9112 section 6.2: `1*DIGIT`).
     ///
     /// # Errors
-    /// A second line, even an equal one; a value that is not a decimal number of 64 bits.
+    /// A second line, even an equal one; a value that is not a decimal number of 64 bits, or exceeds
+    /// [`LENGTH_MAX`].
     pub fn content_length(&mut self, value: &[u8]) -> Result<(), ParseError> {
         if self.length.is_some() {
             return Err(ParseError::LengthTwice);
@@ -46,6 +51,9 @@ impl Framing {
                 .checked_mul(10)
                 .and_then(|l| l.checked_add(u64::from(b - b'0')))
                 .ok_or(ParseError::LengthSyntax)?;
+        }
+        if length > LENGTH_MAX {
+            return Err(ParseError::BodyTooLarge);
         }
         self.length = Some(length);
         Ok(())
@@ -119,15 +127,17 @@ mod tests {
     #[test]
     fn table() {
         use BodyLength::*;
-        let max = u64::MAX.to_string();
-        let over = format!("{max}0");
+        let max = LENGTH_MAX.to_string();
+        let above = (LENGTH_MAX + 1).to_string();
+        let over = format!("{}0", u64::MAX);
         #[rustfmt::skip]
         let rows: &[(&[(char, &str)], Result<BodyLength, ParseError>, &str)] = &[
             (&[], Ok(None), "neither field: no body"),
             (&[('c', "0")], Ok(None), "an empty body is none"),
             (&[('c', "5")], Ok(Exactly(5)), "a length"),
             (&[('c', "0005")], Ok(Exactly(5)), "leading zeros are digits"),
-            (&[('c', &max)], Ok(Exactly(u64::MAX)), "as much as 64 bits hold"),
+            (&[('c', &max)], Ok(Exactly(LENGTH_MAX)), "as much as signed numbers hold"),
+            (&[('c', &above)], Err(ParseError::BodyTooLarge), "one more"),
             (&[('c', &over)], Err(ParseError::LengthSyntax), "more than 64 bits hold"),
             (&[('c', "")], Err(ParseError::LengthSyntax), "no digit"),
             (&[('c', "+5")], Err(ParseError::LengthSyntax), "a sign"),

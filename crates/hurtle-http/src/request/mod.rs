@@ -28,7 +28,7 @@ use crate::semantics::fields as lists;
 use crate::semantics::grpc;
 use crate::semantics::host::{self, Host};
 use crate::semantics::set::is_name;
-use crate::semantics::target::{self, Target};
+use crate::semantics::target::{self, Target, TargetError};
 use crate::stream::FieldSection;
 
 /// Limits of a request head.
@@ -45,16 +45,28 @@ pub struct HeadLimits {
 /// A field value; `None` if the field is absent.
 pub type Value<'a> = Option<&'a [u8]>;
 
-/// Storage for the joined values of lists in several lines. It must outlive the request.
+/// Storage for values that are not in the input as they are used: joined lists in several lines, and
+/// an encoded target. It must outlive the request.
 #[derive(Debug, Default)]
-pub struct Joined(OnceCell<Box<[Option<Vec<u8>>; LISTS.len()]>>);
+pub struct Joined {
+    lists: OnceCell<Box<[Option<Vec<u8>>; LISTS.len()]>>,
+    target: OnceCell<Vec<u8>>,
+}
+
+impl Joined {
+    /// Returns a target with its bytes beyond ASCII encoded; the target of one request only.
+    #[cold]
+    fn encoded(&self, raw: &[u8]) -> &[u8] {
+        self.target.get_or_init(|| target::encode_beyond_ascii(raw))
+    }
+}
 
 /// A request head. The fields that a server needs are parsed; all fields are in `fields`.
 #[derive(Clone, Debug)]
 pub struct RequestHead<'a> {
     /// The method.
     pub method: Method<'a>,
-    /// The target as sent, for logs.
+    /// The target as sent, for logs; bytes beyond ASCII are encoded.
     pub raw_target: &'a [u8],
     /// The parsed target.
     pub target: Target<'a>,
@@ -123,10 +135,18 @@ impl<'a> RequestHead<'a> {
         raw_target: &'a [u8],
         http10: bool,
         protocol: Value<'a>,
+        joined: &'a Joined,
     ) -> Result<RequestHead<'a>, ParseError> {
         // RFC 8441 section 4: the target of an extended CONNECT has a path.
         let as_method = if protocol.is_some() { b"GET" } else { method.as_bytes() };
-        let target = target::parse(as_method, raw_target).map_err(|_| ParseError::Target)?;
+        let (raw_target, target) = match target::parse(as_method, raw_target) {
+            Ok(target) => (raw_target, target),
+            Err(TargetError::Byte(0x80..)) => {
+                let encoded = joined.encoded(raw_target);
+                (encoded, target::parse(as_method, encoded).map_err(|_| ParseError::Target)?)
+            }
+            Err(_) => return Err(ParseError::Target),
+        };
         Ok(RequestHead {
             method,
             raw_target,
@@ -208,7 +228,8 @@ pub fn from_section<'a>(
     if target.len() > limits.target_bytes {
         return Err(ParseError::TargetTooLong);
     }
-    let mut request = RequestHead::new(Method::from_token(method), target, false, protocol)?;
+    let mut request =
+        RequestHead::new(Method::from_token(method), target, false, protocol, joined)?;
     request.fields = RequestFields::Section(section);
     let mut seen = Validator::default();
     // RFC 9113 section 8.3.1: one Host that says the same as the authority is superfluous.
@@ -361,7 +382,7 @@ type Accessor = for<'r, 'a> fn(&'r mut RequestHead<'a>) -> &'r mut Value<'a>;
 /// Joins the lines of each list with commas (RFC 9110 section 5.3).
 #[cold]
 pub(crate) fn join<'a>(request: &mut RequestHead<'a>, joined: &'a Joined) {
-    let whole = joined.0.get_or_init(|| {
+    let whole = joined.lists.get_or_init(|| {
         Box::new(LISTS.map(|(known, _)| {
             let lines = request.fields.iter();
             let lines = lines.filter(|(name, _)| name.eq_ignore_ascii_case(known));

@@ -47,7 +47,7 @@ pub fn of_response<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> De
             4 if is("etag") => found.etag = Some(value),
             4 if is("vary") => found.vary.extend(list(value)),
             // RFC 9111 4.2: a cache should read dates in any case.
-            7 if is("expires") => found.expires = Some(date::parse_any_case(value).unwrap_or(0)),
+            7 if is("expires") => found.expires = Some(date::parse_leniently(value).unwrap_or(0)),
             10 if is("set-cookie") => found.sets_cookie = true,
             13 if is("cache-control") => found.directives.read(value),
             13 if is("last-modified") => found.last_modified = Some(value),
@@ -355,6 +355,8 @@ mod tests {
             ("5.2.2.10: s-maxage beats max-age", 200, "Cache-Control: max-age=1, s-maxage=60", Ok(60)),
             ("5.2.2.10: also downward", 200, "Cache-Control: max-age=60, s-maxage=0", Err(Response)),
             ("5.3 Expires", 200, "Expires: Sun, 06 Nov 1994 08:50:37 GMT", Ok(60)),
+            ("5.3: asctime", 200, "Expires: Sun Nov  6 08:50:37 1994", Ok(60)),
+            ("5.3: asctime with a wrong weekday", 200, "Expires: Tue Nov  6 08:50:37 1994", Ok(60)),
             ("5.3: from Date on", 200, "Date: Sun, 06 Nov 1994 08:50:27 GMT\nExpires: Sun, 06 Nov 1994 08:50:37 GMT", Ok(10)),
             ("5.3: max-age beats it", 200, "Cache-Control: max-age=5\nExpires: Sun, 06 Nov 1994 08:50:37 GMT", Ok(5)),
             ("5.3: `0` is past", 200, "Expires: 0", Err(Response)),

@@ -29,17 +29,43 @@ pub fn parse(value: &[u8]) -> Option<u64> {
     Some(SystemTime::from(date).duration_since(UNIX_EPOCH).ok()?.as_secs())
 }
 
-/// Like `parse`, but ignores the case of letters, as caches should (RFC 9111 4.2).
-pub fn parse_any_case(value: &[u8]) -> Option<u64> {
+/// Like `parse`, but ignores the case of letters, as caches should (RFC 9111 4.2), and the weekday,
+/// which says nothing that the date does not say.
+pub fn parse_leniently(value: &[u8]) -> Option<u64> {
     parse(value).or_else(|| {
-        let mut value = <[u8; LEN]>::try_from(value).ok()?;
-        value.make_ascii_lowercase();
-        // The first letters of day and month, and the zone, of an IMF-fixdate.
-        for at in [0, 8, 26, 27, 28] {
-            value[at].make_ascii_uppercase();
+        let end = value.iter().position(|byte| matches!(byte, b',' | b' '))?;
+        if value.len() > LEN_MAX {
+            return None;
         }
-        parse(&value)
+        let (name, rest) = value.split_at(end);
+        let names = WEEKDAYS.iter().map(|weekday| match name.len() {
+            3 => &weekday[..3],
+            _ => weekday,
+        });
+        let rest = in_title_case(rest);
+        names.map(|name| [name.as_bytes(), &rest].concat()).find_map(|date| parse(&date))
     })
+}
+
+/// Length of the longest date, of RFC 850: `Wednesday, 06-Nov-94 08:49:37 GMT`.
+const LEN_MAX: usize = 33;
+
+const WEEKDAYS: [&str; 7] =
+    ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+
+/// Capitalises words, and the zone as a whole.
+fn in_title_case(text: &[u8]) -> Vec<u8> {
+    let mut text = text.to_ascii_lowercase();
+    for at in 1..text.len() {
+        if !text[at - 1].is_ascii_alphabetic() {
+            text[at].make_ascii_uppercase();
+        }
+    }
+    if text.ends_with(b" Gmt") {
+        let zone = text.len() - 3;
+        text[zone..].make_ascii_uppercase();
+    }
+    text
 }
 
 #[cfg(test)]
@@ -75,17 +101,23 @@ mod tests {
     }
 
     #[test]
-    fn read_in_any_case() {
+    fn read_leniently() {
         let time = Some(784_111_777);
         for (why, value, expected) in [
             ("as it should be", "Sun, 06 Nov 1994 08:49:37 GMT", time),
             ("lower case", "sun, 06 nov 1994 08:49:37 gmt", time),
             ("upper case", "SUN, 06 NOV 1994 08:49:37 GMT", time),
             ("asctime", "Sun Nov  6 08:49:37 1994", time),
+            ("asctime of another weekday", "Mon Nov  6 08:49:37 1994", time),
+            ("asctime in lower case", "mon nov  6 08:49:37 1994", time),
+            ("RFC 850 of another weekday", "Monday, 06-Nov-94 08:49:37 GMT", time),
+            ("IMF-fixdate of another weekday", "Tue, 06 Nov 1994 08:49:37 GMT", time),
+            ("a weekday that is none", "Xyz, 06 Nov 1994 08:49:37 GMT", time),
+            ("29 February of another year", "Sat, 29 Feb 2025 00:00:00 GMT", None),
             ("another zone", "Sun, 06 Nov 1994 08:49:37 utc", None),
             ("no date", "tomorrow", None),
         ] {
-            assert_eq!(parse_any_case(value.as_bytes()), expected, "{why}: {value:?}");
+            assert_eq!(parse_leniently(value.as_bytes()), expected, "{why}: {value:?}");
         }
     }
 
@@ -106,6 +138,8 @@ mod tests {
         fn no_bytes_make_it_panic(value: Vec<u8>, text in "(Mon|Thursday)[, ]{0,2}[ -~]{0,30}") {
             parse(&value);
             parse(text.as_bytes());
+            parse_leniently(&value);
+            parse_leniently(text.as_bytes());
         }
     }
 }

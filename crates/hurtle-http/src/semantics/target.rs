@@ -53,7 +53,7 @@ pub enum TargetError {
     Authority,
     /// A fragment, which clients must not send.
     Fragment,
-    /// A space, a control character, or a byte beyond ASCII.
+    /// A space, a control character, or a byte beyond ASCII, which [`encode_beyond_ascii`] encodes.
     Byte(u8),
     /// `%` in the path is not followed by two hexadecimal digits.
     Escape,
@@ -290,7 +290,6 @@ fn decode_as(path: &[u8], slash: Option<u8>, out: &mut Vec<u8>) -> Result<(), Pa
 /// Put `./` before a relative name, which may hold a colon. Escape the result for HTML: it may hold
 /// `&` and `'`.
 pub fn encode_path(decoded: &[u8]) -> Cow<'_, str> {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
     let slashes = decoded.iter().take_while(|&&byte| byte == b'/').count();
     let path = &decoded[slashes.saturating_sub(1)..];
     if PATH.span(path) == path.len()
@@ -311,6 +310,21 @@ pub fn encode_path(decoded: &[u8]) -> Cow<'_, str> {
     }
     Cow::Owned(out)
 }
+
+/// Percent-encodes the bytes beyond ASCII of a target. Some clients send them raw, and other servers
+/// take them; RFC 3986 has no place for them.
+pub fn encode_beyond_ascii(raw: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(raw.len() * 3);
+    for &byte in raw {
+        match byte.is_ascii() {
+            true => out.push(byte),
+            false => out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]),
+        }
+    }
+    out
+}
+
+const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
 fn parse_authority_form(raw: &[u8]) -> Result<Target<'_>, TargetError> {
     if raw.is_empty() {

@@ -3,20 +3,21 @@
 use std::collections::BTreeSet;
 
 use super::ConfigProblems;
-use crate::config::Config;
+use crate::config::{Config, missing_pages};
 use crate::server::log_files;
 use crate::tls::{Keyring, UpstreamConfigs};
 use crate::wasm::WasmApps;
 
-/// Checks certificates, and compiles WebAssembly components, as the start of the server would.
+/// Checks logs and certificates, and compiles WebAssembly components, as the start of the server would.
 ///
 /// # Errors
-/// The problems of the first kind, one line each.
+/// All problems, one line each.
 pub(super) fn check_files(config: &Config) -> Result<(), ConfigProblems> {
-    Keyring::load(config, None)?;
-    UpstreamConfigs::load(config, None)?;
-    WasmApps::load(config, None)?;
-    Ok(())
+    let mut problems = log_files::problems(config);
+    problems.extend(Keyring::load(config, None).err().unwrap_or_default());
+    problems.extend(UpstreamConfigs::load(config, None).err().unwrap_or_default());
+    problems.extend(WasmApps::load(config, None).err().unwrap_or_default());
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
 /// Returns the message about a valid configuration: with a hint about UDP ports that other machines
@@ -31,7 +32,7 @@ pub fn checked(config: &Config) -> String {
             ports.into_iter().collect::<Vec<_>>().join(", ")
         ),
     };
-    for warning in log_files::warnings(config) {
+    for warning in log_files::warnings(config).into_iter().chain(missing_pages(config)) {
         text.push_str("\nwarning: ");
         text.push_str(&warning);
     }

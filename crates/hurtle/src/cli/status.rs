@@ -8,10 +8,17 @@ use serde_json::Value;
 
 use super::ConfigProblems;
 use super::admin::{self, AdminArgs};
+use crate::metrics::UpstreamSnapshot;
 use crate::metrics::units::{count, size, time};
 
 /// Rows of the tables of paths and of requests in flight.
 const ROWS_MAX: usize = 10;
+
+/// The state of an upstream as the tables of `top` show it.
+fn state(upstream: &Value) -> String {
+    let parsed = serde_json::from_value::<UpstreamSnapshot>(upstream.clone());
+    parsed.map_or("?", |upstream| upstream.state().name()).to_owned()
+}
 
 /// Arguments of `status`.
 #[derive(Debug, Args)]
@@ -189,7 +196,7 @@ fn upstreams(status: &Value, out: &mut String) {
         rows.push([
             name(&of["upstream"], "?"),
             format!("{}{}", name(&of["site"], ""), name(&of["mount"], "")),
-            if of["is_up"] == true { "up" } else { "down" }.to_owned(),
+            state(of),
             count("answered"),
             count("failed"),
             count("timed_out"),

@@ -24,6 +24,25 @@ const DIRECTORY: &str = "https://acme-v02.api.letsencrypt.org/directory";
 /// Most names that authorities put in one certificate.
 const NAMES_MAX: usize = 100;
 
+/// Names for private use: RFC 6761, RFC 6762 with its appendix G, RFC 7686, RFC 8375, and
+/// `.internal`, which ICANN reserves.
+const PRIVATE_SUFFIXES: [&str; 14] = [
+    "localhost",
+    "local",
+    "test",
+    "example",
+    "invalid",
+    "onion",
+    "home.arpa",
+    "internal",
+    "intranet",
+    "private",
+    "corp",
+    "home",
+    "lan",
+    "localdomain",
+];
+
 /// Settings of automatic certificates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Acme {
@@ -98,6 +117,11 @@ pub(super) fn acme(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>
         written.report(reader, wrong.hint("write certificate = \"auto\" in a [site.tls]"));
     }
     let Some(table) = written.table(reader) else { return };
+    if table.get("authority").is_none() {
+        for (spot, wrong) in std::mem::take(&mut reader.private_names) {
+            reader.report(&spot, wrong);
+        }
+    }
     let has_clear = !config.listen.is_empty();
     let Some(acme) = read(&table, has_clear, config.user.is_some(), reader) else { return };
     for site in &mut config.sites {
@@ -183,9 +207,9 @@ fn challenges(table: &Table<'_>, has_clear: bool, reader: &mut Reader<'_>) -> Ve
 
 fn authority(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Authority> {
     table.check_companions(reader);
-    let root = table.get("root").and_then(|value| value.path(reader));
+    let root = table.get("root").and_then(|value| value.file(reader));
     let id = table.get("eab_id").and_then(|value| value.text(reader).map(str::to_owned));
-    let key = table.get("eab_key").and_then(|value| value.path(reader));
+    let key = table.get("eab_key").and_then(|value| value.file(reader));
     let Some(written) = table.get("directory") else {
         let wrong = ValueError::new("directory is missing");
         reader.report_missing(&table.spot, wrong.hint(format!("write for example {DIRECTORY:?}")));
@@ -218,6 +242,18 @@ fn email(text: &str) -> Result<String, ValueError> {
     }
 }
 
+/// `true`: the name is not in the public DNS, so no public authority issues a certificate for it
+/// (CA/Browser Forum Baseline Requirements section 4.2.2).
+fn is_private(host: &HostName) -> bool {
+    let name = match host {
+        HostName::Exact(name) | HostName::Wildcard(name) => name.as_str(),
+    };
+    let is_within = |suffix: &&str| {
+        name.strip_suffix(suffix).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    };
+    !name.contains('.') || PRIVATE_SUFFIXES.iter().any(is_within)
+}
+
 /// Reports names for which no certificate can be issued with the supported challenges.
 pub(super) fn check_names(site: &Site, written: &Value<'_>, reader: &mut Reader<'_>) {
     let is_name = |host: &HostName| match host {
@@ -229,6 +265,12 @@ pub(super) fn check_names(site: &Site, written: &Value<'_>, reader: &mut Reader<
     if let Some(other) = site.hosts.iter().find(|host| !is_name(host)) {
         let wrong = ValueError::new(format!("no automatic certificate can be issued for {other}"));
         written.report(reader, wrong.hint("move it to a site of its own with a PEM file"));
+    } else if let Some(private) = site.hosts.iter().find(|host| is_private(host)) {
+        let wrong =
+            ValueError::new(format!("no public authority issues a certificate for {private}"));
+        let hint = "name an [[acme.authority]] of your own that does, or a certificate with its key; \
+                    `hurtle DIR --tls` has one for localhost";
+        reader.private_names.push((written.spot.clone(), wrong.hint(hint)));
     } else if site.hosts.is_empty() {
         let wrong = ValueError::new("an automatic certificate needs a host name");
         written.report(reader, wrong.hint("write hosts = \"example.org\""));

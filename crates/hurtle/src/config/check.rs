@@ -18,7 +18,7 @@ use super::monitoring::{metrics, tracing};
 use super::names::{FormatName, Named as _};
 use super::network::network;
 use super::proxied::proxy_protocol;
-use super::reader::Reader;
+use super::reader::{Account, Reader};
 use super::rotation::rotation;
 use super::schema::TOP;
 use super::store::store;
@@ -55,8 +55,8 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     top.set("cache_bytes", reader, Value::size, &mut config.cache_bytes);
     top.set("drain", reader, Value::duration, &mut config.drain);
     top.set("drain_delay", reader, Value::duration, &mut config.drain_delay);
-    top.set("user", reader, account, &mut config.user);
-    top.set("group", reader, account, &mut config.group);
+    top.set("user", reader, |v, r| account(v, Account::User, r), &mut config.user);
+    top.set("group", reader, |v, r| account(v, Account::Group, r), &mut config.group);
     top.set("sandbox", reader, Value::choice, &mut config.sandbox);
     top.set("apps", reader, |v, r| v.directory(r).map(Some), &mut config.apps);
     top.set("trusted_proxies", reader, networks, &mut config.trusted_proxies);
@@ -159,8 +159,12 @@ fn count(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<NonZeroUsize> {
     value.integer(reader).and_then(NonZeroUsize::new)
 }
 
-/// The name of a user or group. The server looks it up when it switches to it.
-fn account(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<String>> {
+/// The name of a user or group; `load` looks it up.
+fn account(
+    value: &Value<'_>,
+    kind: fn(String) -> Account,
+    reader: &mut Reader<'_>,
+) -> Option<Option<String>> {
     let name = value.parse(reader, |text| {
         let odd = |c: char| c.is_control() || matches!(c, ':' | '/');
         if text.is_empty() || text.contains(odd) {
@@ -169,6 +173,8 @@ fn account(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<String>>
         }
         Ok(text.to_owned())
     });
+    let known = name.iter().map(|name| (value.spot.clone(), kind(name.clone())));
+    reader.accounts.extend(known);
     name.map(Some)
 }
 
@@ -260,6 +266,10 @@ fn log_target(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<LogTarget> {
     match value.text(reader)? {
         "stdout" => Some(LogTarget::Stdout),
         "stderr" => Some(LogTarget::Stderr),
-        _ => value.path(reader).map(LogTarget::File),
+        _ => {
+            let path = value.path(reader)?;
+            reader.logs.push((value.spot.clone(), path.clone()));
+            Some(LogTarget::File(path))
+        }
     }
 }

@@ -118,6 +118,14 @@ pub(super) fn access(table: &Table<'_>, reader: &mut Reader<'_>) -> Access {
 /// Parses a mount's path and removes a trailing slash.
 pub(super) fn mount_path(text: &str) -> Result<String, ValueError> {
     let path = url_path(text)?;
+    if let Some((before, _)) = path.split_once('*') {
+        let prefix = match before.trim_end_matches('/') {
+            "" => "/",
+            prefix => prefix,
+        };
+        let wrong = ValueError::new(format!("{} has a wildcard: a path is a prefix", shown(text)));
+        return Err(wrong.hint(format!("write {prefix}")));
+    }
     Ok(match path.strip_suffix('/') {
         Some("") | None => path,
         Some(shorter) => shorter.to_owned(),

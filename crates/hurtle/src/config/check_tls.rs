@@ -78,13 +78,13 @@ fn certificates(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Vec<Certif
     if written.is_empty_list() {
         written.report(reader, ValueError::new("no certificate").hint("name a PEM file"));
     }
-    let chains: Vec<PathBuf> = written.list(reader, Value::path);
+    let chains: Vec<PathBuf> = written.list(reader, Value::file);
     let Some(keys) = table.get("key") else {
         let together = |chain: PathBuf| CertificateFiles { key: chain.clone(), chain };
         return Some(chains.into_iter().map(together).collect());
     };
     let (certificate_count, key_count) = (written.items(reader).len(), keys.items(reader).len());
-    let paths: Vec<PathBuf> = keys.list(reader, Value::path);
+    let paths: Vec<PathBuf> = keys.list(reader, Value::file);
     if certificate_count != key_count {
         let wrong = ValueError::new(format!(
             "{certificate_count} certificates need as many keys, not {key_count}"
@@ -108,6 +108,6 @@ fn client_auth(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<ClientAuth>
         reader.report_missing(&table.spot, wrong.hint(hint));
         return None;
     };
-    let authorities = authorities.path(reader)?;
+    let authorities = authorities.file(reader)?;
     Some(ClientAuth { required: mode == ClientAuthMode::Required, authorities })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
-use std::path::{self, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -20,10 +20,11 @@ use super::rotation::Rotation;
 use super::sandbox::Sandbox;
 use super::symlinks::Symlinks;
 use super::tls::{CertificateFiles, Tls};
+use super::try_file::TryFile;
 use super::types::{
     Access, AccessLog, Config, EarlyHints, ErrorLog, EtagSource, Files, Glob, HeaderRule, Limits,
-    Listen, LogField, LogFormat, LogLevel, LogTarget, Mount, MountHandler, Schedule, Sendfile,
-    Site,
+    Listen, LogField, LogFormat, LogLevel, LogTarget, Mount, MountHandler, Rule, RuleAction,
+    Schedule, Sendfile, Site,
 };
 
 /// Default port.
@@ -46,6 +47,8 @@ pub(super) const FIXED_CONTENT_TYPE: HeaderValue =
     HeaderValue::from_static("text/plain; charset=utf-8");
 /// Path of a mount.
 pub(super) const MOUNT_PATH: &str = "/";
+/// Path of the mount of a single file.
+const FILE_MOUNT: &str = "/.single-file";
 /// Pattern of a header rule: every path.
 pub(super) const HEADER_PATTERN: &str = "**";
 
@@ -132,6 +135,45 @@ impl Config {
         let root = path::absolute(&dir).unwrap_or(dir);
         let files = Files { listing: true, ..Files::new(root) };
         Config::new(vec![Site::of_files(files)])
+    }
+
+    /// Configuration for `hurtle FILE`: the file has its own name and `/`, and nothing beside it is
+    /// served. `None`: its name is not UTF-8, or it does not exist.
+    pub fn for_file(file: &Path) -> Option<Config> {
+        let path = format!("/{}", file.file_name()?.to_str()?);
+        // A link may lead anywhere: the user has named it.
+        let real = file.canonicalize().ok()?;
+        let files = Files {
+            try_files: vec![TryFile::Path(format!("/{}", real.file_name()?.to_str()?))],
+            dotfiles: true,
+            ..Files::new(real.parent()?.to_owned())
+        };
+        let mut site = Site::of_files(files);
+        let handler = MountHandler::Fixed {
+            status: StatusCode::NOT_FOUND,
+            body: "Not Found\n".to_owned(),
+            content_type: FIXED_CONTENT_TYPE,
+        };
+        site.mounts.push(Mount { handler, ..site.mounts[0].clone() });
+        site.mounts[0].path = FILE_MOUNT.to_owned();
+        // A mount's own path would be redirected to a trailing slash.
+        let to = || RuleAction::Rewrite(format!("{FILE_MOUNT}{path}"));
+        let rule = |pattern: &str| Rule { pattern: Glob(pattern.to_owned()), action: to() };
+        site.rules = vec![rule(MOUNT_PATH), rule(&path)];
+        Some(Config::new(vec![site]))
+    }
+}
+
+impl Mount {
+    /// The directory of a mount of files, or the file of `Config::for_file`.
+    pub fn served(&self) -> Option<PathBuf> {
+        let MountHandler::Files(files) = &self.handler else { return None };
+        Some(match files.try_files.as_slice() {
+            [TryFile::Path(path)] if self.path == FILE_MOUNT => {
+                files.root.join(path.trim_start_matches('/'))
+            }
+            _ => files.root.clone(),
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Parses addresses to listen on. `crate::server` binds them.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use super::types::Listen;
 /// Prefix of a unix socket's path.
 pub(super) const UNIX: &str = "unix:";
 
-/// Parses `address:port`, or `unix:` and a path, which `absolute` makes absolute.
+/// Parses `address:port`, `:port` for every IPv4 address as on the command line, or `unix:` and a path, which `absolute` makes absolute.
 pub(super) fn listen(
     text: &str,
     absolute: impl FnOnce(&str) -> Result<PathBuf, ValueError>,
@@ -23,6 +23,9 @@ pub(super) fn listen(
                 .hint(format!("a socket's path has at most {SOCKET_PATH_BYTES_MAX} bytes")));
         }
         return Ok(Listen::Unix(path));
+    }
+    if let Some(Ok(port)) = text.strip_prefix(':').map(str::parse::<u16>) {
+        return Ok(Listen::Tcp(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))));
     }
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(Listen::Tcp(address));
@@ -61,10 +64,11 @@ mod tests {
                 "8080",
                 Err("write \"127.0.0.1:8080\", or \"0.0.0.0:8080\" for every IPv4 address"),
             ),
+            ("a colon and a port, as on the command line", ":80", tcp("0.0.0.0:80")),
             (
-                "a colon and a port",
-                ":80",
-                Err("write \"127.0.0.1:80\", or \"0.0.0.0:80\" for every IPv4 address"),
+                "a colon and no port",
+                ":",
+                Err("write \"127.0.0.1:8080\", \"[::1]:8080\" or \"unix:/run/hurtle.sock\""),
             ),
             ("a star", "*:80", Err("write [\"0.0.0.0:80\", \"[::]:80\"]")),
             ("a name", "localhost:80", Err("write \"127.0.0.1:80\" or \"[::1]:80\"")),

@@ -1,20 +1,22 @@
-//! Loads a configuration from the disk: the file and the directories and the files of users and keys
-//! that it names. Only this file, `users` and `jwks` touch the file system.
+//! Loads a configuration from the disk: the file, and the directories, files and accounts that it
+//! names. Only this file, `pages`, `users` and `jwks` touch the file system.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+
+use nix::unistd::{Group, User};
 
 use super::bounds::FILE_BYTES_MAX;
 use super::check::read;
 use super::error::{ConfigError, Position, ValueError};
 use super::jwks::read_jwks;
-use super::reader::Reader;
+use super::reader::{Account, Reader};
 use super::store::read_secret;
 use super::types::{Config, MountHandler};
 use super::users::read_users;
 
-/// Reads and checks a configuration file, its files of users and keys, and that every root is a directory.
+/// Reads and checks a configuration file, and that the roots, files and accounts that it names exist.
 ///
 /// # Errors
 /// Every problem at once.
@@ -22,8 +24,26 @@ pub fn load(file: &Path) -> Result<Config, Vec<ConfigError>> {
     let text = text(file).map_err(|problem| vec![*problem])?;
     let mut reader = Reader::new(&text, file);
     let config = read(&mut reader);
+    if let Some(problem) = foreign(&text, file).filter(|_| reader.is_broken()) {
+        return Err(vec![problem]);
+    }
     for (spot, path) in std::mem::take(&mut reader.directories) {
         if let Some(wrong) = not_a_directory(&path) {
+            reader.report(&spot, wrong);
+        }
+    }
+    for (spot, path) in std::mem::take(&mut reader.files) {
+        if let Some(wrong) = not_a_file(&path) {
+            reader.report(&spot, wrong);
+        }
+    }
+    for (spot, path) in std::mem::take(&mut reader.logs) {
+        if let Some(wrong) = not_a_log(&path) {
+            reader.report(&spot, wrong);
+        }
+    }
+    for (spot, account) in std::mem::take(&mut reader.accounts) {
+        if let Some(wrong) = unknown_account(&account) {
             reader.report(&spot, wrong);
         }
     }
@@ -48,6 +68,79 @@ pub fn load(file: &Path) -> Result<Config, Vec<ConfigError>> {
         }
     }
     reader.finish(config)
+}
+
+/// The problem with a configuration of another server; `None`: it does not look like one.
+fn foreign(text: &str, file: &Path) -> Option<ConfigError> {
+    let ends_with = |end: char| text.lines().any(|line| line.trim_end().ends_with(end));
+    let has_section = text.lines().any(|line| line.trim_start().starts_with("<VirtualHost"));
+    let shown = file.display();
+    let (what, hint) = match (ends_with('{'), ends_with(';')) {
+        (true, true) => (
+            "a configuration of nginx, not of hurtle",
+            format!("translate it: hurtle import {shown} > hurtle.toml"),
+        ),
+        (true, false) => ("a Caddyfile, not a configuration of hurtle", from("caddy")),
+        (false, _) if has_section => ("a configuration of Apache, not of hurtle", from("apache")),
+        (false, _) => return None,
+    };
+    let what = what.to_owned();
+    Some(ConfigError {
+        file: file.to_owned(),
+        position: None,
+        key: String::new(),
+        what,
+        hint: Some(hint),
+    })
+}
+
+fn from(server: &str) -> String {
+    format!("docs/from-{server}.md has the keys for its directives")
+}
+
+/// The problem with a certificate, a key or the like; `None`: it exists, or only the server's user
+/// can see it.
+fn not_a_file(path: &Path) -> Option<ValueError> {
+    let shown = path.display();
+    match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => {
+            Some(ValueError::new(format!("{shown} is a directory")).hint("name a file in it"))
+        }
+        Err(error) if is_missing(&error) => Some(
+            ValueError::new(format!("{shown}: {error}"))
+                .hint("relative paths are relative to the configuration file"),
+        ),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+/// The problem with the file of a log, which need not exist yet.
+fn not_a_log(path: &Path) -> Option<ValueError> {
+    if path.is_dir() {
+        let wrong = ValueError::new(format!("{} is a directory", path.display()));
+        return Some(wrong.hint("name a file in it"));
+    }
+    let directory = path.parent().unwrap_or(path);
+    let error = directory.join(".").metadata().err().filter(is_missing)?;
+    let shown = directory.display();
+    Some(ValueError::new(format!("{shown}: {error}")).hint(format!("create it: mkdir -p {shown}")))
+}
+
+/// `true`: there is no such file, rather than one that this process may not see.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// The problem with a user or a group; `None`: the system knows it, or does not answer.
+fn unknown_account(account: &Account) -> Option<ValueError> {
+    let (kind, name, is_unknown) = match account {
+        Account::User(name) => ("user", name, matches!(User::from_name(name), Ok(None))),
+        Account::Group(name) => ("group", name, matches!(Group::from_name(name), Ok(None))),
+    };
+    is_unknown.then(|| {
+        ValueError::new(format!("there is no {kind} {name} on this system"))
+            .hint("write one that the system knows, such as \"www-data\"")
+    })
 }
 
 /// The problem with the file of a WebAssembly component, which is compiled later; `None`: it exists.

@@ -35,6 +35,7 @@ mod mount;
 mod names;
 mod network;
 mod objects;
+mod pages;
 mod pattern;
 mod print;
 #[cfg(test)]
@@ -91,6 +92,7 @@ pub use load::{check_files, load};
 pub use manifest::{AppBackend, AppCommand, Manifest, SocketPassing, manifest};
 pub use monitoring::{Metrics, Tracing};
 pub use objects::ObjectStore;
+pub use pages::missing_pages;
 pub use print::print;
 pub use proxied::ProxyProtocol;
 pub use rate_limit::{

@@ -45,7 +45,11 @@ pub(super) fn fill_placeholders(target: &str, wildcards: usize) -> Result<String
         };
         if !number.parse().is_ok_and(|n: usize| (1..=wildcards).contains(&n)) {
             let hint = match wildcards {
+                _ if number.parse::<usize>().is_err() => {
+                    "write {1} for the text of the first wildcard".to_owned()
+                }
                 0 => "the pattern has no wildcard".to_owned(),
+                usize::MAX => "placeholders begin with {1}".to_owned(),
                 1 => "the pattern has one wildcard: {1}".to_owned(),
                 n => format!("the pattern has wildcards {{1}} to {{{n}}}"),
             };
@@ -95,12 +99,19 @@ mod tests {
             ("twice and out of order", "{2}{1}{1}", 2, Ok("xxx")),
             ("beyond the last", "/{2}", 1, Err("the pattern has one wildcard: {1}")),
             ("before the first", "/{0}", 2, Err("the pattern has wildcards {1} to {2}")),
-            ("not a number", "/{path}", 0, Err("the pattern has no wildcard")),
+            ("not a number", "/{path}", 0, Err("write {1} for the text of the first wildcard")),
+            (
+                "Caddy's, with a pattern that is wrong itself",
+                "/{re.1}",
+                usize::MAX,
+                Err("write {1} for the text of the first wildcard"),
+            ),
+            ("with a wrong pattern", "/{0}", usize::MAX, Err("placeholders begin with {1}")),
             (
                 "larger than any number",
                 "/{99999999999999999999}",
                 0,
-                Err("the pattern has no wildcard"),
+                Err("write {1} for the text of the first wildcard"),
             ),
             ("not closed", "/{1", 1, Err("write {1} for the text of the first wildcard")),
             ("not opened", "/1}", 1, Err("write {1} for the text of the first wildcard")),

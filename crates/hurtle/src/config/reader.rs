@@ -21,6 +21,14 @@ pub(super) struct Reader<'t> {
     broken: bool,
     /// Directories that must exist; `load` checks them.
     pub(super) directories: Vec<(KeyPosition, PathBuf)>,
+    /// Certificates, keys and authorities; `load` checks that they exist.
+    pub(super) files: Vec<(KeyPosition, PathBuf)>,
+    /// Files that the server creates; `load` checks their directories.
+    pub(super) logs: Vec<(KeyPosition, PathBuf)>,
+    /// Names of accounts; `load` looks them up.
+    pub(super) accounts: Vec<(KeyPosition, Account)>,
+    /// Automatic certificates for names that no public authority signs; `acme` reports them.
+    pub(super) private_names: Vec<(KeyPosition, ValueError)>,
     /// Files of users; `load` checks them.
     pub(super) users: Vec<(KeyPosition, PathBuf)>,
     /// Files of keys that verify tokens; `load` checks them.
@@ -50,6 +58,13 @@ pub(super) struct KeyPosition {
     pub(super) at: usize,
 }
 
+/// The name of an account that the system must know.
+#[derive(Clone, Debug)]
+pub(super) enum Account {
+    User(String),
+    Group(String),
+}
+
 impl<'t> Reader<'t> {
     /// Reads the text of a file; relative paths are relative to the file's directory.
     pub(super) fn new(text: &'t str, file: &'t Path) -> Reader<'t> {
@@ -62,6 +77,10 @@ impl<'t> Reader<'t> {
             found: Vec::new(),
             broken: false,
             directories: Vec::new(),
+            files: Vec::new(),
+            logs: Vec::new(),
+            accounts: Vec::new(),
+            private_names: Vec::new(),
             users: Vec::new(),
             jwks: Vec::new(),
             components: Vec::new(),
@@ -82,6 +101,11 @@ impl<'t> Reader<'t> {
             self.found.push(Finding { spot, wrong, syntax: true });
         }
         document.into_inner()
+    }
+
+    /// `true`: the text has syntax errors.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken
     }
 
     /// Records a problem.

@@ -208,8 +208,8 @@ pub(super) static TOP: Section = Section {
     keys: &[
         Key::new("listen", List("addresses"), Toml("\"127.0.0.1:8080\""),
             "[\"0.0.0.0:80\", \"[::]:80\", \"unix:/run/hurtle.sock\"]",
-            "Addresses to listen on: `address:port`, or `unix:` and the path of a socket. \
-             Port 0 takes any free port."),
+            "Addresses to listen on: `address:port`, `:port` for every IPv4 address, or `unix:` and \
+             the path of a socket. Port 0 takes any free port."),
         Key::new("listen_tls", List("addresses"), Words("none"), "[\"0.0.0.0:443\", \"[::]:443\"]",
             "Addresses to listen on with TLS, for sites with certificates (`[site.tls]`). \
              `listen` then has no default."),

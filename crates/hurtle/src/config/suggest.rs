@@ -23,7 +23,8 @@ pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) 
             (if begins { 0 } else { distance(&word, &known) }, candidate)
         })
         .filter(|(distance, candidate)| *distance <= (candidate.chars().count() / 3).max(1))
-        .min_by_key(|(distance, _)| *distance)
+        // `listen-tls` begins like `listen`, but is `listen_tls`.
+        .min_by_key(|(distance, candidate)| (*distance, fold_case(candidate) != word))
         .map(|(_, candidate)| candidate)
 }
 
@@ -56,13 +57,14 @@ mod tests {
 
     #[test]
     fn a_misspelt_word_finds_its_neighbour_and_another_word_finds_none() {
-        let known = ["listen", "listing", "allow", "head_bytes", "on", "off"];
+        let known = ["listen", "listen_tls", "listing", "allow", "head_bytes", "on", "off"];
         let table = [
             ("a doubled letter", "listting", Some("listing")),
             ("two letters swapped", "lisetn", Some("listen")),
             ("a letter missing", "alow", Some("allow")),
             ("another case", "Listen", Some("listen")),
             ("a dash for an underscore", "head-bytes", Some("head_bytes")),
+            ("the whole word, before its beginning", "listen-tls", Some("listen_tls")),
             ("the nearest of two", "listng", Some("listing")),
             ("a short word may differ by one letter only", "offf", Some("off")),
             ("the beginning of a word, nearer than a letter changed", "of", Some("off")),

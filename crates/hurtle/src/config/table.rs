@@ -9,6 +9,9 @@ use super::schema::{Kind, SECTIONS, Section, one_of};
 use super::suggest::nearest;
 use super::value::Value;
 
+/// Keys that are known elsewhere, and the key of this section that is meant.
+const MISTAKES: [(&str, &str); 1] = [("file", "files")];
+
 /// A table whose keys the schema lists.
 #[derive(Debug)]
 pub(super) struct Table<'v> {
@@ -99,6 +102,12 @@ impl<'v> Table<'v> {
             })
             .collect();
         let wrong = ValueError::new("unknown key");
+        let meant = MISTAKES
+            .iter()
+            .find(|(mistake, meant)| mistake == name && self.section.key(meant).is_some());
+        if let Some((_, meant)) = meant {
+            return reader.report(&spot, wrong.hint(format!("did you mean \"{meant}\"?")));
+        }
         if !homes.is_empty() {
             // With syntax errors only the table's header may have been lost.
             let hint = format!("it belongs to {}", homes.join(" or "));

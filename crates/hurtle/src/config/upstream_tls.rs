@@ -51,15 +51,15 @@ pub(super) fn upstream_tls(
     let table = written.table(reader)?;
     table.check_companions(reader);
     let mut tls = UpstreamTls::default();
-    table.set("ca", reader, |v, r| v.path(r).map(Some), &mut tls.ca);
+    table.set("ca", reader, |v, r| v.file(r).map(Some), &mut tls.ca);
     table.set(
         "server_name",
         reader,
         |v, r| v.parse(r, server_name).map(Some),
         &mut tls.server_name,
     );
-    if let Some(chain) = table.get("certificate").and_then(|value| value.path(reader)) {
-        let key = table.get("key").and_then(|value| value.path(reader));
+    if let Some(chain) = table.get("certificate").and_then(|value| value.file(reader)) {
+        let key = table.get("key").and_then(|value| value.file(reader));
         tls.client = Some(CertificateFiles { key: key.unwrap_or_else(|| chain.clone()), chain });
     }
     table.set("insecure_skip_verify", reader, Value::flag, &mut tls.insecure_skip_verify);

@@ -61,6 +61,13 @@ impl<'v> Value<'v> {
         Some(path)
     }
 
+    /// A path of a file that must exist; `load` checks it.
+    pub(super) fn file(&self, reader: &mut Reader<'_>) -> Option<PathBuf> {
+        let path = self.path(reader)?;
+        reader.files.push((self.spot.clone(), path.clone()));
+        Some(path)
+    }
+
     /// A path of a file with a secret; `load` checks it.
     pub(super) fn secret_file(&self, reader: &mut Reader<'_>) -> Option<PathBuf> {
         let path = self.path(reader)?;

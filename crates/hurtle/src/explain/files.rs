@@ -2,18 +2,25 @@
 
 use std::ffi::OsStr;
 use std::fmt::Write;
+use std::fs::File;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use super::links;
 use crate::files::Target;
 use crate::handler::directory::spa::is_for_page;
 
-/// Describes the result of a look-up.
-pub(super) fn describe_target(root: &Path, target: &Target) -> String {
+/// Describes the result of a look-up of the path `rest`.
+pub(super) fn describe_target(root: &Path, rest: &[u8], target: &Target) -> String {
     let in_root = |path: &[u8]| in_root(root, path);
     match target {
         Target::File { path, states } => {
             let mut text = in_root(path);
+            let opened = File::open(&text);
+            if opened.is_err_and(|e| e.kind() == io::ErrorKind::PermissionDenied) {
+                text.push_str(", which this user may not read");
+            }
             let original = states.first().map_or(0, |(_, state)| state.modified_ns);
             for (coding, state) in states.iter().skip(1) {
                 let _ = write!(text, "; {coding:?} variant, {} bytes", state.len);
@@ -28,7 +35,7 @@ pub(super) fn describe_target(root: &Path, target: &Target) -> String {
         }
         Target::SlashMissing => "a directory, requested without its trailing slash".to_owned(),
         Target::Missing => "no such file".to_owned(),
-        Target::Outside => "a symbolic link that leads elsewhere; see `symlinks`".to_owned(),
+        Target::Outside => format!("{}; see `symlinks`", links::describe(root, rest)),
         Target::Denied => "a file this user may not read".to_owned(),
         Target::Status(status) => format!("nothing; try_files ends with {status}"),
     }

@@ -1,12 +1,18 @@
 //! Describes the script of a path.
 
 use std::io;
+use std::path::Path;
 
 use super::files::in_root;
+use super::links;
 use crate::files::Found;
 
 /// Describes the result of finding a script; `None`: the application has no files.
-pub(super) fn describe(found: Option<&io::Result<Found>>) -> String {
+pub(super) fn describe(
+    found: Option<&io::Result<Found>>,
+    scripts_root: Option<&Path>,
+    rest: &[u8],
+) -> String {
     match found {
         None => "decided by the application".to_owned(),
         Some(Ok(Found::Script { root, file, info })) => {
@@ -17,7 +23,10 @@ pub(super) fn describe(found: Option<&io::Result<Found>>) -> String {
         Some(Ok(Found::Other)) => "not a script: served as a file".to_owned(),
         Some(Ok(Found::Missing)) => "no such script: 404 Not Found".to_owned(),
         Some(Ok(Found::Outside)) => {
-            "a symbolic link that leads elsewhere: 404 Not Found; see `symlinks`".to_owned()
+            format!(
+                "{}: 404 Not Found; see `symlinks`",
+                links::describe(scripts_root.unwrap_or(Path::new("/")), rest)
+            )
         }
         Some(Ok(Found::Denied)) => "a file this user may not read: 403 Forbidden".to_owned(),
         Some(Err(e)) => format!("the look-up failed: {e}"),

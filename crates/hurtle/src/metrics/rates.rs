@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::snapshot::{
     CacheSnapshot, ConnectionSnapshot, Distribution, FileCacheSnapshot, LaneSnapshot, Name,
-    ReloadSnapshot, RouteSnapshot, Snapshot, UpstreamSnapshot, WorkerSnapshot,
+    ReloadSnapshot, RouteSnapshot, Snapshot, UpstreamSnapshot, UpstreamState, WorkerSnapshot,
 };
 use super::{InFlightSnapshot, PathsSnapshot};
 
@@ -129,8 +129,8 @@ pub struct UpstreamRates {
     pub mount: String,
     /// The upstream as configured.
     pub upstream: String,
-    /// `true` if every worker sends it requests.
-    pub is_up: bool,
+    /// Its state.
+    pub state: UpstreamState,
     /// Requests in flight.
     pub in_flight: u64,
     /// Idle connections.
@@ -397,7 +397,7 @@ fn upstream(before: &Snapshot, after: &UpstreamSnapshot, seconds: f64) -> Upstre
         site: after.site.clone(),
         mount: after.mount.clone(),
         upstream: after.upstream.clone(),
-        is_up: after.is_up,
+        state: after.state(),
         in_flight: after.in_flight,
         idle: after.idle_connections,
         answered: rate("answered"),

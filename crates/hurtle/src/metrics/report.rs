@@ -3,7 +3,7 @@
 
 use super::rates::{CLASSES, LaneRates, Latency, Rates, RouteRates, SortKey};
 use super::rates::{UpstreamRates, WorkerRates};
-use super::snapshot::ConnectionSnapshot;
+use super::snapshot::{ConnectionSnapshot, UpstreamState};
 use super::units::{count, latency, percent, size, time};
 use super::{HotPath, InFlightSnapshot, PathsSnapshot, SlowestRequest};
 
@@ -299,7 +299,10 @@ fn upstreams(rates: &Rates) -> Table {
     let row = |of: &UpstreamRates| {
         vec![
             plain(format!("{} {}{}", of.upstream, of.site, of.mount)),
-            if of.is_up { plain("up") } else { bad("down") },
+            match of.state {
+                UpstreamState::Down => bad(of.state.name()),
+                state => plain(state.name()),
+            },
             figure(of.answered, count),
             fault(of.failed),
             optional(of.latency.p50, latency),

@@ -243,6 +243,41 @@ pub struct UpstreamSnapshot {
     pub response_seconds: Distribution,
 }
 
+impl UpstreamSnapshot {
+    /// `up`, `down`, or `untried`: nothing was sent to it yet.
+    pub fn state(&self) -> UpstreamState {
+        let is_untried = self.connects == 0 && self.requests.values().all(|count| *count == 0);
+        match self.is_up {
+            false => UpstreamState::Down,
+            true if is_untried => UpstreamState::Untried,
+            true => UpstreamState::Up,
+        }
+    }
+}
+
+/// The state of an upstream, as far as this server knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UpstreamState {
+    /// Every worker sends it requests.
+    Up,
+    /// A health check or its failures keep it from getting requests.
+    Down,
+    /// Neither a request nor a health check has tried it.
+    #[default]
+    Untried,
+}
+
+impl UpstreamState {
+    /// The word for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            UpstreamState::Up => "up",
+            UpstreamState::Down => "down",
+            UpstreamState::Untried => "untried",
+        }
+    }
+}
+
 /// The store that several servers share.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]

@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::io;
 
 use hurtle_http::request::ParseError;
+use hurtle_http::request::fields::pairs;
 use hurtle_http::request::framing::BodyLength;
 
 use super::Exchange;
@@ -56,6 +57,14 @@ impl<T: Protocol> Exchange<T> {
         matches!(length, BodyLength::Exactly(len) if len > self.worker.limits.body_bytes)
     }
 
+    /// Checks the number of trailer lines, which `head_fields` limits like that of header lines.
+    pub(super) fn check_trailers(&self, lines: &[u8]) -> Result<(), ParseError> {
+        match pairs(lines).count() > self.worker.head_limits.fields {
+            true => Err(ParseError::TooManyFields),
+            false => Ok(()),
+        }
+    }
+
     /// Reads the rest of a body and discards it. `Err(None)`: the peer is gone.
     pub(super) async fn discard_body(
         &mut self,
@@ -79,7 +88,7 @@ impl<T: Protocol> Exchange<T> {
             match piece {
                 Piece::Data(_) => {}
                 Piece::More => pace.more(self, reading).await?,
-                Piece::End(_) => return Ok(()),
+                Piece::End(trailers) => return self.check_trailers(&trailers).map_err(Some),
             }
         }
     }

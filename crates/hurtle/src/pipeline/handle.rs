@@ -74,7 +74,7 @@ impl<T: Protocol> Exchange<T> {
         Some(answer)
     }
 
-    /// Handles a request for a host without a site.
+    /// Handles a request for a host without a site, or for an https URL in clear.
     pub(super) async fn refuse_host(
         &mut self,
         request: &RequestHead<'_>,
@@ -82,9 +82,14 @@ impl<T: Protocol> Exchange<T> {
         if let Some(answer) = self.refuse_channel(request, None) {
             return (Ok(answer), Incoming::of(request));
         }
+        let needs_tls = self.needs_tls(request);
         let mut client = ExchangeClient::new(self, request);
         let is_for_server = request.target == Target::Asterisk;
         let answer = match refusal(request) {
+            _ if needs_tls => Answer::error(
+                StatusCode::MISDIRECTED_REQUEST,
+                Some("an https URL needs a connection with TLS"),
+            ),
             Some(refused) if request.method != Method::Options || is_for_server => refused,
             _ => Answer::error(StatusCode::MISDIRECTED_REQUEST, Some(&client.unknown_host())),
         };

@@ -104,8 +104,20 @@ struct RequestDetails {
     identity: Option<Identity>,
     /// The upstream of the response.
     upstream: Option<UpstreamLog>,
+    /// The response lasts as long as a viewer of the status page stays, which is no response time.
+    is_untimed: bool,
+    /// The line of a request that was refused.
+    refused: Option<RefusedLine>,
     /// The tunnel to run after the exchange.
     tunnel: Option<OpenTunnel>,
+}
+
+/// The request line of a refused request, as far as it was read.
+#[derive(Debug)]
+struct RefusedLine {
+    method: Box<[u8]>,
+    target: Box<[u8]>,
+    is_http11: bool,
 }
 
 /// The next step of the connection after a response.
@@ -278,6 +290,7 @@ impl<T: Protocol> Exchange<T> {
             incoming = client.incoming;
         }
 
+        self.note_own_stream(mount.handler(), &handled);
         // Write, and observe. `write` writes every outcome; the common ones are not boxed.
         if let (Ok(Outcome::Answer(answer)), Incoming::Done) = (&mut handled, &incoming) {
             self.count_limit(answer);
@@ -332,6 +345,7 @@ impl<T: Protocol> Exchange<T> {
         let mut client = ExchangeClient::new(self, request);
         let handled = mount.handler().call(&context, &mut client).await;
         let incoming = client.incoming;
+        self.note_own_stream(mount.handler(), &handled);
         let next = self.write(request, at, handled, incoming).await;
         if let Some(tunnel) = self.details.as_mut().and_then(|details| details.tunnel.as_mut()) {
             tunnel.permit = permit;

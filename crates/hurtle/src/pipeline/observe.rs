@@ -15,6 +15,7 @@ use crate::clock;
 use crate::handler::client::ExchangeError;
 use crate::handler::proxy::cache::CacheStatus;
 use crate::handler::proxy::{UpstreamLog, UpstreamRequest};
+use crate::handler::{Handled, Handler, Outcome};
 use crate::metrics::{self, LimitKind, RouteMetrics};
 use crate::observe::{Completion, Details, Exchange as LogRecord, UpstreamTimes, WorkerLog};
 use crate::protocol::Protocol;
@@ -81,6 +82,16 @@ impl<T: Protocol> Exchange<T> {
             in_flight.begin_response();
         }
         self.in_flight.set(in_flight);
+    }
+
+    /// Notes the stream of events of the status page, whose duration is not a response time.
+    #[inline]
+    pub(super) fn note_own_stream(&mut self, handler: &Handler, handled: &Handled) {
+        if matches!(handler, Handler::Status(_))
+            && let Ok(Outcome::Answer(Answer { body: Body::Stream(_), .. })) = handled
+        {
+            self.details.get_or_insert_default().is_untimed = true;
+        }
     }
 
     /// Begins to measure the time of the request, unless that has begun.
@@ -160,8 +171,11 @@ impl<T: Protocol> Exchange<T> {
         if completed == Err(ExchangeError::Stalled) {
             self.hit(LimitKind::SendTime, request);
         }
-        match self.begun.map(|begun| self.route.time(begun.elapsed())) {
-            Some(responses) => {
+        let is_untimed = self.details.as_ref().is_some_and(|details| details.is_untimed);
+        match self.begun {
+            _ if is_untimed => {}
+            Some(begun) => {
+                let responses = self.route.time(begun.elapsed());
                 let path = request.and_then(|request| path_of(&request.target));
                 let path = path.map_or(&b"*"[..], |(path, _)| path);
                 self.worker.activity.count(&self.route, path, responses);
@@ -204,11 +218,16 @@ impl<T: Protocol> Exchange<T> {
                 }
             }
         };
+        let refused = self.details.as_ref().and_then(|details| details.refused.as_ref());
         log.record(&LogRecord {
             client: self.client,
-            method: request.map_or(b"", |r| r.method.as_bytes()),
-            target: request.map_or(b"", |r| r.raw_target),
-            version: self.version(request),
+            method: request
+                .map_or(refused.map_or(b"", |line| &line.method), |r| r.method.as_bytes()),
+            target: request.map_or(refused.map_or(b"", |line| &line.target), |r| r.raw_target),
+            version: match refused {
+                Some(line) if line.is_http11 => Version::HTTP_11,
+                _ => self.version(request),
+            },
             status: status.as_u16(),
             body_bytes: self.sent.moved.get().saturating_sub(head_bytes),
             duration_us: u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),

@@ -14,7 +14,7 @@ use crate::protocol::Protocol;
 use crate::site::Resolved;
 
 impl<T: Protocol> Exchange<T> {
-    /// Looks up the client and the site. `None`: no site has this name.
+    /// Looks up the client and the site. `None`: no site has this name, or the target needs TLS.
     pub(super) fn resolve<'a>(
         &mut self,
         worker: &'a Worker,
@@ -25,12 +25,24 @@ impl<T: Protocol> Exchange<T> {
             self.client = self.peer.map(|peer| client(request, peer, trusted));
             self.sent.share = worker.share(self.client);
         }
+        if self.needs_tls(request) {
+            return None;
+        }
         let name = request.host.as_ref().map(|h| h.name);
         let resolved = worker.sites.resolve(name, path_of(&request.target), self.client);
         if self.io.is_secure() {
             self.hsts = resolved.as_ref().and_then(|resolved| resolved.site.hsts()).cloned();
         }
         resolved
+    }
+
+    /// Returns whether the target is an https URL on a channel without TLS (RFC 9110 section 7.4). A
+    /// trusted proxy may have removed TLS.
+    pub(super) fn needs_tls(&self, request: &RequestHead<'_>) -> bool {
+        matches!(request.target, Target::Absolute { scheme, .. }
+            if scheme.eq_ignore_ascii_case(b"https")
+                && !self.io.is_secure()
+                && self.trusted().is_none())
     }
 
     /// Returns the forwarding fields that are used, if the peer is a trusted proxy.

@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::{io, mem};
 
 use http::{HeaderValue, StatusCode, header};
+use hurtle_http::h1::PartialLine;
 use hurtle_http::h1::response::{Delimiter, Fields, Persistence};
 use hurtle_http::request::{Method, ParseError, RequestHead};
 use hurtle_http::semantics::fields::has_token;
@@ -15,7 +16,7 @@ use super::duplex::Duplex;
 use super::send::next_after;
 use super::stream::StreamSender;
 use super::upload::{UNREAD_BYTES_MAX, Upload};
-use super::{Exchange, Next};
+use super::{Exchange, Next, RefusedLine};
 use crate::answer::{Answer, declared_len, is_bodiless};
 use crate::body::Body;
 use crate::clock;
@@ -24,6 +25,9 @@ use crate::handler::wait::Waits;
 use crate::protocol::{Head, HeadFields, Protocol};
 use crate::site::Resolved;
 use crate::transport::Output;
+
+/// Bytes of a refused request's target that are logged.
+const REFUSED_TARGET_BYTES_MAX: usize = 1 << 10;
 
 impl<T: Protocol> Exchange<T> {
     /// Sends a response and drops it. `unread`: a request body that no handler reads may still
@@ -125,7 +129,7 @@ impl<T: Protocol> Exchange<T> {
 
     /// Sends an error response to a malformed request, then ends the connection: its framing is
     /// unreliable.
-    pub(crate) async fn refuse(&mut self, error: ParseError) -> Next {
+    pub(crate) async fn refuse(&mut self, error: ParseError, line: PartialLine<'_>) -> Next {
         let unrouted = Arc::clone(&self.metrics.unrouted);
         self.count_for(&unrouted);
         self.count_refusal(error, None);
@@ -136,6 +140,12 @@ impl<T: Protocol> Exchange<T> {
             let name = self.io.server_name();
             let found = self.worker.sites.find(name.as_deref().map(str::as_bytes));
             Self::pin(found.and_then(|(_, site)| site.hsts()), &mut answer);
+        }
+        if !line.target.is_empty() {
+            let target = &line.target[..line.target.len().min(REFUSED_TARGET_BYTES_MAX)];
+            let (method, target) = (line.method.into(), target.into());
+            let refused = RefusedLine { method, target, is_http11: line.is_http11 };
+            self.details.get_or_insert_default().refused = Some(refused);
         }
         self.send_last(None, &answer).await
     }
@@ -172,10 +182,13 @@ impl<T: Protocol> Exchange<T> {
         };
         self.io.encode_head(head.vec(), &parts);
         let head_bytes = head.len() as u64;
-        let body = match request {
-            Some(request) if request.method == Method::Head => &Body::Empty,
-            _ => &answer.body,
+        let refused = self.details.as_ref().and_then(|details| details.refused.as_ref());
+        let method = match request {
+            Some(request) => request.method.as_bytes(),
+            None => refused.map_or(&b""[..], |line| &line.method),
         };
+        // RFC 9110 section 9.3.2: the response to HEAD has no content.
+        let body = if method == b"HEAD" { &Body::Empty } else { &answer.body };
         let sent = self.send(head, body).await;
         self.observe(request, answer.status, head_bytes, sent);
         match sent {

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::time::Instant;
 
 use hurtle_http::h1::head::{Progress, Scan};
-use hurtle_http::h1::request;
+use hurtle_http::h1::{self, request};
 use hurtle_http::request::{Joined, ParseError, RequestHead};
 
 use crate::config::Schedule;
@@ -26,6 +26,9 @@ const PIPELINED_MAX: u64 = 16;
 
 /// Requests that a connection answers before others run, if each arrived before it was awaited.
 const UNWAITED_MAX: u64 = 128;
+
+/// Empty lines before a request line that are ignored; Apache ignores as many.
+const EMPTY_LINES_MAX: u32 = 10;
 
 /// Maximum time to read from a closed connection, so that its peer can read the response, and
 /// maximum silence meanwhile, in milliseconds (RFC 9112 section 9.6).
@@ -57,13 +60,16 @@ impl<T: Transport> Exchange<H1<T>> {
                             self.exchange(request).await
                         }
                         Err(_) if self.is_preface(&head) => return Some(self.into_parts(&head)),
-                        Err(error) => self.refuse(*error).await,
+                        Err(error) => self.refuse(*error, h1::partial_line(&head)).await,
                     },
                     Ok(None) => Next::Close,
                     Err(_) if self.is_preface(self.input.bytes()) => {
                         return Some(self.into_parts(b""));
                     }
-                    Err(error) => self.refuse(error).await,
+                    Err(error) => {
+                        let head = self.input.bytes().to_vec();
+                        self.refuse(error, h1::partial_line(&head)).await
+                    }
                 };
                 if next != Next::Request {
                     self.end(next).await;
@@ -105,7 +111,8 @@ impl<T: Transport> Exchange<H1<T>> {
 
     /// Sends the response to an error that precedes the first request, then closes.
     pub async fn turn_down(mut self, error: ParseError) {
-        let next = self.refuse(error).await;
+        let head = self.input.bytes().to_vec();
+        let next = self.refuse(error, h1::partial_line(&head)).await;
         self.end(next).await;
     }
 
@@ -126,14 +133,14 @@ impl<T: Transport> Exchange<H1<T>> {
     pub(super) async fn read_head(&mut self) -> Result<Option<Taken>, ParseError> {
         let mut scan = Scan::default();
         let mut begun = false;
-        let mut skipped = false;
+        let mut skipped = 0;
         let mut received = false;
         loop {
             let bytes = self.input.bytes();
-            // RFC 9112 section 2.2: one empty line before a request line is ignored.
-            if !skipped && bytes.starts_with(b"\r\n") {
+            // RFC 9112 section 2.2: empty lines before a request line are ignored.
+            if skipped < EMPTY_LINES_MAX && bytes.starts_with(b"\r\n") {
                 self.input.consume(2);
-                skipped = true;
+                skipped += 1;
                 continue;
             }
             // Usually one read brings exactly one head; the parser then finds its end. If it holds
@@ -142,7 +149,7 @@ impl<T: Transport> Exchange<H1<T>> {
                 let n = bytes.len();
                 return Ok(Some(self.input.take(n)));
             }
-            let only_cr = !skipped && bytes == b"\r";
+            let only_cr = skipped < EMPTY_LINES_MAX && bytes == b"\r";
             if !bytes.is_empty() && !only_cr {
                 match scan.advance(bytes, &self.worker.head_limits)? {
                     Progress::Complete(end) => return Ok(Some(self.input.take(end))),

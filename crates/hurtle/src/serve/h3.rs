@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
+use hurtle_http::h1::PartialLine;
 use hurtle_http::h3::Code;
 use hurtle_http::request::{self, Joined, ParseError};
 
@@ -280,12 +281,24 @@ impl Exchange<Stream> {
         self.begun = self.worker.log.as_ref().map(|_| Instant::now());
         let joined = Joined::default();
         let next = match &arrived {
-            Arrived::TooLarge => self.refuse(ParseError::HeadTooLarge).await,
+            Arrived::TooLarge => {
+                self.refuse(ParseError::HeadTooLarge, PartialLine::default()).await
+            }
             Arrived::Head(section, is_end) => {
                 let limits = &self.worker.head_limits;
                 match &request::from_section(section, !is_end, &joined, limits) {
                     Ok(request) => self.exchange(request).await,
-                    Err(error) => self.refuse(*error).await,
+                    Err(error) => {
+                        self.refuse(
+                            *error,
+                            PartialLine {
+                                method: section.method(),
+                                target: section.path(),
+                                is_http11: false,
+                            },
+                        )
+                        .await
+                    }
                 }
             }
         };

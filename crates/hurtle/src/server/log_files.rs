@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Gid, Group, Uid, User, fchown};
-use rustix::fs::OFlags;
+use rustix::fs::{Access, AtFlags, CWD, OFlags, accessat};
 use rustix::process::geteuid;
 
 use super::process::account;
@@ -34,6 +34,20 @@ fn create_owned(path: &Path, user: Uid, group: Gid) -> io::Result<()> {
     options.append(true).create_new(true).mode(LOG_MODE);
     let file = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)?;
     Ok(fchown(&file, Some(user), Some(group))?)
+}
+
+/// Returns a problem for each log that this process could not open. A configuration with `user` is
+/// for a start by root, so it is checked by root only.
+pub fn problems(config: &Config) -> Vec<String> {
+    if config.user.is_some() && !geteuid().is_root() {
+        return vec![];
+    }
+    let problem = |(path, _): (&PathBuf, _)| {
+        let needed = if path.exists() { path } else { path.parent().unwrap_or(path) };
+        let refused = accessat(CWD, needed, Access::WRITE_OK, AtFlags::EACCESS).err()?;
+        Some(format!("cannot open the log {}: {}", path.display(), io::Error::from(refused)))
+    };
+    files(config).filter_map(problem).collect()
 }
 
 /// Returns warnings about logs that cannot be opened again or rotated once root is given up.

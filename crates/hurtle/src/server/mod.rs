@@ -12,6 +12,7 @@ mod certificates;
 mod command;
 mod control;
 mod descriptors;
+mod greeting;
 mod handover;
 mod handshakes;
 mod launch;
@@ -51,7 +52,7 @@ use tokio::sync::{mpsc, watch};
 use crate::acme::Acme;
 use crate::cache::Caches;
 use crate::compress::Compressor;
-use crate::config::{Config, Listen, MountHandler};
+use crate::config::{Config, Listen, Mount, MountHandler};
 use crate::disk::Disk;
 use crate::files::{Changed, Listings};
 use crate::handler::gateway::Slots;
@@ -325,14 +326,10 @@ impl Server {
         Ok(held)
     }
 
-    /// The directories that the server serves.
+    /// The directories that the server serves, or the single file of `Config::for_file`.
     pub fn roots(&self) -> Vec<PathBuf> {
         let mounts = self.settings.config.sites.iter().flat_map(|site| &site.mounts);
-        let roots = mounts.filter_map(|mount| match &mount.handler {
-            MountHandler::Files(files) => Some(files.root.clone()),
-            _ => None,
-        });
-        roots.collect()
+        mounts.filter_map(Mount::served).collect()
     }
 
     /// Opens the access log.

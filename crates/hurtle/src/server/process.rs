@@ -1,7 +1,7 @@
 //! The server process: binds or takes over sockets, switches its user, and starts the server.
 //! `control` handles signals and commands while it runs.
 
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,9 +12,10 @@ use rustix::process::geteuid;
 use super::activation::StoredListeners;
 use super::apps::Apps;
 use super::control::{Events, Phase, Process, Reload, Signals, Watcher};
+use super::greeting;
 use super::handover::Received;
 use super::names::NameWatch;
-use super::{AccessLogHandle, BoundAddresses, Launch, Running, Server, activation, supervisor};
+use super::{AccessLogHandle, Launch, Running, Server, activation, supervisor};
 use crate::config::{Config, Listen};
 use crate::observe::ErrorLogHandle;
 use crate::sys;
@@ -67,9 +68,13 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     if let Some(user) = user {
         switch_user(&user, group.as_deref())?;
     } else if geteuid().is_root() {
-        tracing::warn!(
-            "running as root; set `user = \"www-data\"` in the configuration to give it up"
-        );
+        match &file {
+            Some(file) => tracing::warn!(
+                "running as root; set `user = \"www-data\"` in {} to give it up",
+                file.display()
+            ),
+            None => tracing::warn!("running as root; another user needs fewer rights to serve it"),
+        }
     }
     let bound = server.bound.clone();
     let roots = server.roots();
@@ -94,7 +99,7 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     let _channel = match received {
         Some(received) => Some(announce(received, errors, &logs)?),
         None => {
-            print_greeting(&bound, &roots)?;
+            greeting::print(&bound, &roots, file.is_none())?;
             None
         }
     };
@@ -205,7 +210,7 @@ fn bind(config: Config, any_port: bool, stored: &mut StoredListeners) -> io::Res
 }
 
 /// Gives up root for good: groups first, because only root may change them.
-pub(super) fn switch_user(name: &str, group: Option<&str>) -> io::Result<()> {
+pub fn switch_user(name: &str, group: Option<&str>) -> io::Result<()> {
     use nix::unistd::{setgid, setuid};
     let (user, group) = account(name, group)?;
     if !geteuid().is_root() {
@@ -243,24 +248,4 @@ fn warn_about_backlog(config: &Config) {
             config.backlog
         );
     }
-}
-
-/// Prints the addresses for the person at the terminal.
-fn print_greeting(bound: &BoundAddresses, roots: &[PathBuf]) -> io::Result<()> {
-    let mut out = io::stdout();
-    let what = match roots {
-        [root] => format!("{}", root.display()),
-        [] => "the configuration".to_owned(),
-        roots => format!("{} directories", roots.len()),
-    };
-    writeln!(out, "hurtle serves {what}")?;
-    for (scheme, addresses) in [("http", &bound.clear), ("https", &bound.tls)] {
-        for address in addresses {
-            match address {
-                Listen::Tcp(addr) => writeln!(out, "  {scheme}://{addr}/")?,
-                Listen::Unix(path) => writeln!(out, "  unix:{}", path.display())?,
-            }
-        }
-    }
-    out.flush()
 }

@@ -4,10 +4,11 @@
 use std::io;
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::version::{TLS12, TLS13};
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
@@ -142,7 +143,11 @@ impl UpstreamConfig {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let verifier: Arc<dyn ServerCertVerifier> = match settings.insecure_skip_verify {
             true => Arc::new(NoVerifier(Arc::clone(&provider))),
-            false => verifier(&files.authorities, settings, Arc::clone(&provider))?,
+            false => {
+                let by_authority = verifier(&files.authorities, settings, Arc::clone(&provider))?;
+                let pinned = settings.ca.as_ref().map(|_| files.authorities.clone());
+                Arc::new(PinnedVerifier { pinned: pinned.unwrap_or_default(), by_authority })
+            }
         };
         let builder = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13, &TLS12])
@@ -221,6 +226,67 @@ fn verifier(
     }
     let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
     builder.build().map_err(|e| e.to_string())
+}
+
+/// Accepts a certificate that `ca` has itself, for its names and its time, and others by its issuer. A
+/// self-signed certificate is often marked as an authority's (`openssl req -x509` does so), which
+/// webpki refuses for a server.
+#[derive(Debug)]
+struct PinnedVerifier {
+    pinned: Vec<CertificateDer<'static>>,
+    by_authority: Arc<WebPkiServerVerifier>,
+}
+
+impl ServerCertVerifier for PinnedVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        if !self.pinned.contains(end_entity) {
+            let by_authority = &self.by_authority;
+            return by_authority.verify_server_cert(
+                end_entity,
+                intermediates,
+                server_name,
+                ocsp_response,
+                now,
+            );
+        }
+        verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+        if pem::not_before(end_entity).is_none_or(|from| now < from) {
+            return Err(Error::InvalidCertificate(CertificateError::NotValidYet));
+        }
+        if pem::not_after(end_entity).is_none_or(|until| now > until) {
+            return Err(Error::InvalidCertificate(CertificateError::Expired));
+        }
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.by_authority.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.by_authority.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.by_authority.supported_verify_schemes()
+    }
 }
 
 /// Accepts any certificate, but still requires that the peer has its key.

@@ -1,5 +1,10 @@
 //! `hurtle explain` as a command.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+
+use rustix::process::geteuid;
+
 use crate::child::{hurtle, write_config};
 use crate::support::Dir;
 
@@ -182,4 +187,47 @@ fn a_variant_whose_time_was_rounded_is_named() {
     let output = hurtle().args(["explain", "/a.css", "--config"]).arg(&config).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("; Gzip variant, 2 bytes, older by a rounding of its time"), "{said}");
+}
+
+#[test]
+fn a_link_that_leads_out_is_named_and_a_path_may_have_spaces() {
+    let dir = Dir::new(&[("a b.txt", "a\n"), ("é.txt", "e\n"), ("d/x.txt", "x\n")]);
+    std::os::unix::fs::symlink("/etc", dir.path("d/out")).unwrap();
+    let config = write_config(&dir, "root = '{root}'\n");
+    let root = dir.root();
+    let root = root.display();
+    let rows = [
+        ("/a b", "no such file".to_owned()),
+        ("/a b.txt", format!("{root}/a b.txt")),
+        ("/a%20b.txt", format!("{root}/a b.txt")),
+        ("/é.txt", format!("{root}/é.txt")),
+        ("/d/out/hosts", format!("the symbolic link {root}/d/out leads to /etc, out of the root")),
+    ];
+    for (path, expected) in rows {
+        let output = hurtle().args(["explain", path, "--config"]).arg(&config).output().unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(said.contains(&format!("found    {expected}")), "{path}: {said}");
+    }
+}
+
+#[test]
+fn files_are_read_as_the_server_reads_them() {
+    let dir = Dir::new(&[("secret.txt", "a\n")]);
+    let secret = dir.path("secret.txt");
+    fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+    let user = |name: &str| {
+        let file = dir.path("../user.toml");
+        fs::write(&file, format!("user = '{name}'\nroot = {:?}\n", dir.root())).unwrap();
+        let output = hurtle().args(["explain", "/secret.txt", "-c"]).arg(&file).output().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    if !geteuid().is_root() {
+        let said = user("nobody");
+        assert!(said.contains("user     the server is nobody, but this is "), "{said}");
+        return;
+    }
+    let said = user("nobody");
+    assert!(said.contains("secret.txt, which this user may not read"), "{said}");
+    assert!(said.contains("HTTP/1.1 403 Forbidden"), "{said}");
+    assert!(user("root").contains("HTTP/1.1 200 OK"), "{said}");
 }

@@ -72,9 +72,12 @@ fn a_refused_request_is_logged_without_the_visitor_of_the_request_before() {
     let visitor = "/a.txt\nX-Forwarded-For: 192.0.2.7\nUser-Agent: theirs";
     let large = format!("{visitor}\nContent-Length: 12");
     let rows = [
-        ("BAD\r\n\r\n", r#""client":"127.0.0.1","method":"","target":"","status":400"#),
-        ("GET /x HTTP/1.1\r\n\r\n", r#""client":"127.0.0.1","method":"","target":"","status":400"#),
-        ("GET /x HTTP/9.9\r\nHost: a\r\n\r\n", r#""method":"","target":"","status":505"#),
+        ("BAD\r\n\r\n", r#""client":"127.0.0.1","method":"","target":"BAD","status":400"#),
+        (
+            "GET /x HTTP/1.1\r\n\r\n",
+            r#""client":"127.0.0.1","method":"GET","target":"/x","status":400"#,
+        ),
+        ("GET /x HTTP/9.9\r\nHost: a\r\n\r\n", r#""method":"GET","target":"/x","status":505"#),
     ];
     let mut child = Child::configured(&dir, &config);
     for (bytes, _) in rows {

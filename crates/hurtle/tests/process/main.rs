@@ -7,6 +7,7 @@
 
 mod apps;
 mod browser;
+mod checks;
 mod child;
 mod crowd;
 mod explain;
@@ -26,10 +27,12 @@ mod metrics;
 mod mid_download;
 mod names;
 mod native_histograms;
+mod newcomer;
 mod pipeline;
 mod programs;
 mod purge;
 mod redis;
+mod refused_lines;
 mod reload;
 mod sandbox;
 mod shared_purges;

@@ -260,3 +260,53 @@ fn top_without_a_terminal_prints_the_figures_of_one_interval() {
     let (is_ok, _, said) = top(&[]);
     assert!(!is_ok && said.contains("no server listens"), "{said}");
 }
+
+/// A viewer of the page stays for minutes.
+#[test]
+fn the_stream_of_the_page_is_not_among_its_times() {
+    let dir = Dir::new(&[]);
+    let child = Child::configured(&dir, CONFIG);
+    let (_, mut reader) = events(&child, "/internal/status/events");
+    next_event(&mut reader).expect("an event comes");
+    drop(reader);
+    eventually("the stream is counted", || {
+        let page = child.get("/internal/status?format=json");
+        let status: Value = serde_json::from_str(page.text()).unwrap();
+        let mut routes = status["routes"].as_array().unwrap().iter();
+        let route = routes.find(|route| route["mount"] == "/internal/status").map(counted);
+        route.is_some_and(|(requests, times)| requests > times)
+    });
+}
+
+/// The numbers of requests and of response times of a mount.
+fn counted(route: &Value) -> (u64, u64) {
+    let requests = route["requests"].as_array().unwrap().iter();
+    let requests = requests.map(|of| of["count"].as_u64().unwrap()).sum();
+    (requests, route["duration_seconds"]["count"].as_u64().unwrap())
+}
+
+#[test]
+fn an_upstream_that_nothing_has_tried_is_not_up() {
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", upstream.local_addr().unwrap());
+    let dir = Dir::new(&[]);
+    let config = format!("{CONFIG}[[site.mount]]\npath = '/api'\nproxy = '{url}'\n");
+    let child = Child::configured(&dir, &config);
+    let state = || {
+        let file = dir.path("../hurtle.toml");
+        let output = hurtle().args(["status", "--config"]).arg(file).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let line = text.lines().find(|line| line.contains(&url)).map(str::to_owned);
+        line.unwrap_or_default()
+    };
+    eventually("it is listed as untried", || state().contains(" untried "));
+    let asked = thread::spawn(move || {
+        let (mut peer, _) = upstream.accept().unwrap();
+        let mut head = [0; 4096];
+        let _ = peer.read(&mut head).unwrap();
+        peer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+    });
+    assert_eq!(child.get("/api").status, 200);
+    asked.join().unwrap();
+    eventually("it is up", || state().contains(" up "));
+}

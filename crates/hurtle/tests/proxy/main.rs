@@ -17,6 +17,7 @@ mod client;
 mod coding;
 mod compression;
 mod concurrency;
+mod edges;
 mod failures;
 mod forward_auth;
 mod forwarded;
@@ -31,6 +32,7 @@ mod library;
 #[path = "../app/log.rs"]
 mod log;
 mod paths;
+mod pinned;
 mod queue;
 mod real;
 mod secure;

@@ -24,7 +24,7 @@ use crate::support::{GET, OK, Proxy, Upstream};
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub(crate) roots: RootCertStore,
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
 }
 
 impl Authority {
@@ -105,7 +105,7 @@ impl Secure {
     }
 
     /// A proxy to it by the name `localhost`, which trusts `authority`.
-    fn proxy(&self, authority: &Authority, keys: &str) -> Proxy {
+    pub(crate) fn proxy(&self, authority: &Authority, keys: &str) -> Proxy {
         let (port, ca) = (self.address.port(), authority.file("ca.pem"));
         Proxy::of(
             "",

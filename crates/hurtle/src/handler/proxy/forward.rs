@@ -8,6 +8,7 @@ use std::rc::Rc;
 use http::{StatusCode, Version};
 use hurtle_http::h1::forward::{self, ForwardParams};
 use hurtle_http::h1::response_head::ResponseHead;
+use hurtle_http::request::Method;
 use hurtle_http::semantics::grpc::GrpcStatus;
 use hurtle_http::semantics::target::{encode_path, is_encoding_of};
 
@@ -23,9 +24,9 @@ use crate::clock;
 use crate::config::EarlyHints;
 use crate::protocol::InterimFields;
 
-/// Maximum number of interim responses to one request. An upstream that sends more is treated as
-/// failed.
-pub(super) const INTERIM_MAX: usize = 32;
+/// Maximum number of interim responses to one request. A slow one may send 102 (Processing) every few
+/// seconds for an hour. An upstream that sends more is treated as failed.
+pub(super) const INTERIM_MAX: usize = 1_000;
 
 /// The error of one attempt to get a response head.
 enum AttemptError {
@@ -60,6 +61,12 @@ impl Proxy {
         }
         if request.head.method.as_bytes() == b"TRACE" {
             return Ok(Outcome::Answer(Answer::trace_refused()));
+        }
+        // RFC 9110 section 7.6.2: this server is the last recipient.
+        if request.head.method == Method::Options && forward::max_forwards(request.head) == Some(0)
+        {
+            client.discard_body(false).await?;
+            return Ok(Outcome::Answer(Answer::options_passed_on()));
         }
         if self.cache().is_some()
             && let Some(handled) = Box::pin(self.fetch_answer(request, client)).await
@@ -174,22 +181,24 @@ impl Proxy {
                         UpstreamError::BadRequest => StatusCode::BAD_REQUEST,
                         _ => StatusCode::BAD_GATEWAY,
                     };
-                    log_failure(upstream, &request.describe(), &error, status);
+                    let retry = upstream.may_retry(&error);
+                    log_attempt(upstream, &request.describe(), &error, (status, retry));
                     grpc_status = match &error {
                         UpstreamError::Stream(error) => {
                             grpc_status_of(upstream, request.head, error)
                         }
                         _ => None,
                     };
-                    let retry = upstream.may_retry(&error);
                     upstream.failed(&error);
                     retry
                 }
                 Err(AttemptError::Exchange(ExchangeError::UpstreamTimeout)) => {
                     status = StatusCode::GATEWAY_TIMEOUT;
-                    log_failure(upstream, &request.describe(), &upstream.phase(), status);
+                    let retry = upstream.may_retry_late();
+                    let phase = upstream.phase();
+                    log_attempt(upstream, &request.describe(), &phase, (status, retry));
                     upstream.timed_out();
-                    upstream.may_retry_late()
+                    retry
                 }
                 Err(AttemptError::Exchange(error)) => return Err(error.into()),
             };
@@ -255,7 +264,7 @@ pub(super) fn forward_params<'a>(
         client: client.address,
         trusted: client.trusted,
         is_tls: client.is_tls,
-        version: client.version,
+        version: if request.head.http10 { Version::HTTP_10 } else { client.version },
         upgrade,
         websocket_key: None,
         cache_conditions: None,
@@ -269,7 +278,7 @@ fn known_forwarding_fields<'c, C: Client>(
     client: &'c mut C,
     params: &ForwardParams<'_>,
 ) -> Option<&'c [u8]> {
-    if params.trusted.is_some() || params.version >= Version::HTTP_2 {
+    if params.trusted.is_some() || params.version != Version::HTTP_11 {
         return None;
     }
     let known = client.forwarded_headers()?;
@@ -325,6 +334,11 @@ async fn listen(
     for _ in 0..INTERIM_MAX {
         let head = match upstream.listen(waits).await? {
             ListenOutcome::Head(head) => head,
+            // RFC 9110 section 10.1.1: 100 may be omitted once some of the content has arrived.
+            ListenOutcome::BodyBegun => {
+                *has_continued = true;
+                continue;
+            }
             ListenOutcome::ExpectTimeout => {
                 upstream.release();
                 *has_continued = true;
@@ -344,7 +358,7 @@ async fn listen(
             interim.send(reply.status, fields).await?;
         }
     }
-    Err(AttemptError::Upstream(UpstreamError::Cut))
+    Err(AttemptError::Upstream(UpstreamError::TooManyInterim))
 }
 
 /// Returns the error response after the upstreams failed.
@@ -374,6 +388,24 @@ pub fn log_failure(
 ) {
     let name = upstream.upstream_name();
     tracing::error!("upstream {name}: {error} ({request}: {})", status.as_u16());
+}
+
+/// Logs an attempt that failed. With a retry the client does not notice it; if an idle connection was
+/// closed meanwhile, nothing is wrong at all.
+pub(super) fn log_attempt(
+    upstream: &UpstreamRequest,
+    request: &str,
+    error: &dyn Display,
+    (status, retry): (StatusCode, bool),
+) {
+    if !retry {
+        return log_failure(upstream, request, error, status);
+    }
+    let name = upstream.upstream_name();
+    match upstream.is_on_idle_connection() {
+        true => tracing::info!("upstream {name}: {error} ({request}: retried)"),
+        false => tracing::warn!("upstream {name}: {error} ({request}: retried)"),
+    }
 }
 
 /// Returns whether the client gets an upstream's interim response.

@@ -229,7 +229,7 @@ async fn receive(upstream: &mut UpstreamRequest) -> Result<RawHead, UpstreamErro
             return Ok(head);
         }
     }
-    Err(UpstreamError::Cut)
+    Err(UpstreamError::TooManyInterim)
 }
 
 /// Returns whether the client gets a response with this status.

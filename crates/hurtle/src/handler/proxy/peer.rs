@@ -14,6 +14,7 @@ use rustls::pki_types::ServerName;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::addresses::{Addresses, time_for_one};
+use super::forward::INTERIM_MAX;
 use super::link::{Channel, Link};
 use super::multiplexer::Multiplexer;
 use super::standing::Standing;
@@ -89,6 +90,8 @@ pub enum UpstreamError {
     Cut,
     /// The upstream did not read the request.
     NotRead(io::Error),
+    /// The upstream sent interim responses without end.
+    TooManyInterim,
     /// The response is malformed.
     BadResponse(ResponseError),
     /// The upstream has not processed the request (RFC 9113 section 8.7).
@@ -116,6 +119,9 @@ impl fmt::Display for UpstreamError {
             UpstreamError::Gone(Some(e)) => write!(f, "no response: {e}"),
             UpstreamError::Cut => {
                 f.write_str("it closed the connection within the response's head")
+            }
+            UpstreamError::TooManyInterim => {
+                write!(f, "it sent more than {INTERIM_MAX} interim responses")
             }
             UpstreamError::NotRead(e) => write!(f, "it did not read the request: {e}"),
             UpstreamError::BadResponse(error) => write!(f, "its response is malformed: {error}"),

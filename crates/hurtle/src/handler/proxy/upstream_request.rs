@@ -80,6 +80,8 @@ pub enum ListenOutcome {
     Head(RawHead),
     /// The upstream sent no 100 (Continue) in time; the client may send its body without it.
     ExpectTimeout,
+    /// The client sends its body without waiting for 100 (Continue).
+    BodyBegun,
 }
 
 impl fmt::Display for Phase {
@@ -303,9 +305,13 @@ impl UpstreamRequest {
         // An upstream that stopped reading may have sent a response.
         let head = channel.head(input);
         if self.sender.is_held() && send_error.is_none() {
-            return match Box::pin(rt::race(head, rt::sleep(EXPECT_TIME))).await {
+            let held = rt::race(rt::sleep(EXPECT_TIME), self.sender.begin_body(channel));
+            return match Box::pin(rt::race(head, held)).await {
                 First::A(head) => head.map(ListenOutcome::Head),
-                First::B(()) => Ok(ListenOutcome::ExpectTimeout),
+                First::B(First::A(())) => Ok(ListenOutcome::ExpectTimeout),
+                First::B(First::B(Err(SendError::Malformed))) => Err(UpstreamError::BadRequest),
+                First::B(First::B(Err(SendError::Channel(e)))) => Err(UpstreamError::NotRead(e)),
+                First::B(First::B(Ok(()))) => Ok(ListenOutcome::BodyBegun),
             };
         }
         match (head.await, send_error) {
@@ -349,6 +355,11 @@ impl UpstreamRequest {
         self.tries < TRIES_MAX && self.sender.is_repeatable() && self.proxy.charge_retry()
     }
 
+    /// `true` if the request was sent on a connection that had been idle.
+    pub(super) fn is_on_idle_connection(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.reused)
+    }
+
     /// Records a failure of the upstream.
     pub fn failed(&mut self, error: &UpstreamError) {
         let Some(at) = &self.assigned else { return };
@@ -362,7 +373,7 @@ impl UpstreamRequest {
         let silent = matches!(error, UpstreamError::Gone(_) | UpstreamError::NotRead(_));
         // The upstream may have closed an idle connection at the same moment, which is not a
         // failure.
-        if silent && self.link.as_ref().is_some_and(|link| link.reused) {
+        if silent && self.is_on_idle_connection() {
             return at.peer.close_idle();
         }
         self.count_failed(UpstreamOutcome::Failed);

@@ -14,7 +14,7 @@ use hurtle_http::request::fields::pairs;
 use hurtle_http::semantics::caching::{self, Described, Directives, Refused};
 
 use super::super::super::wait::Waits;
-use super::super::forward::{INTERIM_MAX, is_interim, log_failure};
+use super::super::forward::{INTERIM_MAX, is_interim, log_attempt, log_failure};
 use super::super::{
     Key, ListenOutcome, Phase, Proxy, RawHead, Source, UpstreamError, UpstreamExchange,
     UpstreamRequest,
@@ -150,16 +150,17 @@ impl Fetch {
                 Some(Ok(taken)) => return Ok(taken),
                 Some(Err(error)) => {
                     status = StatusCode::BAD_GATEWAY;
-                    log_failure(upstream, &self.request, &error, status);
                     let retry = upstream.may_retry(&error);
+                    log_attempt(upstream, &self.request, &error, (status, retry));
                     upstream.failed(&error);
                     retry
                 }
                 None => {
                     status = StatusCode::GATEWAY_TIMEOUT;
-                    log_failure(upstream, &self.request, &upstream.phase(), status);
+                    let retry = upstream.may_retry_late();
+                    log_attempt(upstream, &self.request, &upstream.phase(), (status, retry));
                     upstream.timed_out();
-                    upstream.may_retry_late()
+                    retry
                 }
             };
             if !retry {
@@ -441,7 +442,8 @@ async fn listen(
             ListenOutcome::Head(head) if !is_interim(&head)? => return Ok(head),
             ListenOutcome::Head(head) => interim.map_or(Ok(()), |queue| queue.push(head))?,
             ListenOutcome::ExpectTimeout => upstream.release(),
+            ListenOutcome::BodyBegun => {}
         }
     }
-    Err(UpstreamError::Cut)
+    Err(UpstreamError::TooManyInterim)
 }

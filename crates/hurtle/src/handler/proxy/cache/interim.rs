@@ -10,14 +10,16 @@ use http::StatusCode;
 
 use super::super::super::client::{Client, ExchangeError, InterimSender};
 use super::super::super::wait::Waits;
-use super::super::forward::INTERIM_MAX;
 use super::super::{RawHead, UpstreamError};
 use super::fetch::LeaderResult;
 use crate::protocol::InterimFields;
 use crate::rt::{self, Bell, First, oneshot};
 
+/// Maximum number of heads that wait for the client.
+const QUEUED_MAX: usize = 32;
+
 /// Heads that the client has not been sent yet, as the upstream wrote them; at most
-/// [`INTERIM_MAX`].
+/// [`QUEUED_MAX`].
 #[derive(Default)]
 pub(super) struct InterimQueue {
     heads: RefCell<VecDeque<RawHead>>,
@@ -44,7 +46,7 @@ impl InterimQueue {
             _ => false,
         };
         let mut heads = self.heads.borrow_mut();
-        if !is_dropped && heads.len() < INTERIM_MAX {
+        if !is_dropped && heads.len() < QUEUED_MAX {
             heads.push_back(head);
             self.filled.ring();
         }

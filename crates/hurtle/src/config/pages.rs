@@ -1,0 +1,57 @@
+//! Finds pages of `errors` and `spa` that do not exist. They may be deployed later, so a server starts
+//! without them.
+
+use super::types::{Config, Files, MountHandler, Site};
+
+/// Returns a warning for each page that no client would get.
+pub fn missing_pages(config: &Config) -> Vec<String> {
+    let sites = config.sites.iter().enumerate();
+    let has_apps = config.apps.is_some();
+    sites.flat_map(|(n, site)| missing_pages_of(site, &format!("site[{n}]"), has_apps)).collect()
+}
+
+fn missing_pages_of(site: &Site, key: &str, has_apps: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (status, page) in &site.error_pages {
+        let key = format!("{key}.errors.{}", status.as_u16());
+        let mounts = site.mounts.iter().filter(|mount| rest(&mount.path, page).is_some());
+        match mounts.max_by_key(|mount| mount.path.len()).map(|mount| (mount, &mount.handler)) {
+            Some((mount, MountHandler::Files(files))) => {
+                let missing = missing(files, rest(&mount.path, page).unwrap_or_default());
+                warnings.extend(missing.map(|missing| format!("{key}: {missing}")));
+            }
+            // An application may be deployed there.
+            None if has_apps => {}
+            _ => {
+                warnings.push(format!("{key}: {page} is in no mount of files, so it is not shown"));
+            }
+        }
+    }
+    for (number, mount) in site.mounts.iter().enumerate() {
+        let MountHandler::Files(files) = &mount.handler else { continue };
+        let missing = files.spa.as_deref().and_then(|page| missing(files, page));
+        warnings.extend(missing.map(|missing| format!("{key}.mount[{number}].spa: {missing}")));
+    }
+    warnings
+}
+
+/// The part of a path behind a mount's; `None`: it is not in the mount.
+fn rest<'p>(mount: &str, path: &'p str) -> Option<&'p str> {
+    let rest = path.strip_prefix(mount.trim_end_matches('/'))?;
+    (rest.is_empty() || rest.starts_with('/')).then_some(rest)
+}
+
+/// The problem with a page of a mount; `None`: it exists, or only the server's user can see it.
+fn missing(files: &Files, page: &str) -> Option<String> {
+    if files.objects.is_some() {
+        return None;
+    }
+    let path = files.root.join(page.trim_start_matches('/'));
+    match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => Some(format!("{} is a directory", path.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Some(format!("there is no {}, so it is not shown", path.display()))
+        }
+        Ok(_) | Err(_) => None,
+    }
+}
