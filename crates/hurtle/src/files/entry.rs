@@ -50,8 +50,9 @@ pub struct Entry {
     pub refreshing: Cell<bool>,
     /// True if the entry was used since the cache last considered it for eviction.
     pub used: Cell<bool>,
-    /// True if a tag is weak for now and must be made again (RFC 9110 section 8.8.1).
-    pub weak: bool,
+    /// True if a tag is weak for now, or a file may change again without another time of its change: it
+    /// must be opened again (RFC 9110 section 8.8.1).
+    pub is_young: bool,
 }
 
 /// A representation of a file.

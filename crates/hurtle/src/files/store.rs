@@ -145,7 +145,7 @@ impl Store {
 
     /// Keeps an entry that still is as found, and removes another.
     fn settle(&self, key: Key<'_>, entry: &Entry, started_ms: u64, found: &Target) -> bool {
-        let is_same = *found == entry.target && !entry.weak;
+        let is_same = *found == entry.target && !entry.is_young;
         match is_same {
             true => entry.checked_ms.set(started_ms.max(entry.checked_ms.get())),
             false => self.cache.borrow_mut().remove(key),

@@ -347,7 +347,7 @@ impl Directory {
             Box::new(made.with_differences(differences))
         });
         Entry {
-            weak: representations.iter().any(|r| r.weak),
+            is_young: representations.iter().any(|r| r.weak || !r.file.stamp.has_settled()),
             representations,
             codings,
             made,

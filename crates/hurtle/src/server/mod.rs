@@ -54,7 +54,7 @@ use crate::cache::Caches;
 use crate::compress::Compressor;
 use crate::config::{Config, Listen, Mount, MountHandler};
 use crate::disk::Disk;
-use crate::files::{Changed, Listings};
+use crate::files::Listings;
 use crate::handler::gateway::Slots;
 use crate::metrics::Registry;
 use crate::observe::{self, Writer};
@@ -362,8 +362,7 @@ impl Server {
         let config = Arc::clone(&self.settings.config);
         let disk = Disk::start(config.disk_threads)?;
         let listings = Listings::new(&disk);
-        let changed = Changed::default();
-        let watched = if config.watches_files { watching::start(&changed) } else { None };
+        let changes = watching::start(config.watches_files);
         let slots = Slots::new(config.limits.programs);
         let caches = Caches::new(cached_bodies());
         if let Some(cached) = self.cached {
@@ -395,8 +394,7 @@ impl Server {
                 settings: self.settings.clone(),
                 disk: disk.clone(),
                 listings: listings.clone(),
-                changed: changed.clone(),
-                watched: watched.clone(),
+                changes: changes.clone(),
                 slots: slots.clone(),
                 caches: caches.clone(),
                 objects: objects.clone(),

@@ -58,9 +58,8 @@ pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) disk: Disk,
     pub(super) listings: Listings,
-    pub(super) changed: Changed,
-    /// The watched directories of cached files.
-    pub(super) watched: Option<Watched>,
+    /// The time of the last change, and the directories whose changes count.
+    pub(super) changes: (Changed, Option<Watched>),
     pub(super) slots: Slots,
     pub(super) caches: Caches,
     pub(super) objects: Origins,
@@ -234,7 +233,7 @@ async fn serve(
     let worker = thread.worker();
     worker.sites.watch_upstreams();
     if let Some(list) = deployments.clone() {
-        let (thread, changed) = (Rc::clone(&thread), shared.changed.clone());
+        let (thread, changed) = (Rc::clone(&thread), shared.changes.0.clone());
         rt::spawn(async move { apply_deployments(&thread, list, &changed).await });
     }
     let measured = Rc::clone(&thread);
@@ -366,8 +365,7 @@ pub(super) fn make(shared: &mut Shared) -> (Rc<WorkerThread>, Rc<Admission>) {
     let cached = cached_descriptors();
     let cache = Cache::new(share(config.cache_bytes, config.workers), cached / config.workers);
     let revalidate_ms = config.revalidate.as_millis() as u64;
-    let changed = (shared.changed.clone(), shared.watched.clone());
-    let store = Store::new(cache, shared.disk.clone(), revalidate_ms, changed);
+    let store = Store::new(cache, shared.disk.clone(), revalidate_ms, shared.changes.clone());
     let lasting = Lasting {
         store,
         deadlines: Deadlines::new(),
@@ -390,7 +388,7 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
         disk: disk.clone(),
         listings: shared.listings.clone(),
         sendfile: config.sendfile,
-        changed: shared.changed.clone(),
+        changed: shared.changes.0.clone(),
         caches: shared.caches.clone(),
         objects: shared.objects.clone(),
         metrics: Arc::clone(&shared.metrics),
