@@ -236,12 +236,11 @@ impl Directory {
             Target::SlashMissing => redirect_to_directory(request, matched),
             Target::Status(status) => Answer::error(status, None),
             Target::Denied => Answer::error(StatusCode::FORBIDDEN, None),
-            Target::Outside => not_found(),
             Target::Missing | Target::Directory(..) => {
                 self.spa_fallback(store, request, matched).await
             }
             // The caller handles files and listings.
-            Target::File { .. } => not_found(),
+            Target::Outside | Target::File { .. } => not_found(),
         }
     }
 
