@@ -23,8 +23,8 @@ fn a_client_that_sends_single_bytes_gets_408_in_time() {
     let dir = Dir::new(&[("a.txt", "a\n")]);
     let child = Child::configured(&dir, CONFIG);
     let filler = format!("GET /a.txt HTTP/1.1\r\nX: {}", "x".repeat(10_000));
-    let body = format!("POST /a.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 10000\r\n\r\n{filler}");
-    let chunks = "POST /a.txt HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned()
+    let body = format!("GET /a.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 10000\r\n\r\n{filler}");
+    let chunks = "GET /a.txt HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned()
         + &"1\r\nx\r\n".repeat(10_000);
     let rows = [
         ("a head", &filler, 0),
