@@ -88,7 +88,7 @@ fn shown(block: &str) -> String {
     let tls = "listen_tls = \"127.0.0.1:8443\"\n";
     match first {
         "[acme]" => outcome(&format!(
-            "{tls}site = [{{ hosts = \"a\", tls = {{ certificate = \"auto\" }}, \
+            "{tls}site = [{{ hosts = \"a.example.org\", tls = {{ certificate = \"auto\" }}, \
              mount = [{{ files = \"/srv\" }}] }}]\n{block}"
         )),
         "[site.tls]" => outcome(&format!(

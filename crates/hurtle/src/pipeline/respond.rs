@@ -141,7 +141,7 @@ impl<T: Protocol> Exchange<T> {
             let found = self.worker.sites.find(name.as_deref().map(str::as_bytes));
             Self::pin(found.and_then(|(_, site)| site.hsts()), &mut answer);
         }
-        if !line.target.is_empty() {
+        if !line.method.is_empty() || !line.target.is_empty() {
             let target = &line.target[..line.target.len().min(REFUSED_TARGET_BYTES_MAX)];
             let (method, target) = (line.method.into(), target.into());
             let refused = RefusedLine { method, target, is_http11: line.is_http11 };

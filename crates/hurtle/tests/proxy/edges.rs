@@ -1,9 +1,5 @@
-//! Edges of the protocol on the way to an upstream: hop counts, versions, hosts, expectations, interim
-//! responses, raw bytes, and races with idle connections.
+//! Edges of the protocol on the way to an upstream: hop counts, versions, hosts, interim responses, raw bytes, and races with idle connections.
 
-use std::time::{Duration, Instant};
-
-use crate::client::Client;
 use crate::support::{GET, OK, Proxy, Upstream};
 
 /// Sends a request and returns its head as the upstream gets it, after a response.
@@ -95,34 +91,6 @@ fn raw_bytes_of_a_target_reach_the_upstream_encoded() {
     let mut client = proxy.send(b"GET /old?q=\xe4 HTTP/1.1\r\nHost: a\r\n\r\n");
     let head = client.head();
     assert!(head.contains("Location: /new?q=%E4\n"), "{head}");
-}
-
-#[test]
-fn an_expectation_whose_body_has_come_does_not_wait() {
-    let upstream = Upstream::new();
-    let proxy = Proxy::to(&upstream);
-    let head = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
-    let send: [(&str, fn(&Proxy, &str) -> Client); 2] = [
-        ("with the head", |proxy, head| proxy.send(format!("{head}hello"))),
-        ("a little later", |proxy, head| {
-            let mut client = proxy.send(head);
-            client.send("hel");
-            client.send("lo");
-            client
-        }),
-    ];
-    for (sentence, send) in send {
-        let began = Instant::now();
-        let mut client = send(&proxy, head);
-        let (mut peer, _) = upstream.next_request();
-        assert_eq!(peer.take(5), b"hello", "{sentence}");
-        let waited = began.elapsed();
-        assert!(waited < Duration::from_millis(900), "{sentence}: {waited:?}");
-        // The client does not wait for this one any more.
-        peer.send(format!("HTTP/1.1 100 Continue\r\n\r\n{OK}"));
-        let head = client.head();
-        assert!(head.starts_with("HTTP/1.1 200 "), "{sentence}: {head}");
-    }
 }
 
 #[test]

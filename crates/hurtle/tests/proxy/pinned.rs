@@ -11,6 +11,7 @@ use crate::support::{GET, OK};
 
 #[test]
 fn a_pinned_certificate_may_be_marked_as_an_authoritys() {
+    log::begin();
     let authority = Authority::new("pinned");
     // `openssl req -x509` marks its certificates so.
     let own = |name: &str, change: fn(&mut CertificateParams)| {

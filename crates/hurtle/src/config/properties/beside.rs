@@ -19,7 +19,7 @@ pub(super) fn with_acme(section: &Section, name: &str, line: &str) -> String {
         }
     };
     format!(
-        "listen = \"[::]:80\"\nlisten_tls = \"[::]:443\"\n{acme}[[site]]\nhosts = \"a.example\"\n\
+        "listen = \"[::]:80\"\nlisten_tls = \"[::]:443\"\n{acme}[[site]]\nhosts = \"a.example.org\"\n\
          [site.tls]\ncertificate = \"auto\"\n[[site.mount]]\nfiles = \".\""
     )
 }
