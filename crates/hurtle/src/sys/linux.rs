@@ -84,7 +84,7 @@ pub fn read_resident(file: BorrowedFd<'_>, buf: &mut [u8], offset: u64) -> io::R
 }
 
 /// Longest range that the kernel is asked to read at once, in bytes. It is the read-ahead that systems begin
-/// with. A longer range is read in order, for which the kernel uses larger pages: that costs a third.
+/// with. To ask for longer ranges costs three times as much as to read them in order.
 const AHEAD_BYTES: usize = 128 << 10;
 
 /// Length of a part of a file whose last byte tells that all of it was read: disks are read in longer
