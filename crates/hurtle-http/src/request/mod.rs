@@ -50,14 +50,18 @@ pub type Value<'a> = Option<&'a [u8]>;
 #[derive(Debug, Default)]
 pub struct Joined {
     lists: OnceCell<Box<[Option<Vec<u8>>; LISTS.len()]>>,
-    target: OnceCell<Vec<u8>>,
+    target: OnceCell<Box<EncodedTarget>>,
 }
+
+/// Boxed by its user, because a connection holds room for one and few requests need it.
+#[derive(Debug)]
+struct EncodedTarget(Vec<u8>);
 
 impl Joined {
     /// Returns a target with its bytes beyond ASCII encoded; the target of one request only.
     #[cold]
     fn encoded(&self, raw: &[u8]) -> &[u8] {
-        self.target.get_or_init(|| target::encode_beyond_ascii(raw))
+        &self.target.get_or_init(|| Box::new(EncodedTarget(target::encode_beyond_ascii(raw)))).0
     }
 }
 

@@ -60,16 +60,13 @@ impl<T: Transport> Exchange<H1<T>> {
                             self.exchange(request).await
                         }
                         Err(_) if self.is_preface(&head) => return Some(self.into_parts(&head)),
-                        Err(error) => self.refuse(*error, h1::partial_line(&head)).await,
+                        Err(error) => Box::pin(self.refuse(*error, h1::partial_line(&head))).await,
                     },
                     Ok(None) => Next::Close,
                     Err(_) if self.is_preface(self.input.bytes()) => {
                         return Some(self.into_parts(b""));
                     }
-                    Err(error) => {
-                        let head = self.input.bytes().to_vec();
-                        self.refuse(error, h1::partial_line(&head)).await
-                    }
+                    Err(error) => Box::pin(self.refuse_unread(error)).await,
                 };
                 if next != Next::Request {
                     self.end(next).await;
@@ -111,9 +108,14 @@ impl<T: Transport> Exchange<H1<T>> {
 
     /// Sends the response to an error that precedes the first request, then closes.
     pub async fn turn_down(mut self, error: ParseError) {
-        let head = self.input.bytes().to_vec();
-        let next = self.refuse(error, h1::partial_line(&head)).await;
+        let next = self.refuse_unread(error).await;
         self.end(next).await;
+    }
+
+    /// Refuses a request whose head was not read whole.
+    async fn refuse_unread(&mut self, error: ParseError) -> Next {
+        let head = self.input.bytes().to_vec();
+        self.refuse(error, h1::partial_line(&head)).await
     }
 
     async fn end(&mut self, next: Next) {

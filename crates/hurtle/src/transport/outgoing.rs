@@ -172,7 +172,7 @@ impl Sender {
         let Body::File(slice) = body else { return Ok(()) };
         let len = slice.len.min(LONG_TURN_BYTES);
         let end = slice.offset + len;
-        Residency::new(&self.disk, &slice.file, end).ensure(slice.offset, end).await
+        Residency::new(&self.disk, &slice.file, end, &mut None).ensure(slice.offset, end).await
     }
 
     async fn parts(
@@ -203,57 +203,62 @@ impl Sender {
     }
 
     /// Sends the queued head, then a range of a file.
-    async fn file<T: Transport>(
+    #[allow(clippy::manual_async_fn)] // An async fn would store its arguments twice.
+    fn file<T: Transport>(
         &self,
         io: &T,
         queue: &mut SendQueue,
         slice: &FileSlice,
         sent: &Progress,
         hold: Option<&Hold<'_>>,
-    ) -> io::Result<()> {
-        let mut offset = slice.offset;
-        let end = slice.offset + slice.len;
-        let long = slice.len > LONG_TURN_BYTES;
-        // Rate-limited bytes leave without delay.
-        let is_flow = slice.len > FLOW_BYTES_MIN && hold.is_none();
-        if is_flow {
-            io.fill_segments(true);
-        }
-        let mut others = None;
-        let by_kernel = self.sendfile != Sendfile::Off && io.sends_files(slice.len);
-        let mut residency = Residency::new(&self.disk, &slice.file, end);
-        while offset < end {
-            let first = offset == slice.offset;
-            let before = others;
-            others = long.then(rt::long_turn);
-            let alone = others == before;
-            let turn_bytes = if first || alone { LONG_TURN_BYTES } else { WINDOW_BYTES };
-            let mut turn_end = end.min(offset + turn_bytes);
-            if let Some(hold) = hold {
-                // The first piece includes the head, which is small.
-                let paid = queue.len() as u64;
-                let len = Box::pin(hold.pass(paid + turn_end - offset)).await;
-                turn_end = offset + len.saturating_sub(paid).max(1);
+    ) -> impl Future<Output = io::Result<()>> {
+        async move {
+            let mut offset = slice.offset;
+            let end = slice.offset + slice.len;
+            let long = slice.len > LONG_TURN_BYTES;
+            // Rate-limited bytes leave without delay.
+            let is_flow = slice.len > FLOW_BYTES_MIN && hold.is_none();
+            if is_flow {
+                io.fill_segments(true);
             }
-            let last = turn_end == end;
-            let turn = Turn { file: &slice.file, offset, end: turn_end, first, last, long };
-            // Rare cases are boxed: a future is as large as its largest wait.
-            residency.follow(offset).await?;
-            if !by_kernel {
-                Box::pin(copy_turn(io, queue, turn, (sent, &mut residency))).await?;
-            } else {
-                residency.ensure(offset, turn_end).await?;
-                send_turn(io, queue, turn, sent).await?;
+            let mut others = None;
+            let by_kernel = self.sendfile != Sendfile::Off && io.sends_files(slice.len);
+            // A connection is as large as its largest wait, so nothing else is kept over one.
+            let mut ahead = None;
+            while offset < end {
+                let first = offset == slice.offset;
+                let before = others;
+                others = long.then(rt::long_turn);
+                let alone = others == before;
+                let turn_bytes = if first || alone { LONG_TURN_BYTES } else { WINDOW_BYTES };
+                let mut turn_end = end.min(offset + turn_bytes);
+                if let Some(hold) = hold {
+                    // The first piece includes the head, which is small.
+                    let paid = queue.len() as u64;
+                    let len = Box::pin(hold.pass(paid + turn_end - offset)).await;
+                    turn_end = offset + len.saturating_sub(paid).max(1);
+                }
+                let last = turn_end == end;
+                let turn = Turn { file: &slice.file, offset, end: turn_end, first, last, long };
+                // Rare cases are boxed: a future is as large as its largest wait.
+                let mut residency = Residency::new(&self.disk, &slice.file, end, &mut ahead);
+                residency.follow(offset).await?;
+                if !by_kernel {
+                    Box::pin(copy_turn(io, queue, turn, (sent, residency))).await?;
+                } else {
+                    residency.ensure(offset, turn_end).await?;
+                    send_turn(io, queue, turn, sent).await?;
+                }
+                offset = turn_end;
+                if offset < end {
+                    rt::give_way().await;
+                }
             }
-            offset = turn_end;
-            if offset < end {
-                rt::give_way().await;
+            if is_flow {
+                io.fill_segments(false);
             }
+            if queue.is_empty() { Ok(()) } else { write(io, queue, sent).await }
         }
-        if is_flow {
-            io.fill_segments(false);
-        }
-        if queue.is_empty() { Ok(()) } else { write(io, queue, sent).await }
     }
 
     /// Reads a piece of a file, of at most `room` bytes. If it is not in memory, the disk threads
@@ -268,7 +273,8 @@ impl Sender {
         end: u64,
         room: usize,
     ) -> io::Result<Bytes> {
-        let mut residency = Residency::new(&self.disk, file, end);
+        let mut ahead = None;
+        let mut residency = Residency::new(&self.disk, file, end, &mut ahead);
         Ok(residency.read(offset, end, room).await?.into_bytes())
     }
 }
@@ -278,7 +284,7 @@ async fn copy_turn(
     io: &impl Transport,
     queue: &mut SendQueue,
     turn: Turn<'_>,
-    (sent, residency): (&Progress, &mut Residency<'_>),
+    (sent, mut residency): (&Progress, Residency<'_>),
 ) -> io::Result<()> {
     let Turn { file, mut offset, end, first, .. } = turn;
     let mut others = !first;
@@ -334,36 +340,39 @@ async fn write(io: &impl Transport, queue: &mut SendQueue, sent: &Progress) -> i
 }
 
 /// Sends the queued head, then the turn's range of the file.
-async fn send_turn(
+#[allow(clippy::manual_async_fn)] // See `Sender::file`.
+fn send_turn(
     io: &impl Transport,
     queue: &mut SendQueue,
     turn: Turn<'_>,
     sent: &Progress,
-) -> io::Result<()> {
-    let Turn { file, offset, end, first, last, long } = turn;
-    // A turn is much smaller than `usize::MAX`.
-    queue.push(FileRange { file: Arc::clone(file), offset, len: (end - offset) as usize });
-    let mut others = !first;
-    while !queue.is_empty() {
-        let n = poll_fn(|cx| {
-            if long {
-                rt::long_turn();
-            }
-            // Checked after each wait, since the wait for a slow client may be long.
-            if others && !file.is_intact() {
-                return Poll::Ready(Ok(None));
-            }
-            others = true;
-            sent.poll_send(io, cx, queue).map_ok(Some)
-        });
-        match n.await? {
-            Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Some(_) => {}
-            None => {
-                Box::pin(file.check_intact()).await?;
-                others = false;
+) -> impl Future<Output = io::Result<()>> {
+    async move {
+        let Turn { file, offset, end, first, last, long } = turn;
+        // A turn is much smaller than `usize::MAX`.
+        queue.push(FileRange { file: Arc::clone(file), offset, len: (end - offset) as usize });
+        let mut others = !first;
+        while !queue.is_empty() {
+            let n = poll_fn(|cx| {
+                if long {
+                    rt::long_turn();
+                }
+                // Checked after each wait, since the wait for a slow client may be long.
+                if others && !file.is_intact() {
+                    return Poll::Ready(Ok(None));
+                }
+                others = true;
+                sent.poll_send(io, cx, queue).map_ok(Some)
+            });
+            match n.await? {
+                Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Some(_) => {}
+                None => {
+                    Box::pin(file.check_intact()).await?;
+                    others = false;
+                }
             }
         }
+        poll_fn(|cx| sent.poll_flush(io, cx, last)).await
     }
-    poll_fn(|cx| sent.poll_flush(io, cx, last)).await
 }

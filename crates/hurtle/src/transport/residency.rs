@@ -25,19 +25,27 @@ pub(super) struct Residency<'a> {
     file: &'a Arc<OpenFile>,
     /// The end of what will be sent.
     end: u64,
-    ahead: Option<Box<Ahead>>,
+    ahead: &'a mut ReadingAhead,
 }
 
+/// Bytes that are read ahead between the turns of a response; `None`: there are none.
+pub(super) type ReadingAhead = Option<Box<Ahead>>;
+
 /// Bytes that a disk thread reads ahead.
-struct Ahead {
+pub(super) struct Ahead {
     range: Range<u64>,
     reading: Queued<io::Result<()>>,
 }
 
 impl<'a> Residency<'a> {
     /// Nothing is known of the file's bytes. They will be sent up to `end`.
-    pub(super) fn new(disk: &'a Disk, file: &'a Arc<OpenFile>, end: u64) -> Residency<'a> {
-        Residency { disk, file, end, ahead: None }
+    pub(super) fn new(
+        disk: &'a Disk,
+        file: &'a Arc<OpenFile>,
+        end: u64,
+        ahead: &'a mut ReadingAhead,
+    ) -> Residency<'a> {
+        Residency { disk, file, end, ahead }
     }
 
     /// Waits for the bytes at `offset` if they are being read ahead, and has the next ones read.
@@ -115,7 +123,7 @@ impl<'a> Residency<'a> {
             && !self.file.is_warm(next.start, now_ms)
             && let Some(reading) = self.queue(next.clone())
         {
-            self.ahead = Some(Box::new(Ahead { range: next, reading }));
+            *self.ahead = Some(Box::new(Ahead { range: next, reading }));
         }
         let len = self.file.stamp.len;
         let mut at = range.start.next_multiple_of(WINDOW_BYTES);

@@ -157,11 +157,7 @@ impl Proxy {
             };
             let (now_ms, upstream) = (clock::now_ms(), &mut exchange.upstream);
             if !is_chosen {
-                // Otherwise the errors of the tried upstreams were logged.
-                if status == StatusCode::SERVICE_UNAVAILABLE {
-                    let description = request.describe();
-                    log_failure(upstream, &description, &"no upstream is available", status);
-                }
+                log_unavailable(upstream, &request.describe(), status);
                 return Err(failed(status));
             }
             let received = match upstream.send_at_once(now_ms) {
@@ -401,6 +397,15 @@ pub(super) fn log_attempt(
         true => tracing::info!("upstream {name}: {error} ({request}: retried)"),
         false => tracing::warn!("upstream {name}: {error} ({request}: retried)"),
     }
+}
+
+/// Logs that no upstream is left to try; the failures of those that were tried are logged.
+pub(super) fn log_unavailable(upstream: &UpstreamRequest, request: &str, status: StatusCode) {
+    let error = match status {
+        StatusCode::SERVICE_UNAVAILABLE => "no upstream is available",
+        _ => "no other upstream is available",
+    };
+    log_failure(upstream, request, &error, status);
 }
 
 /// Returns whether the client gets an upstream's interim response.

@@ -68,7 +68,7 @@ serve()
 "#;
     let ends_at_once = ENDS_IN_ORDER.replace("lambda *_: bell.set()", "signal.SIG_DFL");
     let never_listens = "print(\"asked\", flush=True)\ntime.sleep(1000)\n";
-    let closed = "it closed the connection without a response (GET /app/waits: 502)";
+    let closed = "no other upstream is available (GET /app/waits: 502)";
     let stopped = "the application is not running (GET /app/waits: 503)";
     let rows = [
         ("it ends after its response", "", ENDS_IN_ORDER, 200, ""),

@@ -14,7 +14,7 @@ use hurtle_http::request::fields::pairs;
 use hurtle_http::semantics::caching::{self, Described, Directives, Refused};
 
 use super::super::super::wait::Waits;
-use super::super::forward::{INTERIM_MAX, is_interim, log_attempt, log_failure};
+use super::super::forward::{INTERIM_MAX, is_interim, log_attempt, log_failure, log_unavailable};
 use super::super::{
     Key, ListenOutcome, Phase, Proxy, RawHead, Source, UpstreamError, UpstreamExchange,
     UpstreamRequest,
@@ -140,9 +140,7 @@ impl Fetch {
                 },
             };
             if !is_chosen {
-                if status == StatusCode::SERVICE_UNAVAILABLE {
-                    log_failure(upstream, &self.request, &"no upstream is available", status);
-                }
+                log_unavailable(upstream, &self.request, status);
                 return Err(status);
             }
             let interim = self.interim.as_deref();
