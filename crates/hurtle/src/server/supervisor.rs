@@ -47,8 +47,8 @@ struct Server {
 struct Supervisor {
     program: Program,
     channel: UnixStream,
-    /// The processes that have not ended, oldest first. Its lock is held while one is started, because
-    /// the end of a process must not be noticed before.
+    /// The processes that have not ended, oldest first. Its lock is held until the start of one was told,
+    /// because its end must be told after that.
     servers: Mutex<Vec<Server>>,
 }
 
@@ -125,7 +125,7 @@ impl Supervisor {
         let mut command = self.command(stdin);
         // It is that of this process.
         command.env_remove("LISTEN_PID");
-        self.start(command).map(drop)
+        Supervisor::start(&mut self.servers(), command).map(drop)
     }
 
     /// A process group of its own, because a terminal sends signals to the whole group of this one.
@@ -135,8 +135,7 @@ impl Supervisor {
         command
     }
 
-    fn start(&self, mut command: Command) -> io::Result<Pid> {
-        let mut servers = self.servers();
+    fn start(servers: &mut Vec<Server>, mut command: Command) -> io::Result<Pid> {
         let id = Pid::from_child(&command.spawn()?);
         servers.push(Server { id, serves: false, waiting: vec![] });
         Ok(id)
@@ -158,7 +157,8 @@ impl Supervisor {
                 for name in OF_THIS_PROCESS {
                     command.env_remove(name);
                 }
-                match self.start(command) {
+                let mut servers = self.servers();
+                match Supervisor::start(&mut servers, command) {
                     Ok(id) => self.tell(&format!("started {}", id.as_raw_nonzero())),
                     Err(e) => self.tell(&format!("failed {e}")),
                 }
