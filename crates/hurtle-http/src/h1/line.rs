@@ -53,7 +53,7 @@ pub struct PartialLine<'a> {
     pub method: &'a [u8],
     /// The target; without a method, the whole line.
     pub target: &'a [u8],
-    /// True for HTTP/1.1.
+    /// `true`: the line ends with the version HTTP/1.1; any other counts as 1.0 in the log.
     pub is_http11: bool,
 }
 

@@ -135,7 +135,7 @@ fn a_large_file_has_a_strong_tag_once_it_is_hashed() {
             break tag;
         }
         assert!(begun.elapsed() < PATIENCE, "it is still {tag}");
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::yield_now();
     };
     assert_eq!(server.get(&format!("/a.bin\nIf-None-Match: {tag}")).status, 304);
     assert_eq!(server.get(&format!("/a.bin\n{}", with_range(&tag))).status, 206);
