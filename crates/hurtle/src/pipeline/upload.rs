@@ -27,13 +27,23 @@ use crate::transport::{Input, Output, SendQueue};
 /// less than a new connection.
 pub(super) const UNREAD_BYTES_MAX: u64 = 64 << 10;
 
+/// A client's wait for 100 (Continue) (RFC 9110 section 10.1.1).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expectation {
+    /// The client sends the body without waiting for one, or got it.
+    Met,
+    /// The client gets it when the body is read.
+    Open,
+    /// The client gets none, and may or may not send the body.
+    Withheld,
+}
+
 /// A request's body and its reader.
 pub(super) struct Upload {
     pub(super) reading: Reading,
     /// `None`: there is no body, or it was delivered whole.
     feeder: Option<Feeder>,
-    /// The client waits for 100 (Continue) before it sends the body.
-    expects: bool,
+    expectation: Expectation,
     /// `false`: the body may pause, as a stream of messages does.
     is_paced: bool,
     /// RFC 9110 section 15.2: HTTP/1.0 has no interim responses.
@@ -55,7 +65,7 @@ impl Upload {
         Upload {
             reading: Reading::Done,
             feeder: None,
-            expects: false,
+            expectation: Expectation::Met,
             is_paced: true,
             sends_interim: false,
             interim: Output::default(),
@@ -79,10 +89,14 @@ impl Upload {
             BodyLength::Chunked => None,
         };
         let (feeder, body) = feed(len);
+        let expectation = match request.expect_continue && sends_continue == Continue::OnRead {
+            true => Expectation::Open,
+            false => Expectation::Met,
+        };
         let upload = Upload {
             reading: io.reading(request.body),
             feeder: Some(feeder),
-            expects: request.expect_continue && sends_continue == Continue::OnRead,
+            expectation,
             is_paced: !request.is_grpc(),
             sends_interim: !request.http10,
             own_fields: request.own_fields.to_vec(),
@@ -93,7 +107,9 @@ impl Upload {
 
     /// Records that the client waits for 100 (Continue) and will not get it.
     pub(super) fn withhold_continue(&mut self) {
-        self.expects = !self.reading.is_done();
+        if !self.reading.is_done() {
+            self.expectation = Expectation::Withheld;
+        }
     }
 
     /// Feeds the reader as long as it wants data, then waits until the peer is gone. Cancel-safe:
@@ -131,7 +147,7 @@ impl Upload {
     ) -> Result<(), ExchangeError> {
         self.encode_interim(duplex.io);
         // RFC 9110 section 10.1.1: no 100 (Continue) if the client has begun to send the body.
-        if self.expects && input.bytes().is_empty() {
+        if self.expectation == Expectation::Open && input.bytes().is_empty() {
             self.send_continue(duplex.io);
         }
         if !self.interim.is_empty() {
@@ -152,7 +168,7 @@ impl Upload {
                     self.reading.settle(input);
                     duplex.count_request(len);
                     self.received += len as u64;
-                    self.expects = false;
+                    self.expectation = Expectation::Met;
                     self.give(Frame::data(data));
                     return Ok(());
                 }
@@ -227,7 +243,7 @@ impl Upload {
     }
 
     fn send_continue(&mut self, io: &impl Protocol) {
-        self.expects = false;
+        self.expectation = Expectation::Met;
         io.encode_interim(self.interim.vec(), StatusCode::CONTINUE, InterimFields::Empty);
     }
 
@@ -238,7 +254,8 @@ impl Upload {
             head.extend_from_slice(&queue.take_bytes(usize::MAX));
         }
         self.encode_interim(io);
-        if self.expects && self.feeder.as_ref().is_some_and(Feeder::is_wanted) {
+        let is_open = self.expectation == Expectation::Open;
+        if is_open && self.feeder.as_ref().is_some_and(Feeder::is_wanted) {
             self.send_continue(io);
         }
         head.extend_from_slice(&mem::take(&mut self.interim));
@@ -249,8 +266,8 @@ impl Upload {
         let read_on = self.feeder.as_ref().is_some_and(|feeder| !feeder.is_abandoned());
         match &self.reading {
             Reading::Done => true,
-            // A client that got no 100 (Continue) may or may not send its body.
-            _ if self.expects => false,
+            // The next bytes may be the body or another request.
+            _ if self.expectation != Expectation::Met => false,
             Reading::Exactly(left) => read_on || *left <= UNREAD_BYTES_MAX,
             Reading::Chunked(_) | Reading::Frames | Reading::Ended(_) => true,
         }

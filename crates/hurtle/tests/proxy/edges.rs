@@ -1,4 +1,5 @@
-//! Edges of the protocol on the way to an upstream: hop counts, versions, hosts, interim responses, raw bytes, and races with idle connections.
+//! Edges of the protocol on the way to an upstream: hop counts, versions, hosts, expectations, interim
+//! responses, raw bytes, and races with idle connections.
 
 use crate::support::{GET, OK, Proxy, Upstream};
 
@@ -91,6 +92,39 @@ fn raw_bytes_of_a_target_reach_the_upstream_encoded() {
     let mut client = proxy.send(b"GET /old?q=\xe4 HTTP/1.1\r\nHost: a\r\n\r\n");
     let head = client.head();
     assert!(head.contains("Location: /new?q=%E4\n"), "{head}");
+}
+
+#[test]
+fn an_expectation_whose_body_has_come_does_not_wait() {
+    let upstream = Upstream::new();
+    let proxy = Proxy::to(&upstream);
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
+    for (with_head, later) in [("hello", ""), ("hel", "lo")] {
+        let mut client = proxy.send(format!("{head}{with_head}"));
+        let (mut peer, _) = upstream.next_request();
+        assert_eq!(peer.take(with_head.len()), with_head.as_bytes());
+        client.send(later);
+        assert_eq!(peer.take(later.len()), later.as_bytes());
+        // The client does not wait for this one any more. After a second without the body, hurtle
+        // would have sent one itself.
+        peer.send(format!("HTTP/1.1 100 Continue\r\n\r\n{OK}"));
+        let head = client.head();
+        assert!(head.starts_with("HTTP/1.1 200 "), "{with_head}: {head}");
+    }
+}
+
+#[test]
+fn a_response_before_the_body_has_no_100_continue_within() {
+    let upstream = Upstream::new();
+    let proxy = Proxy::to(&upstream);
+    let mut client = proxy
+        .send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+    let (mut peer, _) = upstream.next_request();
+    peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbo");
+    assert!(client.head().starts_with("HTTP/1.1 200 "));
+    assert_eq!(client.take(2), b"bo");
+    peer.send("dy");
+    assert_eq!(client.rest(), "dy");
 }
 
 #[test]

@@ -330,6 +330,11 @@ async fn listen(
     for _ in 0..INTERIM_MAX {
         let head = match upstream.listen(waits).await? {
             ListenOutcome::Head(head) => head,
+            // RFC 9110 section 10.1.1: 100 may be omitted once some of the content has arrived.
+            ListenOutcome::BodyBegun => {
+                *has_continued = true;
+                continue;
+            }
             ListenOutcome::ExpectTimeout => {
                 upstream.release();
                 *has_continued = true;

@@ -307,7 +307,22 @@ impl RequestSender {
         Ok(())
     }
 
-    /// Waits for the body's next piece.
+    /// Waits for the beginning of a held body, which a client may send without waiting for 100
+    /// (Continue), and releases it. Cancel-safe.
+    ///
+    /// # Errors
+    /// The body is malformed.
+    pub(super) async fn begin_body(&mut self, channel: &Channel) -> Result<(), SendError> {
+        let piece = self.next(matches!(channel, Channel::Stream(_))).await?;
+        self.release();
+        match channel {
+            Channel::Socket(_) => self.queue_piece(piece),
+            Channel::Stream(stream) => self.put(stream, piece)?,
+        }
+        Ok(())
+    }
+
+    /// Waits for the body's next piece. Cancel-safe.
     ///
     /// # Errors
     /// The body is no base64.
@@ -316,12 +331,10 @@ impl RequestSender {
             let is_end = self.kept.next == self.kept.pieces.len() && self.body.is_end_stream();
             return Ok(Piece::Data(data, is_end));
         }
-        if !is_kept {
-            self.kept.lose();
-        }
         let body = &mut self.body;
         let next = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await;
         if !is_kept {
+            self.kept.lose();
             self.head = Output::default();
         }
         let frame = match next {

@@ -80,6 +80,8 @@ pub enum ListenOutcome {
     Head(RawHead),
     /// The upstream sent no 100 (Continue) in time; the client may send its body without it.
     ExpectTimeout,
+    /// The client sends its body without waiting for 100 (Continue).
+    BodyBegun,
 }
 
 impl fmt::Display for Phase {
@@ -303,9 +305,13 @@ impl UpstreamRequest {
         // An upstream that stopped reading may have sent a response.
         let head = channel.head(input);
         if self.sender.is_held() && send_error.is_none() {
-            return match Box::pin(rt::race(head, rt::sleep(EXPECT_TIME))).await {
+            let held = rt::race(rt::sleep(EXPECT_TIME), self.sender.begin_body(channel));
+            return match Box::pin(rt::race(head, held)).await {
                 First::A(head) => head.map(ListenOutcome::Head),
-                First::B(()) => Ok(ListenOutcome::ExpectTimeout),
+                First::B(First::A(())) => Ok(ListenOutcome::ExpectTimeout),
+                First::B(First::B(Err(SendError::Malformed))) => Err(UpstreamError::BadRequest),
+                First::B(First::B(Err(SendError::Channel(e)))) => Err(UpstreamError::NotRead(e)),
+                First::B(First::B(Ok(()))) => Ok(ListenOutcome::BodyBegun),
             };
         }
         match (head.await, send_error) {

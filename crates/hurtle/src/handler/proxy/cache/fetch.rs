@@ -440,6 +440,7 @@ async fn listen(
             ListenOutcome::Head(head) if !is_interim(&head)? => return Ok(head),
             ListenOutcome::Head(head) => interim.map_or(Ok(()), |queue| queue.push(head))?,
             ListenOutcome::ExpectTimeout => upstream.release(),
+            ListenOutcome::BodyBegun => {}
         }
     }
     Err(UpstreamError::TooManyInterim)
