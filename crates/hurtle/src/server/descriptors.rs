@@ -88,8 +88,8 @@ pub(super) fn receive_byte(channel: &UnixStream) -> io::Result<(u8, Option<Owned
         _ => None,
     });
     if let Some(descriptor) = &descriptor {
-        // This thread starts the programs, or none is started yet, so none inherits the descriptor
-        // before this.
+        // Programs are started by this thread, under the lock that it holds, or not yet, so none
+        // inherits the descriptor before this.
         fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
     }
     if read == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok((byte[0], descriptor)) }

@@ -12,6 +12,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -22,6 +24,9 @@ use super::{activation, handover};
 
 /// Environment variable of a server that a supervisor has started.
 const VARIABLE: &str = "HURTLE_SUPERVISED";
+
+/// Asks without waiting.
+const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// Added to the number of the signal that has ended the server, for the exit code, as shells do.
 const BY_SIGNAL: i32 = 128;
@@ -47,8 +52,8 @@ struct Server {
 struct Supervisor {
     program: Program,
     channel: UnixStream,
-    /// The processes that have not ended, oldest first. Its lock is held until the start of one was told,
-    /// because its end must be told after that.
+    /// The processes that have not ended, oldest first. Whoever holds the lock receives messages, and
+    /// tells the start of a process before its end.
     servers: Mutex<Vec<Server>>,
 }
 
@@ -148,8 +153,21 @@ impl Supervisor {
     }
 
     fn attend_once(&self) -> io::Result<()> {
-        let (message, stdin) = receive_byte(&self.channel)?;
-        match (message, stdin) {
+        is_readable(&self.channel, None)?;
+        self.attend_sent(&mut self.servers())
+    }
+
+    /// Does what the servers have said until now. Messages are received under the lock, so that the
+    /// end of a server is judged after all that it has said.
+    fn attend_sent(&self, servers: &mut Vec<Server>) -> io::Result<()> {
+        while is_readable(&self.channel, Some(&AT_ONCE))? {
+            self.attend_message(servers)?;
+        }
+        Ok(())
+    }
+
+    fn attend_message(&self, servers: &mut Vec<Server>) -> io::Result<()> {
+        match receive_byte(&self.channel)? {
             (_, Some(stdin)) => {
                 let stderr = receive_descriptor(&self.channel)?;
                 let mut command = self.command(stdin);
@@ -157,21 +175,20 @@ impl Supervisor {
                 for name in OF_THIS_PROCESS {
                     command.env_remove(name);
                 }
-                let mut servers = self.servers();
-                match Supervisor::start(&mut servers, command) {
+                match Supervisor::start(servers, command) {
                     Ok(id) => self.tell(&format!("started {}", id.as_raw_nonzero())),
                     Err(e) => self.tell(&format!("failed {e}")),
                 }
             }
             (KILL, None) => {
-                if let Some(server) = self.servers().last().filter(|server| !server.serves) {
+                if let Some(server) = servers.last().filter(|server| !server.serves) {
                     // An error means that it has ended.
                     let _ = kill_process(server.id, Signal::KILL);
                 }
                 Ok(())
             }
             (SERVES, None) => {
-                if let Some(server) = self.servers().last_mut() {
+                if let Some(server) = servers.last_mut() {
                     server.serves = true;
                     for signal in server.waiting.drain(..) {
                         // An error means that it has ended.
@@ -194,28 +211,45 @@ impl Supervisor {
         loop {
             let ended = match wait(WaitOptions::NOHANG) {
                 Ok(ended) => ended,
-                Err(rustix::io::Errno::CHILD) => None,
+                Err(Errno::CHILD) => None,
                 Err(e) => return Err(e.into()),
             };
             let Some((id, status)) = ended else { return Ok(None) };
-            let Some(at) = servers.iter().position(|server| server.id == id) else { continue };
-            let ended = servers.remove(at);
-            let is_last = at == servers.len();
-            if is_last {
-                // The server that has asked for it may have ended.
-                let _ = self.tell(&format!("ended {}", shown(status)));
-            }
-            let is_alone = servers.is_empty();
-            // Without a server that accepts connections, the container must be started again.
-            let has_failed = is_last && ended.serves && code(status) != 0;
-            if is_alone || has_failed {
-                return Ok(Some(code(status)));
+            if let Some(code) = self.judge(&mut servers, id, status) {
+                return Ok(Some(code));
             }
         }
     }
 
+    /// Returns the exit code if no server is left to wait for after the end of this process.
+    fn judge(&self, servers: &mut Vec<Server>, id: Pid, status: WaitStatus) -> Option<u8> {
+        // `attend` finds an error, too.
+        let _ = self.attend_sent(servers);
+        let at = servers.iter().position(|server| server.id == id)?;
+        let ended = servers.remove(at);
+        let is_last = at == servers.len();
+        if is_last {
+            // The server that has asked for it may have ended.
+            let _ = self.tell(&format!("ended {}", shown(status)));
+        }
+        // Without a server that accepts connections, the container must be started again.
+        let has_failed = is_last && ended.serves && code(status) != 0;
+        (servers.is_empty() || has_failed).then(|| code(status))
+    }
+
     fn servers(&self) -> MutexGuard<'_, Vec<Server>> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits for a message, or for the end of the last server; at most for `within`.
+fn is_readable(channel: &UnixStream, within: Option<&Timespec>) -> io::Result<bool> {
+    loop {
+        match poll(&mut [PollFd::new(channel, PollFlags::IN)], within) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
     }
 }
 
@@ -236,6 +270,8 @@ fn shown(status: WaitStatus) -> String {
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead as _, BufReader};
+
+    use rustix::process::waitpid;
 
     use super::*;
 
@@ -260,5 +296,21 @@ mod tests {
         let stdin = child.stdin.take();
         assert_eq!(child.wait().unwrap().code(), Some(7));
         drop(stdin);
+    }
+
+    #[test]
+    fn a_server_that_ends_just_after_it_said_that_it_serves_has_served() {
+        let (channel, mut server) = UnixStream::pair().unwrap();
+        let supervisor =
+            Supervisor { program: Program::current(), channel, servers: Mutex::default() };
+        let before = Pid::from_raw(i32::MAX).unwrap();
+        let after = Pid::from_child(&Command::new("false").spawn().unwrap());
+        supervisor.servers().push(Server { id: before, serves: true, waiting: vec![] });
+        supervisor.servers().push(Server { id: after, serves: false, waiting: vec![] });
+        // Nothing attends to the message before the end.
+        server.write_all(&[SERVES]).unwrap();
+        let (_, status) = waitpid(Some(after), WaitOptions::empty()).unwrap().unwrap();
+        let code = supervisor.judge(&mut supervisor.servers(), after, status);
+        assert_eq!(code, Some(1), "the container ends with it");
     }
 }
