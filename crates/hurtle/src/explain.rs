@@ -124,7 +124,7 @@ async fn explain_request(
         Ok(permissions) => format!("the server {permissions}"),
         Err(reason) => format!("none: {reason}"),
     };
-    let Some(mut resolved) = sites.resolve(name.map(|host| host.name), target, peer) else {
+    let Some(mut resolved) = sites.resolve(name.map(|host| host.name), target) else {
         return Ok(
             "no site has this name, and there is no default site: 421 Misdirected Request".into()
         );
@@ -141,8 +141,8 @@ async fn explain_request(
         line(&mut out, "apps", &what);
     }
     let answered_here = describe_route(&mut out, &resolved).await;
-    gates::describe(&mut out, &resolved, config.store.as_ref());
-    if !answered_here {
+    let is_refused = gates::describe(&mut out, &resolved, (config.store.as_ref(), peer));
+    if is_refused || !answered_here {
         return Ok(out);
     }
     // A GET would fetch the object into the cache of a server that may run as another user.
@@ -214,7 +214,7 @@ async fn answer(
                     is_tls: false,
                     version: Version::HTTP_11,
                 },
-                gate: None,
+                passwords: None,
                 granted: &[],
                 compress: None,
                 has_internal_files: false,

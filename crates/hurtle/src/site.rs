@@ -1,11 +1,10 @@
-//! Routes a host name and a path to a handler: sites, access, rules, mounts.
+//! Routes a host name and a path to a handler: sites, rules, mounts, and the gates before them.
 
 mod access;
-mod authenticator;
 mod deployed;
+mod gate;
 mod https;
 
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -16,9 +15,9 @@ use hurtle_http::h1::response::{Fields, field};
 use hurtle_http::semantics::host;
 
 use crate::answer::Answer;
-use crate::auth::{Gate, Guard};
+use crate::auth::Guard;
 use crate::compress::Policy;
-use crate::config::{self, Access, Auth, Compress, EarlyHints, HeaderRule, HostName, Sendfile};
+use crate::config::{self, Compress, EarlyHints, HeaderRule, HostName, Sendfile};
 use crate::files::{Entry, Routes, Store};
 use crate::handler::Handler;
 use crate::handler::app::App;
@@ -26,15 +25,15 @@ use crate::handler::directory::Resources;
 use crate::handler::gateway::Slots;
 use crate::handler::proxy::Proxy;
 use crate::handler::request::MatchedPath;
-use crate::limits::PlaceLimits;
 use crate::metrics::{RouteMetrics, WorkerMetrics};
 use crate::tls;
-use access::admits;
 use deployed::Deployed;
+use gate::Compiler;
 use https::{Demand, hsts_rule};
 
-pub use authenticator::Authenticator;
+pub use access::admits;
 pub use deployed::Deployment;
+pub use gate::{Gate, Visitor};
 pub use https::Channel;
 pub use resolved::Resolved;
 pub use route::Route;
@@ -72,8 +71,6 @@ pub struct Site {
     mounts: Vec<Mount>,
     /// Applications that are deployed at run time.
     deployed: Deployed,
-    /// `true` if the site or a mount restricts client addresses.
-    guarded: bool,
     demand: Demand,
     /// The policy for deployed applications.
     compress_apps: Option<Policy>,
@@ -81,25 +78,12 @@ pub struct Site {
     has_readers: bool,
     /// The versions of its WebAssembly applications.
     wasm: Vec<u64>,
-    /// `true` if a mount serves files, and a known one needs no route: no limit applies to it.
-    has_open_files: bool,
-    /// `true` if a mount has a response cache, and no route depends on the client.
+    /// `true` if a mount serves files.
+    has_files: bool,
+    /// `true` if a mount has a response cache, and no gate is about the client.
     stores_for_all: bool,
-    /// The authentication of mounts without their own.
-    gate: Option<Rc<Gate>>,
-    /// `true` if the site or a mount requires authentication.
-    gated: bool,
-    /// The authentication by a server or a token of paths without a mount, and of mounts without their
-    /// own `auth`.
-    authenticator: Option<Authenticator>,
-    /// `true` if a mount has an authorizer, or a server or a token authenticates requests.
-    has_authorizers: bool,
-    /// The limits of the whole site.
-    limits: PlaceLimits,
-    /// `true` if the site or a mount limits requests.
-    is_limited: bool,
-    /// `true` if responses get fields of CORS or of the security preset.
-    adds_fields: bool,
+    /// The gates of paths without a mount, and of applications that are deployed at run time.
+    gates: Vec<Gate>,
     /// Counters of the responses that no mount makes.
     metrics: Arc<RouteMetrics>,
 }
@@ -219,12 +203,9 @@ impl Sites {
     pub fn mount(&mut self, number: usize, app: App, metrics: &WorkerMetrics) {
         // Nobody shares a site before the server starts.
         let Some(site) = Rc::get_mut(&mut self.sites[number]) else { return };
-        let cors = site.config.cors.clone();
-        let authenticator = site.authenticator.clone();
         let route = metrics.route(&site.config.name(), app.mount());
         let compress = site.compress_apps.clone();
-        let mount = Mount::of_app(app, site.gate.clone(), compress, route);
-        site.mounts.push(Mount { cors, authenticator, ..mount });
+        site.mounts.push(Mount::of_app(app, site.gates.clone(), compress, route));
         site.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         site.has_readers = true;
     }
@@ -255,62 +236,33 @@ impl Site {
         guard: &Guard,
         previous: Option<&Rc<Site>>,
     ) -> Site {
-        let gate = |auth: &Auth| match auth {
-            Auth::None | Auth::Forward(_) | Auth::Jwt(_) => None,
-            Auth::Basic(basic) => Some(Rc::new(guard.gate(basic))),
-        };
-        let authenticator = |auth: &Auth| Authenticator::of(auth, guard, resources.0);
-        let own_authenticator = config.auth.as_ref().and_then(authenticator);
-        let own = config.auth.as_ref().and_then(gate);
         let routes = Arc::new(routes(config));
+        let compiler = Compiler::new(config, guard, resources.0);
         let mounted = |mount: &config::Mount| {
-            let gate = mount.auth.as_ref().map_or_else(|| own.clone(), gate);
             let known = previous.and_then(|site| site.proxy_at(&mount.path));
-            let limits = guard.limiters().of_mount(config, mount);
-            let cors = mount.cors.clone().or_else(|| config.cors.clone());
-            let authenticator =
-                mount.auth.as_ref().map_or_else(|| own_authenticator.clone(), authenticator);
+            let gates = compiler.of_mount(mount);
             let name = config.name();
-            let mount = Mount::new(mount, &name, resources, &routes, gate, known, &compression);
+            let mount = Mount::new(mount, &name, resources, &routes, gates, known, &compression);
             if let Handler::Proxy(proxy) = &mount.handler {
                 proxy.limit_by(guard.limiters());
             }
-            Mount { limits, cors, authenticator, ..mount }
+            mount
         };
         let mut mounts: Vec<_> = config.mounts.iter().map(mounted).collect();
         // Longest first, so that the first match is the longest.
         mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
-        let restricts = |access: &Access| !access.allow.is_empty() || !access.deny.is_empty();
+        let gates = compiler.of_site();
+        let mut all = mounts.iter().flat_map(|mount| &mount.gates).chain(&gates);
+        let is_for_all = all.all(Gate::is_of_connection);
         let config = effective(config);
-        let guarded = restricts(&config.access) || mounts.iter().any(|m| restricts(&m.access));
-        let gated = own.is_some() || mounts.iter().any(|m| m.gate.is_some());
-        let asks = |m: &Mount| m.authorizer.is_some() || m.authenticator.is_some();
-        let has_authorizers = own_authenticator.is_some() || mounts.iter().any(asks);
-        let stores = mounts.iter().any(Mount::has_cache);
-        let limits = guard.limiters().of_site(&config);
-        let has_cors = config.cors.is_some() || mounts.iter().any(|m| m.cors.is_some());
-        let adds_fields = has_cors || config.security_headers;
-        let is_limited = !limits.is_empty() || mounts.iter().any(|m| !m.limits.is_empty());
         Site {
             key: 0,
-            guarded,
             has_readers: mounts.iter().any(Mount::reads_bodies),
             wasm: resources.0.wasm.versions(&config),
-            has_open_files: !is_limited && !has_cors && mounts.iter().any(Mount::has_files),
-            stores_for_all: stores
-                && !guarded
-                && !gated
-                && !has_authorizers
-                && !is_limited
-                && !has_cors,
-            gated,
-            authenticator: own_authenticator,
-            has_authorizers,
-            limits,
-            is_limited,
-            adds_fields,
+            has_files: mounts.iter().any(Mount::has_files),
+            stores_for_all: is_for_all && mounts.iter().any(Mount::has_cache),
+            gates,
             metrics: resources.0.metrics.route(&config.name(), ""),
-            gate: own,
             mounts,
             deployed: previous
                 .map_or_else(Deployed::default, |site| site.deployed.clone())
@@ -330,14 +282,11 @@ impl Site {
         guard: &Guard,
         resources: &Resources,
     ) -> bool {
-        let gates = self.mounts.iter().map(|mount| &mount.gate).chain([&self.gate]).flatten();
-        let authenticators =
-            self.mounts.iter().map(|mount| &mount.authenticator).chain([&self.authenticator]);
+        let mut gates = self.mounts.iter().flat_map(|mount| &mount.gates).chain(&self.gates);
         self.demand == *demand
             && self.wasm == resources.wasm.versions(config)
             && self.config == effective(config)
-            && gates.into_iter().all(|gate| gate.is_of(guard))
-            && authenticators.flatten().all(|authenticator| authenticator.is_of(guard, resources))
+            && gates.all(|gate| gate.is_of(guard, resources))
             && self.mounts.iter().all(|mount| match &mount.handler {
                 Handler::Proxy(proxy) => proxy.uses(resources.upstream_tls.of(proxy.config())),
                 _ => true,
@@ -357,9 +306,9 @@ impl Site {
         self.key
     }
 
-    /// Returns whether responses get fields of CORS or of the security preset.
-    pub fn adds_fields(&self) -> bool {
-        self.adds_fields
+    /// Returns whether responses get the security preset.
+    pub fn has_security(&self) -> bool {
+        self.config.security_headers
     }
 
     /// Returns the counters of the responses that no mount makes.
@@ -402,31 +351,25 @@ impl Site {
         self.has_readers || !self.deployed.is_empty()
     }
 
-    /// Returns whether a mount serves files, and a known one may be sent without a route.
-    pub fn has_open_files(&self) -> bool {
-        self.has_open_files
-    }
-
-    /// Returns whether a mount has a response cache, and no route depends on the client.
+    /// Returns whether a mount has a response cache, and no gate is about the client.
     pub fn stores_for_all(&self) -> bool {
         self.stores_for_all && self.deployed.is_empty()
     }
 
-    /// Returns whether access rules allow this client a file from the file cache.
-    pub fn admits(&self, entry: &Entry, peer: Option<IpAddr>) -> bool {
-        !self.guarded
-            || (admits(&self.config.access, peer) && admits(&self.mounts[entry.mount].access, peer))
+    /// Returns whether a mount serves files.
+    pub fn has_files(&self) -> bool {
+        self.has_files
     }
 
-    /// Returns whether this client was authenticated recently for a file from the file cache.
-    pub fn knows(&self, entry: &Entry, credentials: Option<&[u8]>, now_ms: u64) -> bool {
-        let mount = &self.mounts[entry.mount];
-        if self.has_authorizers && (mount.authorizer.is_some() || mount.authenticator.is_some()) {
-            // A decision about each request is needed.
-            return false;
-        }
-        let gate = if self.gated { self.mounts[entry.mount].gate.as_ref() } else { None };
-        gate.is_none_or(|gate| gate.is_remembered(credentials, now_ms))
+    /// Returns whether each gate of its mount lets a request for a file from the file cache pass.
+    pub fn allows_known_file(&self, entry: &Entry, visitor: &Visitor<'_>) -> bool {
+        self.mounts[entry.mount].gates.iter().all(|gate| gate.allows_known(self, visitor))
+    }
+
+    /// Returns whether each gate lets a request for a stored response pass. Every mount of a site that
+    /// stores for all has the gates of the site.
+    pub fn allows_stored(&self, visitor: &Visitor<'_>) -> bool {
+        self.gates.iter().all(|gate| gate.allows_known(self, visitor))
     }
 
     /// Returns the clients that get early hints.

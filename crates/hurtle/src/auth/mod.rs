@@ -57,7 +57,7 @@ struct Users {
 
 /// The password requirement of a site or mount, for one worker.
 #[derive(Debug)]
-pub struct Gate {
+pub struct PasswordGate {
     users: Arc<Users>,
     /// The file of users. Equal names in two files are two users.
     file: PathBuf,
@@ -127,10 +127,10 @@ impl Guard {
     }
 
     /// Returns the gate of a site or mount.
-    pub fn gate(&self, basic: &Basic) -> Gate {
+    pub fn gate(&self, basic: &Basic) -> PasswordGate {
         // RFC 7617 section 2.1: names and passwords are UTF-8.
         let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", basic.realm);
-        Gate {
+        PasswordGate {
             users: self.files.get(&basic.users).cloned().unwrap_or_default(),
             file: basic.users.clone(),
             realm: basic.realm.clone(),
@@ -143,7 +143,7 @@ impl Guard {
     }
 }
 
-impl Gate {
+impl PasswordGate {
     /// Returns whether the guard has the users of this gate, unchanged.
     pub fn is_of(&self, guard: &Guard) -> bool {
         let users = guard.files.get(&self.file);

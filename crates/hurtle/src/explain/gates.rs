@@ -1,48 +1,89 @@
 //! Describes the gates before a handler: limits and access.
 
-use super::line;
-use crate::config::{Concurrency, Jwt, RateLimit, Store};
-use crate::site::{Authenticator, Resolved};
+use std::net::IpAddr;
+use std::sync::Arc;
 
-/// Describes the gates that apply to a request, in the order in which it passes them.
-pub(super) fn describe(out: &mut String, resolved: &Resolved<'_>, store: Option<&Store>) {
-    if let Some(cors) = resolved.cors() {
-        let origins: Vec<String> = cors.origins.iter().map(ToString::to_string).collect();
-        let credentials = if cors.credentials { ", with credentials" } else { "" };
-        line(out, "cors", &format!("allowed for {}{credentials}", origins.join(", ")));
+use super::line;
+use crate::config::{Concurrency, Cors, Jwt, RateLimit, Store};
+use crate::limits::rate::RateLimiter;
+use crate::site::{Gate, Resolved, admits};
+
+/// Describes the gates that apply to a request of this client, in the order in which it passes them.
+/// Returns whether one refuses it.
+pub(super) fn describe(
+    out: &mut String,
+    resolved: &Resolved<'_>,
+    (store, client): (Option<&Store>, Option<IpAddr>),
+) -> bool {
+    let mut is_refused = false;
+    for gate in resolved.gates() {
+        match gate {
+            // `tls` has its own lines.
+            Gate::AcmeChallenge | Gate::Channel => {}
+            Gate::Cors(cors) => describe_cors(out, cors),
+            Gate::Address(access) => {
+                let is_admitted = admits(access, client);
+                is_refused |= !is_admitted;
+                let what = if is_admitted { "admits" } else { "refuses" };
+                let client =
+                    client.map_or("a local client".to_owned(), |client| client.to_string());
+                line(
+                    out,
+                    "access",
+                    &format!("{what} {client}; others get 403 by `allow` and `deny`"),
+                );
+            }
+            Gate::Rate(limiters) => describe_rates(out, limiters),
+            Gate::SharedRate(_) => {
+                if let Some(store) = store {
+                    let what = format!(
+                        "over all servers that share {}, prefix {:?}",
+                        store.url(),
+                        store.prefix
+                    );
+                    line(out, "", &what);
+                }
+            }
+            Gate::Token(tokens) => describe_token(out, tokens.config()),
+            Gate::Forward(server) => {
+                line(out, "auth", &format!("{} decides about each request", server.url()));
+            }
+            Gate::Basic(passwords) => {
+                let realm = passwords.realm();
+                line(out, "auth", &format!("requires a password for {realm:?}, else 401"));
+            }
+            Gate::Authorizer(authorizer) => {
+                line(out, "auth", &format!("the authorizer {} decides first", authorizer.name()));
+            }
+            Gate::Concurrency(limiter) => describe_concurrency(out, limiter.config()),
+        }
     }
-    for limiter in resolved.rate_limits() {
+    is_refused
+}
+
+fn describe_cors(out: &mut String, cors: &Cors) {
+    let origins: Vec<String> = cors.origins.iter().map(ToString::to_string).collect();
+    let credentials = if cors.credentials { ", with credentials" } else { "" };
+    line(out, "cors", &format!("allowed for {}{credentials}", origins.join(", ")));
+}
+
+fn describe_rates(out: &mut String, limiters: &[Arc<RateLimiter>]) {
+    for limiter in limiters {
         let RateLimit { requests, burst, key } = limiter.config();
         let key: Vec<String> = key.iter().map(ToString::to_string).collect();
         let key = key.join(" and ");
         line(out, "limit", &format!("{requests} for each {key}, {burst} at once, else 429"));
-        if let Some(store) = store {
-            let url = store.url();
-            line(out, "", &format!("over all servers that share {url}, prefix {:?}", store.prefix));
-        }
     }
-    match resolved.authenticator() {
-        None => {}
-        Some(Authenticator::Server(server)) => {
-            line(out, "auth", &format!("{} decides about each request", server.url()));
-        }
-        Some(Authenticator::Token(gate)) => describe_token(out, gate.config()),
-    }
-    if let Some(gate) = resolved.gate() {
-        line(out, "auth", &format!("requires a password for {:?}, else 401", gate.realm()));
-    }
-    if let Some(authorizer) = resolved.authorizer() {
-        line(out, "auth", &format!("the authorizer {} decides first", authorizer.name()));
-    }
-    if let Some(limiter) = resolved.concurrency() {
-        let Concurrency { max, queue, queue_timeout } = limiter.config();
-        let wait = queue_timeout.as_millis();
-        let queue = match queue {
-            0 => String::new(),
-            queue => format!(", {queue} more wait for at most {wait} ms"),
-        };
-        line(out, "limit", &format!("{max} requests at once{queue}, else 503"));
-    }
+}
+
+fn describe_concurrency(out: &mut String, limit: &Concurrency) {
+    let Concurrency { max, queue, queue_timeout } = limit;
+    let wait = queue_timeout.as_millis();
+    let queue = match queue {
+        0 => String::new(),
+        queue => format!(", {queue} more wait for at most {wait} ms"),
+    };
+    line(out, "limit", &format!("{max} requests at once{queue}, else 503"));
 }
 
 fn describe_token(out: &mut String, jwt: &Jwt) {

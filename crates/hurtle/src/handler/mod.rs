@@ -211,7 +211,7 @@ async fn upload<C: Client>(
     let Some(built) = http_request::build(request, body, |_, _| {}) else {
         return Ok(Outcome::Answer(Answer::error(StatusCode::BAD_REQUEST, None)));
     };
-    let user = request.gate.and_then(|gate| gate.user(request.head.authorization));
+    let user = request.passwords.and_then(|passwords| passwords.user(request.head.authorization));
     let answering = Directory::upload(uploads, built, &request.matched, user);
     let answer = client.beside(&wait::Waits::default(), async |_| answering.await).await?;
     Ok(Outcome::Answer(answer))

@@ -13,7 +13,7 @@ use hurtle_http::semantics::glob;
 use super::client::{self, ClientInfo};
 use super::http_request::Buffers;
 use super::proxy::cache::Shortcuts;
-use crate::auth::Gate;
+use crate::auth::PasswordGate;
 use crate::compress::Policy;
 use crate::config::{EarlyHints, HeaderRule};
 use crate::files::{FileQuery, Key, Store};
@@ -35,7 +35,7 @@ pub struct RequestContext<'a> {
     /// The client.
     pub client: ClientInfo,
     /// The authentication that the request has passed.
-    pub gate: Option<&'a Rc<Gate>>,
+    pub passwords: Option<&'a Rc<PasswordGate>>,
     /// Variables from the authorizer.
     pub granted: &'a [(Vec<u8>, Vec<u8>)],
     /// The policy by which the response is compressed; `None`: it is not.

@@ -11,7 +11,7 @@ use hurtle_http::semantics::fields::has_token;
 
 use crate::answer::Answer;
 use crate::config::{Cors, CorsHeader};
-use crate::site::Resolved;
+use crate::site::{Resolved, Site};
 
 /// The preset of `security_headers`. A response that has a field keeps its own value.
 const SECURITY: [(HeaderName, HeaderValue); 4] = [
@@ -46,13 +46,20 @@ impl Additions {
     /// Returns the fields to add to the response of a request. `None`: none.
     pub(crate) fn of(request: &RequestHead<'_>, resolved: &Resolved<'_>) -> Option<Box<Additions>> {
         let mut additions =
-            Additions { has_security: resolved.has_security(), ..Additions::default() };
+            Additions { has_security: resolved.site.has_security(), ..Additions::default() };
         if let Some(cors) = resolved.cors() {
             additions.has_cors = true;
             additions.varies = !cors.allows_any();
             additions.cors = cors_fields(cors, value(request, b"origin"));
         }
         (additions.has_cors || additions.has_security).then(|| Box::new(additions))
+    }
+
+    /// Returns the fields to add to a response that gates let pass at once: no script of another
+    /// origin asked for it. `None`: none.
+    pub(crate) fn of_known(site: &Site) -> Option<Box<Additions>> {
+        let has_security = site.has_security();
+        has_security.then(|| Box::new(Additions { has_security, ..Additions::default() }))
     }
 
     /// Adds the fields to a response of this server or of an application.

@@ -26,16 +26,19 @@ impl<T: Protocol> Exchange<T> {
         resolved: &Resolved<'_>,
         now_ms: u64,
     ) -> Option<Answer> {
-        if request.body != BodyLength::None || !resolved.site.is_open_to(self.channel()) {
+        if request.body != BodyLength::None {
             return None;
         }
         let site = resolved.site;
-        if site.has_open_files()
+        if site.has_files()
             && let Some(answer) = self.known_file(request, resolved, now_ms)
         {
             return Some(answer);
         }
-        if !site.stores_for_all() || self.trusted().is_some() || self.challenge(request).is_some() {
+        if !site.stores_for_all()
+            || self.trusted().is_some()
+            || !site.allows_stored(&self.visitor(request, now_ms))
+        {
             return None;
         }
         let key = ShortcutKey::new(request, site.key(), self.io.is_secure())?;
@@ -60,8 +63,7 @@ impl<T: Protocol> Exchange<T> {
         let (path, _) = resolved.target?;
         let site = resolved.site;
         let entry = self.worker.store.fresh(Key { site: site.key(), path }, now_ms)?;
-        let credentials = request.authorization;
-        if !site.admits(&entry, self.client) || !site.knows(&entry, credentials, now_ms) {
+        if !site.allows_known_file(&entry, &self.visitor(request, now_ms)) {
             return None;
         }
         let answer = files::answer(&entry, StatusCode::OK, &file_query(request, self.is_private));
@@ -79,7 +81,7 @@ impl<T: Protocol> Exchange<T> {
         &mut self,
         request: &RequestHead<'_>,
     ) -> (Result<Answer, ExchangeError>, Incoming) {
-        if let Some(answer) = self.refuse_channel(request, None) {
+        if let Some(answer) = self.challenge(request) {
             return (Ok(answer), Incoming::of(request));
         }
         let needs_tls = self.needs_tls(request);
@@ -178,7 +180,7 @@ impl<T: Protocol> Exchange<T> {
                 is_tls: self.io.is_secure(),
                 version: self.io.version(),
             },
-            gate: resolved.gate(),
+            passwords: resolved.passwords(),
             granted: &[],
             compress: None,
             has_internal_files: false,

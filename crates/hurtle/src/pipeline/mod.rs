@@ -1,14 +1,14 @@
 //! One exchange (request and response), independent of the protocol. `Exchange::exchange` runs its
-//! five steps: `resolve`, `authorise`, `handle`, `write`, `observe`. An HTTP/1.1 connection has many
+//! five steps: `resolve`, `gates`, `handle`, `write`, `observe`. An HTTP/1.1 connection has many
 //! exchanges in sequence; an HTTP/2 stream has one.
 
 pub(crate) mod additions;
-mod authorise;
 mod body;
 mod body_encoder;
 mod body_writer;
 mod client;
 mod duplex;
+mod gates;
 mod handle;
 mod identify;
 pub mod limit_log;
@@ -38,8 +38,8 @@ use hurtle_http::request::{RequestFields, RequestHead};
 pub(crate) use self::body::Ended;
 
 use self::additions::Additions;
-use self::authorise::Authorised;
 use self::client::{ExchangeClient, Incoming};
+use self::gates::Passage;
 use self::identify::Identity;
 use self::tunnel::OpenTunnel;
 use self::worker::{ConnectionSlot, Worker};
@@ -49,10 +49,9 @@ use crate::handler::Outcome;
 use crate::handler::client::is_private;
 use crate::handler::proxy::UpstreamLog;
 use crate::handler::proxy::cache::CacheStatus;
-use crate::handler::proxy::with_fields;
 use crate::metrics::{InFlight, RouteMetrics, WorkerMetrics};
 use crate::protocol::Protocol;
-use crate::site::{Authenticator, Resolved};
+use crate::site::Resolved;
 use crate::transport::{Input, Progress};
 
 /// A connection (HTTP/1.1) or stream (HTTP/2) with the state of its current exchange.
@@ -200,15 +199,14 @@ impl<T: Protocol> Exchange<T> {
             self.begun.get_or_insert_with(Instant::now);
             return Box::pin(self.misdirected(request)).await;
         };
-        if resolved.site.adds_fields() {
-            self.additions = Additions::of(request, &resolved);
-        }
         // Most responses are known files or stored responses, which need no route.
         if let Some(mut answer) = self.known_answer(request, &resolved, now_ms) {
+            self.additions = Additions::of_known(resolved.site);
             self.time_known(request, &answer);
             return self.respond(request, &mut answer, now_ms, false).await;
         }
 
+        self.additions = Additions::of(request, &resolved);
         self.count_for(resolved.metrics());
         self.begun.get_or_insert_with(Instant::now);
         self.record_in_flight(request);
@@ -250,27 +248,13 @@ impl<T: Protocol> Exchange<T> {
         resolved: Resolved<'_>,
         mut now_ms: u64,
     ) -> Next {
-        // Authorise.
-        let mut authorised = self.authorise(request, &resolved);
-        if resolved.is_limited()
-            && matches!(authorised, Authorised::Open | Authorised::Gated)
-            && let Some(store) = &worker.shared_store
-        {
-            let checked = Box::pin(self.check_shared_rates(store, request, &resolved)).await;
-            authorised = checked.map_or_else(Authorised::Limited, |()| authorised);
-            now_ms = clock::now_ms();
-        }
-        match authorised {
-            Authorised::Open => {}
-            Authorised::Gated => {
-                return Box::pin(self.gated_exchange(request, worker, resolved, now_ms)).await;
+        match self.pass_at_once(request, &resolved) {
+            Ok(Passage::Open) => {}
+            Ok(Passage::Waits(from)) => {
+                return Box::pin(self.gated_exchange(request, worker, resolved, from)).await;
             }
-            Authorised::Refused(answer) => {
-                return Box::pin(self.write_refusal(request, &resolved, *answer)).await;
-            }
-            Authorised::Limited(answer) => {
-                let (at, incoming) = ((worker, &resolved), Incoming::of(request));
-                return Box::pin(self.write_error(request, at, *answer, incoming)).await;
+            Err(refusal) => {
+                return Box::pin(self.refuse_at_gate(request, (worker, &resolved), refusal)).await;
             }
         }
 
@@ -302,53 +286,33 @@ impl<T: Protocol> Exchange<T> {
         }
     }
 
-    /// Runs an exchange that needs credentials, an authorizer or a permit.
+    /// Runs an exchange whose gates from this number on may have to wait.
     async fn gated_exchange(
         &mut self,
         request: &RequestHead<'_>,
         worker: &Worker,
         resolved: Resolved<'_>,
-        now_ms: u64,
+        from: usize,
     ) -> Next {
         let at = (worker, &resolved);
-        let lines;
-        let own_fields;
-        let edited;
-        let request = match self.authenticate(request, at, now_ms).await {
-            Ok(None) => request,
-            Ok(Some(edited_lines)) => {
-                lines = edited_lines;
-                let authenticator = resolved.authenticator();
-                own_fields = authenticator.map_or_else(Vec::new, Authenticator::own_fields);
-                edited = RequestHead { own_fields: &own_fields, ..with_fields(request, &lines) };
-                &edited
-            }
-            Err(denied) => {
-                let (handled, incoming) = *denied;
-                return self.write(request, at, handled, incoming).await;
-            }
-        };
-        let granted = match self.check_credentials(request, at, now_ms).await {
+        let granted = match self.pass(request, at, from).await {
             Ok(granted) => granted,
-            Err(answer) => return self.write_refusal(request, &resolved, answer).await,
+            Err(refusal) => return self.refuse_at_gate(request, at, refusal).await,
         };
-        // Held until the response is sent, or the tunnel has ended.
-        let permit = match self.wait_for_permit(request, &resolved).await {
-            Ok(permit) => permit,
-            Err(error) => return self.write(request, at, Err(error), Incoming::of(request)).await,
-        };
+        let request = &granted.head(request);
         let Some((mount, matched)) = resolved.mount() else {
             return self.answer_for_site(request, worker, resolved).await;
         };
         let now_ms = clock::now_ms();
-        let context = self.context(request, at, (mount, matched), &granted, now_ms);
+        let variables = &granted.variables;
+        let context = self.context(request, at, (mount, matched), variables, now_ms);
         let mut client = ExchangeClient::new(self, request);
         let handled = mount.handler().call(&context, &mut client).await;
         let incoming = client.incoming;
         self.note_own_stream(mount.handler(), &handled);
         let next = self.write(request, at, handled, incoming).await;
         if let Some(tunnel) = self.details.as_mut().and_then(|details| details.tunnel.as_mut()) {
-            tunnel.permit = permit;
+            tunnel.permit = granted.permit;
         }
         next
     }

@@ -29,7 +29,7 @@ impl<T: Protocol> Exchange<T> {
             return None;
         }
         let name = request.host.as_ref().map(|h| h.name);
-        let resolved = worker.sites.resolve(name, path_of(&request.target), self.client);
+        let resolved = worker.sites.resolve(name, path_of(&request.target));
         if self.io.is_secure() {
             self.hsts = resolved.as_ref().and_then(|resolved| resolved.site.hsts()).cloned();
         }

@@ -2,7 +2,6 @@
 //! `control` handles signals and commands while it runs.
 
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +14,7 @@ use super::control::{Events, Phase, Process, Reload, Signals, Watcher};
 use super::greeting;
 use super::handover::Received;
 use super::names::NameWatch;
-use super::{AccessLogHandle, Launch, Running, Server, activation, supervisor};
+use super::{AccessLogHandle, Launch, Running, Server, activation};
 use crate::config::{Config, Listen};
 use crate::observe::ErrorLogHandle;
 use crate::sys;
@@ -97,15 +96,19 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
         received.as_ref().is_some_and(|received| received.description.because_of_names);
     // Open as long as this process runs.
     let _channel = match received {
-        Some(received) => Some(announce(received, errors, &logs)?),
+        Some(received) => {
+            take_over_logs(&received, errors, &logs)?;
+            // Before the other process reports the upgrade: from then on the end of this process is
+            // the end of the service.
+            launcher.tell_serving();
+            Some(received.announce())
+        }
         None => {
             greeting::print(&bound, &roots, file.is_none())?;
+            launcher.tell_serving();
             None
         }
     };
-    if let (true, Some(supervisor)) = (supervisor::is_supervised(), &launcher.starter) {
-        supervisor.tell_serving();
-    }
     let Running { threads, stop, access_log, mut reloader, requested, accepting } = running;
     reloader.any_port = any_port;
     reloader.regains_root = launcher.regains_root;
@@ -177,18 +180,18 @@ fn take_over(mut config: Config, any_port: bool, received: &mut Received) -> io:
     Server::bind_or_receive(config, received)
 }
 
-/// Tells the process that this one replaces that the workers accept connections.
-fn announce(
-    received: Received,
+/// Writes to the logs of the process that this one replaces, in place of its pipe.
+fn take_over_logs(
+    received: &Received,
     errors: &ErrorLogHandle,
     logs: &AccessLogHandle,
-) -> io::Result<UnixStream> {
+) -> io::Result<()> {
     // Standard error is a pipe to that process so far.
     received.take_stderr()?;
     errors.reopen();
     logs.reopen();
     tracing::info!("replaces process {}", received.description.process);
-    Ok(received.announce())
+    Ok(())
 }
 
 fn bind(config: Config, any_port: bool, stored: &mut StoredListeners) -> io::Result<Server> {

@@ -23,6 +23,7 @@ use tokio::task::JoinHandle;
 
 use super::handover::{Handover, READY, VARIABLE};
 use super::starter::Starter;
+use super::supervisor;
 
 /// Longest time in which the new process must accept connections.
 pub(super) const READY_TIME_MAX: Duration = Duration::from_secs(30);
@@ -68,6 +69,13 @@ enum Launched {
 }
 
 impl Launcher {
+    /// Tells a supervisor that this process accepts connections.
+    pub(super) fn tell_serving(&self) {
+        if let (true, Some(supervisor)) = (supervisor::is_supervised(), &self.starter) {
+            supervisor.tell_serving();
+        }
+    }
+
     /// Starts the program with a socket as its standard input, and a pipe as its standard error.
     fn start(&self, theirs: UnixStream, stderr: PipeWriter) -> io::Result<Launched> {
         if let Some(starter) = &self.starter {

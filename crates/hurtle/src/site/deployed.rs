@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use super::Sites;
 use super::mount::{Mount, names_lane};
-use crate::auth::Gate;
 use crate::config;
 use crate::disk::Disk;
 use crate::files::Routes;
@@ -83,13 +82,7 @@ impl Deployed {
     }
 
     /// Replaces the list. Applications that stay keep their connections.
-    fn update(
-        &self,
-        list: &[&Deployment],
-        disk: &Disk,
-        gate: Option<&Rc<Gate>>,
-        metrics: &WorkerMetrics,
-    ) {
+    fn update(&self, list: &[&Deployment], disk: &Disk, metrics: &WorkerMetrics) {
         let mut before = self.mounted.take();
         let mut mounted: Vec<Mounted> = Vec::new();
         for deployment in list {
@@ -101,7 +94,7 @@ impl Deployed {
                 let Deployment { site, path, .. } = deployment;
                 proxy.count_in(metrics, site, path);
                 let route = metrics.route(site, path);
-                let mount = Mount::of_deployment(path, proxy, gate.cloned(), route);
+                let mount = Mount::of_deployment(path, proxy, route);
                 Mounted { serial: deployment.serial, mount: Rc::new(mount) }
             });
             app.set_availability(deployment.availability);
@@ -122,7 +115,7 @@ impl Sites {
         for site in &self.sites {
             let name = site.config.name();
             let own: Vec<&Deployment> = list.iter().filter(|app| app.site == name).collect();
-            site.deployed.update(&own, disk, site.gate.as_ref(), metrics);
+            site.deployed.update(&own, disk, metrics);
         }
     }
 }

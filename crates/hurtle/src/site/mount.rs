@@ -1,14 +1,13 @@
-//! A mount: a handler at a path of a site, with its access rules and helpers.
+//! A mount: a handler at a path of a site, with its gates and helpers.
 
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::authenticator::Authenticator;
+use super::gate::Gate;
 use super::internal::Internal;
-use crate::auth::Gate;
 use crate::compress::Policy;
-use crate::config::{self, Access, Cors, MountHandler};
+use crate::config::{self, MountHandler};
 use crate::disk::{Disk, Lane};
 use crate::files::Routes;
 use crate::files::routes::holds;
@@ -16,10 +15,9 @@ use crate::handler::Handler;
 use crate::handler::app::App;
 use crate::handler::directory::{Directory, Resources};
 use crate::handler::fixed::{Fixed, Redirect};
-use crate::handler::gateway::{Authorizer, Gateway, Slots};
+use crate::handler::gateway::{Gateway, Slots};
 use crate::handler::proxy::Proxy;
 use crate::handler::status::Status;
-use crate::limits::PlaceLimits;
 use crate::metrics::RouteMetrics;
 use crate::wasm::NotLoaded;
 
@@ -27,23 +25,14 @@ use crate::wasm::NotLoaded;
 #[derive(Debug)]
 pub struct Mount {
     pub(super) path: Vec<u8>,
-    pub(super) access: Access,
-    /// The authentication of this mount, which replaces the site's.
-    pub(super) gate: Option<Rc<Gate>>,
+    /// The gates of its paths; one that is deployed at run time has those of its site.
+    pub(super) gates: Vec<Gate>,
     pub(super) handler: Handler,
     /// Internal files that its upstreams may name.
     pub(super) internal: Option<Internal>,
     /// The policy by which the handler's responses are compressed; `None`: they are not. Files have
     /// their own.
     pub(super) compress: Option<Policy>,
-    /// The authorizer that is called before the handler.
-    pub(super) authorizer: Option<Rc<Authorizer>>,
-    /// The limits of this mount, in addition to the site's.
-    pub(super) limits: PlaceLimits,
-    /// Access by scripts of other origins.
-    pub(super) cors: Option<Cors>,
-    /// The authentication by a server or a token, in place of the site's.
-    pub(super) authenticator: Option<Authenticator>,
     /// Counters of its requests.
     pub(super) metrics: Arc<RouteMetrics>,
 }
@@ -105,7 +94,7 @@ impl Mount {
         site: &str,
         (resources, slots): (&Resources, &Slots),
         routes: &Arc<Routes>,
-        gate: Option<Rc<Gate>>,
+        gates: Vec<Gate>,
         previous: Option<&Rc<Proxy>>,
         compression: &Compression,
     ) -> Mount {
@@ -166,69 +155,29 @@ impl Mount {
         if let Handler::Proxy(proxy) = &handler {
             proxy.count_in(&resources.metrics, site, &config.path);
         }
-        let access = config.access.clone();
-        let authorizer =
-            config.authorizer.clone().map(|upstream| Rc::new(Authorizer::new(upstream)));
-        let path = mount_path(&config.path);
-        let limits = PlaceLimits::default();
-        Mount {
-            path,
-            access,
-            gate,
-            handler,
-            internal,
-            compress,
-            authorizer,
-            limits,
-            cors: None,
-            authenticator: None,
-            metrics,
-        }
+        Mount { path: mount_path(&config.path), gates, handler, internal, compress, metrics }
     }
 
     /// Creates the mount of an application.
     pub(super) fn of_app(
         app: App,
-        gate: Option<Rc<Gate>>,
+        gates: Vec<Gate>,
         compress: Option<Policy>,
         metrics: Arc<RouteMetrics>,
     ) -> Mount {
         let path = mount_path(app.mount());
-        Mount::open(path, Handler::App(app), gate, compress, metrics)
+        Mount { path, gates, handler: Handler::App(app), internal: None, compress, metrics }
     }
 
     /// Creates the mount of an application that is deployed at run time.
-    pub(super) fn of_deployment(
-        path: &str,
-        proxy: Proxy,
-        gate: Option<Rc<Gate>>,
-        metrics: Arc<RouteMetrics>,
-    ) -> Mount {
-        // A later configuration of the site may compress.
-        Mount::open(mount_path(path), Handler::Proxy(Rc::new(proxy)), gate, None, metrics)
-    }
-
-    /// Creates a mount that admits every address.
-    fn open(
-        path: Vec<u8>,
-        handler: Handler,
-        gate: Option<Rc<Gate>>,
-        compress: Option<Policy>,
-        metrics: Arc<RouteMetrics>,
-    ) -> Mount {
-        let access = Access::default();
-        let limits = PlaceLimits::default();
+    pub(super) fn of_deployment(path: &str, proxy: Proxy, metrics: Arc<RouteMetrics>) -> Mount {
         Mount {
-            path,
-            access,
-            gate,
-            handler,
+            path: mount_path(path),
+            // A later configuration of the site has other gates, and may compress.
+            gates: Vec::new(),
+            compress: None,
+            handler: Handler::Proxy(Rc::new(proxy)),
             internal: None,
-            compress,
-            authorizer: None,
-            limits,
-            cors: None,
-            authenticator: None,
             metrics,
         }
     }

@@ -4,7 +4,6 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::mem;
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,15 +12,12 @@ use hurtle_http::h1::forward::edit_lines;
 use hurtle_http::h1::response::Fields;
 use hurtle_http::semantics::target::decoded;
 
-use super::{Authenticator, MountRef, Route, Site, Sites};
+use super::{Gate, MountRef, Route, Site, Sites};
 use crate::answer::Answer;
-use crate::auth::Gate;
+use crate::auth::PasswordGate;
 use crate::config::Cors;
 use crate::handler::apply_header_rules;
-use crate::handler::gateway::Authorizer;
 use crate::handler::request::MatchedPath;
-use crate::limits::concurrency::ConcurrencyLimiter;
-use crate::limits::rate::RateLimiter;
 use crate::metrics::RouteMetrics;
 
 /// A request's site, and its route, which is computed at first use: a cached file needs none.
@@ -33,7 +29,6 @@ pub struct Resolved<'a> {
     pub site: &'a Site,
     /// The path and the query as sent; `None`: the target has none.
     pub target: Option<(&'a [u8], Option<&'a [u8]>)>,
-    client: Option<IpAddr>,
     route: OnceCell<Option<Route<'a>>>,
 }
 
@@ -44,17 +39,16 @@ impl Sites {
         &'a self,
         name: Option<&[u8]>,
         target: Option<(&'a [u8], Option<&'a [u8]>)>,
-        client: Option<IpAddr>,
     ) -> Option<Resolved<'a>> {
         let (number, site) = self.find(name)?;
-        Some(Resolved { number, site, target, client, route: OnceCell::new() })
+        Some(Resolved { number, site, target, route: OnceCell::new() })
     }
 }
 
 impl<'a> Resolved<'a> {
     /// Returns the route of the path; `None`: the target has no path.
     pub fn route(&self) -> Option<&Route<'a>> {
-        let route = || self.target.map(|(path, query)| self.site.route(path, query, self.client));
+        let route = || self.target.map(|(path, query)| self.site.route(path, query));
         self.route.get_or_init(route).as_ref()
     }
 
@@ -90,54 +84,33 @@ impl<'a> Resolved<'a> {
         }
     }
 
-    /// Returns whether the request needs neither authentication nor authorization, and no permit of a
-    /// concurrency limit.
-    pub fn is_open(&self) -> bool {
-        self.gate().is_none()
-            && self.authenticator().is_none()
-            && self.authorizer().is_none()
-            && self.concurrency().is_none()
-    }
-
-    /// Returns the rate limits of the request: the site's, then the mount's.
-    pub fn rate_limits(&self) -> impl Iterator<Item = &Arc<RateLimiter>> {
-        let mounted = match self.site.is_limited.then(|| self.route()).flatten() {
-            Some(Route::Mount { mount, .. }) => &mount.limits.rates[..],
-            Some(Route::Answer(..)) | None => &[],
-        };
-        self.site.limits.rates.iter().chain(mounted)
-    }
-
-    /// Returns the concurrency limit of the mount.
-    pub fn concurrency(&self) -> Option<&Arc<ConcurrencyLimiter>> {
-        if !self.site.is_limited {
-            return None;
-        }
-        match self.route()? {
-            Route::Answer(..) => None,
-            Route::Mount { mount, .. } => mount.limits.concurrency.as_ref(),
+    /// Returns the gates before the route, in the order in which a request passes them.
+    pub fn gates(&self) -> &[Gate] {
+        let of_site = &self.site.gates[..];
+        match self.route() {
+            Some(Route::Mount { mount: MountRef::Configured(_, mount), .. }) => &mount.gates,
+            Some(Route::Mount { .. } | Route::Answer(..)) => of_site,
+            None => {
+                let for_path = of_site.iter().position(|gate| !gate.is_for_server());
+                &of_site[..for_path.unwrap_or(of_site.len())]
+            }
         }
     }
 
     /// Returns the rules for scripts of other origins. `None`: browsers' own rule.
     pub fn cors(&self) -> Option<&Cors> {
-        if !self.site.adds_fields {
-            return None;
-        }
-        match self.route() {
-            Some(Route::Mount { mount: MountRef::Configured(_, mount), .. }) => mount.cors.as_ref(),
-            Some(Route::Mount { .. } | Route::Answer(..)) | None => self.site.config.cors.as_ref(),
-        }
+        self.gates().iter().find_map(|gate| match gate {
+            Gate::Cors(cors) => Some(&**cors),
+            _ => None,
+        })
     }
 
-    /// Returns whether responses get the security preset.
-    pub fn has_security(&self) -> bool {
-        self.site.config.security_headers
-    }
-
-    /// Returns whether the site or one of its mounts limits requests.
-    pub fn is_limited(&self) -> bool {
-        self.site.is_limited
+    /// Returns the passwords that the request must have one of.
+    pub fn passwords(&self) -> Option<&Rc<PasswordGate>> {
+        self.gates().iter().find_map(|gate| match gate {
+            Gate::Basic(passwords) => Some(passwords),
+            _ => None,
+        })
     }
 
     /// Returns the mount of the path, and the path in it; `None`: the site itself responds.
@@ -165,44 +138,6 @@ impl<'a> Resolved<'a> {
                 Some(mem::replace(answer, Answer::empty(StatusCode::NOT_FOUND)))
             }
             _ => None,
-        }
-    }
-
-    /// Returns the authentication that the request must pass. `None`: none, or the route refuses
-    /// the request.
-    pub fn gate(&self) -> Option<&Rc<Gate>> {
-        if !self.site.gated {
-            return None;
-        }
-        match self.route()? {
-            Route::Answer(answer, _) if answer.status == StatusCode::FORBIDDEN => None,
-            Route::Answer(..) => self.site.gate.as_ref(),
-            Route::Mount { mount, .. } => mount.gate.as_ref(),
-        }
-    }
-
-    /// Returns the authentication that decides about the request by a server or a token. `None`: none,
-    /// or the route refuses the request.
-    pub fn authenticator(&self) -> Option<&Authenticator> {
-        if !self.site.has_authorizers {
-            return None;
-        }
-        match self.route()? {
-            Route::Answer(answer, _) if answer.status == StatusCode::FORBIDDEN => None,
-            Route::Answer(..) => self.site.authenticator.as_ref(),
-            Route::Mount { mount: MountRef::Deployed(_), .. } => self.site.authenticator.as_ref(),
-            Route::Mount { mount, .. } => mount.authenticator.as_ref(),
-        }
-    }
-
-    /// Returns the application that authorizes the request before it is handled.
-    pub fn authorizer(&self) -> Option<&Rc<Authorizer>> {
-        if !self.site.has_authorizers {
-            return None;
-        }
-        match self.route()? {
-            Route::Answer(..) => None,
-            Route::Mount { mount, .. } => mount.authorizer.as_ref(),
         }
     }
 }

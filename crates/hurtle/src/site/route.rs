@@ -1,14 +1,12 @@
-//! Routes a path as sent: access, rules, the longest mount.
+//! Routes a path as sent: rules, the longest mount.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
 
 use http::StatusCode;
 use hurtle_http::semantics::glob;
 use hurtle_http::semantics::target::{self, PathError, append_query, encode_path};
 
 use super::Site;
-use super::access::admits;
 use super::mount::MountRef;
 use crate::answer::Answer;
 use crate::config::RuleAction;
@@ -30,19 +28,11 @@ pub enum Route<'a> {
 }
 
 impl Site {
-    /// Routes a path as sent: access, rules, the longest mount.
-    pub fn route<'a>(
-        &'a self,
-        raw: &'a [u8],
-        query: Option<&[u8]>,
-        peer: Option<IpAddr>,
-    ) -> Route<'a> {
-        if !admits(&self.config.access, peer) {
-            return refuse(StatusCode::FORBIDDEN, "the site does not admit this address");
-        }
+    /// Routes a path as sent: rules, the longest mount.
+    pub fn route<'a>(&'a self, raw: &'a [u8], query: Option<&[u8]>) -> Route<'a> {
         match target::decoded(raw) {
-            Ok(path) => self.route_decoded(path, query, peer),
-            Err(PathError::EncodedSlash) => self.route_either_way(raw, query, peer),
+            Ok(path) => self.route_decoded(path, query),
+            Err(PathError::EncodedSlash) => self.route_either_way(raw, query),
             Err(bad) => {
                 let reason = bad.to_string();
                 let answer = Answer::error(StatusCode::BAD_REQUEST, Some(&reason));
@@ -51,12 +41,11 @@ impl Site {
         }
     }
 
-    /// Routes a decoded path of a client that access rules admit.
+    /// Routes a decoded path.
     pub(super) fn route_decoded<'a>(
         &'a self,
         mut path: Cow<'a, [u8]>,
         query: Option<&[u8]>,
-        peer: Option<IpAddr>,
     ) -> Route<'a> {
         let mut rules = Vec::new();
         if let Some(redirect) = self.apply_rules(&mut path, query, &mut rules) {
@@ -68,9 +57,9 @@ impl Site {
             return Route::Mount { path, mount: MountRef::Deployed(mount), rules };
         }
         match found {
-            None => refuse(StatusCode::NOT_FOUND, "no mount holds this path"),
-            Some((_, mount)) if !admits(&mount.access, peer) => {
-                refuse(StatusCode::FORBIDDEN, "the mount does not admit this address")
+            None => {
+                let answer = Answer::error(StatusCode::NOT_FOUND, None);
+                Route::Answer(Box::new(answer), "no mount holds this path".into())
             }
             Some((number, mount)) => {
                 Route::Mount { path, mount: MountRef::Configured(number, mount), rules }
@@ -120,10 +109,6 @@ impl Site {
         }
         None
     }
-}
-
-fn refuse(status: StatusCode, reason: &'static str) -> Route<'static> {
-    Route::Answer(Box::new(Answer::error(status, None)), reason.into())
 }
 
 /// Encodes a wildcard's match for a URL.

@@ -3,8 +3,6 @@
 //! requires that both readings lead to the same mount, so that no rule for another path is
 //! bypassed; otherwise it responds 404. No file has such a name.
 
-use std::net::IpAddr;
-
 use http::StatusCode;
 use hurtle_http::semantics::target::{self, PathError};
 
@@ -14,12 +12,7 @@ use crate::handler::Handler;
 
 impl Site {
     /// Routes such a path as sent.
-    pub(super) fn route_either_way<'a>(
-        &'a self,
-        raw: &[u8],
-        query: Option<&[u8]>,
-        peer: Option<IpAddr>,
-    ) -> Route<'a> {
+    pub(super) fn route_either_way<'a>(&'a self, raw: &[u8], query: Option<&[u8]>) -> Route<'a> {
         let (mut encoded_path, mut decoded_path) = (Vec::new(), Vec::new());
         let read = target::decode_keeping_slashes(raw, &mut encoded_path)
             .and_then(|()| target::decode(&target::with_plain_slashes(raw), &mut decoded_path));
@@ -35,8 +28,8 @@ impl Site {
             Route::Mount { path, .. } => **path == *own,
             Route::Answer(..) => false,
         };
-        let encoded = self.route_decoded(encoded_path.clone().into(), query, peer);
-        let decoded = self.route_decoded(decoded_path.clone().into(), query, peer);
+        let encoded = self.route_decoded(encoded_path.clone().into(), query);
+        let decoded = self.route_decoded(decoded_path.clone().into(), query);
         let agreed = is_own(&encoded, &encoded_path)
             && is_own(&decoded, &decoded_path)
             && match (&encoded, &decoded) {

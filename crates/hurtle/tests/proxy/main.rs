@@ -21,6 +21,7 @@ mod edges;
 mod failures;
 mod forward_auth;
 mod forwarded;
+mod gates;
 mod header_kinds;
 mod headers;
 mod hints;

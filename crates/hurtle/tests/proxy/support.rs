@@ -109,7 +109,7 @@ impl Proxy {
         Proxy::written(1, &format!("{top}\n[[site]]\n{site}\n[[site.mount]]\n{mount}\n"))
     }
 
-    fn written(workers: usize, text: &str) -> Proxy {
+    pub(crate) fn written(workers: usize, text: &str) -> Proxy {
         let mut config = check(text, Path::new("/nowhere/hurtle.toml")).expect(text);
         config.workers = workers.try_into().unwrap();
         config.listen = vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))];

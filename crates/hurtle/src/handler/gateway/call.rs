@@ -25,7 +25,7 @@ struct RequestFacts {
 
 impl RequestFacts {
     fn of(context: &RequestContext<'_>) -> RequestFacts {
-        let RequestContext { head: request, target: (path, query), gate, .. } = *context;
+        let RequestContext { head: request, target: (path, query), passwords, .. } = *context;
         let mut target = path.to_vec();
         if let Some(query) = query {
             target.push(b'?');
@@ -47,8 +47,8 @@ impl RequestFacts {
             method: String::from_utf8_lossy(request.method.as_bytes()).into_owned(),
             target,
             host,
-            user: gate.and_then(|gate| gate.user(request.authorization)),
-            gated: gate.is_some(),
+            user: passwords.and_then(|passwords| passwords.user(request.authorization)),
+            gated: passwords.is_some(),
             length,
         }
     }

@@ -1,0 +1,385 @@
+//! The second step: the gates before a request reaches its handler, in the order of its route's list.
+
+use std::sync::Arc;
+
+use http::{HeaderName, HeaderValue, StatusCode};
+use hurtle_http::request::{Method, RequestHead};
+use hurtle_http::semantics::host;
+
+use super::additions::preflight;
+use super::client::{ExchangeClient, Incoming};
+use super::resolve::path_of;
+use super::worker::Worker;
+use super::{Exchange, Next};
+use crate::answer::Answer;
+use crate::clock;
+use crate::handler::client::{Client as _, ExchangeError};
+use crate::handler::proxy::{AuthDecision, ForwardAuth, with_fields};
+use crate::handler::request::{AuthorizerVariables, MatchedPath};
+use crate::handler::{Handled, HandlerError};
+use crate::limits::concurrency::{Admission, ConcurrencyLimiter, QueueFullError};
+use crate::limits::rate::{RateExceededError, RateLimiter, Requester};
+use crate::metrics::LimitKind;
+use crate::protocol::Protocol;
+use crate::rt::Permit;
+use crate::shared_store::{Decision, SharedStore};
+use crate::site::{Channel, Gate, Resolved, Visitor, admits};
+use crate::tls;
+
+/// The reason why a request passes no further, with its response.
+pub(super) enum Refusal {
+    /// The response, which the site has no page for.
+    Plain(Box<Answer>),
+    /// An error, which the site may have a page for.
+    Error(Box<Answer>),
+    /// The outcome, and the state of the request's body.
+    Handled(Box<(Handled, Incoming)>),
+}
+
+/// The rest of a request's gates.
+pub(super) enum Passage {
+    /// All are passed.
+    Open,
+    /// Those from this number on may have to wait.
+    Waits(usize),
+}
+
+/// A gate's addition to a request that has passed it.
+enum Grant {
+    /// The request's field lines as the gate edited them, and the names that it sets.
+    Fields(Vec<u8>, Vec<HeaderName>),
+    /// The variables of an authorizer.
+    Variables(AuthorizerVariables),
+    Permit(Permit),
+}
+
+/// The additions of all gates.
+#[derive(Default)]
+pub(super) struct Granted {
+    fields: Option<(Vec<u8>, Vec<HeaderName>)>,
+    /// The variables of an authorizer.
+    pub(super) variables: AuthorizerVariables,
+    /// Held until the response is sent, or the tunnel has ended.
+    pub(super) permit: Option<Permit>,
+}
+
+impl Granted {
+    /// Returns the request with the fields of the gates.
+    pub(super) fn head<'a>(&'a self, request: &RequestHead<'a>) -> RequestHead<'a> {
+        match &self.fields {
+            None => request.clone(),
+            Some((lines, own)) => RequestHead { own_fields: own, ..with_fields(request, lines) },
+        }
+    }
+
+    fn add(&mut self, grant: Grant) {
+        match grant {
+            Grant::Fields(lines, own) => self.fields = Some((lines, own)),
+            Grant::Variables(variables) => self.variables = variables,
+            Grant::Permit(permit) => self.permit = Some(permit),
+        }
+    }
+}
+
+impl<T: Protocol> Exchange<T> {
+    /// Returns the security properties of the connection.
+    pub(super) fn channel(&self) -> Channel {
+        Channel { secure: self.io.is_secure(), policy: self.io.policy() }
+    }
+
+    /// Returns the request as the gates of something known see it.
+    pub(super) fn visitor<'a>(&self, request: &RequestHead<'a>, now_ms: u64) -> Visitor<'a> {
+        Visitor {
+            channel: self.channel(),
+            address: self.client,
+            credentials: request.authorization,
+            is_challenge: self.challenge(request).is_some(),
+            now_ms,
+        }
+    }
+
+    /// Passes a request through its gates as far as none has to wait.
+    ///
+    /// # Errors
+    /// A gate refuses the request.
+    pub(super) fn pass_at_once(
+        &self,
+        request: &RequestHead<'_>,
+        resolved: &Resolved<'_>,
+    ) -> Result<Passage, Refusal> {
+        for (number, gate) in resolved.gates().iter().enumerate() {
+            match self.decide(gate, request, resolved) {
+                None => return Ok(Passage::Waits(number)),
+                Some(decided) => decided?,
+            }
+        }
+        Ok(Passage::Open)
+    }
+
+    /// Passes a request through its gates from this number on.
+    ///
+    /// # Errors
+    /// A gate refuses the request.
+    pub(super) async fn pass(
+        &mut self,
+        request: &RequestHead<'_>,
+        (worker, resolved): (&Worker, &Resolved<'_>),
+        from: usize,
+    ) -> Result<Granted, Refusal> {
+        let mut granted = Granted::default();
+        for gate in &resolved.gates()[from..] {
+            let head = granted.head(request);
+            let grant = match self.decide(gate, &head, resolved) {
+                Some(decided) => decided.map(|()| None)?,
+                None => self.wait(gate, &head, (worker, resolved)).await?,
+            };
+            grant.into_iter().for_each(|grant| granted.add(grant));
+        }
+        Ok(granted)
+    }
+
+    /// Decides about a request. `None`: the gate has to wait.
+    fn decide(
+        &self,
+        gate: &Gate,
+        request: &RequestHead<'_>,
+        resolved: &Resolved<'_>,
+    ) -> Option<Result<(), Refusal>> {
+        let refused = match gate {
+            Gate::AcmeChallenge => self.challenge(request),
+            Gate::Channel => self.redirect_channel(request, resolved),
+            Gate::Cors(cors) => preflight(request, cors),
+            Gate::Address(access) => {
+                let is_admitted = admits(access, self.client);
+                let refusal = || Box::new(Answer::error(StatusCode::FORBIDDEN, None));
+                return Some(if is_admitted { Ok(()) } else { Err(Refusal::Error(refusal())) });
+            }
+            Gate::Rate(limiters) => {
+                return Some(self.check_rates(limiters, request, resolved).map_err(Refusal::Error));
+            }
+            Gate::SharedRate(_) if self.worker.shared_store.is_none() => None,
+            Gate::SharedRate(_)
+            | Gate::Token(_)
+            | Gate::Forward(_)
+            | Gate::Basic(_)
+            | Gate::Authorizer(_)
+            | Gate::Concurrency(_) => return None,
+        };
+        Some(refused.map_or(Ok(()), |answer| Err(Refusal::Plain(Box::new(answer)))))
+    }
+
+    /// Waits for a gate's decision.
+    async fn wait(
+        &mut self,
+        gate: &Gate,
+        request: &RequestHead<'_>,
+        at: (&Worker, &Resolved<'_>),
+    ) -> Result<Option<Grant>, Refusal> {
+        let (worker, resolved) = at;
+        match gate {
+            Gate::AcmeChallenge
+            | Gate::Channel
+            | Gate::Cors(_)
+            | Gate::Address(_)
+            | Gate::Rate(_) => Ok(None),
+            Gate::SharedRate(limiters) => {
+                let Some(store) = &worker.shared_store else { return Ok(None) };
+                let checked = self.check_shared_rates(store, limiters, request, resolved).await;
+                checked.map(|()| None).map_err(Refusal::Error)
+            }
+            Gate::Token(tokens) => match tokens.check(request) {
+                Ok(lines) => {
+                    let own = || tokens.own_fields().cloned().collect();
+                    Ok(lines.map(|lines| Grant::Fields(lines, own())))
+                }
+                Err(refusal) => {
+                    let refused = (Err(HandlerError::Answer(refusal)), Incoming::of(request));
+                    Err(Refusal::Handled(Box::new(refused)))
+                }
+            },
+            Gate::Forward(server) => self.ask(server, request, at).await.map(Some),
+            Gate::Basic(passwords) => {
+                let checked = passwords.check(request.authorization).await;
+                checked.map(|()| None).map_err(|answer| Refusal::Plain(Box::new(answer)))
+            }
+            Gate::Authorizer(authorizer) => {
+                let Some((mount, matched)) = resolved.mount() else { return Ok(None) };
+                let context = self.context(request, at, (mount, matched), &[], clock::now_ms());
+                let checked = authorizer.check(&context).await;
+                let granted = checked.map(|variables| Some(Grant::Variables(variables)));
+                granted.map_err(|answer| Refusal::Plain(Box::new(answer)))
+            }
+            Gate::Concurrency(limiter) => {
+                let permit = self.wait_for_permit(limiter, request).await;
+                let refused = |e| Refusal::Handled(Box::new((Err(e), Incoming::of(request))));
+                permit.map(|permit| Some(Grant::Permit(permit))).map_err(refused)
+            }
+        }
+    }
+
+    /// Writes the response to a request that a gate has refused.
+    pub(super) async fn refuse_at_gate(
+        &mut self,
+        request: &RequestHead<'_>,
+        at: (&Worker, &Resolved<'_>),
+        refusal: Refusal,
+    ) -> Next {
+        match refusal {
+            Refusal::Plain(answer) => self.write_refusal(request, at.1, *answer).await,
+            Refusal::Error(answer) => {
+                self.write_error(request, at, *answer, Incoming::of(request)).await
+            }
+            Refusal::Handled(refused) => {
+                let (handled, incoming) = *refused;
+                self.write(request, at, handled, incoming).await
+            }
+        }
+    }
+
+    /// Checks the request against the rate limits. One that a limit refuses counts for none.
+    ///
+    /// # Errors
+    /// The response: 429.
+    fn check_rates(
+        &self,
+        limiters: &[Arc<RateLimiter>],
+        request: &RequestHead<'_>,
+        resolved: &Resolved<'_>,
+    ) -> Result<(), Box<Answer>> {
+        let path = resolved.target.map_or(&b""[..], |(path, _)| path);
+        let requester = Requester { address: self.client, path, head: request };
+        let now_ns = clock::now_ms().saturating_mul(1_000_000);
+        for (number, limiter) in limiters.iter().enumerate() {
+            let Some(key) = limiter.key(&requester) else { continue };
+            if let Err(error) = limiter.take(key, now_ns) {
+                for taken in &limiters[..number] {
+                    taken.key(&requester).into_iter().for_each(|key| taken.put_back(key));
+                }
+                self.hit(LimitKind::RequestRate, Some(request));
+                return Err(Box::new(limiter.refusal(error)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the request against the rate limits over all servers that share the store. This server's
+    /// own limits have accepted it, and decide if the store does not.
+    ///
+    /// # Errors
+    /// The response: 429.
+    async fn check_shared_rates(
+        &self,
+        store: &SharedStore,
+        limiters: &[Arc<RateLimiter>],
+        request: &RequestHead<'_>,
+        resolved: &Resolved<'_>,
+    ) -> Result<(), Box<Answer>> {
+        let path = resolved.target.map_or(&b""[..], |(path, _)| path);
+        let requester = Requester { address: self.client, path, head: request };
+        let limits = limiters.iter().map(|limiter| &**limiter);
+        let keyed = limits.filter_map(|limiter| Some((limiter, limiter.shared(&requester)?)));
+        let (limiters, allowances): (Vec<_>, Vec<_>) = keyed.unzip();
+        if allowances.is_empty() {
+            return Ok(());
+        }
+        let Decision::Refused { number, wait_ns } = store.take(&allowances).await else {
+            return Ok(());
+        };
+        for limiter in &limiters {
+            limiter.key(&requester).into_iter().for_each(|key| limiter.put_back(key));
+        }
+        self.hit(LimitKind::RequestRate, Some(request));
+        match limiters.get(number) {
+            Some(limiter) => Err(Box::new(limiter.refusal(RateExceededError { wait_ns }))),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits for the permit of a concurrency limit.
+    ///
+    /// # Errors
+    /// The response (503), or the client is gone.
+    async fn wait_for_permit(
+        &mut self,
+        limiter: &Arc<ConcurrencyLimiter>,
+        request: &RequestHead<'_>,
+    ) -> Result<Permit, HandlerError> {
+        let place = match limiter.admit() {
+            Ok(Admission::Now(permit)) => return Ok(permit),
+            Ok(Admission::Queued(place)) => place,
+            Err(QueueFullError) => {
+                self.hit(LimitKind::Concurrency, Some(request));
+                return Err(unavailable("the queue is full"));
+            }
+        };
+        let wait_ms = u64::try_from(limiter.config().queue_timeout.as_millis()).unwrap_or(u64::MAX);
+        let due_ms = clock::now_ms().saturating_add(wait_ms);
+        match ExchangeClient::new(self, request).until(due_ms, place.wait()).await {
+            Ok(permit) => Ok(permit),
+            Err(ExchangeError::UpstreamTimeout) => {
+                self.hit(LimitKind::Concurrency, Some(request));
+                Err(unavailable("the queue is too slow"))
+            }
+            Err(gone) => Err(HandlerError::Exchange(gone)),
+        }
+    }
+
+    /// Answers an ACME HTTP challenge (RFC 8555 section 8.3). This precedes all access rules: the
+    /// validating server connects in clear and has no credentials.
+    pub(super) fn challenge(&self, request: &RequestHead<'_>) -> Option<Answer> {
+        let keyring = self.worker.keyring.as_ref()?;
+        let (path, _) = path_of(&request.target)?;
+        if !path.starts_with(tls::HTTP_PREFIX)
+            || !matches!(request.method, Method::Get | Method::Head)
+        {
+            return None;
+        }
+        let mut name = Vec::new();
+        host::normalize(request.host.as_ref()?.name, &mut name);
+        let answer = keyring.challenge_answer(&name, path)?;
+        let opaque = HeaderValue::from_static("application/octet-stream");
+        Some(Answer::bytes(StatusCode::OK, opaque, answer))
+    }
+
+    /// Returns the response to a request on the wrong channel for its site: a redirect to HTTPS, or
+    /// 421.
+    fn redirect_channel(
+        &self,
+        request: &RequestHead<'_>,
+        resolved: &Resolved<'_>,
+    ) -> Option<Answer> {
+        let channel = self.channel();
+        let is_open = resolved.site.is_open_to(channel);
+        let name = request.host.as_ref().map(|h| h.name);
+        (!is_open).then(|| resolved.site.elsewhere(channel, name, resolved.target))
+    }
+
+    /// Asks a server about a request.
+    async fn ask(
+        &mut self,
+        server: &ForwardAuth,
+        request: &RequestHead<'_>,
+        (worker, resolved): (&Worker, &Resolved<'_>),
+    ) -> Result<Grant, Refusal> {
+        let matched = match resolved.mount() {
+            Some((_, matched)) => matched,
+            None => {
+                let path = resolved.target.map_or(&b""[..], |(path, _)| path);
+                MatchedPath { path, rest: path, mount: 0, headers: &[], cacheable: false }
+            }
+        };
+        let now_ms = clock::now_ms();
+        let context = self.context_without_mount(request, (worker, resolved), matched, now_ms);
+        let mut client = ExchangeClient::new(self, request);
+        match server.check(&context, &mut client).await {
+            AuthDecision::Granted(lines) => Ok(Grant::Fields(lines, server.own_fields().to_vec())),
+            AuthDecision::Denied(handled) => {
+                Err(Refusal::Handled(Box::new((handled, client.incoming))))
+            }
+        }
+    }
+}
+
+fn unavailable(why: &str) -> HandlerError {
+    HandlerError::Answer(Box::new(Answer::error(StatusCode::SERVICE_UNAVAILABLE, Some(why))))
+}

@@ -1,0 +1,187 @@
+//! The gates of a path: what a request must pass before its handler.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::access::admits;
+use super::mount::names_lane;
+use super::{Channel, Site};
+use crate::auth::{Guard, PasswordGate, TokenGate};
+use crate::config::{self, Access, Auth, Cors};
+use crate::handler::directory::Resources;
+use crate::handler::gateway::Authorizer;
+use crate::handler::proxy::ForwardAuth;
+use crate::limits::concurrency::ConcurrencyLimiter;
+use crate::limits::rate::RateLimiter;
+
+/// A gate. The configuration of a site and each of its mounts is compiled into a list of them, in the
+/// order of this enum. The pipeline passes a request through the list, a known file asks it, and
+/// `hurtle explain` describes it.
+#[derive(Clone, Debug)]
+pub enum Gate {
+    /// Answers challenges of a certificate authority (RFC 8555 section 8.3): it connects in clear, and
+    /// has no credentials.
+    AcmeChallenge,
+    /// Requires TLS, or the site's authentication of clients by certificates.
+    Channel,
+    /// Answers preflights of scripts of other origins.
+    Cors(Rc<Cors>),
+    /// Admits addresses of clients; a mount has its site's gate, too.
+    Address(Rc<Access>),
+    /// Limits the rate of requests: the site's limits, then the mount's.
+    Rate(Rc<[Arc<RateLimiter>]>),
+    /// The same limits over all servers that share a store.
+    SharedRate(Rc<[Arc<RateLimiter>]>),
+    /// Requires a token.
+    Token(Rc<TokenGate>),
+    /// Asks a server about each request.
+    Forward(Rc<ForwardAuth>),
+    /// Requires a password.
+    Basic(Rc<PasswordGate>),
+    /// Asks a FastCGI application about each request.
+    Authorizer(Rc<Authorizer>),
+    /// Limits the requests that are handled at once.
+    Concurrency(Arc<ConcurrencyLimiter>),
+}
+
+/// A request for something known, as gates see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Visitor<'a> {
+    /// The connection.
+    pub channel: Channel,
+    /// The client's address; `None`: a unix socket.
+    pub address: Option<IpAddr>,
+    /// The value of Authorization.
+    pub credentials: Option<&'a [u8]>,
+    /// `true`: an ACME challenge is pending for the path.
+    pub is_challenge: bool,
+    /// This thread's time.
+    pub now_ms: u64,
+}
+
+impl Gate {
+    /// Returns whether the gate lets a request pass without more ado. `false` decides nothing: the
+    /// request takes the way of all others.
+    #[inline]
+    pub(super) fn allows_known(&self, site: &Site, visitor: &Visitor<'_>) -> bool {
+        match self {
+            Gate::AcmeChallenge => !visitor.is_challenge,
+            Gate::Channel => site.is_open_to(visitor.channel),
+            Gate::Address(access) => admits(access, visitor.address),
+            Gate::Basic(passwords) => passwords.is_remembered(visitor.credentials, visitor.now_ms),
+            Gate::Cors(_)
+            | Gate::Rate(_)
+            | Gate::SharedRate(_)
+            | Gate::Token(_)
+            | Gate::Forward(_)
+            | Gate::Authorizer(_)
+            | Gate::Concurrency(_) => false,
+        }
+    }
+
+    /// Returns whether the gate is about the connection or the whole server alone. Without other gates
+    /// a response may be for all clients.
+    pub(super) fn is_of_connection(&self) -> bool {
+        matches!(self, Gate::AcmeChallenge | Gate::Channel)
+    }
+
+    /// Returns whether a request without a path, such as `OPTIONS *`, needs to pass the gate.
+    pub(super) fn is_for_server(&self) -> bool {
+        self.is_of_connection()
+            || matches!(
+                self,
+                Gate::Cors(_) | Gate::Address(_) | Gate::Rate(_) | Gate::SharedRate(_)
+            )
+    }
+
+    /// Returns whether the guard has the users and the keys of the gate, unchanged, and TLS to its
+    /// server is as it was.
+    pub(super) fn is_of(&self, guard: &Guard, resources: &Resources) -> bool {
+        match self {
+            Gate::Token(tokens) => guard.has_keys_of(tokens),
+            Gate::Forward(server) => server.uses(&resources.upstream_tls),
+            Gate::Basic(passwords) => passwords.is_of(guard),
+            _ => true,
+        }
+    }
+}
+
+/// Compiles the gates of a site.
+pub(super) struct Compiler<'a> {
+    site: &'a config::Site,
+    guard: &'a Guard,
+    resources: &'a Resources,
+    /// The authentication of the site, which its mounts share.
+    auth: Option<Gate>,
+}
+
+impl Compiler<'_> {
+    pub(super) fn new<'a>(
+        site: &'a config::Site,
+        guard: &'a Guard,
+        resources: &'a Resources,
+    ) -> Compiler<'a> {
+        let mut compiler = Compiler { site, guard, resources, auth: None };
+        compiler.auth = site.auth.as_ref().and_then(|auth| compiler.authentication(auth));
+        compiler
+    }
+
+    /// Returns the gates of the site's paths without a mount.
+    pub(super) fn of_site(&self) -> Vec<Gate> {
+        let rates = self.guard.limiters().of_site(self.site).rates;
+        let mut gates = self.of_place(self.site.cors.as_ref(), &[&self.site.access], rates);
+        gates.extend(self.auth.clone());
+        gates
+    }
+
+    /// Returns the gates of a mount.
+    pub(super) fn of_mount(&self, mount: &config::Mount) -> Vec<Gate> {
+        let limiters = self.guard.limiters();
+        let mut rates = limiters.of_site(self.site).rates;
+        let limits = limiters.of_mount(self.site, mount);
+        rates.extend(limits.rates);
+        let cors = mount.cors.as_ref().or(self.site.cors.as_ref());
+        let mut gates = self.of_place(cors, &[&self.site.access, &mount.access], rates);
+        gates.extend(match &mount.auth {
+            None => self.auth.clone(),
+            Some(auth) => self.authentication(auth),
+        });
+        let authorizer = mount.authorizer.clone().map(Authorizer::new);
+        gates.extend(authorizer.map(|authorizer| Gate::Authorizer(Rc::new(authorizer))));
+        gates.extend(limits.concurrency.map(Gate::Concurrency));
+        gates
+    }
+
+    /// Returns the gates before authentication.
+    fn of_place(
+        &self,
+        cors: Option<&Cors>,
+        access: &[&Access],
+        rates: Vec<Arc<RateLimiter>>,
+    ) -> Vec<Gate> {
+        let mut gates = vec![Gate::AcmeChallenge, Gate::Channel];
+        gates.extend(cors.map(|cors| Gate::Cors(Rc::new(cors.clone()))));
+        let restricts = |access: &&&Access| !access.allow.is_empty() || !access.deny.is_empty();
+        let restricting = access.iter().filter(restricts);
+        gates.extend(restricting.map(|&access| Gate::Address(Rc::new(access.clone()))));
+        if !rates.is_empty() {
+            let rates: Rc<[_]> = rates.into();
+            gates.extend([Gate::Rate(Rc::clone(&rates)), Gate::SharedRate(rates)]);
+        }
+        gates
+    }
+
+    fn authentication(&self, auth: &Auth) -> Option<Gate> {
+        match auth {
+            Auth::None => None,
+            Auth::Jwt(config) => Some(Gate::Token(Rc::new(self.guard.token_gate(config)))),
+            Auth::Forward(config) => {
+                let Resources { disk, upstream_tls, .. } = self.resources;
+                let server = ForwardAuth::new(config, (disk, names_lane(disk)), upstream_tls);
+                Some(Gate::Forward(Rc::new(server)))
+            }
+            Auth::Basic(config) => Some(Gate::Basic(Rc::new(self.guard.gate(config)))),
+        }
+    }
+}
