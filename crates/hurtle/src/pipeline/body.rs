@@ -7,7 +7,7 @@ use hurtle_http::request::ParseError;
 use hurtle_http::request::fields::pairs;
 use hurtle_http::request::framing::BodyLength;
 
-use super::Exchange;
+use super::Connection;
 use crate::clock;
 use crate::config::Limits;
 use crate::deadline::DeadlineError;
@@ -29,7 +29,7 @@ pub(crate) enum Ended {
     Failed,
 }
 
-impl<T: Protocol> Exchange<T> {
+impl<T: Protocol> Connection<T> {
     /// Waits for more bytes of a body. Sets `ended` if the peer closes its sending side.
     pub(crate) async fn fill_body(&mut self, reading: &mut Reading) -> Result<(), Ended> {
         let (input, io) = (&mut self.input, &self.io);
@@ -78,7 +78,7 @@ impl<T: Protocol> Exchange<T> {
             if let Piece::Data(len) = piece {
                 self.input.consume(len);
                 pace.data += len as u64;
-                self.request_bytes.set(self.request_bytes.get() + len as u64);
+                self.exchange.request_bytes.set(self.exchange.request_bytes.get() + len as u64);
             }
             // Saturating, because a peer can announce a length or chunk size of 2^64 - 1.
             if pace.data.saturating_add(reading.announced()) > bytes_max {
@@ -105,7 +105,7 @@ impl Pace {
     /// Waits for more bytes.
     async fn more<T: Protocol>(
         &mut self,
-        connection: &mut Exchange<T>,
+        connection: &mut Connection<T>,
         reading: &mut Reading,
     ) -> Result<(), Option<ParseError>> {
         let earned_ms = earned_ms(&connection.worker.limits, self.received);

@@ -8,7 +8,7 @@ use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::framing::BodyLength;
 
-use super::Exchange;
+use super::Connection;
 use super::duplex::Duplex;
 use super::respond::persistence;
 use super::upload::Upload;
@@ -25,7 +25,7 @@ use crate::transport::Output;
 
 /// The client of one request.
 pub(super) struct ExchangeClient<'e, T> {
-    exchange: &'e mut Exchange<T>,
+    connection: &'e mut Connection<T>,
     request: &'e RequestHead<'e>,
     /// The request's body.
     pub(super) incoming: Incoming,
@@ -55,10 +55,10 @@ impl Incoming {
 
 impl<'e, T: Protocol> ExchangeClient<'e, T> {
     pub(super) fn new(
-        exchange: &'e mut Exchange<T>,
+        connection: &'e mut Connection<T>,
         request: &'e RequestHead<'e>,
     ) -> ExchangeClient<'e, T> {
-        ExchangeClient { exchange, request, incoming: Incoming::of(request), has_waited: false }
+        ExchangeClient { connection, request, incoming: Incoming::of(request), has_waited: false }
     }
 }
 
@@ -67,8 +67,8 @@ impl<T: Protocol> ExchangeClient<'_, T> {
     /// of the sites.
     pub(super) fn unknown_host(&self) -> String {
         let mut text = "no site has this host name".to_owned();
-        if self.exchange.peer.is_none_or(|peer| peer.is_loopback()) {
-            let names = self.exchange.worker.sites.names();
+        if self.connection.peer.is_none_or(|peer| peer.is_loopback()) {
+            let names = self.connection.worker.sites.names();
             text.push_str(&format!("; the sites are {}", names.join(", ")));
         }
         text
@@ -77,7 +77,7 @@ impl<T: Protocol> ExchangeClient<'_, T> {
 
 impl<T: Protocol> Client for ExchangeClient<'_, T> {
     fn certificate(&self) -> Option<ClientCertificate> {
-        self.exchange.io.client()
+        self.connection.io.client()
     }
 
     #[inline]
@@ -85,7 +85,7 @@ impl<T: Protocol> Client for ExchangeClient<'_, T> {
         if self.request.body == BodyLength::None {
             return RequestBody::default();
         }
-        let upload = Upload::new(&self.exchange.io, self.request, sends_continue);
+        let upload = Upload::new(&self.connection.io, self.request, sends_continue);
         let Some((upload, body)) = upload else { return RequestBody::default() };
         self.incoming = Incoming::Upload(Box::new(upload));
         body
@@ -104,22 +104,22 @@ impl<T: Protocol> Client for ExchangeClient<'_, T> {
             drop(self.body(Continue::OnRead));
             return Ok(());
         }
-        let ExchangeClient { exchange, request, .. } = self;
+        let ExchangeClient { connection, request, .. } = self;
         if request.body == BodyLength::None {
             return Ok(());
         }
         self.has_waited = true;
         // RFC 9110 section 10.1.1: 100 (Continue) only if the body will be accepted.
         if request.expect_continue
-            && exchange.input.bytes().is_empty()
-            && !exchange.is_too_large(request.body)
+            && connection.input.bytes().is_empty()
+            && !connection.is_too_large(request.body)
         {
-            exchange.send_interim(StatusCode::CONTINUE, InterimFields::Empty).await?;
+            connection.send_interim(StatusCode::CONTINUE, InterimFields::Empty).await?;
         }
         // The body is read before the response, so that a malformed one gets an error.
-        let bytes_max = exchange.worker.limits.body_bytes;
-        let mut reading = exchange.io.reading(request.body);
-        let discarded = exchange.discard_body(&mut reading, bytes_max).await;
+        let bytes_max = connection.worker.limits.body_bytes;
+        let mut reading = connection.io.reading(request.body);
+        let discarded = connection.discard_body(&mut reading, bytes_max).await;
         discarded.map_err(|error| error.map_or(ExchangeError::Gone, ExchangeError::ParseError))?;
         self.incoming = Incoming::Done;
         Ok(())
@@ -140,7 +140,7 @@ impl<T: Protocol> Client for ExchangeClient<'_, T> {
             }
         };
         let work = async |duplex: &Duplex<'_, T>| work(duplex).await;
-        self.exchange.beside(upload, waits, work).await
+        self.connection.beside(upload, waits, work).await
     }
 
     async fn until<R>(
@@ -149,7 +149,7 @@ impl<T: Protocol> Client for ExchangeClient<'_, T> {
         work: impl Future<Output = R>,
     ) -> Result<R, ExchangeError> {
         self.has_waited = true;
-        let Exchange { watch, io, .. } = &*self.exchange;
+        let Connection { watch, io, .. } = &*self.connection;
         watch.set(due_ms);
         match watch.wait(rt::race(work, io.reset())).await {
             Ok(First::A(done)) => Ok(done),
@@ -164,13 +164,13 @@ impl<T: Protocol> Client for ExchangeClient<'_, T> {
         delimiter: Delimiter,
         edits: &HeaderEdits<'_>,
     ) -> EncodedHead {
-        let ExchangeClient { exchange, request, incoming, .. } = self;
+        let ExchangeClient { connection, request, incoming, .. } = self;
         let body_allows_reuse = match incoming {
             Incoming::Upload(upload) => upload.allows_reuse(),
             Incoming::Done | Incoming::Unread => true,
         };
         let is_reusable =
-            exchange.count_request(request) && body_allows_reuse && delimiter != Delimiter::Close;
+            connection.count_request(request) && body_allows_reuse && delimiter != Delimiter::Close;
         let mut bytes = Output::new();
         let mut encode = |edits: &HeaderEdits<'_>| {
             let head = Head {
@@ -180,9 +180,9 @@ impl<T: Protocol> Client for ExchangeClient<'_, T> {
                 persistence: persistence(request, is_reusable),
                 date: &clock::date(clock::now_ms()),
             };
-            exchange.io.encode_head(bytes.vec(), &head);
+            connection.io.encode_head(bytes.vec(), &head);
         };
-        match &exchange.additions {
+        match &connection.exchange.additions {
             None => encode(edits),
             Some(additions) => additions.edits(reply, edits, encode),
         }
@@ -190,11 +190,11 @@ impl<T: Protocol> Client for ExchangeClient<'_, T> {
     }
 
     fn forwarded_headers(&mut self) -> Option<&mut ForwardedHeaders> {
-        let Exchange { served, forwarded_headers, .. } = &mut *self.exchange;
+        let Connection { served, forwarded_headers, .. } = &mut *self.connection;
         (*served > 0).then_some(forwarded_headers)
     }
 
     fn cache_status(&mut self) -> &mut Option<CacheStatus> {
-        &mut self.exchange.cache_status
+        &mut self.connection.exchange.cache_status
     }
 }

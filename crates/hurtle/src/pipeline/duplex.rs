@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use http::StatusCode;
 use hurtle_http::request::ParseError;
 
-use super::Exchange;
+use super::Connection;
 use super::upload::Upload;
 use crate::clock::{self, NEVER};
 use crate::handler::client::{ExchangeError, InterimSender, Sending};
@@ -42,7 +42,7 @@ pub(super) struct Duplex<'a, T> {
     more_by_ms: Cell<u64>,
 }
 
-impl<T: Protocol> Exchange<T> {
+impl<T: Protocol> Connection<T> {
     /// Runs `work` while the request body is fed to its reader, until the peer is gone. `waits`
     /// holds the deadline of an upstream.
     pub(super) async fn beside<R>(
@@ -51,7 +51,8 @@ impl<T: Protocol> Exchange<T> {
         waits: &Waits,
         work: impl AsyncFnOnce(&Duplex<'_, T>) -> R,
     ) -> Result<R, ExchangeError> {
-        let Exchange { io, input, ended, worker, watch, sent, request_bytes, .. } = self;
+        let Connection { io, input, ended, worker, watch, sent, exchange, .. } = self;
+        let request_bytes = &exchange.request_bytes;
         let stall_ms = worker.limits.write_stall.as_millis() as u64;
         let (share, sent) = (sent.share.as_deref(), &sent.moved);
         let (queued, has_fed, more_by_ms) = (Cell::new(false), Cell::new(false), Cell::new(NEVER));

@@ -10,7 +10,7 @@ use super::additions::preflight;
 use super::client::{ExchangeClient, Incoming};
 use super::resolve::path_of;
 use super::worker::Worker;
-use super::{Exchange, Next};
+use super::{Connection, Last};
 use crate::answer::Answer;
 use crate::clock;
 use crate::handler::client::{Client as _, ExchangeError};
@@ -81,7 +81,7 @@ impl Granted {
     }
 }
 
-impl<T: Protocol> Exchange<T> {
+impl<T: Protocol> Connection<T> {
     /// Returns the security properties of the connection.
     pub(super) fn channel(&self) -> Channel {
         Channel { secure: self.io.is_secure(), policy: self.io.policy() }
@@ -91,7 +91,7 @@ impl<T: Protocol> Exchange<T> {
     pub(super) fn visitor<'a>(&self, request: &RequestHead<'a>, now_ms: u64) -> Visitor<'a> {
         Visitor {
             channel: self.channel(),
-            address: self.client,
+            address: self.exchange.client,
             credentials: request.authorization,
             is_challenge: self.challenge(request).is_some(),
             now_ms,
@@ -150,7 +150,7 @@ impl<T: Protocol> Exchange<T> {
             Gate::Channel => self.redirect_channel(request, resolved),
             Gate::Cors(cors) => preflight(request, cors),
             Gate::Address(access) => {
-                let is_admitted = admits(access, self.client);
+                let is_admitted = admits(access, self.exchange.client);
                 let refusal = || Box::new(Answer::error(StatusCode::FORBIDDEN, None));
                 return Some(if is_admitted { Ok(()) } else { Err(Refusal::Error(refusal())) });
             }
@@ -223,11 +223,11 @@ impl<T: Protocol> Exchange<T> {
         request: &RequestHead<'_>,
         at: (&Worker, &Resolved<'_>),
         refusal: Refusal,
-    ) -> Next {
+    ) -> Last {
         match refusal {
-            Refusal::Plain(answer) => self.write_refusal(request, at.1, *answer).await,
+            Refusal::Plain(answer) => self.write_refusal(request, at.1, *answer).await.into(),
             Refusal::Error(answer) => {
-                self.write_error(request, at, *answer, Incoming::of(request)).await
+                self.write_error(request, at, *answer, Incoming::of(request)).await.into()
             }
             Refusal::Handled(refused) => {
                 let (handled, incoming) = *refused;
@@ -247,7 +247,7 @@ impl<T: Protocol> Exchange<T> {
         resolved: &Resolved<'_>,
     ) -> Result<(), Box<Answer>> {
         let path = resolved.target.map_or(&b""[..], |(path, _)| path);
-        let requester = Requester { address: self.client, path, head: request };
+        let requester = Requester { address: self.exchange.client, path, head: request };
         let now_ns = clock::now_ms().saturating_mul(1_000_000);
         for (number, limiter) in limiters.iter().enumerate() {
             let Some(key) = limiter.key(&requester) else { continue };
@@ -275,7 +275,7 @@ impl<T: Protocol> Exchange<T> {
         resolved: &Resolved<'_>,
     ) -> Result<(), Box<Answer>> {
         let path = resolved.target.map_or(&b""[..], |(path, _)| path);
-        let requester = Requester { address: self.client, path, head: request };
+        let requester = Requester { address: self.exchange.client, path, head: request };
         let limits = limiters.iter().map(|limiter| &**limiter);
         let keyed = limits.filter_map(|limiter| Some((limiter, limiter.shared(&requester)?)));
         let (limiters, allowances): (Vec<_>, Vec<_>) = keyed.unzip();

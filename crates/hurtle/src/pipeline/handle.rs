@@ -8,7 +8,7 @@ use hurtle_http::semantics::target::Target;
 
 use super::client::{ExchangeClient, Incoming};
 use super::worker::Worker;
-use super::{Exchange, Next};
+use super::{Connection, Last};
 use crate::answer::Answer;
 use crate::files::{self, FileQuery, Key};
 use crate::handler::client::{Client, ClientInfo, ExchangeError};
@@ -18,7 +18,7 @@ use crate::handler::{Handled, InternalRedirect, Outcome, own_response, refusal};
 use crate::protocol::Protocol;
 use crate::site::{MountRef, Resolved};
 
-impl<T: Protocol> Exchange<T> {
+impl<T: Protocol> Connection<T> {
     /// Returns the response that the file cache or a response cache has for a repeated request.
     pub(super) fn known_answer(
         &mut self,
@@ -45,7 +45,7 @@ impl<T: Protocol> Exchange<T> {
         let Worker { shortcuts, buffers, .. } = &*self.worker;
         let known = shortcuts.answer(request, &key, (site.header_rules(), buffers), now_ms);
         let (answer, status) = known?;
-        self.cache_status = Some(status);
+        self.exchange.cache_status = Some(status);
         self.count_for(resolved.metrics());
         Some(answer)
     }
@@ -127,7 +127,7 @@ impl<T: Protocol> Exchange<T> {
         request: &RequestHead<'_>,
         worker: &Worker,
         mut resolved: Resolved<'_>,
-    ) -> Next {
+    ) -> Last {
         let mut client = ExchangeClient::new(self, request);
         let mut handled = own_answer(request, &mut resolved, &mut client).await;
         let incoming = client.incoming;
@@ -175,7 +175,7 @@ impl<T: Protocol> Exchange<T> {
             },
             client: ClientInfo {
                 peer: self.peer,
-                address: self.client,
+                address: self.exchange.client,
                 trusted: self.trusted(),
                 is_tls: self.io.is_secure(),
                 version: self.io.version(),

@@ -1,5 +1,5 @@
-//! One exchange (request and response), independent of the protocol. `Exchange::exchange` runs its
-//! five steps: `resolve`, `gates`, `handle`, `write`, `observe`. An HTTP/1.1 connection has many
+//! Exchanges (request and response), independent of the protocol. `Connection::run_exchange` runs the
+//! five steps of one: `resolve`, `gates`, `handle`, `write`, `observe`. An HTTP/1.1 connection has many
 //! exchanges in sequence; an HTTP/2 stream has one.
 
 pub(crate) mod additions;
@@ -8,6 +8,7 @@ mod body_encoder;
 mod body_writer;
 mod client;
 mod duplex;
+mod exchange;
 mod gates;
 mod handle;
 mod identify;
@@ -25,13 +26,11 @@ mod write;
 pub mod balancers;
 pub mod worker;
 
-use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::HeaderValue;
 use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
 use hurtle_http::request::{RequestFields, RequestHead};
 
@@ -39,6 +38,7 @@ pub(crate) use self::body::Ended;
 
 use self::additions::Additions;
 use self::client::{ExchangeClient, Incoming};
+use self::exchange::Exchange;
 use self::gates::Passage;
 use self::identify::Identity;
 use self::tunnel::OpenTunnel;
@@ -47,15 +47,13 @@ use crate::clock;
 use crate::deadline::Watch;
 use crate::handler::Outcome;
 use crate::handler::client::is_private;
-use crate::handler::proxy::UpstreamLog;
-use crate::handler::proxy::cache::CacheStatus;
-use crate::metrics::{InFlight, RouteMetrics, WorkerMetrics};
+use crate::metrics::{RouteMetrics, WorkerMetrics};
 use crate::protocol::Protocol;
 use crate::site::Resolved;
 use crate::transport::{Input, Progress};
 
-/// A connection (HTTP/1.1) or stream (HTTP/2) with the state of its current exchange.
-pub struct Exchange<T> {
+/// A connection (HTTP/1.1) or a stream (HTTP/2, HTTP/3), with the exchange that it carries.
+pub struct Connection<T> {
     pub(crate) io: T,
     pub(crate) input: Input,
     pub(crate) worker: Rc<Worker>,
@@ -63,32 +61,16 @@ pub struct Exchange<T> {
     pub(crate) peer: Option<IpAddr>,
     /// The channel is private; see [`is_private`].
     is_private: bool,
-    /// The client of the current request: the peer, or the address that a trusted proxy names.
-    pub(crate) client: Option<IpAddr>,
     /// Bytes of the current response that the kernel has taken.
     pub(crate) sent: Progress,
-    /// The cache's handling of the current request.
-    pub(crate) cache_status: Option<CacheStatus>,
-    /// The value of Strict-Transport-Security for the current request.
-    pub(crate) hsts: Option<HeaderValue>,
-    /// Fields that the site adds to the current response.
-    additions: Option<Box<Additions>>,
     /// The forwarding fields (Forwarded and similar) that upstreams get.
     pub(crate) forwarded_headers: ForwardedHeaders,
     /// Requests answered on this connection.
     pub(crate) served: u64,
-    /// Time at which the current request was read; `None`: its duration is not measured.
-    pub(crate) begun: Option<Instant>,
-    /// Details of the current request for the log.
-    details: Option<Box<RequestDetails>>,
-    /// The record of the current request among those in flight; small responses from caches have
-    /// none.
-    in_flight: Cell<Option<InFlight>>,
-    /// Bytes of the current request's body that were received, without framing.
-    request_bytes: Cell<u64>,
+    pub(crate) exchange: Exchange,
     /// The counters of the worker.
     pub(crate) metrics: Arc<WorkerMetrics>,
-    /// The counters of the current request's mount.
+    /// The counters of the mount that was requested last.
     pub(crate) route: Arc<RouteMetrics>,
     /// The peer has closed its sending side; requests already received are still answered.
     pub(crate) ended: bool,
@@ -96,36 +78,11 @@ pub struct Exchange<T> {
     pub(crate) slot: Rc<ConnectionSlot>,
 }
 
-/// Details of a request that few requests have.
-#[derive(Debug, Default)]
-struct RequestDetails {
-    /// The IDs that were given to the request.
-    identity: Option<Identity>,
-    /// The upstream of the response.
-    upstream: Option<UpstreamLog>,
-    /// The response lasts as long as a viewer of the status page stays, which is no response time.
-    is_untimed: bool,
-    /// The line of a request that was refused.
-    refused: Option<RefusedLine>,
-    /// The tunnel to run after the exchange.
-    tunnel: Option<OpenTunnel>,
-}
-
-/// The request line of a refused request, as far as it was read.
-#[derive(Debug)]
-struct RefusedLine {
-    method: Box<[u8]>,
-    target: Box<[u8]>,
-    is_http11: bool,
-}
-
 /// The next step of the connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Read the next request.
     Request,
-    /// Run the tunnel of `RequestDetails`.
-    Tunnel,
     /// Close; all received bytes were read.
     Close,
     /// Close after the peer had time to read the response, since it may still be sending.
@@ -136,33 +93,44 @@ pub(crate) enum Next {
     Abort,
 }
 
-impl<T: Protocol> Exchange<T> {
+/// The end of the last step of an exchange.
+enum Last {
+    Next(Next),
+    /// The client has the head that opens a tunnel, which is to be run.
+    Tunnel(Box<OpenTunnel>),
+}
+
+impl From<Next> for Last {
+    fn from(next: Next) -> Last {
+        Last::Next(next)
+    }
+}
+
+impl<T: Protocol> Connection<T> {
     /// Creates a connection. `input` holds the bytes that were already read.
-    pub fn new(io: T, input: Input, peer: Option<IpAddr>, slot: Rc<ConnectionSlot>) -> Exchange<T> {
+    pub fn new(
+        io: T,
+        input: Input,
+        peer: Option<IpAddr>,
+        slot: Rc<ConnectionSlot>,
+    ) -> Connection<T> {
         let worker = slot.worker();
         let watch = worker.deadlines.watch();
         let sent = Progress { share: worker.share(peer), ..Progress::default() };
         let metrics = Arc::clone(&worker.metrics);
         let route = Arc::clone(&metrics.unrouted);
         let is_private = is_private(io.is_secure(), peer);
-        Exchange {
+        Connection {
             io,
             is_private,
             input,
             worker,
             watch,
             peer,
-            client: peer,
             sent,
-            cache_status: None,
-            hsts: None,
-            additions: None,
             forwarded_headers: ForwardedHeaders::default(),
             served: 0,
-            begun: None,
-            details: None,
-            in_flight: Cell::new(None),
-            request_bytes: Cell::new(0),
+            exchange: Exchange::of(peer),
             metrics,
             route,
             ended: false,
@@ -171,24 +139,18 @@ impl<T: Protocol> Exchange<T> {
     }
 }
 
-impl<T: Protocol> Exchange<T> {
-    /// Drops the state of the request before. It must precede the reading of a head: a head that is
-    /// refused is logged too, and no gate has seen it.
-    pub(crate) fn begin_request(&mut self) {
-        if self.client != self.peer {
-            self.client = self.peer;
+impl<T: Protocol> Connection<T> {
+    /// Begins an exchange, before its head is read.
+    pub(crate) fn begin_exchange(&mut self) {
+        if self.exchange.client != self.peer {
             self.sent.share = self.worker.share(self.peer);
         }
-        self.cache_status = None;
-        self.hsts = None;
-        self.additions = None;
-        self.request_bytes.set(0);
-        self.details = None;
+        self.exchange = Exchange::of(self.peer);
     }
 
     /// Handles one request and sends its response. What is rare is boxed, because a connection is as
     /// large as its largest wait.
-    pub(crate) async fn exchange(&mut self, request: &RequestHead<'_>) -> Next {
+    pub(crate) async fn run_exchange(&mut self, request: &RequestHead<'_>) -> Next {
         let now_ms = clock::now_ms();
         self.slot.update(&mut self.worker);
         let worker = Rc::clone(&self.worker);
@@ -196,32 +158,32 @@ impl<T: Protocol> Exchange<T> {
         // Resolve.
         let Some(resolved) = self.resolve(&worker, request) else {
             self.count_for(&worker.metrics.unrouted);
-            self.begun.get_or_insert_with(Instant::now);
+            self.exchange.begun.get_or_insert_with(Instant::now);
             return Box::pin(self.misdirected(request)).await;
         };
         // Most responses are known files or stored responses, which need no route.
         if let Some(mut answer) = self.known_answer(request, &resolved, now_ms) {
-            self.additions = Additions::of_known(resolved.site);
+            self.exchange.additions = Additions::of_known(resolved.site);
             self.time_known(request, &answer);
             return self.respond(request, &mut answer, now_ms, false).await;
         }
 
-        self.additions = Additions::of(request, &resolved);
+        self.exchange.additions = Additions::of(request, &resolved);
         self.count_for(resolved.metrics());
-        self.begun.get_or_insert_with(Instant::now);
+        self.exchange.begun.get_or_insert_with(Instant::now);
         self.record_in_flight(request);
-        let mut next = match worker.tracing.is_on() {
+        let last = match worker.tracing.is_on() {
             true => Box::pin(self.identified_exchange(request, &worker, resolved, now_ms)).await,
             false => self.routed_exchange(request, &worker, resolved, now_ms).await,
         };
-        if next == Next::Tunnel {
-            // A tunnel may outlive the configuration.
-            drop(worker);
-            next = Box::pin(self.run_tunnel(request)).await;
+        match last {
+            Last::Next(next) => next,
+            Last::Tunnel(tunnel) => {
+                // A tunnel may outlive the configuration.
+                drop(worker);
+                Box::pin(self.run_tunnel(request, *tunnel)).await
+            }
         }
-        self.details = None;
-        self.in_flight.set(None);
-        next
     }
 
     /// Gives the request its IDs as fields, then runs the exchange.
@@ -231,10 +193,10 @@ impl<T: Protocol> Exchange<T> {
         worker: &Worker,
         resolved: Resolved<'_>,
         now_ms: u64,
-    ) -> Next {
+    ) -> Last {
         let identity = Identity::of(request, worker.tracing, self.trusted().is_some());
         let (lines, field_count) = identity.lines(request);
-        self.details.get_or_insert_default().identity = Some(identity);
+        self.exchange.details.get_or_insert_default().identity = Some(identity);
         let fields = RequestFields::Lines(&lines);
         let request = RequestHead { fields, field_count, section: None, ..request.clone() };
         self.routed_exchange(&request, worker, resolved, now_ms).await
@@ -247,7 +209,7 @@ impl<T: Protocol> Exchange<T> {
         worker: &Worker,
         resolved: Resolved<'_>,
         mut now_ms: u64,
-    ) -> Next {
+    ) -> Last {
         match self.pass_at_once(request, &resolved) {
             Ok(Passage::Open) => {}
             Ok(Passage::Waits(from)) => {
@@ -278,10 +240,12 @@ impl<T: Protocol> Exchange<T> {
         // Write, and observe. `write` writes every outcome; the common ones are not boxed.
         if let (Ok(Outcome::Answer(answer)), Incoming::Done) = (&mut handled, &incoming) {
             self.count_limit(answer);
-            return self.respond(request, answer, now_ms, false).await;
+            return self.respond(request, answer, now_ms, false).await.into();
         }
         match handled {
-            Ok(Outcome::Stream(response)) => self.relay(request, at, response, incoming).await,
+            Ok(Outcome::Stream(response)) => {
+                self.relay(request, at, response, incoming).await.into()
+            }
             handled => Box::pin(self.write(request, at, handled, incoming)).await,
         }
     }
@@ -293,7 +257,7 @@ impl<T: Protocol> Exchange<T> {
         worker: &Worker,
         resolved: Resolved<'_>,
         from: usize,
-    ) -> Next {
+    ) -> Last {
         let at = (worker, &resolved);
         let granted = match self.pass(request, at, from).await {
             Ok(granted) => granted,
@@ -310,10 +274,10 @@ impl<T: Protocol> Exchange<T> {
         let handled = mount.handler().call(&context, &mut client).await;
         let incoming = client.incoming;
         self.note_own_stream(mount.handler(), &handled);
-        let next = self.write(request, at, handled, incoming).await;
-        if let Some(tunnel) = self.details.as_mut().and_then(|details| details.tunnel.as_mut()) {
+        let mut last = self.write(request, at, handled, incoming).await;
+        if let Last::Tunnel(tunnel) = &mut last {
             tunnel.permit = granted.permit;
         }
-        next
+        last
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use http::{StatusCode, Version};
 use hurtle_http::request::{ParseError, RequestHead};
 
-use super::Exchange;
+use super::Connection;
 use super::identify::Identity;
 use super::resolve::path_of;
 use crate::answer::Answer;
@@ -27,7 +27,7 @@ const UNTIMED_BYTES_MAX: u64 = 64 << 10;
 const HEAD_LIMITS: [StatusCode; 2] =
     [StatusCode::URI_TOO_LONG, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE];
 
-impl<T: Protocol> Exchange<T> {
+impl<T: Protocol> Connection<T> {
     /// Returns the protocol version of a request.
     pub(super) fn version(&self, request: Option<&RequestHead<'_>>) -> Version {
         match request {
@@ -71,17 +71,17 @@ impl<T: Protocol> Exchange<T> {
     pub(super) fn record_in_flight(&self, request: &RequestHead<'_>) {
         let path = path_of(&request.target).map_or(&b"*"[..], |(path, _)| path);
         let method = request.method.as_bytes();
-        self.in_flight.set(Some(self.worker.activity.begin(&self.route, method, path)));
+        self.exchange.in_flight.set(Some(self.worker.activity.begin(&self.route, method, path)));
     }
 
     /// Records that the response begins.
     #[inline]
     pub(super) fn begin_response(&self) {
-        let in_flight = self.in_flight.take();
+        let in_flight = self.exchange.in_flight.take();
         if let Some(in_flight) = &in_flight {
             in_flight.begin_response();
         }
-        self.in_flight.set(in_flight);
+        self.exchange.in_flight.set(in_flight);
     }
 
     /// Notes the stream of events of the status page, whose duration is not a response time.
@@ -90,14 +90,14 @@ impl<T: Protocol> Exchange<T> {
         if matches!(handler, Handler::Status(_))
             && let Ok(Outcome::Answer(Answer { body: Body::Stream(_), .. })) = handled
         {
-            self.details.get_or_insert_default().is_untimed = true;
+            self.exchange.details.get_or_insert_default().is_untimed = true;
         }
     }
 
     /// Begins to measure the time of the request, unless that has begun.
     #[cold]
     pub(super) fn begin_time(&mut self) {
-        self.begun.get_or_insert_with(Instant::now);
+        self.exchange.begun.get_or_insert_with(Instant::now);
     }
 
     /// Counts and logs a limit that refuses a request, or ends its response. `None`: the request is not
@@ -105,7 +105,8 @@ impl<T: Protocol> Exchange<T> {
     pub(super) fn hit(&self, limit: LimitKind, request: Option<&RequestHead<'_>>) {
         self.metrics.hit(limit);
         self.worker.limit_log.log(limit, || {
-            let client = self.client.map_or_else(|| "a client".to_owned(), |ip| ip.to_string());
+            let client =
+                self.exchange.client.map_or_else(|| "a client".to_owned(), |ip| ip.to_string());
             match request.map(|request| (request.method.as_bytes(), request.raw_target)) {
                 Some((method, target)) => {
                     let [method, target] = [method, target].map(|part| part.escape_ascii());
@@ -152,7 +153,10 @@ impl<T: Protocol> Exchange<T> {
         let moved = self.sent.moved.get();
         self.route.count(protocol, status.as_u16(), moved.saturating_sub(head_bytes));
         // A known file that is not timed, without an access log.
-        if self.begun.is_none() && self.cache_status.is_none() && self.worker.log.is_none() {
+        if self.exchange.begun.is_none()
+            && self.exchange.cache_status.is_none()
+            && self.worker.log.is_none()
+        {
             return self.route.count_untimed();
         }
         self.observe_more(request, (status, head_bytes), completed);
@@ -167,12 +171,12 @@ impl<T: Protocol> Exchange<T> {
         (status, head_bytes): (StatusCode, u64),
         completed: Result<(), ExchangeError>,
     ) {
-        drop(self.in_flight.take());
+        drop(self.exchange.in_flight.take());
         if completed == Err(ExchangeError::Stalled) {
             self.hit(LimitKind::SendTime, request);
         }
-        let is_untimed = self.details.as_ref().is_some_and(|details| details.is_untimed);
-        match self.begun {
+        let is_untimed = self.exchange.details.as_ref().is_some_and(|details| details.is_untimed);
+        match self.exchange.begun {
             _ if is_untimed => {}
             Some(begun) => {
                 let responses = self.route.time(begun.elapsed());
@@ -182,7 +186,7 @@ impl<T: Protocol> Exchange<T> {
             }
             None => self.route.count_untimed(),
         }
-        if let Some(result) = self.cache_status {
+        if let Some(result) = self.exchange.cache_status {
             self.route.count_cached(result.name());
         }
         if let Some(log) = &self.worker.log {
@@ -198,7 +202,7 @@ impl<T: Protocol> Exchange<T> {
         (status, head_bytes): (StatusCode, u64),
         completed: Result<(), ExchangeError>,
     ) {
-        let duration = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        let duration = self.exchange.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
         let (identity, name);
         let details = match log.has_details() {
             false => Details::NONE,
@@ -211,16 +215,21 @@ impl<T: Protocol> Exchange<T> {
                     site: self.route.site(),
                     mount: self.route.mount(),
                     head_bytes,
-                    request_bytes: request.map_or(0, |_| self.request_bytes.get()),
+                    request_bytes: request.map_or(0, |_| self.exchange.request_bytes.get()),
                     tls: self.io.cipher(),
                     server_name: name.as_deref(),
-                    upstream: self.details.as_ref().and_then(|of| of.upstream.as_ref()).map(times),
+                    upstream: self
+                        .exchange
+                        .details
+                        .as_ref()
+                        .and_then(|of| of.upstream.as_ref())
+                        .map(times),
                 }
             }
         };
-        let refused = self.details.as_ref().and_then(|details| details.refused.as_ref());
+        let refused = self.exchange.details.as_ref().and_then(|details| details.refused.as_ref());
         log.record(&LogRecord {
-            client: self.client,
+            client: self.exchange.client,
             method: request
                 .map_or(refused.map_or(b"", |line| &line.method), |r| r.method.as_bytes()),
             target: request.map_or(refused.map_or(b"", |line| &line.target), |r| r.raw_target),
@@ -235,7 +244,7 @@ impl<T: Protocol> Exchange<T> {
             referer: request.and_then(|r| r.referer),
             user_agent: request.and_then(|r| r.user_agent),
             completion: completion(completed),
-            cache: self.cache_status.map(CacheStatus::name),
+            cache: self.exchange.cache_status.map(CacheStatus::name),
             unix_secs: clock::coarse_unix_secs(clock::now_ms()),
             details,
         });
@@ -244,13 +253,13 @@ impl<T: Protocol> Exchange<T> {
     /// Keeps the upstream of the response for the log.
     pub(super) fn note_upstream(&mut self, upstream: &UpstreamRequest) {
         if self.worker.log.as_ref().is_some_and(|log| log.has_details()) {
-            self.details.get_or_insert_default().upstream = Some(upstream.times());
+            self.exchange.details.get_or_insert_default().upstream = Some(upstream.times());
         }
     }
 
     /// Returns the request's IDs for the log. A known file has none yet.
     fn identity(&self, request: Option<&RequestHead<'_>>) -> Identity {
-        let given = self.details.as_ref().and_then(|details| details.identity.clone());
+        let given = self.exchange.details.as_ref().and_then(|details| details.identity.clone());
         let made = |request| Identity::of(request, self.worker.tracing, self.trusted().is_some());
         given.or_else(|| request.map(made)).unwrap_or_default()
     }

@@ -18,7 +18,7 @@ use super::respond::cut_by;
 use super::send::next_after;
 use super::upload::Upload;
 use super::worker::Worker;
-use super::{Exchange, Next};
+use super::{Connection, Next};
 use crate::answer::{Answer, grpc_fields};
 use crate::handler::client::{EncodedHead, ExchangeError};
 use crate::handler::proxy::{
@@ -36,7 +36,7 @@ use crate::transport::{Input, Output};
 /// Maximum size of a body that is sent with its head in one write, in bytes.
 const WHOLE_BYTES_MAX: usize = 16 << 10;
 
-impl<T: Protocol> Exchange<T> {
+impl<T: Protocol> Connection<T> {
     /// Writes an upstream's response.
     pub(super) async fn relay(
         &mut self,

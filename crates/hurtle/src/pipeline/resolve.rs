@@ -8,12 +8,12 @@ use hurtle_http::semantics::forwarded::{self, Family};
 use hurtle_http::semantics::target::Target;
 use ipnet::IpNet;
 
-use super::Exchange;
+use super::Connection;
 use super::worker::Worker;
 use crate::protocol::Protocol;
 use crate::site::Resolved;
 
-impl<T: Protocol> Exchange<T> {
+impl<T: Protocol> Connection<T> {
     /// Looks up the client and the site. `None`: no site has this name, or the target needs TLS.
     pub(super) fn resolve<'a>(
         &mut self,
@@ -22,8 +22,8 @@ impl<T: Protocol> Exchange<T> {
     ) -> Option<Resolved<'a>> {
         if !worker.trusted_proxies.is_empty() {
             let trusted = (&*worker.trusted_proxies, worker.forwarded_family);
-            self.client = self.peer.map(|peer| client(request, peer, trusted));
-            self.sent.share = worker.share(self.client);
+            self.exchange.client = self.peer.map(|peer| client(request, peer, trusted));
+            self.sent.share = worker.share(self.exchange.client);
         }
         if self.needs_tls(request) {
             return None;
@@ -31,7 +31,8 @@ impl<T: Protocol> Exchange<T> {
         let name = request.host.as_ref().map(|h| h.name);
         let resolved = worker.sites.resolve(name, path_of(&request.target));
         if self.io.is_secure() {
-            self.hsts = resolved.as_ref().and_then(|resolved| resolved.site.hsts()).cloned();
+            self.exchange.hsts =
+                resolved.as_ref().and_then(|resolved| resolved.site.hsts()).cloned();
         }
         resolved
     }

@@ -13,10 +13,11 @@ use hurtle_http::request::{Method, ParseError, RequestHead};
 use hurtle_http::semantics::fields::has_token;
 
 use super::duplex::Duplex;
+use super::exchange::RefusedLine;
 use super::send::next_after;
 use super::stream::StreamSender;
 use super::upload::{UNREAD_BYTES_MAX, Upload};
-use super::{Exchange, Next, RefusedLine};
+use super::{Connection, Next};
 use crate::answer::{Answer, declared_len, is_bodiless};
 use crate::body::Body;
 use crate::clock;
@@ -29,7 +30,7 @@ use crate::transport::Output;
 /// Bytes of a refused request's target that are logged.
 const REFUSED_TARGET_BYTES_MAX: usize = 1 << 10;
 
-impl<T: Protocol> Exchange<T> {
+impl<T: Protocol> Connection<T> {
     /// Sends a response and drops it. `unread`: a request body that no handler reads may still
     /// arrive.
     pub(super) async fn respond(
@@ -101,8 +102,8 @@ impl<T: Protocol> Exchange<T> {
         is_reusable: bool,
         now_ms: u64,
     ) -> Output {
-        Self::pin(self.hsts.as_ref(), answer);
-        if let Some(additions) = &self.additions {
+        Self::pin(self.exchange.hsts.as_ref(), answer);
+        if let Some(additions) = &self.exchange.additions {
             additions.add(&mut answer.fields);
         }
         let mut out = Output::new();
@@ -145,7 +146,7 @@ impl<T: Protocol> Exchange<T> {
             let target = &line.target[..line.target.len().min(REFUSED_TARGET_BYTES_MAX)];
             let (method, target) = (line.method.into(), target.into());
             let refused = RefusedLine { method, target, is_http11: line.is_http11 };
-            self.details.get_or_insert_default().refused = Some(refused);
+            self.exchange.details.get_or_insert_default().refused = Some(refused);
         }
         self.send_last(None, &answer).await
     }
@@ -163,8 +164,8 @@ impl<T: Protocol> Exchange<T> {
         if let Some(resolved) = resolved {
             resolved.apply_header_rules(&mut answer, self.io.is_secure());
         }
-        Self::pin(self.hsts.as_ref(), &mut answer);
-        if let Some(additions) = &self.additions {
+        Self::pin(self.exchange.hsts.as_ref(), &mut answer);
+        if let Some(additions) = &self.exchange.additions {
             additions.add(&mut answer.fields);
         }
         self.send_last(Some(request), &answer).await
@@ -182,7 +183,7 @@ impl<T: Protocol> Exchange<T> {
         };
         self.io.encode_head(head.vec(), &parts);
         let head_bytes = head.len() as u64;
-        let refused = self.details.as_ref().and_then(|details| details.refused.as_ref());
+        let refused = self.exchange.details.as_ref().and_then(|details| details.refused.as_ref());
         let method = match request {
             Some(request) => request.method.as_bytes(),
             None => refused.map_or(&b""[..], |line| &line.method),

@@ -5,14 +5,14 @@ use std::pin::pin;
 
 use http::StatusCode;
 
-use super::{Exchange, Next};
+use super::{Connection, Next};
 use crate::body::Body;
 use crate::deadline::DeadlineError;
 use crate::handler::client::ExchangeError;
 use crate::protocol::{InterimFields, Protocol};
 use crate::transport::{Input, Output};
 
-impl<T: Protocol> Exchange<T> {
+impl<T: Protocol> Connection<T> {
     /// Sends a head and a body.
     ///
     /// # Errors

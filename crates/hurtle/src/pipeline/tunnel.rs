@@ -11,7 +11,7 @@ use hurtle_http::h1::response::{Delimiter, Persistence};
 use hurtle_http::request::RequestHead;
 
 use super::send::next_after;
-use super::{Exchange, Next};
+use super::{Connection, Last, Next};
 use crate::body::Body;
 use crate::clock;
 use crate::deadline::DeadlineError;
@@ -50,14 +50,16 @@ enum Remote {
     App(Pipe),
 }
 
-impl<T: Protocol> Exchange<T> {
-    /// Sends the head and returns `Next::Tunnel`, after which `run_tunnel` forwards bytes.
-    pub(super) async fn open_tunnel(&mut self, tunnel: Tunnel) -> Next {
+impl<T: Protocol> Connection<T> {
+    /// Sends the head and returns the tunnel, for which `run_tunnel` forwards bytes.
+    pub(super) async fn open_tunnel(&mut self, tunnel: Tunnel) -> Last {
         let mut received = Input::default();
         let (remote, mut out) = match tunnel {
             Tunnel::Upstream(tunnel) => {
                 let UpstreamTunnel { head, upstream } = *tunnel;
-                let Some((link, assigned)) = upstream.into_tunnel() else { return Next::Drop };
+                let Some((link, assigned)) = upstream.into_tunnel() else {
+                    return Next::Drop.into();
+                };
                 let Link { channel, input, .. } = link;
                 // Bytes of the new protocol may have arrived behind the upstream's head.
                 received = input;
@@ -65,7 +67,7 @@ impl<T: Protocol> Exchange<T> {
             }
             Tunnel::App(accepted) => {
                 let (answer, offer) = *accepted;
-                let Ok(pipe) = offer.take().await else { return Next::Drop };
+                let Ok(pipe) = offer.take().await else { return Next::Drop.into() };
                 let mut out = Output::new();
                 let head = Head {
                     status: answer.status,
@@ -80,26 +82,25 @@ impl<T: Protocol> Exchange<T> {
         };
         let head_bytes = out.len() as u64;
         // A tunnel is no slow request.
-        self.in_flight.set(None);
+        self.exchange.in_flight.set(None);
         let sent = match self.io.raw() {
             Some(_) => self.send(out, &Body::Empty).await,
             // The stream stays open for the tunnel's bytes.
             None => self.io.begin(&mut out).map_err(|_| ExchangeError::Gone),
         };
         if let Err(error) = sent {
-            return next_after(error);
+            return next_after(error).into();
         }
-        let tunnel = OpenTunnel { remote, received, head_bytes, permit: None };
-        self.details.get_or_insert_default().tunnel = Some(tunnel);
-        Next::Tunnel
+        Last::Tunnel(Box::new(OpenTunnel { remote, received, head_bytes, permit: None }))
     }
 
     /// Forwards bytes until both sides have ended or one of them fails.
-    pub(super) async fn run_tunnel(&mut self, request: &RequestHead<'_>) -> Next {
-        let tunnel = self.details.as_mut().and_then(|details| details.tunnel.take());
-        let Some(OpenTunnel { remote, received, head_bytes, permit: _permit }) = tunnel else {
-            return Next::Drop;
-        };
+    pub(super) async fn run_tunnel(
+        &mut self,
+        request: &RequestHead<'_>,
+        tunnel: OpenTunnel,
+    ) -> Next {
+        let OpenTunnel { remote, received, head_bytes, permit: _permit } = tunnel;
         let ended = match remote {
             Remote::Upstream(remote) => match &remote.0 {
                 Channel::Socket(io) => self.forward_both(RemoteEnd(io), received).await,
@@ -130,7 +131,7 @@ impl<T: Protocol> Exchange<T> {
         remote: impl End,
         mut received: Input,
     ) -> Result<io::Result<()>, DeadlineError> {
-        let Exchange { io, input, watch, sent, worker, slot, request_bytes, .. } = self;
+        let Connection { io, input, watch, sent, worker, slot, exchange, .. } = self;
         let (to_remote, to_client) = (Cell::new(0), &sent.moved);
         let client = ClientEnd::of(io);
         let both = rt::try_both(
@@ -147,7 +148,7 @@ impl<T: Protocol> Exchange<T> {
             by_ms
         };
         let ended = watch.wait_until(both, due).await;
-        request_bytes.set(to_remote.get());
+        exchange.request_bytes.set(to_remote.get());
         ended
     }
 }

@@ -4,7 +4,7 @@ use hurtle_http::request::RequestHead;
 
 use super::client::Incoming;
 use super::worker::Worker;
-use super::{Exchange, Next};
+use super::{Connection, Last, Next};
 use crate::answer::Answer;
 use crate::clock;
 use crate::handler::client::ExchangeError;
@@ -13,22 +13,22 @@ use crate::metrics::LimitKind;
 use crate::protocol::Protocol;
 use crate::site::Resolved;
 
-impl<T: Protocol> Exchange<T> {
-    /// Writes the outcome; returns the next step of the connection.
+impl<T: Protocol> Connection<T> {
+    /// Writes the outcome.
     pub(super) async fn write(
         &mut self,
         request: &RequestHead<'_>,
         at: (&Worker, &Resolved<'_>),
         handled: Handled,
         incoming: Incoming,
-    ) -> Next {
-        match handled {
+    ) -> Last {
+        let next = match handled {
             Ok(Outcome::Answer(answer)) => {
                 self.count_limit(&answer);
                 self.write_answer(request, answer, incoming).await
             }
             Ok(Outcome::Stream(response)) => self.relay(request, at, response, incoming).await,
-            Ok(Outcome::Tunnel(tunnel)) => self.open_tunnel(tunnel).await,
+            Ok(Outcome::Tunnel(tunnel)) => return self.open_tunnel(tunnel).await,
             Ok(Outcome::InternalRedirect(redirect)) => {
                 let answer = self.internal_file(request, at, &redirect).await;
                 self.write_answer(request, answer, incoming).await
@@ -38,7 +38,8 @@ impl<T: Protocol> Exchange<T> {
                 self.write_error(request, at, *answer, incoming).await
             }
             Err(HandlerError::Exchange(error)) => self.end_exchange(request, Some(at), error).await,
-        }
+        };
+        next.into()
     }
 
     /// Writes the response that refuses a request before it is handled.

@@ -10,7 +10,7 @@ use hurtle_http::request::{Joined, ParseError, RequestHead};
 
 use crate::config::Schedule;
 use crate::pipeline::worker::Worker;
-use crate::pipeline::{Ended, Exchange, Next};
+use crate::pipeline::{Connection, Ended, Next};
 use crate::protocol::Protocol as _;
 use crate::protocol::h1::H1;
 use crate::protocol::reading::Reading;
@@ -41,23 +41,23 @@ const FIRST_REQUEST_MS_MAX: u64 = 250;
 /// The end of a head, with the end of the line before.
 const EMPTY_LINE: &[u8] = b"\r\n\r\n";
 
-impl<T: Transport> Exchange<H1<T>> {
+impl<T: Transport> Connection<H1<T>> {
     /// Serves the connection to its end. If the peer speaks HTTP/2 (RFC 9113 section 3.3), returns
     /// the channel and the bytes read from it.
     #[allow(clippy::manual_async_fn)] // An async fn would store its arguments twice.
     pub fn run(mut self) -> impl Future<Output = Option<(T, Input)>> {
         async move {
             loop {
-                self.begin_request();
+                self.begin_exchange();
                 let head = self.read_head().await;
-                self.begun = self.worker.log.as_ref().map(|_| Instant::now());
+                self.exchange.begun = self.worker.log.as_ref().map(|_| Instant::now());
                 let joined = Joined::default();
                 let next = match head {
                     // Matched by reference, to avoid copying the request.
                     Ok(Some(head)) => match &self.parse(&head, &joined) {
                         Ok((request, rest)) => {
                             self.input.put_back(rest);
-                            self.exchange(request).await
+                            self.run_exchange(request).await
                         }
                         Err(_) if self.is_preface(&head) => return Some(self.into_parts(&head)),
                         Err(error) => Box::pin(self.refuse(*error, h1::partial_line(&head))).await,
@@ -121,7 +121,7 @@ impl<T: Transport> Exchange<H1<T>> {
     async fn end(&mut self, next: Next) {
         match next {
             // Nothing is unread, so dropping the socket sends a FIN.
-            Next::Request | Next::Tunnel | Next::Close => self.io.0.close(),
+            Next::Request | Next::Close => self.io.0.close(),
             Next::Linger => Box::pin(self.linger()).await,
             Next::Drop => {}
             Next::Abort => self.io.0.abort(),
@@ -129,7 +129,7 @@ impl<T: Transport> Exchange<H1<T>> {
     }
 }
 
-impl<T: Transport> Exchange<H1<T>> {
+impl<T: Transport> Connection<H1<T>> {
     /// Returns the next request head, perhaps with bytes behind it. `None`: the peer or the idle
     /// timeout ended the connection between requests.
     pub(super) async fn read_head(&mut self) -> Result<Option<Taken>, ParseError> {

@@ -14,7 +14,7 @@ use crate::config::Limits;
 use crate::deadline::{DeadlineError, Pass, Stall, Watch};
 use crate::metrics::{LimitKind, Protocol};
 use crate::pipeline::worker::{ConnectionSlot, Worker};
-use crate::pipeline::{Exchange, Next};
+use crate::pipeline::{Connection, Next};
 use crate::protocol::h2::{Arrived, Session, Shared, Stream};
 use crate::transport::{Input, Transport};
 use crate::{clock, rt};
@@ -125,7 +125,7 @@ impl<T: Transport> Driver<T> {
             self.send_goaway();
         }
         let slot = Rc::clone(&self.slot);
-        let connection = Exchange::new(stream, Input::default(), self.peer, slot);
+        let connection = Connection::new(stream, Input::default(), self.peer, slot);
         self.session.aside(|| rt::begin(connection.answer_request(arrived)));
     }
 
@@ -218,11 +218,11 @@ fn ms(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-impl Exchange<Stream> {
+impl Connection<Stream> {
     /// Answers the request of a stream.
     pub async fn answer_request(mut self, arrived: Arrived) {
         let _stream = self.slot.open_stream();
-        self.begun = self.worker.log.as_ref().map(|_| Instant::now());
+        self.exchange.begun = self.worker.log.as_ref().map(|_| Instant::now());
         let joined = Joined::default();
         let next = match &arrived {
             Arrived::TooLarge => {
@@ -231,7 +231,7 @@ impl Exchange<Stream> {
             Arrived::Head(section, is_end) => {
                 let limits = &self.worker.head_limits;
                 match &request::from_section(section, !is_end, &joined, limits) {
-                    Ok(request) => self.exchange(request).await,
+                    Ok(request) => self.run_exchange(request).await,
                     Err(error) => {
                         self.refuse(
                             *error,
@@ -247,7 +247,7 @@ impl Exchange<Stream> {
             }
         };
         match next {
-            Next::Request | Next::Tunnel | Next::Close | Next::Linger => self.io.finish(),
+            Next::Request | Next::Close | Next::Linger => self.io.finish(),
             Next::Drop => {}
             Next::Abort => self.io.abort(),
         }

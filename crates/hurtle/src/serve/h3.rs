@@ -16,7 +16,7 @@ use crate::config::Limits;
 use crate::deadline::{DeadlineError, Watch};
 use crate::metrics::{HandshakeFailure, LimitKind, Protocol, TlsVersion};
 use crate::pipeline::worker::{ConnectionSlot, Worker};
-use crate::pipeline::{Exchange, Next};
+use crate::pipeline::{self, Next};
 use crate::protocol::h3::{Arrived, Session, Shared, Stream};
 use crate::transport::Input;
 use crate::transport::quic::{Connection, ConnectionError, Event, Negotiated};
@@ -184,8 +184,8 @@ impl Driver {
         let slot = Rc::clone(&self.slot);
         // The client may have moved to another address.
         let peer = self.clocks.shared.connection().peer().ip();
-        let exchange = Exchange::new(stream, Input::default(), Some(peer), slot);
-        self.session.aside(|| rt::begin(exchange.answer_h3(arrived)));
+        let connection = pipeline::Connection::new(stream, Input::default(), Some(peer), slot);
+        self.session.aside(|| rt::begin(connection.answer_h3(arrived)));
     }
 
     fn send_goaway(&mut self) {
@@ -274,11 +274,11 @@ fn ms(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-impl Exchange<Stream> {
+impl pipeline::Connection<Stream> {
     /// Answers the request of a stream.
     pub async fn answer_h3(mut self, arrived: Arrived) {
         let _stream = self.slot.open_stream();
-        self.begun = self.worker.log.as_ref().map(|_| Instant::now());
+        self.exchange.begun = self.worker.log.as_ref().map(|_| Instant::now());
         let joined = Joined::default();
         let next = match &arrived {
             Arrived::TooLarge => {
@@ -287,7 +287,7 @@ impl Exchange<Stream> {
             Arrived::Head(section, is_end) => {
                 let limits = &self.worker.head_limits;
                 match &request::from_section(section, !is_end, &joined, limits) {
-                    Ok(request) => self.exchange(request).await,
+                    Ok(request) => self.run_exchange(request).await,
                     Err(error) => {
                         self.refuse(
                             *error,
@@ -303,7 +303,7 @@ impl Exchange<Stream> {
             }
         };
         match next {
-            Next::Request | Next::Tunnel | Next::Close | Next::Linger => self.io.finish(),
+            Next::Request | Next::Close | Next::Linger => self.io.finish(),
             Next::Drop => {}
             Next::Abort => self.io.abort(),
         }

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use crate::metrics::Protocol;
-use crate::pipeline::Exchange;
+use crate::pipeline::Connection;
 use crate::pipeline::worker::ConnectionSlot;
 use crate::protocol::h1::H1;
 use crate::transport::{Input, Transport};
@@ -20,7 +20,7 @@ use crate::transport::{Input, Transport};
 pub async fn run<T: Transport>(io: T, input: Input, peer: Option<IpAddr>, slot: ConnectionSlot) {
     let slot = Rc::new(slot);
     slot.set_protocol(Some(Protocol::Http1));
-    let connection = Exchange::new(H1(io), input, peer, Rc::clone(&slot));
+    let connection = Connection::new(H1(io), input, peer, Rc::clone(&slot));
     if let Some((io, early)) = connection.run().await {
         Box::pin(h2::run(io, early, peer, slot)).await;
     }

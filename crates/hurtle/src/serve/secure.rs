@@ -12,7 +12,7 @@ use super::h2;
 use crate::clock;
 use crate::deadline::DeadlineError;
 use crate::metrics::{HandshakeFailure, Protocol};
-use crate::pipeline::Exchange;
+use crate::pipeline::Connection;
 use crate::pipeline::worker::{ConnectionSlot, Worker};
 use crate::protocol::h1::H1;
 use crate::tls::{self, SiteTls};
@@ -30,12 +30,12 @@ pub async fn run(socket: Plain, input: Input, peer: Option<IpAddr>, slot: Connec
             Box::pin(h2::run(io, Input::default(), peer, Rc::new(slot))).await;
         }
         Ok(io) => {
-            let connection = Exchange::new(H1(io), Input::default(), peer, Rc::new(slot));
+            let connection = Connection::new(H1(io), Input::default(), peer, Rc::new(slot));
             // Boxed: this future is larger than that of an HTTP/2 connection, which needs no such room.
             drop(Box::pin(connection.run()).await);
         }
         Err(Some(socket)) => {
-            let connection = Exchange::new(H1(socket), Input::default(), peer, Rc::new(slot));
+            let connection = Connection::new(H1(socket), Input::default(), peer, Rc::new(slot));
             Box::pin(connection.turn_down(ParseError::NotTls)).await;
         }
         Err(None) => {}

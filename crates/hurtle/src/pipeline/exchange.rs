@@ -1,0 +1,70 @@
+//! The state of one request that outlives a step.
+
+use std::cell::Cell;
+use std::net::IpAddr;
+use std::time::Instant;
+
+use http::HeaderValue;
+
+use super::additions::Additions;
+use super::identify::Identity;
+use crate::handler::proxy::UpstreamLog;
+use crate::handler::proxy::cache::CacheStatus;
+use crate::metrics::InFlight;
+
+/// One request and its response. It is made before the head of the request is read, because a head
+/// that is refused is logged, too; so nothing of the request before is left in it.
+pub(crate) struct Exchange {
+    /// The client: the peer, or the address that a trusted proxy names.
+    pub(crate) client: Option<IpAddr>,
+    /// The cache's handling of the request.
+    pub(crate) cache_status: Option<CacheStatus>,
+    /// The value of Strict-Transport-Security.
+    pub(crate) hsts: Option<HeaderValue>,
+    /// Fields that the site adds to the response.
+    pub(super) additions: Option<Box<Additions>>,
+    /// Time at which the request was read; `None`: its duration is not measured.
+    pub(crate) begun: Option<Instant>,
+    pub(super) details: Option<Box<RequestDetails>>,
+    /// The record among those in flight; small responses from caches have none.
+    pub(super) in_flight: Cell<Option<InFlight>>,
+    /// Bytes of the request's body that were received, without framing.
+    pub(super) request_bytes: Cell<u64>,
+}
+
+/// Details of a request that few requests have.
+#[derive(Debug, Default)]
+pub(super) struct RequestDetails {
+    /// The IDs that were given to the request.
+    pub(super) identity: Option<Identity>,
+    /// The upstream of the response.
+    pub(super) upstream: Option<UpstreamLog>,
+    /// The response lasts as long as a viewer of the status page stays, which is no response time.
+    pub(super) is_untimed: bool,
+    /// The line of a request that was refused.
+    pub(super) refused: Option<RefusedLine>,
+}
+
+/// The request line of a refused request, as far as it was read.
+#[derive(Debug)]
+pub(super) struct RefusedLine {
+    pub(super) method: Box<[u8]>,
+    pub(super) target: Box<[u8]>,
+    pub(super) is_http11: bool,
+}
+
+impl Exchange {
+    /// An exchange of which nothing is known yet but the peer.
+    pub(super) fn of(peer: Option<IpAddr>) -> Exchange {
+        Exchange {
+            client: peer,
+            cache_status: None,
+            hsts: None,
+            additions: None,
+            begun: None,
+            details: None,
+            in_flight: Cell::new(None),
+            request_bytes: Cell::new(0),
+        }
+    }
+}
