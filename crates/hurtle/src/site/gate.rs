@@ -31,7 +31,7 @@ pub enum Gate {
     Address(Rc<Access>),
     /// Limits the rate of requests: the site's limits, then the mount's.
     Rate(Rc<[Arc<RateLimiter>]>),
-    /// The same limits over all servers that share a store.
+    /// Counts these limits over all servers that share a store.
     SharedRate(Rc<[Arc<RateLimiter>]>),
     /// Requires a token.
     Token(Rc<TokenGate>),

@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
 use rustix::process::Signal;
 
 use super::{Apps, ECHO, get_until, lives, logged, numbers};
@@ -273,4 +274,34 @@ serve()
     logged(&child, "is not healthy and gets no requests: it answered 500");
     apps.dir.write("../apps/well", "");
     get_until(&child, "/a", 200);
+}
+
+#[test]
+fn an_application_has_the_users_of_the_configuration_in_force() {
+    let apps = Apps::new(&[]);
+    let user = |password: &str| {
+        let hash = bcrypt::hash_with_salt(password, 4, [7; 16]).unwrap();
+        apps.dir.write("../users", format!("anna:{hash}\n"));
+    };
+    user("old");
+    // Nothing listens there: a request that passes the password is 502.
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    apps.deploy("e", &[("app.toml", &format!("path = \"/e\"\nupstream = \"http://{gone}\"\n"))]);
+    let child = Child::configured(
+        &apps.dir,
+        "apps = \"{root}/../apps\"\n[[site]]\nauth = \"basic\"\nusers = \"{root}/../users\"\n\
+         [[site.mount]]\nfiles = \"{root}\"\n",
+    );
+    let status = |password: &str| {
+        let pair = base64::engine::general_purpose::STANDARD.encode(format!("anna:{password}"));
+        let mut client = child.connect();
+        client.send(format!("GET /e/ HTTP/1.1\r\nHost: a\r\nAuthorization: Basic {pair}\r\n\r\n"));
+        client.response().status
+    };
+    eventually("the application is deployed", || status("old") == 502);
+    assert_eq!(status("new"), 401);
+    user("new");
+    child.signal(Signal::HUP);
+    eventually("the new users are in force", || status("new") == 502);
+    assert_eq!(status("old"), 401);
 }
