@@ -79,7 +79,8 @@ pub fn explain(config: &Config, request: &ExplainedRequest<'_>) -> io::Result<St
     {
         switch_user(user, config.group.as_deref())?;
     }
-    server::block_on(explain_request(config, keyring.as_ref(), request))?
+    let explained = server::block_on(explain_request(config, keyring.as_ref(), request))?;
+    explained.map(|text| config.placeholders.conceal(&text))
 }
 
 async fn explain_request(

@@ -17,6 +17,7 @@ use super::listen::listen;
 use super::monitoring::{metrics, tracing};
 use super::names::{FormatName, Named as _};
 use super::network::network;
+use super::placeholder;
 use super::proxied::proxy_protocol;
 use super::reader::{Account, Reader};
 use super::rotation::rotation;
@@ -30,7 +31,8 @@ use super::value::Value;
 ///
 /// `file` is the source of the text: problems repeat its name, and relative paths (roots,
 /// logs, sockets) are relative to its directory. A relative `file` is taken from the working
-/// directory. `load` checks that roots exist.
+/// directory. `load` checks that roots exist. Placeholders have their defaults: the environment is
+/// empty for this function.
 pub fn check(text: &str, file: &Path) -> Result<Config, Vec<ConfigError>> {
     let mut reader = Reader::new(text, file);
     let config = read(&mut reader);
@@ -40,7 +42,8 @@ pub fn check(text: &str, file: &Path) -> Result<Config, Vec<ConfigError>> {
 /// Reads the configuration with defaults in place of wrong values; the reader collects the
 /// problems.
 pub(super) fn read(reader: &mut Reader<'_>) -> Config {
-    let document = reader.parse();
+    let mut document = reader.parse();
+    placeholder::replace(&mut document, &TOP, reader);
     let top = Table::document(&document, &TOP, reader);
     top.check_companions(reader);
     let mut config = Config::new(sites(&top, reader));
@@ -80,6 +83,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     acme(&top, &mut config, reader);
     check_privacy(&config.listen, reader);
     check_status_pages(&config, reader);
+    config.placeholders = reader.placeholders.clone();
     config
 }
 

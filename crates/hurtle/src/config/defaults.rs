@@ -15,6 +15,7 @@ use hurtle_http::semantics::forwarded::Family;
 use super::compress::Compress;
 use super::congestion::Congestion;
 use super::names::Named;
+use super::placeholder::Placeholders;
 use super::rate_limit::{MountLimits, SiteLimits};
 use super::rotation::Rotation;
 use super::sandbox::Sandbox;
@@ -87,6 +88,7 @@ impl Config {
             limits: Limits::default(),
             access_log: None,
             error_log: ErrorLog::default(),
+            placeholders: Placeholders::default(),
         }
     }
 

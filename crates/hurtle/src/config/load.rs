@@ -1,5 +1,5 @@
 //! Loads a configuration from the disk: the file, and the directories, files and accounts that it
-//! names. Only this file, `pages`, `users` and `jwks` touch the file system.
+//! names. Only this file, `pages`, `placeholder`, `users` and `jwks` touch the file system.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -11,6 +11,7 @@ use super::bounds::FILE_BYTES_MAX;
 use super::check::read;
 use super::error::{ConfigError, Position, ValueError};
 use super::jwks::read_jwks;
+use super::placeholder::resolve_here;
 use super::reader::{Account, Reader};
 use super::store::read_secret;
 use super::types::{Config, MountHandler};
@@ -22,7 +23,7 @@ use super::users::read_users;
 /// Every problem at once.
 pub fn load(file: &Path) -> Result<Config, Vec<ConfigError>> {
     let text = text(file).map_err(|problem| vec![*problem])?;
-    let mut reader = Reader::new(&text, file);
+    let mut reader = Reader::new(&text, file).resolving_by(resolve_here);
     let config = read(&mut reader);
     if let Some(problem) = foreign(&text, file).filter(|_| reader.is_broken()) {
         return Err(vec![problem]);

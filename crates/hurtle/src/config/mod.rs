@@ -37,6 +37,7 @@ mod network;
 mod objects;
 mod pages;
 mod pattern;
+mod placeholder;
 mod print;
 #[cfg(test)]
 mod properties;
@@ -93,6 +94,7 @@ pub use manifest::{AppBackend, AppCommand, Manifest, SocketPassing, manifest};
 pub use monitoring::{Metrics, Tracing};
 pub use objects::ObjectStore;
 pub use pages::missing_pages;
+pub use placeholder::Placeholders;
 pub use print::print;
 pub use proxied::ProxyProtocol;
 pub use rate_limit::{

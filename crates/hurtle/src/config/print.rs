@@ -15,6 +15,7 @@ use super::absent::add_comments;
 use super::acme::Acme;
 use super::check_tls::AUTOMATIC;
 use super::names::Named as _;
+use super::placeholder::Placeholders;
 use super::tls::{ClientAuth, ClientAuthMode, Tls};
 use super::types::{Config, RuleAction};
 use super::units::{duration_text, size_text};
@@ -22,10 +23,14 @@ use super::upstream::Upstream;
 
 /// Prints the effective configuration: every key with its value, defaults included. A key without a
 /// value, such as a limit that is unlimited, is a comment. A path that is not UTF-8 is printed with replacement
-/// characters; no configuration file can name one.
+/// characters; no configuration file can name one. Placeholders are printed in place of their values.
 pub fn print(config: &Config) -> String {
     let values = toml::to_string(config);
-    add_comments(&values.expect("every value below is text, a number, a list or a table"))
+    let values = values.expect("every value below is text, a number, a list or a table");
+    match config.placeholders == Placeholders::default() {
+        true => add_comments(&values),
+        false => add_comments(&config.placeholders.conceal_printed(&values)),
+    }
 }
 
 pub(super) fn duration<S: Serializer>(duration: &Duration, out: S) -> Result<S::Ok, S::Error> {

@@ -8,6 +8,7 @@ use toml::de::DeTable;
 
 use super::bounds::PROBLEMS_MAX;
 use super::error::{ConfigError, Position, ValueError, shown};
+use super::placeholder::{Placeholder, Placeholders, Resolve, resolve_empty};
 
 /// A text being read, and the problems found in it.
 #[derive(Debug)]
@@ -19,6 +20,9 @@ pub(super) struct Reader<'t> {
     found: Vec<Finding>,
     /// `true`: the TOML has syntax errors, so a missing key may only have been lost.
     broken: bool,
+    resolve: Resolve,
+    /// The placeholders that have been replaced.
+    pub(super) placeholders: Placeholders,
     /// Directories that must exist; `load` checks them.
     pub(super) directories: Vec<(KeyPosition, PathBuf)>,
     /// Certificates, keys and authorities; `load` checks that they exist.
@@ -48,7 +52,8 @@ pub(super) struct Reader<'t> {
 struct Finding {
     spot: KeyPosition,
     wrong: ValueError,
-    syntax: bool,
+    /// `true`: other problems of the line are consequences of it.
+    is_alone: bool,
 }
 
 /// A key and the byte offset of its value.
@@ -76,6 +81,8 @@ impl<'t> Reader<'t> {
             base,
             found: Vec::new(),
             broken: false,
+            resolve: resolve_empty,
+            placeholders: Placeholders::default(),
             directories: Vec::new(),
             files: Vec::new(),
             logs: Vec::new(),
@@ -90,6 +97,16 @@ impl<'t> Reader<'t> {
         }
     }
 
+    /// Resolves placeholders by this function.
+    pub(super) fn resolving_by(self, resolve: Resolve) -> Reader<'t> {
+        Reader { resolve, ..self }
+    }
+
+    /// Returns the value of a placeholder.
+    pub(super) fn resolve(&self, placeholder: Placeholder<'_>) -> Result<String, ValueError> {
+        (self.resolve)(placeholder, &self.base)
+    }
+
     /// Parses the TOML and recovers from syntax errors as far as possible.
     pub(super) fn parse(&mut self) -> DeTable<'t> {
         let (document, errors) = DeTable::parse_recoverable(self.text);
@@ -98,7 +115,7 @@ impl<'t> Reader<'t> {
             let at = error.span().map_or(0, |span| span.start);
             let spot = KeyPosition { key: String::new(), at };
             let wrong = syntax_error(error.message(), self.text.get(at..).unwrap_or_default());
-            self.found.push(Finding { spot, wrong, syntax: true });
+            self.found.push(Finding { spot, wrong, is_alone: true });
         }
         document.into_inner()
     }
@@ -110,7 +127,12 @@ impl<'t> Reader<'t> {
 
     /// Records a problem.
     pub(super) fn report(&mut self, spot: &KeyPosition, wrong: ValueError) {
-        self.found.push(Finding { spot: spot.clone(), wrong, syntax: false });
+        self.found.push(Finding { spot: spot.clone(), wrong, is_alone: false });
+    }
+
+    /// Records a problem of which others in its line are consequences.
+    pub(super) fn report_alone(&mut self, spot: &KeyPosition, wrong: ValueError) {
+        self.found.push(Finding { spot: spot.clone(), wrong, is_alone: true });
     }
 
     /// Records that a key is missing, unless the text has syntax errors and it may only be lost.
@@ -138,10 +160,10 @@ impl<'t> Reader<'t> {
             return Ok(config);
         }
         let lines = Lines::of(self.text);
-        // On a line with a syntax error, other problems are consequences of it.
+        // A syntax error, or a placeholder without a value.
         let broken: HashSet<usize> =
-            self.found.iter().filter(|f| f.syntax).map(|f| lines.index(f.spot.at)).collect();
-        self.found.retain(|f| f.syntax || !broken.contains(&lines.index(f.spot.at)));
+            self.found.iter().filter(|f| f.is_alone).map(|f| lines.index(f.spot.at)).collect();
+        self.found.retain(|f| f.is_alone || !broken.contains(&lines.index(f.spot.at)));
         self.found.sort_by(|a, b| (a.spot.at, &a.spot.key).cmp(&(b.spot.at, &b.spot.key)));
         self.found.dedup_by(|a, b| a.spot == b.spot && a.wrong == b.wrong);
 
@@ -153,8 +175,8 @@ impl<'t> Reader<'t> {
                 file: file.clone(),
                 position: Some(lines.position(found.spot.at)),
                 key: found.spot.key,
-                what: found.wrong.what,
-                hint: found.wrong.hint,
+                what: self.placeholders.conceal(&found.wrong.what),
+                hint: found.wrong.hint.map(|hint| self.placeholders.conceal(&hint)),
             })
             .collect();
         if surplus > 0 {

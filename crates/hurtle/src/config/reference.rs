@@ -43,6 +43,33 @@ const VALUES: &str = "\
 - **Patterns** match a path: `*` any run of characters but `/`, `**` any run at all. A pattern\n  without `/` is compared with the last segment only, so `*.css` matches in every directory.
 - **Networks** are addresses, `\"192.0.2.1\"`, or address ranges, `\"10.0.0.0/8\"`.
 - **Paths** of requests are written decoded: `/a b`, not `/a%20b`.
+- **Placeholders** make one file serve many machines, see below.
+";
+
+const PLACEHOLDERS: &str = "\
+```toml
+listen = \"0.0.0.0:{env.PORT:8080}\"
+workers = \"{env.WORKERS:2}\"
+trusted_proxies = \"{env.PROXIES:10.0.0.0/8, ::1}\"
+
+[[site]]
+hosts = \"{env.HOST:example.org}\"
+
+[[site.mount]]
+proxy = \"http://{env.APP_HOST:127.0.0.1}:3000\"
+```
+
+Every string may hold `{env.NAME}`, a variable of the environment, `{env.NAME:default}`, with a value
+for when it is not set, and `{file.PATH}`, the contents of a file without its last line end. They are
+replaced once, before the value is read: numbers, durations, sizes, `true` and `false` are written as
+strings then, and lists with commas. `{{env.` and `{{file.` mean the brace itself; all other braces stay
+as they are.
+
+A variable that is not set, and has no default, is a problem of the file, and so is an empty value in
+`allow`, `deny`, `auth`, `users` or `trusted_proxies`. `hurtle print-config`, `hurtle explain` and the
+messages about problems show the placeholder, never the value. A reload reads files anew; the
+environment is that of the start (systemd: `EnvironmentFile=`). Applications' `app.toml` has no
+placeholders.
 ";
 
 /// The command that regenerates the page.
@@ -62,6 +89,7 @@ pub fn reference() -> String {
          hint.\n`hurtle print-config` prints the configuration with all defaults filled in.\n\n",
     );
     let _ = write!(page, "## Values\n\n{VALUES}");
+    let _ = write!(page, "\n## Placeholders\n\n{PLACEHOLDERS}");
     SECTIONS.iter().for_each(|section| write_section(&mut page, section));
     page
 }

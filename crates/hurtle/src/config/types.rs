@@ -25,6 +25,7 @@ pub use super::log_field::LogField;
 use super::monitoring::{Metrics, Tracing};
 use super::names;
 use super::objects::ObjectStore;
+use super::placeholder::Placeholders;
 use super::print;
 use super::proxied::ProxyProtocol;
 use super::rate_limit::{MountLimits, SiteLimits};
@@ -116,6 +117,9 @@ pub struct Config {
     pub access_log: Option<AccessLog>,
     /// Log of the server's own events.
     pub error_log: ErrorLog,
+    /// The placeholders of the file, whose values are in the other fields.
+    #[serde(skip)]
+    pub placeholders: Placeholders,
     /// Sites; at least one. Host names are unique among them.
     #[serde(rename = "site")]
     pub sites: Vec<Site>,

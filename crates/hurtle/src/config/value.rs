@@ -97,7 +97,7 @@ impl<'v> Value<'v> {
 
     /// An integer in the key's range.
     pub(super) fn integer<T: TryFrom<u64>>(&self, reader: &mut Reader<'_>) -> Option<T> {
-        let DeValue::Integer(written) = self.toml else {
+        let Some(number) = self.number(reader) else {
             return self.report_type(reader, &self.spec.kind.to_string());
         };
         let (least, most) = match self.spec.kind {
@@ -106,14 +106,28 @@ impl<'v> Value<'v> {
             | Kind::TrueOrInteger(least, most) => (least, most),
             _ => (0, u64::MAX),
         };
-        self.within(reader, to_u64(written), (least, most), |n| n.to_string())
+        self.within(reader, number, (least, most), |n| n.to_string())
+    }
+
+    /// The number of an integer, or of a placeholder's value that has only digits. `None`: the value is
+    /// neither; `Some(None)`: it does not fit 64 bits.
+    fn number(&self, reader: &Reader<'_>) -> Option<Option<u64>> {
+        match self.toml {
+            DeValue::Integer(written) => Some(to_u64(written)),
+            DeValue::String(text) if reader.placeholders.are_at(self.spot.at) => {
+                let digits = text.trim();
+                let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+                is_number.then(|| digits.parse().ok())
+            }
+            _ => None,
+        }
     }
 
     /// A size in the key's range, in bytes.
     pub(super) fn size<T: TryFrom<u64>>(&self, reader: &mut Reader<'_>) -> Option<T> {
-        let bytes = match self.toml {
-            DeValue::Integer(written) => to_u64(written),
-            DeValue::String(_) => Some(self.parse(reader, size)?),
+        let bytes = match (self.number(reader), self.toml) {
+            (Some(number), _) => number,
+            (None, DeValue::String(_)) => Some(self.parse(reader, size)?),
             _ => return self.report_type(reader, &self.spec.kind.to_string()),
         };
         let range = match self.spec.kind {
@@ -125,9 +139,11 @@ impl<'v> Value<'v> {
 
     /// A duration in the key's range; a plain integer is seconds.
     pub(super) fn duration(&self, reader: &mut Reader<'_>) -> Option<Duration> {
-        let ms = match self.toml {
-            DeValue::Integer(written) => to_u64(written).and_then(|s| s.checked_mul(1_000)),
-            DeValue::String(_) => u64::try_from(self.parse(reader, duration)?.as_millis()).ok(),
+        let ms = match (self.number(reader), self.toml) {
+            (Some(number), _) => number.and_then(|s| s.checked_mul(1_000)),
+            (None, DeValue::String(_)) => {
+                u64::try_from(self.parse(reader, duration)?.as_millis()).ok()
+            }
             _ => return self.report_type(reader, &self.spec.kind.to_string()),
         };
         let range = match self.spec.kind {

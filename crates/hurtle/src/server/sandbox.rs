@@ -85,6 +85,7 @@ impl Permissions {
         if let Some(file) = file {
             needed.read_file(file);
         }
+        config.placeholders.files.iter().for_each(|path| needed.read_file(path));
         let monitored = config.metrics.iter().flat_map(|metrics| &metrics.listen);
         for listen in config.listen.iter().chain(&config.listen_tls).chain(monitored) {
             if let Listen::Unix(path) = listen {

@@ -29,6 +29,7 @@ mod names;
 mod native_histograms;
 mod newcomer;
 mod pipeline;
+mod placeholders;
 mod programs;
 mod purge;
 mod redis;
