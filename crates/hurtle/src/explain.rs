@@ -214,6 +214,7 @@ async fn answer(
                     trusted: None,
                     is_tls: false,
                     version: Version::HTTP_11,
+                    port: None,
                 },
                 passwords: None,
                 granted: &[],
@@ -284,6 +285,13 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
         Handler::Proxy(proxy) => {
             let config = proxy.config();
             line(out, "mount", &format!("{at}: forwarded to {}", config.describe_upstreams()));
+            if config.strip_prefix {
+                let what = "the upstream gets the path without that of the mount";
+                line(out, "path", what);
+            }
+            if let Some(fields) = &config.request_fields {
+                line(out, "fields", &format!("of the request: {}", fields.describe()));
+            }
             line(out, "balance", &config.balancing.describe());
             if let Some(queue) = &config.queue {
                 line(out, "queue", &queue.describe());

@@ -11,7 +11,7 @@ use super::field::Field;
 use super::forwarding_fields::{TrustedFields, write_forwarding_fields};
 use super::response::{Delimiter, Persistence, SERVER, status_line};
 use super::response_head::ResponseHead;
-use crate::request::field_class::{FieldClass, classify};
+use crate::request::field_class::{FieldClass, ForwardingField, classify};
 use crate::request::fields::{begins_as, pairs};
 use crate::request::framing::BodyLength;
 use crate::request::{Method, RequestHead};
@@ -48,6 +48,28 @@ pub struct ForwardParams<'a> {
     pub cache_conditions: Option<&'a [u8]>,
     /// The forwarding lines if they are known already (`ForwardedHeaders`).
     pub forwarded: Option<&'a [u8]>,
+    /// The operator's edits of the fields; `None`: there are none.
+    pub edits: Option<&'a RequestEdits>,
+}
+
+/// Edits of the fields of a request, for an upstream.
+#[derive(Clone, Debug, Default)]
+pub struct RequestEdits {
+    /// The value of Host in place of the client's.
+    pub host: Option<Vec<u8>>,
+    /// Names of fields that neither the client nor this server sends, in any spelling.
+    pub removed: Vec<HeaderName>,
+    /// Complete field lines to add.
+    pub lines: Vec<u8>,
+}
+
+/// Returns whether a name is one of these; `_` and `-` are alike, as in WSGI and CGI.
+pub fn is_among(name: &[u8], names: &[HeaderName]) -> bool {
+    let plain = |b: &u8| if *b == b'_' { b'-' } else { b.to_ascii_lowercase() };
+    let is_same = |other: &[u8]| {
+        name.len() == other.len() && name.iter().map(plain).eq(other.iter().map(plain))
+    };
+    names.iter().any(|other| is_same(other.as_str().as_bytes()))
 }
 
 /// The parts of a forwarded request's head, as ranges of its text, for HTTP/2.
@@ -83,7 +105,10 @@ pub fn request(
         }
     });
     out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
-    let host = append(out, |out| host_value(out, request, params));
+    let host = append(out, |out| match params.edits.and_then(|edits| edits.host.as_ref()) {
+        Some(host) => out.extend_from_slice(host),
+        None => host_value(out, request, params),
+    });
     out.extend_from_slice(b"\r\n");
     let authority = host.clone();
     let fields = out.len();
@@ -93,6 +118,7 @@ pub fn request(
         Some(section)
             if params.trusted.is_none()
                 && params.cache_conditions.is_none()
+                && params.edits.is_none()
                 && request.method != Method::Options =>
         {
             out.extend_from_slice(
@@ -103,12 +129,23 @@ pub fn request(
     }
     out.extend_from_slice(params.cache_conditions.unwrap_or_default());
     let protocol = write_hop_fields(out, request, params);
-    match params.forwarded {
-        Some(lines) => out.extend_from_slice(lines),
-        None => {
-            let named = request.host.is_some_and(|host| !host.name.is_empty());
-            write_forwarding_fields(out, params, &trusted, named.then_some(host));
+    let named = request.host.filter(|host| !host.name.is_empty());
+    match (params.edits, params.forwarded) {
+        (Some(edits), _) => {
+            // The forwarding fields describe the client's own Host.
+            let mut own = Vec::new();
+            let host = named.map(|host| append(&mut own, |own| self::authority(own, host)));
+            let start = own.len();
+            write_forwarding_fields(&mut own, params, &trusted, host);
+            for (name, value) in
+                pairs(&own[start..]).filter(|(name, _)| !is_among(name, &edits.removed))
+            {
+                line(out, name, value);
+            }
+            out.extend_from_slice(&edits.lines);
         }
+        (None, Some(lines)) => out.extend_from_slice(lines),
+        (None, None) => write_forwarding_fields(out, params, &trusted, named.map(|_| host)),
     }
     out.extend_from_slice(b"\r\n");
     RequestParts { method, target, authority, fields: fields..out.len(), protocol }
@@ -131,7 +168,10 @@ fn write_end_to_end<'a>(
         {
             continue;
         }
+        let is_removed = params.edits.is_some_and(|edits| is_among(name, &edits.removed));
         match classify(name) {
+            // The reports of trusted proxies are continued in other fields.
+            FieldClass::Pass | FieldClass::Forwarding(ForwardingField::More) if is_removed => {}
             FieldClass::Pass if request.method == Method::Options && is_max_forwards(name) => {
                 write_max_forwards(out, name, value);
             }
@@ -498,6 +538,7 @@ mod tests {
             websocket_key: None,
             cache_conditions: None,
             forwarded: None,
+            edits: None,
         };
         let mut out = Vec::new();
         request(&mut out, &parsed, &params);
@@ -643,6 +684,7 @@ mod tests {
                 websocket_key: None,
                 cache_conditions: None,
                 forwarded: None,
+                edits: None,
             };
             let mut out = Vec::new();
             request(&mut out, &parsed, &params);

@@ -224,6 +224,7 @@ mod tests {
                 websocket_key: None,
                 cache_conditions: None,
                 forwarded: None,
+                edits: None,
             };
             forward::request(&mut forwarded, request, &params);
         }

@@ -133,6 +133,11 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
             let first = "[[site.mount.proxy]]\nurl = \"http://a\"\n";
             format!("{site}[[site.mount]]\n{first}[[site.mount.proxy]]\n{url}{line}")
         }
+        ("[site.mount.request_fields]", _) => {
+            format!(
+                "{site}[[site.mount]]\nproxy = \"http://a\"\n[site.mount.request_fields]\n{line}"
+            )
+        }
         ("[site.mount.ejection]", name) => {
             let beside = if name == "max_time" { "time = \"1ms\"\n" } else { "" };
             let mount = "[[site.mount]]\nproxy = \"http://a\"\n";

@@ -14,6 +14,7 @@ use super::congestion::Congestion;
 use super::monitoring::{METRICS, TRACING};
 use super::names::names;
 use super::objects::OBJECT_STORE;
+use super::request_fields::REQUEST_FIELDS;
 use super::rotation::{ACCESS_LOG, ERROR_LOG};
 use super::sandbox::Sandbox;
 use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD, FORWARD_TLS};
@@ -188,6 +189,7 @@ pub(super) static SECTIONS: &[&Section] = &[
     &OBJECT_STORE,
     &WASM,
     &UPSTREAM,
+    &REQUEST_FIELDS,
     &EJECTION,
     &UPSTREAM_TLS,
     &schema_tls::FORWARD_TLS,

@@ -8,6 +8,7 @@ use super::bounds::{
 };
 use super::names::names;
 use super::objects::OBJECT_STORE;
+use super::request_fields::REQUEST_FIELDS;
 use super::schema::DefaultValue::{Required, Toml, Words};
 use super::schema::Kind::{
     Choice, Flag, Integer, List, Map, Size, Table, Tables, Text, Time, TrueOrInteger,
@@ -211,6 +212,12 @@ pub(super) static MOUNT: Section = Section {
         Key::new("grpc_web", Flag, Toml("false"), "true",
             "Translate calls of gRPC-Web, which browsers make, to gRPC. See \
              [proxy.md](proxy.md#http2-to-upstreams-and-grpc).").with(PROXY),
+        Key::new("strip_prefix", Flag, Toml("false"), "true",
+            "Take the path of the mount off: the upstream gets `/x` for `/api/x`.").with(PROXY),
+        Key::new("request_fields", Table(&REQUEST_FIELDS), Words("as the client sent them"),
+            "{ set = { X-Forwarded-Port = \"{server.port}\" } }",
+            "Fields of requests that the upstream gets, or does not get. See \
+             [proxy.md](proxy.md#request-fields).").with(PROXY),
         Key::new("fastcgi", Text("an address"), Words("see `files`, `proxy`, `cgi`"),
             "\"unix:/run/php/php-fpm.sock\"",
             "Forward requests to this FastCGI application, such as PHP-FPM: a host with its port, \

@@ -13,6 +13,7 @@ use super::error::{ValueError, shown};
 use super::listen::UNIX;
 use super::print;
 use super::reader::Reader;
+use super::request_fields::{RequestFields, request_fields};
 use super::response_cache::{ResponseCache, response_cache};
 use super::table::Table;
 use super::target::url_path;
@@ -59,6 +60,10 @@ pub struct Proxy {
     pub internal: Option<PathBuf>,
     /// `true`: calls of gRPC-Web are translated to gRPC.
     pub grpc_web: bool,
+    /// `true`: the upstream gets paths without that of the mount.
+    pub strip_prefix: bool,
+    /// Edits of the fields of requests; `None`: there are none.
+    pub request_fields: Option<RequestFields>,
     /// TLS settings of `https://` upstreams; `None`: the defaults.
     pub upstream_tls: Option<UpstreamTls>,
     /// Response cache; `None`: off.
@@ -130,6 +135,8 @@ impl Proxy {
             upgrades: vec!["websocket".to_owned()],
             internal: None,
             grpc_web: false,
+            strip_prefix: false,
+            request_fields: None,
             upstream_tls: None,
             cache: None,
         }
@@ -182,6 +189,9 @@ pub(super) fn proxy(
     let tls = table.get("upstream_tls");
     p.upstream_tls = tls.and_then(|written| upstream_tls(&written, &p.upstreams, reader));
     p.cache = response_cache(table, reader);
+    table.set("strip_prefix", reader, Value::flag, &mut p.strip_prefix);
+    let fields = table.get("request_fields").and_then(|written| written.table(reader));
+    p.request_fields = fields.map(|fields| request_fields(&fields, p.cache.is_some(), reader));
     Some(proxy).filter(|proxy| !proxy.upstreams.is_empty())
 }
 

@@ -32,6 +32,8 @@ pub struct ClientInfo {
     pub is_tls: bool,
     /// The protocol of the connection.
     pub version: Version,
+    /// The port of the listener; `None`: a unix socket.
+    pub port: Option<u16>,
 }
 
 /// Returns whether nobody between the client and the server sees or changes what is sent: the

@@ -179,6 +179,7 @@ impl<T: Protocol> Connection<T> {
                 trusted: self.trusted(),
                 is_tls: self.io.is_secure(),
                 version: self.io.version(),
+                port: self.slot.port(),
             },
             passwords: resolved.passwords(),
             granted: &[],

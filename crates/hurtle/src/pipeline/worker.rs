@@ -129,16 +129,23 @@ pub struct ConnectionSlot {
     protocol: Cell<Option<Protocol>>,
     /// Open streams, if it is HTTP/2 or HTTP/3.
     streams: Cell<usize>,
+    /// The port of the listener; `None`: a unix socket.
+    port: Option<u16>,
 }
 
 impl ConnectionSlot {
     /// Takes a slot; the caller checks that one is free.
-    pub fn new(thread: &Rc<WorkerThread>) -> ConnectionSlot {
+    pub fn new(thread: &Rc<WorkerThread>, port: Option<u16>) -> ConnectionSlot {
         thread.open.set(thread.open.get() + 1);
         thread.metrics.accepted.add(1);
         thread.metrics.open.add(1);
         let (protocol, streams) = (Cell::new(None), Cell::new(0));
-        ConnectionSlot { thread: Rc::clone(thread), protocol, streams }
+        ConnectionSlot { thread: Rc::clone(thread), protocol, streams, port }
+    }
+
+    /// Returns the port of the listener.
+    pub fn port(&self) -> Option<u16> {
+        self.port
     }
 
     /// Returns the worker's state under the configuration in force.

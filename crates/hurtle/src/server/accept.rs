@@ -185,6 +185,8 @@ pub(super) fn bind_unix(
 #[derive(Debug)]
 pub(super) struct WorkerListener {
     socket: Socket,
+    /// `None`: a unix socket.
+    port: Option<u16>,
     /// A reload may change them for later connections.
     pub(super) protocols: Cell<Protocols>,
 }
@@ -200,6 +202,7 @@ impl WorkerListener {
     pub(super) fn new(
         BoundListener { listener, protocols, .. }: BoundListener,
     ) -> io::Result<WorkerListener> {
+        let port = listener.own_address().as_ref().and_then(Listen::port);
         let socket = match listener {
             Listener::Tcp(socket) => {
                 // Responses are written whole, so Nagle's algorithm would only delay their last
@@ -209,7 +212,7 @@ impl WorkerListener {
             }
             Listener::Unix(socket) => Socket::Unix(UnixListener::from_std(socket)?),
         };
-        Ok(WorkerListener { socket, protocols: Cell::new(protocols) })
+        Ok(WorkerListener { socket, port, protocols: Cell::new(protocols) })
     }
 
     /// Completes or refuses half-open connections before the listener is closed; see `sys`.
@@ -275,7 +278,7 @@ pub(super) async fn accept(
 ) {
     loop {
         match listener.accept().await {
-            Ok(accepted) => admit(accepted, listener.protocols.get(), thread, admission),
+            Ok(accepted) => admit(accepted, listener, thread, admission),
             Err(e) if is_out_of_descriptors(&e) => {
                 // The connection stays in the kernel's queue until there is a descriptor for it.
                 thread.worker().store.give_up_descriptors();
@@ -294,21 +297,22 @@ pub(super) async fn accept_rest(
     admission: &Rc<Admission>,
 ) {
     while let Some(accepted) = listener.accept_queued().await {
-        admit(accepted, listener.protocols.get(), thread, admission);
+        admit(accepted, listener, thread, admission);
     }
 }
 
 fn admit(
     (io, peer): Accepted,
-    protocols: Protocols,
+    listener: &WorkerListener,
     thread: &Rc<WorkerThread>,
     admission: &Rc<Admission>,
 ) {
+    let protocols = listener.protocols.get();
     if thread.open.get() >= admission.connections_max.get() {
         thread.metrics.hit(LimitKind::Connections);
         return reject(io, protocols, admission);
     }
-    let slot = ConnectionSlot::new(thread);
+    let slot = ConnectionSlot::new(thread, listener.port);
     match protocols.proxy {
         // The client's address is known after the PROXY protocol header only.
         true => rt::spawn(serve_proxied(io, peer, protocols, slot, Rc::clone(admission))),

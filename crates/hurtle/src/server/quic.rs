@@ -185,12 +185,13 @@ impl QuicEndpoints {
         previous: Option<OwnedFd>,
     ) -> io::Result<()> {
         let QuicListener { socket, configured, inbox } = listener;
+        let port = socket.local_addr()?.port();
         let endpoint = Endpoint::new(socket, inbox, self.settings()?)?;
         if !self.has_warned {
             self.has_warned = warn_about_buffers(endpoint.buffer_sizes());
         }
         self.open.push((configured.clone(), Rc::clone(&endpoint)));
-        let admit = self.admit();
+        let admit = self.admit(port);
         let begin = self.begin();
         let lease = self.lease.clone();
         spawn_local(async move {
@@ -207,8 +208,8 @@ impl QuicEndpoints {
         Ok(())
     }
 
-    /// Returns the decision on new connections.
-    fn admit(&self) -> impl FnMut(Arrival) -> Verdict<ConnectionSlot> + use<> {
+    /// Returns the decision on new connections to a port.
+    fn admit(&self, port: u16) -> impl FnMut(Arrival) -> Verdict<ConnectionSlot> + use<> {
         let (thread, admission) = (Rc::clone(&self.thread), Rc::clone(&self.admission));
         let handshakes = self.handshakes.clone();
         move |arrival| {
@@ -228,7 +229,7 @@ impl QuicEndpoints {
                     return Verdict::Refuse;
                 }
             }
-            Verdict::Accept(ConnectionSlot::new(&thread))
+            Verdict::Accept(ConnectionSlot::new(&thread, Some(port)))
         }
     }
 

@@ -36,6 +36,7 @@ mod paths;
 mod pinned;
 mod queue;
 mod real;
+mod request_fields;
 mod secure;
 mod secure_auth;
 mod slashes;

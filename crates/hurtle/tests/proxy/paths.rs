@@ -52,3 +52,41 @@ fn a_stored_response_serves_all_spellings_of_its_path() {
     peer.send(OK);
     assert_eq!(client.answer().1, "ok");
 }
+
+#[test]
+fn the_path_of_a_mount_is_taken_off() {
+    // The path of the mount, the path as sent, and the path that the upstream gets.
+    let rows = [
+        ("/api", "/api/users/1?q=%2F", "/users/1?q=%2F"),
+        ("/api", "/api", "/"),
+        ("/api", "/api/", "/"),
+        ("/api", "/%61pi/a%20b%2B", "/a%20b%2B"),
+        ("/api", "/api//evil.example/x", "/evil.example/x"),
+        ("/api", "/api/x%2Fy", "/x%2Fy"),
+        ("/api", "/api/../api/./x", "/x"),
+        ("/a b", "/a%20b/c", "/c"),
+        ("/", "/x", "/x"),
+    ];
+    for cache in ["", "cache = {}\n"] {
+        for (mount, sent, wanted) in rows {
+            if !cache.is_empty() && sent.contains("%2F") {
+                continue;
+            }
+            let upstream = Upstream::new();
+            let keys = format!(
+                "path = \"{mount}\"\nproxy = \"http://{}\"\nstrip_prefix = true\n{cache}",
+                upstream.address
+            );
+            let proxy = Proxy::of("", &keys);
+            let mut client = proxy.send(format!("GET {sent} HTTP/1.1\r\nHost: a\r\n\r\n"));
+            let (mut peer, head) = upstream.next_request();
+            peer.send(OK);
+            assert!(client.head().starts_with("HTTP/1.1 200 "), "{sent}");
+            let wanted = match cache {
+                "" => wanted.to_owned(),
+                _ => wanted.replace("%2B", "+"),
+            };
+            assert_eq!(head.lines().next(), Some(&*format!("GET {wanted} HTTP/1.1")), "{sent}");
+        }
+    }
+}

@@ -1,7 +1,6 @@
 //! Forwards a request: tries upstreams while a retry is safe, until one returns a response head.
 //! `response` handles that response.
 
-use std::borrow::Cow;
 use std::fmt::Display;
 use std::rc::Rc;
 
@@ -10,7 +9,6 @@ use hurtle_http::h1::forward::{self, ForwardParams};
 use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::Method;
 use hurtle_http::semantics::grpc::GrpcStatus;
-use hurtle_http::semantics::target::{encode_path, is_encoding_of};
 
 use super::super::client::{Client, Continue, ExchangeError, InterimSender};
 use super::super::request::RequestContext;
@@ -80,7 +78,7 @@ impl Proxy {
             let refused = Answer::error(StatusCode::BAD_REQUEST, Some(why));
             return Err(HandlerError::Answer(Box::new(refused)));
         }
-        let mut exchange = self.begin(request, client);
+        let mut exchange = self.begin(request, client)?;
         match self.receive_head(request, client, &mut exchange).await {
             Ok(head) => self.handle_head(request, client, exchange, &head),
             Err(error) => {
@@ -91,15 +89,21 @@ impl Proxy {
     }
 
     /// Prepares the request for an upstream. Boxed, because it is moved several times.
+    ///
+    /// # Errors
+    /// The response to a request whose edited fields would be malformed.
     fn begin<C: Client>(
         self: &Rc<Proxy>,
         request: &RequestContext<'_>,
         client: &mut C,
-    ) -> Box<UpstreamExchange> {
+    ) -> Result<Box<UpstreamExchange>, HandlerError> {
+        let path = self.forwarded_path(request);
+        let certificate = self.config().request_fields.as_ref().and_then(|_| client.certificate());
+        let edits = self.edits(request, &path, certificate.as_ref())?;
         let body = client.body(Continue::ByHandler);
         let protocol = forward::upgrade(request.head, &self.config().upgrades);
-        let path = self.forwarded_path(request);
         let params = forward_params(request, &path, protocol);
+        let params = ForwardParams { edits: edits.as_ref(), ..params };
         let forwarded = known_forwarding_fields(request, client, &params);
         let key = request.websocket_key();
         let params = ForwardParams { forwarded, websocket_key: key.as_deref(), ..params };
@@ -116,25 +120,13 @@ impl Proxy {
         };
         let (waits, protocol) = (Waits::default(), protocol.map(str::to_owned));
         let web = web.map(|call| call.format);
-        Box::new(UpstreamExchange { upstream, waits, protocol, web, has_continued: false })
+        let exchange = UpstreamExchange { upstream, waits, protocol, web, has_continued: false };
+        Ok(Box::new(exchange))
     }
 
     /// Returns whether the client may switch to the protocol that it asks for.
     pub fn may_switch(&self, request: &RequestContext<'_>) -> bool {
         forward::upgrade(request.head, &self.config().upgrades).is_some()
-    }
-
-    /// Returns the path for the upstream: as the client sent it if it decodes to the routed path,
-    /// otherwise encoded again. A cache uses one spelling only, so its fetches do too.
-    fn forwarded_path<'a>(&self, request: &RequestContext<'a>) -> Cow<'a, [u8]> {
-        let (sent, path) = (request.target.0, request.matched.path);
-        if self.cache().is_none() && is_encoding_of(sent, path) {
-            return Cow::Borrowed(sent);
-        }
-        match encode_path(path) {
-            Cow::Borrowed(path) => Cow::Borrowed(path.as_bytes()),
-            Cow::Owned(path) => Cow::Owned(path.into_bytes()),
-        }
     }
 
     /// Tries upstreams until one responds.
@@ -265,6 +257,7 @@ pub(super) fn forward_params<'a>(
         websocket_key: None,
         cache_conditions: None,
         forwarded: None,
+        edits: None,
     }
 }
 
@@ -274,7 +267,7 @@ fn known_forwarding_fields<'c, C: Client>(
     client: &'c mut C,
     params: &ForwardParams<'_>,
 ) -> Option<&'c [u8]> {
-    if params.trusted.is_some() || params.version != Version::HTTP_11 {
+    if params.trusted.is_some() || params.edits.is_some() || params.version != Version::HTTP_11 {
         return None;
     }
     let known = client.forwarded_headers()?;

@@ -162,6 +162,7 @@ impl ForwardAuth {
             // not about a representation.
             cache_conditions: Some(&added),
             forwarded: None,
+            edits: None,
         };
         UpstreamRequest::new(&self.server, &subrequest, RequestBody::default(), params)
     }

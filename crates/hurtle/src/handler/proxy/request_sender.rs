@@ -7,10 +7,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use http_body::Body as _;
 use hurtle_http::h1::chunked::encode_size;
-use hurtle_http::h1::forward::RequestParts;
+use hurtle_http::h1::forward::{RequestEdits, RequestParts, is_among};
 use hurtle_http::h1::response::encode_trailers;
 use hurtle_http::h2::RequestLine;
 use hurtle_http::request::fields::pairs;
@@ -44,6 +44,8 @@ pub(super) struct RequestSender {
     decoder: Option<Decoder>,
     /// The data of the body that was read, for another attempt.
     kept: Kept,
+    /// Names of trailer fields that the upstream does not get.
+    removed: Vec<HeaderName>,
 }
 
 /// The reason why a request was not sent whole.
@@ -136,7 +138,14 @@ impl RequestSender {
             chunked,
             decoder: None,
             kept: Kept::default(),
+            removed: Vec::new(),
         }
+    }
+
+    /// Removes the fields of these edits from trailers.
+    pub(super) fn edited(self, edits: Option<&RequestEdits>) -> RequestSender {
+        let removed = edits.map_or_else(Vec::new, |edits| edits.removed.clone());
+        RequestSender { removed, ..self }
     }
 
     /// Decodes the body from base64.
@@ -360,7 +369,15 @@ impl RequestSender {
             }
             Err(frame) => {
                 self.kept.lose();
-                Ok(Piece::End(frame.into_trailers().ok()))
+                let mut trailers = frame.into_trailers().ok();
+                let is_removed =
+                    |name: &&HeaderName| is_among(name.as_str().as_bytes(), &self.removed);
+                if let Some(trailers) = &mut trailers {
+                    for name in trailers.keys().filter(is_removed).cloned().collect::<Vec<_>>() {
+                        trailers.remove(name);
+                    }
+                }
+                Ok(Piece::End(trailers.filter(|trailers| !trailers.is_empty())))
             }
         }
     }

@@ -109,9 +109,10 @@ impl UpstreamRequest {
         proxy.credit_request();
         let method = request.method.as_bytes();
         let chunked = request.body == BodyLength::Chunked;
+        let sender = RequestSender::new((head, parts), body, chunked, request.expect_continue);
         UpstreamRequest {
             proxy: Rc::clone(proxy),
-            sender: RequestSender::new((head, parts), body, chunked, request.expect_continue),
+            sender: sender.edited(onward.edits),
             link: None,
             assigned: None,
             tried: Vec::new(),

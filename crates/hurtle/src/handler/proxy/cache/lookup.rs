@@ -326,9 +326,12 @@ impl Lookup<'_> {
             modified.inspect(|date| field(&mut conditions, "If-Modified-Since", date));
         }
         let (proxy, request) = (self.proxy, self.request);
-        let path = encode_path(request.matched.path);
-        let params = forward_params(request, path.as_bytes(), None);
-        let params = ForwardParams { cache_conditions: Some(&conditions), ..params };
+        let path = proxy.forwarded_path(request);
+        let params = forward_params(request, &path, None);
+        // The values are of the target alone, which has no line ends.
+        let edits = proxy.edits(request, &path, None).unwrap_or_default();
+        let params =
+            ForwardParams { cache_conditions: Some(&conditions), edits: edits.as_ref(), ..params };
         Fetch {
             proxy: Rc::clone(proxy),
             upstream: UpstreamRequest::new(proxy, request.head, RequestBody::default(), params),
