@@ -214,6 +214,9 @@ pub(super) static MOUNT: Section = Section {
              [proxy.md](proxy.md#http2-to-upstreams-and-grpc).").with(PROXY),
         Key::new("strip_prefix", Flag, Toml("false"), "true",
             "Take the path of the mount off: the upstream gets `/x` for `/api/x`.").with(PROXY),
+        Key::new("rewrite_location", Flag, Toml("true"), "false",
+            "Translate URLs with the upstream's own address in redirects (`Location` and the like), and \
+             cookies of its domain; with `strip_prefix` the paths of cookies, too.").with(PROXY),
         Key::new("request_fields", Table(&REQUEST_FIELDS), Words("as the client sent them"),
             "{ set = { X-Forwarded-Port = \"{server.port}\" } }",
             "Fields of requests that the upstream gets, or does not get. See \

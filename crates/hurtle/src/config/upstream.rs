@@ -62,6 +62,8 @@ pub struct Proxy {
     pub grpc_web: bool,
     /// `true`: the upstream gets paths without that of the mount.
     pub strip_prefix: bool,
+    /// `true`: URLs and cookies that name the upstream are translated for the client.
+    pub rewrite_location: bool,
     /// Edits of the fields of requests; `None`: there are none.
     pub request_fields: Option<RequestFields>,
     /// TLS settings of `https://` upstreams; `None`: the defaults.
@@ -136,6 +138,7 @@ impl Proxy {
             internal: None,
             grpc_web: false,
             strip_prefix: false,
+            rewrite_location: true,
             request_fields: None,
             upstream_tls: None,
             cache: None,
@@ -190,6 +193,7 @@ pub(super) fn proxy(
     p.upstream_tls = tls.and_then(|written| upstream_tls(&written, &p.upstreams, reader));
     p.cache = response_cache(table, reader);
     table.set("strip_prefix", reader, Value::flag, &mut p.strip_prefix);
+    table.set("rewrite_location", reader, Value::flag, &mut p.rewrite_location);
     let fields = table.get("request_fields").and_then(|written| written.table(reader));
     p.request_fields = fields.map(|fields| request_fields(&fields, p.cache.is_some(), reader));
     Some(proxy).filter(|proxy| !proxy.upstreams.is_empty())

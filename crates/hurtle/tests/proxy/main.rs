@@ -44,6 +44,7 @@ mod streams;
 mod streams_node;
 mod support;
 mod tokens;
+mod translate;
 mod upgrade;
 #[allow(dead_code)]
 #[path = "../h2/wire.rs"]

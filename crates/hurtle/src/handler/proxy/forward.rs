@@ -80,7 +80,10 @@ impl Proxy {
         }
         let mut exchange = self.begin(request, client)?;
         match self.receive_head(request, client, &mut exchange).await {
-            Ok(head) => self.handle_head(request, client, exchange, &head),
+            Ok(head) => {
+                let head = self.translated(head, &self.encoded_base(request));
+                self.handle_head(request, client, exchange, &head)
+            }
             Err(error) => {
                 exchange.settle_continue(request, client);
                 Err(error)
@@ -431,6 +434,7 @@ pub(super) fn is_interim(head: &RawHead) -> Result<bool, UpstreamError> {
     let may_be = match head {
         // Byte 9 of the status line is the first status digit; `parse` rejects lines without one.
         RawHead::Text(text) => text.get(9) == Some(&b'1'),
+        RawHead::Edited(_) => false,
         RawHead::Fields(fields) => fields.status.is_informational(),
     };
     if !may_be {

@@ -41,6 +41,8 @@ pub struct Link {
 pub enum RawHead {
     /// The text of HTTP/1.1.
     Text(Taken),
+    /// The text of HTTP/1.1, with edited fields.
+    Edited(Vec<u8>),
     /// The fields of HTTP/2.
     Fields(ResponseFields),
 }
@@ -72,6 +74,7 @@ impl RawHead {
     pub fn parse(&self) -> Result<ResponseHead<'_>, ResponseError> {
         match self {
             RawHead::Text(text) => response_head::parse(text),
+            RawHead::Edited(text) => response_head::parse(text),
             RawHead::Fields(ResponseFields { status, lines, is_end }) => {
                 response_head::parse_lines(*status, lines, *is_end)
             }

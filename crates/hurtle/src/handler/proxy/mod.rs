@@ -26,6 +26,7 @@ mod request_edits;
 mod request_sender;
 mod response;
 mod standing;
+mod translate;
 mod upstream_request;
 mod web_call;
 
@@ -72,6 +73,8 @@ pub struct Proxy {
     /// Configuration of TLS to upstreams; `None`: none uses it.
     tls: Option<Arc<UpstreamConfig>>,
     cache: Option<Arc<Cache>>,
+    /// The authorities that an upstream may give itself.
+    names: Vec<translate::Name>,
     /// Values of the cookie that names upstreams; `None`: no cookie does.
     sticky: Option<Sticky>,
     /// `true`: all weights are equal at all times.
@@ -106,6 +109,7 @@ impl Proxy {
         let slow_ms = balancing.slow_start.map_or(0, |time| time.as_millis() as u64);
         let mut weights = config.upstreams.windows(2);
         Proxy {
+            names: translate::names(&config),
             sticky: sticky.map(|cookie| Sticky::new(cookie, &config.upstreams)),
             is_uniform: slow_ms == 0 && weights.all(|two| two[0].weight == two[1].weight),
             is_limited: config.queue.is_some(),

@@ -40,6 +40,8 @@ pub(super) struct Fetch {
     pub(super) flight: Flight,
     /// The properties that choose an upstream.
     pub(super) key: Key,
+    /// The path that `strip_prefix` took off.
+    pub(super) base: Vec<u8>,
     /// The request's method and path, for the error log.
     pub(super) request: String,
     /// The request's field lines, which Vary may name.
@@ -83,7 +85,7 @@ impl Fetch {
         let sent_ms = clock::now_ms();
         let waits = Waits::default();
         let taken = match self.receive_head(&waits).await {
-            Ok(taken) => taken,
+            Ok(taken) => self.proxy.translated(taken, &self.base),
             Err(status) => return self.fail(status),
         };
         let checked = taken.parse().map_err(UpstreamError::BadResponse);

@@ -336,6 +336,7 @@ impl Lookup<'_> {
             proxy: Rc::clone(proxy),
             upstream: UpstreamRequest::new(proxy, request.head, RequestBody::default(), params),
             flight,
+            base: proxy.encoded_base(request),
             key: proxy.key(request),
             request: request.describe(),
             lines: request.head.fields.to_lines(),

@@ -1,0 +1,158 @@
+//! Translates what an upstream says of itself into the client's terms: URLs with the upstream's own
+//! authority in Location, Content-Location and Refresh, and the Domain and Path of cookies.
+
+use std::borrow::Cow;
+
+use hurtle_http::semantics::target::encode_path;
+
+use super::super::request::RequestContext;
+use super::{Proxy, RawHead};
+use crate::config::{self, Piece, Upstream};
+use crate::protocol::h2::ResponseFields;
+
+/// An authority of an upstream.
+#[derive(Debug)]
+pub(super) struct Name {
+    /// `None`: either scheme. The operator has set Host, and may have TLS before the application.
+    scheme: Option<&'static str>,
+    /// The host and the port; the port of the scheme is left out.
+    authority: String,
+}
+
+/// Returns the authorities of a proxy's upstreams.
+pub(super) fn names(config: &config::Proxy) -> Vec<Name> {
+    let own = config.upstreams.iter().filter_map(|server| {
+        let scheme = if server.tls { "https" } else { "http" };
+        let authority = match &server.upstream {
+            Upstream::Address(address) => address.to_string(),
+            Upstream::Name(name, port) => format!("{name}:{port}"),
+            Upstream::Unix(_) => return None,
+        };
+        let authority = without_default_port(&authority, scheme).to_owned();
+        Some(Name { scheme: Some(scheme), authority })
+    });
+    let fields = config.request_fields.iter().flat_map(|fields| &fields.set);
+    let set =
+        fields.filter(|(name, _)| *name == http::header::HOST).filter_map(|(_, value)| match value
+            .pieces()
+        {
+            [Piece::Text(host)] => Some(Name { scheme: None, authority: host.clone() }),
+            _ => None,
+        });
+    own.chain(set).collect()
+}
+
+fn without_default_port<'a>(authority: &'a str, scheme: &str) -> &'a str {
+    let port = if scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
+    authority.strip_suffix(port).unwrap_or(authority)
+}
+
+impl Proxy {
+    /// Returns the mount's path, encoded, without a slash at its end.
+    pub(super) fn encoded_base(&self, request: &RequestContext<'_>) -> Vec<u8> {
+        let base = request.matched.base();
+        match (self.config().strip_prefix, base.strip_suffix(b"/").unwrap_or(base)) {
+            (false, _) | (true, b"") => Vec::new(),
+            (true, base) => encode_path(base).as_bytes().to_vec(),
+        }
+    }
+
+    /// Returns a response's head with the client's terms in place of the upstream's: redirects, and
+    /// with `strip_prefix` all responses. `base` is what `strip_prefix` took off.
+    pub(super) fn translated(&self, head: RawHead, base: &[u8]) -> RawHead {
+        let (status, lines) = match &head {
+            RawHead::Text(text) => (text.get(9..12).unwrap_or_default(), &text[..]),
+            RawHead::Edited(_) => return head,
+            RawHead::Fields(fields) => (fields.status.as_str().as_bytes(), &fields.lines[..]),
+        };
+        let has_location = status.starts_with(b"3") || status == b"201";
+        if !self.config().rewrite_location || !(has_location || !base.is_empty()) {
+            return head;
+        }
+        let mut out = Vec::with_capacity(lines.len() + base.len());
+        let mut is_changed = false;
+        for line in lines.split_inclusive(|b| *b == b'\n') {
+            match self.translated_line(line, base) {
+                None => out.extend_from_slice(line),
+                Some(line) => {
+                    out.extend_from_slice(&line);
+                    is_changed = true;
+                }
+            }
+        }
+        match head {
+            head if !is_changed => head,
+            RawHead::Fields(fields) => RawHead::Fields(ResponseFields { lines: out, ..fields }),
+            _ => RawHead::Edited(out),
+        }
+    }
+
+    /// Returns a field line in the client's terms; `None`: it stays as it is.
+    fn translated_line(&self, line: &[u8], base: &[u8]) -> Option<Vec<u8>> {
+        let colon = line.iter().position(|b| *b == b':')?;
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        let value = match name.to_ascii_lowercase().as_slice() {
+            b"location" | b"content-location" => self.translated_url(value, base)?,
+            b"refresh" => {
+                let at = value.windows(4).position(|four| four.eq_ignore_ascii_case(b"url="))? + 4;
+                let (before, url) = value.split_at(at);
+                [before, &self.translated_url(url, base)?].concat()
+            }
+            b"set-cookie" => self.translated_cookie(value, base)?,
+            _ => return None,
+        };
+        Some([name, b": ", &value, b"\r\n"].concat())
+    }
+
+    /// Returns a URL of an upstream as a path of this server.
+    fn translated_url(&self, url: &[u8], base: &[u8]) -> Option<Vec<u8>> {
+        let url = std::str::from_utf8(url).ok()?;
+        let (scheme, rest) = url.split_once("//")?;
+        let scheme = scheme.strip_suffix(':').unwrap_or(scheme);
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, rest) = rest.split_at(end);
+        let authority = without_default_port(authority, scheme);
+        let is_named = self.names.iter().any(|name| {
+            let scheme_is = |own: &str| scheme.is_empty() || scheme.eq_ignore_ascii_case(own);
+            name.authority.eq_ignore_ascii_case(authority)
+                && match name.scheme {
+                    Some(own) => scheme_is(own),
+                    None => scheme_is("http") || scheme_is("https"),
+                }
+        });
+        // Two slashes would name a host.
+        let path: Cow<'_, str> = match rest.strip_prefix('/') {
+            Some(path) => format!("/{}", path.trim_start_matches('/')).into(),
+            None => format!("/{rest}").into(),
+        };
+        is_named.then(|| [base, path.as_bytes()].concat())
+    }
+
+    /// Returns a cookie without an upstream's Domain, and with the client's Path.
+    fn translated_cookie(&self, cookie: &[u8], base: &[u8]) -> Option<Vec<u8>> {
+        let cookie = std::str::from_utf8(cookie).ok()?;
+        let mut is_changed = false;
+        let mut parts: Vec<Cow<'_, str>> = Vec::new();
+        for part in cookie.split(';') {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            match name.trim().to_ascii_lowercase().as_str() {
+                "domain" if self.is_host(value.trim().trim_start_matches('.')) => is_changed = true,
+                "path" if !base.is_empty() && value.trim().starts_with('/') => {
+                    is_changed = true;
+                    let path = value.trim().strip_suffix('/').unwrap_or(value.trim());
+                    parts.push(format!("{name}={}{path}", String::from_utf8_lossy(base)).into());
+                }
+                _ => parts.push(part.into()),
+            }
+        }
+        is_changed.then(|| parts.join(";").into_bytes())
+    }
+
+    /// Returns whether an upstream has this host.
+    fn is_host(&self, host: &str) -> bool {
+        self.names.iter().any(|name| {
+            let own = name.authority.rsplit_once(':').map_or(&*name.authority, |(own, _)| own);
+            own.eq_ignore_ascii_case(host)
+        })
+    }
+}

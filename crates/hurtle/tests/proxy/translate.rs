@@ -1,0 +1,114 @@
+//! An upstream's own address and paths in the client's terms.
+
+use crate::support::{Proxy, Upstream};
+
+/// The fields of a response that begin with one of these names, as the client gets them. `UP` stands for
+/// the upstream's address.
+fn fields(keys: &str, status: &str, lines: &str) -> Vec<String> {
+    let upstream = Upstream::new();
+    let address = upstream.address.to_string();
+    let proxy = Proxy::of("", &format!("path = \"/app\"\nproxy = \"http://{address}\"\n{keys}"));
+    let mut client = proxy.send("GET /app/x HTTP/1.1\r\nHost: a\r\n\r\n");
+    let (mut peer, _) = upstream.next_request();
+    let lines = lines.replace("UP", &address);
+    peer.send(format!("HTTP/1.1 {status}\r\n{lines}Content-Length: 0\r\n\r\n"));
+    let head = client.head();
+    let ours = ["Location", "Content-Location", "Refresh", "Set-Cookie"];
+    let is_ours = |line: &&str| ours.iter().any(|name| line.starts_with(&format!("{name}:")));
+    head.lines().filter(is_ours).map(|line| line.replace(&address, "UP")).collect()
+}
+
+#[test]
+fn what_names_the_upstream_is_translated() {
+    let strip = "strip_prefix = true\n";
+    let host = "[site.mount.request_fields]\nset = { Host = \"app.internal\" }\n";
+    // Keys, the status, the upstream's lines, and those of the client.
+    let rows: &[(&str, &str, &str, &str, &[&str])] = &[
+        (
+            "a redirect to itself",
+            "",
+            "302 Found",
+            "Location: http://UP/login?next=%2F#top\r\n",
+            &["Location: /login?next=%2F#top"],
+        ),
+        ("without a path", "", "302 Found", "Location: http://UP\r\n", &["Location: /"]),
+        ("a query alone", "", "302 Found", "Location: http://UP?a\r\n", &["Location: /?a"]),
+        (
+            "two slashes would name a host",
+            "",
+            "302 Found",
+            "Location: http://UP//evil.example/\r\n",
+            &["Location: /evil.example/"],
+        ),
+        (
+            "another server",
+            strip,
+            "302 Found",
+            "Location: http://b.example/UP\r\nContent-Location: https://UP/x\r\n",
+            &["Location: http://b.example/UP", "Content-Location: https://UP/x"],
+        ),
+        ("a path", "", "302 Found", "Location: /login\r\n", &["Location: /login"]),
+        (
+            "beneath a prefix that was taken off",
+            strip,
+            "201 Created",
+            "Location: http://UP/items/1\r\nContent-Location: //UP/items/1\r\n",
+            &["Location: /app/items/1", "Content-Location: /app/items/1"],
+        ),
+        (
+            "a Host that the operator has set, with either scheme",
+            host,
+            "307 Temporary Redirect",
+            "Location: https://APP.internal/x\r\n",
+            &["Location: /x"],
+        ),
+        (
+            "Refresh and cookies, where the prefix is taken off",
+            strip,
+            "200 OK",
+            "Refresh: 5; URL=http://UP/again\r\nSet-Cookie: a=b; Path=/x; HttpOnly\r\n\
+             Set-Cookie: c=d; Domain=127.0.0.1; Path=/\r\nSet-Cookie: e=f; Domain=b.example\r\n",
+            &[
+                "Refresh: 5; URL=/app/again",
+                "Set-Cookie: a=b; Path=/app/x; HttpOnly",
+                "Set-Cookie: c=d; Path=/app",
+                "Set-Cookie: e=f; Domain=b.example",
+            ],
+        ),
+        (
+            "not if it is turned off",
+            "strip_prefix = true\nrewrite_location = false\n",
+            "302 Found",
+            "Location: http://UP/login\r\nSet-Cookie: a=b; Path=/x\r\n",
+            &["Location: http://UP/login", "Set-Cookie: a=b; Path=/x"],
+        ),
+    ];
+    for (sentence, keys, status, lines, wanted) in rows {
+        assert_eq!(fields(keys, status, lines), *wanted, "{sentence}");
+    }
+}
+
+#[test]
+fn a_stored_redirect_is_translated() {
+    let upstream = Upstream::new();
+    let address = upstream.address;
+    let proxy = Proxy::of(
+        "",
+        &format!(
+            "path = \"/app\"\nproxy = \"http://{address}\"\nstrip_prefix = true\ncache = {{}}\n"
+        ),
+    );
+    for number in 0..2 {
+        let mut client = proxy.send("GET /app/x HTTP/1.1\r\nHost: a\r\n\r\n");
+        if number == 0 {
+            let (mut peer, head) = upstream.next_request();
+            assert!(head.starts_with("GET /x "), "{head}");
+            peer.send(format!(
+                "HTTP/1.1 301 Moved Permanently\r\nLocation: http://{address}/y\r\n\
+                 Cache-Control: max-age=60\r\nContent-Length: 0\r\n\r\n"
+            ));
+        }
+        let head = client.head();
+        assert!(head.contains("Location: /app/y\n"), "{head}");
+    }
+}
