@@ -204,15 +204,26 @@ fn proxy(
     let kind = kinds.into_iter().find(|kind| block.first(&[*kind]).is_some())?;
     let d = block.take(kind)?;
     let pass = proxy_pass(d, context.groups, report)?;
-    if pass.uri.as_deref().is_some_and(|uri| uri != path) {
+    let strips = pass.uri.as_deref() == Some("/") && path.ends_with('/') && path != "/";
+    if !strips && pass.uri.as_deref().is_some_and(|uri| uri != path) {
         let path = mount_path(path);
         report.refuse(
             d,
-            format!("upstreams get the path unchanged; have the application serve {path} too"),
+            format!(
+                "upstreams get the path whole, or without {path}; have the application serve it"
+            ),
         );
         return None;
     }
     pass.put(d, keys, report);
+    if strips {
+        put(keys, "strip_prefix", true);
+        report.general(
+            "proxy_pass with a path: the upstream gets escapes as the client wrote them; nginx encodes anew"
+                .to_owned(),
+        );
+    }
+    request_fields(d, block, keys, report);
     if pass.is_tls() {
         put(keys, "upstream_tls", block.get(|scope| &scope.tls).table(d, &pass, report));
     }
@@ -234,6 +245,34 @@ fn proxy(
             .remark(d, "the upstream gets the Host of the request, as with proxy_set_header Host");
     }
     Some(())
+}
+
+/// Adds the fields that `proxy_set_header` sets and removes.
+fn request_fields(d: &Directive, block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
+    let fields = block.get(|scope| &scope.request_fields);
+    let is_of_client = |value: &&String| {
+        ["{client}", "{server.port}", "{request."].iter().any(|variable| value.contains(variable))
+    };
+    if block.get(|scope| &scope.cache).is_some() && fields.values().any(|v| is_of_client(&v)) {
+        return report
+            .refuse(d, "its proxy_set_header has values that differ between clients of the cache");
+    }
+    let (removed, set): (Vec<_>, Vec<_>) = fields.iter().partition(|(_, value)| value.is_empty());
+    let mut table = toml::Table::new();
+    if !set.is_empty() {
+        let set: toml::Table = set
+            .into_iter()
+            .map(|(name, value)| (name.clone(), Value::from(value.clone())))
+            .collect();
+        table.insert("set".to_owned(), Value::from(set));
+    }
+    if !removed.is_empty() {
+        let removed: Vec<String> = removed.into_iter().map(|(name, _)| name.clone()).collect();
+        table.insert("remove".to_owned(), Value::from(removed));
+    }
+    if !table.is_empty() {
+        put(keys, "request_fields", table);
+    }
 }
 
 /// Keys of a FastCGI mount beside its address.

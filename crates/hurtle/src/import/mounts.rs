@@ -101,6 +101,26 @@ impl<'a, 'b> Mounts<'a, 'b> {
         self.root(server, report);
         rules::check(&self.rules, &paths, report);
         self.site.rules = self.rules.iter().map(|rule| rule.keys.clone()).collect();
+        self.site.rules.extend(self.slashes(&paths));
+    }
+
+    /// Redirects to the locations of applications that end with a slash, for their paths without it.
+    fn slashes(&self, paths: &[(Modifier, &str)]) -> Vec<Keys> {
+        let is_free = |bare: &str| paths.iter().all(|(_, path)| *path != bare);
+        let bare = self.placed.iter().filter_map(|placed| {
+            let bare = placed.path.strip_suffix('/').filter(|bare| !bare.is_empty())?;
+            let mount = self.site.mounts.iter().find(|mount| mount.is_of(placed.path))?;
+            let is_application = mount.key("proxy").or(mount.key("fastcgi")).is_some();
+            (is_application && is_free(bare) && !bare.contains(['*', '{'])).then_some(bare)
+        });
+        bare.map(|bare| {
+            let mut keys = Keys::new();
+            put(&mut keys, "match", bare);
+            put(&mut keys, "redirect", format!("{bare}/"));
+            put(&mut keys, "status", 301);
+            keys
+        })
+        .collect()
     }
 
     fn path(

@@ -43,6 +43,8 @@ pub(super) struct Scope {
     pub(super) read_timeout: Setting<Option<u64>>,
     /// The Host that upstreams get is the client's, as hurtle sends it.
     pub(super) sends_client_host: Setting<bool>,
+    /// Fields of requests to upstreams, as hurtle's templates; empty: the field is removed.
+    pub(super) request_fields: Setting<BTreeMap<String, String>>,
     pub(super) params: Setting<BTreeMap<String, String>>,
     /// The zone of `proxy_cache`.
     pub(super) cache: Setting<Option<String>>,
@@ -96,6 +98,7 @@ impl Default for Scope {
                 Kind::Upstream(UpstreamKind::FastcgiReadTimeout),
             ]),
             sends_client_host: Setting::of(&[Kind::Upstream(UpstreamKind::ProxySetHeader)]),
+            request_fields: Setting::of(&[Kind::Upstream(UpstreamKind::ProxySetHeader)]),
             params: Setting::of(&[Kind::Upstream(UpstreamKind::FastcgiParam)]),
             cache: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyCache)]),
             compress: Setting::of(&[
@@ -148,6 +151,7 @@ impl Scope {
                 Kind::Guard(GuardKind::LimitReq) => scope.rate_limits.edit().clear(),
                 Kind::Upstream(UpstreamKind::ProxySetHeader) => {
                     scope.sends_client_host.set(false);
+                    scope.request_fields.edit().clear();
                     scope.copied.edit().clear();
                 }
                 Kind::Files(FilesKind::Index) => scope.index.edit().clear(),

@@ -58,12 +58,24 @@ impl Scope {
             | ("x-forwarded-host", "$host" | "$http_host")
             | ("upgrade", "$http_upgrade")
             | ("connection", "upgrade" | "Upgrade" | "$connection_upgrade" | "")
-            | ("accept-encoding", "$http_accept_encoding") => {}
-            _ => report.refuse(
-                d,
-                "hurtle sets Host, X-Real-IP, X-Forwarded-For, -Proto and -Host and Forwarded; \
-                 other fields of requests cannot be set",
-            ),
+            | ("accept-encoding", "$http_accept_encoding")
+            // hurtle never forwards it.
+            | ("proxy", "") => {}
+            ("connection" | "upgrade" | "te" | "expect" | "content-length" | "transfer-encoding", _) => {
+                report.refuse(d, "hurtle makes the fields of the connection itself");
+            }
+            (name, value) => match template(value) {
+                Some(value) => {
+                    if name == "host" {
+                        self.sends_client_host.set(true);
+                    }
+                    self.request_fields.edit().insert(d.arg(0).to_owned(), value);
+                }
+                None => report.refuse(
+                    d,
+                    "of variables it knows $host, $remote_addr, $scheme, $server_port, $args and $http_NAME",
+                ),
+            },
         }
     }
 
@@ -80,6 +92,29 @@ impl Scope {
             self.params.edit().insert(name.to_owned(), value.to_owned());
         }
     }
+}
+
+/// Returns a value as a template of hurtle; `None`: it has another variable.
+fn template(value: &str) -> Option<String> {
+    let mut parts = value.split('$');
+    let mut out = parts.next()?.replace('{', "{{");
+    for part in parts {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let (name, rest) = match part.strip_prefix('{') {
+            Some(part) => part.split_once('}')?,
+            None => part.split_at(part.find(|c| !is_name(c)).unwrap_or(part.len())),
+        };
+        let variable = match name {
+            "host" => "host".to_owned(),
+            "remote_addr" => "client".to_owned(),
+            "scheme" => "scheme".to_owned(),
+            "server_port" => "server.port".to_owned(),
+            "args" | "query_string" => "query".to_owned(),
+            name => format!("request.{}", name.strip_prefix("http_")?.replace('_', "-")),
+        };
+        out.push_str(&format!("{{{variable}}}{}", rest.replace('{', "{{")));
+    }
+    Some(out)
 }
 
 /// Variables that hurtle gives to every FastCGI application.

@@ -1,6 +1,7 @@
 //! nginx, and hurtle with the imported configuration, on free ports of this machine, with the same
 //! files and the same upstream.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -127,7 +128,10 @@ fn answer(mut stream: TcpStream) {
     let host = head
         .lines()
         .find_map(|line| line.to_ascii_lowercase().strip_prefix("host: ").map(String::from));
-    let body = format!("{line} at {}\n", host.unwrap_or_default());
+    // Fields that only the configuration can have set.
+    let own = head.lines().map(str::to_ascii_lowercase).filter(|line| line.starts_with("x-own-"));
+    let own: BTreeSet<String> = own.collect();
+    let body = format!("{line} at {} {own:?}\n", host.unwrap_or_default());
     let status = if line.contains("/deny") { "403 Forbidden" } else { "200 OK" };
     let _ = write!(
         stream,

@@ -65,8 +65,8 @@ impl Proxy {
             RawHead::Edited(_) => return head,
             RawHead::Fields(fields) => (fields.status.as_str().as_bytes(), &fields.lines[..]),
         };
-        let has_location = status.starts_with(b"3") || status == b"201";
-        if !self.config().rewrite_location || !(has_location || !base.is_empty()) {
+        let is_concerned = status.starts_with(b"3") || status == b"201" || !base.is_empty();
+        if !self.config().rewrite_location || !is_concerned {
             return head;
         }
         let mut out = Vec::with_capacity(lines.len() + base.len());
