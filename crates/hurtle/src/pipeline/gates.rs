@@ -129,10 +129,7 @@ impl<T: Protocol> Connection<T> {
         let mut granted = Granted::default();
         for gate in &resolved.gates()[from..] {
             let head = granted.head(request);
-            let grant = match self.decide(gate, &head, resolved) {
-                Some(decided) => decided.map(|()| None)?,
-                None => self.wait(gate, &head, (worker, resolved)).await?,
-            };
+            let grant = self.pass_gate(gate, &head, (worker, resolved)).await?;
             grant.into_iter().for_each(|grant| granted.add(grant));
         }
         Ok(granted)
@@ -168,15 +165,19 @@ impl<T: Protocol> Connection<T> {
         Some(refused.map_or(Ok(()), |answer| Err(Refusal::Plain(Box::new(answer)))))
     }
 
-    /// Waits for a gate's decision.
-    async fn wait(
+    /// Passes a request through a gate, which may have to wait.
+    async fn pass_gate(
         &mut self,
         gate: &Gate,
         request: &RequestHead<'_>,
         at: (&Worker, &Resolved<'_>),
     ) -> Result<Option<Grant>, Refusal> {
         let (worker, resolved) = at;
+        if let Some(decided) = self.decide(gate, request, resolved) {
+            return decided.map(|()| None);
+        }
         match gate {
+            // Decided above.
             Gate::AcmeChallenge
             | Gate::Channel
             | Gate::Cors(_)

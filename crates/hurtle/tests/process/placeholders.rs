@@ -117,7 +117,8 @@ fn a_printed_configuration_has_the_placeholders() {
     let sites = format!(
         "backlog = '{{env.NUMBER}}'\n[[site]]\n[[site.header]]\nmatch = '**'\n\
          set = {{ Authorization = 'Bearer {{file.token}}' }}\n[[site.mount]]\nfiles = {:?}\n\
-         [[site.mount]]\npath = '/p'\nproxy = 'http://{{env.TEXT}}:3000'\n",
+         [[site.mount]]\npath = '/p'\nproxy = 'http://{{env.TEXT}}:3000'\n\
+         [[site.mount]]\npath = '/b'\nrespond = 'a brace: {{{{env.TEXT}}'\n",
         dir.root()
     );
     let rows = [
