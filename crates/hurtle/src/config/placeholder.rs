@@ -2,6 +2,7 @@
 //! `{file.PATH}`. They are replaced before the values are read, so a value has the type of its key.
 //! Everything that is printed has the placeholder in place of the value.
 
+use std::borrow::Cow;
 use std::env;
 use std::fmt;
 use std::fs::File;
@@ -66,18 +67,35 @@ impl fmt::Debug for Placeholders {
 impl Placeholders {
     /// Returns a text, such as a message, with placeholders in place of their values.
     pub fn conceal(&self, text: &str) -> String {
-        let mut concealed = text.to_owned();
+        let mut known: Vec<(Cow<'_, str>, Cow<'_, str>)> = Vec::new();
         for Replaced { written, value, parts, .. } in &self.replaced {
             if !value.is_empty() {
-                concealed = concealed.replace(&shown(value), &shown(written));
+                known.push((shown(value).into(), shown(written).into()));
             }
-            for (written, value) in parts {
-                if value.len() >= SEARCHED_BYTES_MIN {
-                    concealed = concealed.replace(value, written);
+            // The file itself shows a default.
+            let is_searched = |(written, value): &&(String, String)| {
+                value.len() >= SEARCHED_BYTES_MIN && !written.contains(&**value)
+            };
+            let parts = parts.iter().filter(is_searched);
+            known.extend(parts.map(|(written, value)| (value.into(), written.into())));
+        }
+        let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+        while let Some(first) = rest.chars().next() {
+            let found = known.iter().find_map(|(value, written)| {
+                rest.strip_prefix(&**value).map(|rest| (&**written, rest))
+            });
+            match found {
+                Some((written, after)) => {
+                    out.push_str(written);
+                    rest = after;
+                }
+                None => {
+                    out.push(first);
+                    rest = &rest[first.len_utf8()..];
                 }
             }
         }
-        concealed
+        out
     }
 
     /// Returns a printed configuration with placeholders in place of their values.
@@ -96,6 +114,9 @@ impl Placeholders {
     fn conceal_strings(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
+                if self.replaced.iter().any(|replaced| replaced.written == *text) {
+                    return;
+                }
                 let whole = self.replaced.iter().find(|replaced| replaced.value == *text);
                 *text = whole.map_or_else(|| self.conceal(text), |whole| whole.written.clone());
             }

@@ -110,7 +110,7 @@ fn a_printed_configuration_has_the_placeholders() {
     let dir = Dir::new(&[("index.html", "home\n")]);
     dir.write("../token", SECRET);
     let text = format!(
-        "root = {:?}\nbacklog = '{{env.NUMBER}}'\ndrain = '{{env.NUMBER}}'\n\
+        "listen = '127.0.0.1:{{env.UNSET:18190}}'\nroot = {:?}\nbacklog = '{{env.NUMBER}}'\ndrain = '{{env.NUMBER}}'\n\
          [access_log]\npath = '{{env.SECRET}}.log'\n",
         dir.root()
     );
@@ -122,7 +122,14 @@ fn a_printed_configuration_has_the_placeholders() {
         dir.root()
     );
     let rows = [
-        (text, ["backlog = \"{env.NUMBER}\"", "drain = \"{env.NUMBER}\"", "{env.SECRET}.log\""]),
+        (
+            text,
+            [
+                "listen = \"127.0.0.1:{env.UNSET:18190}\"",
+                "drain = \"{env.NUMBER}\"",
+                "{env.SECRET}.log\"",
+            ],
+        ),
         (sites, ["backlog = \"{env.NUMBER}\"", "Bearer {file.token}", "http://{env.TEXT}:3000"]),
     ];
     for (text, wants) in rows {
