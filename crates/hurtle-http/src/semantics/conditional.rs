@@ -21,6 +21,17 @@ pub struct Preconditions<'a> {
     pub if_range: Option<&'a [u8]>,
 }
 
+impl Preconditions<'_> {
+    /// Returns whether there is nothing for [`evaluate`] to decide.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.if_match.is_none()
+            && self.if_none_match.is_none()
+            && self.if_modified_since.is_none()
+            && self.if_unmodified_since.is_none()
+    }
+}
+
 /// The validators of the current representation (RFC 9110 section 8.8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Validators<'a> {

@@ -94,8 +94,7 @@ pub fn of(representation: &Representation, status: StatusCode, query: &FileQuery
     if status != StatusCode::OK {
         return whole(representation, status);
     }
-    let validators = representation.validators(&query.preconditions);
-    match conditional::evaluate(true, &query.preconditions, &validators) {
+    match verdict(representation, query) {
         Verdict::Proceed => {}
         Verdict::NotModified => {
             return ready(StatusCode::NOT_MODIFIED, &representation.not_modified, Body::Empty);
@@ -118,6 +117,15 @@ pub fn of(representation: &Representation, status: StatusCode, query: &FileQuery
             failed(representation, StatusCode::RANGE_NOT_SATISFIABLE, Some(len))
         }
     }
+}
+
+/// Evaluates the preconditions, which few requests have.
+fn verdict(representation: &Representation, query: &FileQuery<'_>) -> Verdict {
+    if query.preconditions.is_empty() {
+        return Verdict::Proceed;
+    }
+    let validators = representation.validators(&query.preconditions);
+    conditional::evaluate(true, &query.preconditions, &validators)
 }
 
 fn select<'a>(entry: &'a Entry, query: &FileQuery<'_>, codings: &[Coding]) -> &'a Representation {
