@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use deathmatch::histogram::Times;
-use deathmatch::load::{Expected, Job, marks, run};
+use deathmatch::load::{Client, Expected, Job, marks, run};
 use deathmatch::sample::{Errors, Load, Mark, Offered};
 
 const REQUEST: &[u8] = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -279,6 +279,7 @@ fn beside_others() -> RwLockReadGuard<'static, ()> {
 fn job(target: SocketAddr, offered: Offered) -> Job {
     Job {
         target,
+        client: Client::default(),
         requests: vec![REQUEST.to_vec()],
         order: Vec::new(),
         expected: Expected { status: 200, body_bytes: 5, body: Some(b"hello".to_vec()) },

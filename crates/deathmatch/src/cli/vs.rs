@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{share, time};
+use super::{OutcomeArgs, share, time};
 
 /// Arguments of `vs`.
 #[derive(Debug, Args)]
@@ -34,6 +34,9 @@ pub struct VsArgs {
     /// Instead: share by which its ratios may be worse than in the kept run of this directory.
     #[arg(long, value_name = "DIR")]
     pub baseline: Option<PathBuf>,
+    /// Files with each judgement.
+    #[command(flatten)]
+    pub outcomes: OutcomeArgs,
     /// Half width of the interval of a ratio at which the duel ends.
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share)]
     pub precision: f64,
@@ -49,7 +52,8 @@ pub struct VsArgs {
     /// Seed of the order of servers [default: the current time].
     #[arg(long)]
     pub seed: Option<u64>,
-    /// First port of the servers that are started: each has two.
+    /// First port of the servers that are started, each of which has two; the next free ones if some are
+    /// in use.
     #[arg(long, default_value_t = 8930)]
     pub port: u16,
     /// The processors of the servers and of the generator.

@@ -56,16 +56,28 @@ fn content(its: &Figures, title: &str) -> Markup {
         ul.facts {
             li { b { (count(its.responses)) } " responses" }
             li { b { (count(its.failed)) } " failed" }
-            li { "median " b { (milliseconds(its.latency.p50_ms)) } }
-            li { "p99 " b { (milliseconds(its.latency.p99_ms)) } }
-            li { "longest " b { (milliseconds(its.latency.max_ms)) } }
+            @if let Some(latency) = &its.latency {
+                li { "median " b { (milliseconds(latency.p50_ms)) } }
+                li { "p99 " b { (milliseconds(latency.p99_ms)) } }
+                li { "longest " b { (milliseconds(latency.max_ms)) } }
+            }
             li { b { (amount(its.bytes as f64 / 1e6)) } " MB" }
+        }
+        ul.verdict {
+            @for check in its.shown_checks() {
+                li.bad[!check.is_passed] {
+                    b { (if check.is_passed { "Passed" } else { "Failed" }) }
+                    span { (check.name) ": " (check.found) }
+                }
+            }
         }
         @if !its.warnings.is_empty() {
             div.home { h2 { "Notes" } ul { @for warning in &its.warnings { li { (warning) } } } }
         }
         h2 { "Response times" }
-        (latencies(its))
+        @if let Some(latency) = &its.latency { (latencies(its, latency)) } @else {
+            p { "No request has a response time." }
+        }
         (histogram(&its.bars()))
         h2 { "Course" }
         @if its.course.len() > 1 {
@@ -83,7 +95,7 @@ fn content(its: &Figures, title: &str) -> Markup {
     }
 }
 
-fn latencies(its: &Figures) -> Markup {
+fn latencies(its: &Figures, latency: &Latency) -> Markup {
     let row = |name: &str, its: &Latency| {
         let all = [
             its.mean_ms,
@@ -107,7 +119,7 @@ fn latencies(its: &Figures) -> Markup {
                 th { (name) }
             } } }
             tbody {
-                (row(measured, &its.latency))
+                (row(measured, latency))
                 @if let Some(corrected) = &its.corrected_latency {
                     (row("with requests held back by stalls", corrected))
                 }
@@ -185,10 +197,10 @@ fn throughput(course: &[Part]) -> Markup {
 }
 
 fn times(course: &[Part]) -> Markup {
-    let most = course.iter().map(|part| part.max_ms).fold(1e-6, f64::max);
+    let most = course.iter().filter_map(|part| part.max_ms).fold(1e-6, f64::max);
     let place = |at: usize| LEFT + (at as f64 + 0.5) / course.len() as f64 * (WIDTH - LEFT);
     let height = |ms: f64| ABOVE + (1.0 - ms / most) * (HEIGHT - ABOVE - BELOW);
-    let lines: [(&str, &str, fn(&Part) -> f64); 3] = [
+    let lines: [(&str, &str, fn(&Part) -> Option<f64>); 3] = [
         ("median", "c0", |part| part.p50_ms),
         ("p99", "c1", |part| part.p99_ms),
         ("longest", "c3", |part| part.max_ms),
@@ -206,12 +218,12 @@ fn times(course: &[Part]) -> Markup {
                 (scale(most, milliseconds))
                 @for (name, colour, value) in &lines {
                     g class={ "s " (colour) } {
-                        polyline.l points=(course.iter().enumerate().map(|(at, part)| {
-                            format!("{:.1},{:.1} ", place(at), height(value(part)))
-                        }).collect::<String>()) {}
+                        path.l d=(line(course, |at, part| Some((place(at), height(value(part)?))))) {}
                         @for (at, part) in course.iter().enumerate() {
-                            circle.m cx=(format!("{:.1}", place(at))) cy=(format!("{:.1}", height(value(part))))
-                                r="3" { title { (format!("{:.1} s: {name} {}", part.from_s, milliseconds(value(part)))) } }
+                            @if let Some(ms) = value(part) {
+                                circle.m cx=(format!("{:.1}", place(at))) cy=(format!("{:.1}", height(ms)))
+                                    r="3" { title { (format!("{:.1} s: {name} {}", part.from_s, milliseconds(ms))) } }
+                            }
                         }
                     }
                 }
@@ -219,6 +231,20 @@ fn times(course: &[Part]) -> Markup {
             }
         }
     }
+}
+
+/// The path of a line, with a gap where a part has no value.
+fn line(course: &[Part], point: impl Fn(usize, &Part) -> Option<(f64, f64)>) -> String {
+    let mut path = String::new();
+    let mut is_joined = false;
+    for (at, part) in course.iter().enumerate() {
+        let point = point(at, part);
+        if let Some((x, y)) = point {
+            path += &format!("{}{x:.1} {y:.1}", if is_joined { "L" } else { "M" });
+        }
+        is_joined = point.is_some();
+    }
+    path
 }
 
 /// A chart of bars; every so many-th has its label.
@@ -277,7 +303,9 @@ fn course_table(course: &[Part]) -> Markup {
                 td { (format!("{:.1} s", part.from_s)) }
                 td { (amount(part.responses_per_s)) }
                 td { (part.failed) }
-                @for ms in [part.p50_ms, part.p99_ms, part.max_ms] { td { (milliseconds(ms)) } }
+                @for ms in [part.p50_ms, part.p99_ms, part.max_ms] {
+                    td { (ms.map_or_else(|| "–".to_owned(), milliseconds)) }
+                }
             } } }
         } } }
     }

@@ -123,8 +123,8 @@ impl fmt::Display for Figures {
             count(self.responses),
             count(self.failed)
         )?;
-        if self.responses > 0 {
-            writeln!(to, "  {}", percentiles(&self.latency))?;
+        if let Some(latency) = &self.latency {
+            writeln!(to, "  {}", percentiles(latency))?;
         }
         if let Some(corrected) = &self.corrected_latency {
             writeln!(
@@ -151,6 +151,10 @@ impl fmt::Display for Figures {
             write!(to, ", late by {} (p50), {} (p99)", late.0, late.1)?;
         }
         writeln!(to)?;
+        for check in self.shown_checks() {
+            let outcome = if check.is_passed { "passed" } else { "FAILED" };
+            writeln!(to, "  {outcome}: {} ({})", check.name, check.found)?;
+        }
         for warning in &self.warnings {
             writeln!(to, "  note: {warning}")?;
         }

@@ -172,7 +172,8 @@ fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<Barr
     if row.is_disturbed() {
         return Some(Barred::open("disturbed by other programs in every round"));
     }
-    if row.is_limited() {
+    let holds = row.holds_below_the_limit(ranking.measure);
+    if row.is_limited() && !holds {
         return Some(Barred::open(match row.middle(Measure::Replies) {
             Some(rate) => format!("≥\u{202f}{}/s, load-limited", sensible(rate)),
             None => "load-limited".to_owned(),
@@ -187,7 +188,11 @@ fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<Barr
         if ranking.measure != Measure::Replies && !row.is_carried() {
             return Some(Barred::out("did not carry the rate"));
         }
-    } else if ranking.measure == Measure::CpuPerRequest && ladder.is_some() && !row.is_saturated() {
+    } else if ranking.measure == Measure::CpuPerRequest
+        && ladder.is_some()
+        && !row.is_saturated()
+        && !holds
+    {
         return Some(Barred::open("not saturated"));
     }
     let few = standing.interval.is_none() && standing.verdict != Verdict::Reference;

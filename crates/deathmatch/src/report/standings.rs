@@ -5,7 +5,6 @@
 use maud::{Markup, html};
 
 use super::Data;
-use super::beside::disturbed_words;
 use super::charts::line_style;
 use super::lanes::{Lanes, NAME_CHARS};
 use super::numbers::{counted, cut, listed, sensible, tenth};
@@ -14,7 +13,8 @@ use super::rankings::{RankedRow, is_decisive, is_open, places};
 use super::run::Ranking;
 use super::scale::Scale;
 use super::tables;
-use crate::stats::{Fitness, MARGIN};
+use crate::stats::judgement::Outcome;
+use crate::stats::{Fitness, Judged, MARGIN};
 
 /// Widths of the scale, and right of it.
 const SCALE: f64 = 190.0;
@@ -42,23 +42,52 @@ pub(super) fn decisive<'d>(data: Data<'d>) -> Vec<&'d Ranking> {
 /// The verdict, fitness and disturbed share.
 pub(super) fn verdict(data: Data<'_>) -> Markup {
     let fitness = pair::verdict(&data.beside.pairs);
-    let (disturbed, all) = data.beside.disturbed;
-    let is_rough = disturbed as f64 > DISTURBED_MAX * all as f64;
+    let disturbed = data.beside.disturbed;
+    let is_worse = outcome(data) == Some(Outcome::Regression);
+    let is_known = comparisons(data) > 0 && outcome(data) != Some(Outcome::NotShown);
     html! {
         ul.verdict {
-            li { b { "Verdict" } span { (winners(data)) } }
-            li.bad[fitness.is_some_and(|fitness| fitness != Fitness::Fit)] {
+            li.bad[is_worse].unknown[!is_known] {
+                b { "Verdict" } @for sentence in verdicts(data) { span { (sentence) } }
+            }
+            li.bad[fitness.is_some_and(|fitness| fitness != Fitness::Fit)].unknown[fitness.is_none()] {
                 b { "Machine" } span { (pair::short(data.run, &data.beside.pairs)) }
             }
-            @if let Some(words) = disturbed_words(data.beside.disturbed) {
-                li.bad[is_rough] { b { "Disturbed" } span { (words) } }
+            @if !disturbed.words().is_empty() {
+                li.bad[disturbed.share() > DISTURBED_MAX] {
+                    b { "Disturbed" } @for words in disturbed.words() { span { (words) } }
+                }
             }
         }
     }
 }
 
+/// Outcome of the judgement on one server, if that was the question.
+fn outcome(data: Data<'_>) -> Option<Outcome> {
+    data.run.judged.as_ref().map(Judged::outcome)
+}
+
+/// The verdict in sentences: the judgement on one server if that was the question, or the contenders
+/// that are first.
+pub(super) fn verdicts(data: Data<'_>) -> Vec<String> {
+    let Some(judged) = &data.run.judged else { return vec![winners(data)] };
+    let mut all = judged.sentences();
+    all.extend(judged.not_compared.iter().cloned());
+    all
+}
+
+/// Number of comparisons with ranks, or judgements.
+fn comparisons(data: Data<'_>) -> usize {
+    if let Some(judged) = &data.run.judged {
+        return judged.judgements.len();
+    }
+    let is_ranked =
+        |ranking: &&&Ranking| places(data, ranking).iter().any(|place| place.ranks.is_some());
+    decisive(data).iter().filter(is_ranked).count()
+}
+
 /// Sentence on the contenders that are first, and in how many comparisons.
-pub(super) fn winners(data: Data<'_>) -> String {
+fn winners(data: Data<'_>) -> String {
     let mut firsts: Vec<(&str, usize, usize)> = Vec::new();
     let (mut comparisons, mut open) = (0, 0);
     for ranking in decisive(data) {

@@ -50,6 +50,13 @@ impl Server {
     }
 }
 
+/// Answers on a connection of any kind, unseen.
+pub(crate) fn converse_plainly(socket: impl Read + Write) {
+    let (send, _) = channel();
+    // An error is the client's end.
+    let _ = converse(socket, &send, &AtomicU64::new(1));
+}
+
 /// Answers until the connection ends; an error is the client's end.
 fn converse(
     mut socket: impl Read + Write,
