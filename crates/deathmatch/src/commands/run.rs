@@ -239,7 +239,7 @@ impl Participants {
     /// Adds a participant. Its title is no other's.
     pub(super) fn add(&mut self, mut entrant: Entrant) {
         if self.shown.iter().any(|other| other.title == entrant.title) {
-            entrant.title = format!("{}, {}", entrant.title, entrant.name);
+            entrant.title.clone_from(&entrant.name);
         }
         let tuned = entrant.tuned().iter().map(|(setting, reason)| report::Tuned {
             setting: setting.clone(),

@@ -20,7 +20,7 @@ svg.key { width: 28px; } figure { margin: 1.2rem 0; }
 /// Size of a chart, and of the space left and beneath it for numbers.
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 220.0;
-const LEFT: f64 = 70.0;
+const LEFT: f64 = 78.0;
 const BELOW: f64 = 26.0;
 const ABOVE: f64 = 12.0;
 
@@ -71,14 +71,14 @@ fn content(its: &Figures, title: &str) -> Markup {
                 }
             }
         }
-        @if !its.warnings.is_empty() {
-            div.home { h2 { "Notes" } ul { @for warning in &its.warnings { li { (warning) } } } }
-        }
         h2 { "Response times" }
         @if let Some(latency) = &its.latency { (latencies(its, latency)) } @else {
             p { "No request has a response time." }
         }
         (histogram(&its.bars()))
+        @if !its.warnings.is_empty() {
+            h2 { "Notes" } ul { @for warning in &its.warnings { li { (warning) } } }
+        }
         h2 { "Course" }
         @if its.course.len() > 1 {
             (throughput(&its.course))
@@ -150,7 +150,7 @@ pub(crate) fn histogram(bars: &[(f64, u64)]) -> Markup {
         .map(|&(upto, count)| {
             let share = count as f64 / responses.max(1) as f64 * 100.0;
             let title = format!(
-                "{} to {}: {} responses, {share:.2} %",
+                "{} to {}: {} requests, {share:.2} %",
                 milliseconds(from),
                 milliseconds(upto),
                 amount(count as f64)
@@ -164,10 +164,10 @@ pub(crate) fn histogram(bars: &[(f64, u64)]) -> Markup {
     }
     html! {
         figure {
-            figcaption { "Responses by their time; each bar ends at the time beneath it" }
-            (bar_chart(&bars, "c0", 1))
+            figcaption { "Requests by their response time; each bar ends at the time beneath it" }
+            (bar_chart(&bars, "c0", 2))
             details { summary { "Table" } table {
-                thead { tr { th { "up to" } th { "responses" } } }
+                thead { tr { th { "up to" } th { "requests" } } }
                 tbody { @for bar in &bars { tr { td { (bar.label) } td { (amount(bar.value)) } } } }
             } }
         }
@@ -197,9 +197,13 @@ fn throughput(course: &[Part]) -> Markup {
 }
 
 fn times(course: &[Part]) -> Markup {
-    let most = course.iter().filter_map(|part| part.max_ms).fold(1e-6, f64::max);
+    let ends = || course.iter().flat_map(|part| [part.p50_ms, part.max_ms]).flatten();
+    let most = ends().fold(1e-3, f64::max);
+    let least = ends().fold(most / 10.0, f64::min).max(1e-4);
     let place = |at: usize| LEFT + (at as f64 + 0.5) / course.len() as f64 * (WIDTH - LEFT);
-    let height = |ms: f64| ABOVE + (1.0 - ms / most) * (HEIGHT - ABOVE - BELOW);
+    // By powers of ten: one stall must not press the medians onto the axis.
+    let share = |ms: f64| (ms.max(least) / least).ln() / (most / least).ln();
+    let height = |ms: f64| ABOVE + (1.0 - share(ms)) * (HEIGHT - ABOVE - BELOW);
     let lines: [(&str, &str, fn(&Part) -> Option<f64>); 3] = [
         ("median", "c0", |part| part.p50_ms),
         ("p99", "c1", |part| part.p99_ms),
@@ -213,9 +217,12 @@ fn times(course: &[Part]) -> Markup {
                     svg.key viewBox="0 0 28 14" { g class={ "s " (colour) } { path.l d="M0 7H28" {} } }
                     (name) " "
                 }
+                span { "log scale" }
             }
             svg.chart viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label="Response times" {
-                (scale(most, milliseconds))
+                @for ms in [least, (least * most).sqrt(), most] {
+                    (grid_line(height(ms), &milliseconds(ms)))
+                }
                 @for (name, colour, value) in &lines {
                     g class={ "s " (colour) } {
                         path.l d=(line(course, |at, part| Some((place(at), height(value(part)?))))) {}
@@ -275,11 +282,15 @@ fn scale(most: f64, number: fn(f64) -> String) -> Markup {
     html! {
         @for share in [0.0, 0.5, 1.0] {
             @let y = HEIGHT - BELOW - share * (HEIGHT - ABOVE - BELOW);
-            path.grid d=(format!("M{LEFT} {y:.1}H{WIDTH}")) {}
-            text.tick x=(LEFT - 8.0) y=(format!("{:.1}", y + 4.0)) text-anchor="end" {
-                (if share > 0.0 { number(most * share) } else { "0".to_owned() })
-            }
+            (grid_line(y, &if share > 0.0 { number(most * share) } else { "0".to_owned() }))
         }
+    }
+}
+
+fn grid_line(y: f64, label: &str) -> Markup {
+    html! {
+        path.grid d=(format!("M{LEFT} {y:.1}H{WIDTH}")) {}
+        text.tick x=(LEFT - 8.0) y=(format!("{:.1}", y + 4.0)) text-anchor="end" { (label) }
     }
 }
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::measure::Measure;
 use super::numbers::round;
+use super::rankings::FEW;
 use super::run::Run;
 use crate::sample::{Offered, Sample};
 use crate::stats::{Fitness, MARGIN, Ratio, by_round, comparable, fitness};
@@ -86,7 +87,7 @@ pub(super) fn short(run: &Run, pairs: &[Pair]) -> String {
 fn ends(ratio: &Ratio) -> String {
     match ratio.interval {
         Some(i) => format!("{} ({}–{})", three(ratio.median), three(i.low), three(i.high)),
-        None => format!("{} (too few rounds for an interval)", three(ratio.median)),
+        None => format!("{} ({FEW})", three(ratio.median)),
     }
 }
 

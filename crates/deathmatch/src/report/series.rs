@@ -70,6 +70,11 @@ impl Row<'_> {
         let mut values: Vec<f64> = self.samples.iter().filter_map(|s| measure.of(s)).collect();
         values.sort_by(f64::total_cmp);
         let (low, high) = (*values.first()?, *values.last()?);
+        // One slice of hundreds says nothing about the server: the middle 80 % are shown.
+        let (low, high) = match self.are_slices() {
+            true => (values[values.len() / 10], values[values.len() - 1 - values.len() / 10]),
+            false => (low, high),
+        };
         let merged = |share| percentile_ms(&self.response, share);
         let middle = match measure {
             Measure::P50 => merged(0.5)?,

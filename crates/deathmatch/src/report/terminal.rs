@@ -1,6 +1,7 @@
 //! The result as text, for a terminal: a table for each ladder and the take home.
 
 use super::Data;
+use super::missing::Missing;
 use super::takehome::take_home;
 use super::{herds, overview, pages, pair, standings};
 
@@ -40,6 +41,13 @@ pub(super) fn table(data: Data<'_>) -> String {
         for sentence in claims.sentences {
             out += &wrapped(&clean(&sentence), "- ", "  ");
         }
+    }
+    let missing = Missing::of(data).sentences();
+    if !missing.is_empty() {
+        out.push('\n');
+    }
+    for sentence in missing {
+        out += &wrapped(&clean(&sentence), "", "  ");
     }
     out
 }
