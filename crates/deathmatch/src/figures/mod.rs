@@ -32,6 +32,11 @@ const CARRIED_SHARE_MIN: f64 = 0.95;
 /// Number of bars of the histogram.
 const BARS: usize = 12;
 
+/// `true` for the status of a redirect (RFC 9110, section 15.4).
+fn is_redirect(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}
+
 /// The first status that counts as a failure.
 pub const FAILED_STATUS: u16 = 400;
 
@@ -287,7 +292,7 @@ impl Figures {
         if self.latency.as_ref().is_some_and(|its| self.generator.is_late(its)) {
             let text = format!(
                 "The generator sent one request in a hundred {} or more too late: the tail of the response \
-                 times is partly its own.",
+                 times is partly its own. --cores gives it a processor; --sleep suits shared ones.",
                 milliseconds(self.generator.lateness_p99_ms)
             );
             warnings.push(text);
@@ -301,6 +306,15 @@ impl Figures {
                 "The server did not carry {} requests a second: requests waited for a connection, and that \
                  wait is in the response times.",
                 amount(rate)
+            );
+            warnings.push(text);
+        }
+        let redirects = self.statuses.iter().filter(|(status, _)| is_redirect(**status));
+        let redirects: u64 = redirects.map(|(_, count)| count).sum();
+        if redirects > 0 {
+            let text = format!(
+                "{} responses are redirects, which are not followed: request the page that they name.",
+                amount(redirects as f64)
             );
             warnings.push(text);
         }

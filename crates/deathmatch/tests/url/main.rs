@@ -53,6 +53,8 @@ fn every_way_to_respond_is_counted_and_decides_the_exit_code() {
                 false => assert_eq!((all.as_u64(), again), (Some(4), 0), "{path}"),
             }
             assert!(found["latency"]["p50_ms"].as_f64().unwrap() > 0.0, "{path}: {found}");
+            let names_redirects = found["warnings"].to_string().contains("40 responses are redir");
+            assert_eq!(names_redirects, path == "/redirect", "{path}: {found}");
         }
     }
     let rows =
