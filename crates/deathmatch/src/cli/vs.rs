@@ -11,14 +11,23 @@ use super::{OutcomeArgs, share, time};
 #[derive(Debug, Args)]
 pub struct VsArgs {
     /// The server in question, then those it is compared with: each a contender's name, the command of
-    /// a server in quotes, with {port} and {docroot}, or the URL of a running one (http). If one is a
-    /// URL, all servers serve the bytes of its response.
+    /// a server in quotes, with {port} and {docroot} (and {certificate} and {key} for TLS), or the URL of a
+    /// running one. If one is a URL, all servers serve the bytes of its response.
     #[arg(value_name = "SERVER", num_args = 2.., required = true)]
     pub servers: Vec<String>,
     /// The first process of a URL's server, if it runs on this machine: its processor time is compared too.
     /// Without names, those of the URLs in their order.
     #[arg(long = "pid", value_name = "[NAME=]PID")]
     pub pids: Vec<String>,
+    /// HTTP/2, over TLS.
+    #[arg(long)]
+    pub h2: bool,
+    /// HTTP/3.
+    #[arg(long, conflicts_with = "h2")]
+    pub h3: bool,
+    /// Accept any certificate of a URL.
+    #[arg(long)]
+    pub insecure: bool,
     /// Connections.
     #[arg(short, long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub connections: u32,

@@ -10,6 +10,7 @@ use deathmatch::cli::{RunArgs, VsArgs};
 use deathmatch::contender::{Catalogue, Contender};
 use deathmatch::figures::Check;
 use deathmatch::plan::{Plan, Work};
+use deathmatch::sample::ConnectionUse;
 use deathmatch::stats::judgement::Outcome;
 use deathmatch::stats::{Judged, Judgement, duels, factors};
 use deathmatch::target::Url;
@@ -28,6 +29,7 @@ pub(crate) fn vs(args: &VsArgs) -> io::Result<ExitCode> {
     let chosen = known
         .and_then(|known| servers(&args.servers, &known))
         .and_then(|servers| with_pids(servers, &args.pids))
+        .and_then(|servers| alike(servers, args))
         .and_then(|servers| Ok((plan(args, &servers)?, servers)));
     let ((plan, body), servers) = match chosen {
         Ok(chosen) => chosen,
@@ -47,7 +49,7 @@ pub(crate) fn vs(args: &VsArgs) -> io::Result<ExitCode> {
             let file = arena.docroot().join(&plan.files[0].name);
             fs::write(&file, body).map_err(|e| format!("{}: {e}", file.display()))?;
         }
-        gather(arena, &plan, servers)
+        gather(arena, &plan, servers, args.insecure)
     })?;
     match executed {
         Executed::Not(code) => Ok(code),
@@ -65,6 +67,27 @@ enum Kind {
     Contender(Box<Contender>),
     /// With its first process, if that is known.
     Url(Url, Option<u32>),
+}
+
+/// Checks that all servers speak TLS or none does: they do not cost the same.
+fn alike(servers: Vec<Server>, args: &VsArgs) -> Result<Vec<Server>, String> {
+    let is_secure = |server: &Server| match &server.kind {
+        Kind::Contender(contender) => contender.tls,
+        Kind::Url(url, _) => url.is_secure,
+    };
+    let secure = servers.iter().find(|server| is_secure(server));
+    let clear = servers.iter().find(|server| !is_secure(server));
+    match (secure, clear) {
+        (Some(secure), Some(clear)) => Err(format!(
+            "{} speaks TLS and {} does not: compare both over TLS (a URL of https, nginx-tls, a command \
+             with {{certificate}} and {{key}}) or none",
+            secure.name, clear.name
+        )),
+        (None, Some(clear)) if args.h2 || args.h3 => {
+            Err(format!("--h2 and --h3 are spoken over TLS, and {} does not speak it", clear.name))
+        }
+        _ => Ok(servers),
+    }
 }
 
 /// The servers, with the processes of `--pid`.
@@ -119,12 +142,6 @@ fn servers(words: &[String], known: &Catalogue) -> Result<Vec<Server>, String> {
 fn read(words: &str, known: &Catalogue) -> Result<(String, Kind), String> {
     if words.contains("://") && !words.contains(char::is_whitespace) {
         let url: Url = words.parse()?;
-        if url.is_secure {
-            return Err(format!(
-                "{url}: vs compares URLs of http; `deathmatch {url}` measures one of https, and \
-                 `deathmatch duel --plan tls` compares servers over TLS"
-            ));
-        }
         return Ok((url.authority.clone(), Kind::Url(url, None)));
     }
     let contender = if words.contains("{port}") {
@@ -152,6 +169,8 @@ fn command(words: &str) -> Result<Contender, String> {
     let name: String = file.chars().filter(|c| is_plain(*c)).collect();
     let name = if name.is_empty() { "command".to_owned() } else { name };
     let filled = words.replace("{port}", "{PORT}").replace("{docroot}", "{DOCROOT}");
+    let filled = filled.replace("{certificate}", "{CERTIFICATE}").replace("{key}", "{KEY}");
+    let speaks_tls = filled.contains("{CERTIFICATE}");
     let contender = json!({
         "name": name,
         "title": words,
@@ -159,6 +178,9 @@ fn command(words: &str) -> Result<Contender, String> {
         "executable": "sh",
         "start": ["sh", "-c", filled],
         "url": "/{FILE}",
+        "tls": speaks_tls,
+        "http2": speaks_tls,
+        "http3": speaks_tls,
         "ready_s": 30,
         "version": { "command": ["echo", "as given"], "after": "as " },
         // The shell may wait for the server.
@@ -177,12 +199,18 @@ fn plan(args: &VsArgs, servers: &[Server]) -> Result<(Plan, Option<Vec<u8>>), St
         Kind::Url(url, _) => Some(url),
         Kind::Contender(_) => None,
     });
-    let body = first.map(Url::fetch).transpose()?;
+    let body = first.map(|url| url.fetch(args.insecure)).transpose()?;
     let size = body.as_ref().map_or(args.size.clone(), |body| body.len().to_string());
     let rate = args.rate.map_or(String::new(), |rate| format!("@{rate}"));
     let names: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
     let work = format!("{size}:{}{rate}", args.connections);
     let mut plan = Plan::of_works(&[work], &names).map_err(|e| e.to_string())?;
+    let over = match (args.h2, args.h3) {
+        (true, _) => Some(ConnectionUse::Streams(1)),
+        (_, true) => Some(ConnectionUse::Http3(1)),
+        _ => None,
+    };
+    plan.works.iter_mut().for_each(|work| work.over = over);
     plan.precision = args.precision;
     plan.budget = args.budget;
     plan.needs_all = true;
@@ -210,13 +238,18 @@ fn again(servers: &[Server]) -> Option<String> {
     others.iter().find(is_again).map(|other| other.name.clone())
 }
 
-fn gather(arena: &Arena, plan: &Plan, servers: Vec<Server>) -> Result<Participants, String> {
+fn gather(
+    arena: &Arena,
+    plan: &Plan,
+    servers: Vec<Server>,
+    insecure: bool,
+) -> Result<Participants, String> {
     let mut field = Participants::none();
     field.again = again(&servers);
     for (place, Server { name, kind }) in servers.into_iter().enumerate() {
         field.add(match kind {
             Kind::Url(url, pid) => {
-                let remote = Remote::file(&url)?;
+                let remote = Remote::file(&url, insecure)?;
                 let named = |why| format!("--pid {name}: {why}");
                 Entrant::elsewhere(
                     &name,

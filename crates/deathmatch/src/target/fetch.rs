@@ -1,10 +1,9 @@
 //! The body of a URL's response, requested once.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
 
-use super::{CONNECT_WITHIN, Url, plain};
-use crate::tls::Protocol;
+use super::{CONNECT_WITHIN, Reached, Url, plain};
+use crate::tls::{Protocol, Stream};
 
 /// Largest response, in bytes.
 const BYTES_MAX: u64 = 64 << 20;
@@ -14,10 +13,10 @@ impl Url {
     ///
     /// # Errors
     /// Any status but 200, an empty body, one with a transfer coding, and the network's.
-    pub fn fetch(&self) -> Result<Vec<u8>, String> {
+    pub fn fetch(&self, insecure: bool) -> Result<Vec<u8>, String> {
         let bad = |why: String| format!("{self}: {why}");
-        let address = self.reach(Protocol::Http1, false).map_err(|e| e.to_string())?.address;
-        let received = self.exchange(address).map_err(|e| bad(plain(&e)))?;
+        let reached = self.reach(Protocol::Http1, insecure).map_err(|e| e.to_string())?;
+        let received = self.exchange(&reached).map_err(|e| bad(plain(&e)))?;
         if received.len() as u64 > BYTES_MAX {
             return Err(bad(format!("its response is longer than {} MiB", BYTES_MAX >> 20)));
         }
@@ -41,10 +40,8 @@ impl Url {
         }
     }
 
-    fn exchange(&self, address: std::net::SocketAddr) -> io::Result<Vec<u8>> {
-        let mut stream = TcpStream::connect_timeout(&address, CONNECT_WITHIN)?;
-        stream.set_read_timeout(Some(CONNECT_WITHIN))?;
-        stream.set_write_timeout(Some(CONNECT_WITHIN))?;
+    fn exchange(&self, reached: &Reached) -> io::Result<Vec<u8>> {
+        let mut stream = Stream::connect(reached.address, reached.trust.as_ref(), CONNECT_WITHIN)?;
         let (path, host) = (&self.path, &self.authority);
         write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
         let mut received = Vec::new();

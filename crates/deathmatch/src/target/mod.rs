@@ -6,7 +6,7 @@ mod route;
 mod secure;
 
 use std::fmt;
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub use route::Route;
 pub use secure::TlsError;
 
 use crate::load::Tls;
-use crate::tls::Protocol;
+use crate::tls::{Protocol, Trust};
 
 /// Longest time of a connection to one address, and of a handshake.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -93,6 +93,8 @@ pub struct Reached {
     pub address: SocketAddr,
     /// For the generator's connections; `None` in clear text.
     pub tls: Option<Tls>,
+    /// The certificate that it has shown over TCP.
+    pub trust: Option<Trust>,
 }
 
 impl Url {
@@ -126,7 +128,7 @@ impl Url {
         for address in self.addresses()? {
             if protocol == Protocol::Http3 {
                 match self.shake_hands_over_quic(address, insecure) {
-                    Ok(tls) => return Ok(Reached { address, tls: Some(tls) }),
+                    Ok(tls) => return Ok(Reached { address, tls: Some(tls), trust: None }),
                     Err(e) => last = Some((address, e)),
                 }
                 continue;
@@ -135,11 +137,7 @@ impl Url {
                 Ok(stream) => {
                     stream.set_read_timeout(Some(CONNECT_WITHIN))?;
                     stream.set_write_timeout(Some(CONNECT_WITHIN))?;
-                    let tls = match self.is_secure {
-                        true => Some(self.shake_hands(stream, protocol, insecure)?),
-                        false => None,
-                    };
-                    return Ok(Reached { address, tls });
+                    return self.reached(address, stream, protocol, insecure);
                 }
                 Err(e) => last = Some((address, e)),
             }
@@ -167,11 +165,22 @@ impl Url {
         let stream = UnixStream::connect(socket).map_err(failed)?;
         stream.set_read_timeout(Some(CONNECT_WITHIN))?;
         stream.set_write_timeout(Some(CONNECT_WITHIN))?;
-        let tls = match self.is_secure {
-            true => Some(self.shake_hands(stream, protocol, insecure)?),
-            false => None,
-        };
-        Ok(Reached { address: (Ipv4Addr::UNSPECIFIED, 0).into(), tls })
+        self.reached((Ipv4Addr::UNSPECIFIED, 0).into(), stream, protocol, insecure)
+    }
+
+    /// Completes a handshake on a connection if it is secure.
+    fn reached(
+        &self,
+        address: SocketAddr,
+        stream: impl Read + Write,
+        protocol: Protocol,
+        insecure: bool,
+    ) -> io::Result<Reached> {
+        if !self.is_secure {
+            return Ok(Reached { address, tls: None, trust: None });
+        }
+        let (tls, trust) = self.shake_hands(stream, protocol, insecure)?;
+        Ok(Reached { address, tls: Some(tls), trust: Some(trust) })
     }
 }
 

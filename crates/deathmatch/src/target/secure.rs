@@ -18,7 +18,7 @@ use rustls::{
 
 use super::{CONNECT_WITHIN, Url};
 use crate::load::{Tls, reach_http3};
-use crate::tls::Protocol;
+use crate::tls::{Protocol, Trust};
 
 /// The reason for which a handshake failed.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Url {
         mut stream: impl Read + Write,
         protocol: Protocol,
         insecure: bool,
-    ) -> io::Result<Tls> {
+    ) -> io::Result<(Tls, Trust)> {
         let failed = |why: TlsError| io::Error::other(format!("{self}: {why}"));
         let name = ServerName::try_from(self.host.clone())
             .map_err(|e| failed(TlsError::Other(e.to_string())))?;
@@ -68,10 +68,13 @@ impl Url {
         if protocol == Protocol::Http2 && session.alpn_protocol() != Some(protocol.id()) {
             return Err(failed(TlsError::NoHttp2));
         }
+        let shown = session.peer_certificates().and_then(|all| all.first()).cloned();
+        let shown = shown.ok_or_else(|| failed(TlsError::Other("no certificate".to_owned())))?;
+        let trust = Trust::known(shown.into_owned(), name.clone(), &self.authority);
         session.send_close_notify();
         // The server may have closed already.
         let _ = session.complete_io(&mut stream);
-        Ok(Tls::with(config, name, protocol))
+        Ok((Tls::with(config, name, protocol), trust))
     }
 
     /// Completes a handshake of QUIC; returns the encryption of further connections.

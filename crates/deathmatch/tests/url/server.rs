@@ -73,6 +73,9 @@ fn converse(
         let body = if is_head { "" } else { "hello" };
         let (response, closes) = match path.split('?').next().unwrap_or_default() {
             "/ok" => (format!("HTTP/1.1 200 OK\r\n{length}{body}"), false),
+            "/typed" => {
+                (format!("HTTP/1.1 200 OK\r\nContent-Type: text/x\r\n{length}{body}"), false)
+            }
             "/stall" => {
                 if stalls.fetch_add(1, Ordering::SeqCst) == 0 {
                     thread::sleep(Duration::from_millis(500));

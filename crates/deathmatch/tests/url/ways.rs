@@ -230,3 +230,43 @@ fn dying_after(requests: u64) -> SocketAddr {
     });
     address
 }
+
+#[test]
+fn vs_compares_urls_of_https_and_no_server_of_tls_with_one_without() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let root = folder("url-vs");
+    let identity = Identity::within(&root.join("tls")).unwrap();
+    let [one, two] = [(), ()].map(|()| Server::start(Some(tls(&identity, b"http/1.1"))));
+    let urls = [&one, &two].map(|s| format!("https://localhost:{}/typed", s.address.port()));
+    let vs = |first: &str, second: &str, more: &[&str]| {
+        let _ = fs::remove_dir_all(root.join("out"));
+        let mut command = Command::new(DEATHMATCH);
+        command.args(["vs", first, second, "-c", "2", "--budget", "1s", "--json", "--out"]);
+        command.arg(root.join("out")).args(more);
+        command
+    };
+    for output in [
+        vs(&urls[0], &urls[1], &["--insecure"]).output().unwrap(),
+        vs(&urls[0], &urls[1], &[]).env("SSL_CERT_FILE", &identity.certificate).output().unwrap(),
+    ] {
+        // Below 12 cycles nothing is shown.
+        assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+        let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let contenders = found["duels"][0]["contenders"].as_object().unwrap();
+        assert_eq!(contenders.len(), 2, "{found}");
+        let is_measured = |its: &serde_json::Value| {
+            its["replies_per_s"].as_f64() > Some(0.0) && its["errors"] == 0
+        };
+        assert!(contenders.values().all(is_measured), "{found}");
+    }
+    let rows: [(&str, &str, &[&str], &str); 3] = [
+        (&urls[0], &urls[1], &[], "its certificate is not accepted"),
+        (&urls[0], "floor", &["--insecure"], "speaks TLS and floor does not"),
+        ("floor", "floor", &["--h2"], "--h2 and --h3 are spoken over TLS"),
+    ];
+    for (first, second, more, words) in rows {
+        let output = vs(first, second, more).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains(words), "{words}: {}", said(&output));
+    }
+}
