@@ -102,7 +102,8 @@ fn a_duel_without_a_terminal_says_how_far_it_is_and_only_what_is_true() {
     let root = folder("words-progress");
     let port = free_port().to_string();
     let words = ["vs", "floor", "floor", "-c", "2", "-r", "200", "--budget", "1s", "--tolerance"];
-    let output = run_in(&root, &[&words[..], &["0.5%", "--port", &port]].concat());
+    let more = ["0.5%", "--port", &port, "--junit", "vs.xml", "--step-summary", "vs.md"];
+    let output = run_in(&root, &[&words[..], &more].concat());
     let (said, progress) = (stdout(&output), stderr(&output));
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(progress.lines().any(|line| line.starts_with("100 %, ")), "{progress}");
@@ -115,6 +116,9 @@ fn a_duel_without_a_terminal_says_how_far_it_is_and_only_what_is_true() {
     for words in ["about 1 min", "every interval", "no contender ran twice", "more than 0 %"] {
         assert!(!said.contains(words), "{words}: {said}");
     }
+    let xml = fs::read_to_string(root.join("vs.xml")).unwrap();
+    assert!(xml.contains("failures=\"1\"") && xml.contains(not_shown), "{xml}");
+    assert!(fs::read_to_string(root.join("vs.md")).unwrap().contains("| **failed** | "));
     judged(&root.join("deathmatch-vs"), "not_shown", not_shown);
     assert!(said.contains("floor-2 "), "two names: {said}");
 }

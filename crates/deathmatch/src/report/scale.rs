@@ -14,9 +14,6 @@ const STEPS_MAX: usize = 12;
 /// Smallest distance of two ticks, as a share of the axis.
 const TICK_GAP: f64 = 0.1;
 
-/// Smallest distance of percentages, whose names are long.
-const PERCENT_GAP: f64 = 0.14;
-
 /// Ratio of the largest to the smallest value from which an axis is logarithmic.
 const LOG_FROM: f64 = 8.0;
 
@@ -163,13 +160,6 @@ impl Scale {
             all.filter(room).map(|(at, name)| (at, name.to_owned())).collect();
         ticks.push((nines_max, "max".to_owned()));
         let high = nines_max * 1.02;
-        // The first and the last always have room.
-        for at in (1..ticks.len().saturating_sub(1)).rev() {
-            let gap = |other: usize| (ticks[other].0 - ticks[at].0).abs() / high;
-            if gap(at - 1) < PERCENT_GAP || gap(at + 1) < PERCENT_GAP {
-                ticks.remove(at);
-            }
-        }
         Scale { low: 0.0, high, log: false, ticks }
     }
 
