@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use deathmatch::cli::UrlArgs;
 use deathmatch::figures::{
-    Described, FAILED_STATUS, Figures, Latency, Offer, amount, bars, bars_of, percentiles,
+    Described, FAILED_STATUS, Figures, Latency, Offer, amount, bars, bars_of, kinds, percentiles,
 };
 use deathmatch::histogram::Times;
 use deathmatch::load::{
@@ -242,14 +242,16 @@ fn live(url: &str, offered: &Offer, now: &Progress) -> String {
         .iter()
         .map(|(status, count)| format!("{status}: {}", amount(*count as f64)))
         .collect();
-    text += &format!("  {}\n", statuses.join("   "));
+    let kinds = kinds(&now.load.errors);
+    let kinds = kinds.iter().map(|(kind, count)| format!("{kind}: {}", amount(*count as f64)));
+    let outcomes: Vec<String> = statuses.into_iter().chain(kinds).collect();
+    text += &format!("  {}\n", outcomes.join("   "));
     text += &format!(
         "  generator: busy {:.0} %{}\n\n",
         now.load.busy_s / now.seconds.max(1e-9) * 100.0,
-        if offered.rate.is_some() {
-            format!(", late: {}", times(&now.load.lateness))
-        } else {
-            String::new()
+        match Latency::of(&now.load.lateness).filter(|_| offered.rate.is_some()) {
+            Some(late) => format!(", late: {}", percentiles(&late)),
+            None => String::new(),
         }
     );
     text + &bars(&bars_of(&now.load.response))
@@ -290,5 +292,24 @@ fn print_lines(watch: &Watch, is_over: impl Fn() -> bool) {
             times(&now.recent.response),
             amount(failed(&now) as f64)
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_live_view_has_outcomes_by_kind_and_no_times_without_responses() {
+        let mut now = Progress { seconds: 1.0, ..Progress::default() };
+        now.statuses.insert(200, 7);
+        now.load.errors.refused = 3;
+        now.load.errors.timeout = 1;
+        let text = live("http://a/", &Offer { seconds_max: Some(10.0), ..Offer::default() }, &now);
+        for words in ["200: 7", "connection refused: 3", "no response in time: 1", "no response\n"]
+        {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        assert!(!text.contains("p50"), "{text}");
     }
 }

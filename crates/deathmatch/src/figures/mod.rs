@@ -14,7 +14,7 @@ use std::path::Path;
 use serde::Serialize;
 
 pub use checks::{Check, Condition, append_summary, checks, write_junit};
-pub use text::{amount, bars, milliseconds, percentiles};
+pub use text::{amount, bars, kinds, milliseconds, percentiles};
 
 use crate::histogram::Times;
 use crate::load::{Bin, Progress};

@@ -3,7 +3,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::{Figures, Latency, Part, amount, milliseconds};
+use super::{Figures, Latency, Part, amount, kinds, milliseconds};
 
 pub(crate) const STYLES: [&str; 2] =
     [include_str!("../report/chart.css"), include_str!("../report/page.css")];
@@ -330,7 +330,7 @@ fn outcomes(its: &Figures) -> Markup {
                 @for (status, count) in &its.statuses { tr {
                     td { "status " (status) } td { (amount(*count as f64)) }
                 } }
-                @for (kind, count) in its.kinds() { tr { td { (kind) } td { (amount(count as f64)) } } }
+                @for (kind, count) in kinds(&its.errors) { tr { td { (kind) } td { (amount(count as f64)) } } }
                 @if its.unfinished > 0 { tr { td { "under way at the end" } td { (amount(its.unfinished as f64)) } } }
             }
         } }
