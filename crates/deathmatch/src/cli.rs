@@ -13,7 +13,7 @@ use crate::plan::{BUDGET_S_MAX, BUILT_IN, PRECISION_MAX, PRECISION_MIN};
 use crate::report::Measure;
 
 pub use fleet::{At, LoadArgs, MergeArgs, WatchArgs};
-pub use url::UrlArgs;
+pub use url::{OutcomeArgs, UrlArgs};
 pub use vs::VsArgs;
 
 /// Runs web servers against the same work on this machine and draws a report, or puts load on one URL.
@@ -38,6 +38,8 @@ const EXAMPLES: &str = "Examples:
   deathmatch http://127.0.0.1:8080/                        50 connections, 10 seconds
   deathmatch -c 100 -r 20000 -d 30s https://example.test/  20,000 requests a second, whatever the server does
   deathmatch -n 1000 -m PUT -b @data.json -H 'Content-Type: application/json' http://127.0.0.1:8080/item
+  deathmatch -r 500 --fail-if 'p99 > 20ms' --junit out.xml http://127.0.0.1:8080/    exit code 1 if it is slow
+  deathmatch vs './server {port} {docroot}' nginx          your server against another
   deathmatch duel nginx hurtle                             two servers, alive at the same time
   deathmatch run --quick                                   every server once";
 
@@ -111,7 +113,7 @@ pub enum Command {
     ///
     /// Exit code: 0 once the file is written, also if requests failed, 1 if it was interrupted, 2 on wrong
     /// usage or if no connection can be made.
-    Load(LoadArgs),
+    Load(Box<LoadArgs>),
     /// Write the use of a server's processes and machine to a file, a line for each second, until
     /// Ctrl-C or the end of the process.
     Watch(WatchArgs),
@@ -164,6 +166,9 @@ pub struct CompareArgs {
     /// Share by which a figure may be worse, such as 0.05.
     #[arg(long, default_value_t = 0.05)]
     pub tolerance: f64,
+    /// Files with the outcome of each row.
+    #[command(flatten)]
+    pub outcomes: OutcomeArgs,
     /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,
@@ -205,7 +210,7 @@ pub struct DuelArgs {
     /// Continue the duel in that directory.
     #[arg(long)]
     pub resume: bool,
-    /// First port of the contenders: each has two.
+    /// First port of the contenders, each of which has two; the next free ones if some are in use.
     #[arg(long, default_value_t = 8930)]
     pub port: u16,
     /// The processors of the servers and of the generator.
@@ -275,7 +280,7 @@ pub struct RunArgs {
     /// Seed of the order of contenders [default: the current time].
     #[arg(long)]
     pub seed: Option<u64>,
-    /// First port of the contenders: each has two.
+    /// First port of the contenders, each of which has two; the next free ones if some are in use.
     #[arg(long, default_value_t = 8930)]
     pub port: u16,
     /// The processors of the server and of the generator.

@@ -67,6 +67,8 @@ pub struct Plan {
     pub contenders: Vec<String>,
     /// `true` if only one contender is alive at a time, at every work.
     pub turns: bool,
+    /// `true` if nothing is measured unless every contender starts.
+    pub needs_all: bool,
     /// Slices go on until half the interval of each ratio is at most this share of it; for replies a
     /// second twice that.
     pub precision: f64,
@@ -271,6 +273,7 @@ impl Plan {
             sample,
             contenders: written.contenders,
             turns: written.turns,
+            needs_all: false,
             precision: written.precision,
             budget: Duration::from_secs_f64(written.budget_s),
             files: written.file,

@@ -422,7 +422,8 @@ pub struct Load {
     pub replies_per_second: Vec<u64>,
     /// Bytes of responses, heads included.
     pub bytes: u64,
-    /// From the intended start of a request to its response's last byte.
+    /// From the intended start of a request to its response's last byte; of a request without a response
+    /// in time, the timeout.
     pub response: Times,
     /// From the sending of a request to its response's last byte.
     pub service: Times,

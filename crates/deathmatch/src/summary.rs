@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::report::{self, Limit, Measure, Pair, Ranking, Run, Standing, Verdict as ReportVerdict};
 use crate::sample::{ConnectionUse, Handshakes, Mark, Offered, Sample};
 use crate::stats::{
-    self, Better, Fitness, Ratio, Rounds, Verdict, by_round, comparable, counts, is_overload,
+    self, Better, Fitness, Judged, Ratio, Rounds, Verdict, by_round, comparable, counts,
+    is_disturbed, is_overload,
 };
 
 /// Figures compared at an offered rate: servers that carry it differ by cost.
@@ -30,6 +31,9 @@ pub struct Summary {
     pub reference: String,
     /// The contender that is not ranked.
     pub floor: String,
+    /// Judgement on the reference beside the others, if it was the question.
+    #[serde(default)]
+    pub judged: Option<Judged>,
     /// Judgement on the machine by the reference against itself; `None` where it did not run twice.
     pub fitness: Option<Fitness>,
     /// The pair it is judged by.
@@ -99,6 +103,7 @@ pub fn summary(run: &Run, samples: &[Sample]) -> Summary {
         rounds: run.rounds,
         reference: run.reference.clone(),
         floor: run.floor.clone(),
+        judged: run.judged.clone(),
         fitness: report::verdict(&pairs),
         pairs,
         disturbed: report::disturbed(samples),
@@ -150,7 +155,7 @@ fn compared_by(offered: &Offered) -> &'static [Measure] {
 /// A contender's figure by round, from samples that may be compared by it.
 fn rounds(samples: &[Sample], name: &str, work: &str, measure: Measure) -> Rounds {
     let its = samples.iter().filter(|s| s.contender == name && s.work == work);
-    by_round(its.filter(|s| comparable(s, measure.is_time())), |s| measure.of(s))
+    by_round(its.filter(|s| comparable(s, measure.kind())), |s| measure.of(s))
 }
 
 fn work_summary(run: &Run, samples: &[Sample], work: &Sample) -> WorkSummary {
@@ -188,8 +193,7 @@ fn figures(samples: &[&Sample]) -> Figures {
         figures.handshakes.full += full;
         figures.handshakes.resumed += resumed;
     }
-    let disturbed = |sample: &&Sample| sample.marks.contains(&Mark::ForeignCpu);
-    let mut fit: Vec<&Sample> = samples.iter().copied().filter(|s| !disturbed(s)).collect();
+    let mut fit: Vec<&Sample> = samples.iter().copied().filter(|s| !is_disturbed(s)).collect();
     if fit.is_empty() {
         fit = samples.to_vec();
     }

@@ -1,6 +1,8 @@
 //! The certificate of a run, the same for every server, and TLS clients for it: TLS 1.3, one suite
 //! and one group, so that all servers do the same cryptography.
 
+mod known;
+
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,7 +14,7 @@ use rustls::crypto::aws_lc_rs::{self, cipher_suite, kx_group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{AlertDescription, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 /// The certificate's only name, and the server name clients send (SNI).
 pub const NAME: &str = "localhost";
@@ -59,6 +61,11 @@ pub struct Identity {
 #[derive(Clone, Debug)]
 pub struct Trust {
     certificate: CertificateDer<'static>,
+    name: ServerName<'static>,
+    /// As in the Host field.
+    authority: String,
+    /// `true` if it is compared with the certificate alone, which others have verified.
+    is_known: bool,
 }
 
 impl Identity {
@@ -83,11 +90,32 @@ impl Identity {
         }
         let der = CertificateDer::from_pem_file(&certificate);
         let der = der.map_err(|e| io::Error::other(format!("{}: {e}", certificate.display())))?;
-        Ok(Identity { certificate, key, trust: Trust { certificate: der } })
+        let (name, authority) = (name(), NAME.to_owned());
+        let trust = Trust { certificate: der, name, authority, is_known: false };
+        Ok(Identity { certificate, key, trust })
     }
 }
 
 impl Trust {
+    /// Trust in the certificate that a server of this name has shown, and that was verified.
+    pub fn known(
+        certificate: CertificateDer<'static>,
+        name: ServerName<'static>,
+        authority: &str,
+    ) -> Trust {
+        Trust { certificate, name, authority: authority.to_owned(), is_known: true }
+    }
+
+    /// The server name that clients send.
+    pub fn name(&self) -> ServerName<'static> {
+        self.name.clone()
+    }
+
+    /// The authority of its URLs.
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
     /// The certificate.
     pub fn certificate(&self) -> &CertificateDer<'static> {
         &self.certificate
@@ -99,12 +127,18 @@ impl Trust {
     /// # Errors
     /// A certificate that cannot be trusted.
     pub fn checking(&self, protocols: &[&[u8]]) -> Result<Arc<ClientConfig>, rustls::Error> {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.certificate.clone())?;
-        let mut config = ClientConfig::builder_with_provider(provider(kx_group::X25519))
-            .with_protocol_versions(&[&rustls::version::TLS13])?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let provider = provider(kx_group::X25519);
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&rustls::version::TLS13])?;
+        let mut config = if self.is_known {
+            let verifier = known::KnownCertificate::new(&self.certificate, provider);
+            let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+            builder.with_no_client_auth()
+        } else {
+            let mut roots = RootCertStore::empty();
+            roots.add(self.certificate.clone())?;
+            builder.with_root_certificates(roots).with_no_client_auth()
+        };
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         config.resumption = rustls::client::Resumption::disabled();
         Ok(Arc::new(config))
@@ -136,7 +170,7 @@ impl Stream {
         stream.set_write_timeout(Some(within))?;
         let Some(trust) = trust else { return Ok(Stream::Plain(stream)) };
         let config = trust.checking(&[b"http/1.1"]).map_err(io::Error::other)?;
-        let session = ClientConnection::new(config, name()).map_err(io::Error::other)?;
+        let session = ClientConnection::new(config, trust.name()).map_err(io::Error::other)?;
         Ok(Stream::Tls(Box::new(StreamOwned::new(session, stream))))
     }
 }
@@ -176,13 +210,16 @@ fn describe_error(e: io::Error) -> io::Error {
         Some(rustls::Error::InvalidMessage(_)) => {
             io::Error::new(e.kind(), "it does not speak TLS on this port")
         }
+        Some(rustls::Error::AlertReceived(AlertDescription::ProtocolVersion)) => {
+            io::Error::new(e.kind(), "it does not speak TLS 1.3, with which servers are compared")
+        }
         Some(inner) => io::Error::new(e.kind(), format!("TLS: {inner}")),
         None => e,
     }
 }
 
-/// The server name that clients send.
-pub fn name() -> ServerName<'static> {
+/// The server name of the run's certificate.
+fn name() -> ServerName<'static> {
     ServerName::try_from(NAME).expect("it is a DNS name")
 }
 

@@ -142,12 +142,13 @@ fn time_max(file: &[u8]) -> Duration {
 /// connection, as HTTP/1.0 does, and then needs no Content-Length.
 pub fn verify_once(
     addr: SocketAddr,
+    trust: Option<&Trust>,
     host: &str,
     path: &str,
     expected: &[u8],
 ) -> Result<Verified, VerifyError> {
     let wrong = |fault| VerifyError { path: path.to_owned(), answer: 1, fault };
-    let connection = Connection::open(addr, None);
+    let connection = Connection::open(addr, trust);
     let mut connection = connection.map_err(|e| wrong(Fault::Unreachable(addr, e)))?;
     connection.is_kept = false;
     connection.host = host.to_owned();

@@ -52,6 +52,14 @@ fn compare_says_by_its_exit_code_what_it_found() {
         (&["nginx", "ngnix", "--in", &base], 2, "no contender \"ngnix\"; it has floor, nginx"),
         (&["floor", "nginx", "--in", &base], 1, "regressed"),
     ];
+    let junit = root.join("junit.xml");
+    let output = Command::new(DEATHMATCH)
+        .args(["compare", &base, &slow, "--junit"])
+        .arg(&junit)
+        .output()
+        .unwrap();
+    let xml = fs::read_to_string(&junit).unwrap_or_else(|e| panic!("{e}: {}", said(&output)));
+    assert!(xml.contains("tests=\"1\" failures=\"1\"") && xml.contains("regressed"), "{xml}");
     for (arguments, code, part) in rows {
         let output = Command::new(DEATHMATCH).arg("compare").args(arguments).output().unwrap();
         let text = said(&output);

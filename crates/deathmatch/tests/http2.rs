@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use deathmatch::load::{Expected, Job, Tls, http2_request, marks, run};
+use deathmatch::load::{Client, Expected, Job, Tls, http2_request, marks, run};
 use deathmatch::sample::{ConnectionUse, Errors, Load, Mark, Offered, Version};
 use deathmatch::tls::{Identity, Protocol};
 use h2::server::{Connection, SendResponse};
@@ -141,6 +141,7 @@ fn in_a_closed_loop_every_stream_always_has_a_request() {
 fn job(identity: &Identity, server: &Server, offered: Offered, streams: u32, body: usize) -> Job {
     Job {
         target: server.address,
+        client: Client::default(),
         requests: vec![http2_request("localhost", "/a/path?of=some+length")],
         order: Vec::new(),
         expected: Expected { status: 200, body_bytes: body as u64, body: Some(vec![b'x'; body]) },

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use deathmatch::load::{
-    Expected, Job, Kept, RequestFields, Tls, http3_request, marks, reach_http3, run,
+    Client, Expected, Job, Kept, RequestFields, Tls, http3_request, marks, reach_http3, run,
 };
 use deathmatch::sample::{ConnectionUse, Errors, Load, Mark, Offered, Version};
 use deathmatch::tls::{Identity, Protocol};
@@ -205,6 +205,7 @@ fn job(
         RequestFields { method: "GET", authority: "localhost", path: "/a.txt", fields: &[] };
     Job {
         target: server.address,
+        client: Client::default(),
         requests: vec![http3_request(&fields)],
         order: Vec::new(),
         expected: Expected { status: 200, body_bytes: length as u64, body: None },

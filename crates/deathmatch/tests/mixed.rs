@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use deathmatch::load::{Bulk, Expected, Job, OneTimeDownload, marks, run};
+use deathmatch::load::{Bulk, Client, Expected, Job, OneTimeDownload, marks, run};
 use deathmatch::sample::{BulkLoad, Errors, Load, Mark, Offered};
 
 const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
@@ -224,6 +224,7 @@ fn size_asked_for(head: &str) -> u64 {
 fn job(target: SocketAddr, beside: Bulk) -> Job {
     Job {
         target,
+        client: Client::default(),
         requests: vec![b"GET /small HTTP/1.1\r\n\r\n".to_vec()],
         order: Vec::new(),
         expected: Expected { status: 200, body_bytes: 5, body: Some(b"hello".to_vec()) },

@@ -93,6 +93,29 @@ fn a_reference_to_which_nothing_was_compared_is_not_first() {
 }
 
 #[test]
+fn a_page_without_ranks_begins_with_results_and_ends_with_what_is_missing() {
+    let (run, mut samples) = invented::full::run();
+    samples.retain(|s| s.round == 0);
+    let rankings = summary::rankings(&samples, &run.reference, &run.floor);
+    let dir = directory("report-glance");
+    report::write(&dir, &run, &samples, &rankings).unwrap();
+    let page = std::fs::read_to_string(dir.join(PAGE)).unwrap();
+    let body = page.split("<body>").nth(1).unwrap();
+    let parts =
+        ["div class=\"glance\"", "ul class=\"verdict\"", "<nav", "id=\"work-1\"", "id=\"missing\""];
+    let places: Vec<usize> =
+        parts.iter().map(|part| body.find(part).unwrap_or_else(|| panic!("{part}"))).collect();
+    assert!(places.is_sorted(), "{parts:?} at {places:?}");
+    assert!(body.contains("unknown\"><b>Verdict</b>"), "an absent verdict is not green");
+    assert!(body.contains("<pre>deathmatch install swazoo</pre>"), "one command for all");
+    assert_eq!(body.matches("deathmatch install").count(), 1, "nothing twice");
+    let unknown = report::Run { twin: None, ..run };
+    report::write(&dir, &unknown, &samples, &rankings).unwrap();
+    let page = std::fs::read_to_string(dir.join(PAGE)).unwrap();
+    assert!(page.contains("unknown\"><b>Machine</b>"), "unknown is not green");
+}
+
+#[test]
 fn charts_have_few_lines_that_run_to_the_right_and_no_bars() {
     // The first probes come last, as in a run whose first round was repeated at its end.
     let (run, mut samples) = invented::full::run();
@@ -138,9 +161,9 @@ fn disturbed_samples_are_told_first_and_their_rows_flagged() {
     report::write(&dir, &run, &samples, &rankings).unwrap();
     let page = std::fs::read_to_string(dir.join(PAGE)).unwrap();
     let text = report::terminal(&run, &samples, &rankings).replace("\n  ", " ");
-    let share = format!("Other programs disturbed {} of {all} samples (94.4 %)", all - 3);
-    let first = page.split("<svg").next().unwrap();
-    assert!(first.contains(&share), "{share} is not before the first chart: {first}");
+    let share = format!("Other programs ran beside {} of {all} samples (94.4 %)", all - 3);
+    let first = page.split("<nav").next().unwrap();
+    assert!(first.contains(&share), "{share} is not before the sections: {first}");
     assert!(text.lines().take(6).any(|line| line.contains(&share)), "{text}");
     assert!(!text.contains("used the least CPU"), "all but one are disturbed: {text}");
     let row = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
@@ -266,7 +289,6 @@ fn a_browser_finds_every_heading_and_chart() {
     for heading in [
         "10k.png, sessions as of httperf",
         "10k.png, closed loop",
-        "The run",
         "The figures behind it",
         "The contenders",
         "The test",

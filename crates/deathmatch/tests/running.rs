@@ -67,7 +67,7 @@ fn a_target_of_http_1_0_beneath_a_path_is_measured_beside_contenders() {
         (&["--pid", "4000000000"], "no process"),
         (&["--pid", "x"], "PID"),
         (&["--only", "mine"], "another name"),
-        (&["--target", "https://127.0.0.1/"], "http"),
+        (&["--target", "https://127.0.0.1/"], "only http is measured here"),
         (&["--target", "dead=127.0.0.1:1"], "nothing listens"),
     ] {
         let output = run(more);
@@ -112,9 +112,13 @@ fn vs_judges_the_first_url_by_the_others_and_by_a_kept_run() {
     let judged = &found["judgements"][0];
     assert_eq!(judged["verdict"], "fine", "{found}");
     assert_eq!(judged["against"], two.address.to_string(), "{found}");
+    assert_eq!(found["outcome"], "fine", "{found}");
+    scripted::judged(&root.join("fast"), "fine", "replies a second: at most 5 % worse than");
     let (output, found) = vs(&two, &one, "slow", &[]);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert_eq!(found["judgements"][0]["verdict"], "regression", "{found}");
+    let words = "replies a second: WORSE by more than 5 % than";
+    scripted::judged(&root.join("slow"), "regression", words);
 
     // Slower than before, though as fast as the other.
     let before = root.join("fast");

@@ -2,7 +2,7 @@
 
 use deathmatch::sample::{Load, Mark, Offered, Sample};
 use deathmatch::stats::{
-    Better, Fitness, Ratio, Rounds, Verdict, by_round, comparable, fitness, merged,
+    Better, Fitness, Kind, Ratio, Rounds, Verdict, by_round, comparable, fitness, merged,
     replies_per_second, restless,
 };
 use proptest::prelude::*;
@@ -159,7 +159,7 @@ fn marked_samples_and_repeated_rounds() {
         sample(1, 999, &[Mark::ForeignCpu]),
         sample(2, 0, &[]),
     ];
-    let fit = samples.iter().filter(|sample| comparable(sample, false));
+    let fit = samples.iter().filter(|sample| comparable(sample, Kind::Cost));
     let found = by_round(fit, replies_per_second);
     assert_eq!(found, Rounds::from([(0, 100.0), (1, 150.0)]), "the last of round 0, unmarked only");
 }

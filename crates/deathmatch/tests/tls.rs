@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use deathmatch::load::{Expected, Job, Tls, marks, run};
+use deathmatch::load::{Client, Expected, Job, Tls, marks, run};
 use deathmatch::sample::{ConnectionUse, Errors, Handshakes, Load, Mark, Offered, Version};
 use deathmatch::tls::{Identity, Protocol};
 use rustls::crypto::aws_lc_rs;
@@ -154,6 +154,7 @@ fn a_page_of_http_1_1_requests_one_file_after_the_other() {
 fn job(target: SocketAddr, offered: Offered, body: usize) -> Job {
     Job {
         target,
+        client: Client::default(),
         requests: vec![b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n".to_vec()],
         order: Vec::new(),
         expected: Expected { status: 200, body_bytes: body as u64, body: Some(vec![b'x'; body]) },

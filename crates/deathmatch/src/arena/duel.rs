@@ -77,6 +77,9 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
         }
         self.has_counters = check_hardware().is_ok();
         let mut field = self.gather(&mut apart)?;
+        if self.is_incomplete() {
+            return field.into_iter().try_for_each(|f| f.server.stop()).map(|()| apart);
+        }
         if apart.contains_key(&self.plan.reference) {
             // Ratios to it would compare turns with slices.
             for fighter in field.drain(..) {
@@ -89,8 +92,12 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
         }
         while bouts.iter().any(|bout| !bout.is_over) && !field.is_empty() {
             for bout in bouts.iter_mut().filter(|bout| !bout.is_over) {
+                if self.is_incomplete() {
+                    bout.is_over = true;
+                    continue;
+                }
                 self.burst(bout, &mut field)?;
-                self.look(bout, field.len());
+                self.look(bout);
             }
         }
         for fighter in field {
@@ -161,7 +168,10 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
             let started = self.turn(entrant, 0, 0).start();
             match started {
                 Ok(server) => field.push(Fighter { entrant, server, last: None }),
-                Err(e) => self.note(0, &entrant.name, Err(e))?,
+                Err(e) => self.note("", &entrant.name, Err(e))?,
+            }
+            if self.is_incomplete() {
+                break;
             }
         }
         let mut sharing = Vec::new();
@@ -210,7 +220,8 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
                 let taken = Taken { kept, job, slice, place, is_counted };
                 place += 1;
                 if let Err(e) = self.slice(bout, &mut field[at], taken) {
-                    self.note(bout.cycle, &names[at], Err(e))?;
+                    let when = format!("in cycle {}: ", bout.cycle + 1);
+                    self.note(&when, &names[at], Err(e))?;
                     lost.insert(names[at].clone());
                 }
             }
@@ -289,7 +300,7 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
     }
 
     /// Looks at the intervals, if it is time to, and decides if the bout is over.
-    fn look(&mut self, bout: &mut Bout, contenders: usize) {
+    fn look(&mut self, bout: &mut Bout) {
         let name = bout.work.name();
         let ended = bout.spent.as_secs_f64() / self.budget().as_secs_f64();
         // A look that was missed is not made up for: fewer looks only widen coverage.
@@ -299,11 +310,8 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
             bout.is_over = self.is_precise(&name);
         }
         bout.is_over |= self.is_spent(bout);
-        let (work, cycles, contenders) = (name.as_str(), bout.cycle, contenders);
-        (self.tell)(Event::Burst { work, cycles, ended: ended.min(1.0) });
-        if bout.is_over {
-            (0..contenders).for_each(|_| (self.tell)(Event::Done));
-        }
+        let ended = if bout.is_over { 1.0 } else { ended };
+        (self.tell)(Event::Burst { work: &name, cycles: bout.cycle, ended });
     }
 
     /// Checks a contender's bytes again and stops it.
@@ -313,10 +321,10 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
         if let Err(TurnError::Contender(_)) = checked {
             self.record.mark_slices(&entrant.name, Mark::WrongBytes)?;
         }
-        self.note(0, &entrant.name, checked)?;
+        self.note("after the last cycle: ", &entrant.name, checked)?;
         let stopped = server.stop();
         let stopped = stopped.map_err(|e| TurnError::Contender(format!("it did not stop: {e}")));
-        self.note(0, &entrant.name, stopped)
+        self.note("after the last cycle: ", &entrant.name, stopped)
     }
 }
 

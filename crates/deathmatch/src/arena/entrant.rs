@@ -143,7 +143,7 @@ impl Server {
     pub(super) fn trust(&self) -> Option<&Trust> {
         match self {
             Server::Here(running) => running.trust(),
-            Server::Elsewhere(_) => None,
+            Server::Elsewhere(at) => at.trust(),
         }
     }
 

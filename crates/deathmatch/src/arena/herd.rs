@@ -131,6 +131,7 @@ mod tests {
             let (requests, order) = herd_requests("h", "/object", &offered);
             let job = Job {
                 target,
+                client: crate::load::Client::default(),
                 requests,
                 order,
                 expected: Expected { status: 200, body_bytes: 5, body: None },

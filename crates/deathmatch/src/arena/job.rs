@@ -8,7 +8,7 @@ use super::herd::herd_requests;
 use super::order::{each_once, order};
 use super::request::{request, request_bytes};
 use super::turn::Turn;
-use crate::load::{self, Bulk, Expected, Job, OneTimeDownload, Tls};
+use crate::load::{self, Bulk, Client, Expected, Job, OneTimeDownload, Tls};
 use crate::plan::Work;
 use crate::sample::{Beside, ConnectionUse, Offered};
 
@@ -48,6 +48,7 @@ impl<T> Turn<'_, T> {
         };
         Ok(Job {
             target,
+            client: Client::default(),
             requests,
             order,
             expected: Expected { status: 200, body_bytes: file.bytes, body: None },

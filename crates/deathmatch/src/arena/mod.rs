@@ -11,6 +11,7 @@ mod idle;
 mod job;
 mod observe;
 mod order;
+mod ports;
 mod record;
 mod reload;
 mod remote;
@@ -27,6 +28,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 pub use entrant::Entrant;
+pub use ports::Ports;
 pub use record::recorded;
 pub use remote::Remote;
 
@@ -90,11 +92,12 @@ pub struct Arena {
 pub enum Event<'a> {
     /// A contender begins a piece of work.
     Turn { round: u32, contender: &'a str, work: &'a str },
-    /// The work is over, or was done before.
+    /// The turn is over, or was done before.
     Done,
     /// A contender of a duel is started.
     Starts { contender: &'a str },
-    /// Some cycles of a duel are over; `ended` is the share of its budget, from 0 to 1.
+    /// Some cycles of a duel are over; `ended` is the share of its budget, from 0 to 1, or 1 if it has
+    /// reached its precision.
     Burst { work: &'a str, cycles: u32, ended: f64 },
     /// A contender cannot share the processor with others, with the reason; it has turns.
     Apart { contender: &'a str, why: &'a str },
@@ -243,6 +246,9 @@ impl Arena {
             tell: &mut tell,
         };
         run.apart = run.duel()?;
+        if run.is_incomplete() {
+            return Ok(run.outcome());
+        }
         if run.apart.is_empty() && plan.works.iter().all(|work| plan.slices(work)) {
             return Ok(run.outcome());
         }
@@ -284,6 +290,11 @@ impl<T: FnMut(Event<'_>)> Run<'_, T> {
         Outcome { samples: self.record.samples, failed: self.failed, apart: self.apart }
     }
 
+    /// `true` if a contender failed without which there is nothing to measure.
+    fn is_incomplete(&self) -> bool {
+        self.plan.needs_all && !self.failed.is_empty()
+    }
+
     /// `true` if this contender has turns at this work: all at works that do not fit slices, and at
     /// the others those that cannot share the processor, beside the reference.
     fn has_turns(&self, work: &Work, contender: &str) -> bool {
@@ -308,7 +319,7 @@ impl<T: FnMut(Event<'_>)> Run<'_, T> {
                 if let Err(TurnError::Contender(_)) = ended {
                     order.retain(|other| *other != name);
                 }
-                self.note(round, &name, ended)?;
+                self.note(&in_round(round), &name, ended)?;
             }
         }
         self.probe(round, attempt, "after")
@@ -336,16 +347,17 @@ impl<T: FnMut(Event<'_>)> Run<'_, T> {
         };
         let name = format!("{PROBE}{when}");
         let ended = self.turn(floor, round, attempt).probe(&name, work, PROBE_OFFERED);
-        self.note(round, &floor.name, ended)
+        self.note(&in_round(round), &floor.name, ended)
     }
 
-    fn note(&mut self, round: u32, name: &str, ended: Result<(), TurnError>) -> io::Result<()> {
+    /// Notes the failure of a contender, with its moment in front.
+    fn note(&mut self, when: &str, name: &str, ended: Result<(), TurnError>) -> io::Result<()> {
         match ended {
             Ok(()) => Ok(()),
             Err(TurnError::Run(e)) => Err(e),
             Err(TurnError::Contender(why)) => {
                 (self.tell)(Event::Failed { contender: name, why: &why });
-                self.failed.insert(name.to_owned(), format!("in round {}: {why}", round + 1));
+                self.failed.insert(name.to_owned(), format!("{when}{why}"));
                 Ok(())
             }
         }
@@ -367,6 +379,10 @@ impl<T: FnMut(Event<'_>)> Run<'_, T> {
         }
         rounds
     }
+}
+
+fn in_round(round: u32) -> String {
+    format!("in round {}: ", round + 1)
 }
 
 /// The floor's replies a second beside each round's first attempt: the mean of before and after.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::process;
 use crate::target::Url;
-use crate::tls::Protocol;
+use crate::tls::{Protocol, Trust};
 
 /// Address of a server, and the paths of its files.
 #[derive(Clone, Debug)]
@@ -14,6 +14,8 @@ pub struct Remote {
     /// The Host field.
     authority: String,
     path: RemotePath,
+    /// The certificate of a TLS server.
+    trust: Option<Trust>,
     /// Its first process, if it runs on this machine and is to be sampled.
     pid: Option<u32>,
 }
@@ -29,7 +31,7 @@ enum RemotePath {
 impl From<SocketAddr> for Remote {
     fn from(address: SocketAddr) -> Remote {
         let (authority, path) = (address.to_string(), RemotePath::Folder(String::new()));
-        Remote { address, authority, path, pid: None }
+        Remote { address, authority, path, trust: None, pid: None }
     }
 }
 
@@ -39,26 +41,31 @@ impl Remote {
     /// # Errors
     /// The URL is not of http, or its host has no address.
     pub fn folder(url: &Url) -> Result<Remote, String> {
-        let folder = url.path.split('?').next().unwrap_or_default().trim_end_matches('/');
-        Remote::of(url, RemotePath::Folder(folder.to_owned()))
-    }
-
-    /// A server whose response to the URL is the plan's only file.
-    ///
-    /// # Errors
-    /// As `folder`.
-    pub fn file(url: &Url) -> Result<Remote, String> {
-        Remote::of(url, RemotePath::File(url.path.clone()))
-    }
-
-    fn of(url: &Url, path: RemotePath) -> Result<Remote, String> {
         if url.is_secure {
             return Err(format!(
                 "{url}: only http is measured here; `deathmatch {url}` takes https"
             ));
         }
-        let address = url.reach(Protocol::Http1, false).map_err(|e| e.to_string())?.address;
-        Ok(Remote { address, authority: url.authority.clone(), path, pid: None })
+        let folder = url.path.split('?').next().unwrap_or_default().trim_end_matches('/');
+        Remote::of(url, RemotePath::Folder(folder.to_owned()), false)
+    }
+
+    /// A server whose response to the URL is the plan's only file.
+    ///
+    /// # Errors
+    /// The host has no address, or its certificate is not accepted, unless it is `insecure`.
+    pub fn file(url: &Url, insecure: bool) -> Result<Remote, String> {
+        Remote::of(url, RemotePath::File(url.path.clone()), insecure)
+    }
+
+    fn of(url: &Url, path: RemotePath, insecure: bool) -> Result<Remote, String> {
+        let reached = url.reach(Protocol::Http1, insecure).map_err(|e| e.to_string())?;
+        let (address, authority) = (reached.address, url.authority.clone());
+        Ok(Remote { address, authority, path, trust: reached.trust, pid: None })
+    }
+
+    pub(super) fn trust(&self) -> Option<&Trust> {
+        self.trust.as_ref()
     }
 
     /// Its processes are this one and those it started.

@@ -271,10 +271,11 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
                     })
                 };
                 if server.may_close() {
-                    verify_once(addr, &server.authority(), &path, &bytes).map_err(wrong)?;
-                    continue;
+                    let host = server.authority();
+                    verify_once(addr, server.trust(), &host, &path, &bytes).map_err(wrong)?;
+                } else {
+                    verify(addr, server.trust(), &path, &bytes).map_err(wrong)?;
                 }
-                verify(addr, server.trust(), &path, &bytes).map_err(wrong)?;
                 if let Some(trust) = server.trust().filter(|_| self.plan.needs_http2()) {
                     verify_http2(addr, trust, &path, &bytes).map_err(wrong)?;
                 }

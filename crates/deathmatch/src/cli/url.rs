@@ -1,11 +1,13 @@
 //! Arguments of `deathmatch URL`.
 
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
-use crate::target::Url;
+use crate::figures::{Check, Condition, append_summary, write_junit};
+use crate::target::{Route, Url};
 
 /// Longest duration of a load.
 const DURATION_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -56,6 +58,33 @@ pub struct UrlArgs {
     /// Accept any certificate.
     #[arg(long)]
     pub insecure: bool,
+    /// A new connection for each request, which the server closes after its response; connecting and
+    /// closing are in the response times. HTTP/1.1 only.
+    #[arg(long, conflicts_with = "multiplexed")]
+    pub disable_keepalive: bool,
+    /// Connect to this unix domain socket; the URL has the Host field and the path. HTTP/1.1 only.
+    #[arg(long, value_name = "PATH", conflicts_with = "multiplexed")]
+    pub unix_socket: Option<PathBuf>,
+    /// Connect to the other host and port, as curl does: '::127.0.0.1:8443' for any URL.
+    #[arg(long, value_name = "HOST:PORT:OTHER:PORT", conflicts_with = "unix_socket")]
+    pub connect_to: Option<String>,
+    /// Use this address for the host, as curl does.
+    #[arg(long, value_name = "HOST:PORT:ADDRESS", conflicts_with_all = ["unix_socket", "connect_to"])]
+    pub resolve: Option<String>,
+    /// Sleep while there is nothing to do, on a machine that others use too: the generator then wakes some
+    /// 50 us late, but does not compete for a processor.
+    #[arg(long)]
+    pub sleep: bool,
+    /// Processors of the generator, such as 3 or 2,3 [default: any].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub cores: Vec<usize>,
+    /// The load has failed (exit code 1) if this holds, as in 'p99 > 20ms', 'error_rate > 0.1%' or
+    /// 'rate < 1000'; may be repeated. Without a condition on errors, each failed request is a failure.
+    #[arg(long, value_name = "CONDITION")]
+    pub fail_if: Vec<Condition>,
+    /// Files with the outcome of each condition.
+    #[command(flatten)]
+    pub outcomes: OutcomeArgs,
     /// A response that takes longer is a failure.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub timeout: Duration,
@@ -68,6 +97,49 @@ pub struct UrlArgs {
     /// Also write a page with charts to this file.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+}
+
+impl UrlArgs {
+    /// The URL with its route.
+    ///
+    /// # Errors
+    /// A route that is not of this URL.
+    pub fn routed(&self, url: &Url) -> Result<Url, String> {
+        let route = match (&self.unix_socket, &self.connect_to, &self.resolve) {
+            (Some(socket), ..) => Route { socket: Some(socket.clone()), to: None },
+            (None, Some(text), _) => Route::connect_to(text, url)?,
+            (None, None, Some(text)) => Route::resolve(text, url)?,
+            (None, None, None) => Route::default(),
+        };
+        Ok(Url { route, ..url.clone() })
+    }
+}
+
+/// Files with outcomes for continuous integration.
+#[derive(Debug, Args)]
+pub struct OutcomeArgs {
+    /// Write the outcome of each condition or judgement to this file, as JUnit does.
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Append the outcomes to this file as a table in Markdown: "$GITHUB_STEP_SUMMARY".
+    #[arg(long, value_name = "FILE")]
+    pub step_summary: Option<PathBuf>,
+}
+
+impl OutcomeArgs {
+    /// Writes the files.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn write(&self, subject: &str, checks: &[Check]) -> io::Result<()> {
+        if let Some(file) = &self.junit {
+            write_junit(file, subject, checks)?;
+        }
+        if let Some(file) = &self.step_summary {
+            append_summary(file, subject, checks)?;
+        }
+        Ok(())
+    }
 }
 
 /// `500ms`, `10s`, `2m`, `1h` or `10`.

@@ -5,20 +5,29 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{share, time};
+use super::{OutcomeArgs, share, time};
 
 /// Arguments of `vs`.
 #[derive(Debug, Args)]
 pub struct VsArgs {
     /// The server in question, then those it is compared with: each a contender's name, the command of
-    /// a server in quotes, with {port} and {docroot}, or the URL of a running one (http). If one is a
-    /// URL, all servers serve the bytes of its response.
+    /// a server in quotes, with {port} and {docroot} (and {certificate} and {key} for TLS), or the URL of a
+    /// running one. If one is a URL, all servers serve the bytes of its response.
     #[arg(value_name = "SERVER", num_args = 2.., required = true)]
     pub servers: Vec<String>,
     /// The first process of a URL's server, if it runs on this machine: its processor time is compared too.
     /// Without names, those of the URLs in their order.
     #[arg(long = "pid", value_name = "[NAME=]PID")]
     pub pids: Vec<String>,
+    /// HTTP/2, over TLS.
+    #[arg(long)]
+    pub h2: bool,
+    /// HTTP/3.
+    #[arg(long, conflicts_with = "h2")]
+    pub h3: bool,
+    /// Accept any certificate of a URL.
+    #[arg(long)]
+    pub insecure: bool,
     /// Connections.
     #[arg(short, long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub connections: u32,
@@ -34,6 +43,9 @@ pub struct VsArgs {
     /// Instead: share by which its ratios may be worse than in the kept run of this directory.
     #[arg(long, value_name = "DIR")]
     pub baseline: Option<PathBuf>,
+    /// Files with each judgement.
+    #[command(flatten)]
+    pub outcomes: OutcomeArgs,
     /// Half width of the interval of a ratio at which the duel ends.
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share)]
     pub precision: f64,
@@ -49,7 +61,8 @@ pub struct VsArgs {
     /// Seed of the order of servers [default: the current time].
     #[arg(long)]
     pub seed: Option<u64>,
-    /// First port of the servers that are started: each has two.
+    /// First port of the servers that are started, each of which has two; the next free ones if some are
+    /// in use.
     #[arg(long, default_value_t = 8930)]
     pub port: u16,
     /// The processors of the servers and of the generator.

@@ -8,11 +8,11 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use deathmatch::arena::Arena;
+use deathmatch::arena::{Arena, Ports};
 use deathmatch::calls::{Calls, check, count, moment};
 use deathmatch::cli::CallsArgs;
 use deathmatch::contender::{Contender, Site};
-use deathmatch::load::{self, Expected, Job, Tls};
+use deathmatch::load::{self, Client, Expected, Job, Tls};
 use deathmatch::plan::Plan;
 use deathmatch::process::Running;
 use deathmatch::sample::{Load, Offered};
@@ -43,8 +43,11 @@ pub(crate) fn calls(args: &CallsArgs) -> io::Result<ExitCode> {
         return Err(io::Error::other("the plan is gone"));
     };
     let stop = Arc::new(AtomicBool::new(false));
+    let Some(ports) = Ports::reserve(args.port, 1) else {
+        return usage(&format!("--port {}: no ports above it are free", args.port));
+    };
     let arena =
-        Arena { out: args.out.clone(), seed: 0, port: args.port, server_core, load_core, stop };
+        Arena { out: args.out.clone(), seed: 0, port: ports.first, server_core, load_core, stop };
     arena.lay_out(&plan)?;
     let mut all = Vec::new();
     for name in &args.names {
@@ -111,6 +114,7 @@ fn job(running: &Running, plan: &Plan, arena: &Arena, args: &CallsArgs) -> io::R
     let tls = running.trust().map(|trust| Tls::new(trust, None, Protocol::Http1));
     Ok(Job {
         target,
+        client: Client::default(),
         requests: requests.take(1).collect(),
         order: Vec::new(),
         expected: Expected { status: 200, body_bytes, body: None },

@@ -13,7 +13,7 @@ use deathmatch::contender::{Catalogue, Contender, Site};
 use deathmatch::machine::Snapshot;
 use deathmatch::plan::Plan;
 use deathmatch::process::Running;
-use deathmatch::stats::{Duel, Ratio, Standing, duels};
+use deathmatch::stats::{Duel, Ratio, Standing, duels, percent};
 
 use super::run::{Executed, Participants, Whole, execute};
 use super::{chosen_plan, draw, usage};
@@ -67,6 +67,8 @@ fn chosen(args: &DuelArgs) -> Result<(Plan, Vec<Contender>), String> {
     plan.contenders = names;
     plan.precision = args.precision.unwrap_or(plan.precision);
     plan.budget = args.budget.unwrap_or(plan.budget);
+    // The ratio of two needs both.
+    plan.needs_all = plan.contenders.len() == 2;
     if let Some(work) = plan.works.iter().find(|work| !plan.slices(work)) {
         return Err(format!("{:?} cannot pause: it is measured by `deathmatch run`", work.name()));
     }
@@ -93,14 +95,11 @@ fn number_repeated(contenders: &mut [Contender]) {
     }
 }
 
-/// The second name of the reference, if it is named again beside others: their ratio shows how small a
-/// difference the machine can show. A server against itself alone is a comparison like any other.
-fn twin(contenders: &[Contender]) -> Option<String> {
+/// The second name of the reference, if it is named again: their ratio shows how small a difference the
+/// machine can show. A server against itself alone is a comparison like any other.
+fn second(contenders: &[Contender]) -> Option<String> {
     let (reference, others) = contenders.split_first()?;
     let is_again = |c: &&Contender| c.title == reference.title && c.chosen == reference.chosen;
-    if others.iter().all(|c| is_again(&c)) {
-        return None;
-    }
     others.iter().find(is_again).map(|c| c.name.clone())
 }
 
@@ -120,7 +119,10 @@ fn fight(
     let mut bystanders = Vec::new();
     let executed = execute(plan, &run, |arena| {
         let mut field = Participants::of(arena, plan, contenders.to_vec())?;
-        field.twin = twin(contenders);
+        match second(contenders) {
+            Some(second) if contenders.len() > 2 => field.twin = Some(second),
+            second => field.again = second,
+        }
         bystanders = bystanders_of(args, plan, arena)?;
         Ok(field)
     });
@@ -204,9 +206,11 @@ fn show(args: &DuelArgs, plan: &Plan, whole: &Whole) -> io::Result<ExitCode> {
 
 /// The table of one work.
 pub(super) fn table(out: &mut impl Write, duel: &Duel, plan: &Plan) -> io::Result<()> {
+    let precision = percent(duel.precision);
     let end = match duel.precise {
-        true => format!("every interval is within +-{} %", duel.precision * 100.0),
-        false => format!("the budget ended before +-{} %", duel.precision * 100.0),
+        _ if duel.contenders.len() < 2 => "one contender, so there is no ratio".to_owned(),
+        true => format!("every interval is within +-{precision}"),
+        false => format!("the budget ended before +-{precision}"),
     };
     writeln!(out, "{}: {} cycles in {:.0} s; {end}", duel.work, duel.cycles, duel.seconds)?;
     if duel.disturbed > 0.0 {
@@ -359,14 +363,14 @@ mod tests {
         for (names, expected) in [
             (&["nginx", "hurtle", "nginx"][..], Some("nginx-2")),
             (&["nginx", "nginx", "hurtle", "nginx"], Some("nginx-2")),
-            (&["nginx", "nginx"], None),
+            (&["nginx", "nginx"], Some("nginx-2")),
             (&["nginx", "hurtle", "hurtle"], None),
             // Another executable is another server.
             (&["nginx", "hurtle", "nginx=nginx:/bin/sh"], None),
         ] {
             let mut all: Vec<Contender> = names.iter().map(|name| named(name).unwrap()).collect();
             number_repeated(&mut all);
-            assert_eq!(twin(&all).as_deref(), expected, "{names:?}");
+            assert_eq!(second(&all).as_deref(), expected, "{names:?}");
         }
     }
 }

@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use deathmatch::arena;
 use deathmatch::cli::CompareArgs;
+use deathmatch::compare::{Comparison, Figure, Outcome, Row};
 use deathmatch::contender::{self, Catalogue, Contender};
+use deathmatch::figures::Check;
 use deathmatch::machine::doctor;
 use deathmatch::plan::{BUILT_IN, Plan};
 use deathmatch::report::{self, Measure, Run};
 use deathmatch::sample::Sample;
+use deathmatch::stats::percent;
 use deathmatch::{compare as comparing, summary};
 use serde_json::json;
 
@@ -20,6 +23,7 @@ mod calls;
 mod duel;
 mod load;
 mod merge;
+mod progress;
 mod run;
 mod targets;
 mod url;
@@ -41,6 +45,9 @@ const RUN: &str = "run.json";
 /// File with the ratios of the works that were done in slices, and their intervals.
 const DUEL: &str = "duel.json";
 
+/// Longest time that is shown in seconds.
+const SECONDS_SHOWN_MAX: f64 = 100.0;
+
 /// Exit code for bad arguments or a bad plan.
 const EXIT_USAGE: u8 = 2;
 
@@ -50,7 +57,10 @@ pub(crate) fn report(
     plot: Option<(&Path, Measure)>,
     as_json: bool,
 ) -> io::Result<ExitCode> {
-    let (run, samples) = (read_run(dir)?, read_samples(dir)?);
+    let (run, samples) = match read_run(dir).and_then(|run| Ok((run, read_samples(dir)?))) {
+        Ok(read) => read,
+        Err(why) => return usage(&why.to_string()),
+    };
     if let Some((file, measure)) = plot {
         report::plot(file, &run, &samples, measure)?;
     }
@@ -115,7 +125,7 @@ pub(crate) fn plan(name: &str) -> io::Result<ExitCode> {
     };
     let mut out = io::stdout();
     writeln!(out, "{}: {}", plan.name, plan.description)?;
-    let longest = minutes(plan.duration(plan.contenders.len()));
+    let longest = about(plan.duration(plan.contenders.len()));
     writeln!(out, "{}, {longest} if every contender can run", course(&plan))?;
     writeln!(out, "compared with {}: {}", plan.reference, plan.contenders.join(", "))?;
     for work in &plan.works {
@@ -184,7 +194,25 @@ pub(crate) fn compare(args: &CompareArgs) -> io::Result<ExitCode> {
     } else {
         writeln!(out, "{compared}")?;
     }
+    let subject = format!("{a} and {b}");
+    args.outcomes.write(&subject, &checks(&compared))?;
     Ok(ExitCode::from(compared.exit_code()))
+}
+
+/// The rows as outcomes; one that shows nothing is not passed.
+fn checks(compared: &Comparison) -> Vec<Check> {
+    let check = |row: &Row| Check {
+        name: format!(
+            "{}, {}: {}",
+            row.work,
+            row.contender,
+            row.figure.map_or("requests", Figure::name)
+        ),
+        is_asked: true,
+        is_passed: matches!(row.outcome, Outcome::Fine | Outcome::Improved),
+        found: row.to_string().split_whitespace().collect::<Vec<_>>().join(" "),
+    };
+    compared.rows.iter().map(check).collect()
 }
 
 /// The samples of a run; an error if there are none.
@@ -227,10 +255,16 @@ fn chosen_plan(name: &str) -> Result<Plan, String> {
     Plan::read(&text).map_err(|e| format!("{name}: {e}"))
 }
 
-/// Writes the report; prints its summary, or all of it as JSON.
-fn draw(dir: &Path, run: &Run, samples: &[Sample], as_json: bool) -> io::Result<()> {
+/// Writes the report; returns the comparisons in it.
+fn write_report(dir: &Path, run: &Run, samples: &[Sample]) -> io::Result<Vec<report::Ranking>> {
     let rankings = summary::rankings(samples, &run.reference, &run.floor);
     report::write(dir, run, samples, &rankings)?;
+    Ok(rankings)
+}
+
+/// Writes the report; prints its summary, or all of it as JSON.
+fn draw(dir: &Path, run: &Run, samples: &[Sample], as_json: bool) -> io::Result<()> {
+    let rankings = write_report(dir, run, samples)?;
     let mut out = io::stdout();
     if as_json {
         let summary = summary::summary(run, samples);
@@ -243,7 +277,7 @@ fn draw(dir: &Path, run: &Run, samples: &[Sample], as_json: bool) -> io::Result<
 /// A plan's course: slices, rounds of turns, or both.
 fn course(plan: &Plan) -> String {
     let slices = plan.works.iter().filter(|work| plan.slices(work)).count();
-    let until = format!("slices until +-{} %", plan.precision * 100.0);
+    let until = format!("slices until +-{}", percent(plan.precision));
     let rounds = counted(plan.rounds, "round");
     match plan.works.len() - slices {
         0 => until,
@@ -254,6 +288,10 @@ fn course(plan: &Plan) -> String {
     }
 }
 
-fn minutes(time: Duration) -> String {
-    format!("about {} min", time.as_secs().div_ceil(60))
+/// A time in the unit that suits it.
+fn about(time: Duration) -> String {
+    match time.as_secs_f64().ceil() {
+        seconds if seconds <= SECONDS_SHOWN_MAX => format!("about {seconds} s"),
+        seconds => format!("about {} min", (seconds / 60.0).ceil()),
+    }
 }

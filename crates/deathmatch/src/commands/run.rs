@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use deathmatch::arena::{self, Arena, Entrant, Event, Outcome};
+use deathmatch::arena::{self, Arena, Entrant, Outcome, Ports};
 use deathmatch::cli::RunArgs;
 use deathmatch::contender::{Catalogue, Contender};
 use deathmatch::machine::congestion::{Congestion, PREFERRED};
@@ -19,14 +19,17 @@ use deathmatch::report::{self, Fact, Run};
 use deathmatch::sample::Sample;
 use deathmatch::stats::duels;
 use deathmatch::stats::interval::ROUNDS_MIN;
-use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use super::{DUEL, RUN, chosen_plan, course, draw, minutes, read_run, targets, usage};
+use super::progress::Progress;
+use super::{DUEL, RUN, about, chosen_plan, course, draw, read_run, targets, usage};
 
 /// From so many bytes on, writing the files takes a while and is announced.
 const BYTES_ANNOUNCED_MIN: u64 = 500_000_000;
+
+/// Contenders beside the plan's: the reference again, and idle ones.
+const PLACES_SPARE: usize = 4;
 
 /// The contender that is not ranked.
 const FLOOR: &str = "floor";
@@ -90,7 +93,14 @@ pub(super) fn execute(
         Err(why) => return failed(why),
     };
     fs::create_dir_all(&out)?;
-    let arena = Arena { out, seed, port: args.port, server_core, load_core, stop: on_signal()? };
+    let Some(ports) = Ports::reserve(args.port, plan.contenders.len() + PLACES_SPARE) else {
+        return failed(format!("--port {}: too few ports above it are free", args.port));
+    };
+    if ports.first != args.port && !args.json {
+        let (wanted, first) = (args.port, ports.first);
+        writeln!(io::stdout(), "ports from {first} on: some from {wanted} on are in use")?;
+    }
+    let arena = Arena { out, seed, port: ports.first, server_core, load_core, stop: on_signal()? };
     if let Err(why) = arena.check_network(plan) {
         return failed(why);
     }
@@ -115,6 +125,8 @@ pub(super) fn execute(
         reference: plan.reference.clone(),
         floor: FLOOR.to_owned(),
         twin: field.twin.clone(),
+        again: field.again.clone(),
+        judged: None,
     };
     write_run(&arena, &run)?;
     if !args.json {
@@ -154,6 +166,8 @@ pub(super) struct Participants {
     floor: Option<Entrant>,
     /// Name of the reference's second turn.
     pub(super) twin: Option<String>,
+    /// Name under which the reference takes part a second time, compared like any other.
+    pub(super) again: Option<String>,
     /// All requested contenders, including those that cannot take part.
     shown: Vec<report::Contender>,
 }
@@ -193,8 +207,7 @@ impl Participants {
         plan: &Plan,
         contenders: Vec<Contender>,
     ) -> Result<Participants, String> {
-        let mut field =
-            Participants { entrants: Vec::new(), floor: None, twin: None, shown: Vec::new() };
+        let mut field = Participants::none();
         for contender in contenders {
             match arena.prepare_at(plan, &contender, field.entrants.len()) {
                 Ok(entrant) => field.add(entrant),
@@ -207,18 +220,27 @@ impl Participants {
             }
         }
         if field.entrants.is_empty() {
-            return Err("no contender can run here; `deathmatch list` says why".to_owned());
+            return Err(none_can_run(&field.shown));
         }
         Ok(field)
     }
 
     /// Creates an empty list.
     pub(super) fn none() -> Participants {
-        Participants { entrants: Vec::new(), floor: None, twin: None, shown: Vec::new() }
+        Participants {
+            entrants: Vec::new(),
+            floor: None,
+            twin: None,
+            again: None,
+            shown: Vec::new(),
+        }
     }
 
-    /// Adds a participant.
-    pub(super) fn add(&mut self, entrant: Entrant) {
+    /// Adds a participant. Its title is no other's.
+    pub(super) fn add(&mut self, mut entrant: Entrant) {
+        if self.shown.iter().any(|other| other.title == entrant.title) {
+            entrant.title.clone_from(&entrant.name);
+        }
         let tuned = entrant.tuned().iter().map(|(setting, reason)| report::Tuned {
             setting: setting.clone(),
             reason: reason.clone(),
@@ -246,6 +268,20 @@ impl Participants {
     }
 }
 
+/// Sentence on contenders of which none can take part, with each reason once.
+fn none_can_run(shown: &[report::Contender]) -> String {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for contender in shown {
+        let why = contender.absent.as_deref().unwrap_or_default();
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) => names.push(&contender.name),
+            None => reasons.push((why, vec![&contender.name])),
+        }
+    }
+    let line = |(why, names): &(&str, Vec<&str>)| format!("\n  {}: {why}", names.join(", "));
+    format!("no contender can run here:{}", reasons.iter().map(line).collect::<String>())
+}
+
 /// The seed: as given, as in the run to be continued, or the time.
 fn seed(args: &RunArgs, out: &Path, plan: &Plan) -> io::Result<Result<u64, String>> {
     let shown = out.display();
@@ -257,7 +293,10 @@ fn seed(args: &RunArgs, out: &Path, plan: &Plan) -> io::Result<Result<u64, Strin
         let why = format!("{shown} contains a run: continue it (--resume), or use another --out");
         return Ok(Err(why));
     }
-    let run = read_run(out)?;
+    let run = match read_run(out) {
+        Ok(run) => run,
+        Err(why) => return Ok(Err(format!("--resume: {why}"))),
+    };
     if run.plan != plan.name {
         return Ok(Err(format!("{shown} contains a run of {}, not of {}", run.plan, plan.name)));
     }
@@ -350,37 +389,15 @@ fn announce(plan: &Plan, arena: &Arena, field: &Participants) -> io::Result<()> 
             Some(why) => writeln!(out, "  {:<15} cannot take part: {why}", contender.name)?,
         }
     }
-    let time = minutes(plan.duration(field.entrants.len()));
+    let time = about(plan.duration(field.entrants.len()));
     writeln!(out, "{}, seed {}, {time}; in {}", course(plan), arena.seed, arena.out.display())
 }
 
 fn carry_out(arena: &Arena, plan: &Plan, field: &Participants) -> io::Result<Outcome> {
-    let rounds = |work| if plan.slices(work) { 1 } else { plan.rounds as usize };
-    let works = plan.works.iter().map(rounds).sum::<usize>() * field.entrants.len();
-    let bar = ProgressBar::new(works as u64);
-    let style = "{bar:30} {pos}/{len}, {eta} left  {msg}";
-    bar.set_style(
-        ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()),
-    );
-    let outcome = arena.run(plan, &field.entrants, field.floor.as_ref(), |event| match event {
-        Event::Turn { round, contender, work } => {
-            bar.set_message(format!("round {}, {contender}: {work}", round + 1));
-        }
-        Event::Done => bar.inc(1),
-        Event::Starts { contender } => bar.set_message(format!("starting {contender}")),
-        Event::Burst { work, cycles, ended } => {
-            bar.set_message(format!("{work}: {cycles} cycles, {:.0} % of its time", ended * 100.0));
-        }
-        Event::Apart { contender, why } => {
-            bar.println(format!("{contender} is measured in turns, alone: {why}"));
-        }
-        Event::Again { round } => {
-            bar.inc_length((plan.works.len() * field.entrants.len()) as u64);
-            bar.println(format!("round {} is repeated: the floor had moved beside it", round + 1));
-        }
-        Event::Failed { contender, why } => bar.println(format!("{contender} failed: {why}")),
-    });
-    bar.finish_and_clear();
+    let mut progress = Progress::new(plan, field.entrants.len());
+    let outcome =
+        arena.run(plan, &field.entrants, field.floor.as_ref(), |event| progress.show(event));
+    progress.finish();
     outcome
 }
 
@@ -392,7 +409,7 @@ fn note_failures(run: &mut Run, failed: &BTreeMap<String, String>) {
     }
 }
 
-fn write_run(arena: &Arena, run: &Run) -> io::Result<()> {
+pub(super) fn write_run(arena: &Arena, run: &Run) -> io::Result<()> {
     fs::write(arena.out.join(RUN), serde_json::to_vec_pretty(run)?)
 }
 

@@ -10,9 +10,12 @@ use std::time::Duration;
 
 use deathmatch::cli::UrlArgs;
 use deathmatch::figures::{
-    Described, FAILED_STATUS, Figures, Latency, Offer, amount, bars, bars_of, percentiles,
+    Described, FAILED_STATUS, Figures, Latency, Offer, amount, bars, bars_of, kinds, percentiles,
 };
-use deathmatch::load::{ANY_LENGTH, ANY_STATUS, Expected, Job, Progress, Watch, run_watched};
+use deathmatch::histogram::Times;
+use deathmatch::load::{
+    ANY_LENGTH, ANY_STATUS, Client, Expected, Job, Progress, Watch, pin_to, run_watched,
+};
 use deathmatch::sample::{ConnectionUse, Load, Offered};
 use deathmatch::target::{Request, Url};
 use deathmatch::tls::Protocol;
@@ -61,9 +64,13 @@ pub(super) fn generate(
     is_quiet: bool,
 ) -> io::Result<Load> {
     thread::scope(|scope| {
-        let generator = thread::Builder::new()
-            .name("generator".to_owned())
-            .spawn_scoped(scope, || run_watched(job, watch))?;
+        let generator =
+            thread::Builder::new().name("generator".to_owned()).spawn_scoped(scope, || {
+                if !args.cores.is_empty() {
+                    pin_to(&args.cores)?;
+                }
+                run_watched(job, watch)
+            })?;
         if !is_quiet {
             follow(args, &described.offered, watch, || generator.is_finished());
         }
@@ -94,11 +101,8 @@ pub(super) fn report(
     if let Some(file) = &args.html {
         figures.write_html(file).map_err(|e| named(file, &e))?;
     }
-    Ok(if figures.failed == 0 && figures.responses > 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    args.outcomes.write(&figures.url, &figures.checks)?;
+    Ok(if figures.is_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn named(file: &std::path::Path, e: &io::Error) -> io::Error {
@@ -110,9 +114,13 @@ pub(super) fn prepare(args: &UrlArgs, url: &Url) -> Result<(Job, Described), Str
     let (protocol, name, over) = match (args.h2, args.h3) {
         (true, _) => (Protocol::Http2, "HTTP/2", Some(ConnectionUse::Streams(args.streams))),
         (_, true) => (Protocol::Http3, "HTTP/3", Some(ConnectionUse::Http3(args.streams))),
+        _ if args.disable_keepalive => {
+            let anew = ConnectionUse::Anew { resumed: false };
+            (Protocol::Http1, "HTTP/1.1 without keep-alive", Some(anew))
+        }
         _ => (Protocol::Http1, "HTTP/1.1", None),
     };
-    if over.is_some() && !url.is_secure {
+    if protocol != Protocol::Http1 && !url.is_secure {
         let option = if args.h2 { "--h2" } else { "--h3" };
         return Err(format!("{option}: {name} is spoken over https only; write https://"));
     }
@@ -122,11 +130,14 @@ pub(super) fn prepare(args: &UrlArgs, url: &Url) -> Result<(Job, Described), Str
         return Err(why.to_owned());
     }
     let body = args.body.as_deref().map(body).transpose()?;
+    let url = &args.routed(url)?;
     let request = Request::new(args.method.as_deref(), &args.headers, body)?;
+    let request = Request { is_last: args.disable_keepalive, ..request };
     let bytes = request.bytes(url, protocol)?;
     let reached = url.reach(protocol, args.insecure).map_err(|e| e.to_string())?;
+    let streams = if protocol == Protocol::Http1 { 1 } else { args.streams };
     // A closed loop has a request on every connection, or stream, at once.
-    let places = args.connections.saturating_mul(if over.is_some() { args.streams } else { 1 });
+    let places = args.connections.saturating_mul(streams);
     let connections = match args.requests {
         Some(most) if args.rate.is_none() && u64::from(places) > most => {
             u32::try_from(most).unwrap_or(args.connections).min(args.connections)
@@ -143,22 +154,28 @@ pub(super) fn prepare(args: &UrlArgs, url: &Url) -> Result<(Job, Described), Str
     });
     let described = Described {
         url: url.to_string(),
-        address: reached.address.to_string(),
+        address: match &args.unix_socket {
+            Some(socket) => socket.display().to_string(),
+            None => reached.address.to_string(),
+        },
         method: request.method.to_string(),
         protocol: name.to_owned(),
         offered: Offer {
             connections,
-            streams: if over.is_some() { args.streams } else { 1 },
+            streams,
+            is_anew: args.disable_keepalive,
             rate: args.rate,
             requests_max: args.requests,
             seconds_max: (duration < DURATION_MAX).then_some(duration.as_secs_f64()),
         },
         is_interrupted: false,
         corrects: args.latency_correction,
+        conditions: args.fail_if.clone(),
     };
     let stop: Arc<AtomicBool> = on_signal().map_err(|e| e.to_string())?;
     let job = Job {
         target: reached.address,
+        client: Client { socket: args.unix_socket.clone(), sleeps: args.sleep },
         requests: vec![bytes],
         order: Vec::new(),
         expected: Expected { status: ANY_STATUS, body_bytes: ANY_LENGTH, body: None },
@@ -218,25 +235,31 @@ fn live(url: &str, offered: &Offer, now: &Progress) -> String {
         amount(rate(now)),
         amount(now.load.replies as f64),
         amount(failed(now) as f64),
-        percentiles(&Latency::of(&now.load.response))
+        times(&now.load.response)
     );
     let statuses: Vec<String> = now
         .statuses
         .iter()
         .map(|(status, count)| format!("{status}: {}", amount(*count as f64)))
         .collect();
-    text += &format!("  {}\n", statuses.join("   "));
-    let late = Latency::of(&now.load.lateness);
+    let kinds = kinds(&now.load.errors);
+    let kinds = kinds.iter().map(|(kind, count)| format!("{kind}: {}", amount(*count as f64)));
+    let outcomes: Vec<String> = statuses.into_iter().chain(kinds).collect();
+    text += &format!("  {}\n", outcomes.join("   "));
     text += &format!(
         "  generator: busy {:.0} %{}\n\n",
         now.load.busy_s / now.seconds.max(1e-9) * 100.0,
-        if offered.rate.is_some() {
-            format!(", late: {}", percentiles(&late))
-        } else {
-            String::new()
+        match Latency::of(&now.load.lateness).filter(|_| offered.rate.is_some()) {
+            Some(late) => format!(", late: {}", percentiles(&late)),
+            None => String::new(),
         }
     );
     text + &bars(&bars_of(&now.load.response))
+}
+
+/// The percentiles of these times.
+fn times(times: &Times) -> String {
+    Latency::of(times).map_or_else(|| "no response".to_owned(), |latency| percentiles(&latency))
 }
 
 /// Requests without a response, and responses that are failures.
@@ -266,8 +289,27 @@ fn print_lines(watch: &Watch, is_over: impl Fn() -> bool) {
             "{:.0} s   {} responses/s   {}   {} failed",
             now.seconds,
             amount(rate(&now)),
-            percentiles(&Latency::of(&now.recent.response)),
+            times(&now.recent.response),
             amount(failed(&now) as f64)
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_live_view_has_outcomes_by_kind_and_no_times_without_responses() {
+        let mut now = Progress { seconds: 1.0, ..Progress::default() };
+        now.statuses.insert(200, 7);
+        now.load.errors.refused = 3;
+        now.load.errors.timeout = 1;
+        let text = live("http://a/", &Offer { seconds_max: Some(10.0), ..Offer::default() }, &now);
+        for words in ["200: 7", "connection refused: 3", "no response in time: 1", "no response\n"]
+        {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        assert!(!text.contains("p50"), "{text}");
     }
 }

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::sample::{Mark, Offered, Sample};
 use crate::stats::{
-    Interval, Ratio, Rounds, by_round, comparable, counts, is_overload, middle, shift, shift_p,
+    Interval, Ratio, Rounds, Saturation, by_round, comparable, counts, is_overload, middle, shift,
+    shift_p,
 };
 
 mod limits;
@@ -101,25 +102,32 @@ pub fn compare(a: &[Sample], b: &[Sample], tolerance: f64) -> Result<Comparison,
         let limits = || Some((limit(a, file, contender)?, limit(b, file, contender)?));
         searched.entry((file, contender)).or_insert_with(limits);
     }
+    searched.retain(|_, limits| limits.is_some_and(|(a, b)| is_found(a) || is_found(b)));
     // A search tries rates of its own: the limits are compared, and rates in few rounds left out.
-    let of_search = |key: &Key<'_>| {
-        let found = searched.get(&(key.file, key.contender));
-        key.is_open && found.is_some_and(Option::is_some)
-    };
-    let rows = common.into_iter().map(|key| {
+    let of_search =
+        |key: &Key<'_>| key.is_open && searched.contains_key(&(key.file, key.contender));
+    let rows = common.into_iter().flat_map(|key| {
         let side = |all| Side { all, work: key.work, contender: key.contender };
-        (between_runs(side(a), side(b)), of_search(&key))
+        let is_search = of_search(&key);
+        between_runs(side(a), side(b)).into_iter().map(move |row| (row, is_search))
     });
-    let mut rows: Vec<Row> = shown_rows(rows);
+    let (mut rows, left_out) = shown_rows(rows);
     let moved = rows.iter().filter_map(|row| row.floor_moved).any(|moved| !is_unmoved(moved));
-    rows.extend(searched.iter().filter_map(|((file, contender), limits)| {
-        let (before, after) = (*limits)?;
+    let limits = searched.iter().filter_map(|(key, limits)| Some((key, (*limits)?)));
+    rows.extend(limits.map(|((file, contender), (before, after))| {
         let lows = |all| lows(all, file, contender).into_values().collect::<Vec<f64>>();
         let p = shift_p(&lows(a), &lows(b)).unwrap_or(1.0);
         let row = limits::row((file, contender), before, after, p, tolerance);
-        Some(if moved { row.undecided("the floor moved") } else { row })
+        if moved { row.undecided("the floor moved") } else { row }
     }));
-    finished(rows, tolerance, notes(a, b))
+    let mut notes = notes(a, b, of_search);
+    notes.extend(left_out);
+    finished(rows, tolerance, notes)
+}
+
+/// `true` if a search, or fixed rates, found a limit; otherwise all rates were carried.
+fn is_found(limit: Saturation) -> bool {
+    limit.high.is_some() || limit.load_limited
 }
 
 fn finished(
@@ -157,7 +165,7 @@ fn keys(samples: &[Sample]) -> BTreeSet<Key<'_>> {
 }
 
 /// Differences of two runs in plans, contenders, works of their common contenders.
-fn notes(a: &[Sample], b: &[Sample]) -> Vec<String> {
+fn notes(a: &[Sample], b: &[Sample], of_search: impl Fn(&Key<'_>) -> bool) -> Vec<String> {
     let mut notes = Vec::new();
     let plan = |run: &[Sample]| run.first().map(|s| s.plan.clone()).unwrap_or_default();
     if plan(a) != plan(b) {
@@ -170,7 +178,7 @@ fn notes(a: &[Sample], b: &[Sample]) -> Vec<String> {
     };
     // The rates that a search tries are its own.
     let works = |keys: &BTreeSet<Key<'_>>| -> BTreeSet<String> {
-        keys.iter().filter(|key| !key.is_open).map(|key| key.work.to_owned()).collect()
+        keys.iter().filter(|key| !of_search(key)).map(|key| key.work.to_owned()).collect()
     };
     for (which, one, other) in [("first", &a, &b), ("second", &b, &a)] {
         for (what, of) in [("contenders", contenders(one)), ("works", works(one))] {
@@ -189,11 +197,18 @@ fn is_comparable(sample: &Sample) -> bool {
     counts(sample) && !is_overload(sample)
 }
 
-/// The rows to show: a search tries some rates in few rounds only, and its limit is shown instead.
-fn shown_rows(rows: impl Iterator<Item = (Row, bool)>) -> Vec<Row> {
-    rows.filter(|(row, of_search)| !of_search || row.interval.is_some())
-        .map(|(row, _)| row)
-        .collect()
+/// The rows to show, and a note on the others: a search tries some rates in few rounds only, and its
+/// limit is shown instead.
+fn shown_rows(rows: impl Iterator<Item = (Row, bool)>) -> (Vec<Row>, Option<String>) {
+    let is_shown = |(row, of_search): &(Row, bool)| !of_search || row.interval.is_some();
+    let (shown, others): (Vec<_>, Vec<_>) = rows.partition(is_shown);
+    let works: BTreeSet<&str> = others.iter().map(|(row, _)| row.work.as_str()).collect();
+    let works: Vec<&str> = works.into_iter().collect();
+    let note = (!works.is_empty()).then(|| {
+        let works = works.join(", ");
+        format!("rates of a search in too few rounds to compare, but for its limit: {works}")
+    });
+    (shown.into_iter().map(|(row, _)| row).collect(), note)
 }
 
 /// `true` if the floor has not moved.
@@ -228,29 +243,56 @@ pub fn contenders(
     let common = || ones.intersection(&twos);
     let files: BTreeSet<&str> = ones.iter().map(|(_, file, _)| *file).collect();
     let limits = |file| Some((limit(samples, file, one)?, limit(samples, file, two)?));
-    let searched: Vec<_> = files.into_iter().filter_map(|f| Some((f, limits(f)?))).collect();
-    let rows = common().map(|(work, _, open)| {
+    let is_searched = |(a, b): &(Saturation, Saturation)| is_found(*a) || is_found(*b);
+    let searched: BTreeMap<&str, _> = files
+        .into_iter()
+        .filter_map(|file| Some((file, limits(file).filter(is_searched)?)))
+        .collect();
+    let of_search = |file: &str, open: bool| open && searched.contains_key(file);
+    let rows = common().flat_map(|(work, file, open)| {
         let side = |contender| Side { all: samples, work, contender };
-        (within_run(side(one), side(two)), *open && !searched.is_empty())
+        let is_search = of_search(file, *open);
+        within_run(side(one), side(two)).into_iter().map(move |row| (row, is_search))
     });
-    let mut rows: Vec<Row> = shown_rows(rows);
-    rows.extend(searched.into_iter().map(|(file, (before, after))| {
+    let (mut rows, left_out) = shown_rows(rows);
+    rows.extend(searched.iter().map(|(file, (before, after))| {
         let ratio = Ratio::of(&lows(samples, file, two), &lows(samples, file, one));
         let p = ratio.map_or(1.0, |r| sign_test(r.rounds.values().copied()));
-        limits::row((file, two), before, after, p, tolerance)
+        limits::row((file, two), *before, *after, p, tolerance)
     }));
     let alone = |name, its: &BTreeSet<(&str, &str, bool)>, other: &BTreeSet<_>| {
-        let works = its.difference(other).filter(|(_, _, open)| !open);
+        let works = its.difference(other).filter(|(_, file, open)| !of_search(file, *open));
         let works: Vec<&str> = works.map(|(work, _, _)| *work).collect();
         (!works.is_empty()).then(|| format!("works of {name} alone: {}", works.join(", ")))
     };
-    let notes = [alone(one, &ones, &twos), alone(two, &twos, &ones)];
+    let notes = [alone(one, &ones, &twos), alone(two, &twos, &ones), left_out];
     finished(rows, tolerance, notes.into_iter().flatten().collect())
 }
 
-fn between_runs(a: Side<'_>, b: Side<'_>) -> Row {
+/// A row for each figure of a work that both sides have; the first also if they have none.
+fn rows(a: &[Side<'_>], b: &[Side<'_>], row: impl Fn(&[Figure]) -> Row) -> Vec<Row> {
+    let Some(sample) = b.first().and_then(|side| side.samples().next()) else { return Vec::new() };
+    let all = || a.iter().chain(b).flat_map(|side| side.samples());
+    let mut rows: Vec<Row> = Vec::new();
+    for (at, figures) in Figure::of(&sample.offered).iter().enumerate() {
+        let is_measured = figures.iter().any(|figure| all().all(|s| figure.has(s)));
+        // Errors have decided all of the work.
+        let is_decided = rows.iter().any(|row| row.figure.is_none());
+        if at == 0 || (is_measured && !is_decided) {
+            rows.push(row(figures));
+        }
+    }
+    rows
+}
+
+fn between_runs(a: Side<'_>, b: Side<'_>) -> Vec<Row> {
+    let (of_a, of_b) = ([a, a.floor()], [b, b.floor()]);
+    rows(&of_a, &of_b, |figures| between(a, b, figures))
+}
+
+fn between(a: Side<'_>, b: Side<'_>, figures: &[Figure]) -> Row {
     let mut row = Row::new(b.work, b.contender);
-    let Some(figure) = agreed(&mut row, &[a, a.floor()], &[b, b.floor()]) else {
+    let Some(figure) = agreed(&mut row, &[a, a.floor()], &[b, b.floor()], figures) else {
         return row;
     };
     let (floor_a, floor_b) = (a.floor_rounds(figure), b.floor_rounds(figure));
@@ -282,9 +324,13 @@ fn between_runs(a: Side<'_>, b: Side<'_>) -> Row {
     row.measured(found.median.exp(), interval, p)
 }
 
-fn within_run(one: Side<'_>, two: Side<'_>) -> Row {
+fn within_run(one: Side<'_>, two: Side<'_>) -> Vec<Row> {
+    rows(&[one], &[two], |figures| within(one, two, figures))
+}
+
+fn within(one: Side<'_>, two: Side<'_>, figures: &[Figure]) -> Row {
     let mut row = Row::new(two.work, two.contender);
-    let Some(figure) = agreed(&mut row, &[one], &[two]) else {
+    let Some(figure) = agreed(&mut row, &[one], &[two], figures) else {
         return row;
     };
     let (mut before, mut after) = (one.rounds(figure), two.rounds(figure));
@@ -301,9 +347,9 @@ fn within_run(one: Side<'_>, two: Side<'_>) -> Row {
     }
 }
 
-/// The first figure that both sides have. `None` with the row decided: by errors, or by a missing
+/// The first of these figures that both sides have. `None` with the row decided: by errors, or by a missing
 /// figure.
-fn agreed(row: &mut Row, a: &[Side<'_>], b: &[Side<'_>]) -> Option<Figure> {
+fn agreed(row: &mut Row, a: &[Side<'_>], b: &[Side<'_>], figures: &[Figure]) -> Option<Figure> {
     let (before, after) = (*a.first()?, *b.first()?);
     let (failed_before, failed) = (before.failed(), after.failed());
     if failed > failed_before + ERRORS_GROWN_MAX {
@@ -312,10 +358,9 @@ fn agreed(row: &mut Row, a: &[Side<'_>], b: &[Side<'_>]) -> Option<Figure> {
         row.why = format!("{} of requests fail, {} did", share(failed), share(failed_before));
         return None;
     }
-    let offered = &after.samples().next()?.offered;
     let sides = || a.iter().chain(b);
     let has = |figure: &Figure| sides().flat_map(|side| side.samples()).all(|s| figure.has(s));
-    let figure = Figure::of(offered).iter().copied().find(has)?;
+    let figure = figures.iter().copied().find(has)?;
     row.figure = Some(figure);
     for side in [before, after] {
         if side.rounds(figure).is_empty() {
@@ -345,8 +390,7 @@ impl<'a> Side<'a> {
     }
 
     fn rounds(self, figure: Figure) -> Rounds {
-        let by_time = figure == Figure::ResponseMedian;
-        by_round(self.samples().filter(|s| comparable(s, by_time)), |s| figure.value(s))
+        by_round(self.samples().filter(|s| comparable(s, figure.kind())), |s| figure.value(s))
     }
 
     /// The floor is often as fast as the generator, and still a valid measure of the machine.
@@ -387,8 +431,8 @@ impl fmt::Display for Comparison {
         let (work, contender) = (longest(|r| &r.work), longest(|r| &r.contender));
         writeln!(
             to,
-            "{:work$}  {:contender$}  {:>12}  {:>12}  {:>6}  {:>16}  {:>5}  outcome",
-            "work", "contender", "before", "after", "ratio", "interval", "p"
+            "{:work$}  {:contender$}  {:11}  {:>12}  {:>12}  {:>6}  {:>16}  {:>5}  outcome",
+            "work", "contender", "figure", "before", "after", "ratio", "interval", "p"
         )?;
         for row in &self.rows {
             writeln!(to, "{:work$}  {:contender$}  {row}", row.work, row.contender)?;

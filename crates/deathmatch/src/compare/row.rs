@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::many::{ALPHA, holm, rounds_needed};
 use crate::sample::{Offered, Sample};
-use crate::stats::{Better, Interval, cpu_us_per_reply, replies_per_second};
+use crate::stats::{Better, Interval, Kind, cpu_us_per_reply, replies_per_second};
 
 /// The quotient of the medians may lie outside the ratio's interval by this share.
 const APART_MAX: f64 = 0.02;
@@ -70,14 +70,34 @@ pub enum Outcome {
 }
 
 impl Figure {
-    /// Figures that decide such work, best first. Replies at an offered rate equal the rate, so
-    /// there cost decides, or response time if cost was not measured (another machine).
-    pub fn of(offered: &Offered) -> &'static [Figure] {
+    /// Figures that decide such work, a row for each; of alternatives, the first that was measured.
+    /// Replies at an offered rate equal the rate, so there cost decides, or response time if cost was
+    /// not measured (another machine).
+    pub fn of(offered: &Offered) -> &'static [&'static [Figure]] {
         match offered {
-            Offered::Closed { .. } => &[Figure::RepliesPerSecond],
+            Offered::Closed { .. } => &[&[Figure::RepliesPerSecond], &[Figure::CpuPerReply]],
             Offered::Open { .. } | Offered::Sessions { .. } => {
-                &[Figure::CpuPerReply, Figure::ResponseMedian]
+                &[&[Figure::CpuPerReply, Figure::ResponseMedian]]
             }
+        }
+    }
+
+    /// Its name in a table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Figure::RepliesPerSecond => "replies",
+            Figure::CpuPerReply => "CPU/request",
+            Figure::Saturation => "limit",
+            Figure::ResponseMedian => "p50",
+        }
+    }
+
+    /// Kind of figure, which decides the samples that are compared by it.
+    pub fn kind(self) -> Kind {
+        match self {
+            Figure::ResponseMedian => Kind::Time,
+            Figure::RepliesPerSecond | Figure::Saturation => Kind::Rate,
+            Figure::CpuPerReply => Kind::Cost,
         }
     }
 
@@ -180,11 +200,20 @@ impl Row {
     }
 }
 
-/// Adjusts the p of all rows for their number, then decides those that are open.
+/// Adjusts the p of all rows for their number, then decides those that are open. Rows by processor time
+/// are a family of their own: they answer another question than rows by speed.
 pub(super) fn settle(rows: &mut [Row], tolerance: f64) {
+    let is_cost = |row: &Row| row.figure == Some(Figure::CpuPerReply);
+    for family in [true, false] {
+        let its = rows.iter_mut().filter(|row| is_cost(row) == family && row.p.is_some());
+        settle_family(&mut its.collect::<Vec<_>>(), tolerance);
+    }
+}
+
+fn settle_family(rows: &mut [&mut Row], tolerance: f64) {
     let ps: Vec<f64> = rows.iter().filter_map(|row| row.p).collect();
     let adjusted = holm(&ps);
-    for (row, p) in rows.iter_mut().filter(|row| row.p.is_some()).zip(adjusted) {
+    for (row, p) in rows.iter_mut().zip(adjusted) {
         row.p = Some(p);
         if row.is_open() {
             row.decide(tolerance, ps.len());
@@ -209,7 +238,8 @@ impl fmt::Display for Row {
             self.interval.map_or("-".to_owned(), |i| format!("[{:.3}, {:.3}]", i.low, i.high));
         let p = self.p.map_or("-".to_owned(), |p| format!("{p:.3}"));
         let (before, after) = (value(self.before), value(self.after));
-        write!(to, "{before:>12}  {after:>12}  {ratio:>6}  {interval:>16}  {p:>5}  ")?;
+        let figure = self.figure.map_or("-", Figure::name);
+        write!(to, "{figure:11}  {before:>12}  {after:>12}  {ratio:>6}  {interval:>16}  {p:>5}  ")?;
         write!(to, "{}", self.outcome)?;
         if self.why.is_empty() { Ok(()) } else { write!(to, ": {}", self.why) }
     }

@@ -110,6 +110,9 @@ pub struct Contender {
     /// An executable given on the command line.
     #[serde(skip)]
     pub chosen: Option<PathBuf>,
+    /// Directory in which it is started; `None`: its own folder.
+    #[serde(skip)]
+    pub dir: Option<PathBuf>,
     /// Texts of `files` that are not built in, by `from`.
     #[serde(skip)]
     pub texts: BTreeMap<String, String>,
@@ -159,6 +162,9 @@ pub struct Version {
 pub struct Stop {
     /// Signal for its first process.
     pub signal: StopSignal,
+    /// `true` if all its processes get the signal, as those of a shell do at a terminal.
+    #[serde(default)]
+    pub all: bool,
     /// Seconds until it is killed.
     pub grace_s: u64,
 }

@@ -280,6 +280,7 @@ impl Filler<'_> {
             command,
             env: self.env()?,
             logs: self.fill_all(&contender.logs)?.into_iter().map(PathBuf::from).collect(),
+            dir: contender.dir.clone().unwrap_or_else(|| work.clone()),
             work,
             cores: site.cores.clone(),
             addr: SocketAddr::from((Ipv4Addr::LOCALHOST, site.port)),
@@ -301,6 +302,7 @@ impl Filler<'_> {
                 StopSignal::Int => Signal::INT,
                 StopSignal::Quit => Signal::QUIT,
             },
+            stops_all: contender.stop.all,
             stop_within: Duration::from_secs(contender.stop.grace_s),
         })
     }

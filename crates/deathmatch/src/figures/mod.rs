@@ -1,6 +1,7 @@
 //! Figures of a load on one URL: counts, times, the course, and limits of the generator. As text for
 //! a terminal (`text`), as a page (`page`), as JSON, and as a table.
 
+mod checks;
 pub(crate) mod page;
 mod text;
 
@@ -12,7 +13,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-pub use text::{amount, bars, milliseconds, percentiles};
+pub use checks::{Check, Condition, append_summary, checks, write_junit};
+pub use text::{amount, bars, kinds, milliseconds, percentiles};
 
 use crate::histogram::Times;
 use crate::load::{Bin, Progress};
@@ -30,6 +32,11 @@ const CARRIED_SHARE_MIN: f64 = 0.95;
 /// Number of bars of the histogram.
 const BARS: usize = 12;
 
+/// `true` for the status of a redirect (RFC 9110, section 15.4).
+fn is_redirect(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}
+
 /// The first status that counts as a failure.
 pub const FAILED_STATUS: u16 = 400;
 
@@ -40,6 +47,8 @@ pub struct Offer {
     pub connections: u32,
     /// Requests at once on each connection (HTTP/2).
     pub streams: u32,
+    /// `true` if each request has a connection of its own.
+    pub is_anew: bool,
     /// Requests a second of an open loop; `None` in a closed loop.
     pub rate: Option<f64>,
     /// Largest number of requests.
@@ -82,18 +91,21 @@ pub struct Figures {
     /// Requests without a right response, by kind: `status` is a response that is not HTTP, `bytes` one
     /// with bytes behind it.
     pub errors: Errors,
-    /// Response times; in an open loop from the intended start.
-    pub latency: Latency,
+    /// Response times, in an open loop from the intended start; those without a response in time count as
+    /// the timeout. `None`: no request has a time.
+    pub latency: Option<Latency>,
     /// In a closed loop, if requested: with the requests that a stall kept from being sent.
     pub corrected_latency: Option<Latency>,
     /// The response times as an HdrHistogram (V2, hexadecimal, nanoseconds).
     pub histogram: Times,
-    /// Connections that were begun.
+    /// Connections that the server accepted.
     pub connections: u64,
-    /// Those in place of connections that the server closed, or that failed.
+    /// Those in place of connections that the server closed.
     pub reconnections: u64,
     /// The generator's own figures.
     pub generator: Generator,
+    /// Outcome of the conditions under which the load has failed.
+    pub checks: Vec<Check>,
     /// Remarks on these figures, a sentence each.
     pub warnings: Vec<String>,
     /// The course.
@@ -138,9 +150,10 @@ pub struct Part {
     pub responses: u64,
     pub responses_per_s: f64,
     pub failed: u64,
-    pub p50_ms: f64,
-    pub p99_ms: f64,
-    pub max_ms: f64,
+    /// `None`: no request has a time.
+    pub p50_ms: Option<f64>,
+    pub p99_ms: Option<f64>,
+    pub max_ms: Option<f64>,
 }
 
 /// A load, without its counts.
@@ -160,17 +173,28 @@ pub struct Described {
     pub is_interrupted: bool,
     /// `true`: in a closed loop, also with the requests that a stall kept from being sent.
     pub corrects: bool,
+    /// Conditions under which the load has failed.
+    pub conditions: Vec<Condition>,
 }
 
 impl Figures {
     /// The figures of a load that has ended.
     pub fn of(described: Described, load: &Load, progress: &Progress) -> Figures {
-        let Described { url, address, method, protocol, offered, is_interrupted, corrects } =
-            described;
+        let Described {
+            url,
+            address,
+            method,
+            protocol,
+            offered,
+            is_interrupted,
+            corrects,
+            conditions,
+        } = described;
         let seconds = seconds(&offered, is_interrupted, progress.seconds);
         let bad = progress.statuses.range(FAILED_STATUS..).map(|(_, count)| count).sum::<u64>();
         let answered = load.replies + load.errors.total();
-        let used = u64::from(offered.connections).min(progress.connections);
+        // Without keep-alive none is opened in place of another.
+        let most = if offered.is_anew { u64::MAX } else { u64::from(offered.connections) };
         let is_closed = offered.rate.is_none();
         let mut figures = Figures {
             url,
@@ -190,16 +214,29 @@ impl Figures {
             errors: load.errors,
             latency: Latency::of(&load.response),
             corrected_latency: (corrects && is_closed)
-                .then(|| Latency::of(&load.response.corrected(load.response.quantile(0.5)))),
+                .then(|| Latency::of(&load.response.corrected(load.response.quantile(0.5))))
+                .flatten(),
             histogram: load.response.clone(),
             connections: progress.connections,
-            reconnections: progress.connections - used,
+            reconnections: progress.connections.saturating_sub(most),
             generator: Generator::of(load, seconds),
+            checks: Vec::new(),
             warnings: Vec::new(),
             course: progress.bins.iter().map(Part::of).collect(),
         };
         figures.warnings = figures.warn(carried(&figures.offered, load));
+        figures.checks = checks(&conditions, &figures);
         figures
+    }
+
+    /// Outcomes to show.
+    fn shown_checks(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|check| check.is_asked || !check.is_passed)
+    }
+
+    /// `true` if every condition is passed.
+    pub fn is_passed(&self) -> bool {
+        self.checks.iter().all(|check| check.is_passed)
     }
 
     /// Writes one row for each part of the time.
@@ -207,6 +244,7 @@ impl Figures {
     /// # Errors
     /// The file system's.
     pub fn write_csv(&self, file: &Path) -> io::Result<()> {
+        let cell = |ms: &Option<f64>| ms.map_or_else(String::new, |ms| format!("{ms:.4}"));
         let mut table =
             "from_s,seconds,responses,responses_per_s,failed,p50_ms,p99_ms,max_ms\n".to_owned();
         for part in &self.course {
@@ -223,8 +261,10 @@ impl Figures {
             // Writing to a string cannot fail.
             let _ = writeln!(
                 table,
-                "{from_s:.3},{seconds:.3},{responses},{responses_per_s:.1},{failed},{p50_ms:.4},\
-                 {p99_ms:.4},{max_ms:.4}"
+                "{from_s:.3},{seconds:.3},{responses},{responses_per_s:.1},{failed},{},{},{}",
+                cell(p50_ms),
+                cell(p99_ms),
+                cell(max_ms)
             );
         }
         fs::write(file, table)
@@ -249,22 +289,32 @@ impl Figures {
             );
             warnings.push(text);
         }
-        if self.generator.lateness_p99_ms > LATENESS_SHARE_MAX * self.latency.p99_ms {
+        if self.latency.as_ref().is_some_and(|its| self.generator.is_late(its)) {
             let text = format!(
                 "The generator sent one request in a hundred {} or more too late: the tail of the response \
-                 times is partly its own.",
+                 times is partly its own. --cores gives it a processor; --sleep suits shared ones.",
                 milliseconds(self.generator.lateness_p99_ms)
             );
             warnings.push(text);
         }
         if let Some((rate, carried)) = self.offered.rate.zip(carried)
             && !self.is_interrupted
-            && carried < CARRIED_SHARE_MIN * rate
+            && carried + self.unanswered() as f64 / self.seconds.max(1e-9)
+                < CARRIED_SHARE_MIN * rate
         {
             let text = format!(
                 "The server did not carry {} requests a second: requests waited for a connection, and that \
                  wait is in the response times.",
                 amount(rate)
+            );
+            warnings.push(text);
+        }
+        let redirects = self.statuses.iter().filter(|(status, _)| is_redirect(**status));
+        let redirects: u64 = redirects.map(|(_, count)| count).sum();
+        if redirects > 0 {
+            let text = format!(
+                "{} responses are redirects, which are not followed: request the page that they name.",
+                amount(redirects as f64)
             );
             warnings.push(text);
         }
@@ -275,7 +325,33 @@ impl Figures {
             );
             warnings.push(text);
         }
+        warnings.extend(self.missing_times());
         warnings
+    }
+
+    /// Requests that failed without a wait: refused, or lost with their connection.
+    fn unanswered(&self) -> u64 {
+        self.errors.total() - self.errors.timeout
+    }
+
+    /// Remarks on failed requests in the response times, and on those that are not.
+    fn missing_times(&self) -> Vec<String> {
+        let requests = |count: u64, be: [&str; 2]| match count {
+            1 => format!("1 request {}", be[0]),
+            _ => format!("{} requests {}", amount(count as f64), be[1]),
+        };
+        let timeouts = (self.errors.timeout > 0).then(|| {
+            let requests = requests(
+                self.errors.timeout,
+                ["without a response in time is", "without a response in time are"],
+            );
+            format!("{requests} in the percentiles, as long as the timeout.")
+        });
+        let lost = (self.unanswered() > 0).then(|| {
+            let requests = requests(self.unanswered(), ["that failed has", "that failed have"]);
+            format!("{requests} no response time: the percentiles are those of the others.")
+        });
+        timeouts.into_iter().chain(lost).collect()
     }
 
     /// (longest time in milliseconds, count) of the bars of a histogram, whose widths grow by one factor.
@@ -332,12 +408,10 @@ fn per_second(count: u64, seconds: f64) -> f64 {
 }
 
 impl Latency {
-    /// The percentiles of these times.
-    pub fn of(times: &Times) -> Latency {
-        if times.count() == 0 {
-            return Latency::default();
-        }
-        Latency::new(times.mean(), times.max(), |share| times.quantile(share))
+    /// The percentiles of these times; `None` without any.
+    pub fn of(times: &Times) -> Option<Latency> {
+        let latency = || Latency::new(times.mean(), times.max(), |share| times.quantile(share));
+        (times.count() > 0).then(latency)
     }
 
     /// Converts a mean, a maximum and quantiles, all in nanoseconds.
@@ -358,31 +432,38 @@ impl Latency {
 
 impl Generator {
     fn of(load: &Load, seconds: f64) -> Generator {
-        let Latency { p50_ms, p99_ms, max_ms, .. } = Latency::of(&load.lateness);
+        let lateness = Latency::of(&load.lateness).unwrap_or_default();
         let busy_share = if seconds > 0.0 { load.busy_s / seconds } else { 0.0 };
-        let late = p99_ms > LATENESS_SHARE_MAX * load.response.quantile(0.99) as f64 / 1e6;
-        Generator {
-            lateness_p50_ms: p50_ms,
-            lateness_p99_ms: p99_ms,
-            lateness_max_ms: max_ms,
+        let generator = Generator {
+            lateness_p50_ms: lateness.p50_ms,
+            lateness_p99_ms: lateness.p99_ms,
+            lateness_max_ms: lateness.max_ms,
             busy_share,
-            is_limit: busy_share > BUSY_SHARE_MAX || late,
-        }
+            is_limit: false,
+        };
+        let is_late = Latency::of(&load.response).is_some_and(|its| generator.is_late(&its));
+        Generator { is_limit: busy_share > BUSY_SHARE_MAX || is_late, ..generator }
+    }
+
+    /// `true` if its lateness is more than a tenth of these response times.
+    fn is_late(&self, response: &Latency) -> bool {
+        self.lateness_p99_ms > LATENESS_SHARE_MAX * response.p99_ms
     }
 }
 
 impl Part {
     fn of(bin: &Bin) -> Part {
-        let Latency { p50_ms, p99_ms, max_ms, .. } = Latency::of(&bin.response);
+        let latency = Latency::of(&bin.response);
+        let ms = |of: fn(&Latency) -> f64| latency.as_ref().map(of);
         Part {
             from_s: bin.from_s,
             seconds: bin.seconds,
             responses: bin.replies,
             responses_per_s: per_second(bin.replies, bin.seconds),
             failed: bin.errors,
-            p50_ms,
-            p99_ms,
-            max_ms,
+            p50_ms: ms(|its| its.p50_ms),
+            p99_ms: ms(|its| its.p99_ms),
+            max_ms: ms(|its| its.max_ms),
         }
     }
 }

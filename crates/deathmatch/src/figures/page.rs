@@ -3,7 +3,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::{Figures, Latency, Part, amount, milliseconds};
+use super::{Figures, Latency, Part, amount, kinds, milliseconds};
 
 pub(crate) const STYLES: [&str; 2] =
     [include_str!("../report/chart.css"), include_str!("../report/page.css")];
@@ -20,7 +20,7 @@ svg.key { width: 28px; } figure { margin: 1.2rem 0; }
 /// Size of a chart, and of the space left and beneath it for numbers.
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 220.0;
-const LEFT: f64 = 70.0;
+const LEFT: f64 = 78.0;
 const BELOW: f64 = 26.0;
 const ABOVE: f64 = 12.0;
 
@@ -56,17 +56,29 @@ fn content(its: &Figures, title: &str) -> Markup {
         ul.facts {
             li { b { (count(its.responses)) } " responses" }
             li { b { (count(its.failed)) } " failed" }
-            li { "median " b { (milliseconds(its.latency.p50_ms)) } }
-            li { "p99 " b { (milliseconds(its.latency.p99_ms)) } }
-            li { "longest " b { (milliseconds(its.latency.max_ms)) } }
+            @if let Some(latency) = &its.latency {
+                li { "median " b { (milliseconds(latency.p50_ms)) } }
+                li { "p99 " b { (milliseconds(latency.p99_ms)) } }
+                li { "longest " b { (milliseconds(latency.max_ms)) } }
+            }
             li { b { (amount(its.bytes as f64 / 1e6)) } " MB" }
         }
-        @if !its.warnings.is_empty() {
-            div.home { h2 { "Notes" } ul { @for warning in &its.warnings { li { (warning) } } } }
+        ul.verdict {
+            @for check in its.shown_checks() {
+                li.bad[!check.is_passed] {
+                    b { (if check.is_passed { "Passed" } else { "Failed" }) }
+                    span { (check.name) ": " (check.found) }
+                }
+            }
         }
         h2 { "Response times" }
-        (latencies(its))
+        @if let Some(latency) = &its.latency { (latencies(its, latency)) } @else {
+            p { "No request has a response time." }
+        }
         (histogram(&its.bars()))
+        @if !its.warnings.is_empty() {
+            h2 { "Notes" } ul { @for warning in &its.warnings { li { (warning) } } }
+        }
         h2 { "Course" }
         @if its.course.len() > 1 {
             (throughput(&its.course))
@@ -83,7 +95,7 @@ fn content(its: &Figures, title: &str) -> Markup {
     }
 }
 
-fn latencies(its: &Figures) -> Markup {
+fn latencies(its: &Figures, latency: &Latency) -> Markup {
     let row = |name: &str, its: &Latency| {
         let all = [
             its.mean_ms,
@@ -107,7 +119,7 @@ fn latencies(its: &Figures) -> Markup {
                 th { (name) }
             } } }
             tbody {
-                (row(measured, &its.latency))
+                (row(measured, latency))
                 @if let Some(corrected) = &its.corrected_latency {
                     (row("with requests held back by stalls", corrected))
                 }
@@ -138,7 +150,7 @@ pub(crate) fn histogram(bars: &[(f64, u64)]) -> Markup {
         .map(|&(upto, count)| {
             let share = count as f64 / responses.max(1) as f64 * 100.0;
             let title = format!(
-                "{} to {}: {} responses, {share:.2} %",
+                "{} to {}: {} requests, {share:.2} %",
                 milliseconds(from),
                 milliseconds(upto),
                 amount(count as f64)
@@ -152,10 +164,10 @@ pub(crate) fn histogram(bars: &[(f64, u64)]) -> Markup {
     }
     html! {
         figure {
-            figcaption { "Responses by their time; each bar ends at the time beneath it" }
-            (bar_chart(&bars, "c0", 1))
+            figcaption { "Requests by their response time; each bar ends at the time beneath it" }
+            (bar_chart(&bars, "c0", 2))
             details { summary { "Table" } table {
-                thead { tr { th { "up to" } th { "responses" } } }
+                thead { tr { th { "up to" } th { "requests" } } }
                 tbody { @for bar in &bars { tr { td { (bar.label) } td { (amount(bar.value)) } } } }
             } }
         }
@@ -185,10 +197,14 @@ fn throughput(course: &[Part]) -> Markup {
 }
 
 fn times(course: &[Part]) -> Markup {
-    let most = course.iter().map(|part| part.max_ms).fold(1e-6, f64::max);
+    let ends = || course.iter().flat_map(|part| [part.p50_ms, part.max_ms]).flatten();
+    let most = ends().fold(1e-3, f64::max);
+    let least = ends().fold(most / 10.0, f64::min).max(1e-4);
     let place = |at: usize| LEFT + (at as f64 + 0.5) / course.len() as f64 * (WIDTH - LEFT);
-    let height = |ms: f64| ABOVE + (1.0 - ms / most) * (HEIGHT - ABOVE - BELOW);
-    let lines: [(&str, &str, fn(&Part) -> f64); 3] = [
+    // By powers of ten: one stall must not press the medians onto the axis.
+    let share = |ms: f64| (ms.max(least) / least).ln() / (most / least).ln();
+    let height = |ms: f64| ABOVE + (1.0 - share(ms)) * (HEIGHT - ABOVE - BELOW);
+    let lines: [(&str, &str, fn(&Part) -> Option<f64>); 3] = [
         ("median", "c0", |part| part.p50_ms),
         ("p99", "c1", |part| part.p99_ms),
         ("longest", "c3", |part| part.max_ms),
@@ -201,17 +217,20 @@ fn times(course: &[Part]) -> Markup {
                     svg.key viewBox="0 0 28 14" { g class={ "s " (colour) } { path.l d="M0 7H28" {} } }
                     (name) " "
                 }
+                span { "log scale" }
             }
             svg.chart viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label="Response times" {
-                (scale(most, milliseconds))
+                @for ms in [least, (least * most).sqrt(), most] {
+                    (grid_line(height(ms), &milliseconds(ms)))
+                }
                 @for (name, colour, value) in &lines {
                     g class={ "s " (colour) } {
-                        polyline.l points=(course.iter().enumerate().map(|(at, part)| {
-                            format!("{:.1},{:.1} ", place(at), height(value(part)))
-                        }).collect::<String>()) {}
+                        path.l d=(line(course, |at, part| Some((place(at), height(value(part)?))))) {}
                         @for (at, part) in course.iter().enumerate() {
-                            circle.m cx=(format!("{:.1}", place(at))) cy=(format!("{:.1}", height(value(part))))
-                                r="3" { title { (format!("{:.1} s: {name} {}", part.from_s, milliseconds(value(part)))) } }
+                            @if let Some(ms) = value(part) {
+                                circle.m cx=(format!("{:.1}", place(at))) cy=(format!("{:.1}", height(ms)))
+                                    r="3" { title { (format!("{:.1} s: {name} {}", part.from_s, milliseconds(ms))) } }
+                            }
                         }
                     }
                 }
@@ -219,6 +238,20 @@ fn times(course: &[Part]) -> Markup {
             }
         }
     }
+}
+
+/// The path of a line, with a gap where a part has no value.
+fn line(course: &[Part], point: impl Fn(usize, &Part) -> Option<(f64, f64)>) -> String {
+    let mut path = String::new();
+    let mut is_joined = false;
+    for (at, part) in course.iter().enumerate() {
+        let point = point(at, part);
+        if let Some((x, y)) = point {
+            path += &format!("{}{x:.1} {y:.1}", if is_joined { "L" } else { "M" });
+        }
+        is_joined = point.is_some();
+    }
+    path
 }
 
 /// A chart of bars; every so many-th has its label.
@@ -249,11 +282,15 @@ fn scale(most: f64, number: fn(f64) -> String) -> Markup {
     html! {
         @for share in [0.0, 0.5, 1.0] {
             @let y = HEIGHT - BELOW - share * (HEIGHT - ABOVE - BELOW);
-            path.grid d=(format!("M{LEFT} {y:.1}H{WIDTH}")) {}
-            text.tick x=(LEFT - 8.0) y=(format!("{:.1}", y + 4.0)) text-anchor="end" {
-                (if share > 0.0 { number(most * share) } else { "0".to_owned() })
-            }
+            (grid_line(y, &if share > 0.0 { number(most * share) } else { "0".to_owned() }))
         }
+    }
+}
+
+fn grid_line(y: f64, label: &str) -> Markup {
+    html! {
+        path.grid d=(format!("M{LEFT} {y:.1}H{WIDTH}")) {}
+        text.tick x=(LEFT - 8.0) y=(format!("{:.1}", y + 4.0)) text-anchor="end" { (label) }
     }
 }
 
@@ -277,7 +314,9 @@ fn course_table(course: &[Part]) -> Markup {
                 td { (format!("{:.1} s", part.from_s)) }
                 td { (amount(part.responses_per_s)) }
                 td { (part.failed) }
-                @for ms in [part.p50_ms, part.p99_ms, part.max_ms] { td { (milliseconds(ms)) } }
+                @for ms in [part.p50_ms, part.p99_ms, part.max_ms] {
+                    td { (ms.map_or_else(|| "–".to_owned(), milliseconds)) }
+                }
             } } }
         } } }
     }
@@ -291,7 +330,7 @@ fn outcomes(its: &Figures) -> Markup {
                 @for (status, count) in &its.statuses { tr {
                     td { "status " (status) } td { (amount(*count as f64)) }
                 } }
-                @for (kind, count) in its.kinds() { tr { td { (kind) } td { (amount(count as f64)) } } }
+                @for (kind, count) in kinds(&its.errors) { tr { td { (kind) } td { (amount(count as f64)) } } }
                 @if its.unfinished > 0 { tr { td { "under way at the end" } td { (amount(its.unfinished as f64)) } } }
             }
         } }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{Figures, Latency};
+use crate::sample::Errors;
 
 /// Width of the longest bar, in characters.
 const BAR: usize = 30;
@@ -77,22 +78,21 @@ pub fn bars(rows: &[(f64, u64)]) -> String {
     rows.iter().map(line).collect()
 }
 
-impl Figures {
-    /// Failures by kind, in words.
-    pub(super) fn kinds(&self) -> Vec<(&'static str, u64)> {
-        let e = &self.errors;
-        let all = [
-            ("connection refused", e.refused),
-            ("connection closed before the response", e.reset),
-            ("no response in time", e.timeout),
-            ("TLS failed", e.tls),
-            ("HTTP/2 or HTTP/3 stream or connection failed", e.http2),
-            ("not an HTTP response", e.status),
-            ("bytes after the response", e.bytes),
-        ];
-        all.into_iter().filter(|(_, count)| *count > 0).collect()
-    }
+/// Failures by kind, in words.
+pub fn kinds(e: &Errors) -> Vec<(&'static str, u64)> {
+    let all = [
+        ("connection refused", e.refused),
+        ("connection closed before the response", e.reset),
+        ("no response in time", e.timeout),
+        ("TLS failed", e.tls),
+        ("HTTP/2 or HTTP/3 stream or connection failed", e.http2),
+        ("not an HTTP response", e.status),
+        ("bytes after the response", e.bytes),
+    ];
+    all.into_iter().filter(|(_, count)| *count > 0).collect()
+}
 
+impl Figures {
     /// The offered load, in words.
     pub(super) fn offer(&self) -> String {
         let its = &self.offered;
@@ -123,8 +123,8 @@ impl fmt::Display for Figures {
             count(self.responses),
             count(self.failed)
         )?;
-        if self.responses > 0 {
-            writeln!(to, "  {}", percentiles(&self.latency))?;
+        if let Some(latency) = &self.latency {
+            writeln!(to, "  {}", percentiles(latency))?;
         }
         if let Some(corrected) = &self.corrected_latency {
             writeln!(
@@ -140,7 +140,7 @@ impl fmt::Display for Figures {
         for (status, number) in &self.statuses {
             writeln!(to, "  {status}: {}", count(*number))?;
         }
-        for (kind, number) in self.kinds() {
+        for (kind, number) in kinds(&self.errors) {
             writeln!(to, "  {kind}: {}", count(number))?;
         }
         write!(to, "\n{}", bars(&self.bars()))?;
@@ -151,6 +151,10 @@ impl fmt::Display for Figures {
             write!(to, ", late by {} (p50), {} (p99)", late.0, late.1)?;
         }
         writeln!(to)?;
+        for check in self.shown_checks() {
+            let outcome = if check.is_passed { "passed" } else { "FAILED" };
+            writeln!(to, "  {outcome}: {} ({})", check.name, check.found)?;
+        }
         for warning in &self.warnings {
             writeln!(to, "  note: {warning}")?;
         }

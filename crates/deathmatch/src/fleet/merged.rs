@@ -377,7 +377,7 @@ fn course(all: &[&Generated], watched: &[Watched]) -> Vec<Slot> {
                 responses_per_s: all.iter().map(|its| responses(its, from, until)).sum::<f64>()
                     / length,
                 failed: all.iter().map(|its| shared(its, from, until, |s| s.failed as f64)).sum(),
-                p99_ms_max: p99.map(|second| second.p99_ms).fold(0.0, f64::max),
+                p99_ms_max: p99.filter_map(|second| second.p99_ms).fold(0.0, f64::max),
                 server_cpus: (watched_s > 0.0).then(|| cpu_s / watched_s),
             }
         })
@@ -399,7 +399,7 @@ mod tests {
             from_s: f64::from(at),
             seconds: 1.0,
             responses: 100,
-            p99_ms: 2.0,
+            p99_ms: Some(2.0),
             ..Second::default()
         };
         let its = Generated {

@@ -102,9 +102,9 @@ pub struct Second {
     pub seconds: f64,
     pub responses: u64,
     pub failed: u64,
-    pub p50_ms: f64,
-    pub p99_ms: f64,
-    pub max_ms: f64,
+    pub p50_ms: Option<f64>,
+    pub p99_ms: Option<f64>,
+    pub max_ms: Option<f64>,
 }
 
 /// One second of a server.

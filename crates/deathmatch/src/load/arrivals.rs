@@ -1,6 +1,7 @@
 //! Requests, or sessions, by their intended times, and those that wait for a connection.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::pace::Pace;
 use super::tally::{Failure, Tally};
@@ -28,6 +29,12 @@ impl Arrivals {
             tally.intend(intended, u64::from(self.calls));
             self.waiting.push_back(intended);
         }
+    }
+
+    /// Time to the next arrival, or to this moment.
+    pub(super) fn pause(&self, now: u64, until: u64) -> Duration {
+        let next = self.pace.as_ref().map_or(until, |pace| pace.next().min(until));
+        Duration::from_nanos(next.saturating_sub(now))
     }
 
     /// Intended time of the first that waits.

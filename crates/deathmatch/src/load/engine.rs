@@ -8,7 +8,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use rustix::event::epoll::{Event, EventData, EventFlags};
+use rustix::event::epoll::{Event, EventFlags};
 
 use super::Job;
 use super::arrivals::Arrivals;
@@ -19,7 +19,7 @@ use super::reader::Memo;
 use super::slow::{Reads, SlowReaders};
 use super::tally::{Failure, Tally, nanoseconds};
 use super::watch::Watch;
-use super::wire::{self, EVENTS_MAX, Poll, RECEIVE_BYTES};
+use super::wire::{self, Poll, RECEIVE_BYTES};
 use crate::sample::{Load, Offered};
 
 /// Interval at which overdue requests are searched and, in a closed loop, lost connections opened
@@ -104,8 +104,7 @@ impl<'a> Engine<'a> {
     /// Spins until every intended request is answered or given up. Connections stay open; a further
     /// run uses them again.
     pub(super) fn run(&mut self, duration: Duration) -> io::Result<Load> {
-        let none = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
-        let mut events = vec![none; EVENTS_MAX];
+        let mut events = wire::no_events();
         let (_, pace) = plan(self.job, wire::connections_max())?;
         self.arrivals = Arrivals::new(pace, self.calls_per_arrival());
         let tally = Tally::new(self.job.warm_up, duration, self.job.timeout);
@@ -132,6 +131,10 @@ impl<'a> Engine<'a> {
                         None => Err(io::ErrorKind::Interrupted.into()),
                     };
                 }
+            }
+            if self.job.client.sleeps && !worked {
+                self.poll.wait(self.arrivals.pause(self.turn, sweep))?;
+                self.turn = self.now();
             }
             let count = self.poll.ready(&mut events)?;
             for event in &events[..count] {

@@ -87,7 +87,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::load::{ANY_STATUS, Expected};
+    use crate::load::{ANY_STATUS, Client, Expected};
 
     #[test]
     fn every_stream_of_a_closed_loop_has_a_request() {
@@ -102,6 +102,7 @@ mod tests {
         ] {
             let job = Job {
                 target: ([127, 0, 0, 1], 1).into(),
+                client: Client::default(),
                 requests: Vec::new(),
                 order: Vec::new(),
                 expected: Expected { status: ANY_STATUS, body_bytes: 0, body: None },

@@ -19,7 +19,8 @@
 //!   `intended = replies + errors`. `replies_per_second` alone goes by when an answer ended,
 //!   whichever request it belongs to: it is the throughput, also in overload.
 //! - *Timeout*: a request unsent for that long, unanswered for that long, or answered later than
-//!   that after its intended time. A failed call takes the rest of its session with it.
+//!   that after its intended time. Its response time is the timeout, or that of the late answer, so that
+//!   no percentile improves when answers are missing. A failed call takes the rest of its session with it.
 //! - *Anew*: a connection for each request, which the server closes after its answer. The answer ends
 //!   with that, so that connecting, the handshake and closing are all in its time, and no local port is
 //!   left waiting.
@@ -30,6 +31,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -163,14 +165,19 @@ pub fn protocol(over: Option<ConnectionUse>) -> Protocol {
 
 /// Keeps the calling thread on one core.
 pub fn pin(core: usize) -> io::Result<()> {
-    let mut cores = CpuSet::new();
-    if core < CpuSet::MAX_CPU {
-        cores.set(core);
-    }
-    sched_setaffinity(None, &cores).map_err(|errno| {
+    pin_to(&[core])
+}
+
+/// Keeps the calling thread on some cores.
+pub fn pin_to(cores: &[usize]) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    cores.iter().filter(|core| **core < CpuSet::MAX_CPU).for_each(|core| set.set(*core));
+    sched_setaffinity(None, &set).map_err(|errno| {
         let error = io::Error::from(errno);
+        let shown: Vec<String> = cores.iter().map(usize::to_string).collect();
+        let shown = shown.join(",");
         let text =
-            format!("cannot keep the generator on core {core}: {error}; name one it may use");
+            format!("cannot keep the generator on core {shown}: {error}; name one it may use");
         io::Error::new(error.kind(), text)
     })
 }
@@ -180,6 +187,8 @@ pub fn pin(core: usize) -> io::Result<()> {
 pub struct Job {
     /// Address of the server.
     pub target: SocketAddr,
+    /// Way of connecting and waiting.
+    pub client: Client,
     /// Complete requests as sent (HTTP/1.1, keep-alive); for HTTP/2 their fields (`http2_request`), for
     /// HTTP/3 their HEADERS frames (`http3_request`).
     pub requests: Vec<Vec<u8>>,
@@ -216,6 +225,16 @@ impl Job {
     fn is_anew(&self) -> bool {
         matches!(self.over, Some(ConnectionUse::Anew { .. } | ConnectionUse::Http3Anew))
     }
+}
+
+/// Ways of the generator that differ from the usual.
+#[derive(Clone, Debug, Default)]
+pub struct Client {
+    /// A unix domain socket instead of the address.
+    pub socket: Option<PathBuf>,
+    /// `true`: it sleeps until a response arrives or a request is due. It leaves the processor to others,
+    /// and wakes some 50 µs late.
+    pub sleeps: bool,
 }
 
 /// The expected response.

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use rustix::event::epoll::{Event, EventData, EventFlags};
+use rustix::event::epoll::{Event, EventFlags};
 
 use super::arrivals::Arrivals;
 use super::link::{End, EndedRequest, Link, Received};
@@ -15,11 +15,14 @@ use super::pace::plan;
 use super::pool::Call;
 use super::tally::{Failure, Reply, Tally, nanoseconds};
 use super::watch::Watch;
-use super::wire::{self, EVENTS_MAX, Poll, RECEIVE_BYTES};
+use super::wire::{self, Poll, RECEIVE_BYTES};
 use super::{Job, Tls};
 use crate::sample::{Load, Offered};
 /// Interval at which overdue requests are searched and, in a closed loop, failed ones sent again.
 const SWEEP_NS: u64 = 10_000_000;
+
+/// Longest sleep of a generator whose connections have timers.
+const TIMERS_NS: u64 = 1_000_000;
 
 /// The load of one thread.
 pub(super) struct Engine<'a, L> {
@@ -66,9 +69,7 @@ impl<'a, L: Link> Engine<'a, L> {
             return Err(invalid("HTTP/2 and HTTP/3 are only spoken encrypted"));
         };
         if connections == 0 || streams == 0 {
-            return Err(invalid(
-                "HTTP/2 and HTTP/3 take connections and streams: ask for at least one",
-            ));
+            return Err(invalid("HTTP/2 and HTTP/3 take at least a connection and a stream"));
         }
         if job.beside.is_some() {
             return Err(invalid("nothing runs beside HTTP/2 and HTTP/3"));
@@ -108,8 +109,7 @@ impl<'a, L: Link> Engine<'a, L> {
     /// Spins until every intended request is answered or given up. Connections stay open; a further
     /// run uses them again.
     pub(super) fn run(&mut self, duration: Duration) -> io::Result<Load> {
-        let none = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
-        let mut events = vec![none; EVENTS_MAX];
+        let mut events = wire::no_events();
         let (_, pace) = plan(self.job, wire::connections_max())?;
         self.arrivals = Arrivals::new(pace, 1);
         let tally = Tally::new(self.job.warm_up, duration, self.job.timeout);
@@ -140,6 +140,11 @@ impl<'a, L: Link> Engine<'a, L> {
                         None => Err(io::ErrorKind::Interrupted.into()),
                     };
                 }
+            }
+            if self.job.client.sleeps && !worked {
+                let timers = if L::HAS_TIMERS { self.turn + TIMERS_NS } else { sweep };
+                self.poll.wait(self.arrivals.pause(self.turn, sweep.min(timers)))?;
+                self.turn = self.now();
             }
             let count = self.poll.ready(&mut events)?;
             for event in &events[..count] {
@@ -208,7 +213,6 @@ impl<'a, L: Link> Engine<'a, L> {
     }
 
     fn open(&mut self, at: usize) -> io::Result<()> {
-        self.tally.connection();
         let connection = &mut self.connections[at];
         if !connection.begin(self.job.target, self.tls)? {
             self.fail_connection(at, Failure::Refused);
@@ -356,6 +360,7 @@ impl<'a, L: Link> Engine<'a, L> {
             self.fail_connection(at, Failure::Http2);
             return false;
         }
+        self.tally.connection();
         let (now, resumed) = (self.now(), self.connections[at].resumed());
         let slots = at * self.streams..(at + 1) * self.streams;
         let first = slots.clone().find_map(|slot| self.slots[slot].call);

@@ -31,6 +31,11 @@ impl Pace {
         Pace { gap_ns, random: poisson.then_some(SplitMix(SEED)), next_ns: 0.0, index: 0 }
     }
 
+    /// The next intended time.
+    pub(super) fn next(&self) -> u64 {
+        self.next_ns as u64
+    }
+
     /// The next intended time, if it has passed.
     pub(super) fn due(&mut self, now: u64) -> Option<u64> {
         let next = self.next_ns as u64;

@@ -6,12 +6,12 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use rustix::event::epoll::{Event, EventData, EventFlags};
+use rustix::event::epoll::EventFlags;
 
 use super::link::{End, EndedRequest, Link, Received};
 use super::pace::plan;
 use super::tally::{Failure, Reply, Tally, nanoseconds};
-use super::wire::{self, EVENTS_MAX, Poll, RECEIVE_BYTES};
+use super::wire::{self, Poll, RECEIVE_BYTES};
 use super::{Job, Tls};
 use crate::sample::{Load, Offered};
 
@@ -79,8 +79,7 @@ impl<'a, L: Link> Engine<'a, L> {
 
     /// Spins until every page that was begun is complete or given up.
     pub(super) fn run(&mut self, duration: Duration) -> io::Result<Load> {
-        let none = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
-        let mut events = vec![none; EVENTS_MAX];
+        let mut events = wire::no_events();
         self.tally = Tally::new(self.job.warm_up, duration, self.job.timeout);
         self.started = Instant::now();
         let mut sweep = 0;

@@ -87,10 +87,26 @@ impl Tally {
         }
     }
 
+    /// Counts failed requests. Those without a response in time count as response times of the timeout.
     pub(super) fn fail(&mut self, intended: u64, why: Failure, requests: u64) {
         if !self.measures(intended) {
             return;
         }
+        if why == Failure::Timeout {
+            (0..requests).for_each(|_| self.record(self.timeout));
+        }
+        self.count(why, requests);
+    }
+
+    /// Records a response time, or that of a request that was given up.
+    fn record(&mut self, response: u64) {
+        self.load.response.record(response);
+        if let Some(observer) = &mut self.observer {
+            observer.response(response);
+        }
+    }
+
+    fn count(&mut self, why: Failure, requests: u64) {
         let errors = &mut self.load.errors;
         *match why {
             Failure::Refused => &mut errors.refused,
@@ -108,7 +124,11 @@ impl Tally {
     pub(super) fn reply(&mut self, at: &Reply) {
         let response = at.ended - at.began.min(at.ended);
         if response > self.timeout {
-            return self.fail(at.intended, Failure::Timeout, 1);
+            if self.measures(at.intended) {
+                self.record(response);
+                self.count(Failure::Timeout, 1);
+            }
+            return;
         }
         if self.measures(at.ended) {
             let second = usize::try_from((at.ended - self.from) / SECOND_NS).unwrap_or(usize::MAX);
@@ -118,11 +138,11 @@ impl Tally {
         }
         if self.measures(at.intended) {
             if let Some(observer) = &mut self.observer {
-                observer.reply(response);
+                observer.reply();
             }
             self.load.replies += 1;
             self.load.bytes += at.bytes;
-            self.load.response.record(response);
+            self.record(response);
             self.load.service.record(at.ended - at.sent.min(at.ended));
         }
     }
@@ -135,7 +155,7 @@ impl Tally {
         }
     }
 
-    /// Counts a connection that was begun, for a watch.
+    /// Counts a connection that the server accepted, for a watch.
     pub(super) fn connection(&mut self) {
         if let Some(observer) = &mut self.observer {
             observer.connection();

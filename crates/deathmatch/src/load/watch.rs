@@ -31,7 +31,7 @@ pub struct Progress {
     pub load: Load,
     /// Responses by status.
     pub statuses: BTreeMap<u16, u64>,
-    /// Connections that were begun.
+    /// Connections that the server accepted.
     pub connections: u64,
     /// The last full second, or all of a shorter time.
     pub recent: Bin,
@@ -50,7 +50,7 @@ pub struct Bin {
     pub replies: u64,
     /// Requests that failed in it.
     pub errors: u64,
-    /// Response times of those responses.
+    /// Response times of those responses, and of requests without one in time.
     pub response: Times,
 }
 
@@ -98,9 +98,12 @@ impl Observer {
         self.connections += 1;
     }
 
-    pub(super) fn reply(&mut self, response: u64) {
+    pub(super) fn reply(&mut self) {
         self.bin.replies += 1;
-        self.bin.response.record(response);
+    }
+
+    pub(super) fn response(&mut self, ns: u64) {
+        self.bin.response.record(ns);
     }
 
     /// Ends the bin if it is full, and publishes if it is time to.
@@ -186,7 +189,8 @@ mod tests {
         let mut observer = Observer::new(&watch);
         let mut load = Load::default();
         for second in 0..10_000_u64 {
-            observer.reply(1_000_000);
+            observer.reply();
+            observer.response(1_000_000);
             load.replies += 1;
             load.errors.reset += 2;
             observer.turn((second + 1) * BIN_NS, &load, &watch);

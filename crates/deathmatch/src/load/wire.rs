@@ -4,12 +4,15 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
 
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, connect, recv, send, socket_with,
-    sockopt,
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
+    send, socket_with, sockopt,
 };
 use rustix::process::{Resource, getrlimit};
 use rustix::time::Timespec;
@@ -22,7 +25,7 @@ pub(super) const RECEIVE_BYTES: usize = 256 * 1024;
 pub(super) const HEAD_RECEIVE_BYTES: usize = 1024;
 
 /// Events taken in one turn.
-pub(super) const EVENTS_MAX: usize = 256;
+const EVENTS_MAX: usize = 256;
 
 /// Descriptors left to the rest of the process.
 const DESCRIPTORS_SPARE: u64 = 64;
@@ -47,6 +50,16 @@ impl Poll {
         Ok(epoll::add(&self.epoll, socket, EventData::new_u64(token), flags)?)
     }
 
+    /// Waits for an event, at most so long.
+    pub(super) fn wait(&self, most: Duration) -> io::Result<()> {
+        let most = Timespec::try_from(most).map_err(io::Error::other)?;
+        // In nanoseconds: the timeout of epoll_wait(2) has milliseconds.
+        match poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&most)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
     /// Fills in the ready events; never waits.
     pub(super) fn ready(&self, events: &mut [Event]) -> io::Result<usize> {
         match epoll::wait(&self.epoll, events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
@@ -55,6 +68,11 @@ impl Poll {
             Err(e) => Err(e.into()),
         }
     }
+}
+
+/// Room for the events of one turn.
+pub(super) fn no_events() -> Vec<Event> {
+    vec![Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS_MAX]
 }
 
 /// Result of opening a connection.
@@ -76,6 +94,19 @@ pub(super) fn open(target: SocketAddr) -> io::Result<OpenResult> {
         Err(e @ (Errno::ADDRNOTAVAIL | Errno::NOBUFS | Errno::ACCESS | Errno::PERM)) => {
             Err(own_fault(e))
         }
+        Err(_) => Ok(OpenResult::Refused),
+    }
+}
+
+/// As `open`, to a unix domain socket.
+pub(super) fn open_unix(path: &Path) -> io::Result<OpenResult> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let socket = socket.map_err(own_fault)?;
+    match connect(&socket, &SocketAddrUnix::new(path)?) {
+        Ok(()) => Ok(OpenResult::Begun(socket)),
+        Err(e @ (Errno::ACCESS | Errno::PERM)) => Err(own_fault(e)),
+        // A full backlog is EAGAIN, and no event says when it has room (unix(7)).
         Err(_) => Ok(OpenResult::Refused),
     }
 }

@@ -46,7 +46,9 @@ pub struct Launch {
     pub command: Vec<String>,
     /// Environment variables, in addition to this program's own.
     pub env: Vec<(String, String)>,
-    /// Its working folder, with its log.
+    /// Directory in which it is started.
+    pub dir: PathBuf,
+    /// Its own folder, with its log.
     pub work: PathBuf,
     /// Logs it writes in addition to its standard output and error.
     pub logs: Vec<PathBuf>,
@@ -68,6 +70,8 @@ pub struct Launch {
     pub reload_signal: Option<Signal>,
     /// Signal that stops its first process.
     pub stop_signal: Signal,
+    /// `true` if its other processes get that signal too.
+    pub stops_all: bool,
     /// Time it may take to stop before it is killed.
     pub stop_within: Duration,
 }
@@ -193,7 +197,7 @@ impl Launch {
         command
             .args(&self.command)
             .envs(self.env.iter().cloned())
-            .current_dir(&self.work)
+            .current_dir(&self.dir)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log);
@@ -255,7 +259,9 @@ impl Running {
 
     /// Asks it to stop, kills it if it does not, and returns when all its processes have ended.
     pub fn stop(mut self) -> io::Result<()> {
-        signal(self.child.id(), self.launch.stop_signal);
+        let others = self.pids().into_iter().filter(|_| self.launch.stops_all);
+        let all = others.filter(|pid| *pid != self.child.id()).chain([self.child.id()]);
+        all.for_each(|pid| signal(pid, self.launch.stop_signal));
         if self.is_gone_within(self.launch.stop_within) || self.kill() {
             return Ok(());
         }

@@ -24,8 +24,17 @@ pub(super) struct Beside<'a> {
     pub(super) order: Vec<String>,
     /// Rounds, from 0, that count although their floor was too far off.
     pub(super) restless: Vec<u32>,
-    /// Samples that other programs disturbed, and all that count.
-    pub(super) disturbed: (usize, usize),
+    /// Samples that other programs disturbed.
+    pub(super) disturbed: Disturbed,
+}
+
+/// Samples beside which other programs ran, of all that count.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Disturbed {
+    /// Samples of turns.
+    turns: (usize, usize),
+    /// Slices.
+    slices: (usize, usize),
 }
 
 impl<'a> Beside<'a> {
@@ -44,28 +53,43 @@ impl<'a> Beside<'a> {
             restless: restless_rounds(&looks),
             looks,
             repeated,
-            disturbed: disturbed(samples),
+            disturbed: Disturbed {
+                turns: disturbed(samples.iter().filter(|s| s.slice.is_none())),
+                slices: disturbed(samples.iter().filter(|s| s.slice.is_some())),
+            },
         }
     }
 }
 
 /// Number of samples that other programs disturbed, and of all that count.
-pub fn disturbed(samples: &[Sample]) -> (usize, usize) {
-    let counted = || samples.iter().filter(|s| counts(s));
-    (counted().filter(|s| s.marks.contains(&Mark::ForeignCpu)).count(), counted().count())
+pub fn disturbed<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> (usize, usize) {
+    let counted: Vec<&Sample> = samples.into_iter().filter(|s| counts(s)).collect();
+    (counted.iter().filter(|s| s.marks.contains(&Mark::ForeignCpu)).count(), counted.len())
 }
 
-/// Their share, as a sentence; `None` without samples.
-pub(super) fn disturbed_words((disturbed, all): (usize, usize)) -> Option<String> {
-    let percent = 100.0 * disturbed as f64 / all as f64;
-    match (disturbed, all) {
-        (_, 0) => None,
-        (0, _) => Some(format!("Other programs disturbed none of the {all} samples.")),
-        _ => Some(format!(
-            "Other programs disturbed {disturbed} of {all} samples ({} %): they are left out, or \
-             marked * where a row has no other.",
-            sensible(percent)
-        )),
+impl Disturbed {
+    /// Their share of all, from 0 to 1.
+    pub(super) fn share(self) -> f64 {
+        let (some, all) = (self.turns.0 + self.slices.0, self.turns.1 + self.slices.1);
+        some as f64 / all.max(1) as f64
+    }
+
+    /// Their number and use, a sentence for each kind.
+    pub(super) fn words(self) -> Vec<String> {
+        let words = |(some, all): (usize, usize), what: &str, use_: &str| match (some, all) {
+            (_, 0) => None,
+            (0, _) => Some(format!("Other programs disturbed none of the {all} {what}.")),
+            _ => {
+                let percent = sensible(100.0 * some as f64 / all as f64);
+                Some(format!(
+                    "Other programs ran beside {some} of {all} {what} ({percent} %): {use_}"
+                ))
+            }
+        };
+        let left_out = "they are left out, or marked * where a row has no other.";
+        let counted = "they count, since all contenders of a cycle had them.";
+        let turns = words(self.turns, "samples", left_out);
+        turns.into_iter().chain(words(self.slices, "slices", counted)).collect()
     }
 }
 

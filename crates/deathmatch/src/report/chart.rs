@@ -159,8 +159,8 @@ fn axes(plot: &Plot) -> Markup {
             path.grid d={ "M" (LEFT) " " (tenth(y)) "H" (right) } {}
             text.tick x=(tenth(LEFT - 7.0)) y=(tenth(y + 4.0)) text-anchor="end" { (label) }
         }
-        @for (value, label) in plot.x.ticks() {
-            @let x = tenth(place_x(plot, *value));
+        @for (value, label) in plot.x.ticks_within(right - LEFT) {
+            @let x = tenth(place_x(plot, value));
             path.axis d={ "M" (x) " " (bottom) "v5" } {}
             text.tick x=(x) y=(tenth(bottom + 19.0)) text-anchor="middle" { (label) }
         }

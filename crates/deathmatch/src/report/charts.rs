@@ -170,7 +170,7 @@ pub(super) fn distribution(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Chart>
             "Distribution of response times at {}",
             step_words(x, ladder.steps.words().2)
         ),
-        x_label: "share of requests answered within".to_owned(),
+        x_label: "percentile of the response times".to_owned(),
         y_label: "ms".to_owned(),
         x: Scale::percentiles(nines_max),
         y: Scale::log(&values),
@@ -255,7 +255,7 @@ fn quantiles(row: &Row<'_>, nines_max: f64) -> Vec<Point> {
 pub(super) fn scale(measure: Measure, values: &[f64]) -> Scale {
     match measure {
         Measure::P50 | Measure::P99 => Scale::log(values),
-        Measure::Errors | Measure::Deviation | Measure::Cpu => Scale::linear(values),
+        Measure::Errors => Scale::linear(values),
         _ => Scale::fitting(values),
     }
 }
@@ -278,7 +278,7 @@ fn hint(data: Data<'_>, steps: Steps, row: &Row<'_>, spread: Spread, measure: Me
         measure.words().1,
         sensible(spread.low),
         sensible(spread.high),
-        counted(row.samples.len(), "round"),
+        counted(row.samples.len(), if row.are_slices() { "cycle" } else { "round" }),
     )
 }
 

@@ -90,7 +90,9 @@ fn best(
         _ if row.is_disturbed() => false,
         true if claim.measure.is_time() => row.is_carried() && !row.is_late(),
         true => row.is_carried(),
-        false if row.is_limited() || row.is_wrong() => false,
+        false if row.is_wrong() => false,
+        false if row.holds_below_the_limit(claim.measure) => true,
+        false if row.is_limited() => false,
         false => claim.measure != Measure::CpuPerRequest || row.is_saturated(),
     };
     let mut rows: Vec<(&Row<'_>, f64)> = ranked(data, ladder)
@@ -139,7 +141,7 @@ fn best(
 /// The second row's measure over the first's, within the rounds of both.
 fn ratio(measure: Measure, one: &Row<'_>, two: &Row<'_>) -> Option<Ratio> {
     let rounds = |row: &Row<'_>| {
-        let fit = row.samples.iter().copied().filter(|s| comparable(s, measure.is_time()));
+        let fit = row.samples.iter().copied().filter(|s| comparable(s, measure.kind()));
         by_round(fit, |s| measure.of(s))
     };
     let are_slices = one.samples.iter().any(|s| s.slice.is_some());

@@ -69,8 +69,8 @@ impl Lanes {
         let (height, end) = (self.height(lines.len()), self.width - self.right);
         html! {
             svg.chart viewBox={ "0 0 " (self.width) " " (height) } role="img" aria-label=(title) {
-                @for (tick, label) in scale.ticks() {
-                    @let x = tenth(self.x(scale, *tick));
+                @for (tick, label) in scale.ticks_within(end - self.names) {
+                    @let x = tenth(self.x(scale, tick));
                     path.grid d={ "M" (x) " " (top) "V" (bottom) } {}
                     text.tick x=(x) y=(tenth(bottom + 17.0)) text-anchor="middle" { (label) }
                 }

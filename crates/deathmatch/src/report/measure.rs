@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::Times;
 use crate::sample::Sample;
-use crate::stats::Bins;
+use crate::stats::{Bins, Kind};
 
 /// A figure of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
@@ -86,6 +86,15 @@ impl Measure {
     pub(super) fn in_a_sentence(self) -> String {
         let title = self.words().0;
         if title.starts_with("CPU") { title.to_owned() } else { title.to_lowercase() }
+    }
+
+    /// Kind of figure, which decides the samples that are compared by it.
+    pub fn kind(self) -> Kind {
+        match self {
+            Measure::P50 | Measure::P99 => Kind::Time,
+            Measure::Replies => Kind::Rate,
+            _ => Kind::Cost,
+        }
     }
 
     /// `true` for response times.

@@ -15,6 +15,7 @@ mod herds;
 mod lanes;
 mod limit;
 mod measure;
+mod missing;
 mod numbers;
 mod overview;
 mod page;

@@ -5,7 +5,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::Data;
 use super::charts::NOTES;
-use super::numbers::{counted, printable};
+use super::missing::{Missing, is_missing};
+use super::numbers::{counted, listed, printable};
 use super::run::Contender;
 use super::scale::step_words;
 use super::series::Ladder;
@@ -42,8 +43,9 @@ pub(super) fn page(data: Data<'_>) -> String {
             body {
                 main {
                     (header(data))
-                    (standings::verdict(data))
+                    @if standings::has_verdict(data) { ul.verdict { (standings::verdict(data)) } }
                     (standings::panels(data))
+                    (standings::doubts(data))
                     (contents(data))
                     (remarks(data))
                     @if !data.beside.limits.is_empty() { (results::capacity(data)) }
@@ -68,7 +70,6 @@ fn header(data: Data<'_>) -> Markup {
     let run = data.run;
     let all = || run.contenders.iter().filter(|c| run.competes(&c.name));
     let ran = all().filter(|c| c.absent.is_none()).count();
-    let samples: usize = data.ladders.iter().flat_map(|l| &l.rows).map(|r| r.samples.len()).sum();
     html! {
         header {
             p.kicker { "Web server deathmatch" }
@@ -76,8 +77,7 @@ fn header(data: Data<'_>) -> Markup {
             p.lead-in { (run.description) }
             ul.facts {
                 li { b { (ran) } " of " (all().count()) " contenders ran" }
-                li { (counted(run.rounds as usize, "round")) }
-                li { (counted(samples, "sample")) }
+                @for course in course(data) { li { (course) } }
                 li { "seed " b { (run.seed) } }
                 li {
                     "reference " b { (run.title(&run.reference)) }
@@ -89,6 +89,22 @@ fn header(data: Data<'_>) -> Markup {
             }
         }
     }
+}
+
+/// Rounds of turns, and cycles of slices, with their samples.
+fn course(data: Data<'_>) -> Vec<String> {
+    let rows = || data.ladders.iter().flat_map(|l| &l.rows);
+    let samples = |are_slices: bool| -> usize {
+        rows().filter(|r| r.are_slices() == are_slices).map(|r| r.samples.len()).sum()
+    };
+    let cycles = rows().filter(|r| r.are_slices()).map(|r| r.samples.len()).max();
+    let turns = (samples(false) > 0).then(|| {
+        let rounds = counted(data.run.rounds as usize, "round");
+        format!("{rounds}, {}", counted(samples(false), "sample"))
+    });
+    let slices = cycles
+        .map(|cycles| format!("{}, {}", counted(cycles, "cycle"), counted(samples(true), "slice")));
+    turns.into_iter().chain(slices).collect()
 }
 
 /// Sentences on the run as a whole.
@@ -178,7 +194,7 @@ fn reading() -> Markup {
 
 fn contenders(data: Data<'_>) -> Markup {
     let version = |contender: &Contender| match &contender.absent {
-        Some(why) => format!("did not run, or not to the end: {why}"),
+        Some(why) => format!("did not finish: {why}"),
         None if data.run.twin.as_ref() == Some(&contender.name) => {
             format!("{}: the reference once more, not ranked", contender.version)
         }
@@ -187,7 +203,7 @@ fn contenders(data: Data<'_>) -> Markup {
     let content = html! {
         table.words {
             tr { th { "Contender" } th { "version" } }
-            @for contender in &data.run.contenders {
+            @for contender in data.run.contenders.iter().filter(|c| !is_missing(data, c)) {
                 tr.unranked[contender.absent.is_some()] {
                     td { (tables::titled(data, &contender.name)) }
                     td { (version(contender)) }
@@ -195,7 +211,24 @@ fn contenders(data: Data<'_>) -> Markup {
             }
         }
     };
-    section("contenders", &content)
+    html! { (section("contenders", &content)) (missing(data)) }
+}
+
+/// Contenders that did not run, and the command that installs them.
+fn missing(data: Data<'_>) -> Markup {
+    let missing = Missing::of(data);
+    html! {
+        @if !missing.is_empty() {
+            section #missing {
+                h3 { "Did not run" }
+                @if !missing.titles.is_empty() {
+                    p { (listed(&missing.titles)) (if missing.titles.len() == 1 { " is" } else { " are" }) " not installed here. As root on Debian:" }
+                    pre { (missing.command) }
+                }
+                ul.says { @for sentence in &missing.others { li { (sentence) } } }
+            }
+        }
+    }
 }
 
 fn systems(data: Data<'_>) -> Markup {
@@ -222,8 +255,10 @@ fn test(data: Data<'_>) -> Markup {
         ul { @for ladder in data.ladders { li { (ladder.title()) ": " (steps(ladder)) } } }
         p {
             "A contender that returns wrong bytes, before or after a sample, is disqualified. Rounds \
-             interleave the contenders in an order drawn from the seed. In slices all are alive, and \
-             a round is a cycle; in turns one runs at a time. Points are medians over rounds. Bars reach from the smallest to the largest round."
+             interleave the contenders in an order drawn from the seed, and one runs at a time. In slices all are \
+             alive; a cycle has a slice of each. Points are medians over rounds or cycles. Bars reach from the \
+             smallest to the largest round, or over the middle 80 % of the cycles. A request without a response \
+             in time counts in the percentiles as long as the timeout."
         }
         (steady(data))
         @if !marked.is_empty() {
@@ -250,7 +285,7 @@ fn steady(data: Data<'_>) -> Markup {
 fn configuration(data: Data<'_>) -> Markup {
     let content = html! {
         div.configs {
-            @for contender in &data.run.contenders {
+            @for contender in data.run.contenders.iter().filter(|c| !is_missing(data, c)) {
                 details.config {
                     summary {
                         (tables::titled(data, &contender.name)) " " span { (contender.version) }
@@ -265,7 +300,7 @@ fn configuration(data: Data<'_>) -> Markup {
 
 fn settings(contender: &Contender) -> Markup {
     html! {
-        @if let Some(why) = &contender.absent { p { "Did not run, or not to the end: " (why) } }
+        @if let Some(why) = &contender.absent { p { "Did not finish: " (why) } }
         @if !contender.tuned.is_empty() {
             dl {
                 @for tuned in &contender.tuned {

@@ -81,7 +81,8 @@ fn cells(
     its: [Option<&Row<'_>>; 3],
 ) -> Vec<String> {
     let network = ladder.network.map_or_else(|| "loopback".to_owned(), |n| n.to_string());
-    let counts = its.map(|row| row.map_or("–".to_owned(), |r| r.response.count().to_string()));
+    let pages = |row: &Row<'_>| row.samples.iter().map(|s| s.load.replies).sum::<u64>().to_string();
+    let counts = its.map(|row| row.map_or_else(|| "–".to_owned(), pages));
     let at = |row: Option<&Row<'_>>, share| percentile_ms(&row?.response, share);
     let shown = |row: Option<&Row<'_>>, share| {
         let flag = if row.is_some_and(Row::is_disturbed) { DISTURBED } else { "" };
@@ -127,6 +128,7 @@ mod tests {
                 let network = Network { loss: 0.03, delay_ms };
                 let congestion = "cubic".to_owned();
                 sample.network = Some(NetworkUse { network, congestion, packets: 100, lost: 3 });
+                sample.load.replies = 10;
                 sample.load.response = Times::default();
                 (0..10).for_each(|_| sample.load.response.record(ms * 1_000_000));
                 samples.push(sample);

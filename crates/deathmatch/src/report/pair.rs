@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::measure::Measure;
 use super::numbers::round;
+use super::rankings::FEW;
 use super::run::Run;
 use crate::sample::{Offered, Sample};
 use crate::stats::{Fitness, MARGIN, Ratio, by_round, comparable, fitness};
@@ -30,9 +31,9 @@ pub struct Pair {
 /// The pair at each closed loop or, in a run without any, at each rate; none if the run has no
 /// twin.
 pub fn pairs(run: &Run, samples: &[Sample]) -> Vec<Pair> {
-    let Some(twin) = &run.twin else { return Vec::new() };
+    let Some(twin) = run.second() else { return Vec::new() };
     let is_closed = |s: &&Sample| matches!(s.offered, Offered::Closed { .. });
-    let its = || samples.iter().filter(|s| s.contender == *twin && !s.probe);
+    let its = || samples.iter().filter(|s| s.contender == twin && !s.probe);
     let has_closed = its().any(|s| is_closed(&s));
     let judged_by = if has_closed { JUDGED_BY } else { JUDGED_BY_AT_A_RATE };
     let mut works: Vec<&str> = Vec::new();
@@ -44,7 +45,7 @@ pub fn pairs(run: &Run, samples: &[Sample]) -> Vec<Pair> {
     let of = |work: &str, measure: Measure| {
         let rounds = |name: &str| {
             let its = samples.iter().filter(|s| s.contender == name && s.work == work);
-            by_round(its.filter(|s| comparable(s, measure.is_time())), |s| measure.of(s))
+            by_round(its.filter(|s| comparable(s, measure.kind())), |s| measure.of(s))
         };
         let are_slices = samples.iter().any(|s| s.work == work && s.slice.is_some());
         let ratio = Ratio::within(&rounds(twin), &rounds(&run.reference), are_slices)?;
@@ -86,13 +87,13 @@ pub(super) fn short(run: &Run, pairs: &[Pair]) -> String {
 fn ends(ratio: &Ratio) -> String {
     match ratio.interval {
         Some(i) => format!("{} ({}–{})", three(ratio.median), three(i.low), three(i.high)),
-        None => format!("{} (too few rounds for an interval)", three(ratio.median)),
+        None => format!("{} ({FEW})", three(ratio.median)),
     }
 }
 
 /// Judgement on the machine, as a sentence; `None` where the run has no twin.
 pub(super) fn sentence(run: &Run, pairs: &[Pair]) -> Option<String> {
-    run.twin.as_ref()?;
+    run.second()?;
     let name = run.title(&run.reference);
     let Some(verdict) = verdict(pairs) else {
         return Some(format!(

@@ -12,6 +12,7 @@ use super::series::{Ladder, Row};
 const FLOOR: &str = "a floor, not ranked";
 const WRONG: &str = "wrong bytes: disqualified";
 const DROPPED: &str = "not measured: it failed a lower rate";
+pub(super) const FEW: &str = "too few rounds or cycles for an interval";
 const LATE: &str = "the generator's lateness exceeds a tenth of the value";
 
 /// A contender's place.
@@ -172,7 +173,8 @@ fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<Barr
     if row.is_disturbed() {
         return Some(Barred::open("disturbed by other programs in every round"));
     }
-    if row.is_limited() {
+    let holds = row.holds_below_the_limit(ranking.measure);
+    if row.is_limited() && !holds {
         return Some(Barred::open(match row.middle(Measure::Replies) {
             Some(rate) => format!("≥\u{202f}{}/s, load-limited", sensible(rate)),
             None => "load-limited".to_owned(),
@@ -187,11 +189,15 @@ fn barred(data: Data<'_>, ranking: &Ranking, standing: &Standing) -> Option<Barr
         if ranking.measure != Measure::Replies && !row.is_carried() {
             return Some(Barred::out("did not carry the rate"));
         }
-    } else if ranking.measure == Measure::CpuPerRequest && ladder.is_some() && !row.is_saturated() {
+    } else if ranking.measure == Measure::CpuPerRequest
+        && ladder.is_some()
+        && !row.is_saturated()
+        && !holds
+    {
         return Some(Barred::open("not saturated"));
     }
     let few = standing.interval.is_none() && standing.verdict != Verdict::Reference;
-    few.then(|| Barred::open("too few rounds for an interval"))
+    few.then(|| Barred::open(FEW))
 }
 
 /// The verdict in words.
@@ -282,7 +288,7 @@ mod tests {
         let places = places(data, &rankings[0]);
         let hurtle = places.iter().find(|p| p.standing.contender == "hurtle").unwrap();
         assert_eq!((hurtle.ranks, hurtle.standing.interval), (None, None));
-        assert_eq!(hurtle.remark, "too few rounds for an interval");
+        assert_eq!(hurtle.remark, FEW);
     }
 
     #[test]

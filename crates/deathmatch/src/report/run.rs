@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::measure::Measure;
+use crate::stats::Judged;
 
 /// Floors beside the one of every report.
 const OTHER_FLOORS: &[&str] = &["floor-uring"];
@@ -35,6 +36,12 @@ pub struct Run {
     /// smaller than that between the two.
     #[serde(default)]
     pub twin: Option<String>,
+    /// The name under which the reference takes part a second time and is compared like any other.
+    #[serde(default)]
+    pub again: Option<String>,
+    /// Judgement on the reference beside the others, if it was the question.
+    #[serde(default)]
+    pub judged: Option<Judged>,
 }
 
 /// One line of the fingerprint.
@@ -116,6 +123,11 @@ impl Run {
     /// `true` if a contender is ranked: the floors and the twin are not.
     pub fn competes(&self, name: &str) -> bool {
         !self.is_floor(name) && self.twin.as_deref() != Some(name)
+    }
+
+    /// The name under which the reference ran a second time.
+    pub fn second(&self) -> Option<&str> {
+        self.twin.as_deref().or(self.again.as_deref())
     }
 
     /// `true` for a program that only receives and sends.

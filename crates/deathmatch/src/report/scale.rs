@@ -14,11 +14,15 @@ const STEPS_MAX: usize = 12;
 /// Smallest distance of two ticks, as a share of the axis.
 const TICK_GAP: f64 = 0.1;
 
-/// Smallest distance of percentages, whose names are long.
-const PERCENT_GAP: f64 = 0.14;
-
 /// Ratio of the largest to the smallest value from which an axis is logarithmic.
 const LOG_FROM: f64 = 8.0;
+
+/// Ratio of the largest value to the median from which it would squeeze the others together.
+const OUTLIER_FROM: f64 = 4.0;
+
+/// Room of a tick's label: of a character, and between two labels, in a drawing's units.
+const CHAR: f64 = 7.2;
+const LABEL_GAP: f64 = 7.0;
 
 /// An axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,8 +112,15 @@ impl Scale {
     /// Logarithmic if the values span enough decades.
     pub(super) fn fitting(values: &[f64]) -> Scale {
         let least = smallest_positive(values).unwrap_or(1.0);
-        let spans = largest(values) >= LOG_FROM * least;
-        if spans { Scale::log(values) } else { Scale::linear(values) }
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.get(sorted.len() / 2).copied().unwrap_or(least).max(least);
+        let spans = largest(values) >= LOG_FROM * least || largest(values) >= OUTLIER_FROM * middle;
+        if spans && sorted.first().is_some_and(|v| *v > 0.0) {
+            Scale::log(values)
+        } else {
+            Scale::linear(values)
+        }
     }
 
     /// The steps of a ladder, each with a tick while there is room; nothing lies beyond them.
@@ -141,21 +152,14 @@ impl Scale {
     /// Percentiles as HdrHistogram plots them: each further nine takes the same room. Positions are
     /// those of [`nines`]; `nines_max` is where the longest time lies.
     pub(super) fn percentiles(nines_max: f64) -> Scale {
-        let known = [(0.0, "0"), (0.5, "50"), (0.9, "90"), (0.99, "99"), (0.999, "99.9")];
-        let more = [(0.9999, "99.99"), (0.999_99, "99.999")];
+        let known = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")];
+        let more = [(0.9999, "p99.99"), (0.999_99, "p99.999")];
         let all = known.into_iter().chain(more).map(|(share, name)| (nines(share), name));
         let room = |(at, _): &(f64, &str)| *at < nines_max - 0.2;
         let mut ticks: Vec<(f64, String)> =
-            all.filter(room).map(|(at, name)| (at, format!("{name}%"))).collect();
+            all.filter(room).map(|(at, name)| (at, name.to_owned())).collect();
         ticks.push((nines_max, "max".to_owned()));
         let high = nines_max * 1.02;
-        // The first and the last always have room.
-        for at in (1..ticks.len().saturating_sub(1)).rev() {
-            let gap = |other: usize| (ticks[other].0 - ticks[at].0).abs() / high;
-            if gap(at - 1) < PERCENT_GAP || gap(at + 1) < PERCENT_GAP {
-                ticks.remove(at);
-            }
-        }
         Scale { low: 0.0, high, log: false, ticks }
     }
 
@@ -167,6 +171,26 @@ impl Scale {
             (value - self.low) / (self.high - self.low)
         };
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// Ticks whose labels have room side by side on an axis of this width; the last one always has.
+    pub(super) fn ticks_within(&self, width: f64) -> Vec<(f64, &str)> {
+        let mut kept: Vec<(f64, &str)> = Vec::new();
+        let half = |label: &str| label.chars().count() as f64 * CHAR / 2.0;
+        let room = |(a, one): (f64, &str), (b, two): (f64, &str)| {
+            (self.at(a) - self.at(b)).abs() * width >= half(one) + half(two) + LABEL_GAP
+        };
+        for (at, (value, label)) in self.ticks.iter().enumerate() {
+            let tick = (*value, label.as_str());
+            let is_last = at + 1 == self.ticks.len();
+            while is_last && kept.last().is_some_and(|last| !room(*last, tick)) {
+                kept.pop();
+            }
+            if kept.last().is_none_or(|last| room(*last, tick)) {
+                kept.push(tick);
+            }
+        }
+        kept
     }
 
     /// (value, its label).
@@ -283,11 +307,29 @@ mod tests {
     }
 
     #[test]
+    fn labels_have_room_and_an_outlier_does_not_squeeze_the_rest() {
+        let scale = Scale::linear(&[123_456.0]);
+        let kept = |width| scale.ticks_within(width).iter().map(|t| t.1).collect::<Vec<_>>();
+        assert_eq!(kept(400.0).len(), scale.ticks().len(), "all of them");
+        let few = kept(90.0);
+        assert!(few.len() < scale.ticks().len(), "{few:?}");
+        assert_eq!(few.last().copied(), scale.ticks().last().map(|t| t.1.as_str()), "the last");
+        for (values, is_log, why) in [
+            (&[10.0, 11.0, 12.0, 13.0][..], false, "alike"),
+            (&[10.0, 11.0, 12.0, 60.0], true, "one far above the others"),
+            (&[10.0, 35.0, 40.0, 60.0], false, "spread evenly"),
+            (&[0.0, 1.0, 1.1, 60.0], false, "0 has no logarithm"),
+        ] {
+            assert_eq!(Scale::fitting(values).log, is_log, "{why}");
+        }
+    }
+
+    #[test]
     fn every_nine_takes_the_same_room() {
         let scale = Scale::percentiles(4.0);
         let gap = |a, b| scale.at(nines(b)) - scale.at(nines(a));
         assert!((gap(0.9, 0.99) - gap(0.99, 0.999)).abs() < 1e-9);
-        assert_eq!(labels(&scale), ["0%", "90%", "99%", "99.9%", "max"]);
+        assert_eq!(labels(&scale), ["p50", "p90", "p99", "p99.9", "max"]);
         assert!(nines(1.0).is_finite());
     }
 }

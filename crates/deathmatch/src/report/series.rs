@@ -5,7 +5,7 @@ use super::measure::{Measure, offered, percentile_ms};
 use crate::histogram::Times;
 use crate::load::saturation::is_overwhelmed;
 use crate::sample::{Beside, ConnectionUse, Errors, Mark, Network, Offered, Sample};
-use crate::stats::{counts, generator_limited, is_overload};
+use crate::stats::{Kind, counts, generator_limited, is_disturbed, is_overload};
 
 /// Share of the offered requests that must be answered for a rate to be carried.
 const CARRIED_SHARE: f64 = 0.99;
@@ -51,7 +51,7 @@ pub(super) struct Row<'a> {
 impl Row<'_> {
     /// Leaves disturbed samples out, if others remain; then merges the response times.
     fn close(&mut self) {
-        let disturbed = |sample: &&Sample| sample.marks.contains(&Mark::ForeignCpu);
+        let disturbed = |sample: &&Sample| is_disturbed(sample);
         if !self.samples.iter().all(&disturbed) {
             let all = self.samples.len();
             self.samples.retain(|s| !disturbed(s));
@@ -62,7 +62,7 @@ impl Row<'_> {
 
     /// `true` if other programs disturbed every sample: its figures are flagged.
     pub(super) fn is_disturbed(&self) -> bool {
-        self.marked(Mark::ForeignCpu) > 0
+        self.samples.iter().any(|s| is_disturbed(s))
     }
 
     /// A measure over the rounds; `None` if no round has it.
@@ -70,6 +70,11 @@ impl Row<'_> {
         let mut values: Vec<f64> = self.samples.iter().filter_map(|s| measure.of(s)).collect();
         values.sort_by(f64::total_cmp);
         let (low, high) = (*values.first()?, *values.last()?);
+        // One slice of hundreds says nothing about the server: the middle 80 % are shown.
+        let (low, high) = match self.are_slices() {
+            true => (values[values.len() / 10], values[values.len() - 1 - values.len() / 10]),
+            false => (low, high),
+        };
         let merged = |share| percentile_ms(&self.response, share);
         let middle = match measure {
             Measure::P50 => merged(0.5)?,
@@ -89,6 +94,17 @@ impl Row<'_> {
         let mut all = Times::default();
         self.samples.iter().for_each(|s| all.merge(which(s)));
         all
+    }
+
+    /// `true` for the slices of a duel.
+    pub(super) fn are_slices(&self) -> bool {
+        self.samples.iter().any(|s| s.slice.is_some())
+    }
+
+    /// `true` if a figure holds beside a generator at its limit and a server with idle time: the cost of
+    /// a request in slices, which all had the same generator.
+    pub(super) fn holds_below_the_limit(&self, measure: Measure) -> bool {
+        self.are_slices() && measure.kind() == Kind::Cost
     }
 
     /// Number of rounds that bear a mark.

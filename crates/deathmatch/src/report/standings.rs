@@ -5,16 +5,17 @@
 use maud::{Markup, html};
 
 use super::Data;
-use super::beside::disturbed_words;
 use super::charts::line_style;
 use super::lanes::{Lanes, NAME_CHARS};
 use super::numbers::{counted, cut, listed, sensible, tenth};
 use super::pair;
-use super::rankings::{RankedRow, is_decisive, is_open, places};
+use super::rankings::{FEW, RankedRow, is_decisive, is_open, places};
 use super::run::Ranking;
 use super::scale::Scale;
-use super::tables;
-use crate::stats::{Fitness, MARGIN};
+use super::series::Row;
+use super::{tables, works};
+use crate::stats::judgement::Outcome;
+use crate::stats::{Fitness, Judged, MARGIN};
 
 /// Widths of the scale, and right of it.
 const SCALE: f64 = 190.0;
@@ -39,26 +40,67 @@ pub(super) fn decisive<'d>(data: Data<'d>) -> Vec<&'d Ranking> {
     all
 }
 
-/// The verdict, fitness and disturbed share.
+/// The verdict.
 pub(super) fn verdict(data: Data<'_>) -> Markup {
+    let is_worse = outcome(data) == Some(Outcome::Regression);
+    let is_known = match outcome(data) {
+        Some(outcome) => outcome != Outcome::NotShown,
+        None => has_ranks(data),
+    };
+    html! {
+        li.bad[is_worse].unknown[!is_known] {
+            b { "Verdict" } @for sentence in verdicts(data) { span { (sentence) } }
+        }
+    }
+}
+
+/// `true` if the verdict is the result; otherwise it gives the reason for which there is none.
+pub(super) fn has_verdict(data: Data<'_>) -> bool {
+    data.run.judged.is_some() || has_ranks(data)
+}
+
+/// Reasons to doubt the verdict: the machine's fitness and the disturbed share.
+pub(super) fn doubts(data: Data<'_>) -> Markup {
     let fitness = pair::verdict(&data.beside.pairs);
-    let (disturbed, all) = data.beside.disturbed;
-    let is_rough = disturbed as f64 > DISTURBED_MAX * all as f64;
+    let disturbed = data.beside.disturbed;
     html! {
         ul.verdict {
-            li { b { "Verdict" } span { (winners(data)) } }
-            li.bad[fitness.is_some_and(|fitness| fitness != Fitness::Fit)] {
+            @if !has_verdict(data) { (verdict(data)) }
+            li.bad[fitness.is_some_and(|fitness| fitness != Fitness::Fit)].unknown[fitness.is_none()] {
                 b { "Machine" } span { (pair::short(data.run, &data.beside.pairs)) }
             }
-            @if let Some(words) = disturbed_words(data.beside.disturbed) {
-                li.bad[is_rough] { b { "Disturbed" } span { (words) } }
+            @if !disturbed.words().is_empty() {
+                li.bad[disturbed.share() > DISTURBED_MAX] {
+                    b { "Disturbed" } @for words in disturbed.words() { span { (words) } }
+                }
             }
         }
     }
 }
 
+/// Outcome of the judgement on one server, if that was the question.
+fn outcome(data: Data<'_>) -> Option<Outcome> {
+    data.run.judged.as_ref().map(Judged::outcome)
+}
+
+/// The verdict in sentences: the judgement on one server if that was the question, or the contenders
+/// that are first.
+pub(super) fn verdicts(data: Data<'_>) -> Vec<String> {
+    let Some(judged) = &data.run.judged else { return vec![winners(data)] };
+    let mut all = judged.sentences();
+    all.extend(judged.not_compared.iter().cloned());
+    all
+}
+
+/// `true` if a decisive comparison has ranks.
+pub(super) fn has_ranks(data: Data<'_>) -> bool {
+    let is_ranked =
+        |ranking: &&Ranking| places(data, ranking).iter().any(|place| place.ranks.is_some());
+    decisive(data).iter().any(is_ranked)
+}
+
 /// Sentence on the contenders that are first, and in how many comparisons.
-pub(super) fn winners(data: Data<'_>) -> String {
+fn winners(data: Data<'_>) -> String {
     let mut firsts: Vec<(&str, usize, usize)> = Vec::new();
     let (mut comparisons, mut open) = (0, 0);
     for ranking in decisive(data) {
@@ -86,9 +128,7 @@ pub(super) fn winners(data: Data<'_>) -> String {
     if comparisons == 0 {
         return match data.ladders.is_empty() {
             true => "Nothing was measured.".to_owned(),
-            false => {
-                "None: no comparison has an interval, which needs six rounds of turns or 12 cycles of a duel.".to_owned()
-            }
+            false => format!("None: {}.", unranked(data)),
         };
     }
     firsts.sort_by_key(|(_, alone, shared)| std::cmp::Reverse((*alone, *shared)));
@@ -108,26 +148,54 @@ pub(super) fn winners(data: Data<'_>) -> String {
         some => format!("; {} may be first somewhere", counted(some, "other")),
     };
     let named = format!("{}{more}", listed(&named));
-    let open = (open > 0).then(|| format!("{open} open: one that could be first has no rank"));
+    let open = (open > 0).then(|| {
+        let are = if open == 1 { "is" } else { "are" };
+        format!("{open} {are} undecided, since a contender without a rank there may be first")
+    });
     let parts: Vec<String> = [named].into_iter().filter(|p| !p.is_empty()).chain(open).collect();
     format!("Of {}, {}.", counted(comparisons, "comparison"), parts.join("; "))
+}
+
+/// Reasons for which no contender has a rank, in words.
+fn unranked(data: Data<'_>) -> String {
+    let mut reasons: Vec<String> = Vec::new();
+    for ranking in decisive(data) {
+        let its = places(data, ranking).into_iter().filter(|place| place.is_open);
+        for remark in its.map(|place| place.remark) {
+            if !reasons.contains(&remark) {
+                reasons.push(remark);
+            }
+        }
+    }
+    if reasons.is_empty() || reasons.iter().any(|reason| reason == FEW) {
+        return "no comparison has an interval, which needs six rounds of turns or 12 cycles of a \
+                duel"
+            .to_owned();
+    }
+    format!("no contender can be ranked ({})", reasons.join("; "))
 }
 
 /// The plots.
 pub(super) fn panels(data: Data<'_>) -> Markup {
     let all = decisive(data);
     let reference = data.run.title(&data.run.reference);
+    let over = match data.ladders.iter().flat_map(|l| &l.rows).all(Row::are_slices) {
+        true => "the trimmed mean over cycles",
+        false => "the median over rounds, or the trimmed mean over cycles",
+    };
     html! {
         section.standings #standings {
-            @if all.is_empty() { p { "Nothing was compared with the reference." } } @else {
+            @if !has_ranks(data) { (works::glance(data)) } @else {
                 p.note {
-                    "Each dot is a contender's ratio to " (reference) ", the median over rounds; its \
+                    "Each dot is a contender's ratio to " (reference) ", " (over) "; its \
                      line is the interval. The best is on top. Filled: surely better, worse or the \
                      same within " (sensible(100.0 * MARGIN)) " % (grey band); hollow: too close to \
                      call. Point at a row for its figures."
                 }
             }
-            div.plots { @for ranking in all { (panel(data, ranking)) } }
+            @if has_ranks(data) {
+                div.plots { @for ranking in all { (panel(data, ranking)) } }
+            }
         }
     }
 }
@@ -235,7 +303,8 @@ mod tests {
     fn a_comparison_is_decided_only_if_all_that_could_be_first_are_ranked() {
         // Change of hurtle's sample, whether it has a ratio, verdict, why.
         type Row<'a> = (fn(&mut Sample), bool, &'a str, &'a str);
-        let open = "Of 1 comparison, 1 open: one that could be first has no rank.";
+        let open =
+            "Of 1 comparison, 1 is undecided, since a contender without a rank there may be first.";
         let rows: [Row<'_>; 4] = [
             (
                 |_| (),

@@ -5,9 +5,9 @@ use super::Data;
 use super::capacity;
 use super::claims::{CPU, MOST, SMALLEST, SOONEST, best_of_all, best_of_half, ranked};
 use super::measure::Measure;
+use super::missing::is_missing;
 use super::numbers::{listed, round, sensible, subject};
 use super::overview::last_held;
-use super::pair;
 use super::rankings::{close_pairs, is_decisive};
 use super::scale::step_words;
 use super::series::{ERROR_SHARE_MAX, HELD_P99_MS, Ladder, Row, Steps};
@@ -208,8 +208,11 @@ fn outliers(data: Data<'_>, ladder: &Ladder<'_>, measure: Measure) -> Option<Str
     })
 }
 
-/// Pairs that are too close to call, by ranking.
+/// Pairs that are too close to call, by ranking. Of two contenders the other sentences say it.
 fn close(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
+    if ranked(data, ladder).len() < 3 {
+        return None;
+    }
     let here = data.rankings.iter().filter(|r| ladder.rows.iter().any(|row| row.work == r.work));
     let here = here.filter(|r| is_decisive(data, r));
     let by = here.filter_map(|ranking| {
@@ -227,13 +230,12 @@ fn close(data: Data<'_>, ladder: &Ladder<'_>) -> Option<String> {
     (!by.is_empty()).then(|| format!("Too close to call {}.", by.join("; ")))
 }
 
-/// Sentences on contenders that did not run or are disqualified.
+/// Sentences on contenders that did not finish or are disqualified, and on the machine.
 fn of_the_run(data: Data<'_>) -> Vec<String> {
-    let absent = data.run.contenders.iter().filter_map(|c| {
+    let failed = data.run.contenders.iter().filter(|c| !is_missing(data, c));
+    let failed = failed.filter_map(|c| {
         let why = c.absent.as_ref()?.trim_end_matches('.');
-        let some = data.ladders.iter().any(|l| l.of(&c.name).next().is_some());
-        let word = if some { "did not finish" } else { "did not run" };
-        Some(format!("{} {word}: {why}.", data.run.title(&c.name)))
+        Some(format!("{} did not finish: {why}.", data.run.title(&c.name)))
     });
     let mut wrong: Vec<String> = Vec::new();
     for row in data.ladders.iter().flat_map(|l| &l.rows).filter(|r| r.is_wrong()) {
@@ -244,9 +246,8 @@ fn of_the_run(data: Data<'_>) -> Vec<String> {
     }
     let mut rows = data.ladders.iter().flat_map(|l| &l.rows).peekable();
     let once = rows.peek().is_some() && rows.all(|r| r.samples.len() == 1);
-    let once = once.then(|| "There is one round only: differences may be chance.".to_owned());
-    let pair = pair::sentence(data.run, &data.beside.pairs);
-    absent.chain(wrong).chain(once).chain(pair).chain(stolen(data)).collect()
+    let once = once.then(|| "There is one sample of each: differences may be chance.".to_owned());
+    failed.chain(wrong).chain(once).chain(stolen(data)).collect()
 }
 
 /// Sentence on the processor time that the host of a virtual machine took away. It takes
@@ -305,7 +306,6 @@ mod tests {
             ("Context switches at 2 000/s: Yaws", "by context switches, as in the deck"),
             ("in too few rounds to be sure; ", "fewer than six rounds prove nothing"),
             ("lighttpd / h2o", "pairs that overlap"),
-            ("Swazoo did not run: gst", "who is missing, and why"),
         ];
         for (part, why) in rows {
             assert!(text.contains(part), "{why}: {part} is not in\n{text}");

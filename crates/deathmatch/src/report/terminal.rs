@@ -1,7 +1,7 @@
 //! The result as text, for a terminal: a table for each ladder and the take home.
 
 use super::Data;
-use super::beside::disturbed_words;
+use super::missing::Missing;
 use super::takehome::take_home;
 use super::{herds, overview, pages, pair, standings};
 
@@ -12,8 +12,12 @@ const WIDTH: usize = 96;
 pub(super) fn table(data: Data<'_>) -> String {
     let mut out = String::new();
     let machine = format!("Machine: {}", pair::short(data.run, &data.beside.pairs));
-    let first = [format!("Verdict: {}", standings::winners(data)), machine];
-    for sentence in first.into_iter().chain(disturbed_words(data.beside.disturbed)) {
+    let verdicts = standings::verdicts(data);
+    let first = verdicts.into_iter().enumerate().map(|(at, sentence)| match at {
+        0 => format!("Verdict: {sentence}"),
+        _ => sentence,
+    });
+    for sentence in first.chain([machine]).chain(data.beside.disturbed.words()) {
         out += &wrapped(&clean(&sentence), "", "  ");
     }
     out.push('\n');
@@ -37,6 +41,13 @@ pub(super) fn table(data: Data<'_>) -> String {
         for sentence in claims.sentences {
             out += &wrapped(&clean(&sentence), "- ", "  ");
         }
+    }
+    let missing = Missing::of(data).sentences();
+    if !missing.is_empty() {
+        out.push('\n');
+    }
+    for sentence in missing {
+        out += &wrapped(&clean(&sentence), "", "  ");
     }
     out
 }
@@ -93,9 +104,14 @@ fn wrapped(text: &str, first: &str, then: &str) -> String {
     out
 }
 
-/// Text without control characters, which would steer a terminal.
+/// Text in one line, without control characters, which would steer a terminal.
 fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    let shown = |c: char| match c {
+        '\n' | '\t' => ' ',
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    };
+    text.chars().map(shown).collect()
 }
 
 #[cfg(test)]
@@ -114,5 +130,6 @@ mod tests {
     #[test]
     fn a_title_cannot_steer_the_terminal() {
         assert_eq!(clean("a\u{1b}[2J"), "a\u{fffd}[2J");
+        assert_eq!(clean("its log ends:\nno file"), "its log ends: no file");
     }
 }

@@ -10,7 +10,11 @@ use super::run::Ranking;
 use super::series::Ladder;
 use super::stretch::{Stretch, stretches};
 use super::takehome::{Findings, take_home};
-use super::{Data, details, streams, tables};
+use super::{Data, details, standings, streams, tables};
+
+/// Works whose results are at the top of a page without ranks, and the measure of their picture.
+const GLANCES_MAX: usize = 3;
+const GLANCE: Measure = Measure::CpuPerRequest;
 
 /// (id, title) of each section.
 pub(super) fn contents(data: Data<'_>) -> Vec<(String, String)> {
@@ -29,8 +33,9 @@ pub(super) fn sections(data: Data<'_>) -> Markup {
         @for (at, stretch) in stretches(data.ladders).iter().enumerate() {
             section.work id=(id(at)) {
                 h2 { (stretch.title()) }
-                @for ladder in &stretch.parts { (said(data, stretch, ladder, &all)) }
-                (charts(data, stretch))
+                @let is_at_a_glance = is_at_a_glance(data, at);
+                @for ladder in &stretch.parts { (said(data, stretch, ladder, (&all, is_at_a_glance))) }
+                (charts(data, stretch, is_at_a_glance))
                 @for ladder in &stretch.parts { (folded(data, ladder)) }
             }
         }
@@ -38,7 +43,12 @@ pub(super) fn sections(data: Data<'_>) -> Markup {
 }
 
 /// Sentences and the overview of one ladder.
-fn said(data: Data<'_>, stretch: &Stretch<'_>, ladder: &Ladder<'_>, all: &[Findings]) -> Markup {
+fn said(
+    data: Data<'_>,
+    stretch: &Stretch<'_>,
+    ladder: &Ladder<'_>,
+    (all, is_at_a_glance): (&[Findings], bool),
+) -> Markup {
     let title = ladder.title();
     let findings = all.iter().find(|findings| findings.about == title);
     html! {
@@ -46,7 +56,7 @@ fn said(data: Data<'_>, stretch: &Stretch<'_>, ladder: &Ladder<'_>, all: &[Findi
         @if let Some(findings) = findings {
             ul.says { @for sentence in &findings.sentences { li { (sentence) } } }
         }
-        (tables::overview(data, ladder))
+        @if !is_at_a_glance { (tables::overview(data, ladder)) }
         @if let Some(cells) = streams::table(data, ladder) {
             h4 { "The streams beside it" }
             p.note { (streams::note(ladder)) }
@@ -55,11 +65,29 @@ fn said(data: Data<'_>, stretch: &Stretch<'_>, ladder: &Ladder<'_>, all: &[Findi
     }
 }
 
-fn charts(data: Data<'_>, stretch: &Stretch<'_>) -> Markup {
+/// The results of a run without ranks: the table of each work, its picture beside it.
+pub(super) fn glance(data: Data<'_>) -> Markup {
+    html! {
+        @for (at, stretch) in stretches(data.ladders).iter().take(GLANCES_MAX).enumerate() {
+            h3 { a href={ "#" (id(at)) } { (stretch.title()) } }
+            div.glance {
+                div { @for ladder in &stretch.parts { (tables::overview(data, ladder)) } }
+                @if let Some(chart) = over_steps(data, stretch, GLANCE) { (figure(&chart)) }
+            }
+        }
+    }
+}
+
+/// `true` if the glance shows the table and picture of a section.
+fn is_at_a_glance(data: Data<'_>, at: usize) -> bool {
+    at < GLANCES_MAX && !standings::has_ranks(data)
+}
+
+fn charts(data: Data<'_>, stretch: &Stretch<'_>, is_at_a_glance: bool) -> Markup {
     let nothing_failed = is_without_errors(&stretch.parts);
     let measures = MEASURES.iter().filter(|m| **m != Measure::Errors || !nothing_failed);
+    let measures = measures.filter(|m| **m != GLANCE || !is_at_a_glance);
     html! {
-        @if nothing_failed { p { strong { "No request failed." } } }
         div.plots {
             @for measure in measures {
                 @if let Some(chart) = over_steps(data, stretch, *measure) { (figure(&chart)) }

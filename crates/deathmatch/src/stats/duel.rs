@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::fit::{comparable, generator_limited};
+use super::fit::{Kind, comparable, generator_limited};
 use super::interval::median;
 use super::ratio::{Ratio, Rounds};
 use super::regimes::Regimes;
@@ -16,12 +16,15 @@ use crate::sample::{Mark, Offered, Sample};
 const REPLIES_WIDER: f64 = 2.0;
 
 /// A duel at one work.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Duel {
     /// The work's name.
     pub work: String,
     /// The contender that ratios refer to.
     pub reference: String,
+    /// `true` in a closed loop, whose replies a second are compared.
+    #[serde(default)]
+    pub is_closed: bool,
     /// Cycles, in which each contender had a slice.
     pub cycles: usize,
     /// Seconds of slices in all.
@@ -103,7 +106,7 @@ impl Pair {
             let of = |name| rounds(slices, name, figure);
             Ratio::within(&of(name), &of(reference), true)
         };
-        let is_closed = slices.iter().all(|s| matches!(s.offered, Offered::Closed { .. }));
+        let is_closed = is_closed(slices);
         Pair {
             cpu: ratio(cpu_us_per_reply),
             replies: is_closed.then(|| ratio(replies_per_second)).flatten(),
@@ -111,14 +114,15 @@ impl Pair {
     }
 }
 
+fn is_closed(slices: &[&Sample]) -> bool {
+    slices.iter().all(|s| matches!(s.offered, Offered::Closed { .. }))
+}
+
 /// A figure of a contender by cycle. A generator at its limit spoils the comparison of rates, which the
 /// standing says; the processor time of a request is comparable all the same.
 fn rounds(slices: &[&Sample], name: &str, figure: fn(&Sample) -> Option<f64>) -> Rounds {
-    let counts = |s: &&Sample| {
-        let busy = |mark: &Mark| matches!(mark, Mark::GeneratorBusy | Mark::GeneratorLate);
-        comparable(s, false) || s.marks.iter().all(|m| busy(m) || *m == Mark::ForeignCpu)
-    };
-    by_round(slices.iter().copied().filter(|s| s.contender == name).filter(counts), figure)
+    let its = slices.iter().copied().filter(|s| s.contender == name);
+    by_round(its.filter(|s| comparable(s, Kind::Cost)), figure)
 }
 
 fn duel(work: &str, slices: &[&Sample], reference: &str, precision: f64) -> Duel {
@@ -126,14 +130,15 @@ fn duel(work: &str, slices: &[&Sample], reference: &str, precision: f64) -> Duel
     let names: BTreeSet<&str> = slices.iter().map(|s| s.contender.as_str()).collect();
     let disturbed = slices.iter().filter(|s| s.marks.contains(&Mark::ForeignCpu)).count();
     let standings =
-        names.into_iter().map(|name| (name.to_owned(), standing(slices, name, reference)));
+        names.iter().copied().map(|name| (name.to_owned(), standing(slices, name, reference)));
     Duel {
         work: work.to_owned(),
         reference: reference.to_owned(),
+        is_closed: is_closed(slices),
         cycles: cycles.len(),
         seconds: slices.iter().map(|s| s.load.seconds).sum(),
         precision,
-        precise: is_precise(slices, reference, precision),
+        precise: names.len() > 1 && is_precise(slices, reference, precision),
         disturbed: disturbed as f64 / slices.len().max(1) as f64,
         contenders: standings.collect(),
     }
@@ -158,7 +163,7 @@ fn standing(slices: &[&Sample], name: &str, reference: &str) -> Standing {
         regimes: cpu.as_ref().and_then(Ratio::regimes),
         cpu,
         replies,
-        load_limited: limited * 2 > own.len(),
+        load_limited: limited * 2 >= own.len().max(1),
         idle_cpu: middle(|s| s.slice?.idle_cpu),
         errors: own.iter().map(|s| s.load.errors.total()).sum(),
     }

@@ -28,17 +28,36 @@ pub fn generator_limited(sample: &Sample) -> bool {
     }
 }
 
-/// `true` if a sample may be compared with others of its work, by a response time or by another
-/// measure. The generator's lateness affects times alone, unless it missed the rate. Other programs do
-/// not exclude a slice: its neighbours had them too, and the estimate leaves out the outermost fifths.
-pub fn comparable(sample: &Sample, by_time: bool) -> bool {
+/// `true` if other programs ran beside a sample and its neighbours had them not: it is left out. The
+/// neighbours of a slice had them too, and the estimate leaves out the outermost fifths.
+pub fn is_disturbed(sample: &Sample) -> bool {
+    sample.slice.is_none() && sample.marks.contains(&Mark::ForeignCpu)
+}
+
+/// Kind of a figure, by the marks that spoil it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A response time.
+    Time,
+    /// Replies a second.
+    Rate,
+    /// Processor time of a request, and all else.
+    Cost,
+}
+
+/// `true` if a sample may be compared with others of its work by a figure of this kind. The generator's
+/// lateness affects times alone, unless it missed the rate. A generator at its limit does not change the
+/// cost of a slice's requests.
+pub fn comparable(sample: &Sample, kind: Kind) -> bool {
+    let is_cost = kind == Kind::Cost && sample.slice.is_some();
     let spoils = |mark: &Mark| match mark {
-        Mark::GeneratorLate => by_time,
-        Mark::ForeignCpu => sample.slice.is_none(),
+        Mark::GeneratorLate => kind == Kind::Time,
+        Mark::GeneratorBusy => !is_cost,
+        Mark::ForeignCpu => is_disturbed(sample),
         _ => true,
     };
     let rate_missed = matches!(sample.offered, Offered::Closed { .. }) || generator_limited(sample);
-    let late = sample.marks.contains(&Mark::GeneratorLate) && rate_missed;
+    let late = sample.marks.contains(&Mark::GeneratorLate) && rate_missed && !is_cost;
     counts(sample) && !is_overload(sample) && !late && !sample.marks.iter().any(spoils)
 }
 
@@ -81,7 +100,9 @@ mod tests {
         let open = |marks: &[Mark], p99_ms| sample(marks, p99_ms);
         let named = |work: &str| Sample { work: work.into(), ..sample(&[], 1) };
         let closed = Sample { offered: Offered::Closed { connections: 50 }, ..sample(&[late], 1) };
-        // (counts, by time, by something else, limited by the generator)
+        let slice = |sample: Sample| Sample { slice: Some(Slice::default()), ..sample };
+        let full = Sample { offered: Offered::Closed { connections: 50 }, ..sample(&[busy], 1) };
+        // (counts, by time, by cost, limited by the generator)
         let rows = [
             (open(&[], 1), [true, true, true, false], "nothing against it"),
             (open(&[late], 1), [true, false, true, false], "late, but all came in time"),
@@ -91,19 +112,23 @@ mod tests {
             (open(&[busy], 20), [true, false, false, true], "no time left, and missed"),
             (open(&[Mark::ForeignCpu], 1), [true, false, false, false], "a neighbour"),
             (
-                Sample { slice: Some(Slice::default()), ..open(&[Mark::ForeignCpu], 1) },
+                slice(open(&[Mark::ForeignCpu], 1)),
                 [true, true, true, false],
                 "a neighbour of a whole cycle",
             ),
+            (full.clone(), [true, false, false, true], "no time left in a closed loop"),
+            (slice(full.clone()), [true, false, true, true], "a request costs the same"),
             (open(&[Mark::FloorMoved], 1), [false; 4], "another machine"),
             (Sample { probe: true, ..open(&[], 1) }, [false; 4], "a look at the floor"),
             (named("10k at 1.5 times what it carries"), [true, false, false, false], "overload"),
             (closed, [true, false, false, false], "a closed loop is never late"),
         ];
         for (sample, want, why) in rows {
-            let (by_time, else_) = (comparable(&sample, true), comparable(&sample, false));
+            let (by_time, else_) =
+                (comparable(&sample, Kind::Time), comparable(&sample, Kind::Cost));
             let found = [counts(&sample), by_time, else_, generator_limited(&sample)];
             assert_eq!(found, want, "{why}");
         }
+        assert!(!comparable(&slice(full), Kind::Rate), "the rate is the generator's");
     }
 }

@@ -2,21 +2,25 @@
 
 mod fetch;
 mod request;
+mod route;
 mod secure;
 
 use std::fmt;
-use std::io;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
 use http::Uri;
 
 pub use request::Request;
+pub use route::Route;
 pub use secure::TlsError;
 
 use crate::load::Tls;
-use crate::tls::Protocol;
+use crate::tls::{Protocol, Trust};
 
 /// Longest time of a connection to one address, and of a handshake.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -34,6 +38,8 @@ pub struct Url {
     pub authority: String,
     /// Path and query; at least `/`.
     pub path: String,
+    /// Where connections go instead.
+    pub route: Route,
 }
 
 impl FromStr for Url {
@@ -69,7 +75,7 @@ impl FromStr for Url {
         let shown = if port == known { authority.host().to_owned() } else { authority.to_string() };
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Url { is_secure, host, port, authority: shown, path })
+        Ok(Url { is_secure, host, port, authority: shown, path, route: Route::default() })
     }
 }
 
@@ -83,10 +89,12 @@ impl fmt::Display for Url {
 /// A server that accepts connections.
 #[derive(Clone, Debug)]
 pub struct Reached {
-    /// The first address of the host that accepts them.
+    /// The first address of the host that accepts them; unspecified for a unix domain socket.
     pub address: SocketAddr,
     /// For the generator's connections; `None` in clear text.
     pub tls: Option<Tls>,
+    /// The certificate that it has shown over TCP.
+    pub trust: Option<Trust>,
 }
 
 impl Url {
@@ -95,12 +103,14 @@ impl Url {
     /// # Errors
     /// The host has none.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        let found = (self.host.as_str(), self.port).to_socket_addrs();
-        let found: Vec<SocketAddr> = found
-            .map_err(|e| io::Error::new(e.kind(), format!("{}: no such host ({e})", self.host)))?
+        let own = (self.host.as_str(), self.port);
+        let (host, port) = self.route.to.as_ref().map_or(own, |(host, port)| (host, *port));
+        let found: Vec<SocketAddr> = (host, port)
+            .to_socket_addrs()
+            .map_err(|e| io::Error::new(e.kind(), format!("{host}: no such host ({e})")))?
             .collect();
         match found.is_empty() {
-            true => Err(io::Error::other(format!("{}: no such host", self.host))),
+            true => Err(io::Error::other(format!("{host}: no such host"))),
             false => Ok(found),
         }
     }
@@ -111,22 +121,23 @@ impl Url {
     /// # Errors
     /// The last address's, in words.
     pub fn reach(&self, protocol: Protocol, insecure: bool) -> io::Result<Reached> {
+        if let Some(socket) = &self.route.socket {
+            return self.reach_socket(socket, protocol, insecure);
+        }
         let mut last = None;
         for address in self.addresses()? {
             if protocol == Protocol::Http3 {
                 match self.shake_hands_over_quic(address, insecure) {
-                    Ok(tls) => return Ok(Reached { address, tls: Some(tls) }),
+                    Ok(tls) => return Ok(Reached { address, tls: Some(tls), trust: None }),
                     Err(e) => last = Some((address, e)),
                 }
                 continue;
             }
             match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
                 Ok(stream) => {
-                    let tls = match self.is_secure {
-                        true => Some(self.shake_hands(stream, protocol, insecure)?),
-                        false => None,
-                    };
-                    return Ok(Reached { address, tls });
+                    stream.set_read_timeout(Some(CONNECT_WITHIN))?;
+                    stream.set_write_timeout(Some(CONNECT_WITHIN))?;
+                    return self.reached(address, stream, protocol, insecure);
                 }
                 Err(e) => last = Some((address, e)),
             }
@@ -138,6 +149,38 @@ impl Url {
             ),
             None => io::Error::other(format!("{}: no such host", self.host)),
         })
+    }
+
+    /// As `reach`, through a unix domain socket.
+    fn reach_socket(
+        &self,
+        socket: &Path,
+        protocol: Protocol,
+        insecure: bool,
+    ) -> io::Result<Reached> {
+        let failed = |e: io::Error| {
+            let shown = socket.display();
+            io::Error::new(e.kind(), format!("cannot connect to {self} at {shown}: {}", plain(&e)))
+        };
+        let stream = UnixStream::connect(socket).map_err(failed)?;
+        stream.set_read_timeout(Some(CONNECT_WITHIN))?;
+        stream.set_write_timeout(Some(CONNECT_WITHIN))?;
+        self.reached((Ipv4Addr::UNSPECIFIED, 0).into(), stream, protocol, insecure)
+    }
+
+    /// Completes a handshake on a connection if it is secure.
+    fn reached(
+        &self,
+        address: SocketAddr,
+        stream: impl Read + Write,
+        protocol: Protocol,
+        insecure: bool,
+    ) -> io::Result<Reached> {
+        if !self.is_secure {
+            return Ok(Reached { address, tls: None, trust: None });
+        }
+        let (tls, trust) = self.shake_hands(stream, protocol, insecure)?;
+        Ok(Reached { address, tls: Some(tls), trust: Some(trust) })
     }
 }
 

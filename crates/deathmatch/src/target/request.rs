@@ -15,6 +15,8 @@ pub struct Request {
     pub fields: Vec<(String, String)>,
     /// The content.
     pub body: Vec<u8>,
+    /// `true` if the connection ends with its response.
+    pub is_last: bool,
 }
 
 impl Request {
@@ -32,7 +34,7 @@ impl Request {
         let method =
             parsed.ok_or_else(|| format!("-m {method}: write a method such as GET or POST"))?;
         let fields = fields.iter().map(|field| read_field(field)).collect::<Result<_, _>>()?;
-        Ok(Request { method, fields, body: body.unwrap_or_default() })
+        Ok(Request { method, fields, body: body.unwrap_or_default(), is_last: false })
     }
 
     /// The bytes of an HTTP/1.1 request (RFC 9112, section 3).
@@ -83,6 +85,9 @@ impl Request {
             if self.fields.iter().all(|(given, _)| given != name) {
                 all.push((name.to_owned(), value));
             }
+        }
+        if self.is_last && self.fields.iter().all(|(given, _)| given != "connection") {
+            all.push(("connection".to_owned(), "close".to_owned()));
         }
         all.extend(self.fields.iter().cloned());
         let has_content =

@@ -1,20 +1,24 @@
 //! TLS with a server of any certificate: verified with the machine's authorities, or not at all.
 
 use std::fmt;
-use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_name;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
+    SignatureScheme,
 };
 
 use super::{CONNECT_WITHIN, Url};
 use crate::load::{Tls, reach_http3};
-use crate::tls::Protocol;
+use crate::tls::{Protocol, Trust};
 
 /// The reason for which a handshake failed.
 #[derive(Debug)]
@@ -48,16 +52,14 @@ impl Url {
     /// Completes a handshake; returns the encryption of further connections.
     pub(super) fn shake_hands(
         &self,
-        mut stream: TcpStream,
+        mut stream: impl Read + Write,
         protocol: Protocol,
         insecure: bool,
-    ) -> io::Result<Tls> {
+    ) -> io::Result<(Tls, Trust)> {
         let failed = |why: TlsError| io::Error::other(format!("{self}: {why}"));
         let name = ServerName::try_from(self.host.clone())
             .map_err(|e| failed(TlsError::Other(e.to_string())))?;
         let config = config(protocol, insecure).map_err(|e| failed(TlsError::Other(e)))?;
-        stream.set_read_timeout(Some(CONNECT_WITHIN))?;
-        stream.set_write_timeout(Some(CONNECT_WITHIN))?;
         let mut session = ClientConnection::new(config.clone(), name.clone())
             .map_err(|e| failed(TlsError::Other(e.to_string())))?;
         while session.is_handshaking() {
@@ -66,10 +68,13 @@ impl Url {
         if protocol == Protocol::Http2 && session.alpn_protocol() != Some(protocol.id()) {
             return Err(failed(TlsError::NoHttp2));
         }
+        let shown = session.peer_certificates().and_then(|all| all.first()).cloned();
+        let shown = shown.ok_or_else(|| failed(TlsError::Other("no certificate".to_owned())))?;
+        let trust = Trust::known(shown.into_owned(), name.clone(), &self.authority);
         session.send_close_notify();
         // The server may have closed already.
         let _ = session.complete_io(&mut stream);
-        Ok(Tls::with(config, name, protocol))
+        Ok((Tls::with(config, name, protocol), trust))
     }
 
     /// Completes a handshake of QUIC; returns the encryption of further connections.
@@ -78,15 +83,29 @@ impl Url {
         address: SocketAddr,
         insecure: bool,
     ) -> io::Result<Tls> {
-        let failed = |why: TlsError| io::Error::other(format!("{self}: {why}"));
+        let failed = |why: TlsError| io::Error::other(why.to_string());
         let name = ServerName::try_from(self.host.clone())
             .map_err(|e| failed(TlsError::Other(e.to_string())))?;
         let config = config(Protocol::Http3, insecure).map_err(|e| failed(TlsError::Other(e)))?;
         let tls = Tls::with(config, name, Protocol::Http3);
         match reach_http3(address, &tls, CONNECT_WITHIN) {
             Ok(()) => Ok(tls),
-            Err(e) => Err(io::Error::new(e.kind(), format!("{self}: no HTTP/3 ({e})"))),
+            Err(e) => Err(io::Error::other(no_http3(&e))),
         }
+    }
+}
+
+/// Reason for which a server was not reached over QUIC.
+fn no_http3(e: &io::Error) -> String {
+    match e.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            "nothing listens on this UDP port, so it has no HTTP/3; leave --h3 out".to_owned()
+        }
+        io::ErrorKind::TimedOut => format!(
+            "no answer over QUIC within {} s, so it has no HTTP/3 or UDP is blocked; leave --h3 out",
+            CONNECT_WITHIN.as_secs()
+        ),
+        _ => format!("no HTTP/3 ({e})"),
     }
 }
 
@@ -98,9 +117,8 @@ fn config(protocol: Protocol, insecure: bool) -> Result<Arc<ClientConfig>, Strin
         let any = Arc::new(AnyCertificate);
         builder.dangerous().with_custom_certificate_verifier(any).with_no_client_auth()
     } else {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        builder.with_root_certificates(roots).with_no_client_auth()
+        let verifier = Arc::new(KnownCertificates::of_this_machine()?);
+        builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
     };
     config.alpn_protocols = vec![protocol.id().to_vec()];
     Ok(Arc::new(config))
@@ -119,6 +137,80 @@ fn cause(e: &io::Error) -> TlsError {
         }
         None => TlsError::Other(e.to_string()),
     }
+}
+
+/// Accepts certificates of the machine's authorities, and a server's own certificate among them even if
+/// it is marked as an authority's, as `openssl req -x509` marks it and curl's `--cacert` takes it.
+#[derive(Debug)]
+struct KnownCertificates {
+    authorities: Arc<WebPkiServerVerifier>,
+    known: Vec<CertificateDer<'static>>,
+}
+
+impl KnownCertificates {
+    /// Those of the system, or of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
+    fn of_this_machine() -> Result<KnownCertificates, String> {
+        let known = rustls_native_certs::load_native_certs().certs;
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(known.iter().cloned());
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+        let authorities = authorities.build().map_err(|_| {
+            "this machine has no certificates of authorities; SSL_CERT_FILE names a file of them, \
+             --insecure accepts any"
+        })?;
+        Ok(KnownCertificates { authorities, known })
+    }
+}
+
+impl ServerCertVerifier for KnownCertificates {
+    fn verify_server_cert(
+        &self,
+        own: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verified = self.authorities.verify_server_cert(own, between, name, ocsp, now);
+        match verified {
+            // Its dates are valid: they are checked first.
+            Err(e) if is_authority(&e) && self.known.contains(own) => {
+                verify_server_name(&ParsedCertificate::try_from(own)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            Err(e) if is_authority(&e) => Err(CertificateError::UnknownIssuer.into()),
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        own: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.authorities.verify_tls12_signature(message, own, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        own: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.authorities.verify_tls13_signature(message, own, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.authorities.supported_verify_schemes()
+    }
+}
+
+/// `true` if a server's certificate was refused because it is marked as an authority's.
+fn is_authority(e: &Error) -> bool {
+    let Error::InvalidCertificate(CertificateError::Other(other)) = e else { return false };
+    other.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity)
 }
 
 /// Accepts every certificate.

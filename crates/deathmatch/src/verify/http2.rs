@@ -12,7 +12,7 @@ use tokio_rustls::TlsConnector;
 
 use super::decoded::{Comparison, check_head};
 use super::{Fault, Verified, VerifyError, requests, time_max};
-use crate::tls::{Trust, name};
+use crate::tls::Trust;
 
 /// Flow-control window of a connection; each of its streams has a smaller one.
 const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
@@ -46,7 +46,7 @@ async fn ask(
     let mut answers = Vec::new();
     for answer in 1..=requests(expected) {
         client = client.ready().await.map_err(|e| (answer, http2_fault(e)))?;
-        let uri = format!("https://{}{path}", crate::tls::NAME);
+        let uri = format!("https://{}{path}", trust.authority());
         let request = Request::get(uri).version(Version::HTTP_2).body(());
         let request = request.map_err(|e| (answer, Fault::Head(e.to_string())))?;
         let (coming, _) =
@@ -66,7 +66,7 @@ async fn connect(addr: SocketAddr, trust: &Trust) -> io::Result<SendRequest<Byte
     let config = trust.checking(&[b"h2"]).map_err(io::Error::other)?;
     let stream = TcpStream::connect(addr).await?;
     stream.set_nodelay(true)?;
-    let stream = TlsConnector::from(config).connect(name(), stream).await?;
+    let stream = TlsConnector::from(config).connect(trust.name(), stream).await?;
     if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
         return Err(io::Error::other("it does not agree to HTTP/2 (ALPN)"));
     }

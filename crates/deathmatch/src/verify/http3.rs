@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::decoded::{Comparison, check_head};
 use super::{Fault, Verified, VerifyError, requests, time_max};
-use crate::tls::{NAME, Protocol, Trust};
+use crate::tls::{Protocol, Trust};
 
 /// Requests a path so many times on one connection over QUIC with this certificate, and compares the
 /// responses with the file.
@@ -45,7 +45,7 @@ async fn ask(
     let (endpoint, mut client) = connect(addr, trust).await.map_err(|e| (1, http3_fault(e)))?;
     let mut seen = None;
     for answer in 1..=requests(expected) {
-        let asked = one(&mut client, path, expected).await;
+        let asked = one(&mut client, (trust.authority(), path), expected).await;
         seen.get_or_insert(asked.map_err(|fault| (answer, fault))?);
     }
     drop(client);
@@ -68,7 +68,7 @@ async fn connect(
     };
     let mut endpoint = Endpoint::client(any).map_err(|e| text(&e))?;
     endpoint.set_default_client_config(ClientConfig::new(Arc::new(crypto)));
-    let connecting = endpoint.connect(addr, NAME).map_err(|e| text(&e))?;
+    let connecting = endpoint.connect(addr, &trust.name().to_str()).map_err(|e| text(&e))?;
     let connection = connecting.await.map_err(|e| text(&e))?;
     let connection = h3_quinn::Connection::new(connection);
     let (mut driver, client) = h3::client::new(connection).await.map_err(|e| text(&e))?;
@@ -79,10 +79,11 @@ async fn connect(
 
 async fn one(
     client: &mut SendRequest<OpenStreams, Bytes>,
-    path: &str,
+    (authority, path): (&str, &str),
     expected: &[u8],
 ) -> Result<Verified, Fault> {
-    let request = Request::get(format!("https://{NAME}{path}")).version(Version::HTTP_3).body(());
+    let request =
+        Request::get(format!("https://{authority}{path}")).version(Version::HTTP_3).body(());
     let request = request.map_err(|e| Fault::Head(e.to_string()))?;
     let mut stream = client.send_request(request).await.map_err(http3_fault)?;
     stream.finish().await.map_err(http3_fault)?;

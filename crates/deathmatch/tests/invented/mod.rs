@@ -59,6 +59,8 @@ fn the_run() -> Run {
         ..Contender::default()
     });
     Run {
+        again: None,
+        judged: None,
         plan: "The deck of 2009".into(),
         description:
             "A 10k file, ten calls on each connection, from 1\u{202f}000 requests a second up \

@@ -141,3 +141,21 @@ pub(crate) fn free_port() -> u16 {
     let mut ports = (0..300).map(|_| first + PORTS * NEXT.fetch_add(1, Ordering::Relaxed));
     ports.find(|first| (0..PORTS).all(|port| is_free(first + port))).unwrap()
 }
+
+/// Checks that the report of a `vs` run, the terminal and JSON have this judgement.
+pub(crate) fn judged(out: &std::path::Path, verdict: &str, words: &str) {
+    let report = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_deathmatch"));
+        let output = command.arg("report").arg(out).args(more).output().unwrap();
+        // Lines are broken between words.
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let said = report(&[]);
+    assert!(said.contains(words), "{words}: {said}");
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    let verdict_box = page.split("Verdict</b>").nth(1).unwrap().split("</li>").next().unwrap();
+    assert!(verdict_box.contains(words), "{words}: {verdict_box}");
+    let found: serde_json::Value = serde_json::from_str(&report(&["--json"])).unwrap();
+    assert_eq!(found["judged"]["judgements"][0]["verdict"], verdict, "{found}");
+}

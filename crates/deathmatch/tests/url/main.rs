@@ -5,6 +5,7 @@
 #[path = "../scripted/mod.rs"]
 mod scripted;
 mod server;
+mod ways;
 
 use std::fs;
 use std::net::TcpListener;
@@ -52,6 +53,8 @@ fn every_way_to_respond_is_counted_and_decides_the_exit_code() {
                 false => assert_eq!((all.as_u64(), again), (Some(4), 0), "{path}"),
             }
             assert!(found["latency"]["p50_ms"].as_f64().unwrap() > 0.0, "{path}: {found}");
+            let names_redirects = found["warnings"].to_string().contains("40 responses are redir");
+            assert_eq!(names_redirects, path == "/redirect", "{path}: {found}");
         }
     }
     let rows =
@@ -211,7 +214,7 @@ fn the_summary_and_the_files_have_the_figures() {
     {
         assert!(page.contains(part), "{part}");
     }
-    for shape in ["rect", "path", "polyline", "circle"] {
+    for shape in ["rect", "path", "circle"] {
         let [begun, ended] =
             [format!("<{shape} "), format!("</{shape}>")].map(|tag| page.matches(&tag).count());
         assert!(begun > 0 && begun == ended, "an open {shape} hides the rest: {begun}, {ended}");

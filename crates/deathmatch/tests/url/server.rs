@@ -50,6 +50,13 @@ impl Server {
     }
 }
 
+/// Answers on a connection of any kind, unseen.
+pub(crate) fn converse_plainly(socket: impl Read + Write) {
+    let (send, _) = channel();
+    // An error is the client's end.
+    let _ = converse(socket, &send, &AtomicU64::new(1));
+}
+
 /// Answers until the connection ends; an error is the client's end.
 fn converse(
     mut socket: impl Read + Write,
@@ -66,6 +73,9 @@ fn converse(
         let body = if is_head { "" } else { "hello" };
         let (response, closes) = match path.split('?').next().unwrap_or_default() {
             "/ok" => (format!("HTTP/1.1 200 OK\r\n{length}{body}"), false),
+            "/typed" => {
+                (format!("HTTP/1.1 200 OK\r\nContent-Type: text/x\r\n{length}{body}"), false)
+            }
             "/stall" => {
                 if stalls.fetch_add(1, Ordering::SeqCst) == 0 {
                     thread::sleep(Duration::from_millis(500));

@@ -29,8 +29,10 @@ enum Received {
 
 impl Engine<'_> {
     pub(super) fn open(&mut self, index: usize) -> io::Result<()> {
-        let opened = wire::open(self.job.target)?;
-        self.tally.connection();
+        let opened = match &self.job.client.socket {
+            Some(path) => wire::open_unix(path)?,
+            None => wire::open(self.job.target)?,
+        };
         let slot = &mut self.pool.slots[index];
         slot.generation = slot.generation.wrapping_add(1);
         slot.reused = false;
@@ -105,6 +107,7 @@ impl Engine<'_> {
         let Some(channel) = slot.channel.as_mut().filter(|c| wire::connected(&c.socket)) else {
             return self.refused(index);
         };
+        self.tally.connection();
         let Some(tls) = &self.job.tls else { return self.handle_established(index) };
         slot.state = State::Handshake;
         // A fault of the generator, before any byte was sent.

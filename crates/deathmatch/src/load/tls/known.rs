@@ -1,10 +1,11 @@
 //! Accepts exactly one certificate.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::aws_lc_rs::kx_group;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
-use crate::tls::Trust;
+use crate::tls::{Trust, provider};
 
 /// The certificate a server must have. Its possession of the key is not verified: verifying a
 /// signature costs the generator more than making it costs the server.
@@ -51,6 +52,7 @@ impl ServerCertVerifier for ExpectedCertificate {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ECDSA_NISTP256_SHA256]
+        // The certificate of a URL may have any key.
+        provider(kx_group::X25519).signature_verification_algorithms.supported_schemes()
     }
 }

@@ -13,7 +13,7 @@ use rustls::pki_types::ServerName;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 use rustls::{Error, HandshakeKind};
 
-use crate::tls::{Protocol, Trust, name, provider};
+use crate::tls::{Protocol, Trust, provider};
 
 /// Largest plaintext of a record (RFC 8446, 5.1); a record adds less than `RECORD_MORE`.
 const RECORD_BYTES: usize = 16 * 1024;
@@ -45,7 +45,7 @@ impl Tls {
             Some(first) => Resumption::store(Arc::new(tickets::Tickets::new(first))),
             None => Resumption::disabled(),
         };
-        Ok(Tls { config: Arc::new(config), name: name(), protocol })
+        Ok(Tls { config: Arc::new(config), name: trust.name(), protocol })
     }
 
     /// A configuration of the caller's, which has verified what it wants to, for a server of this name.

@@ -1,0 +1,288 @@
+//! Judgement on the first server of a duel beside the others, or beside a kept run: an equivalence
+//! test of each measure. It is computed once; the terminal, JSON, the report and the exit code show it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::duel::{Duel, Standing};
+use super::ratio::Ratio;
+
+/// Exit code if neither a regression nor its absence is shown.
+const EXIT_NOT_SHOWN: u8 = 3;
+
+/// The judgements of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Judged {
+    /// The server in question.
+    pub first: String,
+    /// Share by which it may be worse.
+    pub tolerance: f64,
+    /// `true`: than its ratios in a kept run.
+    pub than_before: bool,
+    /// A judgement for each work, other server and measure.
+    pub judgements: Vec<Judgement>,
+    /// Reasons for which a measure was not compared, a sentence each.
+    pub not_compared: Vec<String>,
+}
+
+/// A measure of the first server against another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// The work's name.
+    pub work: String,
+    /// The other server.
+    pub against: String,
+    /// The measure, in words.
+    pub measure: String,
+    /// Bounds of the factor by which the first server is worse than the other, or than it was; below 1
+    /// it is better. `None`: too few cycles.
+    pub worse: Option<(f64, f64)>,
+    /// Outcome.
+    pub verdict: Outcome,
+}
+
+/// Outcome of a judgement, or of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The worse bound is within the tolerance.
+    Fine,
+    /// Neither is shown.
+    NotShown,
+    /// The better bound is beyond the tolerance.
+    Regression,
+}
+
+impl Judged {
+    /// Judges the reference of these duels beside the others, by its ratios in a kept run if there is one.
+    pub fn of(duels: &[Duel], kept: Option<&[Judgement]>, tolerance: f64) -> Judged {
+        let first = duels.first().map_or(String::new(), |duel| duel.reference.clone());
+        let now = factors(duels).into_iter();
+        let judgements = now.filter_map(|mut one| {
+            if let Some(kept) = kept {
+                let before = kept.iter().find(|k| one.is_like(k))?.worse;
+                let than = |(now, then): ((f64, f64), (f64, f64))| (now.0 / then.1, now.1 / then.0);
+                one.worse = one.worse.zip(before).map(than);
+            }
+            one.verdict = judge(one.worse, tolerance);
+            Some(one)
+        });
+        let judgements = judgements.collect();
+        let (than_before, not_compared) = (kept.is_some(), not_compared(duels));
+        Judged { first, tolerance, than_before, judgements, not_compared }
+    }
+
+    /// The outcome of all: a regression decides, then a judgement that shows nothing.
+    pub fn outcome(&self) -> Outcome {
+        self.judgements.iter().map(|one| one.verdict).max().unwrap_or(Outcome::NotShown)
+    }
+
+    /// 0 fine, 1 a regression, 3 neither is shown.
+    pub fn exit_code(&self) -> u8 {
+        match self.outcome() {
+            Outcome::Fine => 0,
+            Outcome::Regression => 1,
+            Outcome::NotShown => EXIT_NOT_SHOWN,
+        }
+    }
+
+    /// A sentence for each judgement.
+    pub fn sentences(&self) -> Vec<String> {
+        let work = |one: &Judgement| match self.judgements.iter().all(|j| j.work == one.work) {
+            true => String::new(),
+            false => format!(" ({})", one.work),
+        };
+        self.judgements.iter().map(|one| format!("{}{}.", self.sentence(one), work(one))).collect()
+    }
+
+    fn sentence(&self, one: &Judgement) -> String {
+        let than = match self.than_before {
+            true => format!("than before, against {}", one.against),
+            false => format!("than {}", one.against),
+        };
+        let (first, measure, share) = (&self.first, &one.measure, percent(self.tolerance));
+        let Some((low, high)) = one.worse else {
+            return format!(
+                "{first}, {measure}: not shown to be at most {share} worse {than}, since there is no \
+                 interval below 12 cycles"
+            );
+        };
+        let said = match one.verdict {
+            Outcome::Fine => format!("at most {share} worse"),
+            Outcome::Regression => format!("WORSE by more than {share}"),
+            Outcome::NotShown => format!("not shown to be at most {share} worse"),
+        };
+        format!("{first}, {measure}: {said} {than} (worse by a factor of {low:.3} to {high:.3})")
+    }
+}
+
+impl Judgement {
+    fn is_like(&self, other: &Judgement) -> bool {
+        let key = |one: &Judgement| (one.work.clone(), one.against.clone(), one.measure.clone());
+        key(self) == key(other)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Outcome::Fine => "not worse",
+            Outcome::NotShown => "not shown",
+            Outcome::Regression => "WORSE",
+        })
+    }
+}
+
+/// A share with the digits that it has, as in `0.5 %`.
+pub fn percent(share: f64) -> String {
+    let digits = (share * 1e5).round() / 1e3;
+    format!("{digits} %")
+}
+
+/// Factors by which the reference is worse than the others, by work and measure, not yet judged.
+pub fn factors(duels: &[Duel]) -> Vec<Judgement> {
+    let mut all = Vec::new();
+    for duel in duels {
+        let is_limited = |its: &Standing| its.load_limited;
+        let reference = duel.contenders.get(&duel.reference);
+        for (name, its) in duel.contenders.iter().filter(|(name, _)| **name != duel.reference) {
+            let bounds = |ratio: &Ratio| ratio.interval.map(|i| (i.low, i.high));
+            let mut add = |measure: &str, worse| {
+                let (work, against) = (duel.work.clone(), name.clone());
+                let (measure, verdict) = (measure.to_owned(), Outcome::NotShown);
+                all.push(Judgement { work, against, measure, worse, verdict });
+            };
+            if let Some(cpu) = &its.cpu {
+                // The ratio is the other's to the first's.
+                let inverse = bounds(cpu).map(|(low, high)| (1.0 / high, 1.0 / low));
+                add("processor time of a request", inverse);
+            }
+            if let Some(replies) = &its.replies
+                && !is_limited(its)
+                && !reference.is_some_and(is_limited)
+            {
+                add("replies a second", bounds(replies));
+            }
+        }
+    }
+    all
+}
+
+/// An equivalence test: fine only if the worse bound is within the tolerance.
+fn judge(worse: Option<(f64, f64)>, tolerance: f64) -> Outcome {
+    match worse {
+        Some((least, _)) if least > 1.0 + tolerance => Outcome::Regression,
+        Some((_, most)) if most <= 1.0 + tolerance => Outcome::Fine,
+        _ => Outcome::NotShown,
+    }
+}
+
+/// Reasons for which a measure was not compared, a sentence each.
+fn not_compared(duels: &[Duel]) -> Vec<String> {
+    let mut all = Vec::new();
+    for duel in duels {
+        if let Some((name, _)) = duel.contenders.iter().find(|(_, its)| its.cpu_us.is_none()) {
+            all.push(format!(
+                "Processor time is not compared, since the process of {name} is not known; \
+                 for a URL of this machine write --pid PID."
+            ));
+        }
+        if duel.contenders.len() < 2 {
+            continue;
+        }
+        if !duel.is_closed {
+            all.push("Replies a second are not compared: the rate is fixed for all.".to_owned());
+        } else if let Some((name, _)) = duel.contenders.iter().find(|(_, its)| its.load_limited) {
+            all.push(format!(
+                "Replies a second are not compared with {name}: the generator was the limit."
+            ));
+        }
+    }
+    all.dedup();
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::Interval;
+
+    #[test]
+    fn fine_needs_the_worse_bound_within_the_tolerance() {
+        for (worse, verdict) in [
+            (Some((0.9, 1.04)), Outcome::Fine),
+            (Some((1.06, 1.2)), Outcome::Regression),
+            (Some((0.6, 1.6)), Outcome::NotShown),
+            (Some((1.04, 1.06)), Outcome::NotShown),
+            (None, Outcome::NotShown),
+        ] {
+            assert_eq!(judge(worse, 0.05), verdict, "{worse:?}");
+        }
+    }
+
+    /// A duel of `a` and `b` with this interval of the ratio of replies.
+    fn duel(interval: Option<(f64, f64)>, change: impl Fn(&mut Standing)) -> Duel {
+        let interval = interval.map(|(low, high)| Interval { low, high, confidence: 0.95 });
+        let ratio = Ratio { median: 1.0, interval, bootstrap: (1.0, 1.0), rounds: [].into() };
+        let one = Standing { cpu_us: Some(1.0), ..Standing::default() };
+        let mut two = Standing { replies: Some(ratio), ..one.clone() };
+        change(&mut two);
+        Duel {
+            work: "w".to_owned(),
+            reference: "a".to_owned(),
+            is_closed: true,
+            cycles: 12,
+            contenders: [("a".to_owned(), one), ("b".to_owned(), two)].into(),
+            ..Duel::default()
+        }
+    }
+
+    #[test]
+    fn a_kept_run_is_compared_by_the_worst_of_both_intervals() {
+        let verdict = |now: (f64, f64), then: (f64, f64)| {
+            let (now, then) = (duel(Some(now), |_| ()), duel(Some(then), |_| ()));
+            Judged::of(&[now], Some(&factors(&[then])), 0.05).outcome()
+        };
+        assert_eq!(verdict((1.98, 2.0), (1.99, 2.01)), Outcome::Fine, "slower, as before");
+        assert_eq!(verdict((1.2, 1.21), (1.0, 1.01)), Outcome::Regression);
+        assert_eq!(verdict((1.0, 1.1), (1.0, 1.1)), Outcome::NotShown, "both are wide");
+        let mut other = factors(&[duel(Some((1.0, 1.0)), |_| ())]);
+        other[0].against = "caddy".to_owned();
+        let now = duel(Some((1.0, 1.0)), |_| ());
+        assert!(Judged::of(&[now], Some(&other), 0.05).judgements.is_empty());
+    }
+
+    #[test]
+    fn a_measure_that_is_not_compared_has_a_true_reason() {
+        type Change = fn(&mut Standing);
+        let rows: [(Change, bool, Option<&str>); 5] = [
+            (|_| (), true, None),
+            (|s| s.cpu_us = None, true, Some("the process of b is not known")),
+            (|s| s.replies = None, false, Some("the rate is fixed for all")),
+            (|s| s.load_limited = true, true, Some("with b: the generator was the limit")),
+            (|s| s.replies = None, true, None),
+        ];
+        for (change, is_closed, words) in rows {
+            let duel = Duel { is_closed, ..duel(Some((1.0, 1.0)), change) };
+            let reasons = not_compared(std::slice::from_ref(&duel));
+            assert_eq!(reasons.len(), usize::from(words.is_some()), "{duel:?}: {reasons:?}");
+            assert!(words.is_none_or(|words| reasons[0].contains(words)), "{reasons:?}");
+        }
+        let alone = Duel {
+            contenders: [("a".to_owned(), Standing { cpu_us: Some(1.0), ..Standing::default() })]
+                .into(),
+            ..duel(None, |_| ())
+        };
+        assert_eq!(not_compared(&[alone]), [""; 0], "nothing to compare");
+    }
+
+    #[test]
+    fn a_share_has_the_digits_it_was_given() {
+        for (share, text) in
+            [(0.05, "5 %"), (0.005, "0.5 %"), (0.001, "0.1 %"), (0.0125, "1.25 %"), (0.07, "7 %")]
+        {
+            assert_eq!(percent(share), text);
+        }
+    }
+}

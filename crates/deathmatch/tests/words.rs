@@ -1,0 +1,124 @@
+//! Words of `vs` and `run`: what they say about a run is true, and the same in each of its outputs.
+
+#![allow(clippy::unwrap_used)] // a test that cannot go on has failed
+
+mod scripted;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
+
+use scripted::{folder, free_port, judged};
+use serde_json::Value;
+
+const DEATHMATCH: &str = env!("CARGO_BIN_EXE_deathmatch");
+const FLOOR: &str = env!("CARGO_BIN_EXE_deathmatch-floor");
+
+/// The generator needs a whole core: one test at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Runs deathmatch in a directory.
+fn run_in(dir: &Path, words: &[&str]) -> Output {
+    Command::new(DEATHMATCH).args(words).current_dir(dir).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    // Lines are broken between words.
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn vs_runs_a_command_in_the_callers_directory_by_the_shell() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let root = folder("words-shell");
+    let script = root.join("mine.sh");
+    fs::write(&script, format!("#!/bin/sh\nexec {FLOOR} \"$1\" \"$2\" 1\n")).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(root.join("below")).unwrap();
+    for (command, name) in [
+        ("./mine.sh {port} {docroot}", "mine"),
+        ("cd below && ../mine.sh {port} {docroot}", "mine"),
+        ("SIZE=1 exec ./mine.sh {port} {docroot}", "mine"),
+    ] {
+        let (port, out) = (free_port().to_string(), root.join("out"));
+        let words = ["vs", command, "floor", "-c", "2", "--budget", "1s", "--json", "--port"];
+        let output = run_in(&root, &[&words[..], &[&port, "--out", "out"]].concat());
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+        let its = &found["duels"][0]["contenders"][name];
+        assert!(its["cpu_us"].as_f64() > Some(0.0), "{command}: {}", stderr(&output));
+        assert!(out.join("report.html").exists(), "{command}: a report also with --json");
+        fs::remove_dir_all(out).unwrap();
+    }
+}
+
+#[test]
+fn vs_measures_nothing_if_a_server_does_not_start() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let root = folder("words-dead");
+    let port = free_port().to_string();
+    for servers in [["exit 3 {port}", "floor"], ["floor", "exit 3 {port}"]] {
+        let _ = fs::remove_dir_all(root.join("out"));
+        let words = ["vs", servers[0], servers[1], "--port", &port, "--out", "out"];
+        let output = run_in(&root, &words);
+        assert_eq!(output.status.code(), Some(2), "{servers:?}: {}", stderr(&output));
+        let said = stderr(&output);
+        assert!(said.contains("exit was not measured: exit ended before"), "{servers:?}: {said}");
+        let samples = fs::read_to_string(root.join("out/samples.jsonl")).unwrap_or_default();
+        assert_eq!(samples, "", "{servers:?}: nothing was measured alone");
+    }
+}
+
+#[test]
+fn a_failure_names_its_reason_and_has_the_code_of_wrong_usage() {
+    let root = folder("words-usage");
+    fs::write(root.join("samples.jsonl"), "").unwrap();
+    let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
+    let private = root.join("private");
+    fs::create_dir(&private).unwrap();
+    fs::set_permissions(&private, fs::Permissions::from_mode(0o700)).unwrap();
+    let rows: [(&[&str], &str); 4] = [
+        (&["report", "/nosuch"], "/nosuch is not the directory of a run"),
+        (&["vs", "floor", "floor", "--baseline", "/nosuch"], "--baseline: /nosuch is not"),
+        (&["run", "quick", "--resume", "--out", "."], "--resume: . is not the directory"),
+        (&["run", "--quick", "--only", "floor", "--out", "private"], "who may not enter"),
+    ];
+    for (words, expected) in rows.into_iter().filter(|row| is_root || !row.1.contains("enter")) {
+        let output = run_in(&root, words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{words:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_duel_without_a_terminal_says_how_far_it_is_and_only_what_is_true() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let root = folder("words-progress");
+    let port = free_port().to_string();
+    let words = ["vs", "floor", "floor", "-c", "2", "-r", "200", "--budget", "1s", "--tolerance"];
+    let more = ["0.5%", "--port", &port, "--junit", "vs.xml", "--step-summary", "vs.md"];
+    let output = run_in(&root, &[&words[..], &more].concat());
+    let (said, progress) = (stdout(&output), stderr(&output));
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(progress.lines().any(|line| line.starts_with("100 %, ")), "{progress}");
+    let not_shown = "not shown to be at most 0.5 % worse than floor-2, since there is no interval";
+    let true_ones = ["about 1 s; in deathmatch-vs", "the budget ended before +-1 %"];
+    let more = ["the rate is fixed", "the floor against itself", not_shown];
+    for words in true_ones.into_iter().chain(more) {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    for words in ["about 1 min", "every interval", "no contender ran twice", "more than 0 %"] {
+        assert!(!said.contains(words), "{words}: {said}");
+    }
+    let xml = fs::read_to_string(root.join("vs.xml")).unwrap();
+    assert!(xml.contains("failures=\"1\"") && xml.contains(not_shown), "{xml}");
+    assert!(fs::read_to_string(root.join("vs.md")).unwrap().contains("| **failed** | "));
+    judged(&root.join("deathmatch-vs"), "not_shown", not_shown);
+    assert!(said.contains("floor-2 "), "two names: {said}");
+}
