@@ -5,13 +5,12 @@ use std::ffi::CStr;
 use std::fs;
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use nix::unistd::Gid;
-use rustix::fs::{Advice, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, makedev};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, makedev};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use rustix::net::SendFlags;
 use rustix::process::{Pid, Resource, getpid, set_child_subreaper};
@@ -83,44 +82,8 @@ pub fn read_resident(file: BorrowedFd<'_>, buf: &mut [u8], offset: u64) -> io::R
     }
 }
 
-/// Longest range that the kernel is asked to read at once, in bytes. It is the read-ahead that systems begin
-/// with. To ask for longer ranges costs three times as much as to read them in order.
-const AHEAD_BYTES: usize = 128 << 10;
-
-/// Length of a part of a file whose last byte tells that all of it was read: disks are read in longer
-/// pieces.
-const SAMPLE_BYTES: usize = 32 << 10;
-
-/// See the contract in `sys`.
+/// See the contract in `sys`. Bytes sent to `/dev/null` are paged in, and not copied.
 pub fn page_in(file: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<usize> {
-    match len {
-        // To the advice it would mean the whole file.
-        0 => Ok(0),
-        1..=AHEAD_BYTES => page_in_at_once(file, offset, len),
-        _ => page_in_order(file, offset, len),
-    }
-}
-
-/// Asks the kernel to read all of the bytes, and reads one of each part to wait for it: bytes that are passed
-/// to any file count as used twice once they are sent, and moving them among the used pages costs processor
-/// time.
-fn page_in_at_once(file: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<usize> {
-    // After an error, each read below reads ahead.
-    let _ = rustix::fs::fadvise(file, offset, NonZeroU64::new(len as u64), Advice::WillNeed);
-    let mut at = 0;
-    while at < len {
-        let end = len.min(at + SAMPLE_BYTES);
-        match retry_on_intr(|| rustix::io::pread(file, &mut [0], offset + end as u64 - 1))? {
-            0 if at == 0 => return paging::by_reading(file, offset, end),
-            0 => break,
-            _ => at = end,
-        }
-    }
-    Ok(at)
-}
-
-/// Sends the bytes to `/dev/null`: they are paged in, and not copied.
-fn page_in_order(file: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<usize> {
     static NOWHERE: LazyLock<Option<OwnedFd>> = LazyLock::new(open_nowhere);
     let Some(nowhere) = &*NOWHERE else { return paging::by_reading(file, offset, len) };
     match send_file(nowhere.as_fd(), file, offset, len) {
