@@ -37,7 +37,7 @@ pub(super) enum Placeholder<'a> {
 pub(super) type Resolve = fn(Placeholder<'_>, &Path) -> Result<String, ValueError>;
 
 /// The placeholders of a configuration, for printing it without their values.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub struct Placeholders {
     replaced: Vec<Replaced>,
     /// The files whose contents are values; a reload reads them again.
@@ -45,7 +45,7 @@ pub struct Placeholders {
 }
 
 /// A string with placeholders.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 struct Replaced {
     /// The key, as in messages: `site[0].mount[1].proxy`.
     key: String,
@@ -55,6 +55,13 @@ struct Replaced {
     value: String,
     /// The placeholders in it, each with its value.
     parts: Vec<(String, String)>,
+}
+
+/// The values are in the other fields of a configuration, so how they were written makes no difference.
+impl PartialEq for Placeholders {
+    fn eq(&self, _: &Placeholders) -> bool {
+        true
+    }
 }
 
 /// The values are secrets.
@@ -67,6 +74,11 @@ impl fmt::Debug for Placeholders {
 impl Placeholders {
     /// Returns a text, such as a message, with placeholders in place of their values.
     pub fn conceal(&self, text: &str) -> String {
+        self.concealed(text, false)
+    }
+
+    /// `escapes`: what looks like a placeholder in the text means itself.
+    fn concealed(&self, text: &str, escapes: bool) -> String {
         let mut known: Vec<(Cow<'_, str>, Cow<'_, str>)> = Vec::new();
         for Replaced { written, value, parts, .. } in &self.replaced {
             if !value.is_empty() {
@@ -84,29 +96,29 @@ impl Placeholders {
             let found = known.iter().find_map(|(value, written)| {
                 rest.strip_prefix(&**value).map(|rest| (&**written, rest))
             });
-            match found {
-                Some((written, after)) => {
-                    out.push_str(written);
-                    rest = after;
-                }
-                None => {
-                    out.push(first);
-                    rest = &rest[first.len_utf8()..];
-                }
+            let (taken, after) = found.unwrap_or_else(|| rest.split_at(first.len_utf8()));
+            if escapes && found.is_none() && next(rest) == Some(0) {
+                out.push('{');
             }
+            out.push_str(taken);
+            rest = after;
         }
         out
     }
 
     /// Returns a printed configuration with placeholders in place of their values.
-    pub(super) fn conceal_printed(&self, printed: &str) -> String {
+    pub(super) fn conceal_printed(&self, printed: String) -> String {
+        if self.replaced.is_empty() && next(&printed).is_none() {
+            return printed;
+        }
         let Ok(mut table) = printed.parse::<Table>() else { return String::new() };
-        for replaced in &self.replaced {
+        table.iter_mut().for_each(|(_, value)| self.conceal_strings(value));
+        // An element of a list may be printed at another place than it was written.
+        for replaced in self.replaced.iter().filter(|replaced| !replaced.key.ends_with(']')) {
             if let Some(value) = find(&mut table, &replaced.key) {
                 *value = Value::String(replaced.written.clone());
             }
         }
-        table.iter_mut().for_each(|(_, value)| self.conceal_strings(value));
         toml::to_string(&table).unwrap_or_default()
     }
 
@@ -114,11 +126,12 @@ impl Placeholders {
     fn conceal_strings(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
-                if self.replaced.iter().any(|replaced| replaced.written == *text) {
-                    return;
-                }
-                let whole = self.replaced.iter().find(|replaced| replaced.value == *text);
-                *text = whole.map_or_else(|| self.conceal(text), |whole| whole.written.clone());
+                let is_it = |replaced: &&Replaced| replaced.value == *text && !text.is_empty();
+                let whole = self.replaced.iter().find(is_it);
+                *text = match whole {
+                    Some(whole) => whole.written.clone(),
+                    None => self.concealed(text, true),
+                };
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.conceal_strings(item)),
             Value::Table(table) => {
@@ -187,6 +200,8 @@ fn replace_in_value(
     let text = match value.get_mut() {
         DeValue::Table(table) => return replace_in_table(table, key, section, reader),
         DeValue::Array(items) => {
+            // An element is no list itself.
+            let kind = kind.filter(|_| section.is_some());
             for (number, item) in items.iter_mut().enumerate() {
                 replace_in_value(item, &format!("{key}[{number}]"), (kind, is_guard), reader);
             }
@@ -340,4 +355,36 @@ fn contents(path: &Path) -> Result<String, String> {
         return Err(format!("more than {} KiB", FILE_BYTES_MAX >> 10));
     }
     String::from_utf8(bytes).map_err(|_| "not UTF-8".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::config::{check, print};
+
+    #[test]
+    fn a_configuration_with_placeholders_is_printed_and_read_back_equal() {
+        let rows = [
+            ("a default", "root = \"{env.A:/srv}\""),
+            ("a default that is empty", "root = \"/{env.A:}\"\n[error_log]\npath = \"/x{env.A:}\""),
+            ("what means itself", "root = \"{{env.A}\""),
+            ("beside a placeholder", "root = \"/{{env.A}/{env.A:b}/{{file.c}\""),
+            ("a list in one", "root = \"/\"\ntrusted_proxies = \"{env.A:10.0.0.0/8, ::1}\""),
+            ("an element", "root = \"/\"\ntrusted_proxies = [\"{env.A:10.0.0.0/8}\", \"::1\"]"),
+            ("a number, and an equal one", "root = \"/\"\nbacklog = \"{env.A:16}\"\ndrain = 16"),
+            ("a flag", "root = \"/\"\nhttp3 = \"{env.A:false}\""),
+            (
+                "a value that stands elsewhere, too",
+                "[[site]]\n[[site.mount]]\nrespond = \"{env.A:hello}\"\n\
+                 [[site.mount]]\npath = \"/b\"\nrespond = \"hello, hello\"",
+            ),
+        ];
+        for (sentence, text) in rows {
+            let file = Path::new("/srv/hurtle.toml");
+            let config = check(text, file).unwrap_or_else(|e| panic!("{sentence}: {e:?}"));
+            let printed = print(&config);
+            assert_eq!(check(&printed, file), Ok(config), "{sentence}: {printed}");
+        }
+    }
 }

@@ -15,7 +15,6 @@ use super::absent::add_comments;
 use super::acme::Acme;
 use super::check_tls::AUTOMATIC;
 use super::names::Named as _;
-use super::placeholder::Placeholders;
 use super::tls::{ClientAuth, ClientAuthMode, Tls};
 use super::types::{Config, RuleAction};
 use super::units::{duration_text, size_text};
@@ -27,10 +26,7 @@ use super::upstream::Upstream;
 pub fn print(config: &Config) -> String {
     let values = toml::to_string(config);
     let values = values.expect("every value below is text, a number, a list or a table");
-    match config.placeholders == Placeholders::default() {
-        true => add_comments(&values),
-        false => add_comments(&config.placeholders.conceal_printed(&values)),
-    }
+    add_comments(&config.placeholders.conceal_printed(values))
 }
 
 pub(super) fn duration<S: Serializer>(duration: &Duration, out: S) -> Result<S::Ok, S::Error> {

@@ -54,6 +54,11 @@ impl RequestFields {
         set.chain(&self.remove)
     }
 
+    /// Returns whether this field can be set to this value.
+    pub fn takes(field: &str, value: &str) -> bool {
+        name(field, true).is_ok() && template(value).is_ok()
+    }
+
     /// Describes the edits in one line.
     pub fn describe(&self) -> String {
         let pairs = |fields: &[(HeaderName, Template)]| {

@@ -92,8 +92,10 @@ fn inline(value: &Value) -> String {
             let items: Vec<String> = items.iter().map(inline).collect();
             format!("[{}]", items.join(", "))
         }
-        // One line in any case: a value may have line breaks.
-        Value::String(text) => quoted(text),
+        // One line in any case: a value may have line breaks. A placeholder means itself.
+        Value::String(text) => {
+            quoted(&text.replace("{env.", "{{env.").replace("{file.", "{{file."))
+        }
         other => other.to_string(),
     }
 }

@@ -111,7 +111,8 @@ impl<'a, 'b> Mounts<'a, 'b> {
             let bare = placed.path.strip_suffix('/').filter(|bare| !bare.is_empty())?;
             let mount = self.site.mounts.iter().find(|mount| mount.is_of(placed.path))?;
             let is_application = mount.key("proxy").or(mount.key("fastcgi")).is_some();
-            (is_application && is_free(bare) && !bare.contains(['*', '{'])).then_some(bare)
+            let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/._~-".contains(&b);
+            (is_application && is_free(bare) && bare.bytes().all(is_plain)).then_some(bare)
         });
         bare.map(|bare| {
             let mut keys = Keys::new();

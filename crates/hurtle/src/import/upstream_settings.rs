@@ -5,6 +5,7 @@ use super::path::has_variable;
 use super::report::Report;
 use super::scope::{Scope, Use, duration};
 use super::syntax::Directive;
+use crate::config::RequestFields;
 
 impl Scope {
     /// Applies a setting of upstreams.
@@ -65,16 +66,21 @@ impl Scope {
                 report.refuse(d, "hurtle makes the fields of the connection itself");
             }
             (name, value) => match template(value) {
-                Some(value) => {
-                    if name == "host" {
-                        self.sends_client_host.set(true);
-                    }
-                    self.request_fields.edit().insert(d.arg(0).to_owned(), value);
-                }
                 None => report.refuse(
                     d,
                     "of variables it knows $host, $remote_addr, $scheme, $server_port, $args and $http_NAME",
                 ),
+                Some(value) if !RequestFields::takes(name, &value) || name == "host" && value.is_empty() => {
+                    report.refuse(d, "hurtle does not set this field, or not to this value");
+                }
+                Some(value) => {
+                    if name == "host" {
+                        self.sends_client_host.set(true);
+                    }
+                    if self.request_fields.edit().insert(name.to_owned(), value).is_some() {
+                        report.refuse(d, "it sets a field twice");
+                    }
+                }
             },
         }
     }

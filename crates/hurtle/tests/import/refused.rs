@@ -85,6 +85,12 @@ const ROWS: &[(&str, &str)] = &[
         "of variables it knows $host",
     ),
     ("location / { proxy_pass http://a; proxy_set_header Connection keep-alive; }", "itself"),
+    ("location / { proxy_pass http://a; proxy_set_header Date x; }", "does not set this field"),
+    ("location / { proxy_pass http://a; proxy_set_header Host ''; }", "does not set this field"),
+    (
+        "location / { proxy_pass http://a; proxy_set_header X-A 1; proxy_set_header x-a 2; }",
+        "it sets a field twice",
+    ),
     ("location /x/ { proxy_pass http://a/y/; }", "have the application serve it"),
     ("location / { try_files $uri @app; root /srv; } ", "no fallback to a named location"),
     ("root /srv; location @app { proxy_pass http://a; }", "names are not called"),
