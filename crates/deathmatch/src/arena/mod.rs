@@ -96,8 +96,8 @@ pub enum Event<'a> {
     Done,
     /// A contender of a duel is started.
     Starts { contender: &'a str },
-    /// Some cycles of a duel are over; `ended` is the share of its budget, from 0 to 1, or 1 if it has
-    /// reached its precision.
+    /// Some cycles of a duel are over; `ended` is the share of its budget, from 0 to 1. It is 1 once the
+    /// duel has reached its precision.
     Burst { work: &'a str, cycles: u32, ended: f64 },
     /// A contender cannot share the processor with others, with the reason; it has turns.
     Apart { contender: &'a str, why: &'a str },

@@ -9,15 +9,15 @@ use super::PORTS;
 /// Ports on 127.0.0.1 that belong to this process until it is dropped.
 #[derive(Debug)]
 pub struct Ports {
-    /// The first.
+    /// The lowest port; a contender has two.
     pub first: u16,
     /// A name in the kernel for each contender's ports, which the end of the process frees too.
     _names: Vec<UnixListener>,
 }
 
 impl Ports {
-    /// The first block from this port on in which so many contenders find free ports; `None` if there is
-    /// none.
+    /// The first block from this port on in which so many contenders find free ports; `None` if no block
+    /// is free up to port 65,535.
     pub fn reserve(from: u16, contenders: usize) -> Option<Ports> {
         let count = u16::try_from(contenders).ok()?.checked_mul(PORTS)?;
         let last = u16::MAX.checked_sub(count)?;

@@ -127,10 +127,10 @@ pub struct OutcomeArgs {
 }
 
 impl OutcomeArgs {
-    /// Writes the files.
+    /// Writes the outcomes to the files that the options name.
     ///
     /// # Errors
-    /// The file system's.
+    /// A file cannot be written.
     pub fn write(&self, subject: &str, checks: &[Check]) -> io::Result<()> {
         if let Some(file) = &self.junit {
             write_junit(file, subject, checks)?;

@@ -19,10 +19,10 @@ pub struct VsArgs {
     /// Without names, those of the URLs in their order.
     #[arg(long = "pid", value_name = "[NAME=]PID")]
     pub pids: Vec<String>,
-    /// HTTP/2, over TLS.
+    /// Compare over HTTP/2, which needs TLS.
     #[arg(long)]
     pub h2: bool,
-    /// HTTP/3.
+    /// Compare over HTTP/3, which needs QUIC.
     #[arg(long, conflicts_with = "h2")]
     pub h3: bool,
     /// Accept any certificate of a URL.
@@ -61,8 +61,8 @@ pub struct VsArgs {
     /// Seed of the order of servers [default: the current time].
     #[arg(long)]
     pub seed: Option<u64>,
-    /// First port of the servers that are started, each of which has two; the next free ones if some are
-    /// in use.
+    /// First port of the servers that are started, each of which has two. If some are in use, the next
+    /// free ones are taken.
     #[arg(long, default_value_t = 8930)]
     pub port: u16,
     /// The processors of the servers and of the generator.

@@ -52,7 +52,6 @@ impl Progress {
         }
     }
 
-    /// Shows an event.
     pub(super) fn show(&mut self, event: Event<'_>) {
         match event {
             Event::Turn { round, contender, work } => {
@@ -80,7 +79,7 @@ impl Progress {
         }
     }
 
-    /// Removes the bar.
+    /// Removes the bar, so that nothing of it stays above the result.
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -18,7 +18,6 @@ pub struct Condition {
     figure: Figure,
     relation: Relation,
     limit: f64,
-    /// As written.
     text: String,
 }
 
@@ -29,13 +28,10 @@ enum Figure {
     Time(fn(&Latency) -> f64),
     /// Share of failed requests, from 0 to 1.
     ErrorRate,
-    /// Failed requests.
     Errors,
-    /// Responses a second.
     Rate,
 }
 
-/// Figures by name.
 const FIGURES: [(&str, Figure); 11] = [
     ("mean", Figure::Time(|its| its.mean_ms)),
     ("p50", Figure::Time(|its| its.p50_ms)),

@@ -229,7 +229,6 @@ impl Figures {
         figures
     }
 
-    /// Outcomes to show.
     fn shown_checks(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|check| check.is_asked || !check.is_passed)
     }

@@ -31,9 +31,7 @@ pub(super) struct Beside<'a> {
 /// Samples beside which other programs ran, of all that count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Disturbed {
-    /// Samples of turns.
     turns: (usize, usize),
-    /// Slices.
     slices: (usize, usize),
 }
 

@@ -40,7 +40,6 @@ pub(super) fn decisive<'d>(data: Data<'d>) -> Vec<&'d Ranking> {
     all
 }
 
-/// The verdict.
 pub(super) fn verdict(data: Data<'_>) -> Markup {
     let is_worse = outcome(data) == Some(Outcome::Regression);
     let is_known = match outcome(data) {

@@ -37,9 +37,9 @@ pub fn is_disturbed(sample: &Sample) -> bool {
 /// Kind of a figure, by the marks that spoil it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A response time.
+    /// A response time, of which less is better.
     Time,
-    /// Replies a second.
+    /// Replies a second, of which more is better.
     Rate,
     /// Processor time of a request, and all else.
     Cost,

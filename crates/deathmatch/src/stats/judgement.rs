@@ -29,16 +29,16 @@ pub struct Judged {
 /// A measure of the first server against another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
-    /// The work's name.
+    /// The name of the work that both servers did.
     pub work: String,
-    /// The other server.
+    /// The name of the server that it is compared with.
     pub against: String,
     /// The measure, in words.
     pub measure: String,
     /// Bounds of the factor by which the first server is worse than the other, or than it was; below 1
     /// it is better. `None`: too few cycles.
     pub worse: Option<(f64, f64)>,
-    /// Outcome.
+    /// The outcome by the interval and the tolerance.
     pub verdict: Outcome,
 }
 
@@ -48,7 +48,7 @@ pub struct Judgement {
 pub enum Outcome {
     /// The worse bound is within the tolerance.
     Fine,
-    /// Neither is shown.
+    /// The interval holds the tolerance, so neither is shown.
     NotShown,
     /// The better bound is beyond the tolerance.
     Regression,

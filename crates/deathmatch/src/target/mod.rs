@@ -38,7 +38,7 @@ pub struct Url {
     pub authority: String,
     /// Path and query; at least `/`.
     pub path: String,
-    /// Where connections go instead.
+    /// The address to connect to in place of the host and port.
     pub route: Route,
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::Url;
 
-/// Where connections go; the URL's host and port without either.
+/// The address to connect to. With neither `to` nor `socket` it is the URL's host and port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Route {
     /// Another host, or an address, and port.

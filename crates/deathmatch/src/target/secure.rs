@@ -29,7 +29,7 @@ pub enum TlsError {
     NoHttp2,
     /// The server does not speak TLS.
     NoTls,
-    /// Another reason.
+    /// Another reason, in words for a message.
     Other(String),
 }
 

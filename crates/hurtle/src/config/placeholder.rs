@@ -26,7 +26,7 @@ const SEARCHED_BYTES_MIN: usize = 4;
 /// Keys that let somebody in or keep him out: an empty value must not open them.
 const GUARDS: [&str; 5] = ["allow", "deny", "auth", "users", "trusted_proxies"];
 
-/// A placeholder.
+/// A placeholder, without its braces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placeholder<'a> {
     Env { name: &'a str, default: Option<&'a str> },

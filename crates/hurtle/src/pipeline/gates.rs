@@ -38,7 +38,7 @@ pub(super) enum Refusal {
 
 /// The rest of a request's gates.
 pub(super) enum Passage {
-    /// All are passed.
+    /// The request has passed all of them.
     Open,
     /// Those from this number on may have to wait.
     Waits(usize),
@@ -237,6 +237,16 @@ impl<T: Protocol> Connection<T> {
         }
     }
 
+    /// Returns the properties by which rate limits tell clients apart.
+    fn requester<'a>(
+        &self,
+        request: &'a RequestHead<'a>,
+        resolved: &'a Resolved<'_>,
+    ) -> Requester<'a> {
+        let path = resolved.target.map_or(&b""[..], |(path, _)| path);
+        Requester { address: self.exchange.client, path, head: request }
+    }
+
     /// Checks the request against the rate limits. One that a limit refuses counts for none.
     ///
     /// # Errors
@@ -247,8 +257,7 @@ impl<T: Protocol> Connection<T> {
         request: &RequestHead<'_>,
         resolved: &Resolved<'_>,
     ) -> Result<(), Box<Answer>> {
-        let path = resolved.target.map_or(&b""[..], |(path, _)| path);
-        let requester = Requester { address: self.exchange.client, path, head: request };
+        let requester = self.requester(request, resolved);
         let now_ns = clock::now_ms().saturating_mul(1_000_000);
         for (number, limiter) in limiters.iter().enumerate() {
             let Some(key) = limiter.key(&requester) else { continue };
@@ -275,8 +284,7 @@ impl<T: Protocol> Connection<T> {
         request: &RequestHead<'_>,
         resolved: &Resolved<'_>,
     ) -> Result<(), Box<Answer>> {
-        let path = resolved.target.map_or(&b""[..], |(path, _)| path);
-        let requester = Requester { address: self.exchange.client, path, head: request };
+        let requester = self.requester(request, resolved);
         let limits = limiters.iter().map(|limiter| &**limiter);
         let keyed = limits.filter_map(|limiter| Some((limiter, limiter.shared(&requester)?)));
         let (limiters, allowances): (Vec<_>, Vec<_>) = keyed.unzip();

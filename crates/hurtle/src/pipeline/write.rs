@@ -14,7 +14,7 @@ use crate::protocol::Protocol;
 use crate::site::Resolved;
 
 impl<T: Protocol> Connection<T> {
-    /// Writes the outcome.
+    /// Writes the outcome of a handler by its kind.
     pub(super) async fn write(
         &mut self,
         request: &RequestHead<'_>,

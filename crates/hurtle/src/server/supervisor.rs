@@ -25,7 +25,7 @@ use super::{activation, handover};
 /// Environment variable of a server that a supervisor has started.
 const VARIABLE: &str = "HURTLE_SUPERVISED";
 
-/// Asks without waiting.
+/// Time limit of a poll that does not wait.
 const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// Added to the number of the signal that has ended the server, for the exit code, as shells do.

@@ -33,11 +33,11 @@ pub enum Gate {
     Rate(Rc<[Arc<RateLimiter>]>),
     /// Counts these limits over all servers that share a store.
     SharedRate(Rc<[Arc<RateLimiter>]>),
-    /// Requires a token.
+    /// Requires a token (RFC 6750, RFC 7519), or answers 401.
     Token(Rc<TokenGate>),
     /// Asks a server about each request.
     Forward(Rc<ForwardAuth>),
-    /// Requires a password.
+    /// Requires a password (RFC 7617), or answers 401.
     Basic(Rc<PasswordGate>),
     /// Asks a FastCGI application about each request.
     Authorizer(Rc<Authorizer>),
@@ -48,7 +48,7 @@ pub enum Gate {
 /// A request for something known, as gates see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Visitor<'a> {
-    /// The connection.
+    /// The security properties of the connection.
     pub channel: Channel,
     /// The client's address; `None`: a unix socket.
     pub address: Option<IpAddr>,
@@ -56,7 +56,7 @@ pub struct Visitor<'a> {
     pub credentials: Option<&'a [u8]>,
     /// `true`: an ACME challenge is pending for the path.
     pub is_challenge: bool,
-    /// This thread's time.
+    /// This thread's time, in milliseconds.
     pub now_ms: u64,
 }
 
