@@ -124,9 +124,7 @@ fn place(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Place> {
         Some(value) => Some(matcher(value, reader)?),
         None => None,
     };
-    if let (Some(value), true, true) =
-        (table.get("final"), is_final, exact || written.is_some())
-    {
+    if let (Some(value), true, true) = (table.get("final"), is_final, exact || written.is_some()) {
         let wrong = ValueError::new("only a mount of all paths beneath its own is final");
         let other = if exact { "exact" } else { "match" };
         value.report(reader, wrong.hint(format!("remove final or {other}")));

@@ -27,10 +27,18 @@ pub struct Matcher {
     #[serde(rename = "method", skip_serializing_if = "Vec::is_empty")]
     pub methods: Vec<String>,
     /// Fields of the request by name in lower case, with the condition on their lines.
-    #[serde(rename = "header", skip_serializing_if = "Vec::is_empty", serialize_with = "conditions")]
+    #[serde(
+        rename = "header",
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "conditions"
+    )]
     pub fields: Vec<(String, ValueMatcher)>,
     /// Cookies by name.
-    #[serde(rename = "cookie", skip_serializing_if = "Vec::is_empty", serialize_with = "conditions")]
+    #[serde(
+        rename = "cookie",
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "conditions"
+    )]
     pub cookies: Vec<(String, ValueMatcher)>,
     /// Parameters of the query, decoded.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "conditions")]

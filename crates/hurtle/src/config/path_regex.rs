@@ -38,7 +38,8 @@ impl PathRegex {
     /// Returns what each group has matched; one that took no part in the match is empty.
     pub(super) fn captures<'p>(&self, path: &'p [u8]) -> Option<Vec<Cow<'p, [u8]>>> {
         let found = self.0.captures(path)?;
-        let part = |group: Option<regex::bytes::Match<'p>>| group.map_or(&b""[..], |m| m.as_bytes());
+        let part =
+            |group: Option<regex::bytes::Match<'p>>| group.map_or(&b""[..], |m| m.as_bytes());
         Some(found.iter().skip(1).map(|group| Cow::Borrowed(part(group))).collect())
     }
 
