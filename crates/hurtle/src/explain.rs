@@ -46,7 +46,7 @@ use crate::handler::request::{RequestContext, SiteInfo};
 use crate::handler::{Handler, HandlerError, Outcome, own_response};
 use crate::metrics::Snapshot;
 use crate::observe::status::Feed;
-use crate::pipeline::additions::Additions;
+use crate::pipeline::finish::finish;
 use crate::server;
 use crate::server::process::switch_user;
 use crate::server::sandbox::Permissions;
@@ -193,10 +193,7 @@ async fn answer(
     let head = h1::request::parse(head, &joined, &limits).map_err(|error| error.to_string())?;
     let own = resolved.take_answer();
     let handled = match (own, resolved.mount()) {
-        (Some(mut answer), _) => {
-            resolved.apply_header_rules(&mut answer, resolved.site.hsts().is_some());
-            own_response(answer)
-        }
+        (Some(answer), _) => own_response(answer),
         (None, None) => return Ok(None),
         (None, Some((mount, matched))) => {
             let context = RequestContext {
@@ -218,7 +215,6 @@ async fn answer(
                 },
                 passwords: None,
                 granted: &[],
-                compress: None,
                 has_internal_files: false,
                 store,
                 buffers: &Buffers::default(),
@@ -232,15 +228,12 @@ async fn answer(
     let mut answer = match handled {
         Ok(Outcome::Answer(answer)) => Some(answer),
         Err(HandlerError::Answer(answer)) => {
-            let page = resolved.site.with_page(store, head.accept_encoding, *answer);
-            let mut answer = page.await;
-            resolved.apply_header_rules(&mut answer, resolved.site.hsts().is_some());
-            Some(answer)
+            Some(resolved.site.with_page(store, head.accept_encoding, *answer).await)
         }
         Ok(_) | Err(HandlerError::Exchange(_)) => None,
     };
-    if let (Some(additions), Some(answer)) = (Additions::of(&head, resolved), &mut answer) {
-        additions.add(&mut answer.fields);
+    if let Some(answer) = &mut answer {
+        finish(answer, &head, resolved, resolved.site.edits().hsts().is_some());
     }
     Ok(answer)
 }
@@ -338,7 +331,7 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
             line(out, "mount", &format!("{at}: files"));
             line(out, "found", &found);
             line(out, "compress", &compression::of_files(directory, &matched));
-            if let Some(what) = compression::dictionary(directory, &matched) {
+            if let Some(what) = compression::dictionary(site, directory, &matched) {
                 line(out, "", &what);
             }
             return true;

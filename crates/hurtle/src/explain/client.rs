@@ -1,16 +1,17 @@
 //! The client of an explained request: it is not connected.
 
-use http::StatusCode;
-use hurtle_http::h1::forward::HeaderEdits;
+use http::{HeaderValue, StatusCode};
 use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
-use hurtle_http::h1::response::Delimiter;
 use hurtle_http::h1::response_head::ResponseHead;
+use hurtle_http::request::grpc_web::WebFormat;
 
 use crate::body::RequestBody;
+use crate::edits::FieldEdits;
 use crate::handler::client::{
     Client, Continue, EncodedHead, ExchangeError, InterimSender, Sending,
 };
 use crate::handler::proxy::cache::CacheStatus;
+use crate::handler::proxy::{BodyCoding, Framing};
 use crate::handler::wait::Waits;
 use crate::protocol::InterimFields;
 use crate::tls::ClientCertificate;
@@ -51,13 +52,26 @@ impl Client for NoClient {
         Ok(work.await)
     }
 
-    fn encode_head(
+    fn finish_head(
         &mut self,
         _reply: &ResponseHead<'_>,
-        _delimiter: Delimiter,
-        _edits: &HeaderEdits<'_>,
-    ) -> EncodedHead {
-        EncodedHead { bytes: Output::default(), is_reusable: false }
+        _framing: &mut Framing,
+        _may_encode: bool,
+        _own: impl FnOnce(&mut dyn FieldEdits) -> Option<WebFormat>,
+    ) -> (EncodedHead, Option<BodyCoding>) {
+        (EncodedHead { bytes: Output::default(), is_reusable: false }, None)
+    }
+
+    fn finish_switch(
+        &mut self,
+        _reply: &ResponseHead<'_>,
+        _switch: (&str, Option<&str>),
+    ) -> Output {
+        Output::default()
+    }
+
+    fn hint(&self) -> Option<HeaderValue> {
+        None
     }
 
     fn forwarded_headers(&mut self) -> Option<&mut ForwardedHeaders> {

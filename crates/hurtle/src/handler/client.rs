@@ -4,17 +4,18 @@
 use std::net::IpAddr;
 use std::pin::Pin;
 
-use http::{StatusCode, Version};
-use hurtle_http::h1::forward::HeaderEdits;
+use http::{HeaderValue, StatusCode, Version};
 use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
-use hurtle_http::h1::response::Delimiter;
 use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::ParseError;
+use hurtle_http::request::grpc_web::WebFormat;
 use hurtle_http::semantics::forwarded::Family;
 
 use super::proxy::cache::CacheStatus;
+use super::proxy::{BodyCoding, Framing};
 use super::wait::Waits;
 use crate::body::RequestBody;
+use crate::edits::FieldEdits;
 use crate::protocol::InterimFields;
 use crate::tls::ClientCertificate;
 use crate::transport::Output;
@@ -113,13 +114,23 @@ pub trait Client {
         work: impl Future<Output = R>,
     ) -> impl Future<Output = Result<R, ExchangeError>>;
 
-    /// Encodes the head of an upstream's response, with `edits`. No interim response follows it.
-    fn encode_head(
+    /// Finishes and encodes the head of an upstream's response. No interim response follows it. `own`
+    /// makes the handler's edits after those of the site, and may return the coding of a call. Otherwise
+    /// the body gets a content-coding if the mount's policy allows one and `may_encode`.
+    fn finish_head(
         &mut self,
         reply: &ResponseHead<'_>,
-        delimiter: Delimiter,
-        edits: &HeaderEdits<'_>,
-    ) -> EncodedHead;
+        framing: &mut Framing,
+        may_encode: bool,
+        own: impl FnOnce(&mut dyn FieldEdits) -> Option<WebFormat>,
+    ) -> (EncodedHead, Option<BodyCoding>);
+
+    /// Finishes and encodes the head of a response that switches to `protocol`. `accept` replaces the
+    /// upstream's Sec-WebSocket-Accept.
+    fn finish_switch(&mut self, reply: &ResponseHead<'_>, switch: (&str, Option<&str>)) -> Output;
+
+    /// Returns the Link field that the site adds to the response, if it is worth a 103.
+    fn hint(&self) -> Option<HeaderValue>;
 
     /// Returns the forwarding fields of the connection's previous request; `None` for the first
     /// request.

@@ -1,32 +1,43 @@
 //! The client of an exchange, as a handler sees it.
 
-use http::StatusCode;
-use hurtle_http::h1::forward::HeaderEdits;
+use std::mem;
+
+use http::{HeaderValue, StatusCode};
+use hurtle_http::h1::forward::{self, HeaderEdits};
 use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
 use hurtle_http::h1::response::Delimiter;
 use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::framing::BodyLength;
+use hurtle_http::request::grpc_web::WebFormat;
 
 use super::Connection;
 use super::duplex::Duplex;
+use super::finish::{encode_upstream, finish_upstream};
 use super::respond::persistence;
 use super::upload::Upload;
 use crate::body::RequestBody;
 use crate::clock;
 use crate::deadline::DeadlineError;
+use crate::edits::{FieldEdits, LineEdits};
 use crate::handler::client::{Client, Continue, EncodedHead, ExchangeError, InterimSender};
 use crate::handler::proxy::cache::CacheStatus;
+use crate::handler::proxy::{BodyCoding, Framing};
 use crate::handler::wait::Waits;
-use crate::protocol::{Head, HeadFields, InterimFields, Protocol};
+use crate::protocol::{HeadFields, InterimFields, Protocol};
 use crate::rt::{self, First};
+use crate::site::Resolved;
 use crate::tls::ClientCertificate;
 use crate::transport::Output;
 
 /// The client of one request.
-pub(super) struct ExchangeClient<'e, T> {
+pub(super) struct ExchangeClient<'e, 's, T> {
     connection: &'e mut Connection<T>,
     request: &'e RequestHead<'e>,
+    /// The site and the route; `None`: the request has reached no handler.
+    resolved: Option<&'e Resolved<'s>>,
+    /// `true` if the response may get a content-coding by the mount's policy.
+    pub(super) may_encode: bool,
     /// The request's body.
     pub(super) incoming: Incoming,
     /// `true` if the handler has waited while the client was watched.
@@ -53,16 +64,58 @@ impl Incoming {
     }
 }
 
-impl<'e, T: Protocol> ExchangeClient<'e, T> {
+impl<'e, 's, T: Protocol> ExchangeClient<'e, 's, T> {
+    /// Creates the client of a request. `resolved` is there for a handler's request.
     pub(super) fn new(
         connection: &'e mut Connection<T>,
         request: &'e RequestHead<'e>,
-    ) -> ExchangeClient<'e, T> {
-        ExchangeClient { connection, request, incoming: Incoming::of(request), has_waited: false }
+        resolved: Option<&'e Resolved<'s>>,
+    ) -> ExchangeClient<'e, 's, T> {
+        let incoming = Incoming::of(request);
+        let (may_encode, has_waited) = (true, false);
+        ExchangeClient { connection, request, resolved, may_encode, incoming, has_waited }
+    }
+
+    /// Finishes the fields of an upstream's response.
+    fn finished<'r>(
+        &self,
+        reply: &'r ResponseHead<'r>,
+        cache_status: Option<CacheStatus>,
+    ) -> LineEdits<'r> {
+        match self.resolved {
+            None => LineEdits::of_upstream(reply),
+            Some(resolved) => {
+                let is_secure = self.connection.io.is_secure();
+                finish_upstream(reply, cache_status, self.request, resolved, is_secure)
+            }
+        }
+    }
+
+    /// Encodes the finished head of an upstream's response.
+    fn encode(
+        &mut self,
+        reply: &ResponseHead<'_>,
+        mut fields: LineEdits<'_>,
+        delimiter: Delimiter,
+    ) -> EncodedHead {
+        let ExchangeClient { connection, request, incoming, .. } = self;
+        let body_allows_reuse = match incoming {
+            Incoming::Upload(upload) => upload.allows_reuse(),
+            Incoming::Done | Incoming::Unread => true,
+        };
+        let is_reusable =
+            connection.count_request(request) && body_allows_reuse && delimiter != Delimiter::Close;
+        let added = mem::take(&mut fields.added);
+        let removes = |name: &[u8]| fields.removes(name);
+        let edits = HeaderEdits { removes: &removes, set: added };
+        let (status, persistence) = (reply.status, persistence(request, is_reusable));
+        let fields = HeadFields::Forwarded(reply, &edits);
+        let bytes = connection.encode_head(status, fields, delimiter, persistence, clock::now_ms());
+        EncodedHead { bytes, is_reusable }
     }
 }
 
-impl<T: Protocol> ExchangeClient<'_, T> {
+impl<T: Protocol> ExchangeClient<'_, '_, T> {
     /// Explains that no site has the request's host. Only a client on this machine is told the names
     /// of the sites.
     pub(super) fn unknown_host(&self) -> String {
@@ -75,7 +128,7 @@ impl<T: Protocol> ExchangeClient<'_, T> {
     }
 }
 
-impl<T: Protocol> Client for ExchangeClient<'_, T> {
+impl<T: Protocol> Client for ExchangeClient<'_, '_, T> {
     fn certificate(&self) -> Option<ClientCertificate> {
         self.connection.io.client()
     }
@@ -158,35 +211,45 @@ impl<T: Protocol> Client for ExchangeClient<'_, T> {
         }
     }
 
-    fn encode_head(
+    fn finish_head(
         &mut self,
         reply: &ResponseHead<'_>,
-        delimiter: Delimiter,
-        edits: &HeaderEdits<'_>,
-    ) -> EncodedHead {
-        let ExchangeClient { connection, request, incoming, .. } = self;
-        let body_allows_reuse = match incoming {
-            Incoming::Upload(upload) => upload.allows_reuse(),
-            Incoming::Done | Incoming::Unread => true,
+        framing: &mut Framing,
+        may_encode: bool,
+        own: impl FnOnce(&mut dyn FieldEdits) -> Option<WebFormat>,
+    ) -> (EncodedHead, Option<BodyCoding>) {
+        let mut fields = self.finished(reply, self.connection.exchange.cache_status);
+        let coding = match (own(&mut fields), self.resolved) {
+            (Some(format), _) => Some(BodyCoding::Web(format)),
+            (None, Some(resolved)) if may_encode && self.may_encode => {
+                let len = reply.content_length.or(framing.known_len().map(|len| len as u64));
+                encode_upstream(&mut fields, (reply.status, len), self.request, resolved)
+                    .map(BodyCoding::Content)
+            }
+            (None, _) => None,
         };
-        let is_reusable =
-            connection.count_request(request) && body_allows_reuse && delimiter != Delimiter::Close;
-        let mut bytes = Output::new();
-        let mut encode = |edits: &HeaderEdits<'_>| {
-            let head = Head {
-                status: reply.status,
-                fields: HeadFields::Forwarded(reply, edits),
-                delimiter,
-                persistence: persistence(request, is_reusable),
-                date: &clock::date(clock::now_ms()),
-            };
-            connection.io.encode_head(bytes.vec(), &head);
-        };
-        match &connection.exchange.additions {
-            None => encode(edits),
-            Some(additions) => additions.edits(reply, edits, encode),
+        if coding.is_some() {
+            framing.encode();
         }
-        EncodedHead { bytes, is_reusable }
+        (self.encode(reply, fields, framing.delimiter), coding)
+    }
+
+    fn finish_switch(&mut self, reply: &ResponseHead<'_>, switch: (&str, Option<&str>)) -> Output {
+        let mut fields = self.finished(reply, None);
+        if self.request.protocol.is_some() {
+            return self.encode(reply, fields, Delimiter::Given).bytes;
+        }
+        let added = mem::take(&mut fields.added);
+        let removes = |name: &[u8]| fields.removes(name);
+        let edits = HeaderEdits { removes: &removes, set: added };
+        let mut head = Output::new();
+        forward::switching(head.vec(), reply, switch, &clock::date(clock::now_ms()), &edits);
+        head
+    }
+
+    fn hint(&self) -> Option<HeaderValue> {
+        let resolved = self.resolved?;
+        resolved.site.edits().hint(|| resolved.path())
     }
 
     fn forwarded_headers(&mut self) -> Option<&mut ForwardedHeaders> {

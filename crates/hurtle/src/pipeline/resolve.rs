@@ -29,12 +29,7 @@ impl<T: Protocol> Connection<T> {
             return None;
         }
         let name = request.host.as_ref().map(|h| h.name);
-        let resolved = worker.sites.resolve(name, path_of(&request.target));
-        if self.io.is_secure() {
-            self.exchange.hsts =
-                resolved.as_ref().and_then(|resolved| resolved.site.hsts()).cloned();
-        }
-        resolved
+        worker.sites.resolve(name, path_of(&request.target))
     }
 
     /// Returns whether the target is an https URL on a channel without TLS (RFC 9110 section 7.4). A

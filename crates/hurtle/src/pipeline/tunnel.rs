@@ -20,8 +20,9 @@ use crate::handler::client::ExchangeError;
 use crate::handler::proxy::{AssignedPeer, Channel, Link, UpstreamTunnel};
 use crate::protocol::h2::RequestStream;
 use crate::protocol::reading::Reading;
-use crate::protocol::{Head, HeadFields, Protocol};
+use crate::protocol::{HeadFields, Protocol};
 use crate::rt::{self, Permit};
+use crate::site::Resolved;
 use crate::transport::{Attempt, Fill, Input, Output, Pipe, SendQueue, Transport};
 
 /// Maximum silence of a tunnel or of a gRPC client's stream of messages, in milliseconds. Protocols with shorter pings (WebSocket) keep it
@@ -52,7 +53,12 @@ enum Remote {
 
 impl<T: Protocol> Connection<T> {
     /// Sends the head and returns the tunnel, for which `run_tunnel` forwards bytes.
-    pub(super) async fn open_tunnel(&mut self, tunnel: Tunnel) -> Last {
+    pub(super) async fn open_tunnel(
+        &mut self,
+        request: &RequestHead<'_>,
+        resolved: &Resolved<'_>,
+        tunnel: Tunnel,
+    ) -> Last {
         let mut received = Input::default();
         let (remote, mut out) = match tunnel {
             Tunnel::Upstream(tunnel) => {
@@ -66,17 +72,12 @@ impl<T: Protocol> Connection<T> {
                 (Remote::Upstream(Box::new((channel, assigned))), head)
             }
             Tunnel::App(accepted) => {
-                let (answer, offer) = *accepted;
+                let (mut answer, offer) = *accepted;
                 let Ok(pipe) = offer.take().await else { return Next::Drop.into() };
-                let mut out = Output::new();
-                let head = Head {
-                    status: answer.status,
-                    fields: HeadFields::Made(&answer.fields),
-                    delimiter: Delimiter::Given,
-                    persistence: Persistence::Upgrade,
-                    date: &clock::date(clock::now_ms()),
-                };
-                self.io.encode_head(out.vec(), &head);
+                self.finish(&mut answer, request, Some(resolved));
+                let (fields, now_ms) = (HeadFields::Made(&answer.fields), clock::now_ms());
+                let (delimiter, persistence) = (Delimiter::Given, Persistence::Upgrade);
+                let out = self.encode_head(answer.status, fields, delimiter, persistence, now_ms);
                 (Remote::App(pipe), out)
             }
         };

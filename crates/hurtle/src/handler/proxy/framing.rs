@@ -57,7 +57,7 @@ impl Framing {
     }
 
     /// Frames the body for the client as one of unknown length, because it is encoded on the way.
-    pub(super) fn encode(&mut self) {
+    pub fn encode(&mut self) {
         match self.reading {
             Some(Reading::Done) => self.delimiter = Delimiter::Given,
             _ => self.delimiter = Delimiter::Chunked,

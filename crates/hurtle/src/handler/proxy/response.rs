@@ -1,22 +1,18 @@
 //! Handles an upstream's response head: it is relayed, switches the protocol, names an internal file,
 //! or is invalid.
 
-use http::{HeaderName, StatusCode};
-use hurtle_http::h1::forward::{self, HeaderEdits};
-use hurtle_http::h1::response::{Delimiter, field};
+use http::{HeaderValue, StatusCode, header};
+use hurtle_http::h1::forward;
 use hurtle_http::h1::response_head::{File, ResponseHead};
-use hurtle_http::request::fields::{is_same, pairs};
 
 use super::super::client::Client;
 use super::super::request::RequestContext;
 use super::super::{FileName, Handled, InternalRedirect, Outcome, Tunnel};
-use super::exchange::{BodyCoding, UpstreamExchange, UpstreamResponse, UpstreamTunnel};
+use super::exchange::{UpstreamExchange, UpstreamResponse, UpstreamTunnel};
 use super::forward::{failed, log_failure};
 use super::framing::Framing;
 use super::{Channel, Link, Proxy, RawHead, UpstreamError, handshake, web_call};
-use crate::clock;
-use crate::compress::{Codings, Policy};
-use crate::transport::Output;
+use crate::edits::FieldEdits;
 
 impl Proxy {
     /// Handles a response whose head has arrived.
@@ -69,24 +65,13 @@ impl Proxy {
         if let (Some(protocol), StatusCode::SWITCHING_PROTOCOLS) =
             (&exchange.protocol, reply.status)
         {
-            let (removed, set) = request.matched.edits(reply.status);
-            let edits = HeaderEdits { removes: &|name| lists(&removed, name), set };
-            let head = match request.head.protocol {
-                Some(_) => client.encode_head(reply, Delimiter::Given, &edits).bytes,
-                None => {
-                    let mut head = Output::new();
-                    let date = clock::date(clock::now_ms());
-                    let accept = match exchange.upstream.link() {
-                        Some(Link { channel: Channel::Stream(_), .. }) => {
-                            handshake::accept(request.head, protocol)
-                        }
-                        _ => None,
-                    };
-                    let switch = (protocol.as_str(), accept.as_deref());
-                    forward::switching(head.vec(), reply, switch, &date, &edits);
-                    head
+            let accept = match exchange.upstream.link() {
+                Some(Link { channel: Channel::Stream(_), .. }) => {
+                    handshake::accept(request.head, protocol)
                 }
+                _ => None,
             };
+            let head = client.finish_switch(reply, (protocol, accept.as_deref()));
             let tunnel = UpstreamTunnel { head, upstream: exchange.upstream };
             return Outcome::Tunnel(Tunnel::Upstream(Box::new(tunnel)));
         }
@@ -102,29 +87,15 @@ impl Proxy {
             return Outcome::InternalRedirect(Box::new(redirect));
         }
         let mut framing = Framing::of(request.head, reply);
-        let (mut removed, mut set) = request.matched.edits(reply.status);
-        if let Some(status) = client.cache_status() {
-            status.encode(&mut set);
-        }
-        if let Some(cookie) = self.sticky_cookie(request, exchange.upstream.number()) {
-            field(&mut set, "Set-Cookie", cookie.as_bytes());
-        }
-        let mut coding = None;
+        let cookie = self.sticky_cookie(request, exchange.upstream.number());
+        let own = |edits: &mut dyn FieldEdits| {
+            let cookie = cookie.and_then(|cookie| HeaderValue::try_from(cookie).ok());
+            cookie.inspect(|cookie| edits.append(&header::SET_COOKIE, cookie));
+            exchange.web.filter(|format| web_call::edit(*format, reply, edits))
+        };
         // A cache keeps what the upstream has sent, and the upstream's variants.
-        if let Some(format) = exchange.web {
-            let is_call = web_call::edit(format, reply, &mut removed, &mut set);
-            coding = is_call.then_some(BodyCoding::Web(format));
-        } else if let (Some(policy), None) = (request.compress, self.cache()) {
-            let len = reply.content_length.or(framing.known_len().map(|len| len as u64));
-            let codings = decide(policy, request, (reply, len), (&removed, &set));
-            codings.edit(&mut removed, &mut set);
-            coding = codings.coding().map(BodyCoding::Content);
-        }
-        if coding.is_some() {
-            framing.encode();
-        }
-        let edits = HeaderEdits { removes: &|name| lists(&removed, name), set };
-        let head = client.encode_head(reply, framing.delimiter, &edits);
+        let may_encode = self.cache().is_none() && exchange.web.is_none();
+        let (head, coding) = client.finish_head(reply, &mut framing, may_encode, own);
         let (status, keeps_upstream) = (reply.status, reply.keep_alive && framing.may_keep_alive);
         Outcome::Stream(UpstreamResponse {
             exchange,
@@ -135,24 +106,6 @@ impl Proxy {
             keeps_upstream,
         })
     }
-}
-
-/// Decides about compressing a response with the site's header rules applied.
-fn decide(
-    policy: &Policy,
-    request: &RequestContext<'_>,
-    (reply, len): (&ResponseHead<'_>, Option<u64>),
-    (removed, set): (&[HeaderName], &[u8]),
-) -> Codings {
-    Codings::decide(policy, request.head, (reply.status, len), |take| {
-        let is_removed = |name: &[u8]| removed.iter().any(|r| is_same(name, r.as_str().as_bytes()));
-        forward::each_for_client(reply, |name, value| {
-            if !is_removed(name) {
-                take(name, value);
-            }
-        });
-        pairs(set).for_each(|(name, value)| take(name, value));
-    })
 }
 
 fn internal_redirect(reply: &ResponseHead<'_>, file: File<'_>) -> InternalRedirect {
@@ -174,8 +127,4 @@ fn internal_redirect(reply: &ResponseHead<'_>, file: File<'_>) -> InternalRedire
 fn accepts(protocol: Option<&str>, reply: &ResponseHead<'_>) -> bool {
     let named = protocol.zip(reply.upgrade);
     named.is_some_and(|(sent, accepted)| accepted.eq_ignore_ascii_case(sent.as_bytes()))
-}
-
-fn lists(names: &[HeaderName], name: &[u8]) -> bool {
-    names.iter().any(|listed| listed.as_str().as_bytes().eq_ignore_ascii_case(name))
 }

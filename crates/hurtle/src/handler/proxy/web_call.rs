@@ -4,13 +4,15 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::{HeaderName, header};
+use http::{HeaderValue, header};
 use hurtle_http::h1::response::field;
 use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::fields::pairs;
 use hurtle_http::request::grpc_web::WebFormat;
 use hurtle_http::request::{BodyLength, RequestFields, RequestHead};
 use hurtle_http::semantics::grpc;
+
+use crate::edits::FieldEdits;
 
 /// Characters of base64 that encode three bytes.
 const QUANTUM: usize = 4;
@@ -67,16 +69,16 @@ impl WebCall {
 pub(super) fn edit(
     format: WebFormat,
     reply: &ResponseHead<'_>,
-    removed: &mut Vec<HeaderName>,
-    set: &mut Vec<u8>,
+    edits: &mut dyn FieldEdits,
 ) -> bool {
     let mut fields = pairs(reply.field_lines);
     let media_type = fields.find(|(name, _)| name.eq_ignore_ascii_case(b"content-type"));
     let Some((_, media_type)) = media_type.filter(|(_, value)| grpc::is_grpc(value)) else {
         return false;
     };
-    removed.push(header::CONTENT_TYPE);
-    field(set, "Content-Type", &format.from_grpc(media_type));
+    if let Ok(media_type) = HeaderValue::from_bytes(&format.from_grpc(media_type)) {
+        edits.set(&header::CONTENT_TYPE, &media_type);
+    }
     true
 }
 
