@@ -1,5 +1,5 @@
 //! Exchanges (request and response), independent of the protocol. `Connection::run_exchange` runs the
-//! five steps of one: `resolve`, `gates`, `handle`, `write`, `observe`. An HTTP/1.1 connection has many
+//! steps of one: `resolve`, `gates`, `handle`, `finish` and `write`, `observe`. An HTTP/1.1 connection has many
 //! exchanges in sequence; an HTTP/2 stream has one.
 
 mod body;
