@@ -3,15 +3,14 @@
 use http::{HeaderValue, StatusCode};
 use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
 use hurtle_http::h1::response_head::ResponseHead;
-use hurtle_http::request::grpc_web::WebFormat;
+use hurtle_http::semantics::accept::Coding;
 
 use crate::body::RequestBody;
+use crate::cache::CacheStatus;
 use crate::edits::FieldEdits;
 use crate::handler::client::{
-    Client, Continue, EncodedHead, ExchangeError, InterimSender, Sending,
+    BodyFraming, Client, Continue, EncodedHead, ExchangeError, InterimSender, Sending,
 };
-use crate::handler::proxy::cache::CacheStatus;
-use crate::handler::proxy::{BodyCoding, Framing};
 use crate::handler::wait::Waits;
 use crate::protocol::InterimFields;
 use crate::tls::ClientCertificate;
@@ -55,10 +54,9 @@ impl Client for NoClient {
     fn finish_head(
         &mut self,
         _reply: &ResponseHead<'_>,
-        _framing: &mut Framing,
-        _may_encode: bool,
-        _own: impl FnOnce(&mut dyn FieldEdits) -> Option<WebFormat>,
-    ) -> (EncodedHead, Option<BodyCoding>) {
+        _body: BodyFraming,
+        _own: impl FnOnce(&mut dyn FieldEdits),
+    ) -> (EncodedHead, Option<Coding>) {
         (EncodedHead { bytes: Output::default(), is_reusable: false }, None)
     }
 

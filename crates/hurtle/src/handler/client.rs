@@ -4,21 +4,22 @@
 use std::net::IpAddr;
 use std::pin::Pin;
 
-use http::{HeaderValue, StatusCode, Version};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
+use hurtle_http::h1::response::Delimiter;
 use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::ParseError;
-use hurtle_http::request::grpc_web::WebFormat;
+use hurtle_http::semantics::accept::Coding;
 use hurtle_http::semantics::forwarded::Family;
 
-use super::proxy::cache::CacheStatus;
-use super::proxy::{BodyCoding, Framing};
 use super::wait::Waits;
 use crate::body::RequestBody;
+use crate::cache::CacheStatus;
 use crate::edits::FieldEdits;
 use crate::protocol::InterimFields;
 use crate::tls::ClientCertificate;
-use crate::transport::Output;
+use crate::transport::{Input, Output, Piece};
 
 /// The properties of a connection and its client.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +66,60 @@ pub enum ExchangeError {
     ResponseBody,
     /// The upstream's deadline passed.
     UpstreamTimeout,
+}
+
+/// A part of a response's body on its way to the client.
+pub enum Frame<'a> {
+    /// A piece. `true`: the end follows.
+    Data(Data<'a>, bool),
+    /// All that was written is sent now, because a wait follows.
+    Flush,
+    /// The end, with trailers.
+    End(Option<HeaderMap>),
+}
+
+/// A piece of a body. Large ones are sent without a copy.
+pub enum Data<'a> {
+    /// The first bytes of an input, this many; they are consumed.
+    Input(&'a mut Input, usize),
+    /// Bytes in memory.
+    Bytes(Bytes),
+}
+
+impl Data<'_> {
+    /// Returns the bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Data::Input(input, len) => &input.bytes()[..*len],
+            Data::Bytes(bytes) => bytes,
+        }
+    }
+
+    /// Removes the bytes from their input.
+    pub fn consume(self) {
+        if let Data::Input(input, len) = self {
+            input.consume(len);
+        }
+    }
+
+    /// Takes the bytes without a copy.
+    pub fn into_piece(self) -> Piece {
+        match self {
+            Data::Input(input, len) => input.take(len).into(),
+            Data::Bytes(bytes) => bytes.into(),
+        }
+    }
+}
+
+/// The framing of an upstream's body for the client.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyFraming {
+    /// The body's delimiter.
+    pub delimiter: Delimiter,
+    /// The delimiter with a content-coding; `None`: the body is sent as it is.
+    pub encoded: Option<Delimiter>,
+    /// The body's length, if it is known.
+    pub len: Option<u64>,
 }
 
 /// A response head that is encoded for the client.
@@ -115,15 +170,13 @@ pub trait Client {
     ) -> impl Future<Output = Result<R, ExchangeError>>;
 
     /// Finishes and encodes the head of an upstream's response. No interim response follows it. `own`
-    /// makes the handler's edits after those of the site, and may return the coding of a call. Otherwise
-    /// the body gets a content-coding if the mount's policy allows one and `may_encode`.
+    /// makes the handler's edits after those of the site. Returns the content-coding of the body.
     fn finish_head(
         &mut self,
         reply: &ResponseHead<'_>,
-        framing: &mut Framing,
-        may_encode: bool,
-        own: impl FnOnce(&mut dyn FieldEdits) -> Option<WebFormat>,
-    ) -> (EncodedHead, Option<BodyCoding>);
+        body: BodyFraming,
+        own: impl FnOnce(&mut dyn FieldEdits),
+    ) -> (EncodedHead, Option<Coding>);
 
     /// Finishes and encodes the head of a response that switches to `protocol`. `accept` replaces the
     /// upstream's Sec-WebSocket-Accept.

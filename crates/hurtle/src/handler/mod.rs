@@ -28,7 +28,7 @@ use hurtle_http::semantics::target::Target;
 use self::client::{Client, ExchangeError};
 use self::directory::Directory;
 use self::named_file::named_file;
-use self::proxy::{UpstreamResponse, UpstreamTunnel};
+pub use self::proxy::{RelayEnd, TunnelEnd, UpstreamBody, UpstreamResponse, UpstreamTunnel};
 use self::request::RequestContext;
 use crate::answer::{Answer, Needs};
 use crate::files;

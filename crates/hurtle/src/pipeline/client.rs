@@ -9,7 +9,7 @@ use hurtle_http::h1::response::Delimiter;
 use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::framing::BodyLength;
-use hurtle_http::request::grpc_web::WebFormat;
+use hurtle_http::semantics::accept::Coding;
 
 use super::Connection;
 use super::duplex::Duplex;
@@ -17,12 +17,13 @@ use super::finish::{encode_upstream, finish_upstream};
 use super::respond::persistence;
 use super::upload::Upload;
 use crate::body::RequestBody;
+use crate::cache::CacheStatus;
 use crate::clock;
 use crate::deadline::DeadlineError;
 use crate::edits::{FieldEdits, LineEdits};
-use crate::handler::client::{Client, Continue, EncodedHead, ExchangeError, InterimSender};
-use crate::handler::proxy::cache::CacheStatus;
-use crate::handler::proxy::{BodyCoding, Framing};
+use crate::handler::client::{
+    BodyFraming, Client, Continue, EncodedHead, ExchangeError, InterimSender,
+};
 use crate::handler::wait::Waits;
 use crate::protocol::{HeadFields, InterimFields, Protocol};
 use crate::rt::{self, First};
@@ -214,24 +215,19 @@ impl<T: Protocol> Client for ExchangeClient<'_, '_, T> {
     fn finish_head(
         &mut self,
         reply: &ResponseHead<'_>,
-        framing: &mut Framing,
-        may_encode: bool,
-        own: impl FnOnce(&mut dyn FieldEdits) -> Option<WebFormat>,
-    ) -> (EncodedHead, Option<BodyCoding>) {
+        body: BodyFraming,
+        own: impl FnOnce(&mut dyn FieldEdits),
+    ) -> (EncodedHead, Option<Coding>) {
         let mut fields = self.finished(reply, self.connection.exchange.cache_status);
-        let coding = match (own(&mut fields), self.resolved) {
-            (Some(format), _) => Some(BodyCoding::Web(format)),
-            (None, Some(resolved)) if may_encode && self.may_encode => {
-                let len = reply.content_length.or(framing.known_len().map(|len| len as u64));
-                encode_upstream(&mut fields, (reply.status, len), self.request, resolved)
-                    .map(BodyCoding::Content)
-            }
-            (None, _) => None,
-        };
-        if coding.is_some() {
-            framing.encode();
-        }
-        (self.encode(reply, fields, framing.delimiter), coding)
+        own(&mut fields);
+        let encoded = body.encoded.filter(|_| self.may_encode).zip(self.resolved);
+        let coding = encoded.and_then(|(delimiter, resolved)| {
+            let described = (reply.status, body.len);
+            let coding = encode_upstream(&mut fields, described, self.request, resolved)?;
+            Some((coding, delimiter))
+        });
+        let delimiter = coding.map_or(body.delimiter, |(_, delimiter)| delimiter);
+        (self.encode(reply, fields, delimiter), coding.map(|(coding, _)| coding))
     }
 
     fn finish_switch(&mut self, reply: &ResponseHead<'_>, switch: (&str, Option<&str>)) -> Output {

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use super::identify::Identity;
-use crate::handler::proxy::UpstreamLog;
-use crate::handler::proxy::cache::CacheStatus;
+use crate::cache::CacheStatus;
 use crate::metrics::InFlight;
+use crate::observe::UpstreamLog;
 
 /// One request and its response. It is made before the head of the request is read, because a head
 /// that is refused is logged, too; so nothing of the request before is left in it.

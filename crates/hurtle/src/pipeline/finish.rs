@@ -12,10 +12,10 @@ use hurtle_http::semantics::accept::Coding;
 
 use super::Connection;
 use crate::answer::{Answer, Needs};
+use crate::cache::CacheStatus;
 use crate::clock;
 use crate::compress;
 use crate::edits::{FieldEdits, LineEdits, cors, edit_fields};
-use crate::handler::proxy::cache::CacheStatus;
 use crate::protocol::{Head, HeadFields, Protocol};
 use crate::site::{Resolved, Site};
 use crate::transport::Output;

@@ -3,7 +3,6 @@
 //! exchanges in sequence; an HTTP/2 stream has one.
 
 mod body;
-mod body_encoder;
 mod body_writer;
 mod client;
 mod duplex;

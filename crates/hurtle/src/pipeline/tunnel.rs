@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use http::StatusCode;
 use hurtle_http::h1::response::{Delimiter, Persistence};
@@ -17,8 +17,7 @@ use crate::clock;
 use crate::deadline::DeadlineError;
 use crate::handler::Tunnel;
 use crate::handler::client::ExchangeError;
-use crate::handler::proxy::{AssignedPeer, Channel, Link, UpstreamTunnel};
-use crate::protocol::h2::RequestStream;
+use crate::handler::{TunnelEnd, UpstreamTunnel};
 use crate::protocol::reading::Reading;
 use crate::protocol::{HeadFields, Protocol};
 use crate::rt::{self, Permit};
@@ -46,8 +45,7 @@ pub(super) struct OpenTunnel {
 
 /// The end of a tunnel that is not the client.
 enum Remote {
-    /// The upstream counts the tunnel until this is dropped.
-    Upstream(Box<(Channel, Option<AssignedPeer>)>),
+    Upstream(Box<TunnelEnd>),
     App(Pipe),
 }
 
@@ -62,14 +60,9 @@ impl<T: Protocol> Connection<T> {
         let mut received = Input::default();
         let (remote, mut out) = match tunnel {
             Tunnel::Upstream(tunnel) => {
-                let UpstreamTunnel { head, upstream } = *tunnel;
-                let Some((link, assigned)) = upstream.into_tunnel() else {
-                    return Next::Drop.into();
-                };
-                let Link { channel, input, .. } = link;
-                // Bytes of the new protocol may have arrived behind the upstream's head.
-                received = input;
-                (Remote::Upstream(Box::new((channel, assigned))), head)
+                let UpstreamTunnel { head, end, received: arrived } = *tunnel;
+                received = arrived;
+                (Remote::Upstream(Box::new(end)), head)
             }
             Tunnel::App(accepted) => {
                 let (mut answer, offer) = *accepted;
@@ -103,13 +96,7 @@ impl<T: Protocol> Connection<T> {
     ) -> Next {
         let OpenTunnel { remote, received, head_bytes, permit: _permit } = tunnel;
         let ended = match remote {
-            Remote::Upstream(remote) => match &remote.0 {
-                Channel::Socket(io) => self.forward_both(RemoteEnd(io), received).await,
-                Channel::Stream(stream) => {
-                    let remote = StreamEnd(stream, RefCell::new(Reading::Frames));
-                    self.forward_both(remote, received).await
-                }
-            },
+            Remote::Upstream(remote) => self.forward_both(*remote, received).await,
             Remote::App(remote) => self.forward_both(RemoteEnd(&remote), received).await,
         };
         let status = match self.io.raw() {
@@ -178,7 +165,25 @@ trait End {
     fn finish(&self);
 }
 
-/// The connection to an upstream, an application or a client.
+impl End for TunnelEnd {
+    fn poll_fill(&self, cx: &mut Context<'_>, input: &mut Input) -> Poll<io::Result<usize>> {
+        self.poll_fill(cx, input)
+    }
+
+    fn poll_send(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<usize>> {
+        self.poll_send(cx, queue)
+    }
+
+    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush(cx)
+    }
+
+    fn finish(&self) {
+        self.finish();
+    }
+}
+
+/// The connection to an application or a client.
 struct RemoteEnd<'a, R>(&'a R);
 
 impl<R: Transport> End for RemoteEnd<'_, R> {
@@ -196,34 +201,6 @@ impl<R: Transport> End for RemoteEnd<'_, R> {
 
     fn finish(&self) {
         self.0.finish();
-    }
-}
-
-/// A stream to an upstream, whose body in each direction is the tunnel's bytes (RFC 8441 section 5).
-struct StreamEnd<'a>(&'a RequestStream, RefCell<Reading>);
-
-impl End for StreamEnd<'_> {
-    fn poll_fill(&self, cx: &mut Context<'_>, input: &mut Input) -> Poll<io::Result<usize>> {
-        let mut reading = self.1.borrow_mut();
-        match *reading {
-            Reading::Frames => self.0.poll_fill(cx, input, &mut reading),
-            _ => Poll::Ready(Ok(0)),
-        }
-    }
-
-    fn poll_send(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<usize>> {
-        let room = ready!(self.0.poll_room(cx, queue.len()))?;
-        Poll::Ready(self.0.put(queue.take_bytes(room), false).map(|()| room))
-    }
-
-    /// The connection's task writes the frames.
-    fn poll_flush(&self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn finish(&self) {
-        // The upstream may be gone.
-        let _ = self.0.end(None);
     }
 }
 

@@ -57,10 +57,15 @@ impl Framing {
     }
 
     /// Frames the body for the client as one of unknown length, because it is encoded on the way.
-    pub fn encode(&mut self) {
+    pub(super) fn encode(&mut self) {
+        self.delimiter = self.encoded();
+    }
+
+    /// Returns the delimiter of the encoded body.
+    pub(super) fn encoded(&self) -> Delimiter {
         match self.reading {
-            Some(Reading::Done) => self.delimiter = Delimiter::Given,
-            _ => self.delimiter = Delimiter::Chunked,
+            Some(Reading::Done) => Delimiter::Given,
+            _ => Delimiter::Chunked,
         }
     }
 

@@ -5,13 +5,16 @@ use http::{HeaderValue, StatusCode, header};
 use hurtle_http::h1::forward;
 use hurtle_http::h1::response_head::{File, ResponseHead};
 
-use super::super::client::Client;
+use super::super::client::{BodyFraming, Client};
 use super::super::request::RequestContext;
 use super::super::{FileName, Handled, InternalRedirect, Outcome, Tunnel};
-use super::exchange::{UpstreamExchange, UpstreamResponse, UpstreamTunnel};
+use super::exchange::{
+    BodyCoding, UpstreamBody, UpstreamExchange, UpstreamResponse, UpstreamTunnel,
+};
 use super::forward::{failed, log_failure};
 use super::framing::Framing;
 use super::{Channel, Link, Proxy, RawHead, UpstreamError, handshake, web_call};
+use crate::answer::Answer;
 use crate::edits::FieldEdits;
 
 impl Proxy {
@@ -72,7 +75,10 @@ impl Proxy {
                 _ => None,
             };
             let head = client.finish_switch(reply, (protocol, accept.as_deref()));
-            let tunnel = UpstreamTunnel { head, upstream: exchange.upstream };
+            let Some((end, received)) = exchange.upstream.into_tunnel() else {
+                return Outcome::Answer(Answer::error(StatusCode::BAD_GATEWAY, None));
+            };
+            let tunnel = UpstreamTunnel { head, received, end };
             return Outcome::Tunnel(Tunnel::Upstream(Box::new(tunnel)));
         }
         if exchange.protocol.is_some() {
@@ -87,24 +93,33 @@ impl Proxy {
             return Outcome::InternalRedirect(Box::new(redirect));
         }
         let mut framing = Framing::of(request.head, reply);
+        let web = exchange.web.filter(|_| web_call::is_answer(reply));
+        let mut coding = web.map(BodyCoding::Web);
+        if coding.is_some() {
+            framing.encode();
+        }
         let cookie = self.sticky_cookie(request, exchange.upstream.number());
         let own = |edits: &mut dyn FieldEdits| {
             let cookie = cookie.and_then(|cookie| HeaderValue::try_from(cookie).ok());
             cookie.inspect(|cookie| edits.append(&header::SET_COOKIE, cookie));
-            exchange.web.filter(|format| web_call::edit(*format, reply, edits))
+            web.inspect(|format| web_call::edit(*format, reply, edits));
         };
         // A cache keeps what the upstream has sent, and the upstream's variants.
         let may_encode = self.cache().is_none() && exchange.web.is_none();
-        let (head, coding) = client.finish_head(reply, &mut framing, may_encode, own);
-        let (status, keeps_upstream) = (reply.status, reply.keep_alive && framing.may_keep_alive);
-        Outcome::Stream(UpstreamResponse {
-            exchange,
-            head,
-            framing,
-            coding,
-            status,
-            keeps_upstream,
-        })
+        let body = BodyFraming {
+            delimiter: framing.delimiter,
+            encoded: may_encode.then(|| framing.encoded()),
+            len: reply.content_length.or(framing.known_len().map(|len| len as u64)),
+        };
+        let (head, content) = client.finish_head(reply, body, own);
+        if let Some(content) = content {
+            coding = Some(BodyCoding::Content(content));
+            framing.encode();
+        }
+        let keeps_upstream = reply.keep_alive && framing.may_keep_alive;
+        let (status, delimiter) = (reply.status, framing.delimiter);
+        let body = UpstreamBody { exchange, framing, coding, keeps_upstream };
+        Outcome::Stream(UpstreamResponse { head, status, delimiter, body })
     }
 }
 

@@ -65,21 +65,24 @@ impl WebCall {
     }
 }
 
-/// Edits the head of a response for a client of gRPC-Web. `false`: it is no response of gRPC.
-pub(super) fn edit(
-    format: WebFormat,
-    reply: &ResponseHead<'_>,
-    edits: &mut dyn FieldEdits,
-) -> bool {
-    let mut fields = pairs(reply.field_lines);
-    let media_type = fields.find(|(name, _)| name.eq_ignore_ascii_case(b"content-type"));
-    let Some((_, media_type)) = media_type.filter(|(_, value)| grpc::is_grpc(value)) else {
-        return false;
-    };
-    if let Ok(media_type) = HeaderValue::from_bytes(&format.from_grpc(media_type)) {
+/// Returns whether a response is one of gRPC.
+pub(super) fn is_answer(reply: &ResponseHead<'_>) -> bool {
+    media_type(reply).is_some()
+}
+
+/// Edits the head of a response of gRPC for a client of gRPC-Web.
+pub(super) fn edit(format: WebFormat, reply: &ResponseHead<'_>, edits: &mut dyn FieldEdits) {
+    let media_type = media_type(reply).map(|media_type| format.from_grpc(media_type));
+    if let Some(Ok(media_type)) = media_type.map(|text| HeaderValue::from_bytes(&text)) {
         edits.set(&header::CONTENT_TYPE, &media_type);
     }
-    true
+}
+
+/// Returns the media type of a response of gRPC.
+fn media_type<'a>(reply: &ResponseHead<'a>) -> Option<&'a [u8]> {
+    let mut fields = pairs(reply.field_lines);
+    let media_type = fields.find(|(name, _)| name.eq_ignore_ascii_case(b"content-type"));
+    media_type.map(|(_, value)| value).filter(|value| grpc::is_grpc(value))
 }
 
 impl Decoder {

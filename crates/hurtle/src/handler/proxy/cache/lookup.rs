@@ -25,10 +25,12 @@ use super::fetch::{Fetch, LeaderResult};
 use super::interim::{InterimQueue, relay_until_fetched};
 use super::partial::{RangeFetch, covers};
 use super::selection::{Source, selected};
-use super::status::{CacheStatus, MissReason};
 use crate::answer::Answer;
 use crate::body::RequestBody;
-use crate::cache::{Cache, FetchResult, Flight, Found, Head, Join, Stored, range_fetch_name};
+use crate::cache::{
+    Cache, CacheStatus, FetchResult, Flight, Found, Head, Join, MissReason, Stored,
+    range_fetch_name,
+};
 use crate::clock;
 use crate::config::EarlyHints;
 use crate::rt::{self, First, oneshot};

@@ -17,8 +17,8 @@ use super::super::super::request::RequestContext;
 use super::super::Proxy;
 use super::lookup::{adapt, directives, is_for_the_origin, may_answer};
 use super::selection::{Source, is_for_the_whole, piece};
-use super::status::CacheStatus;
 use crate::answer::{Answer, Needs};
+use crate::cache::CacheStatus;
 
 /// Number of slots of the table.
 const SLOTS: usize = 1 << 10;
