@@ -203,6 +203,12 @@ pub struct ExplainArgs {
     /// Accept-Encoding of the request, such as "br, gzip".
     #[arg(long, value_name = "CODINGS")]
     accept_encoding: Option<String>,
+    /// The method of the request.
+    #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET")]
+    method: String,
+    /// Another field of the request; may be repeated.
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    fields: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -409,6 +415,8 @@ impl ExplainArgs {
             target: &self.target,
             host: self.host.as_deref(),
             accept_encoding: self.accept_encoding.as_deref(),
+            method: &self.method,
+            fields: &self.fields,
         }
     }
 

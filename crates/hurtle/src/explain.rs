@@ -9,6 +9,7 @@ mod gates;
 mod links;
 mod objects;
 mod process;
+mod request;
 mod scripts;
 
 use std::fmt::Write;
@@ -20,11 +21,13 @@ use std::rc::Rc;
 use http::Version;
 use hurtle_http::h1;
 use hurtle_http::h1::response::{self, Delimiter, Fields, Persistence};
-use hurtle_http::request::{HeadLimits, Joined};
+use hurtle_http::request::{HeadLimits, Joined, RequestHead};
 use hurtle_http::semantics::host;
 use hurtle_http::semantics::target::{self, Target as RequestTarget};
 use hurtle_objects::Origins;
 use rustix::process::geteuid;
+
+pub use self::request::ExplainedRequest;
 
 use self::client::NoClient;
 use crate::answer::Answer;
@@ -33,7 +36,7 @@ use crate::body::Body;
 use crate::cache::Caches;
 use crate::clock;
 use crate::compress::Compressor;
-use crate::config::{Config, Sendfile};
+use crate::config::{Config, MatchedRequest, Sendfile};
 use crate::disk::Disk;
 use crate::files::{Cache, Changed, Found, Listings, Scripts, Store};
 use crate::handler::client::ClientInfo;
@@ -56,18 +59,7 @@ use crate::tls::{Keyring, UpstreamConfigs};
 use crate::transport::TAKE_OVER_BYTES_MIN;
 use crate::wasm::WasmApps;
 
-/// The request to explain: a GET.
-#[derive(Clone, Copy, Debug)]
-pub struct ExplainedRequest<'a> {
-    /// A path with or without a query, or a whole http:// URL.
-    pub target: &'a str,
-    /// The requested host, if the target names none.
-    pub host: Option<&'a str>,
-    /// Accept-Encoding.
-    pub accept_encoding: Option<&'a str>,
-}
-
-/// Explains a GET by a client on this machine. A process of root becomes the server's `user` for good,
+/// Explains a request by a client on this machine. A process of root becomes the server's `user` for good,
 /// after it has read the certificates, as the server does.
 ///
 /// # Errors
@@ -89,7 +81,7 @@ async fn explain_request(
     request: &ExplainedRequest<'_>,
 ) -> io::Result<String> {
     let bad = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
-    let encoded = encode_for_people(request.target);
+    let encoded = request.encoded_target();
     let parsed = target::parse(b"GET", encoded.as_bytes())
         .map_err(|e| bad(format!("{:?} is not a URL path: {e}", request.target)))?;
     let (authority, path, query) = match parsed {
@@ -120,12 +112,14 @@ async fn explain_request(
     let store = Store::new(Cache::new(0, 0), disk, 0, (Changed::default(), None));
     let mut out = String::new();
     let peer = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let target = Some((path, query));
+    let (asked, joined) = (request.head(None)?, Joined::default());
+    let asked = parse_head(&asked, &joined).map_err(bad)?;
+    let matched = MatchedRequest { head: &asked, query, client: peer };
     let confined = match Permissions::of(config, None) {
         Ok(permissions) => format!("the server {permissions}"),
         Err(reason) => format!("none: {reason}"),
     };
-    let Some(mut resolved) = sites.resolve(name.map(|host| host.name), target) else {
+    let Some(mut resolved) = sites.resolve(name.map(|host| host.name), Some(path), matched) else {
         return Ok(
             "no site has this name, and there is no default site: 421 Misdirected Request".into()
         );
@@ -143,17 +137,12 @@ async fn explain_request(
     }
     let answered_here = describe_route(&mut out, &resolved).await;
     let is_refused = gates::describe(&mut out, &resolved, (config.store.as_ref(), peer));
-    if is_refused || !answered_here {
+    if is_refused || !answered_here || !request.is_safe() {
         return Ok(out);
     }
     // A GET would fetch the object into the cache of a server that may run as another user.
-    let method = if is_remote(&resolved) { "HEAD" } else { "GET" };
-    let mut head = format!("{method} {encoded} HTTP/1.1\r\nHost: localhost\r\n");
-    if let Some(accept_encoding) = request.accept_encoding {
-        let _ = write!(head, "Accept-Encoding: {accept_encoding}\r\n");
-    }
-    head.push_str("\r\n");
-    let answer = answer(head.as_bytes(), &mut resolved, &store).await;
+    let head = request.head(is_remote(&resolved).then_some("HEAD"))?;
+    let answer = answer(&head, &mut resolved, &store).await;
     let Some(answer) = answer.map_err(bad)? else { return Ok(out) };
     let sendfile = match (&config.sites[number].tls, &answer.body) {
         (Some(_), Body::File(file)) if sys::offers_tls() && file.len >= TAKE_OVER_BYTES_MIN => {
@@ -166,11 +155,11 @@ async fn explain_request(
     Ok(out)
 }
 
-/// Percent-encodes the bytes of a target that a person types and a browser encodes: spaces and those
-/// beyond ASCII.
-fn encode_for_people(target: &str) -> String {
-    let encoded = target::encode_beyond_ascii(target.as_bytes());
-    String::from_utf8_lossy(&encoded).replace(' ', "%20")
+/// Parses the head of an explained request.
+fn parse_head<'a>(head: &'a str, joined: &'a Joined) -> Result<RequestHead<'a>, String> {
+    let any = usize::MAX;
+    let limits = HeadLimits { head_bytes: any, target_bytes: any, fields: any };
+    h1::request::parse(head.as_bytes(), joined, &limits).map_err(|error| error.to_string())
 }
 
 /// `true` if the route's files are objects of a store.
@@ -184,13 +173,12 @@ fn is_remote(resolved: &Resolved<'_>) -> bool {
 
 /// Returns the response of a route that needs no client. `None`: there is none.
 async fn answer(
-    head: &[u8],
+    head: &str,
     resolved: &mut Resolved<'_>,
     store: &Rc<Store>,
 ) -> Result<Option<Answer>, String> {
     let joined = Joined::default();
-    let limits = HeadLimits { head_bytes: usize::MAX, target_bytes: usize::MAX, fields: 2 };
-    let head = h1::request::parse(head, &joined, &limits).map_err(|error| error.to_string())?;
+    let head = parse_head(head, &joined)?;
     let own = resolved.take_answer();
     let handled = match (own, resolved.mount()) {
         (Some(answer), _) => own_response(answer),
@@ -268,7 +256,7 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
         let rewritten = String::from_utf8_lossy(path);
         line(out, "rule", &format!("{} -> {rewritten}", rules.join(", ")));
     }
-    let (at, handler) = (mount.path(), mount.handler());
+    let (at, handler) = (mount.name(), mount.handler());
     let matched = site.matched_path(path, mount);
     let what = match handler {
         Handler::Redirect(_) => format!("{at}: a redirect"),

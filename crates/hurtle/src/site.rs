@@ -45,7 +45,8 @@ mod resolved;
 mod route;
 mod slashes;
 
-use mount::{Compression, Mount, mount_path};
+use mount::{Compression, Mount};
+use route::Routing;
 
 pub use mount::MountRef;
 
@@ -81,8 +82,10 @@ pub struct Site {
     wasm: Vec<u64>,
     /// `true` if a mount serves files.
     has_files: bool,
-    /// `true` if a mount has a response cache, and no gate is about the client.
+    /// `true` if a mount has a response cache, and neither a gate nor a route is about more than the
+    /// target.
     stores_for_all: bool,
+    routing: Routing,
     /// The gates of paths without a mount, and of applications that are deployed at run time.
     gates: Vec<Gate>,
     /// The edits of its responses.
@@ -136,10 +139,12 @@ impl Sites {
             let compression = Compression { policy, site: site.compress };
             let mut created =
                 Site::new(site, (demand, compression), (resources, slots), guard, known);
-            // Internal files have keys of their own, because no client may request them.
-            let internals = created.mounts.iter_mut().filter_map(|mount| mount.internal.as_mut());
-            let keys = std::iter::once(&mut created.key).chain(internals.map(|i| &mut i.key));
-            for (key, number) in keys.zip(next_key..) {
+            let keys = created.mounts.iter_mut().flat_map(|mount| {
+                // Internal files have keys of their own, because no client may request them.
+                let internal = mount.internal.as_mut().map(|internal| &mut internal.key);
+                internal.into_iter().chain(mount.key.as_mut())
+            });
+            for (key, number) in std::iter::once(&mut created.key).chain(keys).zip(next_key..) {
                 *key = number;
                 next_key = number + 1;
             }
@@ -154,11 +159,15 @@ impl Sites {
         self.sites.iter().find(|site| site.config.name() == name)
     }
 
-    /// Returns the numbers of the sites in keys of the file cache, and those of internal files.
+    /// Returns the numbers of the sites in keys of the file cache, and those of mounts and of internal
+    /// files.
     pub fn keys(&self) -> Vec<usize> {
         let own = |site: &Rc<Site>| {
-            let internals = site.mounts.iter().filter_map(|mount| mount.internal.as_ref());
-            internals.map(|internal| internal.key).chain([site.key]).collect::<Vec<_>>()
+            let keys = site.mounts.iter().flat_map(|mount| {
+                let internal = mount.internal.as_ref().map(|internal| internal.key);
+                internal.into_iter().chain(mount.key)
+            });
+            keys.chain([site.key]).collect::<Vec<_>>()
         };
         self.sites.iter().flat_map(own).collect()
     }
@@ -209,7 +218,7 @@ impl Sites {
         let route = metrics.route(&site.config.name(), app.mount());
         let compress = site.compress_apps.clone();
         site.mounts.push(Mount::of_app(app, site.gates.clone(), compress, route));
-        site.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
+        site.mounts.sort_by_key(Mount::rank);
         site.has_readers = true;
     }
 
@@ -239,11 +248,11 @@ impl Site {
         guard: &Guard,
         previous: Option<&Rc<Site>>,
     ) -> Site {
-        let routes = Arc::new(routes(config));
+        let routes = Arc::new(Routes::new(config));
         let edits = Rc::new(ResponseEdits::new(config));
         let compiler = Compiler::new(config, guard, resources.0);
         let mounted = |mount: &config::Mount| {
-            let known = previous.and_then(|site| site.proxy_at(&mount.path));
+            let known = previous.and_then(|site| site.proxy_of(&mount.name()));
             let gates = compiler.of_mount(mount);
             let name = config.name();
             let shared = (&routes, &edits);
@@ -254,8 +263,11 @@ impl Site {
             mount
         };
         let mut mounts: Vec<_> = config.mounts.iter().map(mounted).collect();
-        // Longest first, so that the first match is the longest.
-        mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
+        mounts.sort_by_key(Mount::rank);
+        let routing = Routing::of(config);
+        if routing == Routing::ByRequest {
+            mounts.iter_mut().for_each(|mount| mount.key = Some(0));
+        }
         let gates = compiler.of_site();
         let mut all = mounts.iter().flat_map(|mount| &mount.gates).chain(&gates);
         let is_for_all = all.all(Gate::is_of_connection);
@@ -264,7 +276,10 @@ impl Site {
             has_readers: mounts.iter().any(Mount::reads_bodies),
             wasm: resources.0.wasm.versions(config),
             has_files: mounts.iter().any(Mount::has_files),
-            stores_for_all: is_for_all && mounts.iter().any(Mount::has_cache),
+            stores_for_all: is_for_all
+                && routing == Routing::ByPath
+                && mounts.iter().any(Mount::has_cache),
+            routing,
             gates,
             metrics: resources.0.metrics.route(&config.name(), ""),
             mounts,
@@ -298,12 +313,12 @@ impl Site {
             })
     }
 
-    fn proxy_at(&self, path: &str) -> Option<&Rc<Proxy>> {
-        let path = mount_path(path);
-        self.mounts.iter().find(|mount| mount.path == path).and_then(|mount| match &mount.handler {
+    fn proxy_of(&self, name: &str) -> Option<&Rc<Proxy>> {
+        let known = self.mounts.iter().find(|mount| mount.name() == name)?;
+        match &known.handler {
             Handler::Proxy(proxy) => Some(proxy),
             _ => None,
-        })
+        }
     }
 
     /// Returns its number in keys of the file cache.
@@ -380,13 +395,12 @@ impl Site {
     /// Resolves a path in its mount.
     #[inline]
     pub fn matched_path<'a>(&'a self, path: &'a [u8], mount: &MountRef<'_>) -> MatchedPath<'a> {
-        let rest = &path[mount.path.len().min(path.len())..];
         MatchedPath {
             path,
-            rest: rest.strip_prefix(b"/").unwrap_or(rest),
+            rest: mount.rest(path),
             // Only files use the number, and no deployed mount has files.
             mount: if let MountRef::Configured(number, _) = mount { *number } else { 0 },
-            cacheable: true,
+            cacheable: self.routing != Routing::RewrittenByRequest,
         }
     }
 
@@ -403,8 +417,7 @@ impl Site {
         }
         let Some(page) = self.config.error_pages.get(&plain.status) else { return plain };
         let path = page.as_bytes();
-        let found = self.mounts.iter().enumerate().find(|(_, mount)| mount.holds(path));
-        let Some((number, mount)) = found else { return plain };
+        let Some((number, mount)) = self.mount_of(path, None) else { return plain };
         let Handler::Directory(directory) = &mount.handler else { return plain };
         let matched = self.matched_path(path, &MountRef::Configured(number, mount));
         let page = directory.error_page(store, &matched, plain.status, accept_encoding).await;
@@ -422,12 +435,6 @@ impl Site {
         // The lines have the edits for the page's path; those for the request's path follow.
         Answer { needs: Needs::Edits, ..page }
     }
-}
-
-/// Returns the paths of a site that lead to a mount or a rule.
-fn routes(config: &config::Site) -> Routes {
-    let mounts = config.mounts.iter().map(|mount| mount_path(&mount.path)).collect();
-    Routes::new(mounts, config.rules.iter().map(|rule| rule.pattern.0.clone()).collect())
 }
 
 fn ipv6(name: &[u8]) -> Option<std::net::Ipv6Addr> {

@@ -28,22 +28,21 @@ pub fn captures<'p>(pattern: &str, path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
     Table::fill(wild, text).captures()
 }
 
-/// Replaces `{1}`, `{2}` ... in `template` with the first, second ... capture. A number without a
-/// capture is removed. Other braces are literal.
-pub fn expand(template: &str, captures: &[&[u8]]) -> Vec<u8> {
+/// Replaces each `{name}` in `template` for which `find` has a text. Other braces are literal.
+pub fn expand_with(template: &str, find: impl Fn(&str) -> Option<Vec<u8>>) -> Vec<u8> {
     let mut out = Vec::with_capacity(template.len());
     let mut rest = template;
-    while let Some(open) = rest.find('{') {
-        out.extend_from_slice(&rest.as_bytes()[..open]);
-        rest = &rest[open..];
-        match placeholder(rest) {
-            Some((number, tail)) => {
-                out.extend_from_slice(captures.get(number - 1).copied().unwrap_or_default());
+    while let Some((before, opened)) = rest.split_once('{') {
+        out.extend_from_slice(before.as_bytes());
+        let found = opened.split_once('}').and_then(|(name, tail)| Some((find(name)?, tail)));
+        match found {
+            Some((text, tail)) => {
+                out.extend_from_slice(&text);
                 rest = tail;
             }
             None => {
                 out.push(b'{');
-                rest = &rest[1..];
+                rest = opened;
             }
         }
     }
@@ -51,13 +50,45 @@ pub fn expand(template: &str, captures: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// Parses `{number}` at the front of `text`, with a number of at least 1; also returns the rest.
-fn placeholder(text: &str) -> Option<(usize, &str)> {
-    let (number, tail) = text.strip_prefix('{')?.split_once('}')?;
+/// Replaces `{1}`, `{2}` ... in `template` with the first, second ... capture. A number without a
+/// capture is removed. Other braces are literal.
+pub fn expand(template: &str, captures: &[&[u8]]) -> Vec<u8> {
+    expand_with(template, |name| {
+        let capture = captures.get(capture_number(name)? - 1);
+        Some(capture.map_or_else(Vec::new, |text| text.to_vec()))
+    })
+}
+
+/// Parses the number of a capture; it is at least 1.
+pub fn capture_number(name: &str) -> Option<usize> {
     // `parse` would accept a sign.
-    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
-    let number = number.parse().ok().filter(|&number| is_number && number > 0)?;
-    Some((number, tail))
+    let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
+    name.parse().ok().filter(|&number| is_number && number > 0)
+}
+
+/// True if a text, which is no path, is like a pattern: `*` matches any bytes. It takes time
+/// proportional at most to the product of both lengths.
+pub fn is_like(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut p, mut t) = (0, 0);
+    // The last star, and the end of what it has matched.
+    let mut star = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p, t));
+                p += 1;
+            }
+            Some(byte) if *byte == text[t] => (p, t) = (p + 1, t + 1),
+            _ => match star {
+                Some((at, end)) => {
+                    star = Some((at, end + 1));
+                    (p, t) = (at + 1, end + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
 /// Returns the part of `path` that `pattern` is matched against.
@@ -197,6 +228,27 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_text_is_like_a_pattern() {
+        let table = [
+            ("itself", "abc", "abc", true),
+            ("another", "abc", "abd", false),
+            ("longer", "abc", "abcd", false),
+            ("a beginning", "ab*", "abc", true),
+            ("the beginning alone", "ab*", "ab", true),
+            ("an end", "*bc", "abc", true),
+            ("the middle", "*b*", "a/b/c", true),
+            ("both ends", "a*c", "abcbc", true),
+            ("two stars that have to step back", "*ab*ac", "xabaabac", true),
+            ("nothing", "", "", true),
+            ("any text", "*", "", true),
+            ("no text", "", "a", false),
+        ];
+        for (sentence, pattern, text, expected) in table {
+            assert_eq!(is_like(pattern.as_bytes(), text.as_bytes()), expected, "{sentence}");
+        }
+    }
 
     #[test]
     fn patterns() {

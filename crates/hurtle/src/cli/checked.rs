@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::ConfigProblems;
-use crate::config::{Config, missing_pages};
+use crate::config::{Config, missing_pages, unguarded_mounts};
 use crate::server::log_files;
 use crate::tls::{Keyring, UpstreamConfigs};
 use crate::wasm::WasmApps;
@@ -32,7 +32,8 @@ pub fn checked(config: &Config) -> String {
             ports.into_iter().collect::<Vec<_>>().join(", ")
         ),
     };
-    for warning in log_files::warnings(config).into_iter().chain(missing_pages(config)) {
+    let warnings = [log_files::warnings(config), missing_pages(config), unguarded_mounts(config)];
+    for warning in warnings.concat() {
         text.push_str("\nwarning: ");
         text.push_str(&warning);
     }

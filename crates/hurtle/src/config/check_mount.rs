@@ -8,6 +8,7 @@ use http::{HeaderValue, StatusCode};
 use super::archive::archive;
 use super::auth::{self, Auth};
 use super::bounds::{FINAL_STATUS_MIN, STATUS_MAX};
+use super::check_matcher::matcher;
 use super::check_site::redirect_status;
 use super::cors::cors;
 use super::defaults::{FIXED_CONTENT_TYPE, FIXED_STATUS, MOUNT_PATH, REDIRECT_STATUS};
@@ -15,6 +16,7 @@ use super::dictionary::dictionaries;
 use super::error::{ValueError, shown};
 use super::field::media_type;
 use super::gateway::{authorizer, cgi, fastcgi};
+use super::matcher::Matcher;
 use super::network::network;
 use super::objects::{is_object_url, object_store, refuse_keys_of_directories};
 use super::rate_limit::mount_limits;
@@ -49,12 +51,7 @@ pub(super) fn mounts(
     let mut taken: HashMap<String, String> = HashMap::new();
     let mut mounts = Vec::new();
     for table in tables {
-        let written = table.get("path");
-        let spot = written.as_ref().map_or(&table.spot, |value| &value.spot).clone();
-        let path = match written {
-            Some(value) => value.parse(reader, mount_path),
-            None => Some(MOUNT_PATH.to_owned()),
-        };
+        let place = place(table, reader);
         let access = access(table, reader);
         let auth = auth::auth(table, reader);
         let authorizer = authorizer(table, reader);
@@ -71,12 +68,7 @@ pub(super) fn mounts(
             let wrong = ValueError::new("one user's responses would be stored for all users");
             written.report(reader, wrong.hint("remove it, or write auth = \"none\" in this mount"));
         }
-        let Some(path) = path else { continue };
-        if let Some(owner) = taken.get(&path) {
-            let wrong = ValueError::new(format!("the path {} is already {owner}'s", shown(&path)));
-            reader.report(&spot, wrong.hint("give one of them another path"));
-        }
-        taken.entry(path.clone()).or_insert_with(|| table.spot.key.clone());
+        let Some(place) = place else { continue };
         let mut compress = None;
         table.set("compress", reader, |v, r| v.flag(r).map(Some), &mut compress);
         if let (Some(value), Some(true), true) =
@@ -87,13 +79,74 @@ pub(super) fn mounts(
             value.report(reader, wrong.hint(hint));
         }
         let Some(handler) = handler else { continue };
-        let mount = Mount { path, handler, access, auth, authorizer, compress, limits, cors };
+        let Place { path, exact, matcher, is_final } = place;
+        let mount = Mount {
+            path,
+            exact,
+            matcher,
+            is_final,
+            handler,
+            access,
+            auth,
+            authorizer,
+            compress,
+            limits,
+            cors,
+        };
+        claim(&mount, table, &mut taken, reader);
         if mount.is_public_status_page(site) {
             reader.status_pages.extend(table.get("status").map(|value| value.spot));
         }
         mounts.push(mount);
     }
     mounts
+}
+
+/// The requests of a mount.
+struct Place {
+    path: String,
+    exact: bool,
+    matcher: Option<Matcher>,
+    is_final: bool,
+}
+
+fn place(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Place> {
+    let (mut exact, mut is_final) = (false, false);
+    table.set("exact", reader, Value::flag, &mut exact);
+    table.set("final", reader, Value::flag, &mut is_final);
+    let parse = if exact { url_path } else { mount_path };
+    let path = match table.get("path") {
+        Some(value) => value.parse(reader, parse),
+        None => Some(MOUNT_PATH.to_owned()),
+    };
+    let written = table.get("match");
+    let matcher = match &written {
+        Some(value) => Some(matcher(value, reader)?),
+        None => None,
+    };
+    if let (Some(value), true, true) = (table.get("final"), is_final, exact || written.is_some()) {
+        let wrong = ValueError::new("only a mount of all paths beneath its own is final");
+        let other = if exact { "exact" } else { "match" };
+        value.report(reader, wrong.hint(format!("remove final or {other}")));
+    }
+    Some(Place { path: path?, exact, matcher, is_final })
+}
+
+/// Reports a mount whose requests all are those of one before it.
+fn claim(
+    mount: &Mount,
+    table: &Table<'_>,
+    taken: &mut HashMap<String, String>,
+    reader: &mut Reader<'_>,
+) {
+    let name = mount.name();
+    if let Some(owner) = taken.get(&name) {
+        let path = table.get("path");
+        let spot = path.as_ref().map_or(&table.spot, |value| &value.spot);
+        let wrong = ValueError::new(format!("the path {} is already {owner}'s", shown(&name)));
+        reader.report(spot, wrong.hint("give one of them another path"));
+    }
+    taken.entry(name).or_insert_with(|| table.spot.key.clone());
 }
 
 /// Reads the admitted client addresses of a site or mount.

@@ -7,6 +7,7 @@ use http::StatusCode;
 
 use super::auth::auth;
 use super::bounds::{ERROR_STATUS_MIN, STATUS_MAX};
+use super::check_matcher::matcher;
 use super::check_mount::{access, mounts};
 use super::check_tls::tls;
 use super::cors::cors;
@@ -14,7 +15,8 @@ use super::defaults::{HEADER_PATTERN, REDIRECT_STATUS};
 use super::error::{ValueError, shown};
 use super::field::{field_name, field_value};
 use super::host::{HostEntry, host_entry};
-use super::pattern::{fill_placeholders, pattern, wildcards};
+use super::matcher::Matcher;
+use super::pattern::{fill_placeholders, pattern};
 use super::rate_limit::site_limits;
 use super::reader::{KeyPosition, Reader};
 use super::table::Table;
@@ -186,19 +188,19 @@ fn rule(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Rule> {
             ValueError::new("match is missing").hint("write for example match = \"/old/*\"");
         reader.report_missing(&table.spot, wrong);
     }
-    let glob = matched.and_then(|value| value.parse(reader, pattern));
+    let matcher = matched.and_then(|value| matcher(&value, reader));
     // The wildcards of a wrong pattern are unknown: accept any placeholder.
-    let count = glob.as_ref().map_or(usize::MAX, |glob| wildcards(&glob.0));
+    let (count, names) = matcher.as_ref().map_or((usize::MAX, Vec::new()), Matcher::captured);
     let mut status = REDIRECT_STATUS;
     table.set("status", reader, redirect_status, &mut status);
 
     let action = match (table.get("redirect"), table.get("rewrite")) {
         (Some(to), None) => to
-            .parse(reader, |text| rule_location(text, count))
+            .parse(reader, |text| rule_location(text, count, &names))
             .map(|to| RuleAction::Redirect(status, to)),
         (None, Some(to)) => to
             .parse(reader, |text| {
-                url_path(&fill_placeholders(text, count)?).map(|_| text.to_owned())
+                url_path(&fill_placeholders(text, count, &names)?).map(|_| text.to_owned())
             })
             .map(RuleAction::Rewrite),
         (Some(_), Some(second)) => {
@@ -212,13 +214,13 @@ fn rule(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Rule> {
             None
         }
     };
-    Some(Rule { pattern: glob?, action: action? })
+    Some(Rule { matcher: matcher?, action: action? })
 }
 
 /// Parses a Location with placeholders; none may be in the host, so that a request cannot choose
 /// the site it is redirected to.
-fn rule_location(text: &str, wildcards: usize) -> Result<String, ValueError> {
-    location(&fill_placeholders(text, wildcards)?)?;
+fn rule_location(text: &str, wildcards: usize, names: &[String]) -> Result<String, ValueError> {
+    location(&fill_placeholders(text, wildcards, names)?)?;
     if authority(text).is_some_and(|authority| authority.contains('{')) {
         return Err(ValueError::new(format!("{} lets the request choose the host", shown(text)))
             .hint("write a / before the {"));

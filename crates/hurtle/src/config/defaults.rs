@@ -14,6 +14,7 @@ use hurtle_http::semantics::forwarded::Family;
 
 use super::compress::Compress;
 use super::congestion::Congestion;
+use super::matcher::Matcher;
 use super::names::Named;
 use super::placeholder::Placeholders;
 use super::rate_limit::{MountLimits, SiteLimits};
@@ -160,7 +161,7 @@ impl Config {
         site.mounts[0].path = FILE_MOUNT.to_owned();
         // A mount's own path would be redirected to a trailing slash.
         let to = || RuleAction::Rewrite(format!("{FILE_MOUNT}{path}"));
-        let rule = |pattern: &str| Rule { pattern: Glob(pattern.to_owned()), action: to() };
+        let rule = |pattern: &str| Rule { matcher: Matcher::of_pattern(pattern), action: to() };
         site.rules = vec![rule(MOUNT_PATH), rule(&path)];
         Some(Config::new(vec![site]))
     }
@@ -204,6 +205,9 @@ impl Site {
     pub(super) fn of_files(files: Files) -> Site {
         let mount = Mount {
             path: MOUNT_PATH.to_owned(),
+            exact: false,
+            matcher: None,
+            is_final: false,
             handler: MountHandler::Files(files),
             access: Access::default(),
             auth: None,

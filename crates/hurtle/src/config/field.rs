@@ -19,12 +19,17 @@ const SERVERS_OWN: [&str; 9] = [
     "upgrade",
 ];
 
+/// Parses the name of a field.
+pub(super) fn any_field_name(text: &str) -> Result<HeaderName, ValueError> {
+    HeaderName::from_bytes(text.as_bytes()).map_err(|_| {
+        ValueError::new(format!("{} is not a field name", shown(text)))
+            .hint("letters, digits and -, such as Cache-Control")
+    })
+}
+
 /// Parses the name of a field that a rule may set or remove.
 pub(super) fn field_name(text: &str) -> Result<HeaderName, ValueError> {
-    let Ok(name) = HeaderName::from_bytes(text.as_bytes()) else {
-        return Err(ValueError::new(format!("{} is not a field name", shown(text)))
-            .hint("letters, digits and -, such as Cache-Control"));
-    };
+    let name = any_field_name(text)?;
     if SERVERS_OWN.contains(&name.as_str()) {
         return Err(
             ValueError::new(format!("{} is set by the server only", shown(text))).hint("remove it")

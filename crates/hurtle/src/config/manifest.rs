@@ -138,7 +138,7 @@ fn read(table: &Table<'_>, config: &Config, reader: &mut Reader<'_>) -> Option<M
     }
     let path = written.as_ref().and_then(|value| value.parse(reader, mount_path));
     if let (Some(written), Some(site), Some(path)) = (&written, site, &path)
-        && config.sites[site].mounts.iter().any(|mount| mount.path == *path)
+        && config.sites[site].mounts.iter().any(|mount| mount.is_at(path))
     {
         let wrong = ValueError::new(format!("{} is a mount of the configuration", shown(path)));
         written.report(reader, wrong.hint("choose another path"));

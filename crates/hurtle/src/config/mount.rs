@@ -1,9 +1,10 @@
-//! Mount points of applications that a program mounts; they are not in the configuration file.
+//! The places of mounts in a site, and those of applications that a program mounts, which are not in the
+//! configuration file.
 
 use super::check_mount::mount_path;
 use super::error::ValueError;
 use super::host::{HostEntry, host_entry};
-use super::types::{Config, Site};
+use super::types::{Config, Mount, Site};
 
 impl Config {
     /// Finds or adds the site of `host` (`*`: the default site) and checks that `path` is free
@@ -29,9 +30,67 @@ impl Config {
             });
             self.sites.len() - 1
         });
-        if self.sites[number].mounts.iter().any(|mount| mount.path == path) {
+        if self.sites[number].mounts.iter().any(|mount| mount.is_at(&path)) {
             return Err(format!("{path:?} is taken by another mount of this site"));
         }
         Ok((number, path))
+    }
+}
+
+impl Mount {
+    /// A name, which no other mount of the site has: the path, with `=` before one that is exact, and
+    /// the conditions.
+    pub fn name(&self) -> String {
+        let exact = if self.exact { "= " } else { "" };
+        match &self.matcher {
+            Some(matcher) => format!("{exact}{} {matcher}", self.path),
+            None => format!("{exact}{}", self.path),
+        }
+    }
+
+    /// Returns whether it takes every path beneath its own.
+    pub fn is_prefix(&self) -> bool {
+        !self.exact && self.matcher.is_none()
+    }
+
+    /// Returns whether a path is the mount's, conditions aside.
+    pub(super) fn holds(&self, path: &str) -> bool {
+        let rest = path.strip_prefix(self.path.trim_end_matches('/'));
+        let is_beneath = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        if self.exact { path == self.path } else { is_beneath }
+    }
+
+    /// Returns the part of one of its paths that names a file in its directory.
+    pub(super) fn rest<'p>(&self, path: &'p str) -> &'p str {
+        match self.exact {
+            true => path.rsplit('/').next().unwrap_or_default(),
+            false => path.strip_prefix(self.path.trim_end_matches('/')).unwrap_or_default(),
+        }
+    }
+
+    /// Returns whether it takes this path and every path beneath it.
+    pub(super) fn is_at(&self, path: &str) -> bool {
+        self.is_prefix() && self.path == path
+    }
+}
+
+impl Site {
+    /// Returns the mount of a path for requests of which nothing else is known.
+    pub(super) fn mount_of(&self, path: &str) -> Option<&Mount> {
+        let of_path = |mount: &&Mount| {
+            let matcher = mount.matcher.as_ref();
+            let matches = matcher.is_none_or(|matcher| matcher.matches(path.as_bytes(), None));
+            mount.holds(path) && matches
+        };
+        let longest = self.longest_mount(path);
+        let exact = self.mounts.iter().filter(of_path).find(|mount| mount.exact);
+        let matched = || self.mounts.iter().filter(of_path).find(|mount| mount.matcher.is_some());
+        exact.or(longest.filter(|mount| mount.is_final)).or_else(matched).or(longest)
+    }
+
+    /// Returns the mount without conditions that has the longest path.
+    pub(super) fn longest_mount(&self, path: &str) -> Option<&Mount> {
+        let prefixes = self.mounts.iter().filter(|mount| mount.is_prefix() && mount.holds(path));
+        prefixes.max_by_key(|mount| mount.path.len())
     }
 }

@@ -14,10 +14,9 @@ fn missing_pages_of(site: &Site, key: &str, has_apps: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     for (status, page) in &site.error_pages {
         let key = format!("{key}.errors.{}", status.as_u16());
-        let mounts = site.mounts.iter().filter(|mount| rest(&mount.path, page).is_some());
-        match mounts.max_by_key(|mount| mount.path.len()).map(|mount| (mount, &mount.handler)) {
+        match site.mount_of(page).map(|mount| (mount, &mount.handler)) {
             Some((mount, MountHandler::Files(files))) => {
-                let missing = missing(files, rest(&mount.path, page).unwrap_or_default());
+                let missing = missing(files, mount.rest(page));
                 warnings.extend(missing.map(|missing| format!("{key}: {missing}")));
             }
             // An application may be deployed there.
@@ -33,12 +32,6 @@ fn missing_pages_of(site: &Site, key: &str, has_apps: bool) -> Vec<String> {
         warnings.extend(missing.map(|missing| format!("{key}.mount[{number}].spa: {missing}")));
     }
     warnings
-}
-
-/// The part of a path behind a mount's; `None`: it is not in the mount.
-fn rest<'p>(mount: &str, path: &'p str) -> Option<&'p str> {
-    let rest = path.strip_prefix(mount.trim_end_matches('/'))?;
-    (rest.is_empty() || rest.starts_with('/')).then_some(rest)
 }
 
 /// The problem with a page of a mount; `None`: it exists, or only the server's user can see it.

@@ -30,11 +30,16 @@ pub(super) fn wildcards(pattern: &str) -> usize {
     pattern.matches('*').count() - pattern.matches("**").count()
 }
 
-/// Replaces each placeholder (`{1}`) of a target by a letter, so that its syntax can be checked.
+/// Replaces each placeholder (`{1}`, or the name of a group) of a target by a letter, so that its syntax
+/// can be checked.
 ///
 /// # Errors
 /// A placeholder without a wildcard, or an unbalanced brace.
-pub(super) fn fill_placeholders(target: &str, wildcards: usize) -> Result<String, ValueError> {
+pub(super) fn fill_placeholders(
+    target: &str,
+    wildcards: usize,
+    names: &[String],
+) -> Result<String, ValueError> {
     let mut filled = String::new();
     let mut rest = target;
     while let Some((before, opened)) = rest.split_once('{') {
@@ -43,8 +48,10 @@ pub(super) fn fill_placeholders(target: &str, wildcards: usize) -> Result<String
             return Err(ValueError::new(format!("{} has a {{ without }}", shown(target)))
                 .hint("write {1} for the text of the first wildcard"));
         };
-        if !number.parse().is_ok_and(|n: usize| (1..=wildcards).contains(&n)) {
+        let is_name = names.iter().any(|name| name == number);
+        if !is_name && !number.parse().is_ok_and(|n: usize| (1..=wildcards).contains(&n)) {
             let hint = match wildcards {
+                _ if !names.is_empty() => format!("the groups have the names {}", names.join(", ")),
                 _ if number.parse::<usize>().is_err() => {
                     "write {1} for the text of the first wildcard".to_owned()
                 }
@@ -118,7 +125,7 @@ mod tests {
         ];
         for (sentence, target, wildcards, expected) in table {
             assert_eq!(
-                fill_placeholders(target, wildcards)
+                fill_placeholders(target, wildcards, &[])
                     .map_err(|wrong| wrong.hint.unwrap_or_default()),
                 expected.map(str::to_owned).map_err(str::to_owned),
                 "{sentence}"

@@ -205,6 +205,9 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
             format!("{site}[[site.rule]]\nmatch = \"/*\"\n{line}")
         }
         ("[[site.rule]]", "match") => format!("{site}[[site.rule]]\n{line}redirect = \"/\""),
+        ("[site.mount.match]", _) => {
+            format!("{site}[[site.mount]]\nfiles = \".\"\n[site.mount.match]\n{line}")
+        }
         ("[[site.rule]]", _) => {
             format!("{site}[[site.rule]]\nmatch = \"/*\"\nredirect = \"/\"\n{line}")
         }

@@ -107,6 +107,11 @@ impl<'t> Reader<'t> {
         (self.resolve)(placeholder, &self.base)
     }
 
+    /// The number of problems found so far.
+    pub(super) fn problem_count(&self) -> usize {
+        self.found.len()
+    }
+
     /// Parses the TOML and recovers from syntax errors as far as possible.
     pub(super) fn parse(&mut self) -> DeTable<'t> {
         let (document, errors) = DeTable::parse_recoverable(self.text);

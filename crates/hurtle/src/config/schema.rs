@@ -10,6 +10,7 @@ use super::auth::AuthName;
 use super::bounds::{
     BACKLOG_MAX, BYTES_MAX, COUNT_MAX, DISK_THREADS_MAX, TIME_MS_MAX, WORKERS_MAX,
 };
+use super::check_matcher::MATCH;
 use super::congestion::Congestion;
 use super::monitoring::{METRICS, TRACING};
 use super::names::names;
@@ -181,6 +182,7 @@ pub(super) static SECTIONS: &[&Section] = &[
     &SITE_RATE_LIMIT,
     &SITE_CORS,
     &MOUNT,
+    &MATCH,
     &MOUNT_RATE_LIMIT,
     &MOUNT_CORS,
     &ARCHIVE,
@@ -306,7 +308,8 @@ pub(super) static SITE: Section = Section {
     header: "[[site]]",
     doc: "Content for a set of host names. A request for a name that no site has goes to the \
           default site; without one it is answered 421. Within a site, the rules are tried first, \
-          in order; then the mount with the longest matching path handles the request.",
+          in order; then a mount handles the request: one with exactly this path, else the first with a \
+          `match` that it meets, else the one with the longest matching path.",
     keys: &[
         Key::new("hosts", List("host names"), Words("none; a single site is then the default"),
             "[\"example.org\", \"*.example.org\"]",
@@ -370,11 +373,12 @@ pub(super) static SITE: Section = Section {
 #[rustfmt::skip] // One paragraph for each key.
 pub(super) static RULE: Section = Section {
     header: "[[site.rule]]",
-    doc: "A redirect or a rewrite by path. `{1}` and `{2}` stand for the text that the first and \
-          second wildcard of `match` matched.",
+    doc: "A redirect or a rewrite. `{1}` and `{2}` stand for the text that the first and second wildcard \
+          of `match` matched, or the groups of its regular expression; `{name}` is a group with a name.",
     keys: &[
-        Key::new("match", Text("a pattern"), Required, "\"/old/*\"",
-            "Paths it applies to, compared decoded and without the query."),
+        Key::new("match", Table(&MATCH), Required, "\"/old/*\"",
+            "Requests it applies to: a pattern of paths, such as `\"/old/*\"`, or a table of conditions, see \
+             `[site.mount.match]`."),
         Key::new("redirect", Text("a URL or an absolute path"), Words("see `rewrite`"),
             "\"/new/{1}\"", "Redirect to this Location."),
         Key::new("status", Integer(301, 308), Toml("302"), "301",

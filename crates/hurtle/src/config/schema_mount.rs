@@ -6,6 +6,7 @@ use super::bounds::{
     APP_FILES_MAX, APP_FILES_MIN, APP_PROCESSES_MAX, ARCHIVE_ENTRIES_MAX, BYTES_MAX,
     CACHE_MEMORY_MIN, CONCURRENCY_MAX, KEPT_MAX, RESUMABLE_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN,
 };
+use super::check_matcher::MATCH;
 use super::names::names;
 use super::objects::OBJECT_STORE;
 use super::request_fields::REQUEST_FIELDS;
@@ -50,7 +51,15 @@ pub(super) static MOUNT: Section = Section {
           `fastcgi`, `cgi`, `wasm`, `redirect`, `respond` and `status = true`.",
     keys: &[
         Key::new("path", Text("an absolute path"), Toml("\"/\""), "\"/docs\"",
-            "Path of the mount, unique in its site. The longest matching path wins."),
+            "Path of the mount. The longest matching path wins; see [routing.md](routing.md)."),
+        Key::new("exact", Flag, Toml("false"), "true",
+            "Handle this path only, and none beneath it; such a mount goes before all others. Its `files` \
+             and `root` are the directory of the last name in `path`."),
+        Key::new("match", Table(&MATCH), Words("every request"), "\"*.php\"",
+            "Handle only requests that meet these conditions: a pattern of paths, such as `\"*.php\"`, or a \
+             table, see `[site.mount.match]`. Such mounts go before those without, in the order written."),
+        Key::new("final", Flag, Toml("false"), "true",
+            "Where this is the longest matching path, mounts with `match` are not tried (nginx's `^~`)."),
         Key::new("allow", List("networks"), Words("all"), "\"10.0.0.0/8\"",
             "Client addresses admitted, in addition to the site's rule."),
         Key::new("deny", List("networks"), Words("none"), "\"10.6.6.0/24\"",

@@ -22,6 +22,7 @@ use super::cors::Cors;
 use super::dictionary::Dictionary;
 use super::gateway::{Cgi, FastCgi};
 pub use super::log_field::LogField;
+use super::matcher::{self, Matcher};
 use super::monitoring::{Metrics, Tracing};
 use super::names;
 use super::objects::ObjectStore;
@@ -405,10 +406,11 @@ impl fmt::Display for HostName {
 /// A redirect or rewrite by path pattern.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rule {
-    /// Pattern for the whole decoded path.
-    #[serde(rename = "match")]
-    pub pattern: Glob,
-    /// Action on a match; `{1}`, `{2}` ... stand for the text that the pattern's wildcards matched.
+    /// Requests that it applies to.
+    #[serde(rename = "match", serialize_with = "matcher::print")]
+    pub matcher: Matcher,
+    /// Action on a match; `{1}`, `{2}` ... stand for the text that the matcher's wildcards or groups
+    /// matched, and the names of groups for theirs.
     #[serde(flatten)]
     pub action: RuleAction,
 }
@@ -431,8 +433,20 @@ pub struct Glob(pub String);
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mount {
     /// Path prefix: begins with `/` and ends without one unless it is `/`. It matches itself and
-    /// every path beneath it.
+    /// every path beneath it. Where `exact` is `true`, it matches only itself.
     pub path: String,
+    /// `true`: the mount has only this one path.
+    pub exact: bool,
+    /// Conditions on its requests, besides the path.
+    #[serde(
+        rename = "match",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "matcher::print_optional"
+    )]
+    pub matcher: Option<Matcher>,
+    /// `true`: mounts with conditions take no requests from this one.
+    #[serde(rename = "final")]
+    pub is_final: bool,
     /// Client addresses admitted, in addition to the site's rule.
     #[serde(flatten)]
     pub access: Access,

@@ -85,6 +85,11 @@ impl<'v> Value<'v> {
         self.toml.as_str().is_some()
     }
 
+    /// `true` if the value is a list.
+    pub(super) fn is_list(&self) -> bool {
+        self.toml.as_array().is_some()
+    }
+
     /// `true` if the value is `true`; reports nothing otherwise.
     pub(super) fn is_true(&self) -> bool {
         self.toml.as_bool() == Some(true)

@@ -4,15 +4,19 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use hurtle_http::semantics::glob;
+use crate::config::{self, Matcher};
 
 /// The mounts and rules of a site.
 #[derive(Debug, Default)]
 pub struct Routes {
-    /// Paths of the configured mounts; the root is empty.
+    /// Paths of the mounts of all beneath them; the root is empty.
     mounts: Vec<Vec<u8>>,
-    /// Patterns of the rules.
-    rules: Vec<String>,
+    /// Paths of mounts that have only one.
+    exact: Vec<Vec<u8>>,
+    /// Conditions of other mounts, with their paths.
+    matched: Vec<(Vec<u8>, Matcher)>,
+    /// Conditions of the rules.
+    rules: Vec<Matcher>,
     /// Paths of the deployed applications. Only archives and deployments take the lock.
     deployed: Mutex<Vec<Vec<u8>>>,
 }
@@ -27,9 +31,19 @@ pub struct UrlDirectory {
 }
 
 impl Routes {
-    /// Routes of a site with these mounts and patterns of rules.
-    pub fn new(mounts: Vec<Vec<u8>>, rules: Vec<String>) -> Routes {
-        Routes { mounts, rules, deployed: Mutex::default() }
+    /// The routes of a site.
+    pub fn new(site: &config::Site) -> Routes {
+        let mut routes = Routes::default();
+        for mount in &site.mounts {
+            let path = mount.path.trim_end_matches('/').as_bytes().to_vec();
+            match &mount.matcher {
+                _ if mount.exact => routes.exact.push(mount.path.clone().into()),
+                Some(matcher) => routes.matched.push((path, matcher.clone())),
+                None => routes.mounts.push(path),
+            }
+        }
+        routes.rules = site.rules.iter().map(|rule| rule.matcher.clone()).collect();
+        routes
     }
 
     /// Replaces the paths of the deployed applications.
@@ -43,12 +57,16 @@ impl Routes {
         let path = [&directory.path[..], name].concat();
         let is_nested = |mount: &Vec<u8>| mount.len() > directory.mount_len && holds(mount, &path);
         let with_slash = [&path[..], b"/"].concat();
+        // Conditions that are not about the path may be met by some requests.
+        let matches = |matcher: &Matcher| {
+            let matches = matcher.may_match(&path) || matcher.may_match(&with_slash);
+            matches && !matcher.may_match(&directory.path)
+        };
         self.mounts.iter().any(is_nested)
+            || self.exact.iter().any(|mount| *mount == path || *mount == with_slash)
+            || self.matched.iter().any(|(at, matcher)| holds(at, &path) && matches(matcher))
             || self.deployed.lock().unwrap_or_else(PoisonError::into_inner).iter().any(is_nested)
-            || self.rules.iter().any(|rule| {
-                let matches = glob::matches(rule, &path) || glob::matches(rule, &with_slash);
-                matches && !glob::matches(rule, &directory.path)
-            })
+            || self.rules.iter().any(matches)
     }
 }
 
@@ -65,8 +83,14 @@ mod tests {
     fn paths_that_lead_elsewhere() {
         let mounts =
             ["", "/pub", "/pub/private", "/pub/a/deep"].map(|path| path.as_bytes().to_vec());
-        let rules = ["/pub/moved", "/pub/old/**", "*.php", "/pub/gone/"].map(String::from);
-        let routes = Routes::new(mounts.into(), rules.into());
+        let rules = ["/pub/moved", "/pub/old/**", "*.php", "/pub/gone/"];
+        let routes = Routes {
+            mounts: mounts.into(),
+            exact: vec![b"/pub/one".to_vec()],
+            matched: vec![(b"/pub".to_vec(), Matcher::of_pattern("*.cgi"))],
+            rules: rules.map(Matcher::of_pattern).into(),
+            ..Routes::default()
+        };
         routes.deploy(vec![b"/pub/app".to_vec()]);
         let directory = UrlDirectory { path: b"/pub/".to_vec(), mount_len: b"/pub".len() };
         for name in [
@@ -81,10 +105,12 @@ mod tests {
             "x.php",
             "a/x.php",
             "gone",
+            "one",
+            "a/x.cgi",
         ] {
             assert!(routes.lead_elsewhere(&directory, name.as_bytes()), "{name}");
         }
-        for name in ["privately", "a", "a/x", "application", "x.html", "a/moved"] {
+        for name in ["privately", "a", "a/x", "application", "x.html", "a/moved", "one/x"] {
             assert!(!routes.lead_elsewhere(&directory, name.as_bytes()), "{name}");
         }
         let old = UrlDirectory { path: b"/pub/old/".to_vec(), ..directory };

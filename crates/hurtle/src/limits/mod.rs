@@ -15,7 +15,7 @@ use crate::config::{
     self, Concurrency, Config, MountHandler, RateLimit, UpstreamQueue, UpstreamServer,
 };
 
-/// A site by its name, and a mount of it by its path; `None`: the whole site.
+/// A site by its name, and a mount of it by its name; `None`: the whole site.
 type Place = (String, Option<String>);
 
 /// All limits of a configuration, by place; clones share them.
@@ -53,7 +53,7 @@ impl Limiters {
         for site in &config.sites {
             add_rates((site.name(), None), &site.limits.rates);
             for mount in &site.mounts {
-                let place = (site.name(), Some(mount.path.clone()));
+                let place = (site.name(), Some(mount.name()));
                 add_rates(place.clone(), &mount.limits.rates);
                 for (server, limit) in upstream_limits(mount) {
                     let key = (server.to_string(), limit);
@@ -87,7 +87,7 @@ impl Limiters {
 
     /// Returns the limits of a mount, without its site's.
     pub fn of_mount(&self, site: &config::Site, mount: &config::Mount) -> PlaceLimits {
-        let place = (site.name(), Some(mount.path.clone()));
+        let place = (site.name(), Some(mount.name()));
         let concurrency = mount.limits.concurrency.map(|limit| {
             let known = self.concurrency.get(&(place.clone(), limit));
             known.cloned().unwrap_or_else(|| Arc::new(ConcurrencyLimiter::new(limit)))

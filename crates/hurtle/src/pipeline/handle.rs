@@ -64,12 +64,11 @@ impl<T: Protocol> Connection<T> {
         if !matches!(request.method, Method::Get | Method::Head) {
             return None;
         }
-        let (path, _) = resolved.target?;
         let site = resolved.site;
         if site.edits().withholds_hsts(self.io.is_secure()) {
             return None;
         }
-        let entry = self.worker.store.fresh(Key { site: site.key(), path }, now_ms)?;
+        let entry = self.worker.store.fresh(resolved.file_key()?, now_ms)?;
         if !site.allows_known_file(&entry, &self.visitor(request, now_ms)) {
             return None;
         }
@@ -176,7 +175,7 @@ impl<T: Protocol> Connection<T> {
             target: resolved.target.unwrap_or_default(),
             matched,
             site: SiteInfo {
-                key: site.key(),
+                key: resolved.file_key().map_or(site.key(), |key| key.site),
                 early_hints: site.early_hints(),
                 stores_for_all: site.stores_for_all(),
             },

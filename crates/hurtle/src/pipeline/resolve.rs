@@ -10,6 +10,7 @@ use ipnet::IpNet;
 
 use super::Connection;
 use super::worker::Worker;
+use crate::config::MatchedRequest;
 use crate::protocol::Protocol;
 use crate::site::Resolved;
 
@@ -18,7 +19,7 @@ impl<T: Protocol> Connection<T> {
     pub(super) fn resolve<'a>(
         &mut self,
         worker: &'a Worker,
-        request: &RequestHead<'a>,
+        request: &'a RequestHead<'a>,
     ) -> Option<Resolved<'a>> {
         if !worker.trusted_proxies.is_empty() {
             let trusted = (&*worker.trusted_proxies, worker.forwarded_family);
@@ -29,7 +30,10 @@ impl<T: Protocol> Connection<T> {
             return None;
         }
         let name = request.host.as_ref().map(|h| h.name);
-        worker.sites.resolve(name, path_of(&request.target))
+        let (path, query) = path_of(&request.target).unzip();
+        let query = query.flatten();
+        let matched = MatchedRequest { head: request, query, client: self.exchange.client };
+        worker.sites.resolve(name, path, matched)
     }
 
     /// Returns whether the target is an https URL on a channel without TLS (RFC 9110 section 7.4). A

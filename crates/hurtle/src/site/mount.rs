@@ -1,5 +1,6 @@
 //! A mount: a handler at a path of a site, with its gates and helpers.
 
+use std::cmp::Reverse;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use super::gate::Gate;
 use super::internal::Internal;
 use crate::compress::Policy;
-use crate::config::{self, MountHandler};
+use crate::config::{self, MatchedRequest, Matcher, MountHandler};
 use crate::disk::{Disk, Lane};
 use crate::edits::ResponseEdits;
 use crate::files::Routes;
@@ -26,6 +27,17 @@ use crate::wasm::NotLoaded;
 #[derive(Debug)]
 pub struct Mount {
     pub(super) path: Vec<u8>,
+    /// `true`: no path beneath its own is the mount's.
+    exact: bool,
+    /// Conditions on its requests.
+    matcher: Option<Matcher>,
+    /// `true`: mounts with conditions take none of its requests.
+    pub(super) is_final: bool,
+    /// The name, which is unique in the site.
+    name: String,
+    /// Its number in keys of the file cache, where paths alone do not decide about mounts; `None`: that of
+    /// the site.
+    pub(super) key: Option<usize>,
     /// The gates of its paths; one that is deployed at run time has those of its site.
     pub(super) gates: Vec<Gate>,
     pub(super) handler: Handler,
@@ -66,10 +78,9 @@ impl MountRef<'_> {
 }
 
 impl Mount {
-    /// Returns the path; the root is `/`.
-    pub fn path(&self) -> &str {
-        let path = std::str::from_utf8(&self.path).unwrap_or("");
-        if path.is_empty() { "/" } else { path }
+    /// Returns its path with its conditions; the root's path is `/`.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Returns the counters of its requests.
@@ -107,7 +118,8 @@ impl Mount {
             MountHandler::Wasm(wasm) => wasm.internal.as_ref(),
             _ => None,
         };
-        let metrics = resources.metrics.route(site, &config.path);
+        let name = config.name();
+        let metrics = resources.metrics.route(site, &name);
         let internal = named.map(|root| Internal::new(root, resources, of_files.clone()));
         let handler = match &config.handler {
             MountHandler::Files(files) => {
@@ -139,7 +151,7 @@ impl Mount {
                 let gateway = Rc::new(Gateway::programs(cgi, &resources.disk, slots));
                 Handler::Gateway { gateway, beside: None }
             }
-            MountHandler::Wasm(_) => match resources.wasm.service(site, &config.path) {
+            MountHandler::Wasm(_) => match resources.wasm.service(site, &name) {
                 Some((service, threads)) => {
                     Handler::App(App::isolated(site, &config.path, service, threads))
                 }
@@ -155,9 +167,21 @@ impl Mount {
             }),
         };
         if let Handler::Proxy(proxy) = &handler {
-            proxy.count_in(&resources.metrics, site, &config.path);
+            proxy.count_in(&resources.metrics, site, &name);
         }
-        Mount { path: mount_path(&config.path), gates, handler, internal, compress, metrics }
+        Mount {
+            path: if config.exact { config.path.clone().into() } else { mount_path(&config.path) },
+            exact: config.exact,
+            matcher: config.matcher.clone(),
+            is_final: config.is_final,
+            name,
+            key: None,
+            gates,
+            handler,
+            internal,
+            compress,
+            metrics,
+        }
     }
 
     /// Creates the mount of an application.
@@ -167,18 +191,29 @@ impl Mount {
         compress: Option<Policy>,
         metrics: Arc<RouteMetrics>,
     ) -> Mount {
-        let path = mount_path(app.mount());
-        Mount { path, gates, handler: Handler::App(app), internal: None, compress, metrics }
+        let name = app.mount().to_owned();
+        let handler = Handler::App(app);
+        Mount { gates, compress, ..Mount::of_path(&name, handler, metrics) }
     }
 
     /// Creates the mount of an application that is deployed at run time.
     pub(super) fn of_deployment(path: &str, proxy: Proxy, metrics: Arc<RouteMetrics>) -> Mount {
+        // A later configuration of the site has other gates, and may compress.
+        Mount::of_path(path, Handler::Proxy(Rc::new(proxy)), metrics)
+    }
+
+    /// The mount of a path and all beneath it, without gates.
+    fn of_path(path: &str, handler: Handler, metrics: Arc<RouteMetrics>) -> Mount {
         Mount {
             path: mount_path(path),
-            // A later configuration of the site has other gates, and may compress.
+            exact: false,
+            matcher: None,
+            is_final: false,
+            name: path.to_owned(),
+            key: None,
             gates: Vec::new(),
             compress: None,
-            handler: Handler::Proxy(Rc::new(proxy)),
+            handler,
             internal: None,
             metrics,
         }
@@ -201,8 +236,48 @@ impl Mount {
         matches!(&self.handler, Handler::Directory(_) | Handler::Gateway { beside: Some(_), .. })
     }
 
+    /// Returns whether a path is the mount's, conditions aside.
     pub(super) fn holds(&self, path: &[u8]) -> bool {
-        holds(&self.path, path)
+        if self.exact { path == self.path } else { holds(&self.path, path) }
+    }
+
+    /// Returns whether a request is the mount's. Without one only the path is known.
+    pub(super) fn takes(&self, path: &[u8], request: Option<&MatchedRequest<'_>>) -> bool {
+        let matches = |matcher: &Matcher| matcher.matches(path, request);
+        self.holds(path) && self.matcher.as_ref().is_none_or(matches)
+    }
+
+    /// Returns whether it takes every path beneath its own.
+    pub(super) fn is_prefix(&self) -> bool {
+        !self.exact && self.matcher.is_none()
+    }
+
+    /// Returns whether its path is its only one.
+    pub(super) fn is_exact(&self) -> bool {
+        self.exact
+    }
+
+    /// The key by which mounts are tried: exact ones, those with conditions in the order of the
+    /// configuration, and the others with the longest path first.
+    pub(super) fn rank(&self) -> (u8, Reverse<usize>) {
+        match (self.exact, &self.matcher) {
+            // Those of one path with conditions go before that without.
+            (true, Some(_)) => (0, Reverse(0)),
+            (true, None) => (1, Reverse(0)),
+            (false, Some(_)) => (2, Reverse(0)),
+            (false, None) => (3, Reverse(self.path.len())),
+        }
+    }
+
+    /// Returns the part of a path beneath the mount. For files of an exact mount it is the last name.
+    pub(super) fn rest<'p>(&self, path: &'p [u8]) -> &'p [u8] {
+        let is_of_files = matches!(self.handler, Handler::Directory(_) | Handler::Gateway { .. });
+        if self.exact && is_of_files {
+            let name = path.iter().rposition(|&b| b == b'/').map_or(0, |slash| slash + 1);
+            return &path[name..];
+        }
+        let rest = &path[self.path.len().min(path.len())..];
+        rest.strip_prefix(b"/").unwrap_or(rest)
     }
 }
 

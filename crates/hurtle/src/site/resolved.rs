@@ -10,10 +10,12 @@ use std::sync::Arc;
 use http::StatusCode;
 use hurtle_http::semantics::target::decoded;
 
+use super::route::Routing;
 use super::{Gate, MountRef, Route, Site, Sites};
 use crate::answer::Answer;
 use crate::auth::PasswordGate;
-use crate::config::Cors;
+use crate::config::{Cors, MatchedRequest};
+use crate::files::Key;
 use crate::handler::request::MatchedPath;
 use crate::metrics::RouteMetrics;
 
@@ -26,6 +28,7 @@ pub struct Resolved<'a> {
     pub site: &'a Site,
     /// The path and the query as sent; `None`: the target has none.
     pub target: Option<(&'a [u8], Option<&'a [u8]>)>,
+    request: MatchedRequest<'a>,
     route: OnceCell<Option<Route<'a>>>,
 }
 
@@ -35,18 +38,34 @@ impl Sites {
     pub fn resolve<'a>(
         &'a self,
         name: Option<&[u8]>,
-        target: Option<(&'a [u8], Option<&'a [u8]>)>,
+        path: Option<&'a [u8]>,
+        request: MatchedRequest<'a>,
     ) -> Option<Resolved<'a>> {
         let (number, site) = self.find(name)?;
-        Some(Resolved { number, site, target, route: OnceCell::new() })
+        let target = path.map(|path| (path, request.query));
+        Some(Resolved { number, site, target, request, route: OnceCell::new() })
     }
 }
 
 impl<'a> Resolved<'a> {
     /// Returns the route of the path; `None`: the target has no path.
     pub fn route(&self) -> Option<&Route<'a>> {
-        let route = || self.target.map(|(path, query)| self.site.route(path, query));
+        let route = || self.target.map(|(path, _)| self.site.route(path, &self.request));
         self.route.get_or_init(route).as_ref()
+    }
+
+    /// Returns the key of the path's file in the file cache. `None`: the target has no path.
+    #[inline]
+    pub fn file_key(&self) -> Option<Key<'a>> {
+        let (path, _) = self.target?;
+        let number = match self.site.routing {
+            Routing::ByPath | Routing::RewrittenByRequest => self.site.key,
+            Routing::ByRequest => match self.route()? {
+                Route::Mount { mount, .. } => mount.key.unwrap_or(self.site.key),
+                Route::Answer(..) => self.site.key,
+            },
+        };
+        Some(Key { site: number, path })
     }
 
     /// Returns the decoded path after the site's rules; that of the request, if a rule responds.

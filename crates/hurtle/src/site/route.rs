@@ -1,15 +1,14 @@
-//! Routes a path as sent: rules, the longest mount.
+//! Routes a request by its path as sent, and by more where matchers say so: rules, then the mount.
 
 use std::borrow::Cow;
 
 use http::StatusCode;
-use hurtle_http::semantics::glob;
 use hurtle_http::semantics::target::{self, PathError, append_query, encode_path};
 
 use super::Site;
-use super::mount::MountRef;
+use super::mount::{Mount, MountRef};
 use crate::answer::Answer;
-use crate::config::RuleAction;
+use crate::config::{self, MatchedRequest, Matcher, RuleAction};
 
 /// The handler of a path.
 #[derive(Debug)]
@@ -27,12 +26,36 @@ pub enum Route<'a> {
     },
 }
 
+/// The parts of a request that decide about the routes of a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Routing {
+    /// The path alone does.
+    ByPath,
+    /// Other parts do, for mounts.
+    ByRequest,
+    /// Other parts do, for rules, so one path may be rewritten to several.
+    RewrittenByRequest,
+}
+
+impl Routing {
+    pub(super) fn of(site: &config::Site) -> Routing {
+        let mut matchers = site.mounts.iter().filter_map(|mount| mount.matcher.as_ref());
+        if !site.rules.iter().all(|rule| rule.matcher.is_of_path()) {
+            Routing::RewrittenByRequest
+        } else if matchers.all(Matcher::is_of_path) {
+            Routing::ByPath
+        } else {
+            Routing::ByRequest
+        }
+    }
+}
+
 impl Site {
-    /// Routes a path as sent: rules, the longest mount.
-    pub fn route<'a>(&'a self, raw: &'a [u8], query: Option<&[u8]>) -> Route<'a> {
+    /// Routes a path as sent.
+    pub fn route<'a>(&'a self, raw: &'a [u8], request: &MatchedRequest<'_>) -> Route<'a> {
         match target::decoded(raw) {
-            Ok(path) => self.route_decoded(path, query),
-            Err(PathError::EncodedSlash) => self.route_either_way(raw, query),
+            Ok(path) => self.route_decoded(path, request),
+            Err(PathError::EncodedSlash) => self.route_either_way(raw, request),
             Err(bad) => {
                 let reason = bad.to_string();
                 let answer = Answer::error(StatusCode::BAD_REQUEST, Some(&reason));
@@ -45,14 +68,17 @@ impl Site {
     pub(super) fn route_decoded<'a>(
         &'a self,
         mut path: Cow<'a, [u8]>,
-        query: Option<&[u8]>,
+        request: &MatchedRequest<'_>,
     ) -> Route<'a> {
         let mut rules = Vec::new();
-        if let Some(redirect) = self.apply_rules(&mut path, query, &mut rules) {
+        if let Some(redirect) = self.apply_rules(&mut path, request, &mut rules) {
             return Route::Answer(Box::new(redirect), rules.join(", ").into());
         }
-        let found = self.mounts.iter().enumerate().find(|(_, mount)| mount.holds(&path));
-        if let Some(mount) = self.deployed.holding(&path, found.map(|(_, mount)| mount.path.len()))
+        let found = self.mount_of(&path, Some(request));
+        // A deployed application is a mount of all paths beneath its own.
+        if found.is_none_or(|(_, mount)| mount.is_prefix())
+            && let Some(mount) =
+                self.deployed.holding(&path, found.map(|(_, mount)| mount.path.len()))
         {
             return Route::Mount { path, mount: MountRef::Deployed(mount), rules };
         }
@@ -67,26 +93,41 @@ impl Site {
         }
     }
 
+    /// Returns the mount of a path, with its number: that of exactly this path, else the first whose
+    /// conditions the request meets, unless the longest one is final, else the longest one. Without a
+    /// request only the path is known.
+    #[inline]
+    pub(super) fn mount_of(
+        &self,
+        path: &[u8],
+        request: Option<&MatchedRequest<'_>>,
+    ) -> Option<(usize, &Mount)> {
+        let mut mounts = self.mounts.iter().enumerate();
+        let found = mounts.find(|(_, mount)| mount.takes(path, request))?;
+        if found.1.is_prefix() || found.1.is_exact() {
+            return Some(found);
+        }
+        let longest = mounts.find(|(_, mount)| mount.is_prefix() && mount.holds(path));
+        Some(longest.filter(|(_, mount)| mount.is_final).unwrap_or(found))
+    }
+
     /// Applies the rules once, in order; each sees the result of the ones before. `Some` is the
     /// redirect that ended them.
     fn apply_rules(
         &self,
         path: &mut Cow<'_, [u8]>,
-        query: Option<&[u8]>,
+        request: &MatchedRequest<'_>,
         applied: &mut Vec<String>,
     ) -> Option<Answer> {
         for rule in &self.config.rules {
-            let Some(captures) = glob::captures(&rule.pattern.0, path) else { continue };
-            applied.push(rule.pattern.0.clone());
+            let Some(captures) = rule.matcher.captures(path, Some(request)) else { continue };
+            applied.push(rule.matcher.to_string());
             match &rule.action {
                 RuleAction::Redirect(status, to) => {
-                    let captures: Vec<Vec<u8>> =
-                        captures.iter().map(|c| encode_capture(c)).collect();
-                    let captures: Vec<&[u8]> = captures.iter().map(Vec::as_slice).collect();
-                    let mut location =
-                        String::from_utf8_lossy(&glob::expand(to, &captures)).into_owned();
+                    let expanded = captures.expand(to, encode_capture);
+                    let mut location = String::from_utf8_lossy(&expanded).into_owned();
                     if !location.contains('?') {
-                        append_query(&mut location, query);
+                        append_query(&mut location, request.query);
                     }
                     // A capture at the front must not name another host.
                     if location.starts_with("//") && !to.starts_with("//") {
@@ -96,7 +137,7 @@ impl Site {
                 }
                 RuleAction::Rewrite(to) => {
                     let mut rewritten = Vec::new();
-                    let expanded = glob::expand(to, &captures);
+                    let expanded = captures.expand(to, <[u8]>::to_vec);
                     // The path is decoded already: `%` is literal, and dot segments are resolved
                     // again.
                     let encoded = encode_path(&expanded);

@@ -8,11 +8,16 @@ use hurtle_http::semantics::target::{self, PathError};
 
 use super::{Route, Site};
 use crate::answer::Answer;
+use crate::config::MatchedRequest;
 use crate::handler::Handler;
 
 impl Site {
     /// Routes such a path as sent.
-    pub(super) fn route_either_way<'a>(&'a self, raw: &[u8], query: Option<&[u8]>) -> Route<'a> {
+    pub(super) fn route_either_way<'a>(
+        &'a self,
+        raw: &[u8],
+        request: &MatchedRequest<'_>,
+    ) -> Route<'a> {
         let (mut encoded_path, mut decoded_path) = (Vec::new(), Vec::new());
         let read = target::decode_keeping_slashes(raw, &mut encoded_path)
             .and_then(|()| target::decode(&target::with_plain_slashes(raw), &mut decoded_path));
@@ -28,8 +33,8 @@ impl Site {
             Route::Mount { path, .. } => **path == *own,
             Route::Answer(..) => false,
         };
-        let encoded = self.route_decoded(encoded_path.clone().into(), query);
-        let decoded = self.route_decoded(decoded_path.clone().into(), query);
+        let encoded = self.route_decoded(encoded_path.clone().into(), request);
+        let decoded = self.route_decoded(decoded_path.clone().into(), request);
         let agreed = is_own(&encoded, &encoded_path)
             && is_own(&decoded, &decoded_path)
             && match (&encoded, &decoded) {

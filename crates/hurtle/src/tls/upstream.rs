@@ -101,7 +101,7 @@ fn all_settings(config: &Config) -> Vec<(String, UpstreamTls)> {
             all.extend(server_settings(server).map(|settings| (site.name(), settings)));
         }
         for mount in &site.mounts {
-            let at = || format!("{}, mount {}", site.name(), mount.path);
+            let at = || format!("{}, mount {}", site.name(), mount.name());
             if let Some(Auth::Forward(server)) = &mount.auth {
                 all.extend(server_settings(server).map(|settings| (at(), settings)));
             }

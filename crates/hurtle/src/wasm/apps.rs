@@ -113,10 +113,10 @@ impl LoadedApp {
     }
 }
 
-/// The WebAssembly mounts of a site, each with the name of the site and its path.
-fn mounts(site: &Site) -> impl Iterator<Item = (String, &str, &Wasm)> {
+/// The WebAssembly mounts of a site, each with the names of the site and of the mount.
+fn mounts(site: &Site) -> impl Iterator<Item = (String, String, &Wasm)> {
     site.mounts.iter().filter_map(|mount| match &mount.handler {
-        MountHandler::Wasm(wasm) => Some((site.name(), mount.path.as_str(), &**wasm)),
+        MountHandler::Wasm(wasm) => Some((site.name(), mount.name(), &**wasm)),
         _ => None,
     })
 }

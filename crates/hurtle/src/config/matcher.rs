@@ -1,0 +1,324 @@
+//! Conditions on requests: the matchers of mounts and rules. They are pure: the caller passes in the
+//! request.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::IpAddr;
+
+use hurtle_http::request::RequestHead;
+use hurtle_http::semantics::{glob, host};
+use ipnet::IpNet;
+use serde::{Serialize, Serializer};
+
+use super::path_regex::PathRegex;
+use super::pattern::wildcards;
+use super::types::{Glob, HostName};
+
+/// Conditions on a request; it matches if it meets all of them. A condition with several values is met
+/// by one of them. Empty ones are met by every request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Matcher {
+    /// Patterns of the decoded path.
+    #[serde(rename = "path", skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<Glob>,
+    /// A regular expression that the decoded path contains a match of.
+    pub regex: Option<PathRegex>,
+    /// Methods, which are case-sensitive (RFC 9110 section 9.1).
+    #[serde(rename = "method", skip_serializing_if = "Vec::is_empty")]
+    pub methods: Vec<String>,
+    /// Fields of the request by name in lower case, with the condition on their lines.
+    #[serde(
+        rename = "header",
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "conditions"
+    )]
+    pub fields: Vec<(String, ValueMatcher)>,
+    /// Cookies by name.
+    #[serde(
+        rename = "cookie",
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "conditions"
+    )]
+    pub cookies: Vec<(String, ValueMatcher)>,
+    /// Parameters of the query, decoded.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "conditions")]
+    pub query: Vec<(String, ValueMatcher)>,
+    /// Host names.
+    #[serde(
+        rename = "host",
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "super::print::texts"
+    )]
+    pub hosts: Vec<HostName>,
+    /// Addresses of clients.
+    #[serde(
+        rename = "client",
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "super::print::texts"
+    )]
+    pub clients: Vec<IpNet>,
+    /// Conditions that must not all be met.
+    pub not: Option<Box<Matcher>>,
+}
+
+/// The condition on the values of a field, a cookie or a parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ValueMatcher {
+    /// There is a value.
+    Present,
+    /// There is none.
+    Absent,
+    /// A value is like one of these patterns, in which `*` stands for any run of characters.
+    OneOf(Vec<String>),
+}
+
+/// A request as matchers see it, besides its path.
+#[derive(Clone, Copy, Debug)]
+pub struct MatchedRequest<'a> {
+    /// The head.
+    pub head: &'a RequestHead<'a>,
+    /// The query as sent.
+    pub query: Option<&'a [u8]>,
+    /// The address of the client; `None`: a unix socket.
+    pub client: Option<IpAddr>,
+}
+
+/// The parts of a path that a matcher's wildcards or groups have matched.
+#[derive(Debug)]
+pub struct Captures<'p> {
+    /// The parts, in order; a group that took no part in the match is empty.
+    pub parts: Vec<Cow<'p, [u8]>>,
+    names: Vec<Option<String>>,
+}
+
+impl Matcher {
+    /// The matcher of paths that are like a pattern.
+    pub fn of_pattern(pattern: &str) -> Matcher {
+        Matcher { paths: vec![Glob(pattern.to_owned())], ..Matcher::default() }
+    }
+
+    /// Returns whether there is no condition.
+    pub fn is_empty(&self) -> bool {
+        *self == Matcher::default()
+    }
+
+    /// Returns whether the path alone decides.
+    pub fn is_of_path(&self) -> bool {
+        let Matcher { paths: _, regex: _, methods, fields, cookies, query, hosts, clients, not } =
+            self;
+        methods.is_empty()
+            && fields.is_empty()
+            && cookies.is_empty()
+            && query.is_empty()
+            && hosts.is_empty()
+            && clients.is_empty()
+            && not.as_ref().is_none_or(|not| not.is_of_path())
+    }
+
+    /// Returns whether a request with this decoded path matches. Without a request, only the path is
+    /// known, and other conditions are not met.
+    pub fn matches(&self, path: &[u8], request: Option<&MatchedRequest<'_>>) -> bool {
+        self.admits_path(path)
+            && (self.is_of_path() || request.is_some_and(|request| self.admits(request)))
+            && self.not.as_ref().is_none_or(|not| match request {
+                None if !not.is_of_path() => false,
+                _ => !not.matches(path, request),
+            })
+    }
+
+    /// Returns whether requests with this path can match.
+    pub fn may_match(&self, path: &[u8]) -> bool {
+        let excludes = |not: &Matcher| not.is_of_path() && not.admits_path(path);
+        self.admits_path(path) && !self.not.as_ref().is_some_and(|not| excludes(not))
+    }
+
+    /// Returns the parts of the path that the groups of the regular expression have matched, or the
+    /// wildcards of the pattern if there is none. `None`: the request does not match.
+    pub fn captures<'p>(
+        &self,
+        path: &'p [u8],
+        request: Option<&MatchedRequest<'_>>,
+    ) -> Option<Captures<'p>> {
+        if !self.matches(path, request) {
+            return None;
+        }
+        if let Some(regex) = &self.regex {
+            return Some(Captures { parts: regex.captures(path)?, names: regex.names() });
+        }
+        let parts = self.paths.iter().find_map(|pattern| glob::captures(&pattern.0, path));
+        let parts = parts.unwrap_or_default().into_iter().map(Cow::Borrowed).collect();
+        Some(Captures { parts, names: Vec::new() })
+    }
+
+    /// The number of parts that [`Matcher::captures`] returns, and the names of those that have one.
+    /// With several patterns it is that of the one with the fewest.
+    pub(super) fn captured(&self) -> (usize, Vec<String>) {
+        match &self.regex {
+            Some(regex) => (regex.names().len(), regex.names().into_iter().flatten().collect()),
+            None => {
+                let counts = self.paths.iter().map(|pattern| wildcards(&pattern.0));
+                (counts.min().unwrap_or(0), Vec::new())
+            }
+        }
+    }
+
+    fn admits_path(&self, path: &[u8]) -> bool {
+        (self.paths.is_empty() || self.paths.iter().any(|pattern| glob::matches(&pattern.0, path)))
+            && self.regex.as_ref().is_none_or(|regex| regex.is_in(path))
+    }
+
+    /// Returns whether the request meets the conditions that are not about its path.
+    fn admits(&self, request: &MatchedRequest<'_>) -> bool {
+        let head = request.head;
+        let method = head.method.as_bytes();
+        (self.methods.is_empty() || self.methods.iter().any(|known| known.as_bytes() == method))
+            && (self.hosts.is_empty() || self.admits_host(head))
+            && (self.clients.is_empty()
+                || request
+                    .client
+                    .is_some_and(|client| self.clients.iter().any(|net| net.contains(&client))))
+            && self.fields.iter().all(|(name, values)| {
+                let lines = head.fields.iter();
+                let own = lines.filter(|(line, _)| line.eq_ignore_ascii_case(name.as_bytes()));
+                values.admits(own.map(|(_, value)| Cow::Borrowed(value)))
+            })
+            && self.cookies.iter().all(|(name, values)| {
+                let own = cookies(head).filter(|(cookie, _)| *cookie == name.as_bytes());
+                values.admits(own.map(|(_, value)| Cow::Borrowed(value)))
+            })
+            && self.query.iter().all(|(name, values)| {
+                let pairs = form_urlencoded::parse(request.query.unwrap_or_default());
+                let own = pairs.filter(|(parameter, _)| *parameter == **name);
+                values.admits(own.map(|(_, value)| bytes_of(value)))
+            })
+    }
+
+    fn admits_host(&self, head: &RequestHead<'_>) -> bool {
+        let Some(named) = &head.host else { return false };
+        let mut name = Vec::with_capacity(named.name.len());
+        host::normalize(named.name, &mut name);
+        self.hosts.iter().any(|known| match known {
+            HostName::Exact(known) => known.as_bytes() == name,
+            HostName::Wildcard(suffix) => {
+                let labels = name.strip_suffix(suffix.as_bytes());
+                labels.is_some_and(|labels| labels.len() > 1 && labels.ends_with(b"."))
+            }
+        })
+    }
+}
+
+impl ValueMatcher {
+    fn admits<'v>(&self, mut values: impl Iterator<Item = Cow<'v, [u8]>>) -> bool {
+        match self {
+            ValueMatcher::Present => values.next().is_some(),
+            ValueMatcher::Absent => values.next().is_none(),
+            ValueMatcher::OneOf(patterns) => values.any(|value| {
+                patterns.iter().any(|pattern| glob::is_like(pattern.as_bytes(), &value))
+            }),
+        }
+    }
+}
+
+fn bytes_of(text: Cow<'_, str>) -> Cow<'_, [u8]> {
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+    }
+}
+
+/// The names and values of a request's cookies (RFC 6265 section 4.2.1).
+fn cookies<'a>(head: &RequestHead<'a>) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+    let lines = head.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(b"cookie"));
+    lines.flat_map(|(_, line)| line.split(|&b| b == b';')).filter_map(|pair| {
+        let at = pair.iter().position(|&b| b == b'=')?;
+        Some((pair[..at].trim_ascii(), pair[at + 1..].trim_ascii()))
+    })
+}
+
+impl Captures<'_> {
+    /// Replaces `{1}`, `{2}` ... and the names of groups in a template. `change` is applied to each
+    /// part.
+    pub fn expand(&self, template: &str, change: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+        glob::expand_with(template, |name| {
+            let named = self.names.iter().position(|known| known.as_deref() == Some(name));
+            let number = named.map_or_else(|| glob::capture_number(name), |at| Some(at + 1))?;
+            Some(self.parts.get(number - 1).map_or_else(Vec::new, |part| change(part)))
+        })
+    }
+}
+
+impl Serialize for ValueMatcher {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        match self {
+            ValueMatcher::Present => out.serialize_bool(true),
+            ValueMatcher::Absent => out.serialize_bool(false),
+            ValueMatcher::OneOf(patterns) => out.collect_seq(patterns),
+        }
+    }
+}
+
+/// Prints a matcher that is a single pattern as a string.
+pub(super) fn print<S: Serializer>(matcher: &Matcher, out: S) -> Result<S::Ok, S::Error> {
+    match &matcher.paths[..] {
+        [only] if *matcher == Matcher::of_pattern(&only.0) => out.serialize_str(&only.0),
+        _ => matcher.serialize(out),
+    }
+}
+
+pub(super) fn print_optional<S: Serializer>(
+    matcher: &Option<Matcher>,
+    out: S,
+) -> Result<S::Ok, S::Error> {
+    match matcher {
+        Some(matcher) => print(matcher, out),
+        None => out.serialize_none(),
+    }
+}
+
+fn conditions<S: Serializer>(
+    conditions: &[(String, ValueMatcher)],
+    out: S,
+) -> Result<S::Ok, S::Error> {
+    out.collect_map(conditions.iter().map(|(name, values)| (name, values)))
+}
+
+/// A short form, which differs between unequal matchers.
+impl fmt::Display for Matcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut conditions = Vec::new();
+        if !self.paths.is_empty() {
+            conditions.push(joined(self.paths.iter().map(|pattern| &pattern.0)));
+        }
+        conditions.extend(self.regex.iter().map(|regex| format!("regex {}", regex.text())));
+        if !self.methods.is_empty() {
+            conditions.push(joined(self.methods.iter()));
+        }
+        for (kind, pairs) in
+            [("header", &self.fields), ("cookie", &self.cookies), ("query", &self.query)]
+        {
+            conditions.extend(pairs.iter().map(|(name, values)| format!("{kind} {name}{values}")));
+        }
+        if !self.hosts.is_empty() {
+            conditions.push(format!("host {}", joined(self.hosts.iter())));
+        }
+        if !self.clients.is_empty() {
+            conditions.push(format!("client {}", joined(self.clients.iter())));
+        }
+        conditions.extend(self.not.iter().map(|not| format!("not ({not})")));
+        f.write_str(&conditions.join(" "))
+    }
+}
+
+impl fmt::Display for ValueMatcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ValueMatcher::Present => Ok(()),
+            ValueMatcher::Absent => f.write_str(" absent"),
+            ValueMatcher::OneOf(patterns) => write!(f, "={}", joined(patterns.iter())),
+        }
+    }
+}
+
+fn joined(items: impl Iterator<Item = impl fmt::Display>) -> String {
+    items.map(|item| item.to_string()).collect::<Vec<_>>().join(",")
+}
