@@ -1,11 +1,10 @@
-//! Fields that are edited, in each of their forms: a map, field lines, an upstream's response head, and
-//! the fields of a file before its lines are made.
+//! Fields that are edited, in each of their forms: a map, field lines, and the fields of a file before
+//! its lines are made.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use hurtle_http::h1::forward;
 use hurtle_http::h1::response::{Fields, field};
-use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::fields::{is_same, pairs};
 
 /// The fields of a response, to be edited.
@@ -55,46 +54,20 @@ impl FieldEdits for HeaderMap {
     }
 }
 
-/// Field lines that are not copied until they are edited.
+/// Edits of field lines, which are not copied until they are applied.
 #[derive(Debug)]
 pub struct LineEdits<'a> {
-    original: Original<'a>,
-    /// Names whose original lines are removed.
-    pub removed: Vec<HeaderName>,
+    lines: &'a [u8],
+    /// Names whose lines are removed.
+    removed: Vec<HeaderName>,
     /// Complete lines to add, each with its CRLF.
-    pub added: Vec<u8>,
-}
-
-#[derive(Debug)]
-enum Original<'a> {
-    Lines(&'a [u8]),
-    Upstream(&'a ResponseHead<'a>),
+    added: Vec<u8>,
 }
 
 impl<'a> LineEdits<'a> {
     /// Edits field lines, each ended by CRLF.
-    pub fn of_lines(lines: &'a [u8]) -> LineEdits<'a> {
-        LineEdits { original: Original::Lines(lines), removed: Vec::new(), added: Vec::new() }
-    }
-
-    /// Edits the fields that a client gets of an upstream's response.
-    pub fn of_upstream(reply: &'a ResponseHead<'a>) -> LineEdits<'a> {
-        LineEdits { original: Original::Upstream(reply), removed: Vec::new(), added: Vec::new() }
-    }
-
-    /// Returns whether the original lines of a name are removed.
-    pub fn removes(&self, name: &[u8]) -> bool {
-        self.removed.iter().any(|removed| is_same(name, removed.as_str().as_bytes()))
-    }
-
-    /// Returns the edited lines; `None`: they are as they were.
-    fn edited(&self) -> Option<Vec<u8>> {
-        match self.original {
-            Original::Lines(lines) if !self.removed.is_empty() || !self.added.is_empty() => {
-                Some(forward::edit_lines(lines, b"", &self.removed, &self.added))
-            }
-            _ => None,
-        }
+    pub fn of(lines: &'a [u8]) -> LineEdits<'a> {
+        LineEdits { lines, removed: Vec::new(), added: Vec::new() }
     }
 }
 
@@ -110,7 +83,9 @@ impl FieldEdits for LineEdits<'_> {
             }
             self.added = kept;
         }
-        self.removed.push(name.clone());
+        if pairs(self.lines).any(|(other, _)| is_same(other, text)) {
+            self.removed.push(name.clone());
+        }
     }
 
     fn append(&mut self, name: &HeaderName, value: &HeaderValue) {
@@ -120,16 +95,10 @@ impl FieldEdits for LineEdits<'_> {
     }
 
     fn each(&self, take: &mut dyn FnMut(&[u8], &[u8])) {
-        let mut kept = |name: &[u8], value: &[u8]| {
-            if !self.removes(name) {
-                take(name, value);
-            }
-        };
-        match self.original {
-            Original::Lines(lines) => pairs(lines).for_each(|(name, value)| kept(name, value)),
-            Original::Upstream(reply) => forward::each_for_client(reply, kept),
-        }
-        pairs(&self.added).for_each(|(name, value)| take(name, value));
+        let removes =
+            |name: &[u8]| self.removed.iter().any(|r| is_same(name, r.as_str().as_bytes()));
+        let kept = pairs(self.lines).filter(|(name, _)| !removes(name));
+        kept.chain(pairs(&self.added)).for_each(|(name, value)| take(name, value));
     }
 }
 
@@ -164,25 +133,26 @@ impl FieldEdits for ReadyEdits {
     }
 }
 
-/// Edits the fields of a response of this server. Lines that `edit` leaves as they are are not copied.
+/// Edits the fields of a response. Lines that `edit` leaves as they are are not copied.
 pub fn edit_fields(fields: &mut Fields, edit: impl FnOnce(&mut dyn FieldEdits)) {
     match fields {
         Fields::Map(map) => edit(map),
         Fields::Ready(lines) => {
-            if let Some(edited) = edited(lines, edit) {
-                *lines = Bytes::from(edited);
+            let mut edits = LineEdits::of(lines);
+            edit(&mut edits);
+            let LineEdits { removed, added, .. } = edits;
+            if !removed.is_empty() || !added.is_empty() {
+                *lines = Bytes::from(forward::edit_lines(lines, b"", &removed, &added));
             }
         }
         Fields::Dated(lines) => {
-            if let Some(edited) = edited(lines, edit) {
-                *lines = edited;
+            let mut edits = LineEdits::of(lines);
+            edit(&mut edits);
+            let LineEdits { removed, added, .. } = edits;
+            match removed.is_empty() {
+                true => lines.extend_from_slice(&added),
+                false => *lines = forward::edit_lines(lines, b"", &removed, &added),
             }
         }
     }
-}
-
-fn edited(lines: &[u8], edit: impl FnOnce(&mut dyn FieldEdits)) -> Option<Vec<u8>> {
-    let mut edits = LineEdits::of_lines(lines);
-    edit(&mut edits);
-    edits.edited()
 }

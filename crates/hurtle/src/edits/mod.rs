@@ -11,7 +11,7 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 use hurtle_http::semantics::glob;
 use memchr::memmem;
 
-pub use self::fields::{FieldEdits, LineEdits, ReadyEdits, edit_fields};
+pub use self::fields::{FieldEdits, ReadyEdits, edit_fields};
 use crate::config::{self, HeaderRule};
 
 /// The preset of `security_headers`. A response that has a field keeps its own value.

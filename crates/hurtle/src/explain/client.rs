@@ -2,19 +2,13 @@
 
 use http::{HeaderValue, StatusCode};
 use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
-use hurtle_http::h1::response_head::ResponseHead;
-use hurtle_http::semantics::accept::Coding;
 
 use crate::body::RequestBody;
 use crate::cache::CacheStatus;
-use crate::edits::FieldEdits;
-use crate::handler::client::{
-    BodyFraming, Client, Continue, EncodedHead, ExchangeError, InterimSender, Sending,
-};
+use crate::handler::client::{Client, Continue, ExchangeError, InterimSender, Sending};
 use crate::handler::wait::Waits;
 use crate::protocol::InterimFields;
 use crate::tls::ClientCertificate;
-use crate::transport::Output;
 
 /// The client of an explained request, which is not connected and sends no body.
 #[derive(Default)]
@@ -49,23 +43,6 @@ impl Client for NoClient {
         work: impl Future<Output = R>,
     ) -> Result<R, ExchangeError> {
         Ok(work.await)
-    }
-
-    fn finish_head(
-        &mut self,
-        _reply: &ResponseHead<'_>,
-        _body: BodyFraming,
-        _own: impl FnOnce(&mut dyn FieldEdits),
-    ) -> (EncodedHead, Option<Coding>) {
-        (EncodedHead { bytes: Output::default(), is_reusable: false }, None)
-    }
-
-    fn finish_switch(
-        &mut self,
-        _reply: &ResponseHead<'_>,
-        _switch: (&str, Option<&str>),
-    ) -> Output {
-        Output::default()
     }
 
     fn hint(&self) -> Option<HeaderValue> {

@@ -7,19 +7,15 @@ use std::pin::Pin;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
-use hurtle_http::h1::response::Delimiter;
-use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::ParseError;
-use hurtle_http::semantics::accept::Coding;
 use hurtle_http::semantics::forwarded::Family;
 
 use super::wait::Waits;
 use crate::body::RequestBody;
 use crate::cache::CacheStatus;
-use crate::edits::FieldEdits;
 use crate::protocol::InterimFields;
 use crate::tls::ClientCertificate;
-use crate::transport::{Input, Output, Piece};
+use crate::transport::{Input, Piece};
 
 /// The properties of a connection and its client.
 #[derive(Clone, Copy, Debug)]
@@ -111,25 +107,6 @@ impl Data<'_> {
     }
 }
 
-/// The framing of an upstream's body for the client.
-#[derive(Clone, Copy, Debug)]
-pub struct BodyFraming {
-    /// The body's delimiter.
-    pub delimiter: Delimiter,
-    /// The delimiter with a content-coding; `None`: the body is sent as it is.
-    pub encoded: Option<Delimiter>,
-    /// The body's length, if it is known.
-    pub len: Option<u64>,
-}
-
-/// A response head that is encoded for the client.
-pub struct EncodedHead {
-    /// The bytes.
-    pub bytes: Output,
-    /// `true` if the client's connection can be reused after the response.
-    pub is_reusable: bool,
-}
-
 /// The client of one exchange. The pipeline implements it for every protocol.
 pub trait Client {
     /// Returns the client's certificate, if it was verified.
@@ -168,19 +145,6 @@ pub trait Client {
         due_ms: u64,
         work: impl Future<Output = R>,
     ) -> impl Future<Output = Result<R, ExchangeError>>;
-
-    /// Finishes and encodes the head of an upstream's response. No interim response follows it. `own`
-    /// makes the handler's edits after those of the site. Returns the content-coding of the body.
-    fn finish_head(
-        &mut self,
-        reply: &ResponseHead<'_>,
-        body: BodyFraming,
-        own: impl FnOnce(&mut dyn FieldEdits),
-    ) -> (EncodedHead, Option<Coding>);
-
-    /// Finishes and encodes the head of a response that switches to `protocol`. `accept` replaces the
-    /// upstream's Sec-WebSocket-Accept.
-    fn finish_switch(&mut self, reply: &ResponseHead<'_>, switch: (&str, Option<&str>)) -> Output;
 
     /// Returns the Link field that the site adds to the response, if it is worth a 103.
     fn hint(&self) -> Option<HeaderValue>;

@@ -1,35 +1,22 @@
 //! The client of an exchange, as a handler sees it.
 
-use std::mem;
-
 use http::{HeaderValue, StatusCode};
-use hurtle_http::h1::forward::{self, HeaderEdits};
 use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
-use hurtle_http::h1::response::Delimiter;
-use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::framing::BodyLength;
-use hurtle_http::semantics::accept::Coding;
 
 use super::Connection;
 use super::duplex::Duplex;
-use super::finish::{encode_upstream, finish_upstream};
-use super::respond::persistence;
 use super::upload::Upload;
 use crate::body::RequestBody;
 use crate::cache::CacheStatus;
-use crate::clock;
 use crate::deadline::DeadlineError;
-use crate::edits::{FieldEdits, LineEdits};
-use crate::handler::client::{
-    BodyFraming, Client, Continue, EncodedHead, ExchangeError, InterimSender,
-};
+use crate::handler::client::{Client, Continue, ExchangeError, InterimSender};
 use crate::handler::wait::Waits;
-use crate::protocol::{HeadFields, InterimFields, Protocol};
+use crate::protocol::{InterimFields, Protocol};
 use crate::rt::{self, First};
 use crate::site::Resolved;
 use crate::tls::ClientCertificate;
-use crate::transport::Output;
 
 /// The client of one request.
 pub(super) struct ExchangeClient<'e, 's, T> {
@@ -37,8 +24,6 @@ pub(super) struct ExchangeClient<'e, 's, T> {
     request: &'e RequestHead<'e>,
     /// The site and the route; `None`: the request has reached no handler.
     resolved: Option<&'e Resolved<'s>>,
-    /// `true` if the response may get a content-coding by the mount's policy.
-    pub(super) may_encode: bool,
     /// The request's body.
     pub(super) incoming: Incoming,
     /// `true` if the handler has waited while the client was watched.
@@ -73,46 +58,7 @@ impl<'e, 's, T: Protocol> ExchangeClient<'e, 's, T> {
         resolved: Option<&'e Resolved<'s>>,
     ) -> ExchangeClient<'e, 's, T> {
         let incoming = Incoming::of(request);
-        let (may_encode, has_waited) = (true, false);
-        ExchangeClient { connection, request, resolved, may_encode, incoming, has_waited }
-    }
-
-    /// Finishes the fields of an upstream's response.
-    fn finished<'r>(
-        &self,
-        reply: &'r ResponseHead<'r>,
-        cache_status: Option<CacheStatus>,
-    ) -> LineEdits<'r> {
-        match self.resolved {
-            None => LineEdits::of_upstream(reply),
-            Some(resolved) => {
-                let is_secure = self.connection.io.is_secure();
-                finish_upstream(reply, cache_status, self.request, resolved, is_secure)
-            }
-        }
-    }
-
-    /// Encodes the finished head of an upstream's response.
-    fn encode(
-        &mut self,
-        reply: &ResponseHead<'_>,
-        mut fields: LineEdits<'_>,
-        delimiter: Delimiter,
-    ) -> EncodedHead {
-        let ExchangeClient { connection, request, incoming, .. } = self;
-        let body_allows_reuse = match incoming {
-            Incoming::Upload(upload) => upload.allows_reuse(),
-            Incoming::Done | Incoming::Unread => true,
-        };
-        let is_reusable =
-            connection.count_request(request) && body_allows_reuse && delimiter != Delimiter::Close;
-        let added = mem::take(&mut fields.added);
-        let removes = |name: &[u8]| fields.removes(name);
-        let edits = HeaderEdits { removes: &removes, set: added };
-        let (status, persistence) = (reply.status, persistence(request, is_reusable));
-        let fields = HeadFields::Forwarded(reply, &edits);
-        let bytes = connection.encode_head(status, fields, delimiter, persistence, clock::now_ms());
-        EncodedHead { bytes, is_reusable }
+        ExchangeClient { connection, request, resolved, incoming, has_waited: false }
     }
 }
 
@@ -210,37 +156,6 @@ impl<T: Protocol> Client for ExchangeClient<'_, '_, T> {
             Ok(First::B(())) => Err(ExchangeError::Gone),
             Err(DeadlineError) => Err(ExchangeError::UpstreamTimeout),
         }
-    }
-
-    fn finish_head(
-        &mut self,
-        reply: &ResponseHead<'_>,
-        body: BodyFraming,
-        own: impl FnOnce(&mut dyn FieldEdits),
-    ) -> (EncodedHead, Option<Coding>) {
-        let mut fields = self.finished(reply, self.connection.exchange.cache_status);
-        own(&mut fields);
-        let encoded = body.encoded.filter(|_| self.may_encode).zip(self.resolved);
-        let coding = encoded.and_then(|(delimiter, resolved)| {
-            let described = (reply.status, body.len);
-            let coding = encode_upstream(&mut fields, described, self.request, resolved)?;
-            Some((coding, delimiter))
-        });
-        let delimiter = coding.map_or(body.delimiter, |(_, delimiter)| delimiter);
-        (self.encode(reply, fields, delimiter), coding.map(|(coding, _)| coding))
-    }
-
-    fn finish_switch(&mut self, reply: &ResponseHead<'_>, switch: (&str, Option<&str>)) -> Output {
-        let mut fields = self.finished(reply, None);
-        if self.request.protocol.is_some() {
-            return self.encode(reply, fields, Delimiter::Given).bytes;
-        }
-        let added = mem::take(&mut fields.added);
-        let removes = |name: &[u8]| fields.removes(name);
-        let edits = HeaderEdits { removes: &removes, set: added };
-        let mut head = Output::new();
-        forward::switching(head.vec(), reply, switch, &clock::date(clock::now_ms()), &edits);
-        head
     }
 
     fn hint(&self) -> Option<HeaderValue> {

@@ -4,19 +4,17 @@
 
 use std::mem;
 
-use http::{StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 use hurtle_http::h1::response::{Delimiter, Fields, Persistence};
-use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::RequestHead;
-use hurtle_http::semantics::accept::Coding;
 
 use super::Connection;
 use crate::answer::{Answer, Needs};
-use crate::cache::CacheStatus;
 use crate::clock;
 use crate::compress;
-use crate::edits::{FieldEdits, LineEdits, cors, edit_fields};
-use crate::protocol::{Head, HeadFields, Protocol};
+use crate::edits::{FieldEdits, cors, edit_fields};
+use crate::handler::UpstreamResponse;
+use crate::protocol::{Head, Protocol};
 use crate::site::{Resolved, Site};
 use crate::transport::Output;
 
@@ -70,34 +68,32 @@ pub(super) fn finish_refusal(answer: &mut Answer, site: Option<&Site>) {
     }
 }
 
-/// Finishes the fields of an upstream's response. A switch of protocols has no `cache_status`.
-pub(super) fn finish_upstream<'r>(
-    reply: &'r ResponseHead<'r>,
-    cache_status: Option<CacheStatus>,
+/// Finishes an upstream's response, whose body may get a content-coding. Returns its fields.
+pub(super) fn finish_stream(
+    response: &mut UpstreamResponse,
     request: &RequestHead<'_>,
     resolved: &Resolved<'_>,
     is_secure: bool,
-) -> LineEdits<'r> {
-    let mut fields = LineEdits::of_upstream(reply);
-    if let Some(status) = cache_status {
-        status.encode(&mut fields.added);
+) -> Fields {
+    let UpstreamResponse { status, lines, needs, cookie, body } = response;
+    let mut finished = Fields::Dated(mem::take(lines));
+    edit_fields(&mut finished, |fields| {
+        resolved.site.edits().edit(fields, || resolved.path(), *status, is_secure);
+        add_cors(fields, request, resolved);
+        let cookie = cookie.take().and_then(|cookie| HeaderValue::try_from(cookie).ok());
+        cookie.inspect(|cookie| fields.append(&header::SET_COOKIE, cookie));
+    });
+    if *needs == Needs::EditsAndCoding
+        && let Some((mount, _)) = resolved.mount()
+        && let Some(policy) = resolved.site.compress(mount)
+    {
+        let (described, mut coding) = ((*status, body.described_len()), None);
+        edit_fields(&mut finished, |fields| {
+            coding = compress::encode_upstream(policy, request, described, fields);
+        });
+        coding.inspect(|coding| body.encode(*coding));
     }
-    let path = || resolved.path();
-    resolved.site.edits().edit(&mut fields, path, reply.status, is_secure);
-    add_cors(&mut fields, request, resolved);
-    fields
-}
-
-/// Chooses the content-coding of an upstream's response by its finished fields, and edits them.
-pub(super) fn encode_upstream(
-    fields: &mut LineEdits<'_>,
-    (status, len): (StatusCode, Option<u64>),
-    request: &RequestHead<'_>,
-    resolved: &Resolved<'_>,
-) -> Option<Coding> {
-    let (mount, _) = resolved.mount()?;
-    let policy = resolved.site.compress(mount)?;
-    compress::encode_upstream(policy, request, (status, len), fields)
+    finished
 }
 
 /// Adds the fields of CORS, which depend on the request.
@@ -124,7 +120,7 @@ impl<T: Protocol> Connection<T> {
     pub(super) fn encode_head(
         &self,
         status: StatusCode,
-        fields: HeadFields<'_>,
+        fields: &Fields,
         delimiter: Delimiter,
         persistence: Persistence,
         now_ms: u64,

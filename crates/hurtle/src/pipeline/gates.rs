@@ -379,8 +379,7 @@ impl<T: Protocol> Connection<T> {
         };
         let now_ms = clock::now_ms();
         let context = self.context_without_mount(request, (worker, resolved), matched, now_ms);
-        let mut client = ExchangeClient::new(self, request, Some(resolved));
-        client.may_encode = false;
+        let mut client = ExchangeClient::new(self, request, None);
         match server.check(&context, &mut client).await {
             AuthDecision::Granted(lines) => Ok(Grant::Fields(lines, server.own_fields().to_vec())),
             AuthDecision::Denied(handled) => {

@@ -7,14 +7,15 @@ use hurtle_http::request::RequestHead;
 use super::body_writer::BodyWriter;
 use super::client::Incoming;
 use super::duplex::Duplex;
+use super::finish::finish_stream;
 use super::resolve::path_of;
-use super::respond::cut_by;
+use super::respond::{cut_by, persistence};
 use super::send::next_after;
 use super::upload::Upload;
 use super::worker::Worker;
 use super::{Connection, Next};
 use crate::answer::Answer;
-use crate::handler::client::EncodedHead;
+use crate::clock;
 use crate::handler::request::describe;
 use crate::handler::{RelayEnd, UpstreamBody, UpstreamResponse};
 use crate::protocol::Protocol;
@@ -27,11 +28,21 @@ impl<T: Protocol> Connection<T> {
         &mut self,
         request: &RequestHead<'_>,
         at: (&Worker, &Resolved<'_>),
-        response: UpstreamResponse,
+        mut response: UpstreamResponse,
         mut incoming: Incoming,
     ) -> Next {
-        let UpstreamResponse { head, status, delimiter, mut body } = response;
-        let EncodedHead { bytes: out, is_reusable } = head;
+        let mut fields = finish_stream(&mut response, request, at.1, self.io.is_secure());
+        let UpstreamResponse { status, mut body, .. } = response;
+        let delimiter = body.delimiter();
+        let body_allows_reuse = match &incoming {
+            Incoming::Upload(upload) => upload.allows_reuse(),
+            Incoming::Done | Incoming::Unread => true,
+        };
+        let is_reusable =
+            self.count_request(request) && body_allows_reuse && delimiter != Delimiter::Close;
+        let persistence = persistence(request, is_reusable);
+        let out = self.encode_head(status, &fields, delimiter, persistence, clock::now_ms());
+        self.worker.buffers.recycle(&mut fields);
         let head_bytes = out.len() as u64;
         self.note_upstream(|| body.log());
         self.begin_response();

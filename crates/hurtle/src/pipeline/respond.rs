@@ -24,7 +24,7 @@ use crate::body::Body;
 use crate::clock;
 use crate::handler::client::ExchangeError;
 use crate::handler::wait::Waits;
-use crate::protocol::{HeadFields, Protocol};
+use crate::protocol::Protocol;
 use crate::site::Resolved;
 
 /// Bytes of a refused request's target that are logged.
@@ -58,9 +58,9 @@ impl<T: Protocol> Connection<T> {
         self.finish(answer, request, resolved);
         let is_reusable = self.count_request(request) && !unread && !says_close(&answer.fields);
         let delimiter = delimiter(request, answer);
-        let (fields, persistence) =
-            (HeadFields::Made(&answer.fields), persistence(request, is_reusable));
-        let head = self.encode_head(answer.status, fields, delimiter, persistence, now_ms);
+        let persistence = persistence(request, is_reusable);
+        let Answer { status, fields, .. } = &*answer;
+        let head = self.encode_head(*status, fields, delimiter, persistence, now_ms);
         let nothing = Body::Empty;
         let body = if sends_body { &answer.body } else { &nothing };
         let head_bytes = head.len() as u64;
@@ -142,9 +142,8 @@ impl<T: Protocol> Connection<T> {
     /// Sends the last response of a connection. `None`: no request could be parsed.
     async fn send_last(&mut self, request: Option<&RequestHead<'_>>, answer: &Answer) -> Next {
         let delimiter = answer.body.exact_len().map_or(Delimiter::Close, Delimiter::Length);
-        let (fields, persistence) = (HeadFields::Made(&answer.fields), Persistence::Close);
-        let now_ms = clock::now_ms();
-        let head = self.encode_head(answer.status, fields, delimiter, persistence, now_ms);
+        let (persistence, now_ms) = (Persistence::Close, clock::now_ms());
+        let head = self.encode_head(answer.status, &answer.fields, delimiter, persistence, now_ms);
         let head_bytes = head.len() as u64;
         let refused = self.exchange.details.as_ref().and_then(|details| details.refused.as_ref());
         let method = match request {
@@ -195,9 +194,9 @@ impl<T: Protocol> Connection<T> {
             && delimiter != Delimiter::Close
             && !says_close(&answer.fields);
         let now_ms = clock::now_ms();
-        let (fields, persistence) =
-            (HeadFields::Made(&answer.fields), persistence(request, is_reusable));
-        let mut out = self.encode_head(answer.status, fields, delimiter, persistence, now_ms);
+        let persistence = persistence(request, is_reusable);
+        let mut out =
+            self.encode_head(answer.status, &answer.fields, delimiter, persistence, now_ms);
         if !interim.is_empty() {
             out.vec().splice(..0, interim);
         }

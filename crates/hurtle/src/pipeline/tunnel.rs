@@ -18,8 +18,8 @@ use crate::deadline::DeadlineError;
 use crate::handler::Tunnel;
 use crate::handler::client::ExchangeError;
 use crate::handler::{TunnelEnd, UpstreamTunnel};
+use crate::protocol::Protocol;
 use crate::protocol::reading::Reading;
-use crate::protocol::{HeadFields, Protocol};
 use crate::rt::{self, Permit};
 use crate::site::Resolved;
 use crate::transport::{Attempt, Fill, Input, Output, Pipe, SendQueue, Transport};
@@ -57,23 +57,22 @@ impl<T: Protocol> Connection<T> {
         resolved: &Resolved<'_>,
         tunnel: Tunnel,
     ) -> Last {
-        let mut received = Input::default();
-        let (remote, mut out) = match tunnel {
+        let (remote, received, mut head, persistence) = match tunnel {
             Tunnel::Upstream(tunnel) => {
-                let UpstreamTunnel { head, end, received: arrived } = *tunnel;
-                received = arrived;
-                (Remote::Upstream(Box::new(end)), head)
+                let UpstreamTunnel { head, received, end } = *tunnel;
+                // Its lines have the option of the connection.
+                (Remote::Upstream(Box::new(end)), received, head, Persistence::Implied)
             }
             Tunnel::App(accepted) => {
-                let (mut answer, offer) = *accepted;
+                let (answer, offer) = *accepted;
                 let Ok(pipe) = offer.take().await else { return Next::Drop.into() };
-                self.finish(&mut answer, request, Some(resolved));
-                let (fields, now_ms) = (HeadFields::Made(&answer.fields), clock::now_ms());
-                let (delimiter, persistence) = (Delimiter::Given, Persistence::Upgrade);
-                let out = self.encode_head(answer.status, fields, delimiter, persistence, now_ms);
-                (Remote::App(pipe), out)
+                (Remote::App(pipe), Input::default(), answer, Persistence::Upgrade)
             }
         };
+        self.finish(&mut head, request, Some(resolved));
+        let (status, delimiter) = (head.status, Delimiter::Given);
+        let mut out =
+            self.encode_head(status, &head.fields, delimiter, persistence, clock::now_ms());
         let head_bytes = out.len() as u64;
         // A tunnel is no slow request.
         self.exchange.in_flight.set(None);

@@ -1,20 +1,19 @@
 //! The state of one exchange with an upstream, and the response that it ends with.
 
 use http::StatusCode;
-use hurtle_http::h1::response::Delimiter;
 use hurtle_http::h2::Reason;
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::grpc_web::WebFormat;
 use hurtle_http::semantics::accept::Coding;
 use hurtle_http::semantics::grpc::{self, GrpcStatus};
 
-use super::super::client::EncodedHead;
 use super::super::wait::Waits;
 use super::framing::Framing;
 use super::tunnel_end::TunnelEnd;
 use super::upstream_request::UpstreamRequest;
+use crate::answer::{Answer, Needs};
 use crate::protocol::h2::StreamError;
-use crate::transport::{Input, Output};
+use crate::transport::Input;
 
 /// An exchange in progress.
 pub struct UpstreamExchange {
@@ -32,12 +31,14 @@ pub struct UpstreamExchange {
 
 /// A response for the client, whose body is read from the upstream.
 pub struct UpstreamResponse {
-    /// The response's head for the client.
-    pub head: EncodedHead,
     /// The response's status.
     pub status: StatusCode,
-    /// The delimiter of its body.
-    pub delimiter: Delimiter,
+    /// Its field lines, with Date.
+    pub lines: Vec<u8>,
+    /// The edits that it still needs.
+    pub needs: Needs,
+    /// The value of a Set-Cookie of this server, which no edit of the site removes.
+    pub cookie: Option<String>,
     /// The body.
     pub body: UpstreamBody,
 }
@@ -46,6 +47,8 @@ pub struct UpstreamResponse {
 pub struct UpstreamBody {
     pub(super) exchange: Box<UpstreamExchange>,
     pub(super) framing: Framing,
+    /// The length of the body, or of that of the response to GET, if it is known.
+    pub(super) len: Option<u64>,
     /// The coding to apply to the body; `None`: it is relayed as it is.
     pub(super) coding: Option<BodyCoding>,
     /// `true` if the upstream's connection can be reused after the body.
@@ -63,8 +66,8 @@ pub enum BodyCoding {
 
 /// An upstream that has switched protocols.
 pub struct UpstreamTunnel {
-    /// The encoded head of the 101 for the client.
-    pub head: Output,
+    /// The 101 for the client.
+    pub head: Answer,
     /// Bytes of the new protocol that have arrived behind the upstream's head.
     pub received: Input,
     /// The upstream.

@@ -58,15 +58,10 @@ impl Framing {
 
     /// Frames the body for the client as one of unknown length, because it is encoded on the way.
     pub(super) fn encode(&mut self) {
-        self.delimiter = self.encoded();
-    }
-
-    /// Returns the delimiter of the encoded body.
-    pub(super) fn encoded(&self) -> Delimiter {
-        match self.reading {
+        self.delimiter = match self.reading {
             Some(Reading::Done) => Delimiter::Given,
             _ => Delimiter::Chunked,
-        }
+        };
     }
 
     /// Creates the framing of a response without a body.

@@ -5,9 +5,10 @@ use std::fmt::Display;
 use std::io;
 
 use http::{HeaderMap, HeaderName, StatusCode};
-use hurtle_http::h1::response::field;
+use hurtle_http::h1::response::{Delimiter, field};
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::fields;
+use hurtle_http::semantics::accept::Coding;
 use hurtle_http::semantics::grpc::GrpcStatus;
 
 use super::super::client::{Data, ExchangeError, Frame};
@@ -67,6 +68,22 @@ pub struct RelayedBody<'a> {
 }
 
 impl UpstreamBody {
+    /// Returns the delimiter towards the client.
+    pub fn delimiter(&self) -> Delimiter {
+        self.framing.delimiter
+    }
+
+    /// Returns the length in bytes, or that of the response to GET, if it is known.
+    pub fn described_len(&self) -> Option<u64> {
+        self.len
+    }
+
+    /// Encodes the body on its way.
+    pub fn encode(&mut self, coding: Coding) {
+        self.coding = Some(BodyCoding::Content(coding));
+        self.framing.encode();
+    }
+
     /// Returns the input that holds the whole body, and the body's length. `None` unless the body has
     /// arrived, is small, and is sent as it is.
     pub fn whole(&mut self) -> Option<(&mut Input, usize)> {

@@ -1,11 +1,12 @@
 //! Handles an upstream's response head: it is relayed, switches the protocol, names an internal file,
 //! or is invalid.
 
-use http::{HeaderValue, StatusCode, header};
+use http::StatusCode;
 use hurtle_http::h1::forward;
+use hurtle_http::h1::response::Fields;
 use hurtle_http::h1::response_head::{File, ResponseHead};
 
-use super::super::client::{BodyFraming, Client};
+use super::super::client::Client;
 use super::super::request::RequestContext;
 use super::super::{FileName, Handled, InternalRedirect, Outcome, Tunnel};
 use super::exchange::{
@@ -14,8 +15,9 @@ use super::exchange::{
 use super::forward::{failed, log_failure};
 use super::framing::Framing;
 use super::{Channel, Link, Proxy, RawHead, UpstreamError, handshake, web_call};
-use crate::answer::Answer;
-use crate::edits::FieldEdits;
+use crate::answer::{Answer, Needs};
+use crate::body::Body;
+use crate::clock;
 
 impl Proxy {
     /// Handles a response whose head has arrived.
@@ -74,7 +76,9 @@ impl Proxy {
                 }
                 _ => None,
             };
-            let head = client.finish_switch(reply, (protocol, accept.as_deref()));
+            let (mut lines, date) = (request.buffers.take_lines(), clock::date(clock::now_ms()));
+            forward::switch_fields(&mut lines, reply, (protocol, accept.as_deref()), &date);
+            let head = Answer::new(reply.status, Fields::Dated(lines), Body::Empty);
             let Some((end, received)) = exchange.upstream.into_tunnel() else {
                 return Outcome::Answer(Answer::error(StatusCode::BAD_GATEWAY, None));
             };
@@ -93,33 +97,27 @@ impl Proxy {
             return Outcome::InternalRedirect(Box::new(redirect));
         }
         let mut framing = Framing::of(request.head, reply);
+        let mut lines = request.buffers.take_lines();
+        forward::response_fields(&mut lines, reply, &clock::date(clock::now_ms()));
+        if let Some(status) = client.cache_status() {
+            status.encode(&mut lines);
+        }
+        // A cache keeps what the upstream has sent, and the upstream's variants.
+        let needs = match self.cache().is_none() && exchange.web.is_none() {
+            true => Needs::EditsAndCoding,
+            false => Needs::Edits,
+        };
         let web = exchange.web.filter(|_| web_call::is_answer(reply));
-        let mut coding = web.map(BodyCoding::Web);
-        if coding.is_some() {
+        if let Some(format) = web {
             framing.encode();
+            lines = web_call::edited(format, reply, lines);
         }
         let cookie = self.sticky_cookie(request, exchange.upstream.number());
-        let own = |edits: &mut dyn FieldEdits| {
-            let cookie = cookie.and_then(|cookie| HeaderValue::try_from(cookie).ok());
-            cookie.inspect(|cookie| edits.append(&header::SET_COOKIE, cookie));
-            web.inspect(|format| web_call::edit(*format, reply, edits));
-        };
-        // A cache keeps what the upstream has sent, and the upstream's variants.
-        let may_encode = self.cache().is_none() && exchange.web.is_none();
-        let body = BodyFraming {
-            delimiter: framing.delimiter,
-            encoded: may_encode.then(|| framing.encoded()),
-            len: reply.content_length.or(framing.known_len().map(|len| len as u64)),
-        };
-        let (head, content) = client.finish_head(reply, body, own);
-        if let Some(content) = content {
-            coding = Some(BodyCoding::Content(content));
-            framing.encode();
-        }
         let keeps_upstream = reply.keep_alive && framing.may_keep_alive;
-        let (status, delimiter) = (reply.status, framing.delimiter);
-        let body = UpstreamBody { exchange, framing, coding, keeps_upstream };
-        Outcome::Stream(UpstreamResponse { head, status, delimiter, body })
+        let coding = web.map(BodyCoding::Web);
+        let len = reply.content_length.or(framing.known_len().map(|len| len as u64));
+        let body = UpstreamBody { exchange, framing, len, coding, keeps_upstream };
+        Outcome::Stream(UpstreamResponse { status: reply.status, lines, needs, cookie, body })
     }
 }
 

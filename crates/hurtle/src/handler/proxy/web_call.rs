@@ -4,15 +4,14 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::{HeaderValue, header};
+use http::header;
+use hurtle_http::h1::forward::edit_lines;
 use hurtle_http::h1::response::field;
 use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::fields::pairs;
 use hurtle_http::request::grpc_web::WebFormat;
 use hurtle_http::request::{BodyLength, RequestFields, RequestHead};
 use hurtle_http::semantics::grpc;
-
-use crate::edits::FieldEdits;
 
 /// Characters of base64 that encode three bytes.
 const QUANTUM: usize = 4;
@@ -70,12 +69,12 @@ pub(super) fn is_answer(reply: &ResponseHead<'_>) -> bool {
     media_type(reply).is_some()
 }
 
-/// Edits the head of a response of gRPC for a client of gRPC-Web.
-pub(super) fn edit(format: WebFormat, reply: &ResponseHead<'_>, edits: &mut dyn FieldEdits) {
-    let media_type = media_type(reply).map(|media_type| format.from_grpc(media_type));
-    if let Some(Ok(media_type)) = media_type.map(|text| HeaderValue::from_bytes(&text)) {
-        edits.set(&header::CONTENT_TYPE, &media_type);
-    }
+/// Returns the field lines of a response of gRPC for a client of gRPC-Web.
+pub(super) fn edited(format: WebFormat, reply: &ResponseHead<'_>, lines: Vec<u8>) -> Vec<u8> {
+    let Some(media_type) = media_type(reply) else { return lines };
+    let mut set = Vec::new();
+    field(&mut set, "Content-Type", &format.from_grpc(media_type));
+    edit_lines(&lines, b"", &[header::CONTENT_TYPE], &set)
 }
 
 /// Returns the media type of a response of gRPC.
