@@ -168,6 +168,24 @@ impl Config {
 }
 
 impl Mount {
+    /// A mount of a path and all beneath it, with default settings. The path begins with `/`, and ends
+    /// without one unless it is `/`.
+    pub fn new(path: &str, handler: MountHandler) -> Mount {
+        Mount {
+            path: path.to_owned(),
+            exact: false,
+            matcher: None,
+            is_final: false,
+            handler,
+            access: Access::default(),
+            auth: None,
+            authorizer: None,
+            limits: MountLimits::default(),
+            cors: None,
+            compress: None,
+        }
+    }
+
     /// The directory of a mount of files, or the file of `Config::for_file`.
     pub fn served(&self) -> Option<PathBuf> {
         let MountHandler::Files(files) = &self.handler else { return None };
@@ -203,19 +221,7 @@ impl Site {
 
     /// A default site that serves these files only.
     pub(super) fn of_files(files: Files) -> Site {
-        let mount = Mount {
-            path: MOUNT_PATH.to_owned(),
-            exact: false,
-            matcher: None,
-            is_final: false,
-            handler: MountHandler::Files(files),
-            access: Access::default(),
-            auth: None,
-            authorizer: None,
-            limits: MountLimits::default(),
-            cors: None,
-            compress: None,
-        };
+        let mount = Mount::new(MOUNT_PATH, MountHandler::Files(files));
         Site { default: true, mounts: vec![mount], ..Site::new() }
     }
 }

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::Full;
-use hurtle::config::{Glob, HeaderRule, Rule, RuleAction, Site};
+use hurtle::config::{Glob, HeaderRule, Matcher, Rule, RuleAction, Site};
 use hurtle::{Arrival, Config, RequestBody, Server};
 
 use crate::support::App;
@@ -53,8 +53,8 @@ fn an_encoded_slash_reaches_an_application_that_both_readings_select() {
     let app = App::mounted(
         |config| {
             let mut site = Site { default: true, ..Site::new() };
-            let pattern = Glob("/app/old/**".to_owned());
-            site.rules.push(Rule { pattern, action: RuleAction::Rewrite("/app/new".to_owned()) });
+            let matcher = Matcher::of_pattern("/app/old/**");
+            site.rules.push(Rule { matcher, action: RuleAction::Rewrite("/app/new".to_owned()) });
             config.sites.push(site);
         },
         |server| {
@@ -95,10 +95,10 @@ fn a_sites_rules_apply_to_its_applications() {
     let app = App::mounted(
         |config| {
             let mut site = Site { default: true, ..Site::new() };
-            let pattern = Glob("/old/**".to_owned());
+            let matcher = Matcher::of_pattern("/old/**");
             let action =
                 RuleAction::Redirect(StatusCode::PERMANENT_REDIRECT, "/new/{1}".to_owned());
-            site.rules.push(Rule { pattern, action });
+            site.rules.push(Rule { matcher, action });
             let set = vec![(header::VIA, HeaderValue::from_static("here"))];
             let pattern = Glob("/app/**".to_owned());
             site.headers.push(HeaderRule { pattern, set, remove: vec![], always: false });

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 
 use http::{HeaderValue, StatusCode};
-use hurtle::config::{Access, Archive, Config, Glob, Mount, MountHandler, Rule, RuleAction};
+use hurtle::config::{Archive, Config, Matcher, Mount, MountHandler, Rule, RuleAction};
 
 use crate::support::client::PATIENCE;
 use crate::support::site::files;
@@ -104,22 +104,14 @@ fn an_archive_holds_only_names_that_listings_lead_to() {
     ];
     let server = with(&tree, |config| {
         let site = &mut config.sites[0];
-        site.mounts.push(Mount {
-            path: "/d/members".to_owned(),
-            handler: MountHandler::Fixed {
-                status: StatusCode::FORBIDDEN,
-                body: String::new(),
-                content_type: HeaderValue::from_static("text/plain"),
-            },
-            access: Access::default(),
-            auth: None,
-            authorizer: None,
-            limits: hurtle::config::MountLimits::default(),
-            cors: None,
-            compress: None,
-        });
+        let refusal = MountHandler::Fixed {
+            status: StatusCode::FORBIDDEN,
+            body: String::new(),
+            content_type: HeaderValue::from_static("text/plain"),
+        };
+        site.mounts.push(Mount::new("/d/members", refusal));
         let rule = |pattern: &str, to: &str| Rule {
-            pattern: Glob(pattern.to_owned()),
+            matcher: Matcher::of_pattern(pattern),
             action: RuleAction::Redirect(StatusCode::FOUND, to.to_owned()),
         };
         site.rules.extend([rule("/d/moved/**", "/"), rule("*.php", "/")]);

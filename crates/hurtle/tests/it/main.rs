@@ -15,6 +15,7 @@ mod freshness;
 mod growing;
 mod limits;
 mod links;
+mod matchers;
 mod methods;
 mod names;
 mod passwords;

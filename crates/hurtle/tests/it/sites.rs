@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use http::{HeaderName, HeaderValue, StatusCode};
 use hurtle::config::{
-    Access, Config, Glob, HeaderRule, HostName, MountHandler, Rule, RuleAction, Site,
+    Access, Config, Glob, HeaderRule, HostName, Matcher, MountHandler, Rule, RuleAction, Site,
 };
 
 use crate::support::Server;
@@ -100,7 +100,7 @@ fn fixed_answers_and_redirects() {
 
 #[test]
 fn rules() {
-    let rule = |pattern: &str, action| Rule { pattern: Glob(pattern.to_owned()), action };
+    let rule = |pattern: &str, action| Rule { matcher: Matcher::of_pattern(pattern), action };
     let moved = |to: &str| RuleAction::Redirect(StatusCode::MOVED_PERMANENTLY, to.to_owned());
     let rewrite = |to: &str| RuleAction::Rewrite(to.to_owned());
     let tree = [("api/7.json", "seven"), ("new/a.txt", "a"), (".hid/b.json", "hidden")];

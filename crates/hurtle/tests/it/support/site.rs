@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use hurtle::config::{Access, Config, Files, Listen, Mount, MountHandler, Site};
+use hurtle::config::{Config, Files, Listen, Mount, MountHandler, Site};
 use rustix::fs::Mode;
 
 /// Modification time of every file that `Dir::set_age` does not change: seconds since 1970, and an
@@ -118,16 +118,7 @@ pub(crate) fn site(mounts: Vec<Mount>) -> Site {
 
 /// A mount without access rules.
 pub(crate) fn mount(path: &str, handler: MountHandler) -> Mount {
-    Mount {
-        path: path.to_owned(),
-        handler,
-        access: Access::default(),
-        auth: None,
-        authorizer: None,
-        limits: hurtle::config::MountLimits::default(),
-        cors: None,
-        compress: None,
-    }
+    Mount::new(path, handler)
 }
 
 /// A directory served with the default settings.

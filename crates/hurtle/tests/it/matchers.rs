@@ -1,0 +1,171 @@
+//! Tests of `match`, `exact` and `final`: which mount and which rule a request gets.
+
+use hurtle::config::check as check_config;
+
+use crate::support::rows::check;
+use crate::support::{Dir, Server};
+
+/// Serves a site with these mounts and rules; `files` are relative to the tree.
+fn server(tree: &[(&str, &str)], site: &str) -> Server {
+    let dir = Dir::new(tree);
+    let file = dir.root().join("hurtle.toml");
+    let text = format!("[[site]]\n{site}");
+    Server::of(dir, |config| {
+        let checked = check_config(&text, &file).map_err(|problems| format!("{problems:?}"));
+        config.sites = checked.unwrap().sites;
+    })
+}
+
+/// A mount that responds with a text.
+fn says(place: &str, text: &str) -> String {
+    format!("[[site.mount]]\n{place}\nrespond = \"{text}\"\n")
+}
+
+#[test]
+fn exact_paths_then_conditions_in_order_then_the_longest_path() {
+    let site = [
+        says("path = \"/\"", "root"),
+        says("path = \"/a\"", "prefix a"),
+        says("path = \"/a/b\"", "prefix a/b"),
+        says("path = \"/static/\"\nfinal = true", "final"),
+        says("path = \"/static/deeper\"", "not final"),
+        says("match = \"*.php\"", "php"),
+        says("match = \"*.ph*\"", "later"),
+        says("path = \"/a\"\nmatch = { regex = \"^/a/[0-9]+$\" }", "number beneath a"),
+        says("path = \"/a/7\"\nexact = true", "exact"),
+        says("path = \"/a/\"\nexact = true", "exact with a slash"),
+        says("path = \"/\"\nexact = true", "exact root"),
+    ];
+    let server = server(&[], &site.concat());
+    check(
+        &server,
+        &[
+            ("one path", "/a/7", 200, &[], Some("exact")),
+            ("with a query", "/a/7?x", 200, &[], Some("exact")),
+            ("in another spelling", "/%61/./7", 200, &[], Some("exact")),
+            ("a slash behind it is another path", "/a/7/", 200, &[], Some("prefix a")),
+            ("a path with a slash", "/a/", 200, &[], Some("exact with a slash")),
+            ("and without", "/a", 200, &[], Some("prefix a")),
+            ("the root alone", "/", 200, &[], Some("exact root")),
+            ("what is beneath the root", "/x", 200, &[], Some("root")),
+            ("an expression in a mount's path", "/a/12", 200, &[], Some("number beneath a")),
+            ("not beyond its path", "/b/12", 200, &[], Some("root")),
+            ("a pattern before the longest path", "/a/b/x.php", 200, &[], Some("php")),
+            ("the first of two", "/x.php", 200, &[], Some("php")),
+            ("the second", "/x.phtml", 200, &[], Some("later")),
+            ("a final path", "/static/x.php", 200, &[], Some("final")),
+            ("a longer one is not final", "/static/deeper/x.php", 200, &[], Some("php")),
+            ("nor what begins alike", "/statics/x.php", 200, &[], Some("php")),
+            ("the longest path", "/a/b/x", 200, &[], Some("prefix a/b")),
+        ],
+    );
+}
+
+#[test]
+fn conditions_on_more_than_the_path() {
+    let site = [
+        says("path = \"/\"", "other"),
+        says("match = { header = { X-Api = [\"1\", \"2*\"] } }", "field"),
+        says("match = { header = { X-Here = true, X-Gone = false } }", "present and absent"),
+        says("match = { cookie = { beta = \"y*\" } }", "cookie"),
+        says("match = { query = { \"a b\" = \"1/2\" } }", "query"),
+        says("match = { host = \"*.wild.example\" }", "host"),
+        says("path = \"/c\"\nmatch = { client = \"127.0.0.0/8\" }", "client"),
+        says("path = \"/d\"\nmatch = { client = \"10.0.0.0/8\" }", "no client"),
+        says("path = \"/n\"\nmatch = { not = { header = { Accept = \"*html*\" } } }", "not html"),
+        says(
+            "path = \"/n\"\nmatch = { path = \"/n/*\", not = { path = \"*.css\", query = { v = true } } }",
+            "not both",
+        ),
+        says("path = \"/m\"\nmatch = { method = [\"PUT\", \"HEAD\"] }\nstatus = 410", "method"),
+    ];
+    let server = server(&[], &site.concat());
+    check(
+        &server,
+        &[
+            ("none", "/", 200, &[], Some("other")),
+            ("a field", "/\nX-Api: 1", 200, &[], Some("field")),
+            ("in another case of its name", "/\nx-aPI: 1", 200, &[], Some("field")),
+            ("by its beginning", "/\nX-Api: 23", 200, &[], Some("field")),
+            ("one of several lines", "/\nX-Api: 3\nX-Api: 1", 200, &[], Some("field")),
+            ("another value", "/\nX-Api: 12", 200, &[], Some("other")),
+            ("a field that is there", "/\nX-Here:", 200, &[], Some("present and absent")),
+            ("beside one that must not be", "/\nX-Here: 1\nX-Gone: 1", 200, &[], Some("other")),
+            ("a cookie", "/\nCookie: a=b; beta=yes", 200, &[], Some("cookie")),
+            ("a cookie of a similar name", "/\nCookie: xbeta=yes", 200, &[], Some("other")),
+            ("a parameter, decoded", "/?x&a+b=1%2F2", 200, &[], Some("query")),
+            ("another value of it", "/?a+b=1", 200, &[], Some("other")),
+            ("a host", "/\nHost: A.Wild.Example:81", 200, &[], Some("host")),
+            ("not the domain itself", "/\nHost: wild.example", 200, &[], Some("other")),
+            ("this machine", "/c", 200, &[], Some("client")),
+            ("another network", "/d", 200, &[], Some("other")),
+            ("a condition that is not met", "/n/x\nAccept: a/b", 200, &[], Some("not html")),
+            (
+                "of two that must not both be met, one is",
+                "/n/x.css\nAccept: text/html",
+                200,
+                &[],
+                Some("not both"),
+            ),
+            ("both are", "/n/x.css?v=1\nAccept: text/html", 200, &[], Some("other")),
+        ],
+    );
+    assert_eq!(server.head("/m").status, 410);
+    assert_eq!(server.get("/m").text(), "other");
+}
+
+#[test]
+fn files_of_mounts_that_share_a_path_are_never_confused() {
+    let tree = [("old/a.txt", "old"), ("new/a.txt", "new"), ("one/icon.ico", "icon")];
+    let site = "[[site.mount]]\nfiles = \"old\"\n\
+                [[site.mount]]\nfiles = \"new\"\nmatch = { cookie = { beta = true } }\n\
+                [[site.mount]]\nfiles = \"one\"\npath = \"/deep/icon.ico\"\nexact = true\n";
+    let server = server(&tree, site);
+    // The second round has both files in the cache.
+    for _ in 0..3 {
+        assert_eq!(server.get("/a.txt").text(), "old");
+        assert_eq!(server.get("/a.txt\nCookie: beta=1").text(), "new");
+        assert_eq!(server.get("/deep/icon.ico").text(), "icon");
+    }
+    assert_eq!(server.get("/deep/icon.ico/x").status, 404);
+    assert_eq!(server.get("/deep/other.ico").status, 404);
+}
+
+#[test]
+fn a_gate_holds_for_the_mount_that_a_request_gets() {
+    let site = "[[site.mount]]\nfiles = \".\"\n\
+                [[site.mount]]\nfiles = \".\"\nmatch = \"*.key\"\ndeny = \"0.0.0.0/0\"\n\
+                [[site.mount]]\nfiles = \".\"\nmatch = { header = { X-No = true } }\n\
+                deny = \"0.0.0.0/0\"\n";
+    let server = server(&[("a.key", "secret"), ("a.txt", "text")], site);
+    for _ in 0..3 {
+        assert_eq!(server.get("/a.key").status, 403);
+        assert_eq!(server.get("/%61.k%65y").status, 403);
+        assert_eq!(server.get("/a.txt").text(), "text");
+        assert_eq!(server.get("/a.txt\nX-No: 1").status, 403);
+    }
+}
+
+#[test]
+fn rules_by_expressions_and_by_requests() {
+    let tree = [("new/7.html", "seven"), ("mobile/a.txt", "mobile"), ("a.txt", "plain")];
+    let site = "[[site.rule]]\nmatch = { regex = '^/(?<lang>[a-z]{2})/page/([0-9]+)$' }\n\
+                redirect = \"/{lang}-{2}\"\nstatus = 301\n\
+                [[site.rule]]\nmatch = { regex = '^/page/([0-9]+)(\\.htm)?$' }\nrewrite = \"/new/{1}.html{2}\"\n\
+                [[site.rule]]\nmatch = { regex = '^/odd/(.*)$' }\nredirect = \"/to/{1}\"\n\
+                [[site.rule]]\nmatch = { path = \"/**\", header = { User-Agent = \"*Phone*\" } }\n\
+                rewrite = \"/mobile/{1}\"\n\
+                [[site.mount]]\nfiles = \".\"\n";
+    let server = server(&tree, site);
+    check(
+        &server,
+        &[
+            ("names and numbers", "/de/page/12?q", 301, &["Location: /de-12?q"], None),
+            ("no match", "/deu/page/12", 404, &[], None),
+            ("a group that took no part is empty", "/page/7", 200, &[], Some("seven")),
+            ("what is captured is encoded", "/odd/a%0d%0ab", 302, &["Location: /to/a%0D%0Ab"], None),
+            ("by a field", "/a.txt\nUser-Agent: My Phone 7", 200, &[], Some("mobile")),
+            ("and not", "/a.txt\nUser-Agent: Desk", 200, &[], Some("plain")),
+        ],
+    );
+}
