@@ -1,7 +1,7 @@
 //! `reply_head`: response heads from upstreams, and where their bodies end.
 
-use hurtle_http::h1::forward::{self, HeaderEdits};
-use hurtle_http::h1::response::{Delimiter, Persistence};
+use hurtle_http::h1::forward;
+use hurtle_http::h1::response::{self, Delimiter, Fields, Persistence};
 use hurtle_http::h1::response_head::{FIELDS_MAX, HEAD_BYTES_MAX, Length, Scan, parse};
 use hurtle_http::request::fields::pairs;
 use hurtle_http::request::framing::BodyLength;
@@ -32,10 +32,12 @@ pub fn reply_head(data: &[u8]) {
         Length::Frames => panic!("text is framed as a stream"),
     }
 
-    let mut passed = Vec::new();
-    let edits = HeaderEdits { removes: &|_| false, set: Vec::new() };
-    let (delimiter, persistence) = (Delimiter::Length(7), Persistence::Close);
-    forward::response(&mut passed, &response, &[b'D'; 29], delimiter, persistence, &edits);
+    let (mut lines, mut passed) = (Vec::new(), Vec::new());
+    let (date, delimiter, persistence) =
+        (&[b'D'; 29], Delimiter::Length(7), Persistence::Close);
+    forward::response_fields(&mut lines, &response, date);
+    let fields = Fields::Dated(lines);
+    response::encode(&mut passed, response.status, date, &fields, delimiter, persistence);
     let again = parse(&passed).expect("what is passed on is a response");
     assert_eq!(again.status, response.status);
     assert_eq!(again.length, Length::Framed(BodyLength::Exactly(7)), "another framing came along");

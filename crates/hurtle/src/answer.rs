@@ -9,7 +9,7 @@ use hurtle_http::semantics::grpc::{self, GrpcStatus};
 
 use crate::body::{Body, TruncatedError};
 
-/// A response, before the connection adds its own fields.
+/// A response, before its site and the connection add their own fields.
 #[derive(Debug)]
 pub struct Answer {
     /// A final status, not 1xx.
@@ -18,24 +18,44 @@ pub struct Answer {
     pub fields: Fields,
     /// The body for GET; the connection does not send it for HEAD.
     pub body: Body,
+    /// The edits that the response still needs; `pipeline::finish` makes them.
+    pub needs: Needs,
+}
+
+/// The edits that a response needs before it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Those of its site.
+    Edits,
+    /// Those of its site, and a content-coding if the mount's policy allows one.
+    EditsAndCoding,
+    /// CORS, which depends on the request. The lines of a known file have the other edits.
+    Cors,
+    /// None.
+    Nothing,
 }
 
 impl Answer {
-    /// A response with prepared field lines.
+    /// A response with these fields.
+    pub fn new(status: StatusCode, fields: Fields, body: Body) -> Answer {
+        Answer { status, fields, body, needs: Needs::Edits }
+    }
+
+    /// A response with the ready field lines of a file.
     pub fn ready(status: StatusCode, fields: Bytes, body: Body) -> Answer {
-        Answer { status, fields: Fields::Ready(fields), body }
+        Answer { status, fields: Fields::Ready(fields), body, needs: Needs::Cors }
     }
 
     /// A response with a body in memory.
     pub fn bytes(status: StatusCode, media_type: HeaderValue, body: impl Into<Bytes>) -> Answer {
         let mut fields = HeaderMap::with_capacity(4);
         fields.insert(header::CONTENT_TYPE, media_type);
-        Answer { status, fields: Fields::Map(fields), body: Body::Bytes(body.into()) }
+        Answer::new(status, Fields::Map(fields), Body::Bytes(body.into()))
     }
 
     /// A response without fields and body.
     pub fn empty(status: StatusCode) -> Answer {
-        Answer { status, fields: Fields::Map(HeaderMap::new()), body: Body::Empty }
+        Answer::new(status, Fields::Map(HeaderMap::new()), Body::Empty)
     }
 
     /// A plain-text error response: the status in words, and the reason `why`, if there is one.

@@ -49,7 +49,7 @@ use crate::handler::request::{RequestContext, SiteInfo};
 use crate::handler::{Handler, HandlerError, Outcome, own_response};
 use crate::metrics::Snapshot;
 use crate::observe::status::Feed;
-use crate::pipeline::additions::Additions;
+use crate::pipeline::finish::finish;
 use crate::server;
 use crate::server::process::switch_user;
 use crate::server::sandbox::Permissions;
@@ -181,10 +181,7 @@ async fn answer(
     let head = parse_head(head, &joined)?;
     let own = resolved.take_answer();
     let handled = match (own, resolved.mount()) {
-        (Some(mut answer), _) => {
-            resolved.apply_header_rules(&mut answer, resolved.site.hsts().is_some());
-            own_response(answer)
-        }
+        (Some(answer), _) => own_response(answer),
         (None, None) => return Ok(None),
         (None, Some((mount, matched))) => {
             let context = RequestContext {
@@ -206,7 +203,6 @@ async fn answer(
                 },
                 passwords: None,
                 granted: &[],
-                compress: None,
                 has_internal_files: false,
                 store,
                 buffers: &Buffers::default(),
@@ -220,15 +216,12 @@ async fn answer(
     let mut answer = match handled {
         Ok(Outcome::Answer(answer)) => Some(answer),
         Err(HandlerError::Answer(answer)) => {
-            let page = resolved.site.with_page(store, head.accept_encoding, *answer);
-            let mut answer = page.await;
-            resolved.apply_header_rules(&mut answer, resolved.site.hsts().is_some());
-            Some(answer)
+            Some(resolved.site.with_page(store, head.accept_encoding, *answer).await)
         }
         Ok(_) | Err(HandlerError::Exchange(_)) => None,
     };
-    if let (Some(additions), Some(answer)) = (Additions::of(&head, resolved), &mut answer) {
-        additions.add(&mut answer.fields);
+    if let Some(answer) = &mut answer {
+        finish(answer, &head, resolved, resolved.site.edits().hsts().is_some());
     }
     Ok(answer)
 }
@@ -326,7 +319,7 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
             line(out, "mount", &format!("{at}: files"));
             line(out, "found", &found);
             line(out, "compress", &compression::of_files(directory, &matched));
-            if let Some(what) = compression::dictionary(directory, &matched) {
+            if let Some(what) = compression::dictionary(site, directory, &matched) {
                 line(out, "", &what);
             }
             return true;

@@ -57,6 +57,9 @@ pub mod body;
 pub mod answer;
 
 #[doc(hidden)]
+pub mod edits;
+
+#[doc(hidden)]
 pub mod compress;
 
 #[doc(hidden)]

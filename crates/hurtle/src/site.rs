@@ -9,15 +9,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use http::{HeaderValue, header};
+use http::header;
 use hurtle_http::h1::forward;
 use hurtle_http::h1::response::{Fields, field};
 use hurtle_http::semantics::host;
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Needs};
 use crate::auth::Guard;
 use crate::compress::Policy;
-use crate::config::{self, Compress, EarlyHints, HeaderRule, HostName, Sendfile};
+use crate::config::{self, Compress, EarlyHints, HostName, Sendfile};
+use crate::edits::ResponseEdits;
 use crate::files::{Entry, Routes, Store};
 use crate::handler::Handler;
 use crate::handler::app::App;
@@ -29,7 +30,7 @@ use crate::metrics::{RouteMetrics, WorkerMetrics};
 use crate::tls;
 use deployed::Deployed;
 use gate::Compiler;
-use https::{Demand, hsts_rule};
+use https::Demand;
 
 pub use access::admits;
 pub use deployed::Deployment;
@@ -87,6 +88,8 @@ pub struct Site {
     routing: Routing,
     /// The gates of paths without a mount, and of applications that are deployed at run time.
     gates: Vec<Gate>,
+    /// The edits of its responses.
+    edits: Rc<ResponseEdits>,
     /// Counters of the responses that no mount makes.
     metrics: Arc<RouteMetrics>,
 }
@@ -246,12 +249,14 @@ impl Site {
         previous: Option<&Rc<Site>>,
     ) -> Site {
         let routes = Arc::new(Routes::new(config));
+        let edits = Rc::new(ResponseEdits::new(config));
         let compiler = Compiler::new(config, guard, resources.0);
         let mounted = |mount: &config::Mount| {
             let known = previous.and_then(|site| site.proxy_of(&mount.name()));
             let gates = compiler.of_mount(mount);
             let name = config.name();
-            let mount = Mount::new(mount, &name, resources, &routes, gates, known, &compression);
+            let shared = (&routes, &edits);
+            let mount = Mount::new(mount, &name, resources, shared, gates, known, &compression);
             if let Handler::Proxy(proxy) = &mount.handler {
                 proxy.limit_by(guard.limiters());
             }
@@ -266,11 +271,10 @@ impl Site {
         let gates = compiler.of_site();
         let mut all = mounts.iter().flat_map(|mount| &mount.gates).chain(&gates);
         let is_for_all = all.all(Gate::is_of_connection);
-        let config = effective(config);
         Site {
             key: 0,
             has_readers: mounts.iter().any(Mount::reads_bodies),
-            wasm: resources.0.wasm.versions(&config),
+            wasm: resources.0.wasm.versions(config),
             has_files: mounts.iter().any(Mount::has_files),
             stores_for_all: is_for_all
                 && routing == Routing::ByPath
@@ -284,7 +288,8 @@ impl Site {
                 .with_routes(routes),
             demand,
             compress_apps: compression.of_mount(None).1,
-            config,
+            edits,
+            config: config.clone(),
         }
     }
 
@@ -300,7 +305,7 @@ impl Site {
         let mut gates = self.mounts.iter().flat_map(|mount| &mount.gates).chain(&self.gates);
         self.demand == *demand
             && self.wasm == resources.wasm.versions(config)
-            && self.config == effective(config)
+            && self.config == *config
             && gates.all(|gate| gate.is_of(guard, resources))
             && self.mounts.iter().all(|mount| match &mount.handler {
                 Handler::Proxy(proxy) => proxy.uses(resources.upstream_tls.of(proxy.config())),
@@ -321,19 +326,14 @@ impl Site {
         self.key
     }
 
-    /// Returns whether responses get the security preset.
-    pub fn has_security(&self) -> bool {
-        self.config.security_headers
-    }
-
     /// Returns the counters of the responses that no mount makes.
     pub fn own_metrics(&self) -> &Arc<RouteMetrics> {
         &self.metrics
     }
 
-    /// Returns the value of Strict-Transport-Security (RFC 6797).
-    pub fn hsts(&self) -> Option<&HeaderValue> {
-        self.config.tls.as_ref()?.hsts.as_ref()
+    /// Returns the edits of its responses.
+    pub fn edits(&self) -> &ResponseEdits {
+        &self.edits
     }
 
     /// Returns whether the site answers requests on this channel.
@@ -392,11 +392,6 @@ impl Site {
         self.config.early_hints
     }
 
-    /// Returns the header rules.
-    pub fn header_rules(&self) -> &[HeaderRule] {
-        &self.config.headers
-    }
-
     /// Resolves a path in its mount.
     #[inline]
     pub fn matched_path<'a>(&'a self, path: &'a [u8], mount: &MountRef<'_>) -> MatchedPath<'a> {
@@ -405,7 +400,6 @@ impl Site {
             rest: mount.rest(path),
             // Only files use the number, and no deployed mount has files.
             mount: if let MountRef::Configured(number, _) = mount { *number } else { 0 },
-            headers: &self.config.headers,
             cacheable: self.routing != Routing::RewrittenByRequest,
         }
     }
@@ -438,15 +432,9 @@ impl Site {
             }
             *lines = forward::edit_lines(lines, &kept, &[], &added).into();
         }
-        page
+        // The lines have the edits for the page's path; those for the request's path follow.
+        Answer { needs: Needs::Edits, ..page }
     }
-}
-
-/// Returns a site's configuration with the header rule that follows from its TLS settings.
-fn effective(config: &config::Site) -> config::Site {
-    let mut config = config.clone();
-    config.headers.extend(config.tls.as_ref().and_then(hsts_rule));
-    config
 }
 
 fn ipv6(name: &[u8]) -> Option<std::net::Ipv6Addr> {

@@ -26,6 +26,7 @@ const LAYERS: &[&[&str]] = &[
     &["disk"],
     &["body"],
     &["answer"],
+    &["edits"],
     &["compress"],
     &["transport"],
     &["deadline", "protocol"],

@@ -5,11 +5,11 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::ops::Range;
 
-use http::{HeaderName, StatusCode, Version};
+use http::{HeaderName, Version};
 
 use super::field::Field;
 use super::forwarding_fields::{TrustedFields, write_forwarding_fields};
-use super::response::{Delimiter, Persistence, SERVER, status_line};
+use super::response::{SERVER, status_line};
 use super::response_head::ResponseHead;
 use crate::request::field_class::{FieldClass, ForwardingField, classify};
 use crate::request::fields::{begins_as, pairs};
@@ -300,66 +300,25 @@ pub(super) fn append(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Ran
     start..out.len()
 }
 
-/// Appends the head of an upstream's response for the client. `delimiter` frames the body, `edits`
-/// are the header rules of the site.
-pub fn response(
-    out: &mut Vec<u8>,
-    response: &ResponseHead<'_>,
-    date: &[u8; 29],
-    delimiter: Delimiter,
-    persistence: Persistence,
-    edits: &HeaderEdits<'_>,
-) {
-    status_line(response.status, out);
-    response_fields(out, response, date, edits);
-    match delimiter {
-        Delimiter::Given | Delimiter::Close => {}
-        Delimiter::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
-        Delimiter::Length(len) => length_line(out, len),
-    }
-    out.extend_from_slice(match persistence {
-        Persistence::Implied => b"\r\n".as_slice(),
-        Persistence::KeepAlive => b"Connection: keep-alive\r\n\r\n",
-        Persistence::Close => b"Connection: close\r\n\r\n",
-        Persistence::Upgrade => b"Connection: upgrade\r\n\r\n",
-    });
-}
-
-/// Appends the field lines of an upstream's response for the client, without framing and connection
-/// fields. `edits` are the header rules of the site.
+/// Appends the field lines of an upstream's response for the client, with Date and Server, and without
+/// framing and connection fields.
 #[inline]
-pub fn response_fields(
-    out: &mut Vec<u8>,
-    response: &ResponseHead<'_>,
-    date: &[u8; 29],
-    edits: &HeaderEdits<'_>,
-) {
+pub fn response_fields(out: &mut Vec<u8>, response: &ResponseHead<'_>, date: &[u8; 29]) {
     let (mut dated, mut named) = (false, false);
     for_client(response, |field| {
         dated |= field.name.eq_ignore_ascii_case(b"date");
         named |= field.name.eq_ignore_ascii_case(b"server");
-        if !(edits.removes)(field.name) {
-            field.write(out);
-        }
+        field.write(out);
     });
     // RFC 9110 section 6.6.1: a recipient adds Date to a response without one.
     if !dated {
         date_line(out, date);
     }
-    if !named && !(edits.removes)(b"server") {
+    if !named {
         out.extend_from_slice(b"Server: ");
         out.extend_from_slice(SERVER.as_bytes());
         out.extend_from_slice(b"\r\n");
     }
-    out.extend_from_slice(&edits.set);
-}
-
-/// Header rules of a site.
-pub struct HeaderEdits<'a> {
-    /// True if the rules remove the field with this name.
-    pub removes: &'a dyn Fn(&[u8]) -> bool,
-    /// Complete field lines to add, each with its CRLF.
-    pub set: Vec<u8>,
 }
 
 /// Appends an interim response (RFC 9110 section 15.2).
@@ -374,21 +333,19 @@ pub fn interim_fields(out: &mut Vec<u8>, response: &ResponseHead<'_>) {
     for_client(response, |field| field.write(out));
 }
 
-/// Appends the head of a 101 response, which ends HTTP on the connection (RFC 9110 section 15.2.2).
-/// `accept` replaces the upstream's Sec-WebSocket-Accept, `edits` are the header rules of the site.
-pub fn switching(
+/// Appends the field lines of a 101 response, which ends HTTP on the connection (RFC 9110 section
+/// 15.2.2). `accept` replaces the upstream's Sec-WebSocket-Accept.
+pub fn switch_fields(
     out: &mut Vec<u8>,
     response: &ResponseHead<'_>,
     (protocol, accept): (&str, Option<&str>),
     date: &[u8; 29],
-    edits: &HeaderEdits<'_>,
 ) {
-    status_line(StatusCode::SWITCHING_PROTOCOLS, out);
     let mut dated = false;
     each_for_client(response, |name, value| {
         dated |= name.eq_ignore_ascii_case(b"date");
         let is_replaced = accept.is_some() && name.eq_ignore_ascii_case(ACCEPT);
-        if !is_replaced && !(edits.removes)(name) {
+        if !is_replaced {
             line(out, name, value);
         }
     });
@@ -398,8 +355,7 @@ pub fn switching(
     if !dated {
         date_line(out, date);
     }
-    out.extend_from_slice(&edits.set);
-    let _ = write!(out, "Connection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n");
+    let _ = write!(out, "Connection: Upgrade\r\nUpgrade: {protocol}\r\n");
 }
 
 /// Name of the field that answers Sec-WebSocket-Key (RFC 6455 section 4.2.2).
@@ -706,14 +662,10 @@ mod tests {
                      Upgrade: h2c\r\nProxy-Authenticate: Basic\r\nDate: then\r\n\r\n";
         let parsed = replies::parse(head).unwrap();
         let mut out = Vec::new();
-        let edits =
-            HeaderEdits { removes: &|name| name == b"X-Gone", set: b"X-Set: 1\r\n".to_vec() };
-        let delimiter = Delimiter::Length(5);
-        response(&mut out, &parsed, &[b'D'; 29], delimiter, Persistence::Implied, &edits);
+        response_fields(&mut out, &parsed, &[b'D'; 29]);
         assert_eq!(
             String::from_utf8(out).unwrap(),
-            "HTTP/1.1 200 OK\r\nSet-Cookie: a\r\nset-cookie: b\r\nDate: then\r\nServer: hurtle\r\n\
-             X-Set: 1\r\nContent-Length: 5\r\n\r\n"
+            "Set-Cookie: a\r\nset-cookie: b\r\nX-Gone: 1\r\nDate: then\r\nServer: hurtle\r\n"
         );
     }
 }

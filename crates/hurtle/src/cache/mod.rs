@@ -13,6 +13,7 @@ mod pattern;
 mod record;
 mod registry;
 mod shard;
+mod status;
 mod stored;
 mod write;
 
@@ -36,6 +37,7 @@ pub use parts::Parts;
 pub use pattern::KeyPattern;
 pub use record::{ReceivedBody, Record};
 pub use registry::Caches;
+pub use status::{CacheStatus, MissReason};
 pub use stored::{Content, Head, Kept, Stored};
 pub use write::ArrivedPart;
 

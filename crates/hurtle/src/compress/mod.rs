@@ -15,7 +15,7 @@ pub use dictionary::{Dictionary, DictionaryHash};
 pub use encoder::{Effort, Encoder};
 pub use files::{Compressor, EncodedFile, Encoding, EncodingResult};
 pub use policy::{FileFacts, Policy, Uncompressed, forbids};
-pub use response::{Codings, encode};
+pub use response::{encode, encode_upstream};
 
 /// The codings that files and streams are offered in, best first: Brotli is the smallest, and zstd
 /// decodes faster than gzip.

@@ -1,7 +1,7 @@
 //! Encodes responses of applications, gateways and upstreams while they are sent.
 
-use http::{HeaderMap, HeaderName, HeaderValue, header};
-use hurtle_http::h1::response::{Fields, field};
+use http::{HeaderValue, StatusCode, header};
+use hurtle_http::h1::response::Fields;
 use hurtle_http::request::RequestHead;
 use hurtle_http::semantics::accept::Coding;
 
@@ -10,6 +10,7 @@ use super::policy::{Decision, Policy, ResponseFacts, name};
 use super::{Effort, Encoder};
 use crate::answer::{Answer, declared_len};
 use crate::body::{Body, Stream};
+use crate::edits::FieldEdits;
 
 /// Encodes a response where the policy, the request and the response allow it, and edits its fields.
 pub fn encode(policy: &Policy, request: &RequestHead<'_>, answer: &mut Answer) {
@@ -61,18 +62,18 @@ fn encoded(body: Body, coding: Coding) -> Result<Body, Body> {
     })))
 }
 
-fn edit(fields: &mut HeaderMap, facts: &ResponseFacts, decision: Decision) {
+fn edit(fields: &mut dyn FieldEdits, facts: &ResponseFacts, decision: Decision) {
     if decision != Decision::Leave && !facts.varies {
-        fields.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+        fields.append(&header::VARY, &HeaderValue::from_static("Accept-Encoding"));
     }
     let (Decision::Encode(_) | Decision::NotModified) = decision else { return };
     if let Some(tag) = facts.strong_tag.as_deref().and_then(weak) {
-        fields.insert(header::ETAG, tag);
+        fields.set(&header::ETAG, &tag);
     }
     if let Decision::Encode(coding) = decision {
-        fields.remove(header::CONTENT_LENGTH);
-        fields.remove(header::ACCEPT_RANGES);
-        fields.insert(header::CONTENT_ENCODING, HeaderValue::from_static(name(coding)));
+        fields.remove(&header::CONTENT_LENGTH);
+        fields.remove(&header::ACCEPT_RANGES);
+        fields.set(&header::CONTENT_ENCODING, &HeaderValue::from_static(name(coding)));
     }
 }
 
@@ -82,50 +83,21 @@ fn weak(tag: &[u8]) -> Option<HeaderValue> {
     HeaderValue::from_bytes(&[b"W/", tag].concat()).ok()
 }
 
-/// Edits of an upstream's head, and the coding of its body.
-#[derive(Debug)]
-pub struct Codings {
-    facts: ResponseFacts,
-    decision: Decision,
-}
-
-impl Codings {
-    /// Decides about an upstream's response. `fields` are those that the client gets, with the
-    /// site's header rules applied; `len` is the body's length, if it is known.
-    pub fn decide(
-        policy: &Policy,
-        request: &RequestHead<'_>,
-        (status, len): (http::StatusCode, Option<u64>),
-        fields: impl FnOnce(&mut dyn FnMut(&[u8], &[u8])),
-    ) -> Codings {
-        let mut facts = ResponseFacts::default();
-        facts.len = len;
-        fields(&mut |name, value| facts.take(name, value));
-        let decision = facts.decide(policy, status, accepted(request));
-        Codings { facts, decision }
-    }
-
-    /// The coding to apply; `None`: the body is sent unchanged.
-    pub fn coding(&self) -> Option<Coding> {
-        match self.decision {
-            Decision::Encode(coding) => Some(coding),
-            _ => None,
-        }
-    }
-
-    /// Adds the edits of the head: names to remove, and lines to add.
-    pub fn edit(&self, removed: &mut Vec<HeaderName>, set: &mut Vec<u8>) {
-        if self.decision != Decision::Leave && !self.facts.varies {
-            field(set, "Vary", b"Accept-Encoding");
-        }
-        let (Decision::Encode(_) | Decision::NotModified) = self.decision else { return };
-        if let Some(tag) = self.facts.strong_tag.as_deref().and_then(weak) {
-            removed.push(header::ETAG);
-            field(set, "ETag", tag.as_bytes());
-        }
-        if let Decision::Encode(coding) = self.decision {
-            removed.push(header::ACCEPT_RANGES);
-            field(set, "Content-Encoding", name(coding).as_bytes());
-        }
+/// Decides about an upstream's response whose body has this length, if it is known, and edits its
+/// fields. Returns the coding to apply; `None`: the body is sent unchanged.
+pub fn encode_upstream(
+    policy: &Policy,
+    request: &RequestHead<'_>,
+    (status, len): (StatusCode, Option<u64>),
+    fields: &mut dyn FieldEdits,
+) -> Option<Coding> {
+    let mut facts = ResponseFacts::default();
+    facts.len = len;
+    fields.each(&mut |name, value| facts.take(name, value));
+    let decision = facts.decide(policy, status, accepted(request));
+    edit(fields, &facts, decision);
+    match decision {
+        Decision::Encode(coding) => Some(coding),
+        _ => None,
     }
 }

@@ -1,20 +1,14 @@
 //! The client of an explained request: it is not connected.
 
-use http::StatusCode;
-use hurtle_http::h1::forward::HeaderEdits;
+use http::{HeaderValue, StatusCode};
 use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
-use hurtle_http::h1::response::Delimiter;
-use hurtle_http::h1::response_head::ResponseHead;
 
 use crate::body::RequestBody;
-use crate::handler::client::{
-    Client, Continue, EncodedHead, ExchangeError, InterimSender, Sending,
-};
-use crate::handler::proxy::cache::CacheStatus;
+use crate::cache::CacheStatus;
+use crate::handler::client::{Client, Continue, ExchangeError, InterimSender, Sending};
 use crate::handler::wait::Waits;
 use crate::protocol::InterimFields;
 use crate::tls::ClientCertificate;
-use crate::transport::Output;
 
 /// The client of an explained request, which is not connected and sends no body.
 #[derive(Default)]
@@ -51,13 +45,8 @@ impl Client for NoClient {
         Ok(work.await)
     }
 
-    fn encode_head(
-        &mut self,
-        _reply: &ResponseHead<'_>,
-        _delimiter: Delimiter,
-        _edits: &HeaderEdits<'_>,
-    ) -> EncodedHead {
-        EncodedHead { bytes: Output::default(), is_reusable: false }
+    fn hint(&self) -> Option<HeaderValue> {
+        None
     }
 
     fn forwarded_headers(&mut self) -> Option<&mut ForwardedHeaders> {

@@ -3,12 +3,12 @@
 use http::header::CACHE_CONTROL;
 
 use crate::compress::{CODINGS, Policy};
-use crate::config::HeaderRule;
 use crate::files::Target;
 use crate::files::differences::VERSIONS_MAX;
 use crate::handler::Handler;
 use crate::handler::directory::Directory;
 use crate::handler::request::MatchedPath;
+use crate::site::Site;
 
 /// Describes the codings of a path of files.
 pub(super) fn of_files(directory: &Directory, matched: &MatchedPath<'_>) -> String {
@@ -30,15 +30,18 @@ pub(super) fn of_files(directory: &Directory, matched: &MatchedPath<'_>) -> Stri
 }
 
 /// Describes how the file of a path is a dictionary. `None`: it is none, or it is not compressed.
-pub(super) fn dictionary(directory: &Directory, matched: &MatchedPath<'_>) -> Option<String> {
+pub(super) fn dictionary(
+    site: &Site,
+    directory: &Directory,
+    matched: &MatchedPath<'_>,
+) -> Option<String> {
     let found = directory.lookup(matched.rest)?.probe().ok()?;
     let Target::File { path, states } = found else { return None };
     let field = directory.dictionary(matched, &path)?;
     if directory.compression(matched, &path, states.first()?.1.len).is_err() {
         return None;
     }
-    let is_fresh = |rule: &HeaderRule| rule.set.iter().any(|(name, _)| *name == CACHE_CONTROL);
-    let hint = match matched.rules().any(is_fresh) {
+    let hint = match site.edits().value(&CACHE_CONTROL, matched.path).is_some() {
         true => "",
         false => "; clients use it while it is fresh, but no header rule sets Cache-Control",
     };

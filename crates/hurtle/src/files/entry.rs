@@ -25,6 +25,7 @@ use super::objects::Arriving;
 use super::times::LastModified;
 use crate::body::{OpenFile, Stamp, Stream};
 use crate::compress::{CODINGS, Compressor, Encoding, EncodingResult};
+use crate::edits::ReadyEdits;
 use crate::metrics::RouteMetrics;
 
 /// A file as served at one path.
@@ -96,12 +97,10 @@ pub struct Representation {
 pub struct FieldRules {
     /// Content-Type.
     pub media_type: HeaderValue,
-    /// Fields to set; they replace existing ones.
-    pub set: Vec<(HeaderName, HeaderValue)>,
-    /// Fields to remove.
-    pub remove: Vec<HeaderName>,
+    /// Fields to set and to remove.
+    pub edits: ReadyEdits,
     /// Fields to set and to remove in a 412 and a 416.
-    pub on_failure: (Vec<(HeaderName, HeaderValue)>, Vec<HeaderName>),
+    pub on_failure: ReadyEdits,
     /// True if the Accept field has selected the file.
     pub varies_by_accept: bool,
     /// Use-As-Dictionary; `None`: the file is none of those that are dictionaries.
@@ -189,7 +188,7 @@ impl Representation {
     fn prepare(mut self, rules: &FieldRules, varies: bool) -> Representation {
         // One allocation for nearly all of them: each file that is not cached needs it.
         let mut fields = Vec::with_capacity(FIELDS_BYTES);
-        self.metadata(rules, varies, (&rules.set, &rules.remove), &mut fields);
+        self.metadata(rules, varies, &rules.edits, &mut fields);
         let not_modified_len = fields.len();
         // RFC 9110 sections 8.4 and 15.4.5: it describes content, which a 304, 412 or 416 lacks.
         if let Some(coding) = content_coding(self.coding) {
@@ -204,12 +203,11 @@ impl Representation {
         self.whole = fields.into();
         self.common = self.whole.slice(..common_len);
         self.not_modified = self.whole.slice(..not_modified_len);
-        let (set, remove) = &rules.on_failure;
-        self.failed = if (set, remove) == (&rules.set, &rules.remove) {
+        self.failed = if rules.on_failure == rules.edits {
             self.not_modified.clone()
         } else {
             let mut failed = Vec::new();
-            self.metadata(rules, varies, (set, remove), &mut failed);
+            self.metadata(rules, varies, &rules.on_failure, &mut failed);
             failed.into()
         };
         self
@@ -234,7 +232,7 @@ impl Representation {
 
     /// Makes the entity-tag. The coding is part of it, so that variants differ.
     fn make_tag(&self, hash: Option<u128>, rules: &FieldRules) -> Option<String> {
-        if rules.remove.contains(&header::ETAG) {
+        if rules.edits.remove.contains(&header::ETAG) {
             return None;
         }
         let mut tag = tag(&self.file.stamp, hash);
@@ -247,7 +245,7 @@ impl Representation {
         &self,
         rules: &FieldRules,
         varies: bool,
-        (set, remove): (&[(HeaderName, HeaderValue)], &[HeaderName]),
+        ReadyEdits { set, remove }: &ReadyEdits,
         out: &mut Vec<u8>,
     ) {
         let mut add = |name: &HeaderName, text: &str, value: &[u8]| {
@@ -395,7 +393,7 @@ impl MadeVariants {
     /// begins.
     pub fn in_dictionary(&self, query: &FileQuery<'_>) -> Option<&Representation> {
         let differences = self.differences.as_ref()?;
-        let hash = client_dictionary(query, &self.rules.set)?;
+        let hash = client_dictionary(query, &self.rules.edits.set)?;
         let Some(variant) = differences.variant(&hash) else {
             differences.look_for(&self.compressor, &self.file, hash);
             return None;

@@ -26,6 +26,7 @@ use crate::body::{Body, FileBody, Part};
 use crate::clock;
 use crate::config::{EtagSource, Symlinks};
 use crate::disk::{Disk, Lane};
+use crate::edits::ReadyEdits;
 
 /// Answers a request with a file, like the server's own files handler. The response has a media
 /// type, an entity-tag and Last-Modified. Preconditions give 304 or 412, ranges 206 or 416 (RFC
@@ -113,12 +114,12 @@ async fn find(
 
 fn represent(opened: Opened, path: &[u8]) -> Representation {
     let media_type = media::of_extension(&media::extension(path)).unwrap_or(media::DEFAULT);
+    // Server is written by the engine or by the application.
+    let edits = ReadyEdits { set: vec![], remove: vec![header::SERVER] };
     let rules = FieldRules {
         media_type: HeaderValue::from_static(media_type),
-        set: vec![],
-        // Server is written by the engine or by the application.
-        remove: vec![header::SERVER],
-        on_failure: (vec![], vec![header::SERVER]),
+        on_failure: edits.clone(),
+        edits,
         varies_by_accept: false,
         dictionary: None,
         settled: false,

@@ -22,7 +22,6 @@ use self::isolated::Isolated;
 use self::watchdog::Watchdog;
 use self::work::Work;
 use crate::body::{BoxError, RequestBody};
-use crate::config::HeaderRule;
 use crate::disk::Disk;
 use crate::files::{Arrival, Hashes, Home};
 use crate::rt::Threads;
@@ -35,7 +34,7 @@ pub struct App {
 
 /// A service behind a type-erased interface.
 trait Call: Send {
-    fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Calling;
+    fn call(&self, request: Request<RequestBody>) -> Calling;
     fn for_worker(&self, home: &Arc<Home>) -> Box<dyn Call>;
 }
 
@@ -78,10 +77,9 @@ impl App {
         Arrival { client, secure, original, home: Arc::clone(&self.home) }
     }
 
-    /// Starts a request. The site's header rules are applied to the response. The service runs only
-    /// when the result is polled.
-    fn start(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Calling {
-        self.service.call(request, rules)
+    /// Starts a request. The service runs only when the result is polled.
+    fn start(&self, request: Request<RequestBody>) -> Calling {
+        self.service.call(request)
     }
 
     /// A clone for another worker, without shared counters; its files are opened on `disk`.
@@ -119,8 +117,8 @@ where
     B: http_body::Body + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Calling {
-        let work = Box::pin(Work::new(self.service.clone(), request, rules));
+    fn call(&self, request: Request<RequestBody>) -> Calling {
+        let work = Box::pin(Work::new(self.service.clone(), request));
         Calling { work, watchdog: Some(Arc::clone(&self.watchdog)) }
     }
 

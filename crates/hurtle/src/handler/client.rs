@@ -4,20 +4,18 @@
 use std::net::IpAddr;
 use std::pin::Pin;
 
-use http::{StatusCode, Version};
-use hurtle_http::h1::forward::HeaderEdits;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
-use hurtle_http::h1::response::Delimiter;
-use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::ParseError;
 use hurtle_http::semantics::forwarded::Family;
 
-use super::proxy::cache::CacheStatus;
 use super::wait::Waits;
 use crate::body::RequestBody;
+use crate::cache::CacheStatus;
 use crate::protocol::InterimFields;
 use crate::tls::ClientCertificate;
-use crate::transport::Output;
+use crate::transport::{Input, Piece};
 
 /// The properties of a connection and its client.
 #[derive(Clone, Copy, Debug)]
@@ -66,12 +64,47 @@ pub enum ExchangeError {
     UpstreamTimeout,
 }
 
-/// A response head that is encoded for the client.
-pub struct EncodedHead {
-    /// The bytes.
-    pub bytes: Output,
-    /// `true` if the client's connection can be reused after the response.
-    pub is_reusable: bool,
+/// A part of a response's body on its way to the client.
+pub enum Frame<'a> {
+    /// A piece. `true`: the end follows.
+    Data(Data<'a>, bool),
+    /// All that was written is sent now, because a wait follows.
+    Flush,
+    /// The end, with trailers.
+    End(Option<HeaderMap>),
+}
+
+/// A piece of a body. Large ones are sent without a copy.
+pub enum Data<'a> {
+    /// The first bytes of an input, this many; they are consumed.
+    Input(&'a mut Input, usize),
+    /// Bytes in memory.
+    Bytes(Bytes),
+}
+
+impl Data<'_> {
+    /// Returns the bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Data::Input(input, len) => &input.bytes()[..*len],
+            Data::Bytes(bytes) => bytes,
+        }
+    }
+
+    /// Removes the bytes from their input.
+    pub fn consume(self) {
+        if let Data::Input(input, len) = self {
+            input.consume(len);
+        }
+    }
+
+    /// Takes the bytes without a copy.
+    pub fn into_piece(self) -> Piece {
+        match self {
+            Data::Input(input, len) => input.take(len).into(),
+            Data::Bytes(bytes) => bytes.into(),
+        }
+    }
 }
 
 /// The client of one exchange. The pipeline implements it for every protocol.
@@ -113,13 +146,8 @@ pub trait Client {
         work: impl Future<Output = R>,
     ) -> impl Future<Output = Result<R, ExchangeError>>;
 
-    /// Encodes the head of an upstream's response, with `edits`. No interim response follows it.
-    fn encode_head(
-        &mut self,
-        reply: &ResponseHead<'_>,
-        delimiter: Delimiter,
-        edits: &HeaderEdits<'_>,
-    ) -> EncodedHead;
+    /// Returns the Link field that the site adds to the response, if it is worth a 103.
+    fn hint(&self) -> Option<HeaderValue>;
 
     /// Returns the forwarding fields of the connection's previous request; `None` for the first
     /// request.

@@ -9,22 +9,22 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::{HeaderName, HeaderValue, Request, StatusCode, header};
-use hurtle_http::h1::response::Fields;
+use http::{HeaderValue, Request, StatusCode, header};
 use hurtle_http::semantics::accept::{Coding, prefers_json};
 use hurtle_http::semantics::media;
 use hurtle_http::semantics::target::{append_query, encode_path};
 use hurtle_objects::{Origin, Origins};
 
+use super::Answering;
 use super::request::{HandlerRequest, MatchedPath};
-use super::{Answering, apply_header_rules};
 use crate::answer::Answer;
 use crate::body::RequestBody;
 use crate::cache::Caches;
 use crate::clock;
 use crate::compress::{CODINGS, Compressor, FileFacts, Policy, Uncompressed};
-use crate::config::{EtagSource, Files, HeaderRule, ObjectStore, Sendfile, TryFile};
+use crate::config::{EtagSource, Files, ObjectStore, Sendfile, TryFile};
 use crate::disk::{Disk, Lane};
+use crate::edits::{ReadyEdits, ResponseEdits};
 use crate::files::archive::{Archives, Format};
 use crate::files::differences::{Differences, Patterns};
 use crate::files::entry::{FieldRules, MadeVariants, Representation};
@@ -61,6 +61,8 @@ pub struct Directory {
     origin: Option<Origin>,
     /// Counters of the requests for its files; `None`: internal files.
     route: Option<Arc<RouteMetrics>>,
+    /// The edits of its site, for the ready field lines of its files.
+    edits: Rc<ResponseEdits>,
 }
 
 /// Shared services that handlers are built with.
@@ -120,15 +122,16 @@ impl Directory {
             compressor: resources.compressor.clone(),
             policy,
             route: None,
+            edits: Rc::default(),
             archives: None,
             memory_bytes_max: if none_in_memory { 0 } else { MEMORY_BYTES_MAX },
         }
     }
 
-    /// Counts requests for its files here.
+    /// Counts requests for its files here, and makes their ready field lines with the edits of its site.
     #[must_use]
-    pub fn count_in(self, route: &Arc<RouteMetrics>) -> Directory {
-        Directory { route: Some(Arc::clone(route)), ..self }
+    pub fn of_site(self, edits: &Rc<ResponseEdits>, route: &Arc<RouteMetrics>) -> Directory {
+        Directory { route: Some(Arc::clone(route)), edits: Rc::clone(edits), ..self }
     }
 
     /// Adds archives, if they are configured, for a site with these routes.
@@ -197,14 +200,7 @@ impl Directory {
         let uploads = uploads.clone();
         let rest = matched.rest.to_vec();
         let client = UploadClient { user, base: encode_path(matched.base()).into_owned() };
-        let rules: Vec<_> = matched.rules().cloned().collect();
-        Box::pin(async move {
-            let mut answer = uploads.call(request, rest, client).await;
-            if let Fields::Map(map) = &mut answer.fields {
-                apply_header_rules(map, answer.status, rules.iter());
-            }
-            answer
-        })
+        Box::pin(async move { uploads.call(request, rest, client).await })
     }
 
     /// Loads an error page: the file at `place` with `status`, without conditions.
@@ -220,7 +216,9 @@ impl Directory {
         let Ok(Outcome::File { path, opened }) = store.find(&lookup, true).await else {
             return None;
         };
-        let entry = self.entry(matched, Found { lookup, looked_up_ms, path, opened });
+        let rules = self.field_rules(matched, &path, status);
+        let found = Found { lookup, looked_up_ms, path, opened };
+        let entry = self.entry_with(matched, found, rules);
         let query = FileQuery { accept_encoding, ..FileQuery::default() };
         Some(files::respond(&entry, status, &query, true).await)
     }
@@ -312,7 +310,7 @@ impl Directory {
     }
 
     fn entry(&self, matched: &MatchedPath<'_>, found: Found) -> Entry {
-        let rules = self.apply_header_rules(matched, &found.path);
+        let rules = self.field_rules(matched, &found.path, StatusCode::OK);
         self.entry_with(matched, found, rules)
     }
 
@@ -370,7 +368,7 @@ impl Directory {
         path: &[u8],
         len: u64,
     ) -> Result<(), Uncompressed> {
-        self.compresses(&self.apply_header_rules(matched, path), len)
+        self.compresses(&self.field_rules(matched, path, StatusCode::OK), len)
     }
 
     /// Returns Use-As-Dictionary of the file at `path`, if it is compressed; `None`: it is no
@@ -380,54 +378,42 @@ impl Directory {
     }
 
     fn compresses(&self, rules: &FieldRules, len: u64) -> Result<(), Uncompressed> {
-        let (media_type, set, rate) = (&rules.media_type, &rules.set[..], self.config.rate);
+        let (media_type, set, rate) = (&rules.media_type, &rules.edits.set[..], self.config.rate);
         let policy = self.policy.as_ref().ok_or(Uncompressed::Off)?;
         policy.admit(&FileFacts { media_type, len, set, rate })
     }
 
-    fn apply_header_rules(&self, matched: &MatchedPath<'_>, path: &[u8]) -> FieldRules {
-        let mut rules = FieldRules {
-            media_type: self.media_type(path),
-            set: vec![],
-            remove: vec![],
-            on_failure: self
-                .edits(matched, |rule| rule.applies_to(StatusCode::PRECONDITION_FAILED)),
+    /// Returns the rules for the fields of the file at `path`, in responses with this status.
+    fn field_rules(
+        &self,
+        matched: &MatchedPath<'_>,
+        path: &[u8],
+        status: StatusCode,
+    ) -> FieldRules {
+        let edits = self.file_edits(matched, status);
+        let own_type = edits.set.iter().find(|(name, _)| *name == header::CONTENT_TYPE);
+        FieldRules {
+            media_type: own_type.map_or_else(|| self.media_type(path), |(_, own)| own.clone()),
+            on_failure: self.file_edits(matched, StatusCode::PRECONDITION_FAILED),
+            edits,
             varies_by_accept: false,
             dictionary: None,
             settled: self.uploads.is_some(),
-        };
-        (rules.set, rules.remove) = self.edits(matched, |_| true);
-        let own_type = rules.set.iter().find(|(name, _)| *name == header::CONTENT_TYPE);
-        if let Some((_, own)) = own_type {
-            rules.media_type = own.clone();
         }
-        rules
     }
 
-    /// The fields that these header rules set and remove.
-    fn edits(
-        &self,
-        matched: &MatchedPath<'_>,
-        applies: impl Fn(&HeaderRule) -> bool,
-    ) -> (Vec<(HeaderName, HeaderValue)>, Vec<HeaderName>) {
-        let (mut set, mut remove) = (Vec::new(), Vec::new());
+    /// Returns the edits of files' fields: the directory's own, then those of its site.
+    fn file_edits(&self, matched: &MatchedPath<'_>, status: StatusCode) -> ReadyEdits {
+        let mut edits = ReadyEdits::default();
         if self.uploads.is_some() {
-            set.push((header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")));
+            let no_sniff = HeaderValue::from_static("nosniff");
+            edits.set.push((header::X_CONTENT_TYPE_OPTIONS, no_sniff));
         }
         if self.config.etag == EtagSource::Off {
-            remove.push(header::ETAG);
+            edits.remove.push(header::ETAG);
         }
-        for rule in matched.rules().filter(|rule| applies(rule)) {
-            for name in &rule.remove {
-                set.retain(|(n, _)| n != name);
-                remove.push(name.clone());
-            }
-            for (name, value) in &rule.set {
-                set.retain(|(n, _)| n != name);
-                set.push((name.clone(), value.clone()));
-            }
-        }
-        (set, remove)
+        self.edits.edit(&mut edits, || matched.path.into(), status, true);
+        edits
     }
 
     fn media_type(&self, path: &[u8]) -> HeaderValue {

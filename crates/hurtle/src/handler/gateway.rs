@@ -25,12 +25,12 @@ use hurtle_http::semantics::target::separate_slashes;
 use self::exchange::{Exchange, GatewayError};
 use self::fastcgi::{FastCgiRequest, Peer};
 use self::input::{BodyBuffer, BufferError, Input};
+use super::Answering;
 use super::request::AuthorizerVariables;
-use super::{Answering, apply_header_rules};
 use crate::answer::Answer;
 use crate::body::{Body, RequestBody};
 use crate::config::{
-    Cgi, FASTCGI_CONNECT_TIMEOUT, FastCgi, GatewayTimeouts, HeaderRule, ProgramLimits, Upstream,
+    Cgi, FASTCGI_CONNECT_TIMEOUT, FastCgi, GatewayTimeouts, ProgramLimits, Upstream,
 };
 use crate::disk::Disk;
 use crate::files::{Found, Scripts};
@@ -157,7 +157,6 @@ impl Gateway {
         request: Request<RequestBody>,
         (info, base, target): (&RequestInfo<'_>, &[u8], &ScriptTarget),
         granted: &[(Vec<u8>, Vec<u8>)],
-        rules: Vec<HeaderRule>,
         body_bytes_max: u64,
     ) -> Answering {
         let root = self.scripts.as_ref().map(|_| target.root.as_os_str().as_bytes());
@@ -184,9 +183,7 @@ impl Gateway {
             let description = format!("{} {}", head.method, head.uri.path());
             match gateway.input(body, body_bytes_max, &mut variables).await {
                 Ok(input) => {
-                    gateway
-                        .answer((head.method, &description), file, variables, input, &rules)
-                        .await
+                    gateway.answer((head.method, &description), file, variables, input).await
                 }
                 Err(error) => {
                     let status = error.status();
@@ -226,7 +223,6 @@ impl Gateway {
         file: Option<PathBuf>,
         variables: Variables,
         body: Input,
-        rules: &[HeaderRule],
     ) -> Answer {
         let (silent, variables) = (method == Method::HEAD, variables.pairs());
         let exchange = match (&self.to, &self.scripts, file) {
@@ -253,10 +249,9 @@ impl Gateway {
                 let Head { status, mut fields, file } = head;
                 if let (true, Some((name, value))) = (self.names_files, file) {
                     fields.insert(name, value);
-                    return Answer { status, fields: Fields::Map(fields), body: Body::Empty };
+                    return Answer::new(status, Fields::Map(fields), Body::Empty);
                 }
-                apply_header_rules(&mut fields, status, rules.iter());
-                Answer { status, fields: Fields::Map(fields), body }
+                Answer::new(status, Fields::Map(fields), body)
             }
             Err(error) => failed(&self.describe(), &error, description),
         }
@@ -300,7 +295,7 @@ impl Authorizer {
         if status == StatusCode::OK {
             return Ok(granted);
         }
-        Err(Answer { status, fields: Fields::Map(fields), body })
+        Err(Answer::new(status, Fields::Map(fields), body))
     }
 }
 

@@ -21,21 +21,19 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
-use hurtle_http::h1::response::Fields;
+use http::{HeaderValue, StatusCode, header};
 use hurtle_http::request::{Method, RequestHead};
 use hurtle_http::semantics::target::Target;
 
 use self::client::{Client, ExchangeError};
 use self::directory::Directory;
 use self::named_file::named_file;
-use self::proxy::{UpstreamResponse, UpstreamTunnel};
+pub use self::proxy::{RelayEnd, TunnelEnd, UpstreamBody, UpstreamResponse, UpstreamTunnel};
 use self::request::RequestContext;
-use crate::answer::Answer;
-use crate::config::HeaderRule;
+use crate::answer::{Answer, Needs};
+use crate::files;
 use crate::transport::Offer;
 use crate::uploads::{self, Uploads};
-use crate::{compress, files};
 
 /// A future of a response.
 pub type Answering = Pin<Box<dyn Future<Output = Answer>>>;
@@ -162,7 +160,7 @@ impl Handler {
             Handler::Gateway { gateway, beside } => {
                 let called = Box::pin(gateway.respond(request, client)).await?;
                 match (called, beside) {
-                    (Some(outcome), _) => Ok(compressed_outcome(request, outcome)),
+                    (Some(outcome), _) => Ok(with_coding(outcome)),
                     (None, Some(files)) => Box::pin(read_file(files, request, client)).await,
                     (None, None) => own_response(not_found()),
                 }
@@ -174,22 +172,17 @@ impl Handler {
 /// Returns an application's response, or the file that it names.
 fn of_app(request: &RequestContext<'_>, answer: Answer) -> Outcome {
     match request.has_internal_files {
-        true => compressed_outcome(request, named_file(request, answer)),
-        false => Outcome::Answer(compressed(request, answer)),
+        true => with_coding(named_file(request, answer)),
+        false => with_coding(Outcome::Answer(answer)),
     }
 }
 
-/// Compresses a response as the mount's policy says.
-fn compressed(request: &RequestContext<'_>, mut answer: Answer) -> Answer {
-    if let Some(policy) = request.compress {
-        compress::encode(policy, request.head, &mut answer);
-    }
-    answer
-}
-
-fn compressed_outcome(request: &RequestContext<'_>, outcome: Outcome) -> Outcome {
+/// Marks a response that may be compressed.
+fn with_coding(outcome: Outcome) -> Outcome {
     match outcome {
-        Outcome::Answer(answer) => Outcome::Answer(compressed(request, answer)),
+        Outcome::Answer(answer) => {
+            Outcome::Answer(Answer { needs: Needs::EditsAndCoding, ..answer })
+        }
         other => other,
     }
 }
@@ -254,16 +247,10 @@ async fn without_body<C: Client>(
     let refused = refusal(request.head);
     let is_refused = refused.is_some();
     client.discard_body(is_refused).await?;
-    let mut answer = match refused {
-        Some(refused) => refused,
-        None => answer().await,
-    };
-    // The rules apply to OPTIONS, where a browser asks for permission to send a request of another
-    // origin.
-    if let Fields::Map(map) = &mut answer.fields {
-        apply_header_rules(map, answer.status, request.matched.rules());
+    match refused {
+        Some(refused) => Ok(Outcome::Answer(refused)),
+        None => own_response(answer().await),
     }
-    if is_refused { Ok(Outcome::Answer(answer)) } else { own_response(answer) }
 }
 
 /// Returns a response of this server, which is an error by its status.
@@ -286,23 +273,4 @@ pub fn refusal(request: &RequestHead<'_>) -> Option<Answer> {
 
 fn not_found() -> Answer {
     Answer::error(StatusCode::NOT_FOUND, None)
-}
-
-/// Sets and removes fields of a response with this status according to the rules. Framing fields
-/// are the protocol's.
-pub fn apply_header_rules<'a>(
-    map: &mut HeaderMap,
-    status: StatusCode,
-    rules: impl Iterator<Item = &'a HeaderRule>,
-) {
-    for rule in rules.filter(|rule| rule.applies_to(status)) {
-        for name in &rule.remove {
-            map.remove(name);
-        }
-        for (name, value) in &rule.set {
-            if *name != header::CONTENT_LENGTH {
-                map.insert(name.clone(), value.clone());
-            }
-        }
-    }
 }

@@ -4,18 +4,15 @@ use std::rc::Rc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderMap, HeaderName, StatusCode, Version};
-use hurtle_http::h1::response::field;
+use http::Version;
 use hurtle_http::request::{Method, RequestHead};
 use hurtle_http::semantics::conditional::Preconditions;
-use hurtle_http::semantics::glob;
 
 use super::client::{self, ClientInfo};
 use super::http_request::Buffers;
 use super::proxy::cache::Shortcuts;
 use crate::auth::PasswordGate;
-use crate::compress::Policy;
-use crate::config::{EarlyHints, HeaderRule};
+use crate::config::EarlyHints;
 use crate::files::{FileQuery, Key, Store};
 
 /// Variables that an authorizer adds to the request.
@@ -38,8 +35,6 @@ pub struct RequestContext<'a> {
     pub passwords: Option<&'a Rc<PasswordGate>>,
     /// Variables from the authorizer.
     pub granted: &'a [(Vec<u8>, Vec<u8>)],
-    /// The policy by which the response is compressed; `None`: it is not.
-    pub compress: Option<&'a Policy>,
     /// `true` if the response may name an internal file.
     pub has_internal_files: bool,
     /// The worker's file cache.
@@ -90,8 +85,6 @@ pub struct MatchedPath<'a> {
     pub rest: &'a [u8],
     /// The mount's number in its site.
     pub mount: usize,
-    /// The site's header rules.
-    pub headers: &'a [HeaderRule],
     /// `true` if the response may be cached under the request's key.
     pub cacheable: bool,
 }
@@ -179,33 +172,5 @@ impl MatchedPath<'_> {
     /// Returns the path without `rest`: that of the mount.
     pub fn base(&self) -> &[u8] {
         &self.path[..self.path.len() - self.rest.len()]
-    }
-
-    /// Returns the header rules that apply to the path. [`HeaderRule::applies_to`] selects those for
-    /// a status.
-    pub fn rules(&self) -> impl Iterator<Item = &HeaderRule> {
-        self.headers.iter().filter(|rule| glob::matches(&rule.pattern.0, self.path))
-    }
-
-    /// Returns the header rules for a response with this status as edits: the names to remove and
-    /// the lines to add.
-    pub fn edits(&self, status: StatusCode) -> (Vec<HeaderName>, Vec<u8>) {
-        let (mut removed, mut set) = (Vec::new(), Vec::new());
-        let mut rules = self.rules().filter(|rule| rule.applies_to(status)).peekable();
-        if rules.peek().is_some() {
-            let mut edits = HeaderMap::new();
-            for rule in rules {
-                for name in &rule.remove {
-                    edits.remove(name);
-                    removed.push(name.clone());
-                }
-                for (name, value) in &rule.set {
-                    edits.insert(name.clone(), value.clone());
-                    removed.push(name.clone());
-                }
-            }
-            edits.iter().for_each(|(name, value)| field(&mut set, name.as_str(), value.as_bytes()));
-        }
-        (removed, set)
     }
 }

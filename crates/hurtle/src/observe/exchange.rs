@@ -1,6 +1,7 @@
 //! A finished request with its response. It borrows all values; formatting is the first copy.
 
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 use http::Version;
 
@@ -112,4 +113,17 @@ impl Details<'_> {
         server_name: None,
         upstream: None,
     };
+}
+
+/// An upstream that has sent a response, with its times, for the log.
+#[derive(Clone, Debug)]
+pub struct UpstreamLog {
+    /// The upstream as configured.
+    pub name: String,
+    /// Time at which it was chosen.
+    pub chosen: Option<Instant>,
+    /// Time since then up to the connection; `None`: an idle one was used.
+    pub connected: Option<Duration>,
+    /// Time since then up to the head of the response.
+    pub answered: Duration,
 }

@@ -16,7 +16,7 @@ mod target;
 
 pub use access_log::{WorkerLog, Writer};
 pub use error_log::{ErrorLogHandle, init, set_level};
-pub use exchange::{Completion, Details, Exchange, UpstreamTimes};
+pub use exchange::{Completion, Details, Exchange, UpstreamLog, UpstreamTimes};
 pub use target::{LOG_MODE, colour};
 
 #[cfg(test)]

@@ -3,15 +3,14 @@
 
 use std::mem;
 
-use bytes::Bytes;
 use http::HeaderMap;
 use hurtle_http::h1::response::Delimiter;
 
 use super::duplex::Duplex;
-use crate::handler::client::ExchangeError;
+use crate::handler::client::{Data, ExchangeError, Frame};
 use crate::protocol::Protocol;
 use crate::rt;
-use crate::transport::{Input, Output, Piece, SendQueue};
+use crate::transport::{Output, SendQueue};
 
 /// Pieces up to this size are copied into one buffer, in bytes; one buffer costs less than three.
 const GATHER_BYTES_MAX: usize = 8 << 10;
@@ -31,36 +30,6 @@ pub(super) struct BodyWriter<'a, P> {
     is_begun: bool,
 }
 
-/// A piece of a body. Large ones are sent without a copy.
-pub(super) enum Data<'a> {
-    /// The first bytes of an input, this many; they are consumed.
-    Input(&'a mut Input, usize),
-    /// Bytes in memory.
-    Bytes(Bytes),
-}
-
-impl Data<'_> {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Data::Input(input, len) => &input.bytes()[..*len],
-            Data::Bytes(bytes) => bytes,
-        }
-    }
-
-    fn consume(self) {
-        if let Data::Input(input, len) = self {
-            input.consume(len);
-        }
-    }
-
-    fn into_piece(self) -> Piece {
-        match self {
-            Data::Input(input, len) => input.take(len).into(),
-            Data::Bytes(bytes) => bytes.into(),
-        }
-    }
-}
-
 impl<'a, P: Protocol> BodyWriter<'a, P> {
     /// Creates a writer for a response. The encoded head leaves with the first bytes, or before a
     /// wait.
@@ -70,6 +39,15 @@ impl<'a, P: Protocol> BodyWriter<'a, P> {
         delimiter: Delimiter,
     ) -> BodyWriter<'a, P> {
         BodyWriter { duplex, out: head, delimiter, turn_bytes: 0, is_begun: false }
+    }
+
+    /// Writes a frame.
+    pub(super) async fn write(&mut self, frame: Frame<'_>) -> Result<(), ExchangeError> {
+        match frame {
+            Frame::Data(data, is_last) => self.data(data, is_last).await,
+            Frame::Flush => self.flush().await,
+            Frame::End(trailers) => self.finish(trailers.as_ref()).await,
+        }
     }
 
     fn begin(&mut self) -> Result<(), ExchangeError> {
@@ -128,11 +106,6 @@ impl<'a, P: Protocol> BodyWriter<'a, P> {
             rt::give_way().await;
         }
         self.duplex.send(queue).await
-    }
-
-    /// Returns whether the client may have received the head.
-    pub(super) fn has_sent(&self) -> bool {
-        self.duplex.sent_bytes() > 0
     }
 
     /// Ends the body.

@@ -1,32 +1,29 @@
 //! The client of an exchange, as a handler sees it.
 
-use http::StatusCode;
-use hurtle_http::h1::forward::HeaderEdits;
+use http::{HeaderValue, StatusCode};
 use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
-use hurtle_http::h1::response::Delimiter;
-use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::framing::BodyLength;
 
 use super::Connection;
 use super::duplex::Duplex;
-use super::respond::persistence;
 use super::upload::Upload;
 use crate::body::RequestBody;
-use crate::clock;
+use crate::cache::CacheStatus;
 use crate::deadline::DeadlineError;
-use crate::handler::client::{Client, Continue, EncodedHead, ExchangeError, InterimSender};
-use crate::handler::proxy::cache::CacheStatus;
+use crate::handler::client::{Client, Continue, ExchangeError, InterimSender};
 use crate::handler::wait::Waits;
-use crate::protocol::{Head, HeadFields, InterimFields, Protocol};
+use crate::protocol::{InterimFields, Protocol};
 use crate::rt::{self, First};
+use crate::site::Resolved;
 use crate::tls::ClientCertificate;
-use crate::transport::Output;
 
 /// The client of one request.
-pub(super) struct ExchangeClient<'e, T> {
+pub(super) struct ExchangeClient<'e, 's, T> {
     connection: &'e mut Connection<T>,
     request: &'e RequestHead<'e>,
+    /// The site and the route; `None`: the request has reached no handler.
+    resolved: Option<&'e Resolved<'s>>,
     /// The request's body.
     pub(super) incoming: Incoming,
     /// `true` if the handler has waited while the client was watched.
@@ -53,16 +50,19 @@ impl Incoming {
     }
 }
 
-impl<'e, T: Protocol> ExchangeClient<'e, T> {
+impl<'e, 's, T: Protocol> ExchangeClient<'e, 's, T> {
+    /// Creates the client of a request. `resolved` is there for a handler's request.
     pub(super) fn new(
         connection: &'e mut Connection<T>,
         request: &'e RequestHead<'e>,
-    ) -> ExchangeClient<'e, T> {
-        ExchangeClient { connection, request, incoming: Incoming::of(request), has_waited: false }
+        resolved: Option<&'e Resolved<'s>>,
+    ) -> ExchangeClient<'e, 's, T> {
+        let incoming = Incoming::of(request);
+        ExchangeClient { connection, request, resolved, incoming, has_waited: false }
     }
 }
 
-impl<T: Protocol> ExchangeClient<'_, T> {
+impl<T: Protocol> ExchangeClient<'_, '_, T> {
     /// Explains that no site has the request's host. Only a client on this machine is told the names
     /// of the sites.
     pub(super) fn unknown_host(&self) -> String {
@@ -75,7 +75,7 @@ impl<T: Protocol> ExchangeClient<'_, T> {
     }
 }
 
-impl<T: Protocol> Client for ExchangeClient<'_, T> {
+impl<T: Protocol> Client for ExchangeClient<'_, '_, T> {
     fn certificate(&self) -> Option<ClientCertificate> {
         self.connection.io.client()
     }
@@ -158,35 +158,9 @@ impl<T: Protocol> Client for ExchangeClient<'_, T> {
         }
     }
 
-    fn encode_head(
-        &mut self,
-        reply: &ResponseHead<'_>,
-        delimiter: Delimiter,
-        edits: &HeaderEdits<'_>,
-    ) -> EncodedHead {
-        let ExchangeClient { connection, request, incoming, .. } = self;
-        let body_allows_reuse = match incoming {
-            Incoming::Upload(upload) => upload.allows_reuse(),
-            Incoming::Done | Incoming::Unread => true,
-        };
-        let is_reusable =
-            connection.count_request(request) && body_allows_reuse && delimiter != Delimiter::Close;
-        let mut bytes = Output::new();
-        let mut encode = |edits: &HeaderEdits<'_>| {
-            let head = Head {
-                status: reply.status,
-                fields: HeadFields::Forwarded(reply, edits),
-                delimiter,
-                persistence: persistence(request, is_reusable),
-                date: &clock::date(clock::now_ms()),
-            };
-            connection.io.encode_head(bytes.vec(), &head);
-        };
-        match &connection.exchange.additions {
-            None => encode(edits),
-            Some(additions) => additions.edits(reply, edits, encode),
-        }
-        EncodedHead { bytes, is_reusable }
+    fn hint(&self) -> Option<HeaderValue> {
+        let resolved = self.resolved?;
+        resolved.site.edits().hint(|| resolved.path())
     }
 
     fn forwarded_headers(&mut self) -> Option<&mut ForwardedHeaders> {

@@ -4,13 +4,10 @@ use std::cell::Cell;
 use std::net::IpAddr;
 use std::time::Instant;
 
-use http::HeaderValue;
-
-use super::additions::Additions;
 use super::identify::Identity;
-use crate::handler::proxy::UpstreamLog;
-use crate::handler::proxy::cache::CacheStatus;
+use crate::cache::CacheStatus;
 use crate::metrics::InFlight;
+use crate::observe::UpstreamLog;
 
 /// One request and its response. It is made before the head of the request is read, because a head
 /// that is refused is logged, too; so nothing of the request before is left in it.
@@ -19,10 +16,6 @@ pub(crate) struct Exchange {
     pub(crate) client: Option<IpAddr>,
     /// The cache's handling of the request.
     pub(crate) cache_status: Option<CacheStatus>,
-    /// The value of Strict-Transport-Security.
-    pub(crate) hsts: Option<HeaderValue>,
-    /// Fields that the site adds to the response.
-    pub(super) additions: Option<Box<Additions>>,
     /// Time at which the request was read; `None`: its duration is not measured.
     pub(crate) begun: Option<Instant>,
     pub(super) details: Option<Box<RequestDetails>>,
@@ -59,8 +52,6 @@ impl Exchange {
         Exchange {
             client: peer,
             cache_status: None,
-            hsts: None,
-            additions: None,
             begun: None,
             details: None,
             in_flight: Cell::new(None),

@@ -6,13 +6,13 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use hurtle_http::request::{Method, RequestHead};
 use hurtle_http::semantics::host;
 
-use super::additions::preflight;
 use super::client::{ExchangeClient, Incoming};
 use super::resolve::path_of;
 use super::worker::Worker;
 use super::{Connection, Last};
 use crate::answer::Answer;
 use crate::clock;
+use crate::edits::cors::preflight;
 use crate::handler::client::{Client as _, ExchangeError};
 use crate::handler::proxy::{AuthDecision, ForwardAuth, with_fields};
 use crate::handler::request::{AuthorizerVariables, MatchedPath};
@@ -323,7 +323,7 @@ impl<T: Protocol> Connection<T> {
         };
         let wait_ms = u64::try_from(limiter.config().queue_timeout.as_millis()).unwrap_or(u64::MAX);
         let due_ms = clock::now_ms().saturating_add(wait_ms);
-        match ExchangeClient::new(self, request).until(due_ms, place.wait()).await {
+        match ExchangeClient::new(self, request, None).until(due_ms, place.wait()).await {
             Ok(permit) => Ok(permit),
             Err(ExchangeError::UpstreamTimeout) => {
                 self.hit(LimitKind::Concurrency, Some(request));
@@ -374,12 +374,12 @@ impl<T: Protocol> Connection<T> {
             Some((_, matched)) => matched,
             None => {
                 let path = resolved.target.map_or(&b""[..], |(path, _)| path);
-                MatchedPath { path, rest: path, mount: 0, headers: &[], cacheable: false }
+                MatchedPath { path, rest: path, mount: 0, cacheable: false }
             }
         };
         let now_ms = clock::now_ms();
         let context = self.context_without_mount(request, (worker, resolved), matched, now_ms);
-        let mut client = ExchangeClient::new(self, request);
+        let mut client = ExchangeClient::new(self, request, None);
         match server.check(&context, &mut client).await {
             AuthDecision::Granted(lines) => Ok(Grant::Fields(lines, server.own_fields().to_vec())),
             AuthDecision::Denied(handled) => {

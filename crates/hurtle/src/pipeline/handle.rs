@@ -1,15 +1,17 @@
 //! The third step: calls the handler of the route. Files and stored responses that are known need
 //! neither a route nor a handler.
 
-use http::StatusCode;
+use http::{StatusCode, header};
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::{Method, RequestHead};
 use hurtle_http::semantics::target::Target;
 
 use super::client::{ExchangeClient, Incoming};
+use super::finish::finish_stored;
 use super::worker::Worker;
 use super::{Connection, Last};
-use crate::answer::Answer;
+use crate::answer::{Answer, Needs};
+use crate::compress::forbids;
 use crate::files::{self, FileQuery, Key};
 use crate::handler::client::{Client, ClientInfo, ExchangeError};
 use crate::handler::proxy::cache::ShortcutKey;
@@ -43,7 +45,9 @@ impl<T: Protocol> Connection<T> {
         }
         let key = ShortcutKey::new(request, site.key(), self.io.is_secure())?;
         let Worker { shortcuts, buffers, .. } = &*self.worker;
-        let known = shortcuts.answer(request, &key, (site.header_rules(), buffers), now_ms);
+        let known = shortcuts.answer(request, &key, (buffers, now_ms), |answer, path| {
+            finish_stored(answer, site, path, self.io.is_secure());
+        });
         let (answer, status) = known?;
         self.exchange.cache_status = Some(status);
         self.count_for(resolved.metrics());
@@ -61,11 +65,17 @@ impl<T: Protocol> Connection<T> {
             return None;
         }
         let site = resolved.site;
+        if site.edits().withholds_hsts(self.io.is_secure()) {
+            return None;
+        }
         let entry = self.worker.store.fresh(resolved.file_key()?, now_ms)?;
         if !site.allows_known_file(&entry, &self.visitor(request, now_ms)) {
             return None;
         }
-        let answer = files::answer(&entry, StatusCode::OK, &file_query(request, self.is_private));
+        let mut answer =
+            files::answer(&entry, StatusCode::OK, &file_query(request, self.is_private));
+        // The gates are none of CORS.
+        answer.needs = Needs::Nothing;
         // A file that was edited or has grown has a stale head, and must be opened again.
         if !answer.body.is_unchanged_lately(now_ms) {
             return None;
@@ -84,7 +94,7 @@ impl<T: Protocol> Connection<T> {
             return (Ok(answer), Incoming::of(request));
         }
         let needs_tls = self.needs_tls(request);
-        let mut client = ExchangeClient::new(self, request);
+        let mut client = ExchangeClient::new(self, request, None);
         let is_for_server = request.target == Target::Asterisk;
         let answer = match refusal(request) {
             _ if needs_tls => Answer::error(
@@ -105,10 +115,8 @@ impl<T: Protocol> Connection<T> {
         (worker, resolved): (&Worker, &Resolved<'_>),
         redirect: &InternalRedirect,
     ) -> Answer {
-        let mounted = resolved.mount();
-        let internal =
-            mounted.as_ref().and_then(|(mount, matched)| Some((mount.internal()?, matched)));
-        let Some((internal, matched)) = internal else {
+        let mount = resolved.mount().map(|(mount, _)| mount);
+        let Some(internal) = mount.and_then(|mount| mount.internal()) else {
             return Answer::error(StatusCode::NOT_FOUND, None);
         };
         let key = Key { site: resolved.site.key(), path: b"" };
@@ -117,7 +125,11 @@ impl<T: Protocol> Connection<T> {
         if !matches!(request.method, Method::Get | Method::Head) {
             query.file = FileQuery::default();
         }
-        internal.answer(&worker.store, redirect, (&query, matched)).await
+        let control = resolved.site.edits().value(&header::CACHE_CONTROL, &resolved.path());
+        if control.is_some_and(|control| forbids(control.as_bytes())) {
+            query.file.accept_encoding = None;
+        }
+        internal.answer(&worker.store, redirect, &query).await
     }
 
     /// Responds to a request without a handler.
@@ -127,13 +139,9 @@ impl<T: Protocol> Connection<T> {
         worker: &Worker,
         mut resolved: Resolved<'_>,
     ) -> Last {
-        let mut client = ExchangeClient::new(self, request);
-        let mut handled = own_answer(request, &mut resolved, &mut client).await;
+        let mut client = ExchangeClient::new(self, request, None);
+        let handled = own_answer(request, &mut resolved, &mut client).await;
         let incoming = client.incoming;
-        // `write` applies the rules to errors.
-        if let Ok(Outcome::Answer(answer)) = &mut handled {
-            resolved.apply_header_rules(answer, self.io.is_secure());
-        }
         self.write(request, (worker, &resolved), handled, incoming).await
     }
 
@@ -149,8 +157,7 @@ impl<T: Protocol> Connection<T> {
     ) -> RequestContext<'a> {
         let has_internal_files = mount.internal().is_some();
         let context = self.context_without_mount(request, (worker, resolved), matched, now_ms);
-        let compress = resolved.site.compress(mount);
-        RequestContext { granted, compress, has_internal_files, ..context }
+        RequestContext { granted, has_internal_files, ..context }
     }
 
     /// Returns the request as gates get it that also decide about paths without a mount.
@@ -182,7 +189,6 @@ impl<T: Protocol> Connection<T> {
             },
             passwords: resolved.passwords(),
             granted: &[],
-            compress: None,
             has_internal_files: false,
             store: &worker.store,
             buffers: &worker.buffers,

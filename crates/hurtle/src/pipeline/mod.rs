@@ -1,14 +1,13 @@
 //! Exchanges (request and response), independent of the protocol. `Connection::run_exchange` runs the
-//! five steps of one: `resolve`, `gates`, `handle`, `write`, `observe`. An HTTP/1.1 connection has many
+//! steps of one: `resolve`, `gates`, `handle`, `finish` and `write`, `observe`. An HTTP/1.1 connection has many
 //! exchanges in sequence; an HTTP/2 stream has one.
 
-pub(crate) mod additions;
 mod body;
-mod body_encoder;
 mod body_writer;
 mod client;
 mod duplex;
 mod exchange;
+pub(crate) mod finish;
 mod gates;
 mod handle;
 mod identify;
@@ -36,7 +35,6 @@ use hurtle_http::request::{RequestFields, RequestHead};
 
 pub(crate) use self::body::Ended;
 
-use self::additions::Additions;
 use self::client::{ExchangeClient, Incoming};
 use self::exchange::Exchange;
 use self::gates::Passage;
@@ -163,12 +161,10 @@ impl<T: Protocol> Connection<T> {
         };
         // Most responses are known files or stored responses, which need no route.
         if let Some(mut answer) = self.known_answer(request, &resolved, now_ms) {
-            self.exchange.additions = Additions::of_known(resolved.site);
             self.time_known(request, &answer);
-            return self.respond(request, &mut answer, now_ms, false).await;
+            return self.respond(request, Some(&resolved), &mut answer, now_ms, false).await;
         }
 
-        self.exchange.additions = Additions::of(request, &resolved);
         self.count_for(resolved.metrics());
         self.exchange.begun.get_or_insert_with(Instant::now);
         self.record_in_flight(request);
@@ -228,7 +224,7 @@ impl<T: Protocol> Connection<T> {
         let (mut handled, incoming);
         {
             let context = self.context(request, at, (mount, matched), &[], now_ms);
-            let mut client = ExchangeClient::new(self, request);
+            let mut client = ExchangeClient::new(self, request, Some(&resolved));
             handled = mount.handler().call(&context, &mut client).await;
             if client.has_waited {
                 now_ms = clock::now_ms();
@@ -240,7 +236,7 @@ impl<T: Protocol> Connection<T> {
         // Write, and observe. `write` writes every outcome; the common ones are not boxed.
         if let (Ok(Outcome::Answer(answer)), Incoming::Done) = (&mut handled, &incoming) {
             self.count_limit(answer);
-            return self.respond(request, answer, now_ms, false).await.into();
+            return self.respond(request, Some(&resolved), answer, now_ms, false).await.into();
         }
         match handled {
             Ok(Outcome::Stream(response)) => {
@@ -270,7 +266,7 @@ impl<T: Protocol> Connection<T> {
         let now_ms = clock::now_ms();
         let variables = &granted.variables;
         let context = self.context(request, at, (mount, matched), variables, now_ms);
-        let mut client = ExchangeClient::new(self, request);
+        let mut client = ExchangeClient::new(self, request, Some(&resolved));
         let handled = mount.handler().call(&context, &mut client).await;
         let incoming = client.incoming;
         self.note_own_stream(mount.handler(), &handled);

@@ -11,13 +11,14 @@ use super::identify::Identity;
 use super::resolve::path_of;
 use crate::answer::Answer;
 use crate::body::Body;
+use crate::cache::CacheStatus;
 use crate::clock;
 use crate::handler::client::ExchangeError;
-use crate::handler::proxy::cache::CacheStatus;
-use crate::handler::proxy::{UpstreamLog, UpstreamRequest};
 use crate::handler::{Handled, Handler, Outcome};
 use crate::metrics::{self, LimitKind, RouteMetrics};
-use crate::observe::{Completion, Details, Exchange as LogRecord, UpstreamTimes, WorkerLog};
+use crate::observe::{
+    Completion, Details, Exchange as LogRecord, UpstreamLog, UpstreamTimes, WorkerLog,
+};
 use crate::protocol::Protocol;
 
 /// Largest body of a known file that is not always timed, in bytes. It leaves in one write.
@@ -251,9 +252,9 @@ impl<T: Protocol> Connection<T> {
     }
 
     /// Keeps the upstream of the response for the log.
-    pub(super) fn note_upstream(&mut self, upstream: &UpstreamRequest) {
+    pub(super) fn note_upstream(&mut self, upstream: impl FnOnce() -> UpstreamLog) {
         if self.worker.log.as_ref().is_some_and(|log| log.has_details()) {
-            self.exchange.details.get_or_insert_default().upstream = Some(upstream.times());
+            self.exchange.details.get_or_insert_default().upstream = Some(upstream());
         }
     }
 

@@ -33,12 +33,7 @@ impl<T: Protocol> Connection<T> {
         let (path, query) = path_of(&request.target).unzip();
         let query = query.flatten();
         let matched = MatchedRequest { head: request, query, client: self.exchange.client };
-        let resolved = worker.sites.resolve(name, path, matched);
-        if self.io.is_secure() {
-            self.exchange.hsts =
-                resolved.as_ref().and_then(|resolved| resolved.site.hsts()).cloned();
-        }
-        resolved
+        worker.sites.resolve(name, path, matched)
     }
 
     /// Returns whether the target is an https URL on a channel without TLS (RFC 9110 section 7.4). A

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::{io, mem};
 
-use http::{HeaderValue, StatusCode, header};
+use http::{StatusCode, header};
 use hurtle_http::h1::PartialLine;
 use hurtle_http::h1::response::{Delimiter, Fields, Persistence};
 use hurtle_http::request::{Method, ParseError, RequestHead};
@@ -14,6 +14,7 @@ use hurtle_http::semantics::fields::has_token;
 
 use super::duplex::Duplex;
 use super::exchange::RefusedLine;
+use super::finish::finish_refusal;
 use super::send::next_after;
 use super::stream::StreamSender;
 use super::upload::{UNREAD_BYTES_MAX, Upload};
@@ -23,9 +24,8 @@ use crate::body::Body;
 use crate::clock;
 use crate::handler::client::ExchangeError;
 use crate::handler::wait::Waits;
-use crate::protocol::{Head, HeadFields, Protocol};
+use crate::protocol::Protocol;
 use crate::site::Resolved;
-use crate::transport::Output;
 
 /// Bytes of a refused request's target that are logged.
 const REFUSED_TARGET_BYTES_MAX: usize = 1 << 10;
@@ -36,24 +36,31 @@ impl<T: Protocol> Connection<T> {
     pub(super) async fn respond(
         &mut self,
         request: &RequestHead<'_>,
+        resolved: Option<&Resolved<'_>>,
         answer: &mut Answer,
         now_ms: u64,
         unread: bool,
     ) -> Next {
         let sends_body = request.method != Method::Head && !is_bodiless(answer.status);
+        self.finish(answer, request, resolved);
         if let Body::Stream(_) = answer.body {
             begin_body(answer, sends_body).await;
             if let Body::Stream(_) = answer.body {
                 let answer = mem::replace(answer, Answer::empty(StatusCode::OK));
-                return Box::pin(self.respond_beside(request, answer, Upload::none())).await;
+                let upload = Upload::none();
+                return Box::pin(self.respond_beside(request, resolved, answer, upload)).await;
             }
         }
         if sends_body && let Body::File(_) = answer.body {
             self.warm(request, answer, now_ms).await;
         }
+        // A body that has failed is replaced by an error.
+        self.finish(answer, request, resolved);
         let is_reusable = self.count_request(request) && !unread && !says_close(&answer.fields);
         let delimiter = delimiter(request, answer);
-        let head = self.encode_head(request, answer, delimiter, is_reusable, now_ms);
+        let persistence = persistence(request, is_reusable);
+        let Answer { status, fields, .. } = &*answer;
+        let head = self.encode_head(*status, fields, delimiter, persistence, now_ms);
         let nothing = Body::Empty;
         let body = if sends_body { &answer.body } else { &nothing };
         let head_bytes = head.len() as u64;
@@ -86,39 +93,6 @@ impl<T: Protocol> Connection<T> {
         request.keep_alive && more && self.io.carries_more() && !self.worker.deadlines.is_draining()
     }
 
-    /// Adds Strict-Transport-Security (RFC 6797 section 7.1) where the site sets it. The prepared
-    /// fields of a file already contain it.
-    fn pin(hsts: Option<&HeaderValue>, answer: &mut Answer) {
-        if let (Fields::Map(fields), Some(hsts)) = (&mut answer.fields, hsts) {
-            fields.insert(header::STRICT_TRANSPORT_SECURITY, hsts.clone());
-        }
-    }
-
-    fn encode_head(
-        &self,
-        request: &RequestHead<'_>,
-        answer: &mut Answer,
-        delimiter: Delimiter,
-        is_reusable: bool,
-        now_ms: u64,
-    ) -> Output {
-        Self::pin(self.exchange.hsts.as_ref(), answer);
-        if let Some(additions) = &self.exchange.additions {
-            additions.add(&mut answer.fields);
-        }
-        let mut out = Output::new();
-        let date = clock::date(now_ms);
-        let head = Head {
-            status: answer.status,
-            fields: HeadFields::Made(&answer.fields),
-            delimiter,
-            persistence: persistence(request, is_reusable),
-            date: &date,
-        };
-        self.io.encode_head(out.vec(), &head);
-        out
-    }
-
     /// Returns the next step after a response that was sent completely.
     pub(super) fn after(&self, is_reusable: bool, unread: bool) -> Next {
         match (is_reusable, unread || !self.input.bytes().is_empty()) {
@@ -140,7 +114,7 @@ impl<T: Protocol> Connection<T> {
             // The request's host is unknown, but TLS has a server name.
             let name = self.io.server_name();
             let found = self.worker.sites.find(name.as_deref().map(str::as_bytes));
-            Self::pin(found.and_then(|(_, site)| site.hsts()), &mut answer);
+            finish_refusal(&mut answer, found.map(|(_, site)| site));
         }
         if !line.method.is_empty() || !line.target.is_empty() {
             let target = &line.target[..line.target.len().min(REFUSED_TARGET_BYTES_MAX)];
@@ -161,27 +135,15 @@ impl<T: Protocol> Connection<T> {
     ) -> Next {
         self.count_refusal(error, Some(request));
         let mut answer = Answer::error(error.status(), Some(&error.to_string()));
-        if let Some(resolved) = resolved {
-            resolved.apply_header_rules(&mut answer, self.io.is_secure());
-        }
-        Self::pin(self.exchange.hsts.as_ref(), &mut answer);
-        if let Some(additions) = &self.exchange.additions {
-            additions.add(&mut answer.fields);
-        }
+        self.finish(&mut answer, request, resolved);
         self.send_last(Some(request), &answer).await
     }
 
     /// Sends the last response of a connection. `None`: no request could be parsed.
     async fn send_last(&mut self, request: Option<&RequestHead<'_>>, answer: &Answer) -> Next {
-        let mut head = Output::new();
-        let parts = Head {
-            status: answer.status,
-            fields: HeadFields::Made(&answer.fields),
-            delimiter: answer.body.exact_len().map_or(Delimiter::Close, Delimiter::Length),
-            persistence: Persistence::Close,
-            date: &clock::date(clock::now_ms()),
-        };
-        self.io.encode_head(head.vec(), &parts);
+        let delimiter = answer.body.exact_len().map_or(Delimiter::Close, Delimiter::Length);
+        let (persistence, now_ms) = (Persistence::Close, clock::now_ms());
+        let head = self.encode_head(answer.status, &answer.fields, delimiter, persistence, now_ms);
         let head_bytes = head.len() as u64;
         let refused = self.exchange.details.as_ref().and_then(|details| details.refused.as_ref());
         let method = match request {
@@ -202,15 +164,19 @@ impl<T: Protocol> Connection<T> {
     pub(super) async fn respond_beside(
         &mut self,
         request: &RequestHead<'_>,
+        resolved: Option<&Resolved<'_>>,
         mut answer: Answer,
         mut upload: Upload,
     ) -> Next {
         let silent = request.method == Method::Head || is_bodiless(answer.status);
+        self.finish(&mut answer, request, resolved);
         begin_body(&mut answer, !silent).await;
         let declared = declared_len(&answer.fields);
         if !silent {
             self.warm(request, &mut answer, clock::now_ms()).await;
         }
+        // A body that has failed is replaced by an error.
+        self.finish(&mut answer, request, resolved);
         let delimiter = match &answer.body {
             Body::Stream(stream) if !is_bodiless(answer.status) => {
                 match stream.exact_len().or(declared) {
@@ -228,7 +194,9 @@ impl<T: Protocol> Connection<T> {
             && delimiter != Delimiter::Close
             && !says_close(&answer.fields);
         let now_ms = clock::now_ms();
-        let mut out = self.encode_head(request, &mut answer, delimiter, is_reusable, now_ms);
+        let persistence = persistence(request, is_reusable);
+        let mut out =
+            self.encode_head(answer.status, &answer.fields, delimiter, persistence, now_ms);
         if !interim.is_empty() {
             out.vec().splice(..0, interim);
         }

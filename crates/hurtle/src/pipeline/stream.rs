@@ -7,10 +7,10 @@ use http::HeaderMap;
 use http_body::Frame;
 use hurtle_http::h1::response::Delimiter;
 
-use super::body_writer::{BodyWriter, Data};
+use super::body_writer::BodyWriter;
 use super::duplex::Duplex;
 use crate::body::Stream;
-use crate::handler::client::ExchangeError;
+use crate::handler::client::{Data, ExchangeError};
 use crate::protocol::Protocol;
 use crate::transport::Output;
 

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use http::StatusCode;
 use hurtle_http::h1::response::{Delimiter, Persistence};
@@ -17,11 +17,11 @@ use crate::clock;
 use crate::deadline::DeadlineError;
 use crate::handler::Tunnel;
 use crate::handler::client::ExchangeError;
-use crate::handler::proxy::{AssignedPeer, Channel, Link, UpstreamTunnel};
-use crate::protocol::h2::RequestStream;
+use crate::handler::{TunnelEnd, UpstreamTunnel};
+use crate::protocol::Protocol;
 use crate::protocol::reading::Reading;
-use crate::protocol::{Head, HeadFields, Protocol};
 use crate::rt::{self, Permit};
+use crate::site::Resolved;
 use crate::transport::{Attempt, Fill, Input, Output, Pipe, SendQueue, Transport};
 
 /// Maximum silence of a tunnel or of a gRPC client's stream of messages, in milliseconds. Protocols with shorter pings (WebSocket) keep it
@@ -45,41 +45,34 @@ pub(super) struct OpenTunnel {
 
 /// The end of a tunnel that is not the client.
 enum Remote {
-    /// The upstream counts the tunnel until this is dropped.
-    Upstream(Box<(Channel, Option<AssignedPeer>)>),
+    Upstream(Box<TunnelEnd>),
     App(Pipe),
 }
 
 impl<T: Protocol> Connection<T> {
     /// Sends the head and returns the tunnel, for which `run_tunnel` forwards bytes.
-    pub(super) async fn open_tunnel(&mut self, tunnel: Tunnel) -> Last {
-        let mut received = Input::default();
-        let (remote, mut out) = match tunnel {
+    pub(super) async fn open_tunnel(
+        &mut self,
+        request: &RequestHead<'_>,
+        resolved: &Resolved<'_>,
+        tunnel: Tunnel,
+    ) -> Last {
+        let (remote, received, mut head, persistence) = match tunnel {
             Tunnel::Upstream(tunnel) => {
-                let UpstreamTunnel { head, upstream } = *tunnel;
-                let Some((link, assigned)) = upstream.into_tunnel() else {
-                    return Next::Drop.into();
-                };
-                let Link { channel, input, .. } = link;
-                // Bytes of the new protocol may have arrived behind the upstream's head.
-                received = input;
-                (Remote::Upstream(Box::new((channel, assigned))), head)
+                let UpstreamTunnel { head, received, end } = *tunnel;
+                // Its lines have the option of the connection.
+                (Remote::Upstream(Box::new(end)), received, head, Persistence::Implied)
             }
             Tunnel::App(accepted) => {
                 let (answer, offer) = *accepted;
                 let Ok(pipe) = offer.take().await else { return Next::Drop.into() };
-                let mut out = Output::new();
-                let head = Head {
-                    status: answer.status,
-                    fields: HeadFields::Made(&answer.fields),
-                    delimiter: Delimiter::Given,
-                    persistence: Persistence::Upgrade,
-                    date: &clock::date(clock::now_ms()),
-                };
-                self.io.encode_head(out.vec(), &head);
-                (Remote::App(pipe), out)
+                (Remote::App(pipe), Input::default(), answer, Persistence::Upgrade)
             }
         };
+        self.finish(&mut head, request, Some(resolved));
+        let (status, delimiter) = (head.status, Delimiter::Given);
+        let mut out =
+            self.encode_head(status, &head.fields, delimiter, persistence, clock::now_ms());
         let head_bytes = out.len() as u64;
         // A tunnel is no slow request.
         self.exchange.in_flight.set(None);
@@ -102,13 +95,7 @@ impl<T: Protocol> Connection<T> {
     ) -> Next {
         let OpenTunnel { remote, received, head_bytes, permit: _permit } = tunnel;
         let ended = match remote {
-            Remote::Upstream(remote) => match &remote.0 {
-                Channel::Socket(io) => self.forward_both(RemoteEnd(io), received).await,
-                Channel::Stream(stream) => {
-                    let remote = StreamEnd(stream, RefCell::new(Reading::Frames));
-                    self.forward_both(remote, received).await
-                }
-            },
+            Remote::Upstream(remote) => self.forward_both(*remote, received).await,
             Remote::App(remote) => self.forward_both(RemoteEnd(&remote), received).await,
         };
         let status = match self.io.raw() {
@@ -177,7 +164,25 @@ trait End {
     fn finish(&self);
 }
 
-/// The connection to an upstream, an application or a client.
+impl End for TunnelEnd {
+    fn poll_fill(&self, cx: &mut Context<'_>, input: &mut Input) -> Poll<io::Result<usize>> {
+        self.poll_fill(cx, input)
+    }
+
+    fn poll_send(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<usize>> {
+        self.poll_send(cx, queue)
+    }
+
+    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush(cx)
+    }
+
+    fn finish(&self) {
+        self.finish();
+    }
+}
+
+/// The connection to an application or a client.
 struct RemoteEnd<'a, R>(&'a R);
 
 impl<R: Transport> End for RemoteEnd<'_, R> {
@@ -195,34 +200,6 @@ impl<R: Transport> End for RemoteEnd<'_, R> {
 
     fn finish(&self) {
         self.0.finish();
-    }
-}
-
-/// A stream to an upstream, whose body in each direction is the tunnel's bytes (RFC 8441 section 5).
-struct StreamEnd<'a>(&'a RequestStream, RefCell<Reading>);
-
-impl End for StreamEnd<'_> {
-    fn poll_fill(&self, cx: &mut Context<'_>, input: &mut Input) -> Poll<io::Result<usize>> {
-        let mut reading = self.1.borrow_mut();
-        match *reading {
-            Reading::Frames => self.0.poll_fill(cx, input, &mut reading),
-            _ => Poll::Ready(Ok(0)),
-        }
-    }
-
-    fn poll_send(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<usize>> {
-        let room = ready!(self.0.poll_room(cx, queue.len()))?;
-        Poll::Ready(self.0.put(queue.take_bytes(room), false).map(|()| room))
-    }
-
-    /// The connection's task writes the frames.
-    fn poll_flush(&self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn finish(&self) {
-        // The upstream may be gone.
-        let _ = self.0.end(None);
     }
 }
 

@@ -25,13 +25,13 @@ impl<T: Protocol> Connection<T> {
         let next = match handled {
             Ok(Outcome::Answer(answer)) => {
                 self.count_limit(&answer);
-                self.write_answer(request, answer, incoming).await
+                self.write_answer(request, Some(at.1), answer, incoming).await
             }
             Ok(Outcome::Stream(response)) => self.relay(request, at, response, incoming).await,
-            Ok(Outcome::Tunnel(tunnel)) => return self.open_tunnel(tunnel).await,
+            Ok(Outcome::Tunnel(tunnel)) => return self.open_tunnel(request, at.1, tunnel).await,
             Ok(Outcome::InternalRedirect(redirect)) => {
                 let answer = self.internal_file(request, at, &redirect).await;
-                self.write_answer(request, answer, incoming).await
+                self.write_answer(request, Some(at.1), answer, incoming).await
             }
             Err(HandlerError::Answer(answer)) => {
                 self.count_limit(&answer);
@@ -49,17 +49,16 @@ impl<T: Protocol> Connection<T> {
         resolved: &Resolved<'_>,
         mut answer: Answer,
     ) -> Next {
-        resolved.apply_header_rules(&mut answer, self.io.is_secure());
         if let Some(media_type) = request.call_type() {
             answer = Answer::grpc(&answer, media_type);
         }
-        self.write_answer(request, answer, Incoming::of(request)).await
+        self.write_answer(request, Some(resolved), answer, Incoming::of(request)).await
     }
 
     /// Responds to a request for a host without a site.
     pub(super) async fn misdirected(&mut self, request: &RequestHead<'_>) -> Next {
         match self.refuse_host(request).await {
-            (Ok(answer), incoming) => self.write_answer(request, answer, incoming).await,
+            (Ok(answer), incoming) => self.write_answer(request, None, answer, incoming).await,
             (Err(error), _) => self.end_exchange(request, None, error).await,
         }
     }
@@ -68,14 +67,17 @@ impl<T: Protocol> Connection<T> {
     async fn write_answer(
         &mut self,
         request: &RequestHead<'_>,
+        resolved: Option<&Resolved<'_>>,
         mut answer: Answer,
         incoming: Incoming,
     ) -> Next {
         let now_ms = clock::now_ms();
         match incoming {
-            Incoming::Done => self.respond(request, &mut answer, now_ms, false).await,
-            Incoming::Unread => self.respond(request, &mut answer, now_ms, true).await,
-            Incoming::Upload(upload) => self.respond_beside(request, answer, *upload).await,
+            Incoming::Done => self.respond(request, resolved, &mut answer, now_ms, false).await,
+            Incoming::Unread => self.respond(request, resolved, &mut answer, now_ms, true).await,
+            Incoming::Upload(upload) => {
+                self.respond_beside(request, resolved, answer, *upload).await
+            }
         }
     }
 
@@ -87,17 +89,14 @@ impl<T: Protocol> Connection<T> {
         answer: Answer,
         incoming: Incoming,
     ) -> Next {
-        let mut answer = match request.call_type() {
+        let answer = match request.call_type() {
             Some(media_type) => Answer::grpc(&answer, media_type),
             None => {
                 let page = resolved.site.with_page(&worker.store, request.accept_encoding, answer);
                 page.await
             }
         };
-        if answer.status.as_u16() >= 400 {
-            resolved.apply_header_rules(&mut answer, self.io.is_secure());
-        }
-        self.write_answer(request, answer, incoming).await
+        self.write_answer(request, Some(resolved), answer, incoming).await
     }
 
     /// Ends an exchange that has no response, except to a request body that is malformed, too large or

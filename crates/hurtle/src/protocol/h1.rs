@@ -11,7 +11,7 @@ use hurtle_http::h1::response::{self, Delimiter, encode_trailers};
 use hurtle_http::request::framing::BodyLength;
 
 use super::reading::Reading;
-use super::{Head, HeadFields, InterimFields, Protocol};
+use super::{Head, InterimFields, Protocol};
 use crate::body::Body;
 use crate::tls::ClientCertificate;
 use crate::transport::{
@@ -57,14 +57,7 @@ impl<T: Transport> Protocol for H1<T> {
 
     fn encode_head(&self, out: &mut Vec<u8>, head: &Head<'_>) {
         let Head { status, fields, delimiter, persistence, date } = head;
-        match fields {
-            HeadFields::Made(fields) => {
-                response::encode(out, *status, date, fields, *delimiter, *persistence);
-            }
-            HeadFields::Forwarded(reply, edits) => {
-                forward::response(out, reply, date, *delimiter, *persistence, edits);
-            }
-        }
+        response::encode(out, *status, date, fields, *delimiter, *persistence);
     }
 
     fn encode_interim(&self, out: &mut Vec<u8>, status: StatusCode, fields: InterimFields<'_>) {

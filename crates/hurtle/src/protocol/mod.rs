@@ -14,7 +14,6 @@ use std::io;
 use std::task::{Context, Poll};
 
 use http::{HeaderMap, StatusCode, Version};
-use hurtle_http::h1::forward::HeaderEdits;
 use hurtle_http::h1::response::{Delimiter, Fields, Persistence};
 use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::framing::BodyLength;
@@ -29,21 +28,13 @@ pub struct Head<'a> {
     /// A final status, or 101.
     pub status: StatusCode,
     /// The fields, without those for framing and the connection.
-    pub fields: HeadFields<'a>,
+    pub fields: &'a Fields,
     /// The body's delimiter.
     pub delimiter: Delimiter,
     /// The Connection option for the next request; HTTP/1 only.
     pub persistence: Persistence,
     /// The value of Date, if the fields have none.
     pub date: &'a [u8; 29],
-}
-
-/// The fields of a response head.
-pub enum HeadFields<'a> {
-    /// A response from this server.
-    Made(&'a Fields),
-    /// An upstream's response, with the site's header rules.
-    Forwarded(&'a ResponseHead<'a>, &'a HeaderEdits<'a>),
 }
 
 /// The fields of an interim response.

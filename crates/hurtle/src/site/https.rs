@@ -1,11 +1,11 @@
 //! A site's requirements on the channel of a request: TLS, and its client authentication policy.
 
-use http::{StatusCode, header};
+use http::StatusCode;
 use hurtle_http::semantics::host;
 use hurtle_http::semantics::target::append_query;
 
 use crate::answer::Answer;
-use crate::config::{self, Glob, HeaderRule, HostName};
+use crate::config::{self, HostName};
 
 /// The security properties of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +69,4 @@ impl Demand {
         append_query(&mut location, query);
         Answer::redirect(StatusCode::PERMANENT_REDIRECT, &location)
     }
-}
-
-/// Returns the rule that sets Strict-Transport-Security. In clear such a site only redirects, so
-/// the field never leaves in clear (RFC 6797 section 7.2).
-pub(super) fn hsts_rule(tls: &config::Tls) -> Option<HeaderRule> {
-    let set = vec![(header::STRICT_TRANSPORT_SECURITY, tls.hsts.clone()?)];
-    Some(HeaderRule { pattern: Glob("**".to_owned()), set, remove: Vec::new(), always: false })
 }

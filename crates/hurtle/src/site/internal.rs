@@ -11,7 +11,7 @@ use hurtle_http::h1::response::Fields;
 use hurtle_http::request::fields::{is_same, pairs};
 use hurtle_http::semantics::target;
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Needs};
 use crate::clock;
 use crate::compress::{Policy, forbids};
 use crate::config::Files;
@@ -45,7 +45,7 @@ impl Internal {
         &self,
         store: &Rc<Store>,
         redirect: &InternalRedirect,
-        (request, matched): (&HandlerRequest<'_>, &MatchedPath<'_>),
+        request: &HandlerRequest<'_>,
     ) -> Answer {
         let mut request = *request;
         let mut controls =
@@ -55,16 +55,16 @@ impl Internal {
         }
         let mut answer = self.find(store, &redirect.file, &request).await;
         if let Fields::Ready(lines) = &mut answer.fields {
-            let (removed, set) = matched.edits(answer.status);
             // Fields about a range come from the file (RFC 9110 section 14.6); other responses have
             // no file.
             let kept = match answer.status {
                 StatusCode::OK => &redirect.kept,
                 _ => &redirect.kept_without_content,
             };
-            *lines = forward::edit_lines(lines, kept, &removed, &set).into();
+            *lines = forward::edit_lines(lines, kept, &[], &[]).into();
         }
-        answer
+        // Internal files have no edits of the site.
+        Answer { needs: Needs::Edits, ..answer }
     }
 
     /// Returns the named file in response to `request`, whose path is ignored.
@@ -91,7 +91,7 @@ impl Internal {
             return missing();
         }
         let rest = path.strip_prefix(b"/").unwrap_or(&path);
-        let matched = MatchedPath { path: &path, rest, mount: 0, headers: &[], cacheable: true };
+        let matched = MatchedPath { path: &path, rest, mount: 0, cacheable: true };
         let request = HandlerRequest { key, ..*request };
         let answer = self.directory.call(store, &request, &matched).await;
         match answer.fields {

@@ -10,6 +10,7 @@ use super::internal::Internal;
 use crate::compress::Policy;
 use crate::config::{self, MatchedRequest, Matcher, MountHandler};
 use crate::disk::{Disk, Lane};
+use crate::edits::ResponseEdits;
 use crate::files::Routes;
 use crate::files::routes::holds;
 use crate::handler::Handler;
@@ -104,7 +105,7 @@ impl Mount {
         config: &config::Mount,
         site: &str,
         (resources, slots): (&Resources, &Slots),
-        routes: &Arc<Routes>,
+        (routes, edits): (&Arc<Routes>, &Rc<ResponseEdits>),
         gates: Vec<Gate>,
         previous: Option<&Rc<Proxy>>,
         compression: &Compression,
@@ -123,7 +124,7 @@ impl Mount {
         let handler = match &config.handler {
             MountHandler::Files(files) => {
                 let directory = Directory::new(files.clone(), resources, of_files);
-                let directory = directory.count_in(&metrics);
+                let directory = directory.of_site(edits, &metrics);
                 Handler::Directory(directory.with_archives(&resources.disk, routes))
             }
             MountHandler::Redirect { status, to } => {
@@ -140,8 +141,9 @@ impl Mount {
             }
             MountHandler::FastCgi(app) => {
                 let beside = app.files_beside();
-                let beside = beside
-                    .map(|files| Directory::new(files, resources, of_files).count_in(&metrics));
+                let beside = beside.map(|files| {
+                    Directory::new(files, resources, of_files).of_site(edits, &metrics)
+                });
                 let gateway = Rc::new(Gateway::fastcgi(app, &resources.disk));
                 Handler::Gateway { gateway, beside }
             }

@@ -7,9 +7,7 @@ use std::mem;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::{StatusCode, header};
-use hurtle_http::h1::forward::edit_lines;
-use hurtle_http::h1::response::Fields;
+use http::StatusCode;
 use hurtle_http::semantics::target::decoded;
 
 use super::route::Routing;
@@ -18,7 +16,6 @@ use crate::answer::Answer;
 use crate::auth::PasswordGate;
 use crate::config::{Cors, MatchedRequest};
 use crate::files::Key;
-use crate::handler::apply_header_rules;
 use crate::handler::request::MatchedPath;
 use crate::metrics::RouteMetrics;
 
@@ -71,35 +68,12 @@ impl<'a> Resolved<'a> {
         Some(Key { site: number, path })
     }
 
-    /// Applies the site's header rules to a response that no handler made, to errors those with
-    /// `always`. Strict-Transport-Security is not sent in clear (RFC 6797 section 7.2).
-    pub fn apply_header_rules(&self, answer: &mut Answer, is_secure: bool) {
-        let rules = self.site.header_rules();
-        if !rules.iter().any(|rule| rule.applies_to(answer.status)) {
-            return;
-        }
-        let path = match (self.route(), self.target) {
+    /// Returns the decoded path after the site's rules; that of the request, if a rule responds.
+    pub fn path(&self) -> Cow<'_, [u8]> {
+        match (self.route(), self.target) {
             (Some(Route::Mount { path, .. }), _) => Cow::Borrowed(&**path),
             (_, Some((sent, _))) => decoded(sent).unwrap_or(Cow::Borrowed(sent)),
             (_, None) => Cow::Borrowed(b"".as_slice()),
-        };
-        let matched =
-            MatchedPath { path: &path, rest: b"", mount: 0, headers: rules, cacheable: false };
-        match &mut answer.fields {
-            Fields::Map(map) => {
-                apply_header_rules(map, answer.status, matched.rules());
-                if !is_secure {
-                    map.remove(header::STRICT_TRANSPORT_SECURITY);
-                }
-            }
-            Fields::Ready(lines) => {
-                let (removed, set) = matched.edits(answer.status);
-                *lines = edit_lines(lines, b"", &removed, &set).into();
-            }
-            Fields::Dated(lines) => {
-                let (removed, set) = matched.edits(answer.status);
-                *lines = edit_lines(lines, b"", &removed, &set);
-            }
         }
     }
 

@@ -14,6 +14,7 @@ mod compression;
 #[path = "../../examples/axum.rs"]
 mod example;
 mod files;
+mod finished;
 mod hints;
 mod isolated;
 mod log;

@@ -19,6 +19,7 @@ mod compression;
 mod concurrency;
 mod edges;
 mod failures;
+mod finished;
 mod forward_auth;
 mod forwarded;
 mod gates;

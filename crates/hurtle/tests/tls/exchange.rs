@@ -196,6 +196,9 @@ fn every_response_over_tls_has_hsts() {
     });
     let table = [
         ("a file", "GET /a.txt HTTP/1.1\r\nHost: a.test\r\n\r\n", 200),
+        ("a 304", "GET /a.txt HTTP/1.1\r\nHost: a.test\r\nIf-None-Match: *\r\n\r\n", 304),
+        ("a 412", "GET /a.txt HTTP/1.1\r\nHost: a.test\r\nIf-Match: \"x\"\r\n\r\n", 412),
+        ("a 416", "GET /a.txt HTTP/1.1\r\nHost: a.test\r\nRange: bytes=9-\r\n\r\n", 416),
         ("nothing there", "GET /b.txt HTTP/1.1\r\nHost: a.test\r\n\r\n", 404),
         ("a method refused", "PUT /a.txt HTTP/1.1\r\nHost: a.test\r\n\r\n", 405),
         ("an unknown method", "BREW /a.txt HTTP/1.1\r\nHost: a.test\r\n\r\n", 501),

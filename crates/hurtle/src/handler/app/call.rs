@@ -68,9 +68,7 @@ impl App {
             Some(built) if upgrades(request.head).is_some() || request.gets_early_hints() => {
                 AppCall::Extensible(Box::new(built))
             }
-            Some(built) => {
-                AppCall::Begun(self.start(built, request.matched.rules().cloned().collect()))
-            }
+            Some(built) => AppCall::Begun(self.start(built)),
         }
     }
 
@@ -91,8 +89,7 @@ impl App {
         if request.gets_early_hints() {
             built.extensions_mut().insert(hints.insert(EarlyHints::default()).clone());
         }
-        let rules = request.matched.rules().cloned().collect();
-        let answering = self.start(built, rules).wait(request.describe());
+        let answering = self.start(built).wait(request.describe());
         match (wait(client, hints, answering).await?, offer) {
             (Outcome::Answer(answer), Some(offer))
                 if answer.status == StatusCode::SWITCHING_PROTOCOLS =>

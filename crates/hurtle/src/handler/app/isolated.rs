@@ -10,7 +10,6 @@ use super::work::{ServiceResult, Work};
 use super::{Call, Calling};
 use crate::answer::Answer;
 use crate::body::{Body, BoxError, Feeder, RequestBody, Stream, feed};
-use crate::config::HeaderRule;
 use crate::files::Home;
 use crate::rt::{self, First, Threads, oneshot};
 
@@ -28,13 +27,13 @@ where
     B: http_body::Body + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    fn call(&self, request: Request<RequestBody>, rules: Vec<HeaderRule>) -> Calling {
+    fn call(&self, request: Request<RequestBody>) -> Calling {
         let (service, threads) = (self.service.clone(), Arc::clone(&self.threads));
         let work = Box::pin(async move {
             let (sender, receiver) = oneshot::channel();
             // The task ends when the response is no longer awaited.
             let task = threads.spawn(async move {
-                let mut result = Work::new(service, request, rules).await;
+                let mut result = Work::new(service, request).await;
                 let making = result.as_mut().ok().and_then(detach_body);
                 sender.send(result);
                 if let Some((stream, feeder)) = making {

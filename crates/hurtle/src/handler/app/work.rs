@@ -10,14 +10,12 @@ use hyper::upgrade::OnUpgrade;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::super::apply_header_rules;
 use crate::answer::{Answer, is_bodiless};
 use crate::body::{Body, BoxError, FileSlice, RequestBody, Stream};
-use crate::config::HeaderRule;
 use crate::rt;
 
 pin_project! {
-    /// A future of the service's response with the site's header rules applied, or of its failure.
+    /// A future of the service's response, or of its failure.
     /// It is a named type because an async function would hold the request three times.
     pub(super) struct Work<S>
     where
@@ -28,7 +26,6 @@ pin_project! {
         stage: Stage<S::Future>,
         is_head: bool,
         may_switch: bool,
-        rules: Vec<HeaderRule>,
     }
 }
 
@@ -45,15 +42,11 @@ pin_project! {
 pub(super) type ServiceResult = Result<Answer, String>;
 
 impl<S: Service<Request<RequestBody>>> Work<S> {
-    pub(super) fn new(
-        service: S,
-        request: Request<RequestBody>,
-        rules: Vec<HeaderRule>,
-    ) -> Work<S> {
+    pub(super) fn new(service: S, request: Request<RequestBody>) -> Work<S> {
         let is_head = request.method() == Method::HEAD;
         let may_switch = request.extensions().get::<OnUpgrade>().is_some();
         let stage = Stage::Waiting { request: Some(request) };
-        Work { service, stage, is_head, may_switch, rules }
+        Work { service, stage, is_head, may_switch }
     }
 
     fn poll_service(
@@ -100,9 +93,6 @@ where
                 if !*this.is_head && !is_bodiless(answer.status) {
                     answer.begin_body(cx);
                 }
-                if let Fields::Map(map) = &mut answer.fields {
-                    apply_header_rules(map, answer.status, this.rules.iter());
-                }
                 Ok(answer)
             }
             // An interim response is not a final one (RFC 9110 section 15.2).
@@ -129,7 +119,7 @@ where
         Some(slice) => Body::File(slice),
         None => Body::Stream(Stream::new(body)),
     };
-    Answer { status: parts.status, fields: Fields::Map(parts.headers), body }
+    Answer::new(parts.status, Fields::Map(parts.headers), body)
 }
 
 /// `true` if the response still carries the file unchanged: same length and not encoded.

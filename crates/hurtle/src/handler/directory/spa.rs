@@ -44,7 +44,7 @@ impl Directory {
         let Ok(Outcome::File { path, opened }) = store.find(&lookup, request.get).await else {
             return missing();
         };
-        let mut rules = self.apply_header_rules(matched, &path);
+        let mut rules = self.field_rules(matched, &path, StatusCode::OK);
         rules.varies_by_accept = true;
         let found = Found { lookup, looked_up_ms, path, opened };
         let entry = self.entry_with(matched, found, rules);

@@ -98,9 +98,8 @@ impl Gateway {
         let base = &matched.path[..matched.path.len() - matched.rest.len()];
         let base = base.strip_suffix(b"/").unwrap_or(base);
         let facts = RequestFacts::of(request);
-        let rules = matched.rules().cloned().collect();
         let target = (&facts.info(request), base, &script);
-        let answering = self.call(built, target, request.granted, rules, request.body_bytes_max);
+        let answering = self.call(built, target, request.granted, request.body_bytes_max);
         let answered = client.beside(&Waits::default(), async |_| answering.await).await?;
         Ok(Some(named_file(request, answered)))
     }

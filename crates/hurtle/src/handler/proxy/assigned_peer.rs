@@ -6,7 +6,7 @@ use super::peer::Peer;
 use crate::rt::Permit;
 
 /// The upstream that has a request or a tunnel, which counts among its requests in flight.
-pub struct AssignedPeer {
+pub(super) struct AssignedPeer {
     pub(super) number: usize,
     pub(super) peer: Rc<Peer>,
     /// Its place among the upstream's requests; held for its `Drop`.

@@ -7,12 +7,13 @@ use hurtle_http::request::grpc_web::WebFormat;
 use hurtle_http::semantics::accept::Coding;
 use hurtle_http::semantics::grpc::{self, GrpcStatus};
 
-use super::super::client::EncodedHead;
 use super::super::wait::Waits;
 use super::framing::Framing;
+use super::tunnel_end::TunnelEnd;
 use super::upstream_request::UpstreamRequest;
+use crate::answer::{Answer, Needs};
 use crate::protocol::h2::StreamError;
-use crate::transport::Output;
+use crate::transport::Input;
 
 /// An exchange in progress.
 pub struct UpstreamExchange {
@@ -30,18 +31,28 @@ pub struct UpstreamExchange {
 
 /// A response for the client, whose body is read from the upstream.
 pub struct UpstreamResponse {
-    /// The exchange.
-    pub exchange: Box<UpstreamExchange>,
-    /// The response's head for the client.
-    pub head: EncodedHead,
-    /// The framing of its body.
-    pub framing: Framing,
-    /// The coding to apply to the body; `None`: it is relayed as it is.
-    pub coding: Option<BodyCoding>,
     /// The response's status.
     pub status: StatusCode,
+    /// Its field lines, with Date.
+    pub lines: Vec<u8>,
+    /// The edits that it still needs.
+    pub needs: Needs,
+    /// The value of a Set-Cookie of this server, which no edit of the site removes.
+    pub cookie: Option<String>,
+    /// The body.
+    pub body: UpstreamBody,
+}
+
+/// The body of an upstream's response; `relay` yields its frames.
+pub struct UpstreamBody {
+    pub(super) exchange: Box<UpstreamExchange>,
+    pub(super) framing: Framing,
+    /// The length of the body, or of that of the response to GET, if it is known.
+    pub(super) len: Option<u64>,
+    /// The coding to apply to the body; `None`: it is relayed as it is.
+    pub(super) coding: Option<BodyCoding>,
     /// `true` if the upstream's connection can be reused after the body.
-    pub keeps_upstream: bool,
+    pub(super) keeps_upstream: bool,
 }
 
 /// The coding of a body that is relayed.
@@ -53,17 +64,19 @@ pub enum BodyCoding {
     Web(WebFormat),
 }
 
-/// The connection to an upstream that has switched protocols.
+/// An upstream that has switched protocols.
 pub struct UpstreamTunnel {
-    /// The encoded head of the 101 for the client.
-    pub head: Output,
-    /// The request.
-    pub upstream: UpstreamRequest,
+    /// The 101 for the client.
+    pub head: Answer,
+    /// Bytes of the new protocol that have arrived behind the upstream's head.
+    pub received: Input,
+    /// The upstream.
+    pub end: TunnelEnd,
 }
 
 /// Returns the status of a gRPC call whose stream the upstream has ended, if it is another than
 /// UNAVAILABLE. The upstream cancels a call whose deadline has passed.
-pub fn grpc_status(
+pub(super) fn grpc_status(
     upstream: &UpstreamRequest,
     call: &RequestHead<'_>,
     error: &StreamError,

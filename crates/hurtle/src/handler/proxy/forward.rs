@@ -372,7 +372,7 @@ fn failed_call(
 }
 
 /// Logs an upstream's error with the status that the client gets. `request` describes the request.
-pub fn log_failure(
+pub(super) fn log_failure(
     upstream: &UpstreamRequest,
     request: &str,
     error: &dyn Display,

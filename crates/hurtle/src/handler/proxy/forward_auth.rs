@@ -14,10 +14,11 @@ use hurtle_http::request::{BodyLength, Method, RequestFields, RequestHead};
 use super::super::client::{Client, Continue, ExchangeError};
 use super::super::request::RequestContext;
 use super::super::wait::Waits;
-use super::super::{Handled, HandlerError};
+use super::super::{Handled, HandlerError, Outcome};
 use super::exchange::UpstreamExchange;
 use super::forward::{INTERIM_MAX, failed, is_interim, log_failure};
 use super::{Key, ListenOutcome, Proxy, RawHead, UpstreamError, UpstreamRequest};
+use crate::answer::Needs;
 use crate::body::RequestBody;
 use crate::clock;
 use crate::config;
@@ -113,7 +114,12 @@ impl ForwardAuth {
             Err(_) => {}
         }
         let request = RequestContext { has_internal_files: false, ..*request };
-        AuthDecision::Denied(self.server.handle_head(&request, client, exchange, &head))
+        let mut handled = self.server.handle_head(&request, client, exchange, &head);
+        if let Ok(Outcome::Stream(response)) = &mut handled {
+            // The mount's policy is for its handler.
+            response.needs = Needs::Edits;
+        }
+        AuthDecision::Denied(handled)
     }
 
     /// Returns the subrequest: the request's fields without its body, its preconditions and its range.

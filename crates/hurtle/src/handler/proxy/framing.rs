@@ -58,10 +58,10 @@ impl Framing {
 
     /// Frames the body for the client as one of unknown length, because it is encoded on the way.
     pub(super) fn encode(&mut self) {
-        match self.reading {
-            Some(Reading::Done) => self.delimiter = Delimiter::Given,
-            _ => self.delimiter = Delimiter::Chunked,
-        }
+        self.delimiter = match self.reading {
+            Some(Reading::Done) => Delimiter::Given,
+            _ => Delimiter::Chunked,
+        };
     }
 
     /// Creates the framing of a response without a body.

@@ -56,7 +56,7 @@ pub struct Source<'a> {
 
 /// The error of a response that ends early, because the request's body is malformed.
 #[derive(Debug)]
-pub struct MalformedBody;
+pub(super) struct MalformedBody;
 
 impl fmt::Display for MalformedBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,6 +8,7 @@
 mod addresses;
 mod assigned_peer;
 mod balance;
+mod body_encoder;
 pub mod cache;
 mod exchange;
 mod forward;
@@ -22,11 +23,13 @@ mod multiplexer;
 mod path;
 mod peer;
 mod queue;
+mod relay;
 mod request_edits;
 mod request_sender;
 mod response;
 mod standing;
 mod translate;
+mod tunnel_end;
 mod upstream_request;
 mod web_call;
 
@@ -41,17 +44,17 @@ use crate::metrics::WorkerMetrics;
 use crate::rt;
 use crate::tls::UpstreamConfig;
 
-pub use assigned_peer::AssignedPeer;
 pub use balance::Key;
-pub use exchange::{BodyCoding, UpstreamExchange, UpstreamResponse, UpstreamTunnel, grpc_status};
-pub use forward::log_failure;
+pub use exchange::{BodyCoding, UpstreamBody, UpstreamExchange, UpstreamResponse, UpstreamTunnel};
 pub use forward_auth::{AuthDecision, ForwardAuth, with_fields};
 pub use framing::Framing;
 pub use gate::Availability;
-pub use link::{Channel, Link, MalformedBody, RawHead, Source};
+pub use link::{Channel, Link, RawHead, Source};
 pub use peer::UpstreamError;
 pub use queue::BusyError;
-pub use upstream_request::{ListenOutcome, Phase, UpstreamLog, UpstreamRequest};
+pub use relay::{Failure, RelayEnd, RelayError};
+pub use tunnel_end::TunnelEnd;
+pub use upstream_request::{ListenOutcome, Phase, UpstreamRequest};
 
 use super::wait;
 use balance::Sticky;

@@ -1,22 +1,23 @@
 //! Handles an upstream's response head: it is relayed, switches the protocol, names an internal file,
 //! or is invalid.
 
-use http::{HeaderName, StatusCode};
-use hurtle_http::h1::forward::{self, HeaderEdits};
-use hurtle_http::h1::response::{Delimiter, field};
+use http::StatusCode;
+use hurtle_http::h1::forward;
+use hurtle_http::h1::response::Fields;
 use hurtle_http::h1::response_head::{File, ResponseHead};
-use hurtle_http::request::fields::{is_same, pairs};
 
 use super::super::client::Client;
 use super::super::request::RequestContext;
 use super::super::{FileName, Handled, InternalRedirect, Outcome, Tunnel};
-use super::exchange::{BodyCoding, UpstreamExchange, UpstreamResponse, UpstreamTunnel};
+use super::exchange::{
+    BodyCoding, UpstreamBody, UpstreamExchange, UpstreamResponse, UpstreamTunnel,
+};
 use super::forward::{failed, log_failure};
 use super::framing::Framing;
 use super::{Channel, Link, Proxy, RawHead, UpstreamError, handshake, web_call};
+use crate::answer::{Answer, Needs};
+use crate::body::Body;
 use crate::clock;
-use crate::compress::{Codings, Policy};
-use crate::transport::Output;
 
 impl Proxy {
     /// Handles a response whose head has arrived.
@@ -69,25 +70,19 @@ impl Proxy {
         if let (Some(protocol), StatusCode::SWITCHING_PROTOCOLS) =
             (&exchange.protocol, reply.status)
         {
-            let (removed, set) = request.matched.edits(reply.status);
-            let edits = HeaderEdits { removes: &|name| lists(&removed, name), set };
-            let head = match request.head.protocol {
-                Some(_) => client.encode_head(reply, Delimiter::Given, &edits).bytes,
-                None => {
-                    let mut head = Output::new();
-                    let date = clock::date(clock::now_ms());
-                    let accept = match exchange.upstream.link() {
-                        Some(Link { channel: Channel::Stream(_), .. }) => {
-                            handshake::accept(request.head, protocol)
-                        }
-                        _ => None,
-                    };
-                    let switch = (protocol.as_str(), accept.as_deref());
-                    forward::switching(head.vec(), reply, switch, &date, &edits);
-                    head
+            let accept = match exchange.upstream.link() {
+                Some(Link { channel: Channel::Stream(_), .. }) => {
+                    handshake::accept(request.head, protocol)
                 }
+                _ => None,
             };
-            let tunnel = UpstreamTunnel { head, upstream: exchange.upstream };
+            let (mut lines, date) = (request.buffers.take_lines(), clock::date(clock::now_ms()));
+            forward::switch_fields(&mut lines, reply, (protocol, accept.as_deref()), &date);
+            let head = Answer::new(reply.status, Fields::Dated(lines), Body::Empty);
+            let Some((end, received)) = exchange.upstream.into_tunnel() else {
+                return Outcome::Answer(Answer::error(StatusCode::BAD_GATEWAY, None));
+            };
+            let tunnel = UpstreamTunnel { head, received, end };
             return Outcome::Tunnel(Tunnel::Upstream(Box::new(tunnel)));
         }
         if exchange.protocol.is_some() {
@@ -102,57 +97,28 @@ impl Proxy {
             return Outcome::InternalRedirect(Box::new(redirect));
         }
         let mut framing = Framing::of(request.head, reply);
-        let (mut removed, mut set) = request.matched.edits(reply.status);
+        let mut lines = request.buffers.take_lines();
+        forward::response_fields(&mut lines, reply, &clock::date(clock::now_ms()));
         if let Some(status) = client.cache_status() {
-            status.encode(&mut set);
+            status.encode(&mut lines);
         }
-        if let Some(cookie) = self.sticky_cookie(request, exchange.upstream.number()) {
-            field(&mut set, "Set-Cookie", cookie.as_bytes());
-        }
-        let mut coding = None;
         // A cache keeps what the upstream has sent, and the upstream's variants.
-        if let Some(format) = exchange.web {
-            let is_call = web_call::edit(format, reply, &mut removed, &mut set);
-            coding = is_call.then_some(BodyCoding::Web(format));
-        } else if let (Some(policy), None) = (request.compress, self.cache()) {
-            let len = reply.content_length.or(framing.known_len().map(|len| len as u64));
-            let codings = decide(policy, request, (reply, len), (&removed, &set));
-            codings.edit(&mut removed, &mut set);
-            coding = codings.coding().map(BodyCoding::Content);
-        }
-        if coding.is_some() {
+        let needs = match self.cache().is_none() && exchange.web.is_none() {
+            true => Needs::EditsAndCoding,
+            false => Needs::Edits,
+        };
+        let web = exchange.web.filter(|_| web_call::is_answer(reply));
+        if let Some(format) = web {
             framing.encode();
+            lines = web_call::edited(format, reply, lines);
         }
-        let edits = HeaderEdits { removes: &|name| lists(&removed, name), set };
-        let head = client.encode_head(reply, framing.delimiter, &edits);
-        let (status, keeps_upstream) = (reply.status, reply.keep_alive && framing.may_keep_alive);
-        Outcome::Stream(UpstreamResponse {
-            exchange,
-            head,
-            framing,
-            coding,
-            status,
-            keeps_upstream,
-        })
+        let cookie = self.sticky_cookie(request, exchange.upstream.number());
+        let keeps_upstream = reply.keep_alive && framing.may_keep_alive;
+        let coding = web.map(BodyCoding::Web);
+        let len = reply.content_length.or(framing.known_len().map(|len| len as u64));
+        let body = UpstreamBody { exchange, framing, len, coding, keeps_upstream };
+        Outcome::Stream(UpstreamResponse { status: reply.status, lines, needs, cookie, body })
     }
-}
-
-/// Decides about compressing a response with the site's header rules applied.
-fn decide(
-    policy: &Policy,
-    request: &RequestContext<'_>,
-    (reply, len): (&ResponseHead<'_>, Option<u64>),
-    (removed, set): (&[HeaderName], &[u8]),
-) -> Codings {
-    Codings::decide(policy, request.head, (reply.status, len), |take| {
-        let is_removed = |name: &[u8]| removed.iter().any(|r| is_same(name, r.as_str().as_bytes()));
-        forward::each_for_client(reply, |name, value| {
-            if !is_removed(name) {
-                take(name, value);
-            }
-        });
-        pairs(set).for_each(|(name, value)| take(name, value));
-    })
 }
 
 fn internal_redirect(reply: &ResponseHead<'_>, file: File<'_>) -> InternalRedirect {
@@ -174,8 +140,4 @@ fn internal_redirect(reply: &ResponseHead<'_>, file: File<'_>) -> InternalRedire
 fn accepts(protocol: Option<&str>, reply: &ResponseHead<'_>) -> bool {
     let named = protocol.zip(reply.upgrade);
     named.is_some_and(|(sent, accepted)| accepted.eq_ignore_ascii_case(sent.as_bytes()))
-}
-
-fn lists(names: &[HeaderName], name: &[u8]) -> bool {
-    names.iter().any(|listed| listed.as_str().as_bytes().eq_ignore_ascii_case(name))
 }

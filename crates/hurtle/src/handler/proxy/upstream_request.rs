@@ -18,11 +18,13 @@ use super::link::{Channel, Link, RawHead, Source};
 use super::peer::UpstreamError;
 use super::queue::{Admitted, BusyError};
 use super::request_sender::{RequestSender, SendError};
+use super::tunnel_end::TunnelEnd;
 use super::wait::Waits;
 use super::{Key, Proxy};
 use crate::body::RequestBody;
 use crate::clock;
 use crate::metrics::UpstreamOutcome;
+use crate::observe::UpstreamLog;
 use crate::rt::{self, First};
 use crate::transport::{Input, Output};
 
@@ -49,19 +51,6 @@ pub struct UpstreamRequest {
     /// Times since then.
     connected: Option<Duration>,
     answered: Cell<Duration>,
-}
-
-/// An upstream that has sent a response, with its times, for the log.
-#[derive(Clone, Debug)]
-pub struct UpstreamLog {
-    /// The upstream as configured.
-    pub name: String,
-    /// Time at which it was chosen.
-    pub chosen: Option<Instant>,
-    /// Time since then up to the connection; `None`: an idle one was used.
-    pub connected: Option<Duration>,
-    /// Time since then up to the head of the response.
-    pub answered: Duration,
 }
 
 /// The last operation of the upstream that was awaited.
@@ -504,10 +493,10 @@ impl UpstreamRequest {
         }
     }
 
-    /// Takes the connection for another protocol. The upstream counts the request until the second
-    /// part is dropped. Neither refers to the configuration of the mount.
-    pub fn into_tunnel(mut self) -> Option<(Link, Option<AssignedPeer>)> {
-        Some((self.link.take()?, self.assigned.take()))
+    /// Takes the connection for another protocol, and the bytes of that protocol that have arrived.
+    pub(super) fn into_tunnel(mut self) -> Option<(TunnelEnd, Input)> {
+        let Link { channel, input, .. } = self.link.take()?;
+        Some((TunnelEnd::new(channel, self.assigned.take()), input))
     }
 }
 

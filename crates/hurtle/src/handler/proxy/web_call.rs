@@ -4,7 +4,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::{HeaderName, header};
+use http::header;
+use hurtle_http::h1::forward::edit_lines;
 use hurtle_http::h1::response::field;
 use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::fields::pairs;
@@ -63,21 +64,24 @@ impl WebCall {
     }
 }
 
-/// Edits the head of a response for a client of gRPC-Web. `false`: it is no response of gRPC.
-pub(super) fn edit(
-    format: WebFormat,
-    reply: &ResponseHead<'_>,
-    removed: &mut Vec<HeaderName>,
-    set: &mut Vec<u8>,
-) -> bool {
+/// Returns whether a response is one of gRPC.
+pub(super) fn is_answer(reply: &ResponseHead<'_>) -> bool {
+    media_type(reply).is_some()
+}
+
+/// Returns the field lines of a response of gRPC for a client of gRPC-Web.
+pub(super) fn edited(format: WebFormat, reply: &ResponseHead<'_>, lines: Vec<u8>) -> Vec<u8> {
+    let Some(media_type) = media_type(reply) else { return lines };
+    let mut set = Vec::new();
+    field(&mut set, "Content-Type", &format.from_grpc(media_type));
+    edit_lines(&lines, b"", &[header::CONTENT_TYPE], &set)
+}
+
+/// Returns the media type of a response of gRPC.
+fn media_type<'a>(reply: &ResponseHead<'a>) -> Option<&'a [u8]> {
     let mut fields = pairs(reply.field_lines);
     let media_type = fields.find(|(name, _)| name.eq_ignore_ascii_case(b"content-type"));
-    let Some((_, media_type)) = media_type.filter(|(_, value)| grpc::is_grpc(value)) else {
-        return false;
-    };
-    removed.push(header::CONTENT_TYPE);
-    field(set, "Content-Type", &format.from_grpc(media_type));
-    true
+    media_type.map(|(_, value)| value).filter(|value| grpc::is_grpc(value))
 }
 
 impl Decoder {

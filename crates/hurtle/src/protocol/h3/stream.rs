@@ -16,7 +16,7 @@ use hurtle_http::request::fields::{is_allowed_in_trailers, pairs};
 use hurtle_http::request::{BodyLength, RequestFields};
 
 use super::super::reading::Reading;
-use super::super::{Head, HeadFields, InterimFields, Protocol, is_of_connection, status_of_stream};
+use super::super::{Head, InterimFields, Protocol, is_of_connection, status_of_stream};
 use super::shared::Shared;
 use super::stream_id;
 use crate::answer::is_bodiless;
@@ -196,12 +196,7 @@ impl Protocol for Stream {
     /// Stores the status and delimiter, and appends the fields to `out` as lines.
     fn encode_head(&self, out: &mut Vec<u8>, head: &Head<'_>) {
         self.head.set((status_of_stream(head.status), head.delimiter));
-        match &head.fields {
-            HeadFields::Made(fields) => response::encode_fields(out, head.date, fields),
-            HeadFields::Forwarded(reply, edits) => {
-                forward::response_fields(out, reply, head.date, edits);
-            }
-        }
+        response::encode_fields(out, head.date, head.fields);
         if let Delimiter::Length(len) = head.delimiter {
             response::number_field(out, "Content-Length", len);
         }

@@ -16,7 +16,7 @@ use hurtle_http::semantics::caching::{self, Directives, Use};
 use hurtle_http::semantics::target::encode_path;
 
 use super::super::super::client::{Client, ExchangeError, InterimSender};
-use super::super::super::request::{MatchedPath, RequestContext};
+use super::super::super::request::RequestContext;
 use super::super::super::wait::Waits;
 use super::super::super::{Handled, Outcome};
 use super::super::forward::{failed, forward_params};
@@ -25,10 +25,12 @@ use super::fetch::{Fetch, LeaderResult};
 use super::interim::{InterimQueue, relay_until_fetched};
 use super::partial::{RangeFetch, covers};
 use super::selection::{Source, selected};
-use super::status::{CacheStatus, MissReason};
 use crate::answer::Answer;
 use crate::body::RequestBody;
-use crate::cache::{Cache, FetchResult, Flight, Found, Head, Join, Stored, range_fetch_name};
+use crate::cache::{
+    Cache, CacheStatus, FetchResult, Flight, Found, Head, Join, MissReason, Stored,
+    range_fetch_name,
+};
 use crate::clock;
 use crate::config::EarlyHints;
 use crate::rt::{self, First, oneshot};
@@ -366,31 +368,27 @@ impl Lookup<'_> {
     }
 
     fn adapt(&self, head: &Head, source: Source<'_>, age: u64, status: CacheStatus) -> Answer {
-        let RequestContext { head: request, matched, buffers, .. } = self.request;
-        adapt((request, matched), head, source, (age, status), buffers.take_lines())
+        let RequestContext { head: request, buffers, .. } = self.request;
+        adapt(request, head, source, (age, status), buffers.take_lines())
     }
 }
 
-/// Adapts a response to a request: the whole, a range, or 304, with the site's header rules.
-/// `lines` is an empty buffer for the fields.
+/// Adapts a response to a request: the whole, a range, or 304. `lines` is an empty buffer for the
+/// fields.
 pub(super) fn adapt(
-    (request, matched): (&RequestHead<'_>, &MatchedPath<'_>),
+    request: &RequestHead<'_>,
     head: &Head,
     source: Source<'_>,
     (age, status): (u64, CacheStatus),
     lines: Vec<u8>,
 ) -> Answer {
     let (code, mut lines, body) = selected(request, head, source, lines);
-    let (removed, set) = matched.edits(head.status);
-    if !removed.is_empty() {
-        lines = forward::edit_lines(&lines, b"", &removed, &set);
-    }
     if age > 0 || matches!(status, CacheStatus::Hit(_) | CacheStatus::HitOnError(_)) {
         // RFC 9111 section 5.1.
         number_field(&mut lines, "Age", age);
     }
     status.encode(&mut lines);
-    Answer { status: code, fields: Fields::Dated(lines), body }
+    Answer::new(code, Fields::Dated(lines), body)
 }
 
 fn key(request: &RequestContext<'_>) -> Output {

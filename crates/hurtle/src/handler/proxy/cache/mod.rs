@@ -9,7 +9,5 @@ mod lookup;
 mod partial;
 mod selection;
 mod shortcuts;
-mod status;
 
 pub use shortcuts::{ShortcutKey, Shortcuts};
-pub use status::CacheStatus;

@@ -13,13 +13,12 @@ use hurtle_http::semantics::caching::{self, Use};
 use hurtle_http::semantics::host::Host;
 
 use super::super::super::http_request::Buffers;
-use super::super::super::request::{MatchedPath, RequestContext};
+use super::super::super::request::RequestContext;
 use super::super::Proxy;
 use super::lookup::{adapt, directives, is_for_the_origin, may_answer};
 use super::selection::{Source, is_for_the_whole, piece};
-use super::status::CacheStatus;
-use crate::answer::Answer;
-use crate::config::HeaderRule;
+use crate::answer::{Answer, Needs};
+use crate::cache::CacheStatus;
 
 /// Number of slots of the table.
 const SLOTS: usize = 1 << 10;
@@ -77,14 +76,14 @@ impl Default for Shortcuts {
 
 impl Shortcuts {
     /// Returns the stored response to a repeated request, with its cache status. `None`: there is no
-    /// shortcut, the response is not fresh, or the request does not ask for the whole. `headers` has
-    /// the site's header rules.
+    /// shortcut, the response is not fresh, or the request does not ask for the whole. `finish` makes the
+    /// site's edits of fields that are not stored yet; it gets the decoded path after the site's rules.
     pub fn answer(
         &self,
         request: &RequestHead<'_>,
         key: &ShortcutKey<'_>,
-        (headers, buffers): (&[HeaderRule], &Buffers),
-        now_ms: u64,
+        (buffers, now_ms): (&Buffers, u64),
+        finish: impl FnOnce(&mut Answer, &[u8]),
     ) -> Option<(Answer, CacheStatus)> {
         let shortcut = self.find(key)?;
         if !may_answer(request) || !is_for_the_whole(request) || is_for_the_origin(request) {
@@ -105,12 +104,11 @@ impl Shortcuts {
         let mut lines = buffers.take_lines();
         if shortcut.put_lines(stored.serial, age, &mut lines) {
             let body = piece(kept, 0..kept.len());
-            let answer = Answer { status: head.status, fields: Fields::Dated(lines), body };
-            return Some((answer, status));
+            let answer = Answer::new(head.status, Fields::Dated(lines), body);
+            return Some((Answer { needs: Needs::Nothing, ..answer }, status));
         }
-        let (path, rest) = (&*shortcut.path, b"".as_slice());
-        let matched = MatchedPath { path, rest, mount: 0, headers, cacheable: false };
-        let answer = adapt((request, &matched), head, Source::Kept(kept), (age, status), lines);
+        let mut answer = adapt(request, head, Source::Kept(kept), (age, status), lines);
+        finish(&mut answer, &shortcut.path);
         if let Fields::Dated(lines) = &answer.fields {
             shortcut.keep_lines(stored.serial, age, lines);
         }

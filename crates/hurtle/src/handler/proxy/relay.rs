@@ -1,0 +1,335 @@
+//! Yields the body of an upstream's response frame by frame, encoded if it gets a coding. A body that
+//! ends early says what the client gets instead of its rest.
+
+use std::fmt::Display;
+use std::io;
+
+use http::{HeaderMap, HeaderName, StatusCode};
+use hurtle_http::h1::response::{Delimiter, field};
+use hurtle_http::request::RequestHead;
+use hurtle_http::request::fields;
+use hurtle_http::semantics::accept::Coding;
+use hurtle_http::semantics::grpc::GrpcStatus;
+
+use super::super::client::{Data, ExchangeError, Frame};
+use super::super::wait::Waits;
+use super::body_encoder::BodyEncoder;
+use super::exchange::{BodyCoding, UpstreamBody, grpc_status};
+use super::forward::log_failure;
+use super::framing::Framing;
+use super::link::{MalformedBody, Source};
+use super::upstream_request::{Phase, UpstreamRequest};
+use crate::answer::grpc_fields;
+use crate::observe::UpstreamLog;
+use crate::protocol::h2::StreamError;
+use crate::protocol::reading::{Piece, Reading};
+use crate::rt;
+use crate::transport::Input;
+
+/// Maximum size of a body that is sent with its head in one write, in bytes.
+const WHOLE_BYTES_MAX: usize = 16 << 10;
+
+/// The end of a response whose body was not relayed completely.
+pub enum RelayEnd {
+    /// The response is cut short. A call whose upstream failed has these trailers.
+    Cut(ExchangeError, Option<HeaderMap>),
+    /// The body ends with the status of the failed call.
+    Reported(ExchangeError),
+    /// Nothing was sent; the client gets this status.
+    Unsent(StatusCode),
+}
+
+/// The error that ends a body early.
+pub enum RelayError {
+    /// The exchange with the client failed.
+    Client(ExchangeError),
+    /// The upstream failed.
+    Upstream(Box<Failure>),
+}
+
+/// The failure of an upstream.
+pub struct Failure {
+    /// The reason, for the log.
+    reason: String,
+    /// The status of the response if nothing was sent yet.
+    status: StatusCode,
+    /// The end of the upstream's stream.
+    ended: Option<StreamError>,
+    /// `true` if the body ends with the status of the failed call.
+    is_reported: bool,
+}
+
+/// A body whose frames are awaited while the upstream's deadlines are watched.
+pub struct RelayedBody<'a> {
+    upstream: &'a mut UpstreamRequest,
+    waits: &'a Waits,
+    framing: &'a mut Framing,
+    coding: Option<BodyCoding>,
+}
+
+impl UpstreamBody {
+    /// Returns the delimiter towards the client.
+    pub fn delimiter(&self) -> Delimiter {
+        self.framing.delimiter
+    }
+
+    /// Returns the length in bytes, or that of the response to GET, if it is known.
+    pub fn described_len(&self) -> Option<u64> {
+        self.len
+    }
+
+    /// Encodes the body on its way.
+    pub fn encode(&mut self, coding: Coding) {
+        self.coding = Some(BodyCoding::Content(coding));
+        self.framing.encode();
+    }
+
+    /// Returns the input that holds the whole body, and the body's length. `None` unless the body has
+    /// arrived, is small, and is sent as it is.
+    pub fn whole(&mut self) -> Option<(&mut Input, usize)> {
+        let UpstreamBody { exchange, framing, coding, .. } = self;
+        if coding.is_some() || !exchange.upstream.is_sent() {
+            return None;
+        }
+        let len = framing.known_len().filter(|len| *len <= WHOLE_BYTES_MAX)?;
+        let input = &mut exchange.upstream.link()?.input;
+        (len <= input.bytes().len()).then_some((input, len))
+    }
+
+    /// Returns the upstream's deadlines, and the body.
+    pub fn relayed(&mut self) -> (&Waits, RelayedBody<'_>) {
+        let UpstreamBody { exchange, framing, coding, .. } = self;
+        let (upstream, waits) = (&mut exchange.upstream, &exchange.waits);
+        (waits, RelayedBody { upstream, waits, framing, coding: *coding })
+    }
+
+    /// Returns the upstream with its times, for the log.
+    pub fn log(&self) -> UpstreamLog {
+        self.exchange.upstream.times()
+    }
+
+    /// Returns the upstream's connection to the idle ones, after the body was relayed to its end.
+    pub fn finish(&mut self) {
+        if self.keeps_upstream {
+            self.exchange.upstream.finish();
+        }
+    }
+
+    /// Returns the end of a response that an error has ended, and logs a failure of the upstream.
+    /// `description` has the request for the log; `has_sent`: the client may have the head.
+    pub fn end(
+        &self,
+        error: RelayError,
+        request: &RequestHead<'_>,
+        description: impl FnOnce() -> String,
+        has_sent: bool,
+    ) -> RelayEnd {
+        let failure = match error {
+            RelayError::Client(error) => return RelayEnd::Cut(error, None),
+            RelayError::Upstream(failure) => failure,
+        };
+        let (upstream, Failure { reason, status, .. }) = (&self.exchange.upstream, &*failure);
+        log_failure(upstream, &description(), reason, *status);
+        if !has_sent {
+            return RelayEnd::Unsent(*status);
+        }
+        if failure.is_reported {
+            return RelayEnd::Reported(ExchangeError::ResponseBody);
+        }
+        let error = match *status {
+            StatusCode::GATEWAY_TIMEOUT => ExchangeError::UpstreamTimeout,
+            _ => ExchangeError::ResponseBody,
+        };
+        let trailers = request.is_grpc().then(|| failure.grpc_fields(upstream, request));
+        RelayEnd::Cut(error, trailers)
+    }
+}
+
+impl RelayedBody<'_> {
+    /// Writes the whole body. `has_sent` returns whether the client may have the head.
+    ///
+    /// # Errors
+    /// The exchange with the client, or the upstream, has failed.
+    pub async fn each_frame(
+        self,
+        request: &RequestHead<'_>,
+        has_sent: impl Fn() -> bool,
+        write: impl AsyncFnMut(Frame<'_>) -> Result<(), ExchangeError>,
+    ) -> Result<(), RelayError> {
+        let RelayedBody { upstream, waits, framing, coding } = self;
+        // A response without a body has no coded bytes either.
+        let coding = coding.filter(|_| framing.known_len() != Some(0));
+        let encoder = coding.map(BodyEncoder::new).transpose()?;
+        let within_ms = upstream.read_timeout_ms();
+        let te_trailers = request.te_trailers;
+        let mut relay = Relay { framing, encoder, te_trailers, waits, within_ms, write };
+        let relayed = upstream.beside(waits, async |source, input| relay.run(source, input).await);
+        match relayed.await {
+            Some(Err(RelayError::Upstream(failure))) => {
+                let fields = || failure.grpc_fields(upstream, request);
+                let is_reported = has_sent() && relay.end_call(fields).await?;
+                Err(RelayError::Upstream(Box::new(Failure { is_reported, ..*failure })))
+            }
+            Some(relayed) => relayed,
+            None => Err(RelayError::Client(ExchangeError::ResponseBody)),
+        }
+    }
+}
+
+/// A body that is being relayed.
+struct Relay<'a, W> {
+    framing: &'a mut Framing,
+    /// The encoder of the body; `None`: it is relayed as it is.
+    encoder: Option<BodyEncoder>,
+    /// `true` if the client accepts trailers.
+    te_trailers: bool,
+    waits: &'a Waits,
+    /// Maximum time between two reads from the upstream, in milliseconds.
+    within_ms: u64,
+    /// Writes a frame to the client.
+    write: W,
+}
+
+impl<W: AsyncFnMut(Frame<'_>) -> Result<(), ExchangeError>> Relay<'_, W> {
+    /// Relays the whole body.
+    async fn run(&mut self, mut source: Source<'_>, input: &mut Input) -> Result<(), RelayError> {
+        loop {
+            let reading = &mut self.framing.reading;
+            let piece = match reading {
+                Some(reading) => reading.next(input).map_err(|error| truncated(&error))?,
+                None if input.bytes().is_empty() => Piece::More,
+                None => Piece::Data(input.bytes().len()),
+            };
+            match piece {
+                Piece::Data(len) => self.data(input, len).await?,
+                Piece::End(lines) => return self.end(lines).await,
+                Piece::More => {
+                    self.flush().await?;
+                    let (reading, waits) = (self.framing.reading.as_mut(), self.waits);
+                    match source.fill(input, reading, waits, Some(self.within_ms)).await {
+                        Ok(0) => match self.framing.reading {
+                            None => return self.end(Vec::new()).await,
+                            Some(Reading::Ended(_)) => {}
+                            Some(_) => return Err(truncated(&"the connection ended early")),
+                        },
+                        Ok(_) => {}
+                        Err(e) => return Err(RelayError::of_read(&e)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes the first `len` bytes of the input.
+    async fn data(&mut self, input: &mut Input, mut len: usize) -> Result<(), RelayError> {
+        let Some(encoder) = &mut self.encoder else {
+            return Ok((self.write)(Frame::Data(Data::Input(input, len), false)).await?);
+        };
+        while len > 0 {
+            let piece = encoder.piece_bytes(len);
+            let data = match encoder.encode(input, piece)? {
+                Some(coded) => Data::Bytes(coded),
+                None => Data::Input(input, piece),
+            };
+            (self.write)(Frame::Data(data, false)).await?;
+            len -= piece;
+            if encoder.ends_turn() {
+                rt::give_way().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends all that was written, before a wait.
+    async fn flush(&mut self) -> Result<(), RelayError> {
+        if let Some(encoder) = &mut self.encoder {
+            let coded = encoder.flush()?;
+            (self.write)(Frame::Data(Data::Bytes(coded), false)).await?;
+        }
+        Ok((self.write)(Frame::Flush).await?)
+    }
+
+    /// Ends the body with the upstream's trailers.
+    async fn end(&mut self, mut lines: Vec<u8>) -> Result<(), RelayError> {
+        if let Some(encoder) = self.encoder.take() {
+            let data;
+            (data, lines) = encoder.end(lines)?;
+            (self.write)(Frame::Data(Data::Bytes(data), true)).await?;
+        }
+        let mut trailers = None;
+        if self.te_trailers && !lines.is_empty() {
+            let trailers: &mut HeaderMap = trailers.insert(fields::map(&lines));
+            for name in PRIVATE {
+                trailers.remove(name);
+            }
+        }
+        Ok((self.write)(Frame::End(trailers)).await?)
+    }
+
+    /// Ends the body of a gRPC-Web call that has failed after its head was sent. Returns `false` if it
+    /// is another response.
+    async fn end_call(&mut self, fields: impl FnOnce() -> HeaderMap) -> Result<bool, RelayError> {
+        let is_call = matches!(self.encoder, Some(BodyEncoder::Web(_)));
+        let Some(encoder) = self.encoder.take_if(|_| is_call) else { return Ok(false) };
+        let mut lines = Vec::new();
+        for (name, value) in &fields() {
+            field(&mut lines, name.as_str(), value.as_bytes());
+        }
+        let (data, _) = encoder.end(lines)?;
+        (self.write)(Frame::Data(Data::Bytes(data), true)).await?;
+        (self.write)(Frame::End(None)).await?;
+        Ok(true)
+    }
+}
+
+impl Failure {
+    /// Returns the trailers of the failed call.
+    fn grpc_fields(&self, upstream: &UpstreamRequest, call: &RequestHead<'_>) -> HeaderMap {
+        let ended = self.ended.and_then(|error| grpc_status(upstream, call, &error));
+        grpc_fields(ended.unwrap_or(GrpcStatus::of(self.status)), &self.reason)
+    }
+}
+
+impl RelayError {
+    pub(super) fn upstream(reason: String, status: StatusCode) -> RelayError {
+        RelayError::Upstream(Box::new(Failure { reason, status, ended: None, is_reported: false }))
+    }
+
+    /// The upstream's channel failed within the body, or the request did.
+    fn of_read(error: &io::Error) -> RelayError {
+        let inner = error.get_ref();
+        if inner.and_then(|error| error.downcast_ref::<MalformedBody>()).is_some() {
+            return RelayError::upstream(error.to_string(), StatusCode::BAD_REQUEST);
+        }
+        let mut failed = truncated(error);
+        let stream_error = inner.and_then(|error| error.downcast_ref::<StreamError>());
+        if let RelayError::Upstream(failure) = &mut failed {
+            failure.ended = stream_error.copied();
+        }
+        failed
+    }
+}
+
+impl From<ExchangeError> for RelayError {
+    fn from(error: ExchangeError) -> RelayError {
+        match error {
+            ExchangeError::UpstreamTimeout => {
+                RelayError::upstream(Phase::Reading.to_string(), StatusCode::GATEWAY_TIMEOUT)
+            }
+            error => RelayError::Client(error),
+        }
+    }
+}
+
+/// Fields for this server only, also in trailers.
+const PRIVATE: [HeaderName; 4] = [
+    HeaderName::from_static("x-accel-redirect"),
+    HeaderName::from_static("x-sendfile"),
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-authenticate"),
+];
+
+/// The client notices the truncated body; the operator gets a log line.
+fn truncated(error: &dyn Display) -> RelayError {
+    RelayError::upstream(format!("truncated response: {error}"), StatusCode::BAD_GATEWAY)
+}
