@@ -19,6 +19,14 @@ const COMPILED_BYTES_MAX: usize = 256 << 10;
 pub struct PathRegex(Regex);
 
 impl PathRegex {
+    /// Parses an expression, which an importer has found elsewhere.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn new(text: &str) -> Result<PathRegex, String> {
+        PathRegex::parse(text).map_err(|wrong| wrong.what)
+    }
+
     /// Parses an expression.
     pub(super) fn parse(text: &str) -> Result<PathRegex, ValueError> {
         let mut builder = RegexBuilder::new(text);
@@ -31,7 +39,8 @@ impl PathRegex {
         self.0.as_str()
     }
 
-    pub(super) fn is_in(&self, path: &[u8]) -> bool {
+    /// Returns whether a path contains a match.
+    pub fn is_in(&self, path: &[u8]) -> bool {
         self.0.is_match(path)
     }
 

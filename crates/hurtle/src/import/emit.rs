@@ -63,7 +63,8 @@ fn site(out: &mut String, site: &Site) {
             "/" => Vec::new(),
             path => vec![("path".to_owned(), Value::from(path))],
         };
-        section(out, "[[site.mount]]", &[path, mount.keys.clone()].concat());
+        let keys = [path, mount.place.clone(), mount.keys.clone()].concat();
+        section(out, "[[site.mount]]", &keys);
     }
 }
 

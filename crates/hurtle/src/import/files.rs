@@ -85,6 +85,9 @@ pub(super) fn script_of(try_files: &Directive) -> Option<String> {
 /// Translates `try_files` of files; `None` if it was refused.
 fn candidates(d: &Directive, path: &str, report: &mut Report) -> Option<Vec<String>> {
     let mut list = Vec::new();
+    if !d.args.iter().any(|arg| arg == "$uri/") {
+        report.remark(d, "a directory is answered by its index, as with $uri/; nginx has 404");
+    }
     let last = d.args.len().saturating_sub(1);
     for (at, arg) in d.args.iter().enumerate() {
         if arg.starts_with('@') {

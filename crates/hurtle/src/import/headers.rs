@@ -1,19 +1,17 @@
-//! Makes header rules of the fields of mounts and of file extensions.
+//! Makes header rules of the fields of mounts.
 
 use std::collections::BTreeMap;
 
 use toml::Value;
 
-use super::location::fields;
 use super::mount::{Field, Keys, Mount, put, put_list};
-use super::mounts::{Expression, Mounts};
-use super::regex::Regex;
-use super::report::Report;
+use super::mounts::Mounts;
 
 impl Mounts<'_, '_> {
     /// Makes header rules of the fields of the mounts. Each replaces those of the mount above it.
-    pub(super) fn headers(&mut self, report: &mut Report) {
-        let mut mounts: Vec<&Mount> = self.site.mounts.iter().collect();
+    pub(super) fn headers(&mut self) {
+        let mut mounts: Vec<&Mount> =
+            self.site.mounts.iter().filter(|mount| mount.is_prefix()).collect();
         mounts.sort_by_key(|mount| mount.path.len());
         let none = BTreeMap::new();
         let mut rules = Vec::new();
@@ -31,19 +29,17 @@ impl Mounts<'_, '_> {
         for mount in &mounts {
             every.extend(mount.headers.clone());
         }
-        for Expression { regex, block, .. } in &self.expressions {
-            let Regex::Extensions(extensions) = regex else { continue };
-            let headers = fields(block);
-            for extension in extensions {
-                rules.extend(rule(&format!("*.{extension}"), &headers, &every));
-            }
-            if headers.is_empty() && !every.is_empty() {
-                report.general(
-                    "location ~ \\.(css|js)$: fields of other locations are kept".to_owned(),
-                );
+        self.site.headers = rules;
+        // The paths of the others are also those of prefixes.
+        for mount in self.site.mounts.iter_mut().filter(|mount| !mount.is_prefix()) {
+            let mut others = every.clone();
+            others.retain(|name, _| !mount.headers.contains_key(name));
+            let own = rule("**", &mount.headers, &others);
+            let own: Vec<toml::Table> = own.into_iter().map(toml::Table::from_iter).collect();
+            if !own.is_empty() {
+                put(&mut mount.keys, "header", own);
             }
         }
-        self.site.headers = rules;
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) fn mount(
     let path = mount_path(path);
     let headers = fields(block);
     block.finish(target, report);
-    Some(Mount { pattern: pattern(&path), path, keys, headers })
+    Some(Mount { pattern: pattern(&path), path, place: Keys::new(), keys, headers })
 }
 
 /// The translation of a location, by the directive that nginx applies first.

@@ -12,6 +12,7 @@
 
 mod block;
 mod emit;
+mod expression;
 mod files;
 mod gates;
 mod guard;

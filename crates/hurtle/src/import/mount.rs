@@ -42,6 +42,8 @@ pub(super) struct Field {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Mount {
     pub(super) path: String,
+    /// Keys beside the path that choose its requests: `exact`, `match`, `final`.
+    pub(super) place: Keys,
     /// Pattern of its paths, for header rules.
     pub(super) pattern: String,
     pub(super) keys: Keys,
@@ -54,9 +56,27 @@ impl Mount {
         self.keys.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
-    /// `true` for the mount of a location with this path.
-    pub(super) fn is_of(&self, location: &str) -> bool {
-        self.path == mount_path(location)
+    /// `true` for the mount of a location with this path; `is_exact`: one with `=`.
+    pub(super) fn is_of(&self, location: &str, is_exact: bool) -> bool {
+        match is_exact {
+            true => self.is_exact() && self.path == location,
+            false => self.is_prefix() && self.path == mount_path(location),
+        }
+    }
+
+    /// `true`: it takes all paths beneath its own.
+    pub(super) fn is_prefix(&self) -> bool {
+        !self.place.iter().any(|(key, _)| key == "exact" || key == "match")
+    }
+
+    pub(super) fn is_exact(&self) -> bool {
+        self.place.iter().any(|(key, _)| key == "exact")
+    }
+
+    /// Makes it a mount of this path only.
+    pub(super) fn at_exactly(mut self, path: &str) -> Mount {
+        put(&mut self.place, "exact", true);
+        Mount { path: path.to_owned(), ..self }
     }
 
     /// Removes a key; returns its text.

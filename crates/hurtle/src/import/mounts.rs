@@ -2,13 +2,15 @@
 //! with the locations that became no mount of their own.
 
 use super::block::{Block, Target};
+use super::expression::Expression;
 use super::files::script_of;
 use super::kind::{HandlerKind, Kind, PathKind, ResponseKind, StructureKind};
 use super::location::{Context, fields, mount, pattern, target};
 use super::modifier::{Modifier, modifier};
 use super::mount::{Keys, Mount, Site, put};
+use super::overlap;
 use super::path::mount_path;
-use super::regex::{self, Regex};
+use super::regex;
 use super::report::Report;
 use super::rules::{self, Rule, rewrites};
 use super::scope::{Scope, is_spa};
@@ -33,13 +35,6 @@ pub(super) struct Page<'a> {
     pub(super) block: Block<'a>,
 }
 
-/// A location with a regular expression that becomes no mount.
-pub(super) struct Expression<'a> {
-    pub(super) at: &'a Directive,
-    pub(super) regex: Regex,
-    pub(super) block: Block<'a>,
-}
-
 /// The mounts of a site, as its locations are translated.
 pub(super) struct Mounts<'a, 'b> {
     pub(super) site: &'b mut Site,
@@ -47,7 +42,8 @@ pub(super) struct Mounts<'a, 'b> {
     shared: &'b mut Shared,
     pub(super) placed: Vec<Placed<'a>>,
     pub(super) pages: Vec<Page<'a>>,
-    pub(super) expressions: Vec<Expression<'a>>,
+    /// The expressions of mounts with one, with their locations.
+    pub(super) expressions: Vec<(&'a Directive, Expression)>,
     pub(super) scripts: Option<Scripts<'a>>,
     rules: Vec<Rule<'a>>,
     /// The root directory of `/`, and `try_files` there.
@@ -99,6 +95,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
             }
         }
         self.root(server, report);
+        self.finals();
         rules::check(&self.rules, &paths, report);
         self.site.rules = self.rules.iter().map(|rule| rule.keys.clone()).collect();
         self.site.rules.extend(self.slashes(&paths));
@@ -109,7 +106,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
         let is_free = |bare: &str| paths.iter().all(|(_, path)| *path != bare);
         let bare = self.placed.iter().filter_map(|placed| {
             let bare = placed.path.strip_suffix('/').filter(|bare| !bare.is_empty())?;
-            let mount = self.site.mounts.iter().find(|mount| mount.is_of(placed.path))?;
+            let mount = self.site.mounts.iter().find(|mount| mount.is_of(placed.path, false))?;
             let is_application = mount.key("proxy").or(mount.key("fastcgi")).is_some();
             let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/._~-".contains(&b);
             (is_application && is_free(bare) && bare.bytes().all(is_plain)).then_some(bare)
@@ -149,6 +146,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
         );
         if block.scope().denies_all() && target != Target::Answer && !is_root_page(modifier, path) {
             let mount = closed(&block, path, report);
+            let mount = if modifier == Modifier::Exact { mount.at_exactly(path) } else { mount };
             return self.add(d, (modifier, path), None, mount, report);
         }
         if is_covered && target == Target::Files {
@@ -157,16 +155,35 @@ impl<'a, 'b> Mounts<'a, 'b> {
         if is_page {
             return self.pages.push(Page { at: d, path: path.to_owned(), block });
         }
-        if is_root_page(modifier, path) {
-            return report.refuse(d, "its mount would take the whole site; write location /");
-        }
-        if modifier == Modifier::Exact {
+        // A redirect of the rest of the path needs a mount that has one.
+        let returns = block.first(&[Kind::Handler(HandlerKind::Return)]);
+        let has_rest = returns.is_some_and(|d| d.args.iter().any(|a| a.ends_with("$request_uri")));
+        if modifier == Modifier::Exact && has_rest {
+            if path == "/" {
+                return report.refuse(d, "its mount would take the whole site; write location /");
+            }
             report.remark(d, "the mount also answers paths beneath it");
         }
         let try_files = self.front(&block, path);
         if let Some(mount) = mount(d, path, (&block, try_files), self.context, report) {
             let fallback = fallback(d, &block, try_files);
+            let is_exact = modifier == Modifier::Exact && !has_rest;
+            let mount = if is_exact { mount.at_exactly(path) } else { mount };
             self.add(d, (modifier, path), fallback, mount, report);
+        }
+    }
+
+    /// Marks mounts of `^~` as final, if others have expressions.
+    fn finals(&mut self) {
+        if self.expressions.is_empty() {
+            return;
+        }
+        let is_final = |mount: &Mount| {
+            let of_mount = |one: &&Placed<'_>| mount.is_of(one.path, false);
+            self.placed.iter().find(of_mount).is_some_and(|one| one.modifier == Modifier::Final)
+        };
+        for mount in self.site.mounts.iter_mut().filter(|mount| is_final(mount)) {
+            put(&mut mount.place, "final", true);
         }
     }
 
@@ -223,7 +240,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
         }
     }
 
-    fn add(
+    pub(super) fn add(
         &mut self,
         at: &'a Directive,
         (modifier, path): (Modifier, &'a str),
@@ -231,7 +248,8 @@ impl<'a, 'b> Mounts<'a, 'b> {
         mount: Mount,
         report: &mut Report,
     ) {
-        if self.site.mounts.iter().any(|other| other.path == mount.path) {
+        let is_same = |other: &Mount| (&other.path, &other.place) == (&mount.path, &mount.place);
+        if self.site.mounts.iter().any(is_same) {
             report.refuse(at, format!("a second location of {}", mount.path));
         } else {
             self.site.mounts.push(mount);
@@ -239,35 +257,50 @@ impl<'a, 'b> Mounts<'a, 'b> {
         }
     }
 
-    fn regex(&mut self, d: &'a Directive, text: &str, outer: &Scope, report: &mut Report) {
+    /// Translates a location with an expression. Scripts become the mount of `/`.
+    fn regex(&mut self, d: &'a Directive, text: &'a str, outer: &Scope, report: &mut Report) {
         let block = Block::of(d, outer, self.shared, report);
-        let returns = block.first(&[Kind::Handler(HandlerKind::Return)]);
-        let denies = block.scope().denies_all()
-            || returns.is_some_and(|d| matches!(d.arg(0), "403" | "404"));
-        match (regex::location(text), target(&block)) {
-            (Regex::Scripts(_), Target::Fastcgi) if self.scripts.is_none() => {
-                self.scripts = Some(Scripts { at: d, block });
-            }
-            (regex @ Regex::DotFiles { .. }, _) if denies => {
-                self.expressions.push(Expression { at: d, regex, block });
-            }
-            (regex @ Regex::Extensions(_), Target::Files) if !denies => {
-                self.error_pages(&block, (false, false), report);
-                self.expressions.push(Expression { at: d, regex, block });
-            }
-            _ => report.refuse(
-                d,
-                "of regular expressions it knows \\.php$ with fastcgi_pass, \\.(css|js)$ with \
-                 fields, and /\\. with deny all",
-            ),
+        let target = target(&block);
+        if regex::is_of_scripts(text) && target == Target::Fastcgi && self.scripts.is_none() {
+            let Some(expression) = Expression::of(d, report) else { return };
+            self.scripts = Some(Scripts { at: d, block, expression });
+            return;
         }
+        for kind in [HandlerKind::Alias, HandlerKind::FastcgiPass].map(Kind::Handler) {
+            if let Some(other) = block.first(&[kind]) {
+                return report.refuse(
+                    other,
+                    "with a regular expression it knows fastcgi_pass for \\.php$ once, and no alias",
+                );
+            }
+        }
+        let try_files = block.first(&[Kind::Handler(HandlerKind::TryFiles)]);
+        if let Some(d) = try_files.filter(|d| target == Target::Files && d.args != ["$uri", "=404"])
+        {
+            return report.refuse(d, "only $uri =404 has a counterpart here");
+        }
+        let Some(expression) = Expression::of(d, report) else { return };
+        self.error_pages(&block, (false, false), report);
+        let is_closed = block.scope().denies_all() && target != Target::Answer;
+        let made = match is_closed {
+            true => Some(closed(&block, "/", report)),
+            false => mount(d, "/", (&block, try_files), self.context, report),
+        };
+        let Some(mut made) = made else { return };
+        // A closed mount may take scripts, too.
+        let scripts = self.scripts.as_ref().filter(|_| !overlap::is_closed(&made));
+        let scripts = scripts.map(|scripts| &scripts.expression);
+        put(&mut made.place, "match", expression.matcher(scripts));
+        self.site.mounts.push(made);
+        self.expressions.push((d, expression));
     }
 
     /// Adds the mount of `/`, if no location is it.
     fn root(&mut self, server: &Block<'a>, report: &mut Report) {
         let block = server.handler();
         let try_files = Kind::Handler(HandlerKind::TryFiles);
-        if self.site.mounts.iter().any(|mount| mount.path == "/") || self.root.is_some() {
+        let is_root = |mount: &Mount| mount.is_of("/", false);
+        if self.site.mounts.iter().any(is_root) || self.root.is_some() {
             if let Some(d) = server.take(try_files) {
                 report.remark(d, "`try_files` is left out: location / has its own");
             }
@@ -275,7 +308,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
         }
         // Without a root of its own, other paths have nothing (404).
         let has_files = block.scope().root.peek().is_some() || target(&block) == Target::Answer;
-        let is_empty = self.site.mounts.is_empty() && self.rules.is_empty();
+        let is_empty = !self.site.mounts.iter().any(Mount::is_prefix) && self.rules.is_empty();
         let Some(at) = server.at.filter(|_| has_files || is_empty) else { return };
         server.take(try_files);
         server.take(Kind::Handler(HandlerKind::Return));
@@ -301,7 +334,7 @@ fn closed(block: &Block<'_>, path: &str, report: &mut Report) -> Mount {
     let headers = fields(block);
     block.finish(Target::Closed, report);
     let path = mount_path(path);
-    Mount { pattern: pattern(&path), path, keys, headers }
+    Mount { pattern: pattern(&path), path, place: Keys::new(), keys, headers }
 }
 
 /// The path for which nginx looks up a location if there is no file.

@@ -2,50 +2,55 @@
 //! regular expressions, prefixes of names, and paths beneath exact ones. hurtle must not open what
 //! nginx closes there.
 
+use std::mem;
+
 use toml::Value;
 
-use super::block::{Block, Target};
+use super::block::Block;
+use super::expression::Expression;
 use super::guard;
-use super::kind::{FilesKind, GuardKind, HandlerKind, Kind, PathKind, ResponseKind};
-use super::location::{fields, mount};
+use super::kind::{FilesKind, HandlerKind, Kind, PathKind};
+use super::location::mount;
 use super::modifier::{Modifier, holds};
-use super::mount::{Keys, Mount};
-use super::mounts::{Expression, Mounts, Page, Placed};
+use super::mount::{Keys, Mount, put};
+use super::mounts::{Mounts, Page, Placed};
 use super::path::join;
-use super::regex::Regex;
 use super::report::Report;
+use super::syntax::Directive;
 
 /// Keys that choose among the files of a directory.
 const SEARCH: [&str; 4] = ["index", "listing", "try_files", "spa"];
 
-impl Mounts<'_, '_> {
-    /// Refuses locations that the mounts do not serve as nginx would.
-    pub(super) fn check(&self, report: &mut Report) {
+impl<'a> Mounts<'a, '_> {
+    /// Makes mounts of the pages that those of their directories do not serve as nginx would, and
+    /// refuses or remarks locations whose paths nginx reaches otherwise.
+    pub(super) fn check(&mut self, report: &mut Report) {
+        for page in mem::take(&mut self.pages) {
+            self.page(page, report);
+        }
         for placed in &self.placed {
             self.placed(placed, report);
         }
-        for page in &self.pages {
-            self.page(page, report);
-        }
-        for expression in &self.expressions {
-            match &expression.regex {
-                Regex::DotFiles { has_well_known } => {
-                    self.dot_files(expression, *has_well_known, report);
-                }
-                _ => self.extensions(expression, report),
-            }
+        for (at, expression) in &self.expressions {
+            self.expression(at, expression, report);
         }
     }
 
     fn mount_of(&self, placed: &Placed<'_>) -> Option<&Mount> {
-        self.site.mounts.iter().find(|mount| mount.is_of(placed.path))
+        let is_exact = placed.modifier == Modifier::Exact;
+        let own = |is_exact| self.site.mounts.iter().find(|m| m.is_of(placed.path, is_exact));
+        if is_exact { own(true).or(own(false)) } else { own(false) }
     }
 
     /// The mount that serves a path, other than that of `but`.
     fn holder(&self, path: &str, but: Option<&Mount>) -> Option<&Mount> {
-        let others =
-            self.site.mounts.iter().filter(|one| but.is_none_or(|but| one.path != but.path));
-        others.filter(|mount| holds(&mount.path, path)).max_by_key(|mount| mount.path.len())
+        let others = || {
+            let is_other = |one: &&Mount| but.is_none_or(|but| !std::ptr::eq(*one, but));
+            self.site.mounts.iter().filter(is_other)
+        };
+        let exact = others().find(|mount| mount.is_exact() && mount.path == path);
+        let prefixes = others().filter(|mount| mount.is_prefix() && holds(&mount.path, path));
+        exact.or(prefixes.max_by_key(|mount| mount.path.len()))
     }
 
     fn placed(&self, placed: &Placed<'_>, report: &mut Report) {
@@ -62,14 +67,25 @@ impl Mounts<'_, '_> {
             report.refuse(d, why);
         }
         let parent = self.holder(&mount.path, Some(mount));
-        let Some(parent) = parent.filter(|parent| !admits_alike(&parent.keys, &mount.keys)) else {
-            if placed.modifier == Modifier::Exact {
-                self.beneath_exact(placed, mount, parent, report);
+        let Some(parent) = parent else { return };
+        let name = placed.path.rsplit('/').next().unwrap_or_default();
+        let is_index = is_index(parent, name);
+        if admits_alike(&parent.keys, &mount.keys) {
+            if is_index && parent.headers != mount.headers {
+                let path = placed.path.strip_suffix(name).unwrap_or_default();
+                let text = format!(
+                    "GET {path} has the fields of {}, and so have other paths that this page answers; \
+                     nginx gives them those of this location",
+                    parent.path
+                );
+                report.remark(placed.at, &text);
             }
             return;
-        };
+        }
         if placed.modifier == Modifier::Exact {
-            self.beneath_exact(placed, mount, Some(parent), report);
+            if !mount.is_exact() {
+                self.beneath_exact(placed, mount, Some(parent), report);
+            }
         } else if !placed.path.ends_with('/') && !is_open(mount) {
             let path = placed.path;
             report.remark(
@@ -91,8 +107,7 @@ impl Mounts<'_, '_> {
                 ),
             );
         }
-        let name = mount.path.rsplit('/').next().unwrap_or_default();
-        if is_index(parent, name) && !is_open(mount) {
+        if is_index && !is_open(mount) {
             let why = "it is the index of its directory, which nginx looks up with this guard";
             report.refuse(placed.at, why);
         }
@@ -121,132 +136,120 @@ impl Mounts<'_, '_> {
         }
     }
 
-    /// A page is translated if its settings are those of the mount that serves it.
-    fn page(&self, page: &Page<'_>, report: &mut Report) {
+    /// A page of files: the mount of its directory serves it, if its settings are the same. Else it has
+    /// one of its own.
+    fn page(&mut self, page: Page<'a>, report: &mut Report) {
         let Page { at, path, block } = page;
-        let is_error_page = self.site.errors.values().any(|other| other == path);
+        let is_error_page = self.site.errors.values().any(|other| *other == path);
         if is_error_page && let Some(d) = block.take(Kind::Path(PathKind::Internal)) {
             report.remark(d, "clients can request this path, too");
         }
-        let Some(serving) = self.holder(path, None) else {
-            return report.refuse(at, "no mount serves it; write location / or a root");
-        };
-        let own = block.first(&[TRY_FILES]);
-        let made = mount(at, &serving.path, (block, own), self.context, report);
-        let Some(wanted) = made else { return };
         let is_directory = path.ends_with('/');
-        let is_ignored = |key: &str, is_wanted: bool| match key {
-            "index" | "listing" => !is_directory,
-            "try_files" | "spa" => !is_wanted,
-            _ => false,
+        if !is_directory {
+            leave_out_index(&block, report);
+        }
+        let (parent, name) = path.rsplit_once('/').unwrap_or_default();
+        let own = block.first(&[TRY_FILES]).filter(|d| d.args != ["$uri", "=404"]);
+        if let Some(d) = own {
+            return report.refuse(d, "only $uri =404 has a counterpart here");
+        }
+        block.take(TRY_FILES);
+        let Some(mut wanted) = mount(at, &path, (&block, None), self.context, report) else {
+            return;
         };
         if !is_directory {
-            leave_out_index(block, report);
+            wanted.keys.retain(|(key, _)| key != "index" && key != "listing");
+            // The file, whose directory is served, may have another name.
+            let file = wanted.key("files").and_then(Value::as_str).map(str::to_owned);
+            let (directory, file) =
+                file.as_deref().and_then(|f| f.rsplit_once('/')).unwrap_or_default();
+            for (_, value) in wanted.keys.iter_mut().filter(|(key, _)| key == "files") {
+                *value = Value::from(join(directory, ""));
+            }
+            if file != name {
+                put(&mut wanted.keys, "try_files", format!("/{file}"));
+            }
         }
-        if let Some(key) = difference(serving, &wanted, is_ignored) {
-            let why = format!(
-                "a mount of files is a directory: that of {} would serve this path, with another \
-                 `{key}`; give the file a directory and a location of its own",
-                serving.path
-            );
-            report.refuse(block.first(kinds(&key)).unwrap_or(at), why);
-        } else if wanted.headers != serving.headers {
-            let kinds = [Kind::Response(ResponseKind::AddHeader), EXPIRES];
-            let why = "its fields are not those of the mount that serves it; write them for a directory, \
-                       or by hand in [[site.header]]";
-            report.refuse(block.first(&kinds).unwrap_or(at), why);
-        }
-    }
-
-    fn dot_files(&self, expression: &Expression<'_>, has_well_known: bool, report: &mut Report) {
-        let Expression { at, block, .. } = expression;
-        block.get(|scope| &scope.access);
-        let returns = Kind::Handler(HandlerKind::Return);
-        if block.first(&[returns]).is_some_and(|d| matches!(d.arg(0), "403" | "404")) {
-            block.take(returns);
-        }
-        block.finish(Target::Closed, report);
-        if has_well_known {
-            let why = "hurtle serves names `.well-known`; write /\\.(?!well-known)";
-            return report.refuse(at, why);
-        }
-        let is_application = |mount: &&Mount| {
-            mount.key("proxy").is_some()
-                || (mount.key("fastcgi").is_some() && mount.key("root").is_none())
+        let is_ignored = |key: &str, _: bool| match key {
+            "index" | "listing" => !is_directory,
+            key => key == "files" || SEARCH.contains(&key),
         };
-        if let Some(mount) = self.beneath_expressions().find(is_application) {
-            let path = &mount.path;
-            let why = format!(
-                "hurtle sends such paths to the application of {path}; have it refuse \
-                               them, and remove this location"
+        let is_served = self.holder(&path, None).is_some_and(|serving| {
+            let directory = serving.key("files").or(serving.key("root")).and_then(Value::as_str);
+            let rest = parent.strip_prefix(serving.path.trim_end_matches('/'));
+            let directory = directory.zip(rest).map(|(directory, rest)| join(directory, rest));
+            directory.as_deref() == wanted.key("files").and_then(Value::as_str)
+                && difference(serving, &wanted, is_ignored).is_none()
+                && wanted.headers == serving.headers
+                && wanted.key("try_files").is_none()
+                && serving.key("spa").or(serving.key("try_files")).is_none()
+        });
+        if !is_served {
+            // An error page is sent with another status, for any path.
+            self.add(
+                at,
+                (Modifier::Exact, &at.args[at.args.len() - 1]),
+                None,
+                wanted.at_exactly(&path),
+                report,
             );
-            return report.refuse(at, why);
         }
-        report.remark(at, "names that begin with a dot get 404");
     }
 
-    /// The mounts over whose locations a regular expression wins in nginx.
-    fn beneath_expressions(&self) -> impl Iterator<Item = &Mount> {
-        let placed = self.placed.iter().filter(|one| one.modifier == Modifier::Prefix);
-        placed.filter_map(|one| self.mount_of(one)).filter(|mount| !is_closed(mount))
-    }
-
-    fn extensions(&self, expression: &Expression<'_>, report: &mut Report) {
-        let Expression { at, block, .. } = expression;
-        if let Some(d) = block.take(TRY_FILES)
-            && d.args != ["$uri", "=404"]
-        {
-            report.refuse(d, "only $uri =404 has a counterpart here");
-        }
-        leave_out_index(block, report);
-        for serving in self.beneath_expressions() {
-            let path = &serving.path;
-            let Some(wanted) = mount(at, path, (block, None), self.context, report) else { return };
-            if serving.key("respond").is_some() || serving.key("redirect").is_some() {
-                if !is_open(&wanted) && !admits_alike(&serving.keys, &wanted.keys) {
-                    let why =
-                        format!("its guard also holds in {path} in nginx; write ^~ before it");
-                    return report.refuse(at, why);
-                }
-                report.remark(at, &format!("the answers of {path} have precedence"));
-                continue;
-            }
-            let is_strict = is_open(&wanted) && !is_open(serving);
-            let is_ignored = |key: &str, is_wanted: bool| {
-                SEARCH.contains(&key) || (is_strict && !is_wanted && guard::KEYS.contains(&key))
-            };
-            if let Some(key) = difference(serving, &wanted, is_ignored) {
+    /// nginx looks up the index of a directory, and pages in place of missing files, once more.
+    fn expression(&self, at: &Directive, expression: &Expression, report: &mut Report) {
+        let own = self.site.mounts.iter().find(|mount| {
+            mount.place.iter().any(|(key, value)| key == "match" && expression.is(value))
+        });
+        let Some(own) = own else { return };
+        for mount in self.site.mounts.iter().filter(|mount| mount.is_prefix()) {
+            let path = mount.path.trim_end_matches('/');
+            let found = pages(mount).into_iter().find(|page| expression.is_in(page));
+            let Some(page) = found else { continue };
+            if !admits_alike(&mount.keys, &own.keys) && !is_open(own) {
                 let why = format!(
-                    "a file extension is no mount: that of {path} would serve these files, with \
-                     another `{key}`; write it in the location {path}, or ^~ before this path"
+                    "it also guards {page}, which answers other paths of {path}/ in nginx; write the guard \
+                     in the location {path}/"
                 );
-                return report.refuse(block.first(kinds(&key)).unwrap_or(at), why);
+                return report.refuse(at, why);
             }
-            if SEARCH[2..].iter().any(|key| serving.key(key).is_some()) {
-                let text =
-                    format!("a file that is missing gets the page of {path} in place of 404");
-                report.remark(at, &text);
-            }
-            if is_strict {
-                report.remark(at, &format!("the guard of {path} also holds for these files"));
+            let is_part = is_part(&Mount { path: mount.path.clone(), ..own.clone() }, mount);
+            if own.headers != mount.headers || !is_part {
+                report.remark(
+                    at,
+                    &format!(
+                        "{page} in answer to another path, such as GET {path}/, has the fields and the \
+                         directory of {path}/; nginx gives it those of this location"
+                    ),
+                );
             }
         }
-        // Settings that no mount has to be compared with.
-        if self.beneath_expressions().next().is_none() {
-            block.get(|scope| &scope.root);
-            fields(block);
-            block.finish(Target::Files, report);
-        }
-        report.general(
-            "location ~ \\.(css|js)$: its fields are set in every mount of the site, also in \
-             responses of applications"
-                .to_owned(),
-        );
     }
 }
 
+/// The paths of pages that answer other paths of a mount: its index, and the end of `try_files`.
+fn pages(mount: &Mount) -> Vec<String> {
+    let path = mount.path.trim_end_matches('/');
+    let mut names: Vec<String> = match (mount.key("index"), mount.key("files")) {
+        (Some(Value::Array(names)), _) => {
+            names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
+        }
+        (Some(Value::String(name)), _) => vec![name.clone()],
+        (_, Some(_)) => vec!["index.html".to_owned()],
+        _ => vec![],
+    };
+    let last = match mount.key("try_files") {
+        Some(Value::Array(list)) => list.last().and_then(Value::as_str),
+        Some(Value::String(one)) => Some(one.as_str()),
+        _ => None,
+    };
+    let spa = mount.key("spa").and_then(Value::as_str);
+    let ends = last.into_iter().chain(spa).filter(|page| page.starts_with('/'));
+    names.extend(ends.map(|page| page.trim_start_matches('/').to_owned()));
+    names.into_iter().map(|name| format!("{path}/{name}")).collect()
+}
+
 const TRY_FILES: Kind = Kind::Handler(HandlerKind::TryFiles);
-const EXPIRES: Kind = Kind::Response(ResponseKind::Expires);
 
 /// Names settings of directories in a location of files only.
 fn leave_out_index(block: &Block<'_>, report: &mut Report) {
@@ -254,29 +257,6 @@ fn leave_out_index(block: &Block<'_>, report: &mut Report) {
         for d in block.take_all(Kind::Files(kind)) {
             report.remark(d, &format!("`{d}` is left out: the location has no directory"));
         }
-    }
-}
-
-/// The directives of a key of mounts.
-fn kinds(key: &str) -> &'static [Kind] {
-    match key {
-        "allow" | "deny" => &[Kind::Guard(GuardKind::Allow), Kind::Guard(GuardKind::Deny)],
-        "rate_limit" => &[Kind::Guard(GuardKind::LimitReq)],
-        "auth" | "users" | "realm" | "forward" | "copy_headers" | "forward_tls" => &[
-            Kind::Guard(GuardKind::AuthBasic),
-            Kind::Guard(GuardKind::AuthBasicUserFile),
-            Kind::Guard(GuardKind::AuthRequest),
-            Kind::Guard(GuardKind::AuthRequestSet),
-        ],
-        "files" => &[Kind::Files(FilesKind::Root), Kind::Handler(HandlerKind::Alias)],
-        "index" => &[Kind::Files(FilesKind::Index)],
-        "listing" => &[Kind::Files(FilesKind::Autoindex)],
-        "media_types" => &[Kind::Files(FilesKind::Types)],
-        "uploads" => &[Kind::Files(FilesKind::DavMethods)],
-        "rate" => &[Kind::Response(ResponseKind::LimitRate)],
-        "compress" => &[Kind::Response(ResponseKind::Gzip), Kind::Response(ResponseKind::Brotli)],
-        "try_files" => &[TRY_FILES],
-        _ => &[],
     }
 }
 

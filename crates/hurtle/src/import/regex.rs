@@ -1,66 +1,10 @@
-//! The regular expressions of nginx that have a counterpart: endings of names, dot files, scripts,
-//! and the patterns of simple rewrites.
+//! The regular expressions of nginx that have a special counterpart: scripts, and the patterns of simple
+//! rewrites.
 
-/// A regular expression of a location.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Regex {
-    /// Scripts: `\.php$`.
-    Scripts(String),
-    /// Extensions without their dot: `\.(css|js)$`.
-    Extensions(Vec<String>),
-    /// Names that begin with a dot: `/\.`, `/\.ht`.
-    DotFiles {
-        /// `.well-known`, too, which hurtle always serves (RFC 8615).
-        has_well_known: bool,
-    },
-    /// Any other.
-    Other,
-}
-
-/// Recognises the expression of a location.
-pub(super) fn location(text: &str) -> Regex {
+/// `true` for the expression of a location of scripts: `\.php$`.
+pub(super) fn is_of_scripts(text: &str) -> bool {
     let simple = text.strip_prefix("[^/]").unwrap_or(text);
-    if matches!(simple, r"\.php$" | r"\.php(/|$)" | r"\.php(?:/|$)" | r"^(.+\.php)(.*)$" | r"\.php")
-    {
-        return Regex::Scripts(".php".to_owned());
-    }
-    match text {
-        r"/\." | r"(^|/)\." => return Regex::DotFiles { has_well_known: true },
-        r"/\.ht" | r"/\.(?!well-known)" | r"/\.(?!well-known).*" => {
-            return Regex::DotFiles { has_well_known: false };
-        }
-        _ => {}
-    }
-    match extensions(text) {
-        Some(list) => Regex::Extensions(list),
-        None => Regex::Other,
-    }
-}
-
-/// Extensions of `\.css$` and `\.(css|js|jpe?g)$`.
-fn extensions(text: &str) -> Option<Vec<String>> {
-    let text = text.strip_prefix(".*").or_else(|| text.strip_prefix("^.+")).unwrap_or(text);
-    let text = text.strip_prefix(r"\.")?.strip_suffix('$')?;
-    let group = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
-    let list = group.map_or(text, |group| group.strip_prefix("?:").unwrap_or(group));
-    let mut extensions = Vec::new();
-    for item in list.split('|') {
-        match item.split_once('?') {
-            // `jpe?g`, `woff2?`: with the optional character and without.
-            Some((before, after)) if is_plain(before) && (after.is_empty() || is_plain(after)) => {
-                let mut shorter = before.to_owned();
-                shorter.pop()?;
-                extensions.extend([format!("{shorter}{after}"), format!("{before}{after}")]);
-            }
-            None if is_plain(item) => extensions.push(item.to_owned()),
-            _ => return None,
-        }
-    }
-    Some(extensions)
-}
-
-fn is_plain(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    matches!(simple, r"\.php$" | r"\.php(/|$)" | r"\.php(?:/|$)" | r"^(.+\.php)(.*)$" | r"\.php")
 }
 
 /// Translates the expression of a rewrite to a pattern: `^/old/(.*)$` to `/old/**`. An expression
@@ -124,28 +68,7 @@ pub(super) fn replacement(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Regex, location, pattern, replacement};
-
-    #[test]
-    fn locations() {
-        let list = |items: &[&str]| Regex::Extensions(items.iter().map(|&i| i.into()).collect());
-        let rows = [
-            (r"\.php$", Regex::Scripts(".php".into())),
-            (r"[^/]\.php(/|$)", Regex::Scripts(".php".into())),
-            (r"/\.ht", Regex::DotFiles { has_well_known: false }),
-            (r"(^|/)\.", Regex::DotFiles { has_well_known: true }),
-            (r"/\.well-known", Regex::Other),
-            (r"\.css$", list(&["css"])),
-            (r"\.(css|js)$", list(&["css", "js"])),
-            (r".*\.(?:jpe?g|woff2?)$", list(&["jpg", "jpeg", "woff", "woff2"])),
-            (r"\.(css|j.s)$", Regex::Other),
-            (r"\.?$", Regex::Other),
-            (r"^/a(b|c)", Regex::Other),
-        ];
-        for (text, expected) in rows {
-            assert_eq!(location(text), expected, "{text}");
-        }
-    }
+    use super::{pattern, replacement};
 
     #[test]
     fn patterns() {

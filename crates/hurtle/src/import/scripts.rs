@@ -3,6 +3,7 @@
 use toml::Value;
 
 use super::block::{Block, Target};
+use super::expression::Expression;
 use super::files::script_of;
 use super::guard::{self, guard};
 use super::kind::{HandlerKind, Kind, PathKind, ResponseKind};
@@ -19,6 +20,7 @@ use super::upstream::fastcgi_pass;
 pub(super) struct Scripts<'a> {
     pub(super) at: &'a Directive,
     pub(super) block: Block<'a>,
+    pub(super) expression: Expression,
 }
 
 impl Mounts<'_, '_> {
@@ -26,7 +28,7 @@ impl Mounts<'_, '_> {
     pub(super) fn scripts(&mut self, report: &mut Report) {
         let (root, try_files) = self.root.take().unwrap_or_default();
         let front = try_files.and_then(script_of);
-        let Some(Scripts { at, block }) = self.scripts.take() else {
+        let Some(Scripts { at, block, .. }) = self.scripts.take() else {
             if let (Some(d), Some(_)) = (try_files, front) {
                 report.refuse(d, "the site has no location ~ \\.php$ with fastcgi_pass");
             }
@@ -34,7 +36,7 @@ impl Mounts<'_, '_> {
         };
         let Some(keys) = self.settings(at, &block, report) else { return };
         self.beside_scripts(at, &keys, report);
-        let Some(mount) = self.site.mounts.iter_mut().find(|mount| mount.path == "/") else {
+        let Some(mount) = self.site.mounts.iter_mut().find(|mount| mount.is_of("/", false)) else {
             return report.refuse(at, "scripts need a root");
         };
         let own = block.get(|scope| &scope.root);
@@ -85,7 +87,8 @@ impl Mounts<'_, '_> {
     /// Compares scripts with the locations over which their regular expression wins in nginx.
     fn beside_scripts(&self, at: &Directive, keys: &Keys, report: &mut Report) {
         for placed in self.placed.iter().filter(|one| one.modifier == Modifier::Prefix) {
-            let Some(mount) = self.site.mounts.iter().find(|mount| mount.is_of(placed.path)) else {
+            let Some(mount) = self.site.mounts.iter().find(|mount| mount.is_of(placed.path, false))
+            else {
                 continue;
             };
             let path = placed.path;

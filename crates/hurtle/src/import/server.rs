@@ -102,7 +102,7 @@ pub(super) fn server<'a>(
     mounts.server(&block, report);
     mounts.scripts(report);
     mounts.check(report);
-    mounts.headers(report);
+    mounts.headers();
     block.finish_server(report);
     server
 }

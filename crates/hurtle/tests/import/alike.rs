@@ -150,6 +150,54 @@ const ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "one path, expressions and final prefixes",
+        http: "server { listen 127.0.0.1:{port}; root {root}; add_header X-All yes;
+               location / { try_files $uri $uri/ /about.html; add_header X-Root yes; }
+               location = /a.txt { add_header Cache-Control no-cache; }
+               location = /renamed { alias {root}/a.txt; default_type text/plain; }
+               location = / { return 200 \"front\"; }
+               location = /app { proxy_pass http://{upstream}; proxy_set_header Host $http_host; }
+               location ^~ /docs/ { add_header X-Docs yes; }
+               location ~* \\.(css|txt)$ { expires 30d; try_files $uri =404; }
+               location ~ ^/dir/[a-z]+$ { return 410; }
+               location ~ /\\.(?!well-known) { deny all; } }",
+        requests: &[
+            "GET /",
+            "GET /a.txt",
+            "GET /a.txt/x",
+            "GET /app",
+            "GET /app/x",
+            "GET /docs/guide.txt",
+            "GET /docs/gone.txt",
+            "GET /style.css",
+            "GET /gone.css",
+            "GET /gone.CSS",
+            "GET /gone",
+            "GET /dir/abc",
+            "GET /dir/abc1",
+            "GET /.git/x",
+            "GET /dir/.x",
+        ],
+    },
+    Row {
+        sentence: "a proxied site with files of its own",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               location / { proxy_pass http://{upstream}; proxy_set_header Host $http_host; }
+               location = /a.txt { }
+               location ~* \\.(css|ico)$ { expires 30d; }
+               location ~ ^/(api|v[0-9])/ { proxy_pass http://{upstream}; proxy_set_header Host $http_host;
+                                           proxy_set_header X-Own-Api 1; } }",
+        requests: &[
+            "GET /a.txt",
+            "GET /style.css",
+            "GET /gone.css",
+            "GET /v2/x",
+            "GET /api/style.css",
+            "GET /apis/x",
+            "GET /v2",
+        ],
+    },
+    Row {
         sentence: "an upstream",
         http: "upstream app { server {upstream}; keepalive 4; }
                server { listen 127.0.0.1:{port}; root {root};

@@ -102,7 +102,7 @@ const ROWS: &[(&str, &str)] = &[
     ),
     (
         "a password for scripts beside a proxy",
-        "location / { try_files $uri =404; } location /app/ { PROXY }
+        "location / { try_files $uri $uri/ =404; } location /app/ { PROXY }
       location ~ \\.(php)$ { PASSWORD }",
     ),
     (
@@ -214,6 +214,29 @@ const ROWS: &[(&str, &str)] = &[
         "an ending beneath a closed directory",
         "location /docs/ { deny all; } location ~ \\.css$ { }",
     ),
+    ("an index that an expression guards", "location / { } location ~ \\.html$ { PASSWORD }"),
+    (
+        "an index that an expression guards, of the same guard",
+        "PASSWORD location / { } location ~ \\.html$ { }",
+    ),
+    (
+        "a page behind try_files that an expression guards",
+        "location / { try_files $uri $uri/ /docs/guide.txt; } location ~ \\.txt$ { deny all; }",
+    ),
+    (
+        "a page behind try_files that a page guards",
+        "location / { try_files $uri $uri/ /a.txt; } location = /a.txt { PASSWORD }",
+    ),
+    (
+        "expressions beneath a final prefix",
+        "location ^~ /docs/ { PASSWORD } location ~ \\.txt$ { deny all; }",
+    ),
+    (
+        "an expression before a longer one",
+        "location ~ ^/docs/ { deny all; } location ~ ^/docs/guide { PROXY }",
+    ),
+    ("an expression without look-ahead", "location ~ /\\.(?!well-known) { deny all; }"),
+    ("an expression with look-ahead", "location ~ ^/(?=docs) { deny all; }"),
     // Closed by a translation.
     ("a directory with a password", "location /docs/ { PASSWORD }"),
     ("a directory for nobody", "location ^~ /docs/ { deny all; }"),
@@ -249,6 +272,35 @@ const TRANSLATED: &[&str] = &[
     "a directory of a closed site",
     "a page closed by return",
     "an ending beneath a closed directory",
+    "a password for a file",
+    "addresses for a file",
+    "a password for an ending",
+    "addresses for an ending",
+    "nobody for an ending",
+    "a server that decides about a file",
+    "a server that decides about an ending",
+    "a password for the page of /",
+    "a password of the server, off in /",
+    "a password of the server, off in /, and a page",
+    "addresses of the server, others in /",
+    "a password of the server, off for a page",
+    "a server that decides, off in /",
+    "an ending beneath an alias",
+    "an ending beneath a proxy",
+    "an ending of the server's guard beneath an open prefix",
+    "names with a dot",
+    "names with a dot, sent to an application",
+    "a password for scripts beside a proxy",
+    "a password for an ending beside a redirect",
+    "a file that is proxied",
+    "a page that is proxied",
+    "a proxied page beside files",
+    "an answer for the page of /",
+    "a page of a closed site",
+    "an index that an expression guards, of the same guard",
+    "expressions beneath a final prefix",
+    "an expression before a longer one",
+    "an expression without look-ahead",
 ];
 
 #[test]
