@@ -221,7 +221,7 @@ async fn answer(
         Ok(_) | Err(HandlerError::Exchange(_)) => None,
     };
     if let Some(answer) = &mut answer {
-        finish(answer, &head, resolved, resolved.site.edits().hsts().is_some());
+        finish(answer, &head, resolved, resolved.edits().hsts().is_some());
     }
     Ok(answer)
 }

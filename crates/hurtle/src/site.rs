@@ -336,6 +336,12 @@ impl Site {
         &self.edits
     }
 
+    /// Returns the edits of responses to a path, where the path alone decides about its mount.
+    pub fn edits_at(&self, path: &[u8]) -> &ResponseEdits {
+        let own = self.mount_of(path, None).and_then(|(_, mount)| mount.edits());
+        own.unwrap_or(&self.edits)
+    }
+
     /// Returns whether the site answers requests on this channel.
     pub fn is_open_to(&self, channel: Channel) -> bool {
         self.demand.is_met(channel)

@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 
 use toml::{Table, Value};
 
+use super::check_matcher::MATCH;
 use super::schema::{DefaultValue, Kind, Section, TOP};
 
 /// Beginnings of defaults that say nothing of their own: another key decides.
@@ -40,6 +41,10 @@ fn collect(
     section: &'static Section,
     comments: &mut HashMap<&'static str, VecDeque<String>>,
 ) {
+    // A matcher has no other conditions than it says.
+    if section.header == MATCH.header {
+        return;
+    }
     let absent = section.keys.iter().filter(|key| {
         let applies = key.with.is_empty() || key.with.iter().any(|with| table.contains_key(*with));
         applies && !table.contains_key(key.name)

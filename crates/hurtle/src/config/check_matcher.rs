@@ -18,8 +18,8 @@ use super::value::Value;
 #[rustfmt::skip] // One paragraph for each key.
 pub(super) static MATCH: Section = Section {
     header: "[site.mount.match]",
-    doc: "Conditions on requests, for a mount (`[site.mount.match]`) or a rule (`[site.rule.match]`): all \
-          must be met, and of several values of a condition one. A pattern alone, `match = \"*.php\"`, \
+    doc: "Conditions on requests, for a mount (`[site.mount.match]`) or a rule (`[site.rule.match]`); header \
+          rules have `path`, `regex` and `not` of these. All must be met, and of several values of a condition one. A pattern alone, `match = \"*.php\"`, \
           means `path`. See [routing.md](routing.md).",
     keys: &[
         Key::new("path", List("patterns"), Words("every path"), "[\"*.php\", \"/devices/*/x\"]",
@@ -46,6 +46,17 @@ pub(super) static MATCH: Section = Section {
 /// Reads a matcher.
 pub(super) fn matcher(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Matcher> {
     read(value, false, reader)
+}
+
+/// Reads a matcher of paths, as header rules have it: the fields of a file are made once.
+pub(super) fn path_matcher(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Matcher> {
+    let matcher = read(value, false, reader)?;
+    if !matcher.is_of_path() {
+        let wrong = ValueError::new("a header rule is for paths: path, regex, and not of these");
+        value.report(reader, wrong.hint("write a mount with this match, and its header in it"));
+        return None;
+    }
+    Some(matcher)
 }
 
 /// `is_in_not`: the matcher is the value of `not`.

@@ -9,7 +9,7 @@ use super::archive::archive;
 use super::auth::{self, Auth};
 use super::bounds::{FINAL_STATUS_MIN, STATUS_MAX};
 use super::check_matcher::matcher;
-use super::check_site::redirect_status;
+use super::check_site::{headers, redirect_status};
 use super::cors::cors;
 use super::defaults::{FIXED_CONTENT_TYPE, FIXED_STATUS, MOUNT_PATH, REDIRECT_STATUS};
 use super::dictionary::dictionaries;
@@ -69,6 +69,7 @@ pub(super) fn mounts(
             written.report(reader, wrong.hint("remove it, or write auth = \"none\" in this mount"));
         }
         let Some(place) = place else { continue };
+        let headers = table.get("header").map(|value| headers(&value, reader)).unwrap_or_default();
         let mut compress = None;
         table.set("compress", reader, |v, r| v.flag(r).map(Some), &mut compress);
         if let (Some(value), Some(true), true) =
@@ -92,6 +93,7 @@ pub(super) fn mounts(
             compress,
             limits,
             cors,
+            headers,
         };
         claim(&mount, table, &mut taken, reader);
         if mount.is_public_status_page(site) {

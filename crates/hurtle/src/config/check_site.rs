@@ -7,7 +7,7 @@ use http::StatusCode;
 
 use super::auth::auth;
 use super::bounds::{ERROR_STATUS_MIN, STATUS_MAX};
-use super::check_matcher::matcher;
+use super::check_matcher::{matcher, path_matcher};
 use super::check_mount::{access, mounts};
 use super::check_tls::tls;
 use super::cors::cors;
@@ -16,12 +16,12 @@ use super::error::{ValueError, shown};
 use super::field::{field_name, field_value};
 use super::host::{HostEntry, host_entry};
 use super::matcher::Matcher;
-use super::pattern::{fill_placeholders, pattern};
+use super::pattern::fill_placeholders;
 use super::rate_limit::site_limits;
 use super::reader::{KeyPosition, Reader};
 use super::table::Table;
 use super::target::{authority, location, url_path};
-use super::types::{Files, Glob, HeaderRule, HostName, Rule, RuleAction, Site};
+use super::types::{Files, HeaderRule, HostName, Rule, RuleAction, Site};
 use super::value::Value;
 
 /// Reads the sites of a file, or the single site of the shorthand `root`.
@@ -95,7 +95,7 @@ fn site(table: &Table<'_>, alone: bool, claims: &mut Claims, reader: &mut Reader
         site.rules = value.tables(reader).iter().filter_map(|t| rule(t, reader)).collect();
     }
     if let Some(value) = table.get("header") {
-        site.headers = value.tables(reader).iter().filter_map(|t| header(t, reader)).collect();
+        site.headers = headers(&value, reader);
     }
     table.set("errors", reader, error_pages, &mut site.error_pages);
     if let Some(value) = table.get("mount") {
@@ -239,11 +239,17 @@ pub(super) fn redirect_status(value: &Value<'_>, reader: &mut Reader<'_>) -> Opt
     StatusCode::from_u16(status).ok()
 }
 
+/// Reads the header rules of a site or mount.
+pub(super) fn headers(value: &Value<'_>, reader: &mut Reader<'_>) -> Vec<HeaderRule> {
+    value.tables(reader).iter().filter_map(|table| header(table, reader)).collect()
+}
+
 fn header(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<HeaderRule> {
-    let mut glob = Some(Glob(HEADER_PATTERN.to_owned()));
-    table.set("match", reader, |value, r| Some(value.parse(r, pattern)), &mut glob);
-    let mut rule =
-        HeaderRule { pattern: glob?, set: Vec::new(), remove: Vec::new(), always: false };
+    let matcher = match table.get("match") {
+        Some(value) => path_matcher(&value, reader)?,
+        None => Matcher::of_pattern(HEADER_PATTERN),
+    };
+    let mut rule = HeaderRule { matcher, set: Vec::new(), remove: Vec::new(), always: false };
     if let Some(value) = table.get("set") {
         for (name, spot, value) in value.pairs(reader) {
             let name = field_name(name).map_err(|wrong| reader.report(&spot, wrong)).ok();

@@ -24,9 +24,9 @@ use super::symlinks::Symlinks;
 use super::tls::{CertificateFiles, Tls};
 use super::try_file::TryFile;
 use super::types::{
-    Access, AccessLog, Config, EarlyHints, ErrorLog, EtagSource, Files, Glob, HeaderRule, Limits,
-    Listen, LogField, LogFormat, LogLevel, LogTarget, Mount, MountHandler, Rule, RuleAction,
-    Schedule, Sendfile, Site,
+    Access, AccessLog, Config, EarlyHints, ErrorLog, EtagSource, Files, HeaderRule, Limits, Listen,
+    LogField, LogFormat, LogLevel, LogTarget, Mount, MountHandler, Rule, RuleAction, Schedule,
+    Sendfile, Site,
 };
 
 /// Default port.
@@ -126,9 +126,9 @@ impl Config {
         let Ok(value) = HeaderValue::try_from(format!("h3=\":{port}\"; ma=86400")) else { return };
         for site in self.sites.iter_mut().filter(|site| site.tls.is_some()) {
             let set = vec![(ALT_SVC, value.clone())];
-            let pattern = Glob(HEADER_PATTERN.to_owned());
+            let matcher = Matcher::of_pattern(HEADER_PATTERN);
             // The first rule, so that those of the site come after it.
-            site.headers.insert(0, HeaderRule { pattern, set, remove: Vec::new(), always: false });
+            site.headers.insert(0, HeaderRule { matcher, set, remove: Vec::new(), always: false });
         }
     }
 
@@ -183,6 +183,7 @@ impl Mount {
             limits: MountLimits::default(),
             cors: None,
             compress: None,
+            headers: Vec::new(),
         }
     }
 

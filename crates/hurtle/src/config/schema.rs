@@ -391,11 +391,12 @@ pub(super) static RULE: Section = Section {
 #[rustfmt::skip] // One paragraph for each key.
 pub(super) static HEADER: Section = Section {
     header: "[[site.header]]",
-    doc: "Fields of responses, by path. Every matching rule is applied, in order. Only the server \
-          sets fields that frame a message (Content-Length, Connection and the like).",
+    doc: "Fields of responses, by path. Every matching rule is applied, in order; those of a mount \
+          (`[[site.mount.header]]`) after those of its site. Only the server sets fields that frame a message (Content-Length, Connection and the like).",
     keys: &[
-        Key::new("match", Text("a pattern"), Toml("\"**\""), "\"*.css\"",
-            "Paths it applies to, compared decoded and without the query."),
+        Key::new("match", Table(&MATCH), Toml("\"**\""), "\"*.css\"",
+            "Paths it applies to, compared decoded and without the query: a pattern, a list of patterns, or a \
+             table with `path`, `regex` and `not`, see `[site.mount.match]`."),
         Key::new("set", Map("a table of names and values"), Toml("{}"),
             "{ Cache-Control = \"max-age=3600\" }", "Fields to set; they replace existing ones."),
         Key::new("remove", List("field names"), Toml("[]"), "[\"Server\"]", "Fields to remove."),

@@ -14,7 +14,7 @@ use super::schema::DefaultValue::{Required, Toml, Words};
 use super::schema::Kind::{
     Choice, Flag, Integer, List, Map, Size, Table, Tables, Text, Time, TrueOrInteger,
 };
-use super::schema::{AUTH, Key, Section};
+use super::schema::{AUTH, HEADER, Key, Section};
 use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD, FORWARD_TLS};
 use super::schema_jwt::{ALGORITHMS, AUDIENCE, CLAIMS, ISSUER, JWKS, LEEWAY, TOKEN_COOKIE};
 use super::schema_limits::{MOUNT_CORS, MOUNT_RATE_LIMIT};
@@ -68,6 +68,8 @@ pub(super) static MOUNT: Section = Section {
             "Limits on the rate of requests (429), in addition to the site's."),
         Key::new("cors", Table(&MOUNT_CORS), Words("the site's"), "{ origins = \"*\" }",
             "Access by scripts of other origins, in place of the site's."),
+        Key::new("header", Tables(&HEADER), Words("the site's only"), "[]",
+            "Header rules for the mount's responses, in addition to the site's."),
         Key::new("concurrency", Integer(1, CONCURRENCY_MAX), Words("unlimited"), "100",
             "Requests handled at once, over all workers; a request counts until its response is \
              sent. More wait in a queue, or get 503; see [limits.md](limits.md)."),

@@ -463,6 +463,9 @@ pub struct Mount {
     pub cors: Option<Cors>,
     /// Compression of responses, in place of the site's.
     pub compress: Option<bool>,
+    /// Header rules for its responses, applied after those of the site.
+    #[serde(rename = "header", skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<HeaderRule>,
     /// The handler.
     #[serde(flatten)]
     pub handler: MountHandler,
@@ -569,9 +572,9 @@ pub enum EtagSource {
 /// Fields set on or removed from responses, by path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HeaderRule {
-    /// Pattern for the decoded path of the request.
-    #[serde(rename = "match")]
-    pub pattern: Glob,
+    /// Conditions on the path of the request, and on nothing else.
+    #[serde(rename = "match", serialize_with = "matcher::print")]
+    pub matcher: Matcher,
     /// Fields to set; they replace those of the response.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "print::fields")]
     pub set: Vec<(HeaderName, HeaderValue)>,

@@ -8,7 +8,6 @@ pub mod fields;
 use std::borrow::Cow;
 
 use http::{HeaderName, HeaderValue, StatusCode, header};
-use hurtle_http::semantics::glob;
 use memchr::memmem;
 
 pub use self::fields::{FieldEdits, ReadyEdits, edit_fields};
@@ -40,17 +39,21 @@ pub struct ResponseEdits {
 impl ResponseEdits {
     /// Compiles the edits of a site.
     pub fn new(site: &config::Site) -> ResponseEdits {
-        let mut rules = site.headers.clone();
-        for rule in &mut rules {
-            // The protocol frames bodies.
-            rule.set.retain(|(name, _)| *name != header::CONTENT_LENGTH);
-        }
+        let rules = settable(&site.headers);
         let hsts = site.tls.as_ref().and_then(|tls| tls.hsts.clone());
         let sets_hsts = |rule: &HeaderRule| {
             rule.set.iter().any(|(name, _)| *name == header::STRICT_TRANSPORT_SECURITY)
         };
-        let withholds_hsts = site.tls.is_some() && (hsts.is_some() || rules.iter().any(sets_hsts));
+        let mut all = rules.iter().chain(site.mounts.iter().flat_map(|mount| &mount.headers));
+        let withholds_hsts = site.tls.is_some() && (hsts.is_some() || all.any(sets_hsts));
         ResponseEdits { rules, has_security: site.security_headers, hsts, withholds_hsts }
+    }
+
+    /// The edits of a mount: those of its site, then its own.
+    #[must_use]
+    pub fn of_mount(&self, mount: &config::Mount) -> ResponseEdits {
+        let rules = [self.rules.clone(), settable(&mount.headers)].concat();
+        ResponseEdits { rules, hsts: self.hsts.clone(), ..*self }
     }
 
     /// Returns the value of Strict-Transport-Security (RFC 6797).
@@ -119,6 +122,13 @@ impl ResponseEdits {
     }
 
     fn rules_for(&self, path: &[u8]) -> impl Iterator<Item = &HeaderRule> {
-        self.rules.iter().filter(move |rule| glob::matches(&rule.pattern.0, path))
+        self.rules.iter().filter(move |rule| rule.matcher.matches(path, None))
     }
+}
+
+/// Returns rules without fields that frame bodies, which are the protocol's.
+fn settable(rules: &[HeaderRule]) -> Vec<HeaderRule> {
+    let mut rules = rules.to_vec();
+    rules.iter_mut().for_each(|rule| rule.set.retain(|(name, _)| *name != header::CONTENT_LENGTH));
+    rules
 }

@@ -160,7 +160,7 @@ impl<T: Protocol> Client for ExchangeClient<'_, '_, T> {
 
     fn hint(&self) -> Option<HeaderValue> {
         let resolved = self.resolved?;
-        resolved.site.edits().hint(|| resolved.path())
+        resolved.edits().hint(|| resolved.path())
     }
 
     fn forwarded_headers(&mut self) -> Option<&mut ForwardedHeaders> {

@@ -30,13 +30,13 @@ pub(crate) fn finish(
     match needs {
         Needs::Nothing => return,
         Needs::Cors => edit_fields(&mut answer.fields, |fields| {
-            if resolved.site.edits().withholds_hsts(is_secure) {
+            if resolved.edits().withholds_hsts(is_secure) {
                 fields.remove(&header::STRICT_TRANSPORT_SECURITY);
             }
             add_cors(fields, request, resolved);
         }),
         Needs::Edits | Needs::EditsAndCoding => edit_fields(&mut answer.fields, |fields| {
-            resolved.site.edits().edit(fields, || resolved.path(), status, is_secure);
+            resolved.edits().edit(fields, || resolved.path(), status, is_secure);
             add_cors(fields, request, resolved);
         }),
     }
@@ -52,7 +52,7 @@ pub(crate) fn finish(
 pub(super) fn finish_stored(answer: &mut Answer, site: &Site, path: &[u8], is_secure: bool) {
     let status = answer.status;
     edit_fields(&mut answer.fields, |fields| {
-        site.edits().edit(fields, || path.into(), status, is_secure);
+        site.edits_at(path).edit(fields, || path.into(), status, is_secure);
     });
     answer.needs = Needs::Nothing;
 }
@@ -78,7 +78,7 @@ pub(super) fn finish_stream(
     let UpstreamResponse { status, lines, needs, cookie, body } = response;
     let mut finished = Fields::Dated(mem::take(lines));
     edit_fields(&mut finished, |fields| {
-        resolved.site.edits().edit(fields, || resolved.path(), *status, is_secure);
+        resolved.edits().edit(fields, || resolved.path(), *status, is_secure);
         add_cors(fields, request, resolved);
         let cookie = cookie.take().and_then(|cookie| HeaderValue::try_from(cookie).ok());
         cookie.inspect(|cookie| fields.append(&header::SET_COOKIE, cookie));

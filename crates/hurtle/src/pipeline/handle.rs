@@ -125,7 +125,7 @@ impl<T: Protocol> Connection<T> {
         if !matches!(request.method, Method::Get | Method::Head) {
             query.file = FileQuery::default();
         }
-        let control = resolved.site.edits().value(&header::CACHE_CONTROL, &resolved.path());
+        let control = resolved.edits().value(&header::CACHE_CONTROL, &resolved.path());
         if control.is_some_and(|control| forbids(control.as_bytes())) {
             query.file.accept_encoding = None;
         }

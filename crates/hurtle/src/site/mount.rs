@@ -41,6 +41,8 @@ pub struct Mount {
     /// The gates of its paths; one that is deployed at run time has those of its site.
     pub(super) gates: Vec<Gate>,
     pub(super) handler: Handler,
+    /// The edits of its responses; `None`: those of the site.
+    edits: Option<Rc<ResponseEdits>>,
     /// Internal files that its upstreams may name.
     pub(super) internal: Option<Internal>,
     /// The policy by which the handler's responses are compressed; `None`: they are not. Files have
@@ -89,6 +91,11 @@ impl Mount {
         &self.metrics
     }
 
+    /// Returns the edits of its responses; `None`: those of the site.
+    pub fn edits(&self) -> Option<&ResponseEdits> {
+        self.edits.as_deref()
+    }
+
     /// Returns the handler.
     pub fn handler(&self) -> &Handler {
         &self.handler
@@ -111,6 +118,8 @@ impl Mount {
         compression: &Compression,
     ) -> Mount {
         let (of_files, compress) = compression.of_mount(config.compress);
+        let own_edits = (!config.headers.is_empty()).then(|| Rc::new(edits.of_mount(config)));
+        let edits = own_edits.as_ref().unwrap_or(edits);
         let named = match &config.handler {
             MountHandler::Proxy(proxy) => proxy.internal.as_ref(),
             MountHandler::FastCgi(app) => app.internal.as_ref(),
@@ -178,6 +187,7 @@ impl Mount {
             key: None,
             gates,
             handler,
+            edits: own_edits,
             internal,
             compress,
             metrics,
@@ -214,6 +224,7 @@ impl Mount {
             gates: Vec::new(),
             compress: None,
             handler,
+            edits: None,
             internal: None,
             metrics,
         }

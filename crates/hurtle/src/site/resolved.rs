@@ -15,6 +15,7 @@ use super::{Gate, MountRef, Route, Site, Sites};
 use crate::answer::Answer;
 use crate::auth::PasswordGate;
 use crate::config::{Cors, MatchedRequest};
+use crate::edits::ResponseEdits;
 use crate::files::Key;
 use crate::handler::request::MatchedPath;
 use crate::metrics::RouteMetrics;
@@ -112,6 +113,14 @@ impl<'a> Resolved<'a> {
         match self.route()? {
             Route::Answer(..) => None,
             Route::Mount { path, mount, .. } => Some((mount, self.site.matched_path(path, mount))),
+        }
+    }
+
+    /// Returns the edits of the response: those of the path's mount, or of the site if it responds itself.
+    pub fn edits(&self) -> &ResponseEdits {
+        match self.route() {
+            Some(Route::Mount { mount, .. }) => mount.edits().unwrap_or(self.site.edits()),
+            _ => self.site.edits(),
         }
     }
 

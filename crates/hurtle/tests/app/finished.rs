@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
-use hurtle::config::{Glob, HeaderRule, Site};
+use hurtle::config::{HeaderRule, Matcher, Site};
 use hurtle::{BoxError, RequestBody};
 use tower::service_fn;
 
@@ -36,7 +36,7 @@ async fn answer(request: Request<RequestBody>) -> Result<Response<Full<Bytes>>, 
 fn each_kind_of_response_is_finished_alike() {
     let change = |config: &mut hurtle::Config| {
         let rule = |name: &'static str, always| HeaderRule {
-            pattern: Glob("**".to_owned()),
+            matcher: Matcher::of_pattern("**"),
             set: vec![(http::HeaderName::from_static(name), "ours".parse().unwrap())],
             remove: vec![http::HeaderName::from_static("x-gone")],
             always,

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::Full;
-use hurtle::config::{Glob, HeaderRule, Matcher, Rule, RuleAction, Site};
+use hurtle::config::{HeaderRule, Matcher, Rule, RuleAction, Site};
 use hurtle::{Arrival, Config, RequestBody, Server};
 
 use crate::support::App;
@@ -100,8 +100,8 @@ fn a_sites_rules_apply_to_its_applications() {
                 RuleAction::Redirect(StatusCode::PERMANENT_REDIRECT, "/new/{1}".to_owned());
             site.rules.push(Rule { matcher, action });
             let set = vec![(header::VIA, HeaderValue::from_static("here"))];
-            let pattern = Glob("/app/**".to_owned());
-            site.headers.push(HeaderRule { pattern, set, remove: vec![], always: false });
+            let matcher = Matcher::of_pattern("/app/**");
+            site.headers.push(HeaderRule { matcher, set, remove: vec![], always: false });
             config.sites.push(site);
         },
         |server| server.mount("*", "/app", tower::service_fn(describe)).unwrap(),

@@ -220,7 +220,7 @@ fn files_that_do_not_gain_are_sent_as_they_are() {
         config.compress.max_bytes = 3_000;
         config.compress.types.push("image/x-none".to_owned());
         let rule = |pattern: &str, name: &'static str, value: &'static str| HeaderRule {
-            pattern: hurtle::config::Glob(pattern.to_owned()),
+            matcher: hurtle::config::Matcher::of_pattern(pattern),
             set: vec![(http::HeaderName::from_static(name), http::HeaderValue::from_static(value))],
             always: false,
             remove: vec![],

@@ -117,7 +117,7 @@ fn the_security_preset_is_on_every_response_but_overrides_nothing() {
     let server = Server::with(&[("a.txt", "hello")], |config| {
         config.sites[0].security_headers = true;
         config.sites[0].headers.push(hurtle::config::HeaderRule {
-            pattern: hurtle::config::Glob("*.txt".into()),
+            matcher: hurtle::config::Matcher::of_pattern("*.txt"),
             set: vec![(http::header::X_FRAME_OPTIONS, http::HeaderValue::from_static("DENY"))],
             remove: Vec::new(),
             always: false,

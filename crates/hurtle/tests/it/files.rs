@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use http::{HeaderName, HeaderValue, StatusCode};
-use hurtle::config::{EtagSource, Glob, HeaderRule, MountHandler, TryFile};
+use hurtle::config::{EtagSource, HeaderRule, Matcher, MountHandler, TryFile};
 
 use crate::support::rows::check;
 use crate::support::site::{files, files_of, mount};
@@ -244,7 +244,7 @@ fn single_page_app() {
 fn header_rules_of_failed_conditions_and_ranges() {
     let server = Server::with(&[("a.txt", "0123456789")], |config| {
         let rule = |name, always| HeaderRule {
-            pattern: Glob("/**".to_owned()),
+            matcher: Matcher::of_pattern("/**"),
             set: vec![(HeaderName::from_static(name), HeaderValue::from_static("1"))],
             remove: vec![],
             always,

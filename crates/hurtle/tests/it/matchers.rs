@@ -175,3 +175,27 @@ fn rules_by_expressions_and_by_requests() {
         ],
     );
 }
+
+#[test]
+fn header_rules_of_a_mount_come_after_those_of_its_site() {
+    let tree = [("a.js", "js"), ("a.css", "css"), ("sub/a.js", "sub"), ("e/404.html", "gone")];
+    let site = "[[site.header]]\nset = { X-Site = \"1\", X-Both = \"site\" }\n\
+                [[site.header]]\nmatch = { regex = '\\.js$', not = { path = \"/sub/**\" } }\nset = { X-Js = \"1\" }\n\
+                [site.errors]\n404 = \"/e/404.html\"\n\
+                [[site.mount]]\nfiles = \".\"\n\
+                [[site.mount]]\npath = \"/sub\"\nfiles = \"sub\"\n\
+                [[site.mount.header]]\nset = { X-Both = \"mount\" }\nremove = \"X-Site\"\n\
+                [[site.mount.header]]\nmatch = \"/sub/gone\"\nset = { X-Error = \"1\" }\nalways = true\n";
+    let server = server(&tree, site);
+    let plain = &["X-Site: 1", "X-Both: site", "X-Js: 1"][..];
+    check(
+        &server,
+        &[
+            ("the site's", "/a.js", 200, plain, Some("js")),
+            ("by an expression", "/a.css", 200, &["X-Site: 1", "!X-Js"], Some("css")),
+            ("the mount's", "/sub/a.js", 200, &["X-Both: mount", "!X-Site", "!X-Js"], Some("sub")),
+            ("an error of the mount", "/sub/gone", 404, &["X-Error: 1"], Some("gone")),
+            ("and of another", "/gone", 404, &["!X-Error"], Some("gone")),
+        ],
+    );
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use http::{HeaderName, HeaderValue, StatusCode};
 use hurtle::config::{
-    Access, Config, Glob, HeaderRule, HostName, Matcher, MountHandler, Rule, RuleAction, Site,
+    Access, Config, HeaderRule, HostName, Matcher, MountHandler, Rule, RuleAction, Site,
 };
 
 use crate::support::Server;
@@ -137,7 +137,7 @@ fn rules() {
 fn set(pattern: &str, name: &'static str, value: &'static str) -> HeaderRule {
     let field = (HeaderName::from_static(name), HeaderValue::from_static(value));
     HeaderRule {
-        pattern: Glob(pattern.to_owned()),
+        matcher: Matcher::of_pattern(pattern),
         set: vec![field],
         remove: vec![],
         always: false,
