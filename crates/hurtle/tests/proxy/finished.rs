@@ -217,9 +217,9 @@ fn each_kind_of_response_is_finished_alike() {
 
 #[test]
 fn rules_remove_fields_of_the_cache_and_of_upstreams_but_no_cookie_of_the_balance() {
-    let upstream = upstream();
+    let (upstream, other) = (upstream(), upstream());
     let mounts = format!(
-        "proxy = ['http://{upstream}', 'http://{upstream}']\nbalance = 'cookie'\ncookie = 'server'\n\
+        "proxy = ['http://{upstream}', 'http://{other}']\nbalance = 'cookie'\ncookie = 'server'\n\
          [[site.mount]]\npath = '/stored'\nproxy = 'http://{upstream}'\n\
          cache = {{ memory = '1 MiB' }}\n\
          [[site.header]]\nremove = ['Age', 'Cache-Status', 'Set-Cookie', 'X-Gone', 'Server']\n"
@@ -227,7 +227,7 @@ fn rules_remove_fields_of_the_cache_and_of_upstreams_but_no_cookie_of_the_balanc
     let proxy = Proxy::of_sites("", "", &mounts);
     // A sentence, the path, and the cookies.
     for (sentence, path, cookies) in [
-        ("another upstream's response", "/", 1),
+        ("a response of one of two upstreams", "/", 1),
         ("a miss", "/stored/a", 0),
         ("a hit", "/stored/a", 0),
         ("a repeated hit", "/stored/a", 0),
