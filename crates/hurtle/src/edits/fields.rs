@@ -156,3 +156,73 @@ pub fn edit_fields(fields: &mut Fields, edit: impl FnOnce(&mut dyn FieldEdits)) 
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the fields of a response, each as a line in lower case, sorted.
+    fn sorted(fields: &dyn FieldEdits) -> Vec<String> {
+        let mut lines = Vec::new();
+        fields.each(&mut |name, value| {
+            let name = String::from_utf8_lossy(name).to_lowercase();
+            lines.push(format!("{name}: {}", String::from_utf8_lossy(value)));
+        });
+        lines.sort();
+        lines
+    }
+
+    #[test]
+    fn all_forms_of_fields_are_edited_alike() {
+        let original = [("vary", "Accept"), ("vary", "Cookie"), ("x-a", "1"), ("etag", "\"t\"")];
+        let (name, value) = (HeaderName::from_static, HeaderValue::from_static);
+        type Steps = fn(&mut dyn FieldEdits, &HeaderName, &HeaderValue);
+        let rows: &[(&str, Steps)] = &[
+            ("nothing", |_, _, _| {}),
+            ("a removal", |fields, name, _| fields.remove(name)),
+            ("a replacement", |fields, name, value| fields.set(name, value)),
+            ("another line", |fields, name, value| fields.append(name, value)),
+            ("one of each", |fields, name, value| {
+                fields.append(name, value);
+                fields.remove(name);
+                fields.append(name, value);
+            }),
+            ("a default", |fields, name, value| {
+                if !fields.has(name) {
+                    fields.append(name, value);
+                }
+            }),
+        ];
+        for (sentence, steps) in rows {
+            for field in ["vary", "x-a", "etag", "x-new"] {
+                let (edited, new) = (name(field), value("new"));
+                let mut map = HeaderMap::new();
+                let mut lines = Vec::new();
+                for (field, text) in original {
+                    map.append(name(field), value(text));
+                    lines.extend_from_slice(format!("{field}: {text}\r\n").as_bytes());
+                }
+                steps(&mut map, &edited, &new);
+                let mut forms = [Fields::Ready(lines.clone().into()), Fields::Dated(lines)];
+                for fields in &mut forms {
+                    let mut within = Vec::new();
+                    edit_fields(fields, |fields| {
+                        steps(fields, &edited, &new);
+                        within = sorted(fields);
+                    });
+                    assert_eq!(within, sorted(&map), "{sentence} of {field}, within");
+                    let text = match fields {
+                        Fields::Ready(lines) => lines.to_vec(),
+                        Fields::Dated(lines) => lines.clone(),
+                        Fields::Map(_) => Vec::new(),
+                    };
+                    assert_eq!(
+                        sorted(&LineEdits::of(&text)),
+                        sorted(&map),
+                        "{sentence} of {field}"
+                    );
+                }
+            }
+        }
+    }
+}

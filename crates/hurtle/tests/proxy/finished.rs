@@ -214,3 +214,30 @@ fn each_kind_of_response_is_finished_alike() {
     fs::remove_dir_all(&dir).unwrap();
     assert!(failures.is_empty(), "{} fail:\n{}", failures.len(), failures.join("\n"));
 }
+
+#[test]
+fn rules_remove_fields_of_the_cache_and_of_upstreams_but_no_cookie_of_the_balance() {
+    let (upstream, other) = (upstream(), upstream());
+    let mounts = format!(
+        "proxy = ['http://{upstream}', 'http://{other}']\nbalance = 'cookie'\ncookie = 'server'\n\
+         [[site.mount]]\npath = '/stored'\nproxy = 'http://{upstream}'\n\
+         cache = {{ memory = '1 MiB' }}\n\
+         [[site.header]]\nremove = ['Age', 'Cache-Status', 'Set-Cookie', 'X-Gone', 'Server']\n"
+    );
+    let proxy = Proxy::of_sites("", "", &mounts);
+    // A sentence, the path, and the cookies.
+    for (sentence, path, cookies) in [
+        ("a response of one of two upstreams", "/", 1),
+        ("a miss", "/stored/a", 0),
+        ("a hit", "/stored/a", 0),
+        ("a repeated hit", "/stored/a", 0),
+    ] {
+        let head = proxy.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).head();
+        let count = |name: &str| head.lines().filter(|line| line.starts_with(name)).count();
+        assert!(head.starts_with("HTTP/1.1 200 "), "{sentence}: {head}");
+        assert_eq!(count("Set-Cookie: server="), cookies, "{sentence}: {head}");
+        for name in ["Age", "Cache-Status", "X-Gone", "Server"] {
+            assert_eq!(count(name), 0, "{sentence}: {head}");
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! A reverse proxy: load balancing, forwarding, retries, caching and health. `forward` handles one
-//! request up to the response's head, `response` the head, and `cache` requests to a mount with a
-//! cache. `balance` chooses
-//! among upstreams, `queue` waits for one with room, `peer` is one upstream with its idle connections,
+//! request up to the response's head, `response` the head, `relay` yields the frames of the body, and
+//! `tunnel_end` those of another protocol. `cache` handles requests to a mount with a cache. `balance`
+//! chooses among upstreams, `queue` waits for one with room, `peer` is one upstream with its idle connections,
 //! `multiplexer` its HTTP/2 connections, `standing` its failures, `upstream_request` one request to it,
 //! and `health` makes health checks.
 

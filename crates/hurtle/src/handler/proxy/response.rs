@@ -14,7 +14,7 @@ use super::exchange::{
 };
 use super::forward::{failed, log_failure};
 use super::framing::Framing;
-use super::{Channel, Link, Proxy, RawHead, UpstreamError, handshake, web_call};
+use super::{Channel, Proxy, RawHead, UpstreamError, handshake, web_call};
 use crate::answer::{Answer, Needs};
 use crate::body::Body;
 use crate::clock;
@@ -67,23 +67,8 @@ impl Proxy {
     ) -> Outcome {
         exchange.upstream.succeeded(reply.status);
         self.invalidate(request, reply.status);
-        if let (Some(protocol), StatusCode::SWITCHING_PROTOCOLS) =
-            (&exchange.protocol, reply.status)
-        {
-            let accept = match exchange.upstream.link() {
-                Some(Link { channel: Channel::Stream(_), .. }) => {
-                    handshake::accept(request.head, protocol)
-                }
-                _ => None,
-            };
-            let (mut lines, date) = (request.buffers.take_lines(), clock::date(clock::now_ms()));
-            forward::switch_fields(&mut lines, reply, (protocol, accept.as_deref()), &date);
-            let head = Answer::new(reply.status, Fields::Dated(lines), Body::Empty);
-            let Some((end, received)) = exchange.upstream.into_tunnel() else {
-                return Outcome::Answer(Answer::error(StatusCode::BAD_GATEWAY, None));
-            };
-            let tunnel = UpstreamTunnel { head, received, end };
-            return Outcome::Tunnel(Tunnel::Upstream(Box::new(tunnel)));
+        if exchange.protocol.is_some() && reply.status == StatusCode::SWITCHING_PROTOCOLS {
+            return switch(request, exchange, reply);
         }
         if exchange.protocol.is_some() {
             exchange.upstream.end_stream();
@@ -118,6 +103,34 @@ impl Proxy {
         let len = reply.content_length.or(framing.known_len().map(|len| len as u64));
         let body = UpstreamBody { exchange, framing, len, coding, keeps_upstream };
         Outcome::Stream(UpstreamResponse { status: reply.status, lines, needs, cookie, body })
+    }
+}
+
+/// Returns the tunnel of an upstream that has switched protocols.
+fn switch(
+    request: &RequestContext<'_>,
+    mut exchange: Box<UpstreamExchange>,
+    reply: &ResponseHead<'_>,
+) -> Outcome {
+    let UpstreamExchange { upstream, protocol, .. } = &mut *exchange;
+    let protocol = protocol.as_deref().unwrap_or_default();
+    let (mut lines, date) = (request.buffers.take_lines(), clock::date(clock::now_ms()));
+    match (request.head.protocol, upstream.link()) {
+        // RFC 8441 section 5: a stream has no option of the connection.
+        (Some(_), _) => forward::response_fields(&mut lines, reply, &date),
+        (None, link) => {
+            let is_stream = link.is_some_and(|link| matches!(link.channel, Channel::Stream(_)));
+            let accept = if is_stream { handshake::accept(request.head, protocol) } else { None };
+            forward::switch_fields(&mut lines, reply, (protocol, accept.as_deref()), &date);
+        }
+    }
+    let head = Answer::new(reply.status, Fields::Dated(lines), Body::Empty);
+    match exchange.upstream.into_tunnel() {
+        Some((end, received)) => {
+            let tunnel = UpstreamTunnel { head, received, end };
+            Outcome::Tunnel(Tunnel::Upstream(Box::new(tunnel)))
+        }
+        None => Outcome::Answer(Answer::error(StatusCode::BAD_GATEWAY, None)),
     }
 }
 
