@@ -57,12 +57,11 @@ impl PathRegex {
         self.0.capture_names().skip(1).map(|name| name.map(str::to_owned)).collect()
     }
 
-    /// Returns paths that may contain a match, for messages.
-    pub(super) fn examples(&self) -> Vec<String> {
+    /// Returns a path that may contain a match, for messages.
+    pub(super) fn example(&self) -> Option<String> {
         let mut parser = ParserBuilder::new().unicode(false).utf8(false).build();
         let parsed = parser.parse(self.text()).ok();
-        let example = parsed.and_then(|hir| String::from_utf8(example(&hir)).ok());
-        example.into_iter().collect()
+        parsed.and_then(|hir| String::from_utf8(example(&hir)).ok())
     }
 }
 

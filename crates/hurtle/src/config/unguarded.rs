@@ -2,6 +2,7 @@
 
 use super::auth::Auth;
 use super::matcher::Matcher;
+use super::path_regex::PathRegex;
 use super::types::{Config, Mount, Site};
 
 /// Returns a warning for each such mount, with an example path.
@@ -56,7 +57,7 @@ fn missing_guards(guarded: &Mount, other: &Mount) -> Vec<&'static str> {
 /// Returns paths that may be beneath a path and match.
 fn examples(matcher: &Matcher, beneath: &str) -> Vec<String> {
     let beneath = beneath.trim_end_matches('/');
-    let mut names: Vec<String> = matcher.regex.iter().flat_map(|regex| regex.examples()).collect();
+    let mut names: Vec<String> = matcher.regex.iter().filter_map(PathRegex::example).collect();
     for pattern in &matcher.paths {
         // The first wildcard over segments may stand for the path itself.
         names.push(pattern.0.replacen("**", &format!("{beneath}/x"), 1).replace('*', "x"));
