@@ -289,7 +289,7 @@ impl fmt::Display for Matcher {
         if !self.paths.is_empty() {
             conditions.push(joined(self.paths.iter().map(|pattern| &pattern.0)));
         }
-        conditions.extend(self.regex.iter().map(|regex| format!("regex {}", regex.text())));
+        conditions.extend(self.regex.iter().map(|regex| format!("regex {:?}", regex.text())));
         if !self.methods.is_empty() {
             conditions.push(joined(self.methods.iter()));
         }

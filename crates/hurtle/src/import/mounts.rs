@@ -291,6 +291,9 @@ impl<'a, 'b> Mounts<'a, 'b> {
         let scripts = self.scripts.as_ref().filter(|_| !overlap::is_closed(&made));
         let scripts = scripts.map(|scripts| &scripts.expression);
         put(&mut made.place, "match", expression.matcher(scripts));
+        if self.site.mounts.iter().any(|other| other.place == made.place) {
+            return report.refuse(d, "a second location with this expression");
+        }
         self.site.mounts.push(made);
         self.expressions.push((d, expression));
     }

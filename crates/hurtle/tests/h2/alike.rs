@@ -87,8 +87,14 @@ fn over_http3(server: &Handlers, Row(_, method, target, body, _): &Row) -> Excha
 /// remember requests.
 #[track_caller]
 fn compare(rows: impl Fn(&Handlers) -> Vec<Row>) {
+    compare_with("", rows);
+}
+
+/// Likewise, with more in the configuration of the site.
+#[track_caller]
+fn compare_with(more: &str, rows: impl Fn(&Handlers) -> Vec<Row>) {
     let upstream = upstream();
-    let [one, two, three] = [(); 3].map(|()| Handlers::start(upstream));
+    let [one, two, three] = [(); 3].map(|()| Handlers::start_with(upstream, more));
     let mut wrong = Vec::new();
     for row in rows(&one) {
         let first = over_http1(&one, &row);
@@ -252,6 +258,46 @@ fn early_hints() {
             assert_eq!((hint.status, hint.field("link")), (103, Some("</a.css>; rel=preload")));
         }
     }
+}
+
+#[test]
+fn conditions() {
+    let more = r#"
+[[site.mount]]
+match = { method = "DELETE" }
+proxy = "http://127.0.0.1:1"
+[[site.mount]]
+path = "/m"
+respond = "met"
+status = 203
+header = [{ set = { X-Met = "1" } }]
+match = { regex = "^/m/[0-9]+$", host = "test.example", client = "127.0.0.0/8", cookie = { b = "2" }, query = { "q r" = "*x" }, header = { X-Flag = true, X-Not = false } }
+[[site.mount]]
+path = "/m/one"
+exact = true
+respond = "one"
+status = 202
+[[site.rule]]
+match = { path = "/r/*", header = { X-Flag = "on" } }
+redirect = "/m/{1}"
+"#;
+    compare_with(more, |_| {
+        let met = "/m/12?q+r=x\ncookie: a=1; b=2\nx-flag: 1";
+        vec![
+            row("all conditions", "GET", met, 203),
+            row("another cookie", "GET", &met.replace("b=2", "b=1"), 404),
+            row("another parameter", "GET", &met.replace("q+r", "q"), 404),
+            row("no field", "GET", &met.replace("x-flag", "x-other"), 404),
+            row("a field that must not be", "GET", &format!("{met}\nx-not: 1"), 404),
+            row("another path", "GET", &met.replace("/m/12", "/m/x"), 404),
+            row("one path", "GET", "/m/one", 202),
+            row("not beneath it", "GET", "/m/one/x", 404),
+            row("a rule by a field", "GET", "/r/7\nx-flag: on", 302),
+            row("and without", "GET", "/r/7", 404),
+            row("a method", "DELETE", "/a.txt", 502),
+            row("a file", "GET", "/a.txt", 200),
+        ]
+    });
 }
 
 #[test]

@@ -36,6 +36,11 @@ pub(crate) struct Handlers {
 
 impl Handlers {
     pub(crate) fn start(upstream: SocketAddr) -> Handlers {
+        Handlers::start_with(upstream, "")
+    }
+
+    /// `more` is added to the site.
+    pub(crate) fn start_with(upstream: SocketAddr, more: &str) -> Handlers {
         let large = "0123456789".repeat(LARGE / 10);
         let dir = Dir::new(&[
             ("a.txt", "0123456789"),
@@ -108,7 +113,7 @@ internal = "{base}/private"
 path = "/cached"
 proxy = "http://{upstream}"
 cache = {{}}
-"#
+{more}"#
         );
         let config = check(&text, Path::new("/nowhere/hurtle.toml")).expect(&text);
         let held = RunningServer::start(config, |server| {
