@@ -84,9 +84,9 @@ async fn explain_request(
     let encoded = request.encoded_target();
     let parsed = target::parse(b"GET", encoded.as_bytes())
         .map_err(|e| bad(format!("{:?} is not a URL path: {e}", request.target)))?;
-    let (authority, path, query) = match parsed {
-        RequestTarget::Origin { path, query } => (None, path, query),
-        RequestTarget::Absolute { authority, path, query, .. } => (Some(authority), path, query),
+    let authority = match parsed {
+        RequestTarget::Origin { .. } => None,
+        RequestTarget::Absolute { authority, .. } => Some(authority),
         _ => return Err(bad("a path begins with /".to_owned())),
     };
     let name = authority.or(request.host.map(str::as_bytes));
@@ -114,12 +114,12 @@ async fn explain_request(
     let peer = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let (asked, joined) = (request.head(None)?, Joined::default());
     let asked = parse_head(&asked, &joined).map_err(bad)?;
-    let matched = MatchedRequest { head: &asked, query, client: peer };
+    let matched = MatchedRequest { head: &asked, client: peer };
     let confined = match Permissions::of(config, None) {
         Ok(permissions) => format!("the server {permissions}"),
         Err(reason) => format!("none: {reason}"),
     };
-    let Some(mut resolved) = sites.resolve(name.map(|host| host.name), Some(path), matched) else {
+    let Some(mut resolved) = sites.resolve(name.map(|host| host.name), matched) else {
         return Ok(
             "no site has this name, and there is no default site: 421 Misdirected Request".into()
         );
@@ -186,7 +186,7 @@ async fn answer(
         (None, Some((mount, matched))) => {
             let context = RequestContext {
                 head: &head,
-                target: resolved.target.unwrap_or_default(),
+                target: resolved.target().unwrap_or_default(),
                 matched,
                 site: SiteInfo {
                     key: resolved.site.key(),
@@ -255,6 +255,9 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
     if !rules.is_empty() {
         let rewritten = String::from_utf8_lossy(path);
         line(out, "rule", &format!("{} -> {rewritten}", rules.join(", ")));
+    }
+    if let Some(why) = site.reason_of(mount) {
+        line(out, "why", why);
     }
     let (at, handler) = (mount.name(), mount.handler());
     let matched = site.matched_path(path, mount);

@@ -36,6 +36,18 @@ pub enum Target<'a> {
     Authority(&'a [u8]),
 }
 
+impl<'a> Target<'a> {
+    /// Returns the path and the query, if the target has them.
+    pub fn path_and_query(&self) -> Option<(&'a [u8], Option<&'a [u8]>)> {
+        match self {
+            Target::Origin { path, query } | Target::Absolute { path, query, .. } => {
+                Some((path, *query))
+            }
+            Target::Asterisk | Target::Authority(_) => None,
+        }
+    }
+}
+
 /// A malformed target; the status is 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetError {

@@ -77,10 +77,15 @@ pub enum ValueMatcher {
 pub struct MatchedRequest<'a> {
     /// The head.
     pub head: &'a RequestHead<'a>,
-    /// The query as sent.
-    pub query: Option<&'a [u8]>,
     /// The address of the client; `None`: a unix socket.
     pub client: Option<IpAddr>,
+}
+
+impl<'a> MatchedRequest<'a> {
+    /// Returns the query as sent.
+    pub fn query(&self) -> Option<&'a [u8]> {
+        self.head.target.path_and_query()?.1
+    }
 }
 
 /// The parts of a path that a matcher's wildcards or groups have matched.
@@ -187,7 +192,7 @@ impl Matcher {
                 values.admits(own.map(|(_, value)| Cow::Borrowed(value)))
             })
             && self.query.iter().all(|(name, values)| {
-                let pairs = form_urlencoded::parse(request.query.unwrap_or_default());
+                let pairs = form_urlencoded::parse(request.query().unwrap_or_default());
                 let own = pairs.filter(|(parameter, _)| *parameter == **name);
                 values.admits(own.map(|(_, value)| bytes_of(value)))
             })
@@ -321,4 +326,62 @@ impl fmt::Display for ValueMatcher {
 
 fn joined(items: impl Iterator<Item = impl fmt::Display>) -> String {
     items.map(|item| item.to_string()).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use hurtle_http::h1;
+    use hurtle_http::request::{HeadLimits, Joined};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn matcher() -> impl Strategy<Value = Matcher> {
+        let pattern = prop::sample::select(vec!["/a/*", "**.b", "/a", "*.b", "/**/b"]);
+        let regex = prop::sample::select(vec![None, Some("^/a"), Some("(?i)B$"), Some("(a)|(b)")]);
+        let field = prop::sample::select(vec![
+            None,
+            Some(ValueMatcher::Present),
+            Some(ValueMatcher::Absent),
+            Some(ValueMatcher::OneOf(vec!["1".to_owned(), "2*".to_owned()])),
+        ]);
+        (prop::collection::vec(pattern, 0..3), regex, field).prop_map(|(patterns, regex, field)| {
+            Matcher {
+                paths: patterns.into_iter().map(|text| Glob(text.to_owned())).collect(),
+                regex: regex.and_then(|text| PathRegex::parse(text).ok()),
+                fields: field.into_iter().map(|value| ("x-a".to_owned(), value)).collect(),
+                ..Matcher::default()
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn parts_agree(
+            own in matcher(),
+            not in prop::option::of(matcher()),
+            path in "/[ab./B]{0,8}",
+            value in prop::option::of("[123]{1,2}"),
+        ) {
+            let not = not.filter(|not| !not.is_empty()).map(Box::new);
+            let matcher = Matcher { not, ..own };
+            let line = value.map_or(String::new(), |value| format!("X-A: {value}\r\n"));
+            let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{line}\r\n");
+            let joined = Joined::default();
+            let limits = HeadLimits { head_bytes: 1 << 10, target_bytes: 1 << 10, fields: 9 };
+            let head = h1::request::parse(head.as_bytes(), &joined, &limits).unwrap();
+            let request = MatchedRequest { head: &head, client: None };
+            let matches = matcher.matches(path.as_bytes(), Some(&request));
+            prop_assert!(!matches || matcher.may_match(path.as_bytes()), "it may match what it matches");
+            let captured = matcher.captures(path.as_bytes(), Some(&request));
+            prop_assert_eq!(captured.is_some(), matches, "what matches has parts");
+            if let Some(captured) = captured {
+                prop_assert!(captured.parts.len() >= matcher.captured().0, "as many as are promised");
+            }
+            if matcher.is_of_path() {
+                let alone = matcher.matches(path.as_bytes(), None);
+                prop_assert_eq!(alone, matches, "the path alone decides");
+            }
+        }
+    }
 }

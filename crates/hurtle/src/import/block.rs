@@ -11,7 +11,7 @@ use super::scope::{Scope, Use};
 use super::setting::Setting;
 use super::shared::Shared;
 use super::syntax::Directive;
-use super::tuning::{is_tuning, needs};
+use super::tuning::{is_default, is_tuning, needs};
 
 /// The directives written in a block, and the settings in force there.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl<'a> Block<'a> {
                     Use::Held => own.push((kind, d)),
                     Use::Done => {}
                 },
-                None if is_tuning(&d.name) => report.leave_out(d),
+                None if is_tuning(&d.name) || is_default(d) => report.leave_out(d),
                 None => report.refuse(d, needs(&d.name)),
             }
         }

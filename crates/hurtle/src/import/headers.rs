@@ -36,8 +36,11 @@ impl Mounts<'_, '_> {
             others.retain(|name, _| !mount.headers.contains_key(name));
             let own = rule("**", &mount.headers, &others);
             let own: Vec<toml::Table> = own.into_iter().map(toml::Table::from_iter).collect();
-            if !own.is_empty() {
-                put(&mut mount.keys, "header", own);
+            let rules = mount.keys.iter_mut().find(|(key, _)| key == "header");
+            match rules {
+                Some((_, Value::Array(rules))) => rules.extend(own.into_iter().map(Value::from)),
+                _ if own.is_empty() => {}
+                _ => put(&mut mount.keys, "header", own),
             }
         }
     }

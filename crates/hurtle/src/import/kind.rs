@@ -94,6 +94,8 @@ kinds! {
         ProxySendTimeout "proxy_send_timeout",
         ProxyReadTimeout "proxy_read_timeout",
         ProxySetHeader "proxy_set_header",
+        ProxyHideHeader "proxy_hide_header",
+        ProxyRedirect "proxy_redirect",
         ProxyCache "proxy_cache",
         ProxySslVerify "proxy_ssl_verify",
         ProxySslTrustedCertificate "proxy_ssl_trusted_certificate",

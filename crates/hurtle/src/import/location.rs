@@ -8,12 +8,13 @@ use super::block::{Block, Target};
 use super::files::files;
 use super::gates::AuthServer;
 use super::guard::guard;
-use super::kind::{HandlerKind, Kind};
+use super::kind::{HandlerKind, Kind, UpstreamKind};
 use super::mount::{Field, Keys, Mount, put};
 use super::path::{has_variable, mount_path};
 use super::report::Report;
 use super::syntax::Directive;
 use super::upstream::{Groups, fastcgi_pass, proxy_pass};
+use crate::config::RequestFields;
 
 /// Facts of the server that its locations need.
 pub(super) struct Context<'a> {
@@ -224,6 +225,7 @@ fn proxy(
         );
     }
     request_fields(d, block, keys, report);
+    response_fields(block, keys, report);
     if pass.is_tls() {
         put(keys, "upstream_tls", block.get(|scope| &scope.tls).table(d, &pass, report));
     }
@@ -245,6 +247,38 @@ fn proxy(
             .remark(d, "the upstream gets the Host of the request, as with proxy_set_header Host");
     }
     Some(())
+}
+
+/// Adds a rule for the fields of `proxy_hide_header`, and `rewrite_location` for `proxy_redirect`.
+fn response_fields(block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
+    for d in block.take_all(Kind::Upstream(UpstreamKind::ProxyRedirect)) {
+        match d.args.as_slice() {
+            [one] if one == "default" => {}
+            [one] if one == "off" => put(keys, "rewrite_location", false),
+            _ => report.refuse(d, "of proxy_redirect it knows default and off"),
+        }
+    }
+    let own = fields(block);
+    let mut hidden = Vec::new();
+    for d in block.take_all(Kind::Upstream(UpstreamKind::ProxyHideHeader)) {
+        let name = d.arg(0).to_ascii_lowercase();
+        match own.get(&name) {
+            // It replaces that of the upstream.
+            Some(Field { always: true, .. }) => {}
+            Some(_) => report.refuse(d, "write `always` behind the add_header of this field"),
+            None if !RequestFields::takes(&name, "") => {
+                report.refuse(d, "hurtle makes this field itself");
+            }
+            None if hidden.contains(&name) => {}
+            None => hidden.push(name),
+        }
+    }
+    if !hidden.is_empty() {
+        let mut rule = toml::Table::new();
+        rule.insert("remove".to_owned(), Value::from(hidden));
+        rule.insert("always".to_owned(), Value::from(true));
+        put(keys, "header", vec![rule]);
+    }
 }
 
 /// Adds the fields that `proxy_set_header` sets and removes.

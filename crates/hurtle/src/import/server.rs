@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::block::Block;
 use super::gates::auth_servers;
 use super::https_redirect;
-use super::kind::{Kind, PathKind, StructureKind};
+use super::kind::{Kind, PathKind, StructureKind, UpstreamKind};
 use super::location::Context;
 use super::mount::{Site, put};
 use super::mounts::Mounts;
@@ -71,6 +71,11 @@ pub(super) fn server<'a>(
         report.refuse(d, needs("if"));
     }
     http.shared.trust(&block, report);
+    for kind in [UpstreamKind::ProxyHideHeader, UpstreamKind::ProxyRedirect].map(Kind::Upstream) {
+        for d in block.all(kind).into_iter().filter(|d| d.args != ["default"]) {
+            report.refuse(d, "write it in the locations");
+        }
+    }
     let mut inherited = block.scope().clone();
     if !server.tls.is_empty()
         && let Some(hsts) = inherited.headers.edit().remove("strict-transport-security")

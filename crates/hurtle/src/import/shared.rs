@@ -47,7 +47,7 @@ impl Shared {
                 report.remark(d, "the access log has the combined or the JSON format");
             }
             WholeKind::ErrorLog => self.error_log(d, report),
-            WholeKind::Charset if matches!(d.arg(0), "utf-8" | "off") => report.leave_out(d),
+            WholeKind::Charset if is_default_charset(d.arg(0)) => report.leave_out(d),
             WholeKind::MergeSlashes if d.arg(0) == "on" => report.leave_out(d),
             WholeKind::IfModifiedSince if d.arg(0) == "exact" => report.leave_out(d),
             WholeKind::Charset | WholeKind::MergeSlashes | WholeKind::IfModifiedSince => {
@@ -182,4 +182,9 @@ impl Shared {
 fn has_address_rules(block: &Directive) -> bool {
     let is_rule = |d: &Directive| d.name == "allow" || d.name == "deny";
     block.children().iter().any(|d| is_rule(d) || has_address_rules(d))
+}
+
+/// `true` for the charset of texts that hurtle names, or none.
+fn is_default_charset(name: &str) -> bool {
+    name == "off" || name.eq_ignore_ascii_case("utf-8")
 }

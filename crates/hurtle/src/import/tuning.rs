@@ -1,5 +1,7 @@
 //! Directives that need no translation, and those that have none.
 
+use super::syntax::Directive;
+
 /// Directives that change no response, or set what hurtle always does.
 pub const TUNING: &[&str] = &[
     "absolute_redirect",
@@ -130,9 +132,7 @@ const UNSUPPORTED: &[(&str, &str)] = &[
         "hurtle's cache obeys the response's Cache-Control; set it in the application",
     ),
     ("proxy_cookie_*", "it needs changes of the upstream's fields"),
-    ("proxy_hide_header", "remove the field in [[site.header]], for a path"),
     ("proxy_next_upstream*", "hurtle retries idempotent requests that got no byte; see proxy.md"),
-    ("proxy_redirect", "it needs changes of the upstream's fields"),
     ("proxy_ssl_crl", "hurtle has no revocation lists of upstreams"),
     ("proxy_ssl_password_file", "hurtle reads keys without a password"),
     ("random_index", "it needs a choice by chance"),
@@ -148,6 +148,26 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("sub_filter*", "it needs changes of bodies"),
     ("uwsgi_*", "run uWSGI with --http-socket and write proxy_pass"),
 ];
+
+/// Directives with arguments that say what hurtle does anyway.
+const DEFAULTS: &[(&str, &[&str])] = &[
+    ("chunked_transfer_encoding", &["on"]),
+    ("ignore_invalid_headers", &["on"]),
+    // A WebSocket is never stored.
+    ("proxy_cache_bypass", &["$http_upgrade"]),
+    ("proxy_intercept_errors", &["off"]),
+    ("proxy_next_upstream", &["error", "timeout"]),
+    ("proxy_no_cache", &["$http_upgrade"]),
+    ("proxy_pass_request_body", &["on"]),
+    ("proxy_pass_request_headers", &["on"]),
+    ("proxy_store", &["off"]),
+    ("satisfy", &["all"]),
+];
+
+/// `true` for a directive that says what hurtle does anyway.
+pub(super) fn is_default(d: &Directive) -> bool {
+    d.block.is_none() && DEFAULTS.iter().any(|(name, args)| d.name == *name && d.args == *args)
+}
 
 /// `true` for a directive that changes no response.
 pub(super) fn is_tuning(name: &str) -> bool {

@@ -26,6 +26,8 @@ impl Scope {
                 self.read_timeout.set(duration(d, report));
             }
             UpstreamKind::ProxySetHeader => self.proxy_set_header(d, report),
+            // Those of the location itself are translated with it.
+            UpstreamKind::ProxyHideHeader | UpstreamKind::ProxyRedirect => {}
             UpstreamKind::ProxyCache => {
                 self.cache.set(Some(d.arg(0).to_owned()).filter(|zone| zone != "off"));
             }
@@ -58,7 +60,7 @@ impl Scope {
             | ("x-forwarded-proto", "$scheme")
             | ("x-forwarded-host", "$host" | "$http_host")
             | ("upgrade", "$http_upgrade")
-            | ("connection", "upgrade" | "Upgrade" | "$connection_upgrade" | "")
+            | ("connection", "upgrade" | "Upgrade" | "$connection_upgrade" | "$http_connection" | "")
             | ("accept-encoding", "$http_accept_encoding")
             // hurtle never forwards it.
             | ("proxy", "") => {}

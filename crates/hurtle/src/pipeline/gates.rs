@@ -7,7 +7,6 @@ use hurtle_http::request::{Method, RequestHead};
 use hurtle_http::semantics::host;
 
 use super::client::{ExchangeClient, Incoming};
-use super::resolve::path_of;
 use super::worker::Worker;
 use super::{Connection, Last};
 use crate::answer::Answer;
@@ -243,7 +242,7 @@ impl<T: Protocol> Connection<T> {
         request: &'a RequestHead<'a>,
         resolved: &'a Resolved<'_>,
     ) -> Requester<'a> {
-        let path = resolved.target.map_or(&b""[..], |(path, _)| path);
+        let path = resolved.target().map_or(&b""[..], |(path, _)| path);
         Requester { address: self.exchange.client, path, head: request }
     }
 
@@ -337,7 +336,7 @@ impl<T: Protocol> Connection<T> {
     /// validating server connects in clear and has no credentials.
     pub(super) fn challenge(&self, request: &RequestHead<'_>) -> Option<Answer> {
         let keyring = self.worker.keyring.as_ref()?;
-        let (path, _) = path_of(&request.target)?;
+        let (path, _) = request.target.path_and_query()?;
         if !path.starts_with(tls::HTTP_PREFIX)
             || !matches!(request.method, Method::Get | Method::Head)
         {
@@ -360,7 +359,7 @@ impl<T: Protocol> Connection<T> {
         let channel = self.channel();
         let is_open = resolved.site.is_open_to(channel);
         let name = request.host.as_ref().map(|h| h.name);
-        (!is_open).then(|| resolved.site.elsewhere(channel, name, resolved.target))
+        (!is_open).then(|| resolved.site.elsewhere(channel, name, resolved.target()))
     }
 
     /// Asks a server about a request.
@@ -373,7 +372,7 @@ impl<T: Protocol> Connection<T> {
         let matched = match resolved.mount() {
             Some((_, matched)) => matched,
             None => {
-                let path = resolved.target.map_or(&b""[..], |(path, _)| path);
+                let path = resolved.target().map_or(&b""[..], |(path, _)| path);
                 MatchedPath { path, rest: path, mount: 0, cacheable: false }
             }
         };

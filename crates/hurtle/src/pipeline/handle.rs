@@ -172,7 +172,7 @@ impl<T: Protocol> Connection<T> {
         let site = resolved.site;
         RequestContext {
             head: request,
-            target: resolved.target.unwrap_or_default(),
+            target: resolved.target().unwrap_or_default(),
             matched,
             site: SiteInfo {
                 key: resolved.file_key().map_or(site.key(), |key| key.site),

@@ -8,7 +8,6 @@ use hurtle_http::request::{ParseError, RequestHead};
 
 use super::Connection;
 use super::identify::Identity;
-use super::resolve::path_of;
 use crate::answer::Answer;
 use crate::body::Body;
 use crate::cache::CacheStatus;
@@ -70,7 +69,7 @@ impl<T: Protocol> Connection<T> {
 
     /// Records the request among those in flight, until it is observed.
     pub(super) fn record_in_flight(&self, request: &RequestHead<'_>) {
-        let path = path_of(&request.target).map_or(&b"*"[..], |(path, _)| path);
+        let path = request.target.path_and_query().map_or(&b"*"[..], |(path, _)| path);
         let method = request.method.as_bytes();
         self.exchange.in_flight.set(Some(self.worker.activity.begin(&self.route, method, path)));
     }
@@ -181,7 +180,7 @@ impl<T: Protocol> Connection<T> {
             _ if is_untimed => {}
             Some(begun) => {
                 let responses = self.route.time(begun.elapsed());
-                let path = request.and_then(|request| path_of(&request.target));
+                let path = request.and_then(|request| request.target.path_and_query());
                 let path = path.map_or(&b"*"[..], |(path, _)| path);
                 self.worker.activity.count(&self.route, path, responses);
             }

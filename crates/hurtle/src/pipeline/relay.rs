@@ -8,7 +8,6 @@ use super::body_writer::BodyWriter;
 use super::client::Incoming;
 use super::duplex::Duplex;
 use super::finish::finish_stream;
-use super::resolve::path_of;
 use super::respond::{cut_by, persistence};
 use super::send::next_after;
 use super::upload::Upload;
@@ -114,7 +113,7 @@ impl<T: Protocol> Connection<T> {
         let ended = self.beside(upload, waits, streaming).await;
         let Err(error) = ended.map_err(Into::into).flatten() else { return Ok(()) };
         let description = || {
-            let path = path_of(&request.target).map_or(&b"*"[..], |(path, _)| path);
+            let path = request.target.path_and_query().map_or(&b"*"[..], |(path, _)| path);
             describe(request, path)
         };
         Err(body.end(error, request, description, self.sent.moved.get() > 0))

@@ -30,10 +30,8 @@ impl<T: Protocol> Connection<T> {
             return None;
         }
         let name = request.host.as_ref().map(|h| h.name);
-        let (path, query) = path_of(&request.target).unzip();
-        let query = query.flatten();
-        let matched = MatchedRequest { head: request, query, client: self.exchange.client };
-        worker.sites.resolve(name, path, matched)
+        let matched = MatchedRequest { head: request, client: self.exchange.client };
+        worker.sites.resolve(name, matched)
     }
 
     /// Returns whether the target is an https URL on a channel without TLS (RFC 9110 section 7.4). A
@@ -52,16 +50,6 @@ impl<T: Protocol> Connection<T> {
         let is_trusted = !trusted.is_empty()
             && self.peer.is_some_and(|peer| trusted.iter().any(|network| network.contains(&peer)));
         is_trusted.then_some(self.worker.forwarded_family)
-    }
-}
-
-/// Returns the path and the query, if the target has them.
-pub(super) fn path_of<'a>(target: &Target<'a>) -> Option<(&'a [u8], Option<&'a [u8]>)> {
-    match target {
-        Target::Origin { path, query } | Target::Absolute { path, query, .. } => {
-            Some((path, *query))
-        }
-        Target::Asterisk | Target::Authority(_) => None,
     }
 }
 

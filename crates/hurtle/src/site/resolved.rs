@@ -27,8 +27,6 @@ pub struct Resolved<'a> {
     pub number: usize,
     /// The site.
     pub site: &'a Site,
-    /// The path and the query as sent; `None`: the target has none.
-    pub target: Option<(&'a [u8], Option<&'a [u8]>)>,
     request: MatchedRequest<'a>,
     route: OnceCell<Option<Route<'a>>>,
 }
@@ -39,26 +37,30 @@ impl Sites {
     pub fn resolve<'a>(
         &'a self,
         name: Option<&[u8]>,
-        path: Option<&'a [u8]>,
         request: MatchedRequest<'a>,
     ) -> Option<Resolved<'a>> {
         let (number, site) = self.find(name)?;
-        let target = path.map(|path| (path, request.query));
-        Some(Resolved { number, site, target, request, route: OnceCell::new() })
+        Some(Resolved { number, site, request, route: OnceCell::new() })
     }
 }
 
 impl<'a> Resolved<'a> {
+    /// Returns the path and the query as sent; `None`: the target has none.
+    #[inline]
+    pub fn target(&self) -> Option<(&'a [u8], Option<&'a [u8]>)> {
+        self.request.head.target.path_and_query()
+    }
+
     /// Returns the route of the path; `None`: the target has no path.
     pub fn route(&self) -> Option<&Route<'a>> {
-        let route = || self.target.map(|(path, _)| self.site.route(path, &self.request));
+        let route = || self.target().map(|(path, _)| self.site.route(path, &self.request));
         self.route.get_or_init(route).as_ref()
     }
 
     /// Returns the key of the path's file in the file cache. `None`: the target has no path.
     #[inline]
     pub fn file_key(&self) -> Option<Key<'a>> {
-        let (path, _) = self.target?;
+        let (path, _) = self.target()?;
         let number = match self.site.routing {
             Routing::ByPath | Routing::RewrittenByRequest => self.site.key,
             Routing::ByRequest => match self.route()? {
@@ -71,7 +73,7 @@ impl<'a> Resolved<'a> {
 
     /// Returns the decoded path after the site's rules; that of the request, if a rule responds.
     pub fn path(&self) -> Cow<'_, [u8]> {
-        match (self.route(), self.target) {
+        match (self.route(), self.target()) {
             (Some(Route::Mount { path, .. }), _) => Cow::Borrowed(&**path),
             (_, Some((sent, _))) => decoded(sent).unwrap_or(Cow::Borrowed(sent)),
             (_, None) => Cow::Borrowed(b"".as_slice()),

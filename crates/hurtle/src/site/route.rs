@@ -93,6 +93,20 @@ impl Site {
         }
     }
 
+    /// Returns the reason for which a request gets this mount; `None`: paths alone decide, and all are
+    /// prefixes.
+    pub fn reason_of(&self, mount: &Mount) -> Option<&'static str> {
+        if self.mounts.iter().all(Mount::is_prefix) {
+            return None;
+        }
+        Some(match (mount.is_exact(), mount.is_prefix()) {
+            (true, _) => "the mount has exactly this path, and goes before all others",
+            (_, false) => "the first mount whose conditions the request meets",
+            _ if mount.is_final => "the longest path, which is final: conditions are not tried",
+            _ => "the longest path; no mount has this very path, or conditions that are met",
+        })
+    }
+
     /// Returns the mount of a path, with its number: that of exactly this path, else the first whose
     /// conditions the request meets, unless the longest one is final, else the longest one. Without a
     /// request only the path is known.
@@ -127,7 +141,7 @@ impl Site {
                     let expanded = captures.expand(to, encode_capture);
                     let mut location = String::from_utf8_lossy(&expanded).into_owned();
                     if !location.contains('?') {
-                        append_query(&mut location, request.query);
+                        append_query(&mut location, request.query());
                     }
                     // A capture at the front must not name another host.
                     if location.starts_with("//") && !to.starts_with("//") {

@@ -156,7 +156,9 @@ const ROWS: &[Row] = &[
                location = /a.txt { add_header Cache-Control no-cache; }
                location = /renamed { alias {root}/a.txt; default_type text/plain; }
                location = / { return 200 \"front\"; }
-               location = /app { proxy_pass http://{upstream}; proxy_set_header Host $http_host; }
+               location = /app { proxy_pass http://{upstream}; proxy_set_header Host $http_host;
+                                 proxy_redirect off; proxy_hide_header X-Seen; charset UTF-8;
+                                 proxy_set_header Connection $http_connection; }
                location ^~ /docs/ { add_header X-Docs yes; }
                location ~* \\.(css|txt)$ { expires 30d; try_files $uri =404; }
                location ~ ^/dir/[a-z]+$ { return 410; }

@@ -221,6 +221,8 @@ fn upstream(kind: UpstreamKind) -> &'static str {
         UpstreamKind::ProxySendTimeout => "proxy_send_timeout 7s;",
         UpstreamKind::ProxyReadTimeout => "proxy_read_timeout 7s;",
         UpstreamKind::ProxySetHeader => "proxy_set_header Host $proxy_host;",
+        UpstreamKind::ProxyHideHeader => "proxy_hide_header X-B;",
+        UpstreamKind::ProxyRedirect => "proxy_redirect off;",
         UpstreamKind::ProxyCache => "proxy_cache c;",
         UpstreamKind::ProxySslVerify => "proxy_ssl_verify on;",
         UpstreamKind::ProxySslTrustedCertificate => {

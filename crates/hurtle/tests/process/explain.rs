@@ -231,3 +231,37 @@ fn files_are_read_as_the_server_reads_them() {
     assert!(said.contains("HTTP/1.1 403 Forbidden"), "{said}");
     assert!(user("root").contains("HTTP/1.1 200 OK"), "{said}");
 }
+
+#[test]
+fn the_reason_for_a_mount_is_explained() {
+    let dir = Dir::new(&[("a.txt", "a"), ("final/a.txt", "a")]);
+    let config = write_config(
+        &dir,
+        "[[site]]\n[[site.mount]]\nfiles = '{root}'\n\
+         [[site.mount]]\nfiles = '{root}/final'\npath = '/final'\nfinal = true\n\
+         [[site.mount]]\nrespond = ''\npath = '/one'\nexact = true\n\
+         [[site.mount]]\nrespond = ''\n\
+         match = { regex = '[.]txt$', method = 'HEAD', header = { X-A = 'b' } }\n",
+    );
+    let table: [(&str, &[&str], &str); 5] = [
+        ("a path", &["/a.txt"], "the longest path; no mount"),
+        ("one path", &["/one"], "exactly this path"),
+        ("a final path", &["/final/a.txt", "-X", "HEAD", "-H", "X-A: b"], "which is final"),
+        ("conditions", &["/a.txt", "-X", "HEAD", "-H", "X-A: b"], "the first mount whose"),
+        ("one is not met", &["/a.txt", "-X", "HEAD", "-H", "X-A: c"], "the longest path; no mount"),
+    ];
+    for (sentence, arguments, expected) in table {
+        let mut command = hurtle();
+        let command = command.arg("explain").args(arguments).arg("--config").arg(&config);
+        let output = command.output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            text.lines().any(|l| l.starts_with("why") && l.contains(expected)),
+            "{sentence}: {text}"
+        );
+    }
+    let output =
+        hurtle().args(["explain", "/", "-H", "X-A", "--config"]).arg(&config).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("write 'Name: value'"), "{text}");
+}
