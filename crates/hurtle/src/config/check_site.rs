@@ -249,7 +249,7 @@ fn header(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<HeaderRule> {
         Some(value) => path_matcher(&value, reader)?,
         None => Matcher::of_pattern(HEADER_PATTERN),
     };
-    let mut rule = HeaderRule { matcher, set: Vec::new(), remove: Vec::new(), always: false };
+    let mut rule = HeaderRule::setting(matcher, Vec::new());
     if let Some(value) = table.get("set") {
         for (name, spot, value) in value.pairs(reader) {
             let name = field_name(name).map_err(|wrong| reader.report(&spot, wrong)).ok();
@@ -265,6 +265,7 @@ fn header(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<HeaderRule> {
         rule.remove = value.list(reader, |item, reader| item.parse(reader, field_name));
     }
     table.set("always", reader, Value::flag, &mut rule.always);
+    table.set("if_absent", reader, Value::flag, &mut rule.if_absent);
     if table.get("set").is_none() && table.get("remove").is_none() {
         let wrong = ValueError::new("the rule does nothing").hint("write set = or remove =");
         reader.report_missing(&table.spot, wrong);

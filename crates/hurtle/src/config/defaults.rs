@@ -128,7 +128,7 @@ impl Config {
             let set = vec![(ALT_SVC, value.clone())];
             let matcher = Matcher::of_pattern(HEADER_PATTERN);
             // The first rule, so that those of the site come after it.
-            site.headers.insert(0, HeaderRule { matcher, set, remove: Vec::new(), always: false });
+            site.headers.insert(0, HeaderRule::setting(matcher, set));
         }
     }
 

@@ -404,6 +404,9 @@ pub(super) static HEADER: Section = Section {
             "Apply to errors too (400 to 599): the server's own, error pages, and those of upstreams \
              and applications. Not to errors before a site is chosen: a malformed request, an \
              unknown host."),
+        Key::new("if_absent", Flag, Toml("false"), "true",
+            "Set only fields that the response does not have, such as a default for an application that \
+             may send its own."),
     ],
 };
 

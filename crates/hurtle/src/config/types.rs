@@ -583,9 +583,16 @@ pub struct HeaderRule {
     pub remove: Vec<HeaderName>,
     /// Applies to errors (400 to 599) too.
     pub always: bool,
+    /// `true`: a field that the response has keeps its value.
+    pub if_absent: bool,
 }
 
 impl HeaderRule {
+    /// A rule that sets fields of responses below 400.
+    pub fn setting(matcher: Matcher, set: Vec<(HeaderName, HeaderValue)>) -> HeaderRule {
+        HeaderRule { matcher, set, remove: Vec::new(), always: false, if_absent: false }
+    }
+
     /// Returns whether the rule applies to responses with this status.
     pub fn applies_to(&self, status: StatusCode) -> bool {
         self.always || status.as_u16() < 400

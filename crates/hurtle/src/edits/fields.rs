@@ -111,7 +111,21 @@ pub struct ReadyEdits {
     pub remove: Vec<HeaderName>,
 }
 
+/// The fields that every file has of its own, besides those that only the protocol sets.
+const OF_FILES: [HeaderName; 5] = [
+    header::CONTENT_TYPE,
+    header::ETAG,
+    header::LAST_MODIFIED,
+    header::ACCEPT_RANGES,
+    header::SERVER,
+];
+
 impl FieldEdits for ReadyEdits {
+    fn has(&self, name: &HeaderName) -> bool {
+        let is_own = OF_FILES.contains(name) && !self.remove.contains(name);
+        is_own || self.set.iter().any(|(other, _)| other == name)
+    }
+
     fn remove(&mut self, name: &HeaderName) {
         self.set.retain(|(other, _)| other != name);
         self.remove.push(name.clone());

@@ -79,7 +79,11 @@ impl ResponseEdits {
             let path = path();
             for rule in self.rules_for(&path).filter(|rule| rule.applies_to(status)) {
                 rule.remove.iter().for_each(|name| fields.remove(name));
-                rule.set.iter().for_each(|(name, value)| fields.set(name, value));
+                for (name, value) in &rule.set {
+                    if !(rule.if_absent && fields.has(name)) {
+                        fields.set(name, value);
+                    }
+                }
             }
         }
         match &self.hsts {
@@ -103,7 +107,8 @@ impl ResponseEdits {
         let mut value = None;
         for rule in self.rules_for(path) {
             let set = rule.set.iter().find(|(other, _)| other == name);
-            if set.is_some() || rule.remove.contains(name) {
+            let is_kept = rule.if_absent && value.is_some() && !rule.remove.contains(name);
+            if !is_kept && (set.is_some() || rule.remove.contains(name)) {
                 value = set.map(|(_, value)| value);
             }
         }

@@ -40,6 +40,7 @@ fn each_kind_of_response_is_finished_alike() {
             set: vec![(http::HeaderName::from_static(name), "ours".parse().unwrap())],
             remove: vec![http::HeaderName::from_static("x-gone")],
             always,
+            if_absent: false,
         };
         let site = &mut config.sites[0];
         site.headers = vec![rule("x-some", false), rule("x-all", true)];

@@ -101,7 +101,7 @@ fn a_sites_rules_apply_to_its_applications() {
             site.rules.push(Rule { matcher, action });
             let set = vec![(header::VIA, HeaderValue::from_static("here"))];
             let matcher = Matcher::of_pattern("/app/**");
-            site.headers.push(HeaderRule { matcher, set, remove: vec![], always: false });
+            site.headers.push(HeaderRule::setting(matcher, set));
             config.sites.push(site);
         },
         |server| server.mount("*", "/app", tower::service_fn(describe)).unwrap(),

@@ -248,6 +248,7 @@ fn header_rules_of_failed_conditions_and_ranges() {
             set: vec![(HeaderName::from_static(name), HeaderValue::from_static("1"))],
             remove: vec![],
             always,
+            if_absent: false,
         };
         config.sites[0].headers = vec![rule("x-often", false), rule("x-always", true)];
     });

@@ -185,6 +185,8 @@ fn header_rules_of_a_mount_come_after_those_of_its_site() {
                 [[site.mount]]\nfiles = \".\"\n\
                 [[site.mount]]\npath = \"/sub\"\nfiles = \"sub\"\n\
                 [[site.mount.header]]\nset = { X-Both = \"mount\" }\nremove = \"X-Site\"\n\
+                [[site.mount.header]]\nset = { X-Both = \"late\", X-New = \"1\", Content-Type = \"a/b\" }\n\
+                if_absent = true\n\
                 [[site.mount.header]]\nmatch = \"/sub/gone\"\nset = { X-Error = \"1\" }\nalways = true\n";
     let server = server(&tree, site);
     let plain = &["X-Site: 1", "X-Both: site", "X-Js: 1"][..];
@@ -194,6 +196,14 @@ fn header_rules_of_a_mount_come_after_those_of_its_site() {
             ("the site's", "/a.js", 200, plain, Some("js")),
             ("by an expression", "/a.css", 200, &["X-Site: 1", "!X-Js"], Some("css")),
             ("the mount's", "/sub/a.js", 200, &["X-Both: mount", "!X-Site", "!X-Js"], Some("sub")),
+            ("what is absent", "/sub/a.js", 200, &["X-New: 1"], Some("sub")),
+            (
+                "what is there",
+                "/sub/a.js",
+                200,
+                &["Content-Type: text/javascript; charset=utf-8"],
+                Some("sub"),
+            ),
             ("an error of the mount", "/sub/gone", 404, &["X-Error: 1"], Some("gone")),
             ("and of another", "/gone", 404, &["!X-Error"], Some("gone")),
         ],

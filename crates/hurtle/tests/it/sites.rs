@@ -141,6 +141,7 @@ fn set(pattern: &str, name: &'static str, value: &'static str) -> HeaderRule {
         set: vec![field],
         remove: vec![],
         always: false,
+        if_absent: false,
     }
 }
 
