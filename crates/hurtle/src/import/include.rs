@@ -17,6 +17,17 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 /// Deepest nesting of includes.
 const DEPTH_MAX: usize = 16;
 
+/// Files that come with nginx on Debian, and what they say that hurtle does not do anyway. Their text is
+/// taken where this machine has no such file.
+const STANDARD: &[(&str, &str)] = &[
+    ("fastcgi.conf", ""),
+    ("fastcgi_params", ""),
+    ("proxy_params", "proxy_set_header Host $http_host;"),
+    ("scgi_params", ""),
+    ("snippets/fastcgi-php.conf", "try_files $fastcgi_script_name =404;"),
+    ("uwsgi_params", ""),
+];
+
 /// Reads `file` and, in place of each `include`, the directives of the included files. Relative
 /// names are looked up in `prefix`.
 ///
@@ -84,6 +95,12 @@ impl Reader<'_> {
             let mut others = if path.is_file() { self.file(&path, depth + 1) } else { Vec::new() };
             others.retain(|d| d.name != "types");
             return others;
+        }
+        let is_of = |known: &str| name == known || name.ends_with(&format!("/{known}"));
+        if let (false, Some((known, text))) =
+            (path.is_file(), STANDARD.iter().find(|(known, _)| is_of(known)))
+        {
+            return parse(text, known).unwrap_or_default();
         }
         let files = match name.contains(['*', '?', '[']) {
             true => matching(&path),

@@ -71,6 +71,10 @@ pub fn nginx(directives: &[Directive]) -> Result<String, Vec<String>> {
     if !report.problems.is_empty() {
         return Err(report.lines());
     }
+    if server.sites.is_empty() {
+        let file = directives.first().map_or("", |directive| &*directive.at.file);
+        return Err(vec![format!("{file}: no server is in it, nor in the files that it includes")]);
+    }
     match config::check(&text, Path::new(FILE)) {
         Ok(_) => Ok(text),
         // The values of directives, such as addresses and names, are checked here.

@@ -133,7 +133,12 @@ impl<'a, 'b> Mounts<'a, 'b> {
             return;
         }
         let block = Block::of(d, outer, self.shared, report);
-        let rules = rewrites(&block, Some((modifier, path)), report);
+        let is_proxy = target(&block) == Target::Proxy && modifier != Modifier::Exact;
+        let strip = if is_proxy { rules::take_strip(&block, path) } else { None };
+        let rules = match strip {
+            Some(_) => Vec::new(),
+            None => rewrites(&block, Some((modifier, path)), report),
+        };
         let is_covered = rules.iter().any(|rule| rule.covers((modifier, path)));
         self.stays(d, &rules, outer, report);
         self.rules.extend(rules);
@@ -168,6 +173,10 @@ impl<'a, 'b> Mounts<'a, 'b> {
         if let Some(mount) = mount(d, path, (&block, try_files), self.context, report) {
             let fallback = fallback(d, &block, try_files);
             let is_exact = modifier == Modifier::Exact && !has_rest;
+            let mount = match strip {
+                Some(d) => without_prefix(d, mount, report),
+                None => mount,
+            };
             let mount = if is_exact { mount.at_exactly(path) } else { mount };
             self.add(d, (modifier, path), fallback, mount, report);
         }
@@ -326,6 +335,21 @@ impl<'a, 'b> Mounts<'a, 'b> {
 
 fn is_root_page(modifier: Modifier, path: &str) -> bool {
     modifier == Modifier::Exact && path == "/"
+}
+
+/// The mount of a proxy whose upstream gets paths without that of the location, by a rewrite.
+fn without_prefix(rewrite: &Directive, mut mount: Mount, report: &mut Report) -> Mount {
+    if mount.key("strip_prefix").is_some() {
+        report.refuse(rewrite, "proxy_pass has a path, too; write one of both");
+    } else {
+        put(&mut mount.keys, "strip_prefix", true);
+        // nginx translates Location only where proxy_pass has a path.
+        if mount.key("rewrite_location").is_none() {
+            put(&mut mount.keys, "rewrite_location", false);
+            report.remark(rewrite, "redirects of the upstream to its own address stay as they are");
+        }
+    }
+    mount
 }
 
 /// A mount that admits nobody.

@@ -66,6 +66,16 @@ impl<'a> Mounts<'a, '_> {
             );
             report.refuse(d, why);
         }
+        if let Some((path, d)) = &placed.fallback
+            && self.holder(path, None).is_some_and(|other| other.headers != mount.headers)
+        {
+            let text = format!(
+                "{path} in answer to another path has the fields of {}; nginx gives it those of its own \
+                 location",
+                mount.path
+            );
+            report.remark(d, &text);
+        }
         let parent = self.holder(&mount.path, Some(mount));
         let Some(parent) = parent else { return };
         let name = placed.path.rsplit('/').next().unwrap_or_default();
@@ -295,9 +305,15 @@ fn difference(
 /// `true` if a mount has the files that the other one would have at its path.
 fn is_part(part: &Mount, whole: &Mount) -> bool {
     let directory = whole.key("files").and_then(Value::as_str);
-    let rest = part.path.strip_prefix(whole.path.trim_end_matches('/'));
+    let path = match part.is_exact() {
+        // Its directory is that of the file.
+        true => part.path.rsplit_once('/').map_or("", |(directory, _)| directory),
+        false => &part.path,
+    };
+    let rest = path.strip_prefix(whole.path.trim_end_matches('/'));
     let expected = directory.zip(rest).map(|(directory, rest)| join(directory, rest));
-    part.path == whole.path || part.key("files").and_then(Value::as_str) == expected.as_deref()
+    let is_own = part.is_prefix() && part.path == whole.path;
+    is_own || part.key("files").and_then(Value::as_str) == expected.as_deref()
 }
 
 /// `true` if two mounts admit the same clients.

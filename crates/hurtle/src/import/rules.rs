@@ -83,6 +83,24 @@ impl<'a> Rule<'a> {
     }
 }
 
+/// Takes the rewrite of a block that only takes the path of its location off, for a proxy:
+/// `rewrite ^/api/(.*)$ /$1 break`.
+pub(super) fn take_strip<'a>(block: &Block<'a>, path: &str) -> Option<&'a Directive> {
+    let kind = Kind::Path(PathKind::Rewrite);
+    let [only] = block.all(kind)[..] else { return None };
+    let bare = path.strip_suffix('/')?;
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/_-".contains(&b);
+    let text = only.arg(0);
+    let text = text.strip_prefix('^').unwrap_or(text);
+    let text = text.strip_suffix('$').unwrap_or(text);
+    let rest = text.strip_prefix(bare)?;
+    let is_strip = !bare.is_empty()
+        && bare.bytes().all(is_plain)
+        && rest == "/(.*)"
+        && only.args[1..] == ["/$1", "break"];
+    is_strip.then(|| block.take(kind)).flatten()
+}
+
 /// Translates the rewrites of a block.
 pub(super) fn rewrites<'a>(
     block: &Block<'a>,

@@ -182,6 +182,15 @@ const ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "a prefix that a rewrite takes off, and a page of its own",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               location / { try_files $uri $uri/ /index.html; }
+               location = /index.html { add_header Cache-Control no-cache; }
+               location /api/ { rewrite ^/api/(.*)$ /$1 break; proxy_pass http://{upstream};
+                                proxy_set_header Host $http_host; } }",
+        requests: &["GET /api/users?a=b", "GET /api/", "GET /index.html", "GET /a.txt"],
+    },
+    Row {
         sentence: "a proxied site with files of its own",
         http: "server { listen 127.0.0.1:{port}; root {root};
                location / { proxy_pass http://{upstream}; proxy_set_header Host $http_host; }

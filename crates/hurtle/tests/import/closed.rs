@@ -301,6 +301,7 @@ const TRANSLATED: &[&str] = &[
     "expressions beneath a final prefix",
     "an expression before a longer one",
     "an expression without look-ahead",
+    "a rewrite before a proxy",
 ];
 
 #[test]

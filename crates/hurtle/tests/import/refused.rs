@@ -184,3 +184,20 @@ fn included_files_are_read_in_order_and_named_in_problems() {
     assert!(missing[0].starts_with("/nonexistent/nginx.conf: "), "{missing:?}");
     std::fs::remove_dir_all(dir).expect("it is removed");
 }
+
+#[test]
+fn standard_files_that_are_missing_are_known() {
+    let dir = crate::servers::Dir::new();
+    let file = dir.0.join("nginx.conf");
+    let text = "server { root /srv; location / { try_files $uri $uri/ /index.php; }
+        location ~ \\.php$ { include snippets/fastcgi-php.conf; include fastcgi_params;
+                             fastcgi_pass unix:/p; }
+        location /app/ { include /nowhere/proxy_params; proxy_pass http://a; } }";
+    std::fs::write(&file, text).expect("a file");
+    let imported = nginx_file(&file, &dir.0).expect("it is imported");
+    assert!(imported.contains("fastcgi = \"unix:/p\""), "{imported}");
+    assert!(!imported.contains("the upstream gets the Host"), "proxy_params has it: {imported}");
+    std::fs::write(&file, "http { include sites/*.conf; }").expect("a file");
+    let problems = nginx_file(&file, &dir.0).expect_err("nothing is served");
+    assert!(problems[0].contains("nginx.conf: no server is in it"), "{problems:?}");
+}
