@@ -33,8 +33,7 @@ pub fn reply_head(data: &[u8]) {
     }
 
     let (mut lines, mut passed) = (Vec::new(), Vec::new());
-    let (date, delimiter, persistence) =
-        (&[b'D'; 29], Delimiter::Length(7), Persistence::Close);
+    let (date, delimiter, persistence) = (&[b'D'; 29], Delimiter::Length(7), Persistence::Close);
     forward::response_fields(&mut lines, &response, date);
     let fields = Fields::Dated(lines);
     response::encode(&mut passed, response.status, date, &fields, delimiter, persistence);
