@@ -84,7 +84,7 @@ impl WasmApps {
     /// The versions of a site's applications. Equal versions are the same applications.
     pub fn versions(&self, site: &Site) -> Vec<u64> {
         let apps = mounts(site).filter_map(|(site, path, _)| {
-            self.apps.iter().find(|app| app.is_at(&site, path)).map(|app| app.version)
+            self.apps.iter().find(|app| app.is_at(&site, &path)).map(|app| app.version)
         });
         apps.collect()
     }
