@@ -51,6 +51,7 @@ pub(super) fn mount(
         Target::Fastcgi => {
             let pass = block.take(Kind::Handler(HandlerKind::FastcgiPass))?;
             put(&mut keys, "fastcgi", fastcgi_pass(pass, context.groups, report)?);
+            refuse_script(block, report);
             fastcgi_settings(block, &mut keys);
         }
         _ => files(at, path, (block, try_files), &mut keys, report)?,
@@ -64,7 +65,7 @@ pub(super) fn mount(
     let path = mount_path(path);
     let headers = fields(block);
     block.finish(target, report);
-    Some(Mount { pattern: pattern(&path), path, place: Keys::new(), keys, headers })
+    Some(Mount { path, place: Keys::new(), keys, headers })
 }
 
 /// The translation of a location, by the directive that nginx applies first.
@@ -81,11 +82,6 @@ pub(super) fn target(block: &Block<'_>) -> Target {
     } else {
         Target::Files
     }
-}
-
-/// The pattern of a mount's paths.
-pub(super) fn pattern(path: &str) -> String {
-    if path == "/" { "**".to_owned() } else { format!("{path}/**") }
 }
 
 /// The fields of responses in a scope, Cache-Control of `expires` included.
@@ -111,6 +107,22 @@ pub(super) fn compression(block: &Block<'_>, keys: &mut Keys, report: &mut Repor
         Some(true) => report.general("gzip: files are compressed without a setting".to_owned()),
         Some(false) => put(keys, "compress", false),
         _ => {}
+    }
+}
+
+/// Refuses a script that an application of its own path cannot get.
+fn refuse_script(block: &Block<'_>, report: &mut Report) {
+    for d in block.all(Kind::Upstream(UpstreamKind::FastcgiParam)) {
+        let value = d.arg(1);
+        let is_usual = matches!(
+            value,
+            "$document_root$fastcgi_script_name" | "$realpath_root$fastcgi_script_name"
+        );
+        if d.arg(0) == "SCRIPT_FILENAME" && !is_usual {
+            let why =
+                "hurtle finds scripts by their paths; write location ~ \\.php$, and try_files";
+            report.refuse(d, why);
+        }
     }
 }
 

@@ -44,8 +44,6 @@ pub(super) struct Mount {
     pub(super) path: String,
     /// Keys beside the path that choose its requests: `exact`, `match`, `final`.
     pub(super) place: Keys,
-    /// Pattern of its paths, for header rules.
-    pub(super) pattern: String,
     pub(super) keys: Keys,
     /// Fields of its responses, names in lower case.
     pub(super) headers: BTreeMap<String, Field>,

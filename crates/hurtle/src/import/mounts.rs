@@ -5,7 +5,7 @@ use super::block::{Block, Target};
 use super::expression::Expression;
 use super::files::script_of;
 use super::kind::{HandlerKind, Kind, PathKind, ResponseKind, StructureKind};
-use super::location::{Context, fields, mount, pattern, target};
+use super::location::{Context, fields, mount, target};
 use super::modifier::{Modifier, modifier};
 use super::mount::{Keys, Mount, Site, put};
 use super::overlap;
@@ -361,7 +361,7 @@ fn closed(block: &Block<'_>, path: &str, report: &mut Report) -> Mount {
     let headers = fields(block);
     block.finish(Target::Closed, report);
     let path = mount_path(path);
-    Mount { pattern: pattern(&path), path, place: Keys::new(), keys, headers }
+    Mount { path, place: Keys::new(), keys, headers }
 }
 
 /// The path for which nginx looks up a location if there is no file.

@@ -107,7 +107,7 @@ pub(super) fn server<'a>(
     mounts.server(&block, report);
     mounts.scripts(report);
     mounts.check(report);
-    mounts.headers();
+    mounts.headers(report);
     block.finish_server(report);
     server
 }

@@ -86,6 +86,7 @@ pub const TUNING: &[&str] = &[
     "ssl_ciphers",
     "ssl_conf_command",
     "ssl_dhparam",
+    "ssl_early_data",
     "ssl_ecdh_curve",
     "ssl_prefer_server_ciphers",
     "ssl_protocols",

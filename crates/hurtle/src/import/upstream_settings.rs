@@ -93,7 +93,14 @@ impl Scope {
         if has_variable(value) {
             let is_usual = matches!(name, "SCRIPT_FILENAME" | "PATH_INFO" | "PATH_TRANSLATED")
                 || USUAL_PARAMS.contains(&name);
-            if !is_usual {
+            // As Debian's fastcgi_params has it.
+            let is_host = name == "HTTP_HOST" && matches!(value, "$host" | "$http_host");
+            if is_host {
+                report.general(
+                    "fastcgi_param HTTP_HOST: applications get Host as the client sent it, with its port"
+                        .to_owned(),
+                );
+            } else if !is_usual {
                 report.refuse(d, "it needs variables");
             }
         } else if !USUAL_PARAMS.contains(&name) {

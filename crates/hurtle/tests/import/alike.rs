@@ -191,6 +191,14 @@ const ROWS: &[Row] = &[
         requests: &["GET /api/users?a=b", "GET /api/", "GET /index.html", "GET /a.txt"],
     },
     Row {
+        sentence: "fields of one location, and the same field of an upstream of another",
+        http: "server { listen 127.0.0.1:{port}; root {root}; add_header X-Seen server;
+               location /docs/ { add_header X-Docs yes; add_header Cache-Control no-cache; }
+               location /app/ { proxy_pass http://{upstream}; proxy_set_header Host $http_host;
+                                add_header X-All yes; } }",
+        requests: &["GET /a.txt", "GET /docs/guide.txt", "GET /app/x"],
+    },
+    Row {
         sentence: "a proxied site with files of its own",
         http: "server { listen 127.0.0.1:{port}; root {root};
                location / { proxy_pass http://{upstream}; proxy_set_header Host $http_host; }

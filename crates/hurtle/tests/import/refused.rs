@@ -111,6 +111,16 @@ const ROWS: &[(&str, &str)] = &[
     ("rewrite ^/a/(.*)$ /b?c=$1;", "has a query"),
     ("root /srv; auth_basic x;", "auth_basic needs auth_basic_user_file"),
     ("root /srv; server_name ~^a;", "names are exact or begin with *."),
+    (
+        "root /srv; location /api/ { fastcgi_pass unix:/p;
+           fastcgi_param SCRIPT_FILENAME $document_root/index.php; }",
+        "finds scripts by their paths",
+    ),
+    (
+        "root /srv; location /app/ { fastcgi_pass unix:/p; fastcgi_param HTTP_HOST $host;
+           fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; }",
+        "",
+    ),
     // A mount of files would send the source.
     (
         "root /srv; location / { try_files $uri /index.php; } location /a/ { expires 1h; }
