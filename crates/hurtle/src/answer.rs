@@ -31,7 +31,7 @@ pub enum Needs {
     EditsAndCoding,
     /// CORS, which depends on the request. The lines of a known file have the other edits.
     Cors,
-    /// None.
+    /// The response is finished: it is sent as it is.
     Nothing,
 }
 

@@ -322,7 +322,7 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
             line(out, "mount", &format!("{at}: files"));
             line(out, "found", &found);
             line(out, "compress", &compression::of_files(directory, &matched));
-            if let Some(what) = compression::dictionary(site, directory, &matched) {
+            if let Some(what) = compression::dictionary(resolved.edits(), directory, &matched) {
                 line(out, "", &what);
             }
             return true;

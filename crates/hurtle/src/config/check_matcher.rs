@@ -43,7 +43,7 @@ pub(super) static MATCH: Section = Section {
     ],
 };
 
-/// Reads a matcher.
+/// Reads the matcher of a mount or a rule: a pattern, a list of patterns, or a table of conditions.
 pub(super) fn matcher(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Matcher> {
     read(value, false, reader)
 }

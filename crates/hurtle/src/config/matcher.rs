@@ -33,7 +33,7 @@ pub struct Matcher {
         serialize_with = "conditions"
     )]
     pub fields: Vec<(String, ValueMatcher)>,
-    /// Cookies by name.
+    /// Cookies by name, each with the condition on its values.
     #[serde(
         rename = "cookie",
         skip_serializing_if = "Vec::is_empty",
@@ -43,14 +43,14 @@ pub struct Matcher {
     /// Parameters of the query, decoded.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "conditions")]
     pub query: Vec<(String, ValueMatcher)>,
-    /// Host names.
+    /// Host names, in lower case and without a port.
     #[serde(
         rename = "host",
         skip_serializing_if = "Vec::is_empty",
         serialize_with = "super::print::texts"
     )]
     pub hosts: Vec<HostName>,
-    /// Addresses of clients.
+    /// Networks of which one holds the client's address.
     #[serde(
         rename = "client",
         skip_serializing_if = "Vec::is_empty",
@@ -64,9 +64,9 @@ pub struct Matcher {
 /// The condition on the values of a field, a cookie or a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueMatcher {
-    /// There is a value.
+    /// The request has at least one value.
     Present,
-    /// There is none.
+    /// The request has no value.
     Absent,
     /// A value is like one of these patterns, in which `*` stands for any run of characters.
     OneOf(Vec<String>),
@@ -75,7 +75,7 @@ pub enum ValueMatcher {
 /// A request as matchers see it, besides its path.
 #[derive(Clone, Copy, Debug)]
 pub struct MatchedRequest<'a> {
-    /// The head.
+    /// The head, whose target is the one that is routed.
     pub head: &'a RequestHead<'a>,
     /// The address of the client; `None`: a unix socket.
     pub client: Option<IpAddr>,
@@ -241,8 +241,7 @@ fn cookies<'a>(head: &RequestHead<'a>) -> impl Iterator<Item = (&'a [u8], &'a [u
 }
 
 impl Captures<'_> {
-    /// Replaces `{1}`, `{2}` ... and the names of groups in a template. `change` is applied to each
-    /// part.
+    /// Replaces `{1}`, `{2}` ... and the names of groups in a template by the parts, after `change`.
     pub fn expand(&self, template: &str, change: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
         glob::expand_with(template, |name| {
             let named = self.names.iter().position(|known| known.as_deref() == Some(name));

@@ -38,8 +38,8 @@ impl Config {
 }
 
 impl Mount {
-    /// A name, which no other mount of the site has: the path, with `=` before one that is exact, and
-    /// the conditions.
+    /// A name, which no other mount of the site has: its path and conditions, with `=` in front if it is
+    /// exact.
     pub fn name(&self) -> String {
         let exact = if self.exact { "= " } else { "" };
         match &self.matcher {

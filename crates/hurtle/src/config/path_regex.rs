@@ -19,10 +19,8 @@ const COMPILED_BYTES_MAX: usize = 256 << 10;
 pub struct PathRegex(Regex);
 
 impl PathRegex {
-    /// Parses an expression, which an importer has found elsewhere.
-    ///
-    /// # Errors
-    /// What is wrong with it.
+    /// Parses an expression of another server's configuration. The error is the reason for which it is
+    /// refused, such as look-ahead, or more than 256 KiB when compiled.
     pub fn new(text: &str) -> Result<PathRegex, String> {
         PathRegex::parse(text).map_err(|wrong| wrong.what)
     }

@@ -3,12 +3,12 @@
 use http::header::CACHE_CONTROL;
 
 use crate::compress::{CODINGS, Policy};
+use crate::edits::ResponseEdits;
 use crate::files::Target;
 use crate::files::differences::VERSIONS_MAX;
 use crate::handler::Handler;
 use crate::handler::directory::Directory;
 use crate::handler::request::MatchedPath;
-use crate::site::Site;
 
 /// Describes the codings of a path of files.
 pub(super) fn of_files(directory: &Directory, matched: &MatchedPath<'_>) -> String {
@@ -31,7 +31,7 @@ pub(super) fn of_files(directory: &Directory, matched: &MatchedPath<'_>) -> Stri
 
 /// Describes how the file of a path is a dictionary. `None`: it is none, or it is not compressed.
 pub(super) fn dictionary(
-    site: &Site,
+    edits: &ResponseEdits,
     directory: &Directory,
     matched: &MatchedPath<'_>,
 ) -> Option<String> {
@@ -41,7 +41,7 @@ pub(super) fn dictionary(
     if directory.compression(matched, &path, states.first()?.1.len).is_err() {
         return None;
     }
-    let hint = match site.edits().value(&CACHE_CONTROL, matched.path).is_some() {
+    let hint = match edits.value(&CACHE_CONTROL, matched.path).is_some() {
         true => "",
         false => "; clients use it while it is fresh, but no header rule sets Cache-Control",
     };

@@ -195,7 +195,6 @@ impl<'a> Mounts<'a, '_> {
                 && serving.key("spa").or(serving.key("try_files")).is_none()
         });
         if !is_served {
-            // An error page is sent with another status, for any path.
             self.add(
                 at,
                 (Modifier::Exact, &at.args[at.args.len() - 1]),

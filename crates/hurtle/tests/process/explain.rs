@@ -53,16 +53,16 @@ auth     requires a bearer token or the cookie session signed with RS256, ES256,
 fn a_dictionary_is_described() {
     let page = "/* style */ ".repeat(200);
     let dir = Dir::new(&[("app.1.css", &page), ("app.2.css", "/**/"), ("other.css", &page)]);
-    let with = |headers: &str| {
-        let toml = "[[site.mount]]\npath = '/s'\nfiles = '{root}'\n[[site.mount.dictionary]]\n\
-                    match = 'app.*.css'\n";
-        write_config(&dir, &format!("[[site]]\n{headers}{toml}"))
+    let with = |of_site: &str, of_mount: &str| {
+        let mount = "[[site.mount]]\npath = '/s'\nfiles = '{root}'\n";
+        let versions = "[[site.mount.dictionary]]\nmatch = 'app.*.css'\n";
+        write_config(&dir, &format!("[[site]]\n{of_site}{mount}{of_mount}{versions}"))
     };
     let explain = |config: &std::path::Path, path: &str| {
         let output = hurtle().args(["explain", path, "--config"]).arg(config).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
-    let config = with("");
+    let config = with("", "");
     let expected = concat!(
         "\n         a dictionary, match=\"/s/app.*.css\"; dcz for clients that have one of the 8 newest ",
         "versions; clients use it while it is fresh, but no header rule sets Cache-Control\n",
@@ -73,9 +73,11 @@ fn a_dictionary_is_described() {
         let said = explain(&config, path);
         assert!(!said.contains("dictionary"), "{path}: {said}");
     }
-    let config = with("header = [{ set = { Cache-Control = 'max-age=9' } }]\n");
-    let said = explain(&config, "/s/app.1.css");
-    assert!(said.contains("8 newest versions\n"), "{said}");
+    let rule = "header = [{ set = { Cache-Control = 'max-age=9' } }]\n";
+    for config in [with(rule, ""), with("", rule)] {
+        let said = explain(&config, "/s/app.1.css");
+        assert!(said.contains("8 newest versions\n"), "{said}");
+    }
 }
 
 #[test]
