@@ -135,10 +135,17 @@ async fn explain_request(
             format!("deployed applications ({apps}) are not included; one may have a longer path");
         line(&mut out, "apps", &what);
     }
-    let answered_here = describe_route(&mut out, &resolved).await;
-    let is_refused = gates::describe(&mut out, &resolved, (config.store.as_ref(), peer));
-    if is_refused || !answered_here || !request.is_safe() {
-        return Ok(out);
+    loop {
+        let answered = describe_route(&mut out, &resolved).await;
+        let is_refused = gates::describe(&mut out, &resolved, (config.store.as_ref(), peer));
+        match answered {
+            Answered::Otherwise if !is_refused => match resolved.handed_on() {
+                Some(next) => resolved = next,
+                None => return Ok(out),
+            },
+            Answered::Here if !is_refused && request.is_safe() => break,
+            _ => return Ok(out),
+        }
     }
     // A GET would fetch the object into the cache of a server that may run as another user.
     let head = request.head(is_remote(&resolved).then_some("HEAD"))?;
@@ -241,14 +248,24 @@ fn site_name(config: &Config, number: usize) -> String {
     }
 }
 
-/// Describes the handler; `true` if this server itself responds and the response can be shown.
-async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
+/// The source of a response.
+enum Answered {
+    /// This server itself, so the response can be shown.
+    Here,
+    /// An upstream, an application or a program.
+    Elsewhere,
+    /// The mount that `otherwise` names.
+    Otherwise,
+}
+
+/// Describes the handler.
+async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> Answered {
     let site = resolved.site;
     let (path, mount, rules) = match resolved.route() {
-        None => return true,
+        None => return Answered::Here,
         Some(Route::Answer(_, why)) => {
             line(out, "answer", why);
-            return true;
+            return Answered::Here;
         }
         Some(Route::Mount { path, mount, rules }) => (path, mount, rules),
     };
@@ -284,7 +301,7 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
             if let Some(what) = compression::of_handler(handler, site.compress(mount)) {
                 line(out, "compress", what);
             }
-            return false;
+            return Answered::Elsewhere;
         }
         Handler::Gateway { gateway, .. } => {
             line(out, "mount", &format!("{at}: {}", gateway.describe()));
@@ -301,15 +318,23 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
             if let Some(what) = compression::of_handler(handler, site.compress(mount)) {
                 line(out, "compress", what);
             }
-            return matches!(found, Some(Ok(Found::Other)));
+            return match found {
+                Some(Ok(Found::Other)) => Answered::Here,
+                _ => Answered::Elsewhere,
+            };
         }
         Handler::Directory(directory) => {
+            let mut hands_on = false;
             let found = match directory.lookup(matched.rest) {
-                None => "a hidden name".to_owned(),
+                None => {
+                    hands_on = directory.otherwise().is_some();
+                    "a hidden name".to_owned()
+                }
                 Some(lookup) => match &lookup.origin {
                     Some(origin) => objects::describe(&lookup, origin).await,
                     None => match lookup.probe() {
                         Ok(target) => {
+                            hands_on = directory.hands_on(&target);
                             let found = files::describe_target(&lookup.root, matched.rest, &target);
                             let page = directory.page_for(&target);
                             found
@@ -321,18 +346,25 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
             };
             line(out, "mount", &format!("{at}: files"));
             line(out, "found", &found);
+            if let (true, Some(name)) = (hands_on, directory.otherwise()) {
+                line(out, "otherwise", &format!(" the mount with the name {name:?}"));
+                return Answered::Otherwise;
+            }
             line(out, "compress", &compression::of_files(directory, &matched));
             if let Some(what) = compression::dictionary(resolved.edits(), directory, &matched) {
                 line(out, "", &what);
             }
-            return true;
+            return Answered::Here;
         }
     };
     line(out, "mount", &what);
     if let Some(what) = compression::of_handler(handler, site.compress(mount)) {
         line(out, "compress", what);
     }
-    !matches!(handler, Handler::App(_))
+    match handler {
+        Handler::App(_) => Answered::Elsewhere,
+        _ => Answered::Here,
+    }
 }
 
 /// Describes which responses of an upstream the cache stores, as far as the configuration tells.

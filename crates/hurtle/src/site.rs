@@ -278,6 +278,8 @@ impl Site {
             has_files: mounts.iter().any(Mount::has_files),
             stores_for_all: is_for_all
                 && routing == Routing::ByPath
+                // A file may have appeared since the response was stored.
+                && !mounts.iter().any(Mount::hands_on)
                 && mounts.iter().any(Mount::has_cache),
             routing,
             gates,
@@ -406,7 +408,8 @@ impl Site {
             rest: mount.rest(path),
             // Only files use the number, and no deployed mount has files.
             mount: if let MountRef::Configured(number, _) = mount { *number } else { 0 },
-            cacheable: self.routing != Routing::RewrittenByRequest,
+            // A file of another mount may appear, which goes before one of a mount that is handed requests.
+            cacheable: self.routing != Routing::RewrittenByRequest && !mount.is_handed_on,
         }
     }
 

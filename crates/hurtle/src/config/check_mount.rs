@@ -19,6 +19,7 @@ use super::gateway::{authorizer, cgi, fastcgi};
 use super::matcher::Matcher;
 use super::network::network;
 use super::objects::{is_object_url, object_store, refuse_keys_of_directories};
+use super::otherwise;
 use super::rate_limit::mount_limits;
 use super::reader::Reader;
 use super::schema::one_of;
@@ -80,9 +81,10 @@ pub(super) fn mounts(
             value.report(reader, wrong.hint(hint));
         }
         let Some(handler) = handler else { continue };
-        let Place { path, exact, matcher, is_final } = place;
+        let Place { path, given_name, exact, matcher, is_final } = place;
         let mount = Mount {
             path,
+            given_name,
             exact,
             matcher,
             is_final,
@@ -101,18 +103,25 @@ pub(super) fn mounts(
         }
         mounts.push(mount);
     }
+    otherwise::check(tables, &mounts, reader);
     mounts
 }
 
 /// The requests of a mount.
 struct Place {
     path: String,
+    given_name: Option<String>,
     exact: bool,
     matcher: Option<Matcher>,
     is_final: bool,
 }
 
 fn place(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Place> {
+    if let Some(written) = table.get("name") {
+        let given_name = Some(otherwise::given_name(&written, table, reader)?);
+        let path = String::new();
+        return Some(Place { path, given_name, exact: false, matcher: None, is_final: false });
+    }
     let (mut exact, mut is_final) = (false, false);
     table.set("exact", reader, Value::flag, &mut exact);
     table.set("final", reader, Value::flag, &mut is_final);
@@ -131,7 +140,7 @@ fn place(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Place> {
         let other = if exact { "exact" } else { "match" };
         value.report(reader, wrong.hint(format!("remove final or {other}")));
     }
-    Some(Place { path: path?, exact, matcher, is_final })
+    Some(Place { path: path?, given_name: None, exact, matcher, is_final })
 }
 
 /// Reports a mount whose requests all are those of one before it.
@@ -218,7 +227,8 @@ fn handler(
         return (written.len() == 1).then_some(MountHandler::Status);
     }
     if let Some(value) = table.get("files") {
-        return files(table, &value, auth, reader).map(MountHandler::Files);
+        return files(table, &value, auth, reader)
+            .map(|files| MountHandler::Files(Box::new(files)));
     }
     if let Some(value) = table.get("proxy") {
         return proxy(table, &value, reader).map(|proxy| MountHandler::Proxy(Box::new(proxy)));
@@ -285,6 +295,7 @@ fn files(
     table.set("index", reader, index, &mut f.index);
     table.set("try_files", reader, try_files, &mut f.try_files);
     table.set("spa", reader, |v, r| v.parse(r, url_path).map(Some), &mut f.spa);
+    otherwise::set(table, f, reader);
     table.set("listing", reader, Value::flag, &mut f.listing);
     table.set("symlinks", reader, symlinks, &mut f.symlinks);
     table.set("dotfiles", reader, Value::flag, &mut f.dotfiles);

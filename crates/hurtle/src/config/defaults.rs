@@ -173,6 +173,7 @@ impl Mount {
     pub fn new(path: &str, handler: MountHandler) -> Mount {
         Mount {
             path: path.to_owned(),
+            given_name: None,
             exact: false,
             matcher: None,
             is_final: false,
@@ -222,7 +223,7 @@ impl Site {
 
     /// A default site that serves these files only.
     pub(super) fn of_files(files: Files) -> Site {
-        let mount = Mount::new(MOUNT_PATH, MountHandler::Files(files));
+        let mount = Mount::new(MOUNT_PATH, MountHandler::Files(Box::new(files)));
         Site { default: true, mounts: vec![mount], ..Site::new() }
     }
 }
@@ -242,6 +243,7 @@ impl Files {
             index: vec!["index.html".to_owned()],
             try_files: Vec::new(),
             spa: None,
+            otherwise: None,
             listing: false,
             symlinks: Symlinks::default(),
             dotfiles: false,

@@ -37,6 +37,7 @@ mod mount;
 mod names;
 mod network;
 mod objects;
+mod otherwise;
 mod pages;
 mod path_regex;
 mod pattern;

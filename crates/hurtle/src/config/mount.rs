@@ -39,8 +39,11 @@ impl Config {
 
 impl Mount {
     /// A name, which no other mount of the site has: its path and conditions, with `=` in front if it is
-    /// exact.
+    /// exact. That of a mount without a path is the given one behind `@`.
     pub fn name(&self) -> String {
+        if let Some(given) = &self.given_name {
+            return format!("@{given}");
+        }
         let exact = if self.exact { "= " } else { "" };
         match &self.matcher {
             Some(matcher) => format!("{exact}{} {matcher}", self.path),
@@ -50,14 +53,18 @@ impl Mount {
 
     /// Returns whether it takes every path beneath its own.
     pub fn is_prefix(&self) -> bool {
-        !self.exact && self.matcher.is_none()
+        !self.exact && self.matcher.is_none() && self.given_name.is_none()
     }
 
     /// Returns whether a path is the mount's, conditions aside.
     pub(super) fn holds(&self, path: &str) -> bool {
         let rest = path.strip_prefix(self.path.trim_end_matches('/'));
         let is_beneath = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        if self.exact { path == self.path } else { is_beneath }
+        match self.given_name {
+            Some(_) => false,
+            None if self.exact => path == self.path,
+            None => is_beneath,
+        }
     }
 
     /// Returns the part of one of its paths that names a file in its directory.

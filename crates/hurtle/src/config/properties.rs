@@ -111,6 +111,14 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
             let mount = "[[site.mount]]\nfiles = \".\"\nauth = \"none\"\n";
             format!("{site}{mount}[site.mount.uploads]\n{line}")
         }
+        ("[[site.mount]]", "name" | "otherwise") => {
+            let (own, otherwise) = match value {
+                None => ("path = \"/app\"\n", ""),
+                Some(_) => ("name = \"app\"\n", "otherwise = \"app\"\n"),
+            };
+            let files = "[[site.mount]]\nfiles = \".\"\n";
+            format!("{site}{files}{otherwise}[[site.mount]]\n{own}respond = \"\"")
+        }
         ("[[site.mount]]", "archive") => {
             format!("{site}[[site.mount]]\nfiles = \".\"\nlisting = true\n{line}")
         }

@@ -52,6 +52,9 @@ pub(super) static MOUNT: Section = Section {
     keys: &[
         Key::new("path", Text("an absolute path"), Toml("\"/\""), "\"/docs\"",
             "Path of the mount. The longest matching path wins; see [routing.md](routing.md)."),
+        Key::new("name", Text("a name"), Words("none"), "\"app\"",
+            "Name of a mount without a path: it handles the requests that mounts of files hand on to it, see \
+             `otherwise`. Metrics and logs call it `@NAME`."),
         Key::new("exact", Flag, Toml("false"), "true",
             "Handle this path only, and none beneath it; such a mount goes before all others. Its `files` \
              and `root` are the directory of the last name in `path`."),
@@ -126,6 +129,10 @@ pub(super) static MOUNT: Section = Section {
             "The page of a single-page application: sent (200) in place of 404 to clients that accept \
              HTML, and for a name with an extension to those that name text/html in Accept; see \
              [files.md](files.md#a-single-page-application).").with(FILES),
+        Key::new("otherwise", Text("the name of a mount"), Words("404"), "\"app\"",
+            "Hand requests for which there is no file on to the mount with this `name`, whatever their method \
+             and with their body (nginx's `try_files $uri @app`). With `index = []` a directory is no file. The \
+             gates of both mounts apply; see [files.md](files.md#files-and-an-application).").with(FILES),
         Key::new("listing", Flag, Toml("false"), "true",
             "List directories that have no index file.").with(FILES),
         Key::new("archive", Table(&ARCHIVE), Words("off"), "{}",

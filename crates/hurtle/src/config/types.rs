@@ -433,8 +433,12 @@ pub struct Glob(pub String);
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mount {
     /// Path prefix: begins with `/` and ends without one unless it is `/`. It matches itself and
-    /// every path beneath it. Where `exact` is `true`, it matches only itself.
+    /// every path beneath it. Where `exact` is `true`, it matches only itself. Empty: the mount has a name.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub path: String,
+    /// The name by which `otherwise` of other mounts leads to it. Such a mount has no path.
+    #[serde(rename = "name", skip_serializing_if = "Option::is_none")]
+    pub given_name: Option<String>,
     /// `true`: the mount has only this one path.
     pub exact: bool,
     /// Conditions on its requests, besides the path.
@@ -476,7 +480,7 @@ pub struct Mount {
 #[serde(untagged)]
 pub enum MountHandler {
     /// Serves files of a directory.
-    Files(Files),
+    Files(Box<Files>),
     /// Redirects every path of the mount; the rest of the path and the query are appended when `to`
     /// ends with `/`.
     Redirect {
@@ -531,6 +535,8 @@ pub struct Files {
     /// Fallback of a single-page application: the path served (200) for a GET that accepts
     /// text/html.
     pub spa: Option<String>,
+    /// The name of the mount that handles requests for which there is no file.
+    pub otherwise: Option<String>,
     /// `true`: directories without an index file are listed.
     pub listing: bool,
     /// Which symbolic links are followed.

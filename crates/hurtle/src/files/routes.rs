@@ -34,7 +34,7 @@ impl Routes {
     /// The routes of a site.
     pub fn new(site: &config::Site) -> Routes {
         let mut routes = Routes::default();
-        for mount in &site.mounts {
+        for mount in site.mounts.iter().filter(|mount| mount.given_name.is_none()) {
             let path = mount.path.trim_end_matches('/').as_bytes().to_vec();
             match &mount.matcher {
                 _ if mount.exact => routes.exact.push(mount.path.clone().into()),

@@ -129,18 +129,24 @@ impl Store {
     /// `true` if the name still resolves to the same file.
     async fn refresh(&self, key: Key<'_>, entry: &Rc<Entry>) -> Result<bool, LookupError> {
         let started_ms = clock::now_ms();
-        if let Some(origin) = &entry.lookup.origin {
-            let found = objects::probe(&entry.lookup, origin).await;
-            entry.refreshing.set(false);
-            return Ok(self.settle(key, entry, started_ms, &found?));
+        let found = self.probe(&entry.lookup).await;
+        entry.refreshing.set(false);
+        Ok(self.settle(key, entry, started_ms, &found?))
+    }
+
+    /// Resolves a path without opening its file.
+    ///
+    /// # Errors
+    /// The disk failed.
+    pub async fn probe(&self, lookup: &Arc<Lookup>) -> Result<Target, LookupError> {
+        if let Some(origin) = &lookup.origin {
+            return objects::probe(lookup, origin).await;
         }
-        let lookup = Arc::clone(&entry.lookup);
+        let job = Arc::clone(lookup);
         // Revalidation precedes other look-ups in the lane: those are for files not used recently
         // and may wait for the disk.
-        let found = self.disk.run_next(lookup.lane, move || lookup.probe()).await;
-        entry.refreshing.set(false);
-        let found = found.map_err(LookupError::Pool)?.map_err(LookupError::Disk)?;
-        Ok(self.settle(key, entry, started_ms, &found))
+        let found = self.disk.run_next(lookup.lane, move || job.probe()).await;
+        found.map_err(LookupError::Pool)?.map_err(LookupError::Disk)
     }
 
     /// Keeps an entry that still is as found, and removes another.

@@ -2,6 +2,7 @@
 //! slash, and listings.
 
 mod archive;
+mod otherwise;
 pub mod spa;
 
 use std::cell::Cell;
@@ -141,22 +142,24 @@ impl Directory {
         Directory { archives, ..self }
     }
 
-    /// Handles a GET or HEAD.
+    /// Handles a GET or HEAD. `None`: there is no file, and another mount has such requests.
     pub async fn call(
         &self,
         store: &Rc<Store>,
         request: &HandlerRequest<'_>,
         matched: &MatchedPath<'_>,
-    ) -> Answer {
+    ) -> Option<Answer> {
         // The root of the mount needs its slash, or relative links would resolve outside of it.
         if matched.rest.is_empty() && !matched.path.ends_with(b"/") {
-            return redirect_to_directory(request, matched);
+            return Some(redirect_to_directory(request, matched));
         }
-        let Some(lookup) = self.lookup(matched.rest) else { return not_found() };
+        let Some(lookup) = self.lookup(matched.rest) else {
+            return self.config.otherwise.is_none().then(not_found);
+        };
         let lookup = Arc::new(lookup);
         let looked_up_ms = clock::now_ms();
         match store.find(&lookup, request.get && request.file.is_for_the_whole()).await {
-            Err(trouble) => trouble.answer(matched.path),
+            Err(trouble) => Some(trouble.answer(matched.path)),
             Ok(Outcome::File { path, opened }) => {
                 let entry = self.entry(matched, Found { lookup, looked_up_ms, path, opened });
                 let answer =
@@ -164,13 +167,14 @@ impl Directory {
                 if matched.cacheable && !entry.is_arriving() {
                     store.keep(request.key, Rc::new(entry));
                 }
-                answer
+                Some(answer)
             }
             Ok(Outcome::Other(Target::Directory(path, _))) if self.config.listing => {
-                self.list(store, request, matched, lookup, path).await
+                Some(self.list(store, request, matched, lookup, path).await)
             }
+            Ok(Outcome::Other(target)) if self.hands_on(&target) => None,
             Ok(Outcome::Other(target)) => {
-                self.respond_without_file(store, request, matched, target).await
+                Some(self.respond_without_file(store, request, matched, target).await)
             }
         }
     }

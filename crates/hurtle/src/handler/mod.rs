@@ -72,6 +72,8 @@ pub enum Outcome {
     Tunnel(Tunnel),
     /// A file that replaces the response which names it.
     InternalRedirect(Box<InternalRedirect>),
+    /// The request is for the mount that `otherwise` names; nothing of its body was read.
+    Otherwise,
 }
 
 /// A switch to another protocol.
@@ -210,32 +212,47 @@ async fn upload<C: Client>(
     Ok(Outcome::Answer(answer))
 }
 
-/// Answers with a file of a directory.
+/// Answers with a file of a directory, or hands the request on.
 async fn read_file<C: Client>(
     directory: &Directory,
     request: &RequestContext<'_>,
     client: &mut C,
 ) -> Handled {
-    let found = async || {
-        let (query, matched) = (request.for_files(), &request.matched);
-        match request.store.revalidated(query.key).await {
-            // The mount admits this client, so the file may be sent.
-            Ok(Some(entry)) if entry.mount == matched.mount => {
-                return files::answer(&entry, StatusCode::OK, &query.file);
-            }
-            // The look-up below reports disk errors.
-            _ => {}
+    if let Some(refused) = refusal(request.head) {
+        let answer = match directory.hands_on_path(request.store, request.matched.rest).await {
+            Ok(true) => return Ok(Outcome::Otherwise),
+            Ok(false) => refused,
+            Err(trouble) => trouble.answer(request.matched.path),
+        };
+        client.discard_body(true).await?;
+        return Ok(Outcome::Answer(answer));
+    }
+    match file_of(directory, request).await {
+        None => Ok(Outcome::Otherwise),
+        Some(answer) => {
+            client.discard_body(false).await?;
+            own_response(answer)
         }
-        let answer = directory.call(request.store, &query, matched).await;
-        match directory.takes_uploads() {
-            // Uploaded files are untrusted, so browsers must not guess their type.
-            true => {
-                answer.with(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
-            }
-            false => answer,
+    }
+}
+
+/// Returns the response of a directory to GET or HEAD; `None`: the request is handed on.
+async fn file_of(directory: &Directory, request: &RequestContext<'_>) -> Option<Answer> {
+    let (query, matched) = (request.for_files(), &request.matched);
+    match request.store.revalidated(query.key).await {
+        // The mount admits this client, so the file may be sent.
+        Ok(Some(entry)) if entry.mount == matched.mount => {
+            return Some(files::answer(&entry, StatusCode::OK, &query.file));
         }
-    };
-    without_body(request, client, found).await
+        // The look-up below reports disk errors.
+        _ => {}
+    }
+    let answer = directory.call(request.store, &query, matched).await?;
+    Some(match directory.takes_uploads() {
+        // Uploaded files are untrusted, so browsers must not guess their type.
+        true => answer.with(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        false => answer,
+    })
 }
 
 /// Answers GET and HEAD with `answer`, after the body was discarded.

@@ -28,6 +28,13 @@ pub(super) async fn open<C: Client>(
             app.wait(call, request, client).await?
         }
         Handler::Proxy(proxy) if proxy.may_switch(request) => proxy.call(request, client).await?,
+        Handler::Directory(directory) => {
+            let (store, rest) = (request.store, request.matched.rest);
+            match directory.hands_on_path(store, rest).await {
+                Ok(true) => Outcome::Otherwise,
+                _ => return Err(refused()),
+            }
+        }
         _ => return Err(refused()),
     };
     let is_success = match &outcome {
@@ -35,6 +42,7 @@ pub(super) async fn open<C: Client>(
         Outcome::Stream(response) => response.status.is_success(),
         Outcome::Tunnel(_) => false,
         Outcome::InternalRedirect(_) => true,
+        Outcome::Otherwise => false,
     };
     if is_success { Err(refused()) } else { Ok(outcome) }
 }

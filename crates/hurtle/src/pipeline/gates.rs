@@ -115,20 +115,20 @@ impl<T: Protocol> Connection<T> {
         Ok(Passage::Open)
     }
 
-    /// Passes a request through its gates from this number on.
+    /// Passes a request through gates of its route. `granted`: the additions of those that it has passed.
     ///
     /// # Errors
     /// A gate refuses the request.
     pub(super) async fn pass(
         &mut self,
         request: &RequestHead<'_>,
-        (worker, resolved): (&Worker, &Resolved<'_>),
-        from: usize,
+        at: (&Worker, &Resolved<'_>),
+        gates: &[Gate],
+        mut granted: Granted,
     ) -> Result<Granted, Refusal> {
-        let mut granted = Granted::default();
-        for gate in &resolved.gates()[from..] {
+        for gate in gates {
             let head = granted.head(request);
-            let grant = self.pass_gate(gate, &head, (worker, resolved)).await?;
+            let grant = self.pass_gate(gate, &head, at).await?;
             grant.into_iter().for_each(|grant| granted.add(grant));
         }
         Ok(granted)

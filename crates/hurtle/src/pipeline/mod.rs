@@ -37,7 +37,7 @@ pub(crate) use self::body::Ended;
 
 use self::client::{ExchangeClient, Incoming};
 use self::exchange::Exchange;
-use self::gates::Passage;
+use self::gates::{Granted, Passage};
 use self::identify::Identity;
 use self::tunnel::OpenTunnel;
 use self::worker::{ConnectionSlot, Worker};
@@ -47,7 +47,7 @@ use crate::handler::Outcome;
 use crate::handler::client::is_private;
 use crate::metrics::{RouteMetrics, WorkerMetrics};
 use crate::protocol::Protocol;
-use crate::site::Resolved;
+use crate::site::{Gate, Resolved};
 use crate::transport::{Input, Progress};
 
 /// A connection (HTTP/1.1) or a stream (HTTP/2, HTTP/3), with the exchange that it carries.
@@ -242,6 +242,10 @@ impl<T: Protocol> Connection<T> {
             Ok(Outcome::Stream(response)) => {
                 self.relay(request, at, response, incoming).await.into()
             }
+            Ok(Outcome::Otherwise) => {
+                let granted = Granted::default();
+                Box::pin(self.otherwise(request, worker, resolved, granted)).await
+            }
             handled => Box::pin(self.write(request, at, handled, incoming)).await,
         }
     }
@@ -254,23 +258,58 @@ impl<T: Protocol> Connection<T> {
         resolved: Resolved<'_>,
         from: usize,
     ) -> Last {
+        let (at, gates) = ((worker, &resolved), &resolved.gates()[from..]);
+        match self.pass(request, at, gates, Granted::default()).await {
+            Ok(granted) => self.granted_exchange(request, worker, resolved, granted).await,
+            Err(refusal) => self.refuse_at_gate(request, at, refusal).await,
+        }
+    }
+
+    /// Runs the exchange of a request for which a mount of files has no file: in the mount that such
+    /// requests are for, through the gates of that mount which the request has not passed.
+    async fn otherwise(
+        &mut self,
+        request: &RequestHead<'_>,
+        worker: &Worker,
+        resolved: Resolved<'_>,
+        granted: Granted,
+    ) -> Last {
+        let passed = resolved.gates().to_vec();
+        let Some(next) = resolved.handed_on() else { return Next::Drop.into() };
+        self.count_for(next.metrics());
+        self.record_in_flight(request);
+        let is_new = |gate: &&Gate| !passed.iter().any(|passed| passed.is(gate));
+        let gates: Vec<Gate> = next.gates().iter().filter(is_new).cloned().collect();
+        match self.pass(request, (worker, &next), &gates, granted).await {
+            Ok(granted) => Box::pin(self.granted_exchange(request, worker, next, granted)).await,
+            Err(refusal) => self.refuse_at_gate(request, (worker, &next), refusal).await,
+        }
+    }
+
+    /// Runs an exchange whose gates are passed.
+    async fn granted_exchange(
+        &mut self,
+        request: &RequestHead<'_>,
+        worker: &Worker,
+        resolved: Resolved<'_>,
+        granted: Granted,
+    ) -> Last {
         let at = (worker, &resolved);
-        let granted = match self.pass(request, at, from).await {
-            Ok(granted) => granted,
-            Err(refusal) => return self.refuse_at_gate(request, at, refusal).await,
-        };
-        let request = &granted.head(request);
+        let head = &granted.head(request);
         let Some((mount, matched)) = resolved.mount() else {
-            return self.answer_for_site(request, worker, resolved).await;
+            return self.answer_for_site(head, worker, resolved).await;
         };
         let now_ms = clock::now_ms();
         let variables = &granted.variables;
-        let context = self.context(request, at, (mount, matched), variables, now_ms);
-        let mut client = ExchangeClient::new(self, request, Some(&resolved));
+        let context = self.context(head, at, (mount, matched), variables, now_ms);
+        let mut client = ExchangeClient::new(self, head, Some(&resolved));
         let handled = mount.handler().call(&context, &mut client).await;
         let incoming = client.incoming;
+        if let Ok(Outcome::Otherwise) = handled {
+            return Box::pin(self.otherwise(request, worker, resolved, granted)).await;
+        }
         self.note_own_stream(mount.handler(), &handled);
-        let mut last = self.write(request, at, handled, incoming).await;
+        let mut last = self.write(head, at, handled, incoming).await;
         if let Last::Tunnel(tunnel) = &mut last {
             tunnel.permit = granted.permit;
         }

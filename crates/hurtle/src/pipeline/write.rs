@@ -33,6 +33,8 @@ impl<T: Protocol> Connection<T> {
                 let answer = self.internal_file(request, at, &redirect).await;
                 self.write_answer(request, Some(at.1), answer, incoming).await
             }
+            // The caller runs it in another mount.
+            Ok(Outcome::Otherwise) => Next::Drop,
             Err(HandlerError::Answer(answer)) => {
                 self.count_limit(&answer);
                 self.write_error(request, at, *answer, incoming).await

@@ -80,6 +80,17 @@ impl Gate {
         }
     }
 
+    /// Returns whether both are one gate, which is passed once.
+    pub fn is(&self, other: &Gate) -> bool {
+        match (self, other) {
+            (Gate::AcmeChallenge, Gate::AcmeChallenge) | (Gate::Channel, Gate::Channel) => true,
+            (Gate::Token(one), Gate::Token(other)) => Rc::ptr_eq(one, other),
+            (Gate::Forward(one), Gate::Forward(other)) => Rc::ptr_eq(one, other),
+            (Gate::Basic(one), Gate::Basic(other)) => Rc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
     /// Returns whether the gate is about the connection or the whole server alone. Without other gates
     /// a response may be for all clients.
     pub(super) fn is_of_connection(&self) -> bool {
@@ -138,7 +149,11 @@ impl Compiler<'_> {
     /// Returns the gates of a mount.
     pub(super) fn of_mount(&self, mount: &config::Mount) -> Vec<Gate> {
         let limiters = self.guard.limiters();
-        let mut rates = limiters.of_site(self.site).rates;
+        // A request that is handed on has been counted for the site.
+        let mut rates = match mount.given_name {
+            Some(_) => Vec::new(),
+            None => limiters.of_site(self.site).rates,
+        };
         let limits = limiters.of_mount(self.site, mount);
         rates.extend(limits.rates);
         let cors = mount.cors.as_ref().or(self.site.cors.as_ref());

@@ -93,7 +93,7 @@ impl Internal {
         let rest = path.strip_prefix(b"/").unwrap_or(&path);
         let matched = MatchedPath { path: &path, rest, mount: 0, cacheable: true };
         let request = HandlerRequest { key, ..*request };
-        let answer = self.directory.call(store, &request, &matched).await;
+        let answer = self.directory.call(store, &request, &matched).await.unwrap_or_else(missing);
         match answer.fields {
             Fields::Ready(_) | Fields::Dated(_) => answer,
             // A disk error must not look like a wrong name.

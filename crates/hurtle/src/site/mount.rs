@@ -35,6 +35,10 @@ pub struct Mount {
     pub(super) is_final: bool,
     /// The name, which is unique in the site.
     name: String,
+    /// `true`: only `otherwise` of another mount leads to it.
+    pub(super) is_handed_on: bool,
+    /// The name of the mount that has its requests for which there is no file.
+    pub(super) otherwise: Option<String>,
     /// Its number in keys of the file cache, where paths alone do not decide about mounts; `None`: that of
     /// the site.
     pub(super) key: Option<usize>,
@@ -132,7 +136,7 @@ impl Mount {
         let internal = named.map(|root| Internal::new(root, resources, of_files.clone()));
         let handler = match &config.handler {
             MountHandler::Files(files) => {
-                let directory = Directory::new(files.clone(), resources, of_files);
+                let directory = Directory::new((**files).clone(), resources, of_files);
                 let directory = directory.of_site(edits, &metrics);
                 Handler::Directory(directory.with_archives(&resources.disk, routes))
             }
@@ -184,6 +188,8 @@ impl Mount {
             matcher: config.matcher.clone(),
             is_final: config.is_final,
             name,
+            is_handed_on: config.given_name.is_some(),
+            otherwise: config.otherwise().map(|name| format!("@{name}")),
             key: None,
             gates,
             handler,
@@ -220,6 +226,8 @@ impl Mount {
             matcher: None,
             is_final: false,
             name: path.to_owned(),
+            is_handed_on: false,
+            otherwise: None,
             key: None,
             gates: Vec::new(),
             compress: None,
@@ -249,7 +257,11 @@ impl Mount {
 
     /// Returns whether a path is the mount's, conditions aside.
     pub(super) fn holds(&self, path: &[u8]) -> bool {
-        if self.exact { path == self.path } else { holds(&self.path, path) }
+        match (self.is_handed_on, self.exact) {
+            (true, _) => false,
+            (_, true) => path == self.path,
+            (_, false) => holds(&self.path, path),
+        }
     }
 
     /// Returns whether a request is the mount's. Without one only the path is known.
@@ -260,7 +272,12 @@ impl Mount {
 
     /// Returns whether it takes every path beneath its own.
     pub(super) fn is_prefix(&self) -> bool {
-        !self.exact && self.matcher.is_none()
+        !self.exact && self.matcher.is_none() && !self.is_handed_on
+    }
+
+    /// Returns whether it hands requests without a file on.
+    pub(super) fn hands_on(&self) -> bool {
+        self.otherwise.is_some()
     }
 
     /// Returns whether its path is its only one.
@@ -276,6 +293,7 @@ impl Mount {
             (true, Some(_)) => (0, Reverse(0)),
             (true, None) => (1, Reverse(0)),
             (false, Some(_)) => (2, Reverse(0)),
+            (false, None) if self.is_handed_on => (4, Reverse(0)),
             (false, None) => (3, Reverse(self.path.len())),
         }
     }

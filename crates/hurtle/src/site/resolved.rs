@@ -118,6 +118,17 @@ impl<'a> Resolved<'a> {
         }
     }
 
+    /// Returns the request with the mount that has it because there is no file; `None`: there is no such
+    /// mount.
+    pub fn handed_on(self) -> Option<Resolved<'a>> {
+        let Some(Some(Route::Mount { path, mount, rules })) = self.route.into_inner() else {
+            return None;
+        };
+        let next = self.site.otherwise_of(&mount)?;
+        let route = Route::Mount { path, mount: next, rules };
+        Some(Resolved { route: OnceCell::from(Some(route)), ..self })
+    }
+
     /// Returns the edits of the response: those of the path's mount, or of the site if it responds itself.
     pub fn edits(&self) -> &ResponseEdits {
         match self.route() {

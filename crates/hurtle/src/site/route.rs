@@ -93,10 +93,21 @@ impl Site {
         }
     }
 
+    /// Returns the mount that has a mount's requests for which there is no file.
+    pub(super) fn otherwise_of(&self, mount: &MountRef<'_>) -> Option<MountRef<'_>> {
+        let name = mount.otherwise.as_deref()?;
+        let mut mounts = self.mounts.iter().enumerate();
+        let (number, next) = mounts.find(|(_, mount)| mount.name() == name)?;
+        Some(MountRef::Configured(number, next))
+    }
+
     /// Returns the reason for which a request gets this mount; `None`: paths alone decide, and all are
     /// prefixes.
     pub fn reason_of(&self, mount: &Mount) -> Option<&'static str> {
-        if self.mounts.iter().all(Mount::is_prefix) {
+        if mount.is_handed_on {
+            return Some("the mount before it has no file for this path");
+        }
+        if self.mounts.iter().all(|mount| mount.is_prefix() || mount.is_handed_on) {
             return None;
         }
         Some(match (mount.is_exact(), mount.is_prefix()) {

@@ -280,6 +280,13 @@ status = 202
 [[site.rule]]
 match = { path = "/r/*", header = { X-Flag = "on" } }
 redirect = "/m/{1}"
+[[site.mount]]
+path = "/etc"
+files = "/etc"
+otherwise = "app"
+[[site.mount]]
+name = "app"
+proxy = "http://127.0.0.1:1"
 "#;
     compare_with(more, |_| {
         let met = "/m/12?q+r=x\ncookie: a=1; b=2\nx-flag: 1";
@@ -296,6 +303,10 @@ redirect = "/m/{1}"
             row("and without", "GET", "/r/7", 404),
             row("a method", "DELETE", "/a.txt", 502),
             row("a file", "GET", "/a.txt", 200),
+            row("a file beside an application", "GET", "/etc/passwd", 200),
+            row("the application behind the files", "GET", "/etc/gone", 502),
+            row("with another method", "POST", "/etc/gone", 502),
+            row("which the file does not take", "POST", "/etc/passwd", 405),
         ]
     });
 }

@@ -274,7 +274,7 @@ fn a_mount_of_its_own() {
     let tree = [("index.html", "root"), ("../docs/index.html", "docs"), ("../docs/a/b.txt", "b")];
     let server = Server::with(&tree, |config| {
         let docs = files_of(&files(config).root.join("../docs"));
-        config.sites[0].mounts.push(mount("/docs", MountHandler::Files(docs)));
+        config.sites[0].mounts.push(mount("/docs", MountHandler::Files(Box::new(docs))));
     });
     check(
         &server,

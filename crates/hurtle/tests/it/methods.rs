@@ -24,7 +24,7 @@ fn allow_lists_the_methods_that_are_not_refused() {
             MountHandler::Redirect { status: http::StatusCode::FOUND, to: "/a.txt".to_owned() };
         let site = &mut config.sites[0];
         site.auth = Some(Auth::None);
-        site.mounts.push(mount("/up", MountHandler::Files(takes)));
+        site.mounts.push(mount("/up", MountHandler::Files(Box::new(takes))));
         site.mounts.push(mount("/fixed", fixed));
         site.mounts.push(mount("/moved", moved));
     });

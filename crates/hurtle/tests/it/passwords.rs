@@ -71,7 +71,7 @@ fn a_mount_and_its_site_may_differ_in_requiring_a_password() {
         let dir = dir(&[("a.txt", "open"), ("d/a.txt", "mount")]);
         let (auth, root) = (basic(&dir), dir.path("d"));
         let server = Server::of(dir, |config| {
-            let mut inner = mount("/m", MountHandler::Files(files_of(&root)));
+            let mut inner = mount("/m", MountHandler::Files(Box::new(files_of(&root))));
             let (site, own) = if asked { (None, auth) } else { (auth, Some(Auth::None)) };
             inner.auth = own;
             config.sites[0].auth = site;

@@ -49,7 +49,7 @@ fn a_limit_of_a_mount_holds_only_there() {
             MountHandler::Files(files) => files.root.clone(),
             other => panic!("{other:?}"),
         };
-        let mut inner = mount("/m", MountHandler::Files(files_of(&root)));
+        let mut inner = mount("/m", MountHandler::Files(Box::new(files_of(&root))));
         inner.limits.rates = vec![burst(2)];
         config.sites[0].mounts.push(inner);
     });

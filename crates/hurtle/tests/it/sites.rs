@@ -30,7 +30,10 @@ fn hosts() {
         config.sites[0].default = false;
         config.sites[0].hosts = vec![exact("a.example"), exact("127.0.0.1"), exact("[::1]")];
         config.sites.extend([
-            site_of(vec![exact("b.example")], vec![mount("/", MountHandler::Files(other))]),
+            site_of(
+                vec![exact("b.example")],
+                vec![mount("/", MountHandler::Files(Box::new(other)))],
+            ),
             site_of(vec![wildcard("wild.example")], say("wild")),
             site_of(vec![wildcard("deep.wild.example")], say("deep")),
             site_of(vec![exact("exact.wild.example")], say("exact")),

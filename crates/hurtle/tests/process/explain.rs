@@ -29,6 +29,27 @@ fn the_limits_of_a_path_are_shown() {
 }
 
 #[test]
+fn the_mount_behind_files_is_described() {
+    let dir = Dir::new(&[("a.txt", "a\n")]);
+    let config = write_config(
+        &dir,
+        "[[site]]\n[[site.mount]]\nfiles = '{root}'\notherwise = 'app'\n[[site.mount]]\n\
+         name = 'app'\nrespond = 'an app'\ndeny = '10.0.0.0/8'\n",
+    );
+    let explain = |path: &str| {
+        let output = hurtle().args(["explain", path, "--config"]).arg(&config).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let said = explain("/gone");
+    let expected = "otherwise the mount with the name \"app\"\n";
+    let (files, app) = said.split_once(expected).expect(&said);
+    assert!(files.contains("mount    /: files\n"), "{said}");
+    assert!(app.contains("mount    @app: a fixed response\n"), "{said}");
+    assert!(app.contains("admits 127.0.0.1") && app.contains("HTTP/1.1 200 OK"), "{said}");
+    assert!(!explain("/a.txt").contains("otherwise"), "a file");
+}
+
+#[test]
 fn the_token_that_a_path_requires_is_described() {
     let dir = Dir::new(&[("a.txt", "a\n")]);
     let config = write_config(

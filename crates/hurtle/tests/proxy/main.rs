@@ -33,6 +33,7 @@ mod jwt;
 mod library;
 #[path = "../app/log.rs"]
 mod log;
+mod otherwise;
 mod paths;
 mod pinned;
 mod queue;

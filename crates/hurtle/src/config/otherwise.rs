@@ -1,0 +1,104 @@
+//! Mounts that hand requests without a file on to other mounts, which have a name in place of a path.
+
+use super::error::{ValueError, shown};
+use super::reader::Reader;
+use super::suggest::nearest;
+use super::table::Table;
+use super::try_file::TryFile;
+use super::types::{Files, Mount, MountHandler};
+use super::value::Value;
+
+/// The keys that say which requests a mount has, and which one with a name has no use for.
+const OF_PLACE: [&str; 4] = ["path", "exact", "match", "final"];
+
+/// Reads the name of a mount.
+pub(super) fn given_name(
+    written: &Value<'_>,
+    table: &Table<'_>,
+    reader: &mut Reader<'_>,
+) -> Option<String> {
+    for key in OF_PLACE {
+        let Some(value) = table.get(key).filter(|value| !value.is_false()) else { continue };
+        let wrong = ValueError::new("a mount with a name has the requests that others hand on");
+        value.report(reader, wrong.hint(format!("remove {key} or name")));
+    }
+    written.parse(reader, name)
+}
+
+/// Reads the key of a mount of files.
+pub(super) fn set(table: &Table<'_>, files: &mut Files, reader: &mut Reader<'_>) {
+    let Some(written) = table.get("otherwise") else { return };
+    files.otherwise = written.parse(reader, name);
+    let other = if files.spa.is_some() {
+        Some("spa has a page for these requests")
+    } else if let Some(TryFile::Status(_)) = files.try_files.last() {
+        Some("try_files ends with a status for these requests")
+    } else {
+        None
+    };
+    if let Some(other) = other {
+        written.report(reader, ValueError::new(other).hint("remove one of the two"));
+    }
+}
+
+fn name(text: &str) -> Result<String, ValueError> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if text.is_empty() || !text.chars().all(is_plain) {
+        let wrong = ValueError::new(format!("{} is not a name of a mount", shown(text)));
+        return Err(wrong.hint("write letters, digits, -, _ and . only"));
+    }
+    Ok(text.to_owned())
+}
+
+/// Reports names that no mount has, circles, and names that nothing leads to.
+pub(super) fn check(tables: &[Table<'_>], mounts: &[Mount], reader: &mut Reader<'_>) {
+    let leading = tables.iter().filter_map(|table| table.get("otherwise"));
+    // All of them are checked.
+    let wrong = leading.filter(|written| !leads(written, mounts, reader)).count();
+    if wrong > 0 {
+        return;
+    }
+    for written in tables.iter().filter_map(|table| table.get("name")) {
+        let Some(text) = written.as_text() else { continue };
+        if !mounts.iter().any(|mount| mount.otherwise() == Some(text)) {
+            let wrong = ValueError::new("no mount hands requests on to this one");
+            let hint = format!("write otherwise = {text:?} in a mount of files, or a path here");
+            written.report(reader, wrong.hint(hint));
+        }
+    }
+}
+
+/// Returns whether an `otherwise` leads to a mount that answers.
+fn leads(written: &Value<'_>, mounts: &[Mount], reader: &mut Reader<'_>) -> bool {
+    let Some(text) = written.as_text() else { return false };
+    let of_name = |name: &str| mounts.iter().find(|m| m.given_name.as_deref() == Some(name));
+    let Some(mut next) = of_name(text) else {
+        let names = mounts.iter().filter_map(|mount| mount.given_name.as_deref());
+        let wrong = ValueError::new(format!("no mount of this site has the name {}", shown(text)));
+        let hint = match nearest(text, names) {
+            Some(near) => format!("did you mean {near:?}?"),
+            None => format!("add a [[site.mount]] with name = {text:?}"),
+        };
+        written.report(reader, wrong.hint(hint));
+        return false;
+    };
+    for _ in mounts {
+        match next.otherwise().and_then(of_name) {
+            None => return true,
+            Some(other) => next = other,
+        }
+    }
+    let wrong = ValueError::new("the request would come back to this mount");
+    written.report(reader, wrong.hint("end the circle with a mount that answers"));
+    false
+}
+
+impl Mount {
+    /// Returns the name of the mount that has its requests for which there is no file.
+    pub fn otherwise(&self) -> Option<&str> {
+        match &self.handler {
+            MountHandler::Files(files) => files.otherwise.as_deref(),
+            _ => None,
+        }
+    }
+}
