@@ -99,6 +99,7 @@ async fn find(
         origin: None,
         tries: vec![Try::Path(name.to_vec())],
         index: Arc::new([]),
+        lists: false,
         symlinks: Symlinks::WithinRoot,
         sidecars: None,
         etag: EtagSource::Auto,

@@ -59,6 +59,7 @@ impl Scripts {
             origin: None,
             tries: Vec::new(),
             index: index.into(),
+            lists: false,
             symlinks: Symlinks::default(),
             sidecars: None,
             etag: EtagSource::Off,

@@ -302,6 +302,7 @@ impl Directory {
             origin: self.origin.clone(),
             tries,
             index: Arc::clone(&self.index),
+            lists: self.config.listing,
             symlinks: self.config.symlinks.clone(),
             sidecars: self.config.sidecars.then(|| self.listings.sidecars().clone()),
             etag: self.config.etag,
@@ -445,6 +446,9 @@ fn expand(attempt: &TryFile, rest: &[u8]) -> Try {
                     path.extend_from_slice(&template[at + b"{path}".len()..]);
                 }
             }
+            // The requested path of the root is empty.
+            let leading = path.iter().take_while(|b| **b == b'/').count();
+            path.drain(..leading);
             Try::Path(path)
         }
     }

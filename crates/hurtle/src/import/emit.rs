@@ -60,7 +60,8 @@ fn site(out: &mut String, site: &Site) {
     site.headers.iter().for_each(|rule| section(out, "[[site.header]]", rule));
     for mount in &site.mounts {
         let path: Keys = match mount.path.as_str() {
-            "/" => Vec::new(),
+            // One with a name has no path.
+            "/" | "" => Vec::new(),
             path => vec![("path".to_owned(), Value::from(path))],
         };
         let keys = [path, mount.place.clone(), mount.keys.clone()].concat();

@@ -5,6 +5,7 @@ use toml::Value;
 use super::block::Block;
 use super::kind::{FilesKind, HandlerKind, Kind};
 use super::mount::{Keys, put};
+use super::named::Named;
 use super::path::{has_variable, join};
 use super::report::Report;
 use super::syntax::Directive;
@@ -14,7 +15,7 @@ pub(super) fn files(
     at: &Directive,
     path: &str,
     (block, try_files): (&Block<'_>, Option<&Directive>),
-    keys: &mut Keys,
+    (named, keys): (&[Named<'_>], &mut Keys),
     report: &mut Report,
 ) -> Option<()> {
     let alias = block.take(Kind::Handler(HandlerKind::Alias));
@@ -36,21 +37,40 @@ pub(super) fn files(
         }
     };
     put(keys, "files", directory);
+    let search = match try_files {
+        None => Search::default(),
+        Some(d) => {
+            block.take(Kind::Handler(HandlerKind::TryFiles));
+            candidates(d, path, named, report)?
+        }
+    };
     let index = block.get(|scope| &scope.index);
-    if !index.is_empty() && *index != ["index.html"] {
+    let lists = *block.get(|scope| &scope.listing);
+    if search.has_no_directories {
+        put(keys, "index", Vec::<String>::new());
+    } else if !index.is_empty() && *index != ["index.html"] {
         put(keys, "index", index.clone());
     }
-    if let Some(d) = try_files {
-        block.take(Kind::Handler(HandlerKind::TryFiles));
-        let list = candidates(d, path, report)?;
-        if list.len() > 1 || list.first().is_some_and(|one| one != "{path}") {
-            put(keys, "try_files", list);
+    let list = search.list;
+    if list.len() > 1 || list.first().is_some_and(|one| one != "{path}") {
+        put(keys, "try_files", list);
+    }
+    let page = block.get(|scope| &scope.spa).as_deref();
+    let name = page.and_then(|page| page.strip_prefix('@'));
+    match (search.otherwise.as_deref(), name, page) {
+        (Some(_), _, Some(_)) => {
+            report.refuse(at, "try_files leads elsewhere, and so does error_page 404");
+            return None;
         }
+        (None, Some(name), _) if !named.iter().any(|named| named.name == name) => {
+            report.refuse(at, format!("there is no location @{name}, which error_page names"));
+            return None;
+        }
+        (Some(name), ..) | (None, Some(name), _) => put(keys, "otherwise", name),
+        (None, None, Some(page)) => put(keys, "spa", page),
+        (None, None, None) => {}
     }
-    if let Some(spa) = block.get(|scope| &scope.spa) {
-        put(keys, "spa", spa.clone());
-    }
-    if *block.get(|scope| &scope.listing) {
+    if lists && !search.has_no_directories {
         put(keys, "listing", true);
     }
     let types = block.get(|scope| &scope.media_types);
@@ -82,25 +102,47 @@ pub(super) fn script_of(try_files: &Directive) -> Option<String> {
     (name.ends_with(".php") && !name.contains('/')).then(|| name.to_owned())
 }
 
+/// The translation of `try_files`.
+#[derive(Debug, Default)]
+struct Search {
+    list: Vec<String>,
+    /// The name of the location that it ends with.
+    otherwise: Option<String>,
+    /// `true`: directories are not among the candidates.
+    has_no_directories: bool,
+}
+
 /// Translates `try_files` of files; `None` if it was refused.
-fn candidates(d: &Directive, path: &str, report: &mut Report) -> Option<Vec<String>> {
-    let mut list = Vec::new();
-    if !d.args.iter().any(|arg| arg == "$uri/") {
-        report.remark(d, "a directory is answered by its index, as with $uri/; nginx has 404");
-    }
+fn candidates(
+    d: &Directive,
+    path: &str,
+    named: &[Named<'_>],
+    report: &mut Report,
+) -> Option<Search> {
+    let mut search = Search {
+        has_no_directories: !d.args.iter().any(|arg| arg == "$uri/"),
+        ..Search::default()
+    };
     let last = d.args.len().saturating_sub(1);
     for (at, arg) in d.args.iter().enumerate() {
-        if arg.starts_with('@') {
-            report.refuse(
-                d,
-                "no fallback to a named location: mount the files at paths of their own",
-            );
-            return None;
+        let mut arg = arg;
+        if let Some(name) = arg.strip_prefix('@') {
+            match named.iter().find(|named| named.name == name) {
+                Some(Named { page: Some(page), .. }) => arg = page,
+                Some(_) => {
+                    search.otherwise = Some(name.to_owned());
+                    continue;
+                }
+                None => {
+                    report.refuse(d, format!("there is no location @{name}"));
+                    return None;
+                }
+            }
         }
         if let Some(status) = arg.strip_prefix('=') {
             // A search without a hit ends with 404 anyway.
             if status != "404" {
-                list.push(arg.clone());
+                search.list.push(arg.clone());
             }
             continue;
         }
@@ -125,7 +167,7 @@ fn candidates(d: &Directive, path: &str, report: &mut Report) -> Option<Vec<Stri
             report.refuse(d, format!("it needs {needs}"));
             return None;
         }
-        list.push(item);
+        search.list.push(item);
     }
-    Some(list)
+    Some(search)
 }

@@ -10,6 +10,7 @@ use super::gates::AuthServer;
 use super::guard::guard;
 use super::kind::{HandlerKind, Kind, UpstreamKind};
 use super::mount::{Field, Keys, Mount, put};
+use super::named::Named;
 use super::path::{has_variable, mount_path};
 use super::report::Report;
 use super::syntax::Directive;
@@ -25,6 +26,8 @@ pub(super) struct Context<'a> {
     pub(super) scheme: Option<&'static str>,
     /// Its locations that auth_request names.
     pub(super) auth: &'a [AuthServer],
+    /// Its named locations.
+    pub(super) named: &'a [Named<'a>],
     /// Its first name.
     pub(super) name: Option<&'a str>,
     /// Passwords may reach it in clear over a network.
@@ -54,7 +57,7 @@ pub(super) fn mount(
             refuse_script(block, report);
             fastcgi_settings(block, &mut keys);
         }
-        _ => files(at, path, (block, try_files), &mut keys, report)?,
+        _ => files(at, path, (block, try_files), (context.named, &mut keys), report)?,
     }
     let unguarded = keys.len();
     guard(at, block, context, &mut keys, report)?;

@@ -25,6 +25,7 @@ mod main_context;
 mod modifier;
 mod mount;
 mod mounts;
+mod named;
 mod overlap;
 mod path;
 mod regex;

@@ -13,11 +13,14 @@ pub(super) enum Modifier {
     Exact,
     /// `~` or `~*`.
     Regex,
+    /// `@name`: requests that other locations hand on.
+    Named,
 }
 
-/// Reads the arguments of a location; `None`: it has another form, such as `@name`.
+/// Reads the arguments of a location, without the `@` of a name; `None`: it has another form.
 pub(super) fn modifier(location: &Directive) -> Option<(Modifier, &str)> {
     let (modifier, path) = match location.args.as_slice() {
+        [name] if name.starts_with('@') => return Some((Modifier::Named, &name[1..])),
         [path] => (Modifier::Prefix, path),
         [modifier, path] => match modifier.as_str() {
             "^~" => (Modifier::Final, path),

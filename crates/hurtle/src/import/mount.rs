@@ -42,7 +42,7 @@ pub(super) struct Field {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Mount {
     pub(super) path: String,
-    /// Keys beside the path that choose its requests: `exact`, `match`, `final`.
+    /// Keys beside the path that choose its requests: `exact`, `match`, `final`, `name`.
     pub(super) place: Keys,
     pub(super) keys: Keys,
     /// Fields of its responses, names in lower case.
@@ -64,7 +64,7 @@ impl Mount {
 
     /// `true`: it takes all paths beneath its own.
     pub(super) fn is_prefix(&self) -> bool {
-        !self.place.iter().any(|(key, _)| key == "exact" || key == "match")
+        !self.place.iter().any(|(key, _)| matches!(key.as_str(), "exact" | "match" | "name"))
     }
 
     pub(super) fn is_exact(&self) -> bool {

@@ -8,6 +8,7 @@ use super::kind::{HandlerKind, Kind, PathKind, ResponseKind, StructureKind};
 use super::location::{Context, fields, mount, target};
 use super::modifier::{Modifier, modifier};
 use super::mount::{Keys, Mount, Site, put};
+use super::named::Named;
 use super::overlap;
 use super::path::mount_path;
 use super::regex;
@@ -39,13 +40,15 @@ pub(super) struct Page<'a> {
 pub(super) struct Mounts<'a, 'b> {
     pub(super) site: &'b mut Site,
     pub(super) context: &'b Context<'b>,
-    shared: &'b mut Shared,
+    pub(super) shared: &'b mut Shared,
     pub(super) placed: Vec<Placed<'a>>,
     pub(super) pages: Vec<Page<'a>>,
     /// The expressions of mounts with one, with their locations.
     pub(super) expressions: Vec<(&'a Directive, Expression)>,
     pub(super) scripts: Option<Scripts<'a>>,
     rules: Vec<Rule<'a>>,
+    /// The named locations that became mounts.
+    pub(super) names: Vec<&'a Directive>,
     /// The root directory of `/`, and `try_files` there.
     pub(super) root: Option<(Option<String>, Option<&'a Directive>)>,
 }
@@ -65,6 +68,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
             expressions: Vec::new(),
             scripts: None,
             rules: Vec::new(),
+            names: Vec::new(),
             root: None,
         }
     }
@@ -85,16 +89,18 @@ impl<'a, 'b> Mounts<'a, 'b> {
                     paths.push((Modifier::Regex, text));
                     self.regex(d, text, server.scope(), report);
                 }
+                Some((Modifier::Named, name)) => self.named(d, name, server.scope(), report),
                 Some((modifier, path)) => {
                     paths.push((modifier, path));
                     self.path(d, (modifier, path), server.scope(), report);
                 }
                 None => {
-                    report.refuse(d, "a location has a path, =, ^~, ~ or ~*; names are not called");
+                    report.refuse(d, "a location has a path, =, ^~, ~, ~* or @name");
                 }
             }
         }
         self.root(server, report);
+        self.drop_unnamed(report);
         self.finals();
         rules::check(&self.rules, &paths, report);
         self.site.rules = self.rules.iter().map(|rule| rule.keys.clone()).collect();
@@ -171,7 +177,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
         }
         let try_files = self.front(&block, path);
         if let Some(mount) = mount(d, path, (&block, try_files), self.context, report) {
-            let fallback = fallback(d, &block, try_files);
+            let fallback = fallback(d, &block, try_files, self.context.named);
             let is_exact = modifier == Modifier::Exact && !has_rest;
             let mount = match strip {
                 Some(d) => without_prefix(d, mount, report),
@@ -227,7 +233,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
     }
 
     /// Error pages are those of the site. `spa`: a page in place of 404 is a key of the mount.
-    fn error_pages(
+    pub(super) fn error_pages(
         &mut self,
         block: &Block<'a>,
         (is_root, has_spa): (bool, bool),
@@ -284,9 +290,12 @@ impl<'a, 'b> Mounts<'a, 'b> {
             }
         }
         let try_files = block.first(&[Kind::Handler(HandlerKind::TryFiles)]);
-        if let Some(d) = try_files.filter(|d| target == Target::Files && d.args != ["$uri", "=404"])
-        {
-            return report.refuse(d, "only $uri =404 has a counterpart here");
+        let is_known = |d: &Directive| match d.args.as_slice() {
+            [path, last] => path == "$uri" && (last == "=404" || last.starts_with('@')),
+            _ => false,
+        };
+        if let Some(d) = try_files.filter(|d| target == Target::Files && !is_known(d)) {
+            return report.refuse(d, "only $uri =404 and $uri @name have a counterpart here");
         }
         let Some(expression) = Expression::of(d, report) else { return };
         self.error_pages(&block, (false, false), report);
@@ -327,7 +336,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
         let list = self.front(&block, "/");
         if let Some(mount) = mount(at, "/", (&block, list), self.context, report) {
             self.site.mounts.insert(0, mount);
-            let fallback = fallback(at, &block, list);
+            let fallback = fallback(at, &block, list, self.context.named);
             self.placed.insert(0, Placed { at, modifier: Modifier::Prefix, path: "/", fallback });
         }
     }
@@ -369,10 +378,15 @@ fn fallback<'a>(
     at: &'a Directive,
     block: &Block<'a>,
     try_files: Option<&'a Directive>,
+    named: &[Named<'_>],
 ) -> Option<(String, &'a Directive)> {
-    let last = try_files.and_then(|d| Some((d, d.args.last()?)));
+    let page_of = |last: &'a String| {
+        let page = named.iter().find(|named| last.strip_prefix('@') == Some(named.name));
+        page.and_then(|named| named.page).unwrap_or(last).clone()
+    };
+    let last = try_files.and_then(|d| Some((d, page_of(d.args.last()?))));
     if let Some((d, path)) = last.filter(|(_, path)| path.starts_with('/')) {
-        return Some((path.clone(), d));
+        return Some((path, d));
     }
-    block.scope().spa.peek().clone().map(|page| (page, at))
+    block.scope().spa.peek().clone().filter(|page| page.starts_with('/')).map(|page| (page, at))
 }

@@ -19,7 +19,7 @@ use super::report::Report;
 use super::syntax::Directive;
 
 /// Keys that choose among the files of a directory.
-const SEARCH: [&str; 4] = ["index", "listing", "try_files", "spa"];
+const SEARCH: [&str; 5] = ["index", "listing", "try_files", "spa", "otherwise"];
 
 impl<'a> Mounts<'a, '_> {
     /// Makes mounts of the pages that those of their directories do not serve as nginx would, and

@@ -385,7 +385,9 @@ impl Scope {
 pub(super) fn is_spa(d: &Directive) -> bool {
     match d.args.as_slice() {
         [status, replaced, page] => {
-            status == "404" && page.starts_with('/') && (replaced == "=200" || replaced == "=")
+            let is_named = page.starts_with('@') && replaced == "=";
+            let is_page = page.starts_with('/') && (replaced == "=200" || replaced == "=");
+            status == "404" && (is_named || is_page)
         }
         _ => false,
     }

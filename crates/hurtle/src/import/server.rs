@@ -10,6 +10,7 @@ use super::kind::{Kind, PathKind, StructureKind, UpstreamKind};
 use super::location::Context;
 use super::mount::{Site, put};
 use super::mounts::Mounts;
+use super::named::named_locations;
 use super::report::Report;
 use super::scope::Scope;
 use super::server_keys::{certificate, listen, names};
@@ -87,7 +88,9 @@ pub(super) fn server<'a>(
     let auth = auth_servers(&locations, (&http.groups, block.scope()), report);
     server.site.errors = block.get(|scope| &scope.errors).clone();
     let name = server.site.hosts.first().cloned();
+    let named = named_locations(&locations);
     let context = Context {
+        named: &named,
         groups: &http.groups,
         zones: &http.zones,
         auth: &auth,

@@ -182,6 +182,64 @@ const ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "files, and an application behind them",
+        http: "server { listen 127.0.0.1:{port}; root {root}; add_header X-All yes;
+               location / { try_files $uri $uri/ @app; }
+               location /docs/ { try_files $uri @app; add_header X-Docs yes; }
+               location ~ \\.(css|txt)$ { try_files $uri @other; }
+               location @app { proxy_pass http://{upstream}; proxy_set_header Host $http_host;
+                               add_header X-App yes; }
+               location @other { return 404; }
+               location @unused { return 410; } }",
+        requests: &[
+            "GET /",
+            "GET /about.html",
+            "GET /dir",
+            "GET /dir/",
+            "GET /gone?a=b",
+            "GET /gone/a%20b%2Bc",
+            "HEAD /gone",
+            "POST /gone",
+            "DELETE /gone",
+            "POST /about.html",
+            "GET /docs/",
+            "GET /docs/guide.txt",
+            "GET /docs/gone",
+            "GET /gone.css",
+            "GET /style.css",
+        ],
+    },
+    Row {
+        sentence: "an application behind a guard, pages of directories by name, and a page by a rewrite",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               location / { try_files $uri/index.html $uri.html $uri @app; }
+               location /docs/ { try_files $uri $uri/ @page; }
+               location /bare/ { error_page 404 = @closed; }
+               location @app { deny all; }
+               location @closed { proxy_pass http://{upstream}; proxy_set_header Host $http_host;
+                                  allow 192.0.2.0/24; deny all; }
+               location @page { rewrite ^(.*)$ /docs/guide.txt last; } }",
+        requests: &[
+            "GET /",
+            "GET /about",
+            "GET /dir",
+            "GET /a.txt",
+            "GET /gone",
+            "POST /gone",
+            "GET /docs/guide.txt",
+            "GET /docs/gone",
+            "GET /bare/gone",
+            "GET /bare/x.txt",
+        ],
+    },
+    Row {
+        sentence: "names of directories that are no candidates",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               location / { try_files $uri /about.html; }
+               location /docs/ { try_files $uri =404; } }",
+        requests: &["GET /", "GET /dir", "GET /dir/", "GET /a.txt", "GET /docs/", "GET /docs/gone"],
+    },
+    Row {
         sentence: "a prefix that a rewrite takes off, and a page of its own",
         http: "server { listen 127.0.0.1:{port}; root {root};
                location / { try_files $uri $uri/ /index.html; }

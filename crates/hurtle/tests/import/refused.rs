@@ -92,8 +92,20 @@ const ROWS: &[(&str, &str)] = &[
         "it sets a field twice",
     ),
     ("location /x/ { proxy_pass http://a/y/; }", "have the application serve it"),
-    ("location / { try_files $uri @app; root /srv; } ", "no fallback to a named location"),
-    ("root /srv; location @app { proxy_pass http://a; }", "names are not called"),
+    ("location / { try_files $uri @app; root /srv; } ", "there is no location @app"),
+    ("root /srv; location / { error_page 404 = @app; }", "there is no location @app"),
+    (
+        "root /srv; location / { try_files $uri @a; } location @a { fastcgi_pass a:9; }",
+        "does not know the script",
+    ),
+    (
+        "root /srv; location / { try_files $uri @a; } location @a { rewrite ^/a/(.*)$ /b/$1 last; }",
+        "one of all paths to a page",
+    ),
+    (
+        "root /srv; location / { try_files $uri @a; error_page 404 =200 /x.html; } location @a { proxy_pass http://a; }",
+        "so does error_page 404",
+    ),
     ("root /srv; location ~ ^/(a|b)/ { deny all; }", ""),
     ("root /srv; location ~ ^/(?=a) { deny all; }", "is not a regular expression"),
     ("root /srv; location ~ ^/a { alias /b; }", "no alias"),

@@ -75,13 +75,12 @@ const PLACES: &[(&str, &str)] = &[
       server { listen 443 ssl; server_name a.example; ssl_certificate /c; ssl_certificate_key /k;
       root /srv;",
     ),
-    ("a named location", "root /srv; location @x { FED }"),
+    ("a named location", "root /srv; location / { try_files $uri @x; } location @x { FED }"),
     ("a nested location", "root /srv; location /x/ { location /x/y/ { FED } }"),
 ];
 
 /// Places that are refused without a directive in them, too.
-const REFUSED: &[&str] =
-    &["extensions without a root", "another expression", "a named location", "a nested location"];
+const REFUSED: &[&str] = &["extensions without a root", "another expression", "a nested location"];
 
 #[test]
 fn each_directive_is_translated_or_refused_everywhere() {

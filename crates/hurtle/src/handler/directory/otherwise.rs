@@ -17,8 +17,6 @@ impl Directory {
         let is_without_file = match target {
             Target::Missing => true,
             Target::Directory(..) => !self.config.listing,
-            // The directory itself has no page.
-            Target::SlashMissing => !self.config.listing && self.index.is_empty(),
             _ => false,
         };
         self.config.otherwise.is_some() && is_without_file
