@@ -150,10 +150,10 @@ impl Handler {
             },
             Handler::Redirect(redirect) => {
                 let redirected = async || redirect.call(&request.for_files(), &request.matched);
-                Box::pin(without_body(request, client, redirected)).await
+                Box::pin(whatever_method(request, client, redirected)).await
             }
             Handler::Fixed(fixed) => {
-                Box::pin(without_body(request, client, async || fixed.call())).await
+                Box::pin(whatever_method(request, client, async || fixed.call())).await
             }
             Handler::Status(status) => {
                 let answered = async || status.answer(request).await;
@@ -267,6 +267,21 @@ async fn without_body<C: Client>(
     match refused {
         Some(refused) => Ok(Outcome::Answer(refused)),
         None => own_response(answer().await),
+    }
+}
+
+/// Answers every method but TRACE with `answer`, without its body.
+async fn whatever_method<C: Client>(
+    request: &RequestContext<'_>,
+    client: &mut C,
+    answer: impl AsyncFnOnce() -> Answer,
+) -> Handled {
+    let method = request.head.method;
+    // Only GET and HEAD wait for a body, which they hardly ever have.
+    client.discard_body(!matches!(method, Method::Get | Method::Head)).await?;
+    match method {
+        Method::Other(b"TRACE") => Ok(Outcome::Answer(Answer::trace_refused())),
+        _ => own_response(answer().await),
     }
 }
 

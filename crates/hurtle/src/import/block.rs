@@ -11,7 +11,7 @@ use super::scope::{Scope, Use};
 use super::setting::Setting;
 use super::shared::Shared;
 use super::syntax::Directive;
-use super::tuning::{is_default, is_tuning, needs};
+use super::tuning::{difference, is_default, is_tuning, needs};
 
 /// The directives written in a block, and the settings in force there.
 #[derive(Debug)]
@@ -75,7 +75,10 @@ impl<'a> Block<'a> {
                     Use::Done => {}
                 },
                 None if is_tuning(&d.name) || is_default(d) => report.leave_out(d),
-                None => report.refuse(d, needs(&d.name)),
+                None => match difference(d) {
+                    Some(text) => report.remark(d, text),
+                    None => report.refuse(d, needs(&d.name)),
+                },
             }
         }
         Block { at, scope, own, taken: RefCell::default() }

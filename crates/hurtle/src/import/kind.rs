@@ -106,6 +106,7 @@ kinds! {
         FastcgiSendTimeout "fastcgi_send_timeout",
         FastcgiReadTimeout "fastcgi_read_timeout",
         FastcgiParam "fastcgi_param",
+        FastcgiHideHeader "fastcgi_hide_header",
     }
     /// Settings of responses of every handler.
     Response ResponseKind {

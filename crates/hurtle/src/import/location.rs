@@ -55,7 +55,7 @@ pub(super) fn mount(
             let pass = block.take(Kind::Handler(HandlerKind::FastcgiPass))?;
             put(&mut keys, "fastcgi", fastcgi_pass(pass, context.groups, report)?);
             refuse_script(block, report);
-            fastcgi_settings(block, &mut keys);
+            fastcgi_settings(block, &mut keys, report);
         }
         _ => files(at, path, (block, try_files), (context.named, &mut keys), report)?,
     }
@@ -129,7 +129,8 @@ fn refuse_script(block: &Block<'_>, report: &mut Report) {
     }
 }
 
-fn answer(
+/// Adds the keys of a fixed answer or a redirect; `None` if it was refused.
+pub(super) fn answer(
     d: &Directive,
     path: &str,
     block: &Block<'_>,
@@ -157,7 +158,6 @@ fn answer(
     }
     put(keys, "respond", text);
     put(keys, "status", i64::from(status));
-    report.general("return: `respond` answers GET and HEAD, other methods get 405".to_owned());
     if !text.is_empty() {
         put(
             keys,
@@ -166,6 +166,13 @@ fn answer(
         );
     }
     Some(())
+}
+
+/// The path of a redirect within the origin that was asked.
+pub(super) fn own_path(to: &str) -> Option<&str> {
+    let own_origins = ["$scheme://$host", "$scheme://$http_host"];
+    let path = own_origins.iter().find_map(|origin| to.strip_prefix(origin)).unwrap_or(to);
+    (path.starts_with('/') && !has_variable(path)).then_some(path)
 }
 
 /// The Location of a redirect.
@@ -177,7 +184,9 @@ fn destination(
     report: &mut Report,
 ) -> Option<String> {
     let mut to = text.to_owned();
-    if let Some(rest) = text.strip_prefix("$scheme://") {
+    if let Some(path) = own_path(text) {
+        path.clone_into(&mut to);
+    } else if let Some(rest) = text.strip_prefix("$scheme://") {
         let Some(scheme) = context.scheme else {
             report.refuse(d, "write http:// or https:// in place of $scheme");
             return None;
@@ -220,7 +229,11 @@ fn proxy(
     let kind = kinds.into_iter().find(|kind| block.first(&[*kind]).is_some())?;
     let d = block.take(kind)?;
     let pass = proxy_pass(d, context.groups, report)?;
-    let strips = pass.uri.as_deref() == Some("/") && path.ends_with('/') && path != "/";
+    let strips = pass.uri.as_deref() == Some("/") && path != "/";
+    if strips && !path.ends_with('/') {
+        let text = format!("the upstream gets /x for GET {path}/x; nginx sends //x");
+        report.remark(d, &text);
+    }
     if !strips && pass.uri.as_deref().is_some_and(|uri| uri != path) {
         let path = mount_path(path);
         report.refuse(
@@ -264,7 +277,7 @@ fn proxy(
     Some(())
 }
 
-/// Adds a rule for the fields of `proxy_hide_header`, and `rewrite_location` for `proxy_redirect`.
+/// Adds the keys of `proxy_hide_header`, and `rewrite_location` for `proxy_redirect`.
 fn response_fields(block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
     for d in block.take_all(Kind::Upstream(UpstreamKind::ProxyRedirect)) {
         match d.args.as_slice() {
@@ -273,9 +286,19 @@ fn response_fields(block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
             _ => report.refuse(d, "of proxy_redirect it knows default and off"),
         }
     }
+    hidden_fields(block.get(|scope| &scope.proxy_hidden), block, keys, report);
+}
+
+/// Adds a rule for the fields of `proxy_hide_header` or `fastcgi_hide_header`.
+fn hidden_fields(
+    directives: &[Directive],
+    block: &Block<'_>,
+    keys: &mut Keys,
+    report: &mut Report,
+) {
     let own = fields(block);
     let mut hidden = Vec::new();
-    for d in block.take_all(Kind::Upstream(UpstreamKind::ProxyHideHeader)) {
+    for d in directives {
         let name = d.arg(0).to_ascii_lowercase();
         match own.get(&name) {
             // It replaces that of the upstream.
@@ -325,8 +348,9 @@ fn request_fields(d: &Directive, block: &Block<'_>, keys: &mut Keys, report: &mu
 }
 
 /// Keys of a FastCGI mount beside its address.
-pub(super) fn fastcgi_settings(block: &Block<'_>, keys: &mut Keys) {
+pub(super) fn fastcgi_settings(block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
     timeouts(block, keys);
+    hidden_fields(block.get(|scope| &scope.fastcgi_hidden), block, keys, report);
     let params = block.get(|scope| &scope.params);
     if !params.is_empty() {
         let params: toml::Table =
@@ -336,10 +360,10 @@ pub(super) fn fastcgi_settings(block: &Block<'_>, keys: &mut Keys) {
 }
 
 fn timeouts(block: &Block<'_>, keys: &mut Keys) {
-    let mut set = |key: &str, seconds: Option<u64>| {
-        if let Some(seconds) = seconds {
-            put(keys, key, format!("{seconds}s"));
-        }
+    let mut set = |key: &str, ms: Option<u64>| match ms {
+        Some(ms) if ms.is_multiple_of(1_000) => put(keys, key, format!("{}s", ms / 1_000)),
+        Some(ms) => put(keys, key, format!("{ms}ms")),
+        None => {}
     };
     set("connect_timeout", *block.get(|scope| &scope.connect_timeout));
     set("send_timeout", *block.get(|scope| &scope.send_timeout));

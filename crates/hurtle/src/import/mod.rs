@@ -11,6 +11,7 @@
 //! out, and a comment in the output names it.
 
 mod block;
+mod condition;
 mod emit;
 mod expression;
 mod files;

@@ -5,7 +5,7 @@ use super::block::{Block, Target};
 use super::expression::Expression;
 use super::files::script_of;
 use super::kind::{HandlerKind, Kind, PathKind, ResponseKind, StructureKind};
-use super::location::{Context, fields, mount, target};
+use super::location::{Context, fields, mount, own_path, target};
 use super::modifier::{Modifier, modifier};
 use super::mount::{Keys, Mount, Site, put};
 use super::named::Named;
@@ -18,6 +18,8 @@ use super::scope::{Scope, is_spa};
 use super::scripts::Scripts;
 use super::shared::Shared;
 use super::syntax::Directive;
+
+const INTERNAL: Kind = Kind::Path(PathKind::Internal);
 
 /// A location that became a mount.
 pub(super) struct Placed<'a> {
@@ -47,6 +49,10 @@ pub(super) struct Mounts<'a, 'b> {
     pub(super) expressions: Vec<(&'a Directive, Expression)>,
     pub(super) scripts: Option<Scripts<'a>>,
     rules: Vec<Rule<'a>>,
+    /// Rules of exact locations.
+    redirects: Vec<Keys>,
+    /// Conditions in locations, with their paths and mounts.
+    pub(super) conditions: Vec<(&'a Directive, &'a str, Mount)>,
     /// The named locations that became mounts.
     pub(super) names: Vec<&'a Directive>,
     /// The root directory of `/`, and `try_files` there.
@@ -68,6 +74,8 @@ impl<'a, 'b> Mounts<'a, 'b> {
             expressions: Vec::new(),
             scripts: None,
             rules: Vec::new(),
+            redirects: Vec::new(),
+            conditions: Vec::new(),
             names: Vec::new(),
             root: None,
         }
@@ -82,8 +90,9 @@ impl<'a, 'b> Mounts<'a, 'b> {
                 report.refuse(d, "nginx sends `return` of the server first; remove the location");
             }
         }
+        self.conditions_of_server(server, &locations, report);
         let mut paths = Vec::new();
-        for d in locations {
+        for d in locations.iter().copied() {
             match modifier(d) {
                 Some((Modifier::Regex, text)) => {
                     paths.push((Modifier::Regex, text));
@@ -101,9 +110,11 @@ impl<'a, 'b> Mounts<'a, 'b> {
         }
         self.root(server, report);
         self.drop_unnamed(report);
+        self.add_conditions(&locations, report);
         self.finals();
         rules::check(&self.rules, &paths, report);
         self.site.rules = self.rules.iter().map(|rule| rule.keys.clone()).collect();
+        self.site.rules.append(&mut self.redirects);
         self.site.rules.extend(self.slashes(&paths));
     }
 
@@ -148,6 +159,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
         let is_covered = rules.iter().any(|rule| rule.covers((modifier, path)));
         self.stays(d, &rules, outer, report);
         self.rules.extend(rules);
+        self.conditions_of(&block, (modifier, path), report);
         let target = target(&block);
         let is_page = modifier == Modifier::Exact && target == Target::Files;
         self.error_pages(
@@ -162,6 +174,20 @@ impl<'a, 'b> Mounts<'a, 'b> {
         }
         if is_covered && target == Target::Files {
             return block.finish(Target::Rules, report);
+        }
+        if modifier == Modifier::Exact && block.first(&[INTERNAL]).is_some() {
+            if !outer.errors.peek().values().any(|page| page == path) {
+                let mount = unreachable(&block, path, report);
+                return self.add(d, (modifier, path), None, mount, report);
+            }
+            block.take(INTERNAL);
+            let text = format!("GET {path} itself is answered with the page; nginx answers 404");
+            report.remark(d, &text);
+        }
+        if modifier == Modifier::Exact
+            && let Some(redirect) = slash_redirect(&block, path, report)
+        {
+            return self.redirects.push(redirect);
         }
         if is_page {
             return self.pages.push(Page { at: d, path: path.to_owned(), block });
@@ -371,6 +397,38 @@ fn closed(block: &Block<'_>, path: &str, report: &mut Report) -> Mount {
     block.finish(Target::Closed, report);
     let path = mount_path(path);
     Mount { path, place: Keys::new(), keys, headers }
+}
+
+/// The mount of a path that no client reaches: `internal`, and nothing leads to it.
+fn unreachable(block: &Block<'_>, path: &str, report: &mut Report) -> Mount {
+    let mut keys = Keys::new();
+    put(&mut keys, "respond", "");
+    put(&mut keys, "status", 404);
+    let headers = fields(block);
+    block.finish(Target::Closed, report);
+    Mount { path: String::new(), place: Keys::new(), keys, headers }.at_exactly(path)
+}
+
+/// The rule of an exact location that only redirects to a path with a slash at its end, to which a mount
+/// would append more.
+fn slash_redirect(block: &Block<'_>, path: &str, report: &mut Report) -> Option<Keys> {
+    let d = block.first(&[Kind::Handler(HandlerKind::Return)])?;
+    let (status @ ("301" | "302" | "303" | "307" | "308"), to) = (d.arg(0), own_path(d.arg(1))?)
+    else {
+        return None;
+    };
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/._~-".contains(&b);
+    if !to.ends_with('/') || !to.bytes().chain(path.bytes()).all(is_plain) {
+        return None;
+    }
+    block.take(Kind::Handler(HandlerKind::Return));
+    report.remark(d, "the query of the request is appended to the redirect; nginx drops it");
+    let mut keys = Keys::new();
+    put(&mut keys, "match", path);
+    put(&mut keys, "redirect", to);
+    put(&mut keys, "status", status.parse::<i64>().ok()?);
+    block.finish(Target::Answer, report);
+    Some(keys)
 }
 
 /// The path for which nginx looks up a location if there is no file.

@@ -19,8 +19,15 @@ pub(super) fn mount_path(location: &str) -> String {
     }
 }
 
-/// Seconds of a duration, such as `30`, `30s`, `5m`, `1h 30m` or `30d`; `None`: not a duration.
+/// Seconds of a duration, such as `30`, `30s`, `5m`, `1h 30m` or `30d`; `None`: not one, or of parts of
+/// a second.
 pub(super) fn seconds(text: &str) -> Option<u64> {
+    let ms = milliseconds(text)?;
+    ms.is_multiple_of(1_000).then_some(ms / 1_000)
+}
+
+/// Milliseconds of a duration, such as `30`, `500ms`, `1h 30m` or `30d`; `None`: not a duration.
+pub(super) fn milliseconds(text: &str) -> Option<u64> {
     let mut total: u64 = 0;
     let mut rest = text.trim();
     if rest.is_empty() {
@@ -31,14 +38,14 @@ pub(super) fn seconds(text: &str) -> Option<u64> {
         let number: u64 = rest.get(..digits)?.parse().ok()?;
         let (unit, tail) = rest[digits..].split_at(unit_len(&rest[digits..]));
         let factor = match unit {
-            "ms" => return number.is_multiple_of(1_000).then_some(number / 1_000),
-            "" | "s" => 1,
-            "m" => 60,
-            "h" => 3_600,
-            "d" => 86_400,
-            "w" => 7 * 86_400,
-            "M" => 30 * 86_400,
-            "y" => 365 * 86_400,
+            "ms" => 1,
+            "" | "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            "d" => DAY_MS,
+            "w" => 7 * DAY_MS,
+            "M" => 30 * DAY_MS,
+            "y" => 365 * DAY_MS,
             _ => return None,
         };
         total = total.checked_add(number.checked_mul(factor)?)?;
@@ -46,6 +53,8 @@ pub(super) fn seconds(text: &str) -> Option<u64> {
     }
     Some(total)
 }
+
+const DAY_MS: u64 = 86_400_000;
 
 fn unit_len(text: &str) -> usize {
     text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len())
@@ -72,12 +81,13 @@ pub(super) fn has_variable(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{bytes, join, mount_path, seconds};
+    use super::{bytes, join, milliseconds, mount_path, seconds};
 
     #[test]
     fn values() {
         assert_eq!((seconds("75"), seconds("1h 30m")), (Some(75), Some(5_400)));
         assert_eq!((seconds("2000ms"), seconds("x"), seconds("")), (Some(2), None, None));
+        assert_eq!((seconds("500ms"), milliseconds("1s 500ms")), (None, Some(1_500)));
         assert_eq!(seconds("99999999999999999999y"), None);
         assert_eq!((bytes("20m"), bytes("0"), bytes("1x")), (Some(20 << 20), Some(0), None));
         assert_eq!(bytes("18446744073709551615g"), None);

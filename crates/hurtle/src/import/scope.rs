@@ -43,9 +43,14 @@ pub(super) struct Scope {
     pub(super) read_timeout: Setting<Option<u64>>,
     /// The Host that upstreams get is the client's, as hurtle sends it.
     pub(super) sends_client_host: Setting<bool>,
+    /// The first name of the server, without wildcards.
+    pub(super) server_name: Option<String>,
     /// Fields of requests to upstreams, as hurtle's templates; empty: the field is removed.
     pub(super) request_fields: Setting<BTreeMap<String, String>>,
     pub(super) params: Setting<BTreeMap<String, String>>,
+    /// `proxy_hide_header` and `fastcgi_hide_header`.
+    pub(super) proxy_hidden: Setting<Vec<Directive>>,
+    pub(super) fastcgi_hidden: Setting<Vec<Directive>>,
     /// The zone of `proxy_cache`.
     pub(super) cache: Setting<Option<String>>,
     /// `gzip` or `brotli`; `None`: not written.
@@ -98,8 +103,11 @@ impl Default for Scope {
                 Kind::Upstream(UpstreamKind::FastcgiReadTimeout),
             ]),
             sends_client_host: Setting::of(&[Kind::Upstream(UpstreamKind::ProxySetHeader)]),
+            server_name: None,
             request_fields: Setting::of(&[Kind::Upstream(UpstreamKind::ProxySetHeader)]),
             params: Setting::of(&[Kind::Upstream(UpstreamKind::FastcgiParam)]),
+            proxy_hidden: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyHideHeader)]),
+            fastcgi_hidden: Setting::of(&[Kind::Upstream(UpstreamKind::FastcgiHideHeader)]),
             cache: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyCache)]),
             compress: Setting::of(&[
                 Kind::Response(ResponseKind::Gzip),
@@ -148,6 +156,10 @@ impl Scope {
                     scope.spa.set(None);
                 }
                 Kind::Upstream(UpstreamKind::FastcgiParam) => scope.params.edit().clear(),
+                Kind::Upstream(UpstreamKind::ProxyHideHeader) => scope.proxy_hidden.edit().clear(),
+                Kind::Upstream(UpstreamKind::FastcgiHideHeader) => {
+                    scope.fastcgi_hidden.edit().clear();
+                }
                 Kind::Guard(GuardKind::LimitReq) => scope.rate_limits.edit().clear(),
                 Kind::Upstream(UpstreamKind::ProxySetHeader) => {
                     scope.sends_client_host.set(false);

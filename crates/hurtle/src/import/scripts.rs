@@ -64,7 +64,7 @@ impl Mounts<'_, '_> {
         let pass = block.take(Kind::Handler(HandlerKind::FastcgiPass))?;
         let mut keys = Keys::new();
         put(&mut keys, "fastcgi", fastcgi_pass(pass, self.context.groups, report)?);
-        fastcgi_settings(block, &mut keys);
+        fastcgi_settings(block, &mut keys, report);
         guard(at, block, self.context, &mut keys, report)?;
         compression(block, &mut keys, report);
         // hurtle runs files only, and splits the path itself.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::block::Block;
 use super::gates::auth_servers;
 use super::https_redirect;
-use super::kind::{Kind, PathKind, StructureKind, UpstreamKind};
+use super::kind::{Kind, StructureKind, UpstreamKind};
 use super::location::Context;
 use super::mount::{Site, put};
 use super::mounts::Mounts;
@@ -16,7 +16,6 @@ use super::scope::Scope;
 use super::server_keys::{certificate, listen, names};
 use super::shared::Shared;
 use super::syntax::Directive;
-use super::tuning::needs;
 use super::upstream::Groups;
 
 /// A server of nginx.
@@ -47,7 +46,12 @@ pub(super) fn server<'a>(
     http: &mut Http<'_>,
     report: &mut Report,
 ) -> Server<'a> {
-    let outer = Scope { used: Rc::default(), ..http.scope.clone() };
+    let named = at.children().iter().find(|d| d.name == "server_name");
+    let is_plain = |name: &&String| {
+        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b))
+    };
+    let server_name = named.and_then(|d| d.args.first()).filter(is_plain).cloned();
+    let outer = Scope { used: Rc::default(), server_name, ..http.scope.clone() };
     let block = Block::of(at, &outer, http.shared, report);
     let mut server = Server {
         at,
@@ -68,14 +72,10 @@ pub(super) fn server<'a>(
         server.is_redirect = true;
         return server;
     }
-    for d in block.take_all(Kind::Path(PathKind::If)) {
-        report.refuse(d, needs("if"));
-    }
     http.shared.trust(&block, report);
-    for kind in [UpstreamKind::ProxyHideHeader, UpstreamKind::ProxyRedirect].map(Kind::Upstream) {
-        for d in block.all(kind).into_iter().filter(|d| d.args != ["default"]) {
-            report.refuse(d, "write it in the locations");
-        }
+    let redirects = block.all(Kind::Upstream(UpstreamKind::ProxyRedirect));
+    for d in redirects.into_iter().filter(|d| d.args != ["default"]) {
+        report.refuse(d, "write it in the locations");
     }
     let mut inherited = block.scope().clone();
     if !server.tls.is_empty()

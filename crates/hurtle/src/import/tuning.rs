@@ -38,8 +38,20 @@ pub const TUNING: &[&str] = &[
     "gzip_static",
     "gzip_vary",
     "http2",
+    "http2_body_preread_size",
+    "http2_chunk_size",
+    "http2_idle_timeout",
+    "http2_max_concurrent_streams",
+    "http2_max_requests",
+    "http2_recv_buffer_size",
+    "http2_recv_timeout",
     "http3",
+    "http3_hq",
+    "http3_max_concurrent_streams",
+    "http3_stream_buffer_size",
     "keepalive_disable",
+    "keepalive_min_timeout",
+    "keepalive_time",
     "large_client_header_buffers",
     "limit_req_log_level",
     "limit_req_status",
@@ -73,6 +85,11 @@ pub const TUNING: &[&str] = &[
     "proxy_ssl_session_reuse",
     "proxy_ssl_verify_depth",
     "proxy_temp_path",
+    "quic_active_connection_id_limit",
+    "quic_bpf",
+    "quic_gso",
+    "quic_host_key",
+    "quic_retry",
     "reset_timedout_connection",
     "resolver",
     "resolver_timeout",
@@ -163,7 +180,21 @@ const DEFAULTS: &[(&str, &[&str])] = &[
     ("proxy_pass_request_headers", &["on"]),
     ("proxy_store", &["off"]),
     ("satisfy", &["all"]),
+    ("underscores_in_headers", &["on"]),
 ];
+
+/// Directives with arguments whose difference a remark names.
+const REMARKED: &[(&str, &[&str], &str)] = &[(
+    "ignore_invalid_headers",
+    &["off"],
+    "a request with a field name that is no token (RFC 9110) is refused (400); nginx passes it on",
+)];
+
+/// The difference that a directive makes which is left out otherwise.
+pub(super) fn difference(d: &Directive) -> Option<&'static str> {
+    let known = REMARKED.iter().find(|(name, args, _)| d.name == *name && d.args == *args);
+    known.filter(|_| d.block.is_none()).map(|(.., text)| *text)
+}
 
 /// `true` for a directive that says what hurtle does anyway.
 pub(super) fn is_default(d: &Directive) -> bool {

@@ -1,9 +1,9 @@
 //! Settings of upstreams: time limits, fields of requests, variables of FastCGI, TLS and the cache.
 
 use super::kind::UpstreamKind;
-use super::path::has_variable;
+use super::path::{has_variable, milliseconds};
 use super::report::Report;
-use super::scope::{Scope, Use, duration};
+use super::scope::{Scope, Use};
 use super::syntax::Directive;
 use crate::config::RequestFields;
 
@@ -17,17 +17,19 @@ impl Scope {
     ) -> Use {
         match kind {
             UpstreamKind::ProxyConnectTimeout | UpstreamKind::FastcgiConnectTimeout => {
-                self.connect_timeout.set(duration(d, report));
+                self.connect_timeout.set(time_limit(d, report));
             }
             UpstreamKind::ProxySendTimeout | UpstreamKind::FastcgiSendTimeout => {
-                self.send_timeout.set(duration(d, report));
+                self.send_timeout.set(time_limit(d, report));
             }
             UpstreamKind::ProxyReadTimeout | UpstreamKind::FastcgiReadTimeout => {
-                self.read_timeout.set(duration(d, report));
+                self.read_timeout.set(time_limit(d, report));
             }
             UpstreamKind::ProxySetHeader => self.proxy_set_header(d, report),
             // Those of the location itself are translated with it.
-            UpstreamKind::ProxyHideHeader | UpstreamKind::ProxyRedirect => {}
+            UpstreamKind::ProxyRedirect => {}
+            UpstreamKind::ProxyHideHeader => self.proxy_hidden.edit().push(d.clone()),
+            UpstreamKind::FastcgiHideHeader => self.fastcgi_hidden.edit().push(d.clone()),
             UpstreamKind::ProxyCache => {
                 self.cache.set(Some(d.arg(0).to_owned()).filter(|zone| zone != "off"));
             }
@@ -67,10 +69,11 @@ impl Scope {
             ("connection" | "upgrade" | "te" | "expect" | "content-length" | "transfer-encoding", _) => {
                 report.refuse(d, "hurtle makes the fields of the connection itself");
             }
-            (name, value) => match template(value) {
+            (name, value) => match template(value, self.server_name.as_deref()) {
                 None => report.refuse(
                     d,
-                    "of variables it knows $host, $remote_addr, $scheme, $server_port, $args and $http_NAME",
+                    "of variables it knows $host, $remote_addr, $scheme, $server_name, $server_port, $args and \
+                     $http_NAME",
                 ),
                 Some(value) if !RequestFields::takes(name, &value) || name == "host" && value.is_empty() => {
                     report.refuse(d, "hurtle does not set this field, or not to this value");
@@ -109,8 +112,17 @@ impl Scope {
     }
 }
 
+/// Milliseconds of a time limit; `None` if it was refused.
+fn time_limit(d: &Directive, report: &mut Report) -> Option<u64> {
+    let limit = milliseconds(d.arg(0)).filter(|ms| *ms > 0);
+    if limit.is_none() {
+        report.refuse(d, "write a duration, such as 30s");
+    }
+    limit
+}
+
 /// Returns a value as a template of hurtle; `None`: it has another variable.
-fn template(value: &str) -> Option<String> {
+fn template(value: &str, server_name: Option<&str>) -> Option<String> {
     let mut parts = value.split('$');
     let mut out = parts.next()?.replace('{', "{{");
     for part in parts {
@@ -119,6 +131,10 @@ fn template(value: &str) -> Option<String> {
             Some(part) => part.split_once('}')?,
             None => part.split_at(part.find(|c| !is_name(c)).unwrap_or(part.len())),
         };
+        if name == "server_name" {
+            out.push_str(&format!("{}{}", server_name?, rest.replace('{', "{{")));
+            continue;
+        }
         let variable = match name {
             "host" => "host".to_owned(),
             "remote_addr" => "client".to_owned(),

@@ -233,6 +233,62 @@ const ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "a redirect to a slash, an internal page, a name of the server, and hidden fields of all locations",
+        http: "server { listen 127.0.0.1:{port}; server_name a.example; root {root};
+               proxy_hide_header X-Seen; ignore_invalid_headers off; underscores_in_headers on;
+               error_page 410 /about.html;
+               location = /invoice { return 301 $scheme://$host/invoice/; }
+               location /invoice/ { proxy_pass http://{upstream}; proxy_set_header Host $http_host;
+                                    proxy_set_header X-Own-Name \"$server_name:x\";
+                                    proxy_connect_timeout 500ms; proxy_read_timeout 1500ms; }
+               location /app/ { proxy_pass http://{upstream}; proxy_set_header Host $http_host;
+                                proxy_hide_header X-Other; }
+               location /here { return 302 $scheme://$host/a.txt; }
+               location = /404.html { internal; }
+               location = /about.html { internal; }
+               location = /gone { return 410; } }",
+        requests: &[
+            "GET /invoice",
+            "GET /invoice/x?a=b",
+            "GET /app/x",
+            "GET /here",
+            "GET /404.html",
+            "GET /gone",
+            "GET /none",
+        ],
+    },
+    Row {
+        sentence: "answers by host, method, field, cookie and parameter",
+        http: "server { listen 127.0.0.1:{port}; server_name a.example b.example; root {root};
+               if ($host = b.example) { return 301 http://a.example$request_uri; }
+               if ($request_method !~ ^(GET|HEAD|POST|OPTIONS|PUT)$) { return 405; }
+               location / { if ($arg_old = 1) { return 410; } }
+               location /app/ { add_header X-All yes;
+                                if ($request_method = 'OPTIONS') { add_header X-App yes; return 204; }
+                                if ($http_x_key != k) { return 403; }
+                                if ($request_method = PUT) { return 200 put; }
+                                proxy_pass http://{upstream}; proxy_set_header Host $http_host; }
+               location = /one { if ($cookie_beta = yes) { return 302 /a.txt; } return 200 one; }
+               location ~ \\.css$ { } }",
+        requests: &[
+            "GET /x?y=1 Host=b.example",
+            "OPTIONS /app/x Host=b.example",
+            "DELETE /a.txt Host=a.example",
+            "DELETE /app/x Host=a.example",
+            "GET /a.txt?old=1 Host=a.example",
+            "GET /a.txt?old=11 Host=a.example",
+            "GET /a.txt?x=1&old=1 Host=a.example",
+            "OPTIONS /app/x Host=a.example",
+            "GET /app/x Host=a.example",
+            "GET /app/x Host=a.example X-Key=k",
+            "PUT /app/x Host=a.example X-Key=k",
+            "GET /one Host=a.example",
+            "GET /one Host=a.example Cookie=beta=yes",
+            "POST /one Host=a.example Cookie=beta=yes",
+            "GET /style.css Host=a.example",
+        ],
+    },
+    Row {
         sentence: "names of directories that are no candidates",
         http: "server { listen 127.0.0.1:{port}; root {root};
                location / { try_files $uri /about.html; }

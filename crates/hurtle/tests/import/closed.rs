@@ -256,6 +256,8 @@ const REMARKED: &[(&str, &str, &str)] = &[
 
 /// Rows that are translated. All others are refused.
 const TRANSLATED: &[&str] = &[
+    "an internal file",
+    "a condition",
     "a file for nobody",
     "a directory with a password",
     "a directory for nobody",

@@ -21,6 +21,16 @@ const ROWS: &[(&str, &str)] = &[
     ),
     ("root /srv; gzip on; gzip_types text/css; location /a { gzip_types text/plain; }", "one list"),
     ("root /srv; if ($a) { return 404; }", "it needs conditions"),
+    ("root /srv; if ($http_a = \"x*\") { return 404; }", "it needs conditions"),
+    ("root /srv; if ($host = a.b) { rewrite ^/a$ /b; }", "only return an answer"),
+    (
+        "root /srv; location /a { return 404; if ($host = a.b) { return 403; } }",
+        "it needs conditions",
+    ),
+    (
+        "root /srv; location /a/ { if ($arg_b != c) { return 403; } } location /a/d/ { }",
+        "in nginx it does not apply to the location /a/d/",
+    ),
     // nginx reads X-Real-IP by default.
     ("root /srv; set_real_ip_from 10.0.0.0/8;", "write real_ip_header X-Forwarded-For"),
     ("root /srv; set_real_ip_from 10.0.0.0/8; real_ip_header X-Forwarded-For;", ""),

@@ -221,6 +221,7 @@ fn upstream(kind: UpstreamKind) -> &'static str {
         UpstreamKind::ProxyReadTimeout => "proxy_read_timeout 7s;",
         UpstreamKind::ProxySetHeader => "proxy_set_header Host $proxy_host;",
         UpstreamKind::ProxyHideHeader => "proxy_hide_header X-B;",
+        UpstreamKind::FastcgiHideHeader => "fastcgi_hide_header X-B;",
         UpstreamKind::ProxyRedirect => "proxy_redirect off;",
         UpstreamKind::ProxyCache => "proxy_cache c;",
         UpstreamKind::ProxySslVerify => "proxy_ssl_verify on;",

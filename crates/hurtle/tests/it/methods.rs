@@ -15,24 +15,13 @@ fn allow_lists_the_methods_that_are_not_refused() {
     let server = Server::of(dir, |config| {
         let mut takes = files_of(&root.join("up"));
         takes.uploads = Some(Uploads { free_bytes: 0, ..Uploads::default() });
-        let fixed = MountHandler::Fixed {
-            status: http::StatusCode::OK,
-            body: "fixed".to_owned(),
-            content_type: http::HeaderValue::from_static("text/plain"),
-        };
-        let moved =
-            MountHandler::Redirect { status: http::StatusCode::FOUND, to: "/a.txt".to_owned() };
         let site = &mut config.sites[0];
         site.auth = Some(Auth::None);
         site.mounts.push(mount("/up", MountHandler::Files(Box::new(takes))));
-        site.mounts.push(mount("/fixed", fixed));
-        site.mounts.push(mount("/moved", moved));
     });
     for (path, expected) in [
         ("/a.txt", "GET, HEAD, OPTIONS"),
         ("/none", "GET, HEAD, OPTIONS"),
-        ("/fixed", "GET, HEAD, OPTIONS"),
-        ("/moved", "GET, HEAD, OPTIONS"),
         ("/up/a.txt", "GET, HEAD, PUT, DELETE, OPTIONS"),
         ("/up/none", "GET, HEAD, PUT, DELETE, OPTIONS"),
     ] {
@@ -44,6 +33,29 @@ fn allow_lists_the_methods_that_are_not_refused() {
             if is_refused || method == "OPTIONS" {
                 assert_eq!(answer.field("Allow"), Some(expected), "{method} {path}");
             }
+        }
+    }
+}
+
+#[test]
+fn fixed_responses_and_redirects_answer_every_method_but_trace() {
+    let server = Server::of(Dir::new(&[]), |config| {
+        let fixed = MountHandler::Fixed {
+            status: http::StatusCode::OK,
+            body: "fixed".to_owned(),
+            content_type: http::HeaderValue::from_static("text/plain"),
+        };
+        let to = "/a.txt".to_owned();
+        let moved = MountHandler::Redirect { status: http::StatusCode::FOUND, to };
+        config.sites[0].mounts.extend([mount("/fixed", fixed), mount("/moved", moved)]);
+    });
+    for method in METHODS.into_iter().chain(["BREW"]) {
+        for (path, status) in [("/fixed", 200), ("/moved", 302)] {
+            let answer = server.request(method, path);
+            let expected = if method == "TRACE" { 405 } else { status };
+            assert_eq!(answer.status, expected, "{method} {path}");
+            let has_body = path == "/fixed" && !["HEAD", "TRACE"].contains(&method);
+            assert_eq!(answer.body == b"fixed", has_body, "{method} {path}");
         }
     }
 }
@@ -67,6 +79,7 @@ fn a_refusal_does_not_wait_for_the_body() {
     for path in ["/a.txt", "/none", "/moved"] {
         for (why, rest, stays) in rows {
             for (method, status) in [("POST", 405), ("PURGE", 501), ("OPTIONS", 204)] {
+                let status = if path == "/moved" { 302 } else { status };
                 let mut client = server.connect();
                 client.send(format!("{method} {path} HTTP/1.1\r\nHost: a\r\n{rest}"));
                 let answer = client.answer(method);

@@ -47,9 +47,9 @@ fn rules_with_always_reach_errors_of_this_server() {
     let (_upstream, proxy) = proxy();
     for (request, status, some) in [
         ("GET /text", "200", true),
-        ("OPTIONS /text", "204", true),
-        ("PUT /text", "405", false),
-        ("BREW /text", "501", false),
+        ("OPTIONS /text", "200", true),
+        ("TRACE /text", "405", false),
+        ("BREW /files/", "501", false),
         ("GET /files/no-such-file", "404", false),
         ("PUT /files/no-such-file", "405", false),
         ("OPTIONS /files/", "204", true),
