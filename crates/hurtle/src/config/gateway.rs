@@ -36,9 +36,10 @@ pub struct FastCgi {
     pub symlinks: Symlinks,
     /// `true`: the application gets the real path of `root`, without links.
     pub real_path: bool,
-    /// File names tried, in order, for a directory. The first script among them in the root answers
-    /// requests of missing files.
+    /// File names tried, in order, for a directory.
     pub index: Vec<String>,
+    /// `true`: the first script of `index` in the root answers requests of missing files.
+    pub front_controller: bool,
     /// End of the names of scripts; begins with a dot.
     pub suffix: String,
     /// Idle connections that each worker keeps.
@@ -145,6 +146,7 @@ impl FastCgi {
             symlinks: Symlinks::default(),
             real_path: true,
             index: vec!["index.php".to_owned()],
+            front_controller: true,
             suffix: ".php".to_owned(),
             keep: 0,
             internal: None,
@@ -176,6 +178,7 @@ pub(super) fn fastcgi(
     table.set("symlinks", reader, symlinks, &mut f.symlinks);
     table.set("real_path", reader, Value::flag, &mut f.real_path);
     table.set("index", reader, index, &mut f.index);
+    table.set("front_controller", reader, Value::flag, &mut f.front_controller);
     table.set("suffix", reader, |v, r| v.parse(r, suffix), &mut f.suffix);
     table.set("keep_connections", reader, Value::integer, &mut f.keep);
     f.internal = internal(table, reader);

@@ -236,9 +236,10 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         ("[[site.mount]]", name) if key_goes_with_proxy(name) => {
             format!("{site}[[site.mount]]\nproxy = \"http://a\"\n{line}")
         }
-        ("[[site.mount]]", "root" | "suffix" | "keep_connections" | "params" | "real_path") => {
-            format!("{site}[[site.mount]]\nfastcgi = \"a:1\"\n{line}")
-        }
+        (
+            "[[site.mount]]",
+            "root" | "suffix" | "keep_connections" | "params" | "real_path" | "front_controller",
+        ) => format!("{site}[[site.mount]]\nfastcgi = \"a:1\"\n{line}"),
         ("[[site.mount]]", "cpu_time" | "memory" | "open_files" | "processes") => {
             format!("{site}[[site.mount]]\ncgi = \".\"\n{line}")
         }

@@ -146,6 +146,10 @@ pub(super) static MOUNT: Section = Section {
             "Symbolic links to follow: those that stay beneath the directory, none, or all. A list: \
              those that stay beneath it or lead into one of these directories. The path of another \
              link is not found (404), and the log says where it leads.").with(FILES_OR_FASTCGI),
+        Key::new("front_controller", Flag, Toml("true"), "false",
+            "Run the first script of `index` in `root` for every path that is neither a file nor a script. \
+             `false`: such a path is not found (404).")
+            .with(FASTCGI),
         Key::new("real_path", Flag, Toml("true"), "false",
             "Give the application the real path of `root` in `SCRIPT_FILENAME` and `DOCUMENT_ROOT`, \
              so that a link to a new release is a new path for it. `false`: the path as written.")

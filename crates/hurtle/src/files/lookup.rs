@@ -42,9 +42,8 @@ pub struct Lookup {
     pub tries: Vec<Try>,
     /// Index names that are tried in a directory.
     pub index: Arc<[String]>,
-    /// `true`: a directory without an index file is listed. Without index names and listings, names of
-    /// directories lead to nothing.
-    pub lists: bool,
+    /// `false`: names of directories lead to nothing.
+    pub finds_directories: bool,
     /// The policy for symbolic links.
     pub symlinks: Symlinks,
     /// Finds encoded variants beside the file; `None`: they are not used.
@@ -234,7 +233,7 @@ impl Lookup {
         match self.state(root, name)? {
             State::File(_) if wants_directory => Ok(Target::Missing),
             State::File(stamp) => self.file_target(root, name.to_vec(), stamp),
-            State::Directory(_) if self.index.is_empty() && !self.lists => Ok(Target::Missing),
+            State::Directory(_) if !self.finds_directories => Ok(Target::Missing),
             State::Directory(_) if !wants_directory => Ok(Target::SlashMissing),
             State::Directory(stamp) => self.probe_index(root, path, stamp),
             State::Missing => Ok(Target::Missing),

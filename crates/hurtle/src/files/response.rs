@@ -99,7 +99,7 @@ async fn find(
         origin: None,
         tries: vec![Try::Path(name.to_vec())],
         index: Arc::new([]),
-        lists: false,
+        finds_directories: false,
         symlinks: Symlinks::WithinRoot,
         sidecars: None,
         etag: EtagSource::Auto,

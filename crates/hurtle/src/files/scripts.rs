@@ -24,6 +24,8 @@ pub struct Scripts {
     suffix: String,
     /// `true`: the application gets the real path of the root.
     real_path: bool,
+    /// `true`: the first script of the index in the root answers paths that are none.
+    has_front: bool,
     disk: Disk,
 }
 
@@ -59,7 +61,7 @@ impl Scripts {
             origin: None,
             tries: Vec::new(),
             index: index.into(),
-            lists: false,
+            finds_directories: true,
             symlinks: Symlinks::default(),
             sidecars: None,
             etag: EtagSource::Off,
@@ -68,7 +70,8 @@ impl Scripts {
             rate: 0,
             memory_bytes_max: 0,
         };
-        Scripts { lookup, suffix: suffix.to_owned(), real_path: false, disk: disk.clone() }
+        let (suffix, disk) = (suffix.to_owned(), disk.clone());
+        Scripts { lookup, suffix, real_path: false, has_front: true, disk }
     }
 
     /// Follows these links, and gives the application the real path of the root where `real_path` is
@@ -77,6 +80,12 @@ impl Scripts {
     pub fn following(self, symlinks: &Symlinks, real_path: bool) -> Scripts {
         let lookup = Lookup { symlinks: symlinks.clone(), ..self.lookup };
         Scripts { lookup, real_path, ..self }
+    }
+
+    /// Sets whether the first script of the index in the root answers paths that are none.
+    #[must_use]
+    pub fn with_front(self, has_front: bool) -> Scripts {
+        Scripts { has_front, ..self }
     }
 
     /// The directory of scripts.
@@ -177,7 +186,8 @@ impl Scripts {
     /// Finds the index script of the root, which handles paths that do not exist.
     fn find_front(&self) -> io::Result<Found> {
         let suffix = &self.suffix;
-        let Some(front) = self.lookup.index.iter().find(|name| name.ends_with(suffix)) else {
+        let front = self.lookup.index.iter().find(|name| name.ends_with(suffix));
+        let Some(front) = front.filter(|_| self.has_front) else {
             return Ok(Found::Other);
         };
         match self.probe(front.as_bytes())? {

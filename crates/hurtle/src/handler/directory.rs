@@ -48,6 +48,8 @@ pub struct Directory {
     config: Files,
     root: Root,
     index: Arc<[String]>,
+    /// `true`: directories have pages: an index, a listing, or a script.
+    finds_directories: bool,
     lane: Lane,
     listings: Listings,
     archives: Option<Box<Archives>>,
@@ -112,6 +114,7 @@ impl Directory {
         let origin = config.objects.as_ref().and_then(|store| open_store(store, resources));
         Directory {
             index: config.index.clone().into(),
+            finds_directories: config.listing || !config.index.is_empty(),
             dictionaries: Patterns::new(&config.dictionaries, config.dotfiles),
             uploads: Uploads::new(&config, origin.as_ref(), &resources.disk, &resources.changed)
                 .map(Box::new),
@@ -133,6 +136,12 @@ impl Directory {
     #[must_use]
     pub fn of_site(self, edits: &Rc<ResponseEdits>, route: &Arc<RouteMetrics>) -> Directory {
         Directory { route: Some(Arc::clone(route)), edits: Rc::clone(edits), ..self }
+    }
+
+    /// Serves the files beside scripts, which may be the pages of directories.
+    #[must_use]
+    pub fn beside_scripts(self) -> Directory {
+        Directory { finds_directories: true, ..self }
     }
 
     /// Adds archives, if they are configured, for a site with these routes.
@@ -302,7 +311,7 @@ impl Directory {
             origin: self.origin.clone(),
             tries,
             index: Arc::clone(&self.index),
-            lists: self.config.listing,
+            finds_directories: self.finds_directories,
             symlinks: self.config.symlinks.clone(),
             sidecars: self.config.sidecars.then(|| self.listings.sidecars().clone()),
             etag: self.config.etag,

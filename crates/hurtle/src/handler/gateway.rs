@@ -78,6 +78,7 @@ impl Gateway {
         let scripts = scripts.map(|root| {
             Scripts::new(root, &config.index, &config.suffix, disk)
                 .following(&config.symlinks, config.real_path)
+                .with_front(config.front_controller)
         });
         let peer = Peer::new(
             config.upstream.clone(),

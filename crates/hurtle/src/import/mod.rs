@@ -11,6 +11,7 @@
 //! out, and a comment in the output names it.
 
 mod block;
+mod closed;
 mod condition;
 mod emit;
 mod expression;
@@ -39,6 +40,7 @@ mod server_keys;
 mod setting;
 mod shared;
 mod sites;
+mod slashes;
 pub mod syntax;
 pub mod tuning;
 mod upstream;

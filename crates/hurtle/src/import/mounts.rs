@@ -2,21 +2,22 @@
 //! with the locations that became no mount of their own.
 
 use super::block::{Block, Target};
+use super::closed::{closed, unreachable};
 use super::expression::Expression;
 use super::files::script_of;
 use super::kind::{HandlerKind, Kind, PathKind, ResponseKind, StructureKind};
-use super::location::{Context, fields, mount, own_path, target};
+use super::location::{Context, mount, target};
 use super::modifier::{Modifier, modifier};
 use super::mount::{Keys, Mount, Site, put};
 use super::named::Named;
 use super::overlap;
-use super::path::mount_path;
-use super::regex;
+use super::regex::{self, ScriptNames};
 use super::report::Report;
 use super::rules::{self, Rule, rewrites};
 use super::scope::{Scope, is_spa};
 use super::scripts::Scripts;
 use super::shared::Shared;
+use super::slashes::slash_redirect;
 use super::syntax::Directive;
 
 const INTERNAL: Kind = Kind::Path(PathKind::Internal);
@@ -48,6 +49,8 @@ pub(super) struct Mounts<'a, 'b> {
     /// The expressions of mounts with one, with their locations.
     pub(super) expressions: Vec<(&'a Directive, Expression)>,
     pub(super) scripts: Option<Scripts<'a>>,
+    /// The expression of the scripts.
+    pub(super) script_expression: Option<Expression>,
     rules: Vec<Rule<'a>>,
     /// Rules of exact locations.
     redirects: Vec<Keys>,
@@ -73,6 +76,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
             pages: Vec::new(),
             expressions: Vec::new(),
             scripts: None,
+            script_expression: None,
             rules: Vec::new(),
             redirects: Vec::new(),
             conditions: Vec::new(),
@@ -116,26 +120,6 @@ impl<'a, 'b> Mounts<'a, 'b> {
         self.site.rules = self.rules.iter().map(|rule| rule.keys.clone()).collect();
         self.site.rules.append(&mut self.redirects);
         self.site.rules.extend(self.slashes(&paths));
-    }
-
-    /// Redirects to the locations of applications that end with a slash, for their paths without it.
-    fn slashes(&self, paths: &[(Modifier, &str)]) -> Vec<Keys> {
-        let is_free = |bare: &str| paths.iter().all(|(_, path)| *path != bare);
-        let bare = self.placed.iter().filter_map(|placed| {
-            let bare = placed.path.strip_suffix('/').filter(|bare| !bare.is_empty())?;
-            let mount = self.site.mounts.iter().find(|mount| mount.is_of(placed.path, false))?;
-            let is_application = mount.key("proxy").or(mount.key("fastcgi")).is_some();
-            let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/._~-".contains(&b);
-            (is_application && is_free(bare) && bare.bytes().all(is_plain)).then_some(bare)
-        });
-        bare.map(|bare| {
-            let mut keys = Keys::new();
-            put(&mut keys, "match", bare);
-            put(&mut keys, "redirect", format!("{bare}/"));
-            put(&mut keys, "status", 301);
-            keys
-        })
-        .collect()
     }
 
     fn path(
@@ -302,9 +286,12 @@ impl<'a, 'b> Mounts<'a, 'b> {
     fn regex(&mut self, d: &'a Directive, text: &'a str, outer: &Scope, report: &mut Report) {
         let block = Block::of(d, outer, self.shared, report);
         let target = target(&block);
-        if regex::is_of_scripts(text) && target == Target::Fastcgi && self.scripts.is_none() {
+        if let (Some(names), Target::Fastcgi, None) =
+            (regex::script_names(text), target, &self.scripts)
+        {
             let Some(expression) = Expression::of(d, report) else { return };
-            self.scripts = Some(Scripts { at: d, block, expression });
+            self.script_expression = Some(expression);
+            self.scripts = Some(Scripts { at: d, block, names });
             return;
         }
         for kind in [HandlerKind::Alias, HandlerKind::FastcgiPass].map(Kind::Handler) {
@@ -331,9 +318,11 @@ impl<'a, 'b> Mounts<'a, 'b> {
             false => mount(d, "/", (&block, try_files), self.context, report),
         };
         let Some(mut made) = made else { return };
-        // A closed mount may take scripts, too.
-        let scripts = self.scripts.as_ref().filter(|_| !overlap::is_closed(&made));
-        let scripts = scripts.map(|scripts| &scripts.expression);
+        // A closed mount may take scripts, too, unless one is all that there is.
+        let has_one =
+            self.scripts.as_ref().is_some_and(|scripts| scripts.names != ScriptNames::All);
+        let takes_none = has_one || !overlap::is_closed(&made);
+        let scripts = self.script_expression.as_ref().filter(|_| takes_none);
         put(&mut made.place, "match", expression.matcher(scripts));
         if self.site.mounts.iter().any(|other| other.place == made.place) {
             return report.refuse(d, "a second location with this expression");
@@ -385,50 +374,6 @@ fn without_prefix(rewrite: &Directive, mut mount: Mount, report: &mut Report) ->
         }
     }
     mount
-}
-
-/// A mount that admits nobody.
-fn closed(block: &Block<'_>, path: &str, report: &mut Report) -> Mount {
-    block.get(|scope| &scope.access);
-    let mut keys = Keys::new();
-    put(&mut keys, "respond", "");
-    put(&mut keys, "status", 403);
-    let headers = fields(block);
-    block.finish(Target::Closed, report);
-    let path = mount_path(path);
-    Mount { path, place: Keys::new(), keys, headers }
-}
-
-/// The mount of a path that no client reaches: `internal`, and nothing leads to it.
-fn unreachable(block: &Block<'_>, path: &str, report: &mut Report) -> Mount {
-    let mut keys = Keys::new();
-    put(&mut keys, "respond", "");
-    put(&mut keys, "status", 404);
-    let headers = fields(block);
-    block.finish(Target::Closed, report);
-    Mount { path: String::new(), place: Keys::new(), keys, headers }.at_exactly(path)
-}
-
-/// The rule of an exact location that only redirects to a path with a slash at its end, to which a mount
-/// would append more.
-fn slash_redirect(block: &Block<'_>, path: &str, report: &mut Report) -> Option<Keys> {
-    let d = block.first(&[Kind::Handler(HandlerKind::Return)])?;
-    let (status @ ("301" | "302" | "303" | "307" | "308"), to) = (d.arg(0), own_path(d.arg(1))?)
-    else {
-        return None;
-    };
-    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/._~-".contains(&b);
-    if !to.ends_with('/') || !to.bytes().chain(path.bytes()).all(is_plain) {
-        return None;
-    }
-    block.take(Kind::Handler(HandlerKind::Return));
-    report.remark(d, "the query of the request is appended to the redirect; nginx drops it");
-    let mut keys = Keys::new();
-    put(&mut keys, "match", path);
-    put(&mut keys, "redirect", to);
-    put(&mut keys, "status", status.parse::<i64>().ok()?);
-    block.finish(Target::Answer, report);
-    Some(keys)
 }
 
 /// The path for which nginx looks up a location if there is no file.

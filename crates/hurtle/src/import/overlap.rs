@@ -211,9 +211,15 @@ impl<'a> Mounts<'a, '_> {
             mount.place.iter().any(|(key, value)| key == "match" && expression.is(value))
         });
         let Some(own) = own else { return };
+        // Scripts that are written before it are not its own.
+        let is_of_scripts = |page: &String| {
+            let excepts = own.place.iter().any(|(_, matcher)| matcher.get("not").is_some());
+            excepts && self.script_expression.as_ref().is_some_and(|scripts| scripts.is_in(page))
+        };
         for mount in self.site.mounts.iter().filter(|mount| mount.is_prefix()) {
             let path = mount.path.trim_end_matches('/');
-            let found = pages(mount).into_iter().find(|page| expression.is_in(page));
+            let is_own = |page: &String| expression.is_in(page) && !is_of_scripts(page);
+            let found = pages(mount).into_iter().find(is_own);
             let Some(page) = found else { continue };
             if !admits_alike(&mount.keys, &own.keys) && !is_open(own) {
                 let why = format!(

@@ -1,10 +1,32 @@
 //! The regular expressions of nginx that have a special counterpart: scripts, and the patterns of simple
 //! rewrites.
 
-/// `true` for the expression of a location of scripts: `\.php$`.
-pub(super) fn is_of_scripts(text: &str) -> bool {
-    let simple = text.strip_prefix("[^/]").unwrap_or(text);
-    matches!(simple, r"\.php$" | r"\.php(/|$)" | r"\.php(?:/|$)" | r"^(.+\.php)(.*)$" | r"\.php")
+/// The scripts that a location runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ScriptNames {
+    /// All of them.
+    All,
+    /// The one of this name in the root.
+    One(String),
+}
+
+/// Returns the scripts of an expression such as `\.php$` or `^/index\.php(/|$)`; `None`: it is another
+/// one.
+pub(super) fn script_names(text: &str) -> Option<ScriptNames> {
+    let ends = ["$", "(/|$)", "(?:/|$)", "(?:$|/)", "($|/)", "(/.*)?$", ""];
+    let head = ends.iter().find_map(|end| text.strip_suffix(end)?.strip_suffix(r"\.php"));
+    match head {
+        Some("" | "[^/]" | ".+" | "^/.+" | "^(.+)" | "^.+") => return Some(ScriptNames::All),
+        None if text == r"^(.+\.php)(.*)$" || text == r"^(.+\.php)(/.+)$" => {
+            return Some(ScriptNames::All);
+        }
+        _ => {}
+    }
+    let name = head?.strip_prefix("^/")?;
+    let name = name.strip_prefix('(').and_then(|name| name.strip_suffix(')')).unwrap_or(name);
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"_-".contains(&b);
+    let is_name = !name.is_empty() && name.bytes().all(is_plain);
+    is_name.then(|| ScriptNames::One(format!("{name}.php")))
 }
 
 /// Translates the expression of a rewrite to a pattern: `^/old/(.*)$` to `/old/**`. An expression

@@ -3,7 +3,6 @@
 use toml::Value;
 
 use super::block::{Block, Target};
-use super::expression::Expression;
 use super::files::script_of;
 use super::guard::{self, guard};
 use super::kind::{HandlerKind, Kind, PathKind, ResponseKind};
@@ -12,6 +11,7 @@ use super::modifier::Modifier;
 use super::mount::{Keys, Mount, put};
 use super::mounts::Mounts;
 use super::overlap::{admits_alike, is_closed};
+use super::regex::ScriptNames;
 use super::report::Report;
 use super::syntax::Directive;
 use super::upstream::fastcgi_pass;
@@ -20,7 +20,7 @@ use super::upstream::fastcgi_pass;
 pub(super) struct Scripts<'a> {
     pub(super) at: &'a Directive,
     pub(super) block: Block<'a>,
-    pub(super) expression: Expression,
+    pub(super) names: ScriptNames,
 }
 
 impl Mounts<'_, '_> {
@@ -28,13 +28,18 @@ impl Mounts<'_, '_> {
     pub(super) fn scripts(&mut self, report: &mut Report) {
         let (root, try_files) = self.root.take().unwrap_or_default();
         let front = try_files.and_then(script_of);
-        let Some(Scripts { at, block, .. }) = self.scripts.take() else {
+        let Some(Scripts { at, block, names, .. }) = self.scripts.take() else {
             if let (Some(d), Some(_)) = (try_files, front) {
                 report.refuse(d, "the site has no location ~ \\.php$ with fastcgi_pass");
             }
             return;
         };
-        let Some(keys) = self.settings(at, &block, report) else { return };
+        let internal = Kind::Path(PathKind::Internal);
+        if let (ScriptNames::One(name), Some(d)) = (&names, block.first(&[internal])) {
+            block.take(internal);
+            report.remark(d, &format!("GET /{name} runs the script; nginx answers 404"));
+        }
+        let Some(mut keys) = self.settings(at, &block, report) else { return };
         self.beside_scripts(at, &keys, report);
         let Some(mount) = self.site.mounts.iter_mut().find(|mount| mount.is_of("/", false)) else {
             return report.refuse(at, "scripts need a root");
@@ -43,16 +48,23 @@ impl Mounts<'_, '_> {
         if mount.key("files").is_none() || (own.is_some() && *own != root) {
             return report.refuse(at, "scripts and files need the same root, in /");
         }
-        let Some(names) = index(at, mount, front, report) else { return };
+        let has_front = front.is_some();
+        let skips =
+            try_files.is_some_and(|d| has_front && !d.args.iter().any(|arg| arg == "$uri/"));
+        let Some(index) = index(at, mount, (front, &names, skips), report) else { return };
         unlike(at, &block, (mount, &keys), report);
         let Some(directory) = mount.take_text("files") else { return };
+        fixed_script(at, &mut keys, (&directory, &names), report);
         let mut all = Keys::new();
         for (key, value) in keys {
             let is_address = key == "fastcgi";
             all.push((key, value));
             if is_address {
                 put(&mut all, "root", directory.clone());
-                put(&mut all, "index", names.clone());
+                put(&mut all, "index", index.clone());
+                if !has_front {
+                    put(&mut all, "front_controller", false);
+                }
             }
         }
         mount.keys = all;
@@ -115,11 +127,33 @@ fn is_open(keys: &Keys) -> bool {
     !keys.iter().any(|(key, _)| guard::KEYS.contains(&key.as_str()))
 }
 
+/// Takes `SCRIPT_FILENAME` of a constant, which hurtle makes itself.
+fn fixed_script(
+    at: &Directive,
+    keys: &mut Keys,
+    (directory, names): (&str, &ScriptNames),
+    report: &mut Report,
+) {
+    let params = keys.iter_mut().find(|(key, _)| key == "params");
+    let Some((_, Value::Table(params))) = params else { return };
+    let Some(written) = params.remove("SCRIPT_FILENAME") else { return };
+    let own = match names {
+        ScriptNames::One(name) => Some(format!("{}/{name}", directory.trim_end_matches('/'))),
+        ScriptNames::All => None,
+    };
+    if written.as_str() != own.as_deref() {
+        report.refuse(at, "its SCRIPT_FILENAME is another script than that of the path");
+    }
+    if params.is_empty() {
+        keys.retain(|(key, _)| key != "params");
+    }
+}
+
 /// The names of the index of `/`, and the script that answers paths without a file.
 fn index(
     at: &Directive,
     mount: &Mount,
-    front: Option<String>,
+    (front, scripts, skips_directories): (Option<String>, &ScriptNames, bool),
     report: &mut Report,
 ) -> Option<Vec<String>> {
     let names = match mount.key("index") {
@@ -128,18 +162,23 @@ fn index(
     };
     let mut names: Vec<String> =
         names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect();
-    match front {
-        Some(front) if !names.contains(&front) => names.push(front),
-        Some(_) => {}
-        None if names.iter().any(|name| name.ends_with(".php")) => {
-            report.refuse(
-                at,
-                "a script in `index` also answers paths without a file; write try_files $uri \
-                 $uri/ /index.php; in location /, or leave scripts out of `index`",
-            );
+    if let ScriptNames::One(only) = scripts {
+        if front.as_ref() != Some(only) {
+            report.refuse(at, format!("write try_files $uri /{only} in location /"));
             return None;
         }
-        None => {}
+        names.retain(|name| !name.ends_with(".php") || name == only);
+        let text = format!(
+            "a path that names another script, such as GET /x.php, runs it, or is 404; nginx sends its \
+             source, or asks {only}"
+        );
+        report.remark(at, &text);
+    }
+    if skips_directories {
+        names.clear();
+    }
+    if let Some(front) = front.filter(|front| !names.contains(front)) {
+        names.push(front);
     }
     Some(names)
 }

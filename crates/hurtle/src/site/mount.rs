@@ -155,7 +155,8 @@ impl Mount {
             MountHandler::FastCgi(app) => {
                 let beside = app.files_beside();
                 let beside = beside.map(|files| {
-                    Directory::new(files, resources, of_files).of_site(edits, &metrics)
+                    let directory = Directory::new(files, resources, of_files);
+                    directory.beside_scripts().of_site(edits, &metrics)
                 });
                 let gateway = Rc::new(Gateway::fastcgi(app, &resources.disk));
                 Handler::Gateway { gateway, beside }

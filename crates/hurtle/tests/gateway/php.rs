@@ -50,6 +50,26 @@ fn pages_files_and_the_front_controller() {
 }
 
 #[test]
+fn without_a_front_controller_only_scripts_and_files_are_found() {
+    let php = PhpFpm::start(2);
+    let server = Proxy::of("", &format!("{}\nfront_controller = false", php.mount()));
+    let mut client = server.connect();
+    for (path, status) in [
+        ("/", 200),
+        ("/admin/", 200),
+        ("/admin", 301),
+        ("/style.css", 200),
+        ("/info.php/more", 200),
+        ("/no/such/page", 404),
+        ("/no/such/", 404),
+        ("/missing.php", 404),
+    ] {
+        let (head, _) = get(&mut client, path);
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {head}");
+    }
+}
+
+#[test]
 fn forms_uploads_and_fields() {
     let php = PhpFpm::start(2);
     let server = Proxy::of("", &php.mount());

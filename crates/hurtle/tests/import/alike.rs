@@ -289,6 +289,36 @@ const ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "pages of PHP without a front controller",
+        http: "server { listen 127.0.0.1:{port}; root {root}; index index.php index.html;
+               fastcgi_hide_header X-Powered-By;
+               location / { }
+               location ~ ^/.+\\.php(/|$) { fastcgi_pass 127.0.0.1:1; } }",
+        requests: &["GET /x.php", "GET /docs/x.php", "GET /", "GET /gone", "GET /gone/", "GET /a.txt"],
+    },
+    Row {
+        sentence: "one script that answers everything but files, and no other script",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               if ($request_method = OPTIONS) { return 200; }
+               location / { try_files $uri /x.php$is_args$args; }
+               location ~ ^/x\\.php(/|$) { fastcgi_pass 127.0.0.1:1;
+                                           fastcgi_split_path_info ^(.+\\.php)(/.*)$;
+                                           fastcgi_param SCRIPT_FILENAME {root}/x.php; }
+               location ~ \\.php$ { return 404; } }",
+        requests: &[
+            "GET /gone?a=b",
+            "POST /gone",
+            "OPTIONS /gone",
+            "GET /x.php",
+            "GET /x.php/more",
+            "GET /docs/x.php",
+            "GET /gone.php",
+            "GET /dir/",
+            "GET /",
+            "GET /a.txt",
+        ],
+    },
+    Row {
         sentence: "names of directories that are no candidates",
         http: "server { listen 127.0.0.1:{port}; root {root};
                location / { try_files $uri /about.html; }

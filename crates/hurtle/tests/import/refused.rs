@@ -150,8 +150,17 @@ const ROWS: &[(&str, &str)] = &[
         "write ^~ before its path",
     ),
     (
-        "root /srv; index index.php; location ~ \\.php$ { fastcgi_pass unix:/p; }",
-        "also answers paths without a file",
+        "root /srv; location / { } location ~ ^/index\\.php(/|$) { fastcgi_pass unix:/p; }",
+        "write try_files $uri /index.php in location /",
+    ),
+    (
+        "root /srv; location / { try_files $uri /index.php; } location ~ \\.php$ { fastcgi_pass unix:/p;
+           fastcgi_param SCRIPT_FILENAME /srv/other.php; }",
+        "its SCRIPT_FILENAME is another script",
+    ),
+    (
+        "root /srv; location / { try_files $uri /index.php; } location ~ \\.php$ { internal; fastcgi_pass unix:/p; }",
+        "internal",
     ),
     ("root /srv; index index.html; location ~ \\.php$ { fastcgi_pass unix:/p; }", ""),
 ];
