@@ -57,6 +57,7 @@ kinds! {
         LimitReqZone "limit_req_zone",
         Listen "listen",
         ServerName "server_name",
+        Ssl "ssl",
         SslCertificate "ssl_certificate",
         SslCertificateKey "ssl_certificate_key",
         SslClientCertificate "ssl_client_certificate",

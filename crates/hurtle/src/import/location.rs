@@ -252,6 +252,11 @@ fn proxy(
                 .to_owned(),
         );
     }
+    report.general(
+        "Upstreams get X-Forwarded-For, -Proto and -Host and X-Real-IP as hurtle sees the client. nginx passes \
+         on what a client sends: where a proxy in front sends them, name it in trusted_proxies."
+            .to_owned(),
+    );
     request_fields(d, block, keys, report);
     response_fields(block, keys, report);
     if pass.is_tls() {

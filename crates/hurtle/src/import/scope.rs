@@ -234,6 +234,7 @@ impl Scope {
             | StructureKind::Listen
             | StructureKind::ServerName
             | StructureKind::SslCertificate
+            | StructureKind::Ssl
             | StructureKind::SslCertificateKey
             | StructureKind::SslClientCertificate
             | StructureKind::SslVerifyClient

@@ -78,7 +78,8 @@ pub(super) fn server<'a>(
         report.refuse(d, "write it in the locations");
     }
     let mut inherited = block.scope().clone();
-    if !server.tls.is_empty()
+    // A site that is also served in clear sends it as any field.
+    if server.clear.is_empty()
         && let Some(hsts) = inherited.headers.edit().remove("strict-transport-security")
     {
         put(&mut server.site.tls, "hsts", hsts.value);
@@ -117,8 +118,14 @@ pub(super) fn server<'a>(
 
 /// Takes the directives that are a server's own: addresses, names and certificates.
 fn own_keys(block: &Block<'_>, server: &mut Server<'_>, report: &mut Report) {
+    // It was the way to write `listen … ssl` until nginx 1.25.
+    let ssl = block.take(Kind::Structure(StructureKind::Ssl));
+    let is_tls = ssl.is_some_and(|d| d.arg(0) == "on");
     for d in block.take_all(Kind::Structure(StructureKind::Listen)) {
-        listen(d, server, report);
+        listen(d, is_tls, server, report);
+    }
+    if is_tls && server.tls.is_empty() {
+        server.tls.push("0.0.0.0:80".to_owned());
     }
     for d in block.take_all(Kind::Structure(StructureKind::ServerName)) {
         names(d, &mut server.site.hosts, report);

@@ -8,8 +8,13 @@ use super::report::Report;
 use super::server::Server;
 use super::syntax::Directive;
 
-pub(super) fn listen(d: &Directive, server: &mut Server<'_>, report: &mut Report) {
-    let mut is_tls = false;
+/// Adds an address; `is_tls`: TLS is on for all addresses of the server.
+pub(super) fn listen(
+    d: &Directive,
+    mut is_tls: bool,
+    server: &mut Server<'_>,
+    report: &mut Report,
+) {
     for option in &d.args[1.min(d.args.len())..] {
         match option.split('=').next().unwrap_or_default() {
             "ssl" => is_tls = true,

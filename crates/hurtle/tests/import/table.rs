@@ -176,6 +176,7 @@ fn structure(kind: StructureKind) -> &'static str {
         StructureKind::ProxyCachePath => "proxy_cache_path /d keys_zone=d:1m;",
         StructureKind::Listen => "listen 8080;",
         StructureKind::ServerName => "server_name b.example;",
+        StructureKind::Ssl => "ssl on;",
         StructureKind::SslCertificate => "ssl_certificate /c;",
         StructureKind::SslCertificateKey => "ssl_certificate_key /k;",
         StructureKind::SslClientCertificate => "ssl_client_certificate /a;",
