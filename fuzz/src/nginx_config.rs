@@ -1,9 +1,10 @@
 //! `nginx_config`: the importer of nginx's configurations.
 
-use hurtle::import::nginx;
 use hurtle::import::syntax::{Directive, parse};
+use hurtle::import::{nginx, nginx_partially};
 
-/// A configuration is refused with a reason, or translated to a valid one. Directives that are
+/// A configuration is refused with a reason, or translated to a valid one; a part of it is, only if it is
+/// not translated as a whole. Directives that are
 /// printed are read back equal.
 pub fn nginx_config(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
@@ -13,7 +14,13 @@ pub fn nginx_config(data: &[u8]) {
     };
     let again = parse(&print(&directives), "nginx.conf").expect("printed directives are read");
     assert_eq!(names(&again), names(&directives));
-    match nginx(&directives) {
+    let whole = nginx(&directives);
+    match (&whole, nginx_partially(&directives)) {
+        (Ok(text), Ok(partial)) => assert_eq!((text, 0), (&partial.text, partial.left_out)),
+        (Err(_), Ok(partial)) => assert!(partial.left_out > 0, "{}", partial.text),
+        (whole, Err(_)) => assert!(whole.is_err()),
+    }
+    match whole {
         Ok(toml) => {
             let file = std::path::Path::new("hurtle.toml");
             assert!(hurtle::config::check(&toml, file).is_ok(), "{toml}");

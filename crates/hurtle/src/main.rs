@@ -45,7 +45,12 @@ fn main() -> ExitCode {
         Command::LogLevel(args) => say_reply(args.send()),
         Command::Purge(args) => say_reply(args.send()),
         Command::Import(args) => {
-            args.text().map_err(CommandError::Config).and_then(|text| say(text.trim_end()))
+            let translated = args.translated().map_err(CommandError::Config);
+            match translated.and_then(|it| say(it.text.trim_end()).map(|()| it.left_out)) {
+                Ok(0) => Ok(()),
+                Ok(_) => return ExitCode::from(PARTLY_TRANSLATED),
+                Err(failure) => Err(failure),
+            }
         }
         Command::Completions(args) => print(&args.text()),
         Command::Man => cli::man().map_err(CommandError::Run).and_then(|page| print(&page)),
@@ -94,6 +99,9 @@ fn keep_app(options: &keeper::KeeperOptions) -> ExitCode {
         Err(e) => CommandError::Run(e).report(),
     }
 }
+
+/// The exit code of an import that left directives out.
+const PARTLY_TRANSLATED: u8 = 3;
 
 /// The reason of a failure.
 enum CommandError {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::ConfigProblems;
-use crate::import;
+use crate::import::{self, Imported};
 
 /// Arguments of `import`.
 #[derive(Debug, Args)]
@@ -17,15 +17,20 @@ pub struct ImportArgs {
     /// file].
     #[arg(long, value_name = "DIR")]
     prefix: Option<PathBuf>,
+    /// Translate what can be, with a comment for each directive that cannot (exit code 3). A location or
+    /// server that would be opened by that answers 403.
+    #[arg(long)]
+    partial: bool,
 }
 
 impl ImportArgs {
-    /// The configuration in TOML, with comments.
+    /// Translates the configuration.
     ///
     /// # Errors
     /// Every directive that cannot be translated, one line each.
-    pub fn text(&self) -> Result<String, ConfigProblems> {
+    pub fn translated(&self) -> Result<Imported, ConfigProblems> {
         let here = self.file.parent().unwrap_or(Path::new("."));
-        import::nginx_file(&self.file, self.prefix.as_deref().unwrap_or(here))
+        let prefix = self.prefix.as_deref().unwrap_or(here);
+        import::nginx_file(&self.file, prefix, self.partial)
     }
 }

@@ -13,6 +13,11 @@ const WIDTH: usize = 96;
 /// Returns the configuration as TOML.
 pub(super) fn text(server: &ServerConfig, report: &Report) -> String {
     let mut out = String::new();
+    if !report.left_out.is_empty() {
+        comment(&mut out, "NOT WHOLE. These directives of nginx are not translated:");
+        report.left_out.iter().for_each(|line| comment(&mut out, &format!("- {line}")));
+        out.push_str("#\n");
+    }
     comment(&mut out, "Translated from nginx's configuration. Differences to know:");
     for general in GENERAL.iter().copied().chain(report.remarks.iter().map(String::as_str)) {
         comment(&mut out, &format!("- {general}"));

@@ -7,6 +7,8 @@
 //! nginx would serve by another location. `sites` makes sites of the servers, and `emit` writes the
 //! TOML. Only `include` touches the disk.
 //!
+//! `partial` takes out what is refused, and closes what that would open.
+//!
 //! A directive that changes responses is translated or refused. One that only tunes nginx is left
 //! out, and a comment in the output names it.
 
@@ -29,6 +31,7 @@ mod mount;
 mod mounts;
 mod named;
 mod overlap;
+mod partial;
 mod path;
 mod regex;
 mod report;
@@ -49,19 +52,34 @@ mod upstream_settings;
 use std::path::Path;
 
 use crate::config;
+use mount::ServerConfig;
 use report::Report;
 use syntax::Directive;
 
 /// The file name in problems of the translated configuration.
 const FILE: &str = "hurtle.toml";
 
+/// A translated configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// The configuration in TOML, with comments.
+    pub text: String,
+    /// Number of directives that it leaves out, which change responses.
+    pub left_out: usize,
+}
+
 /// Translates a file of nginx and the files that it includes to TOML with comments. Relative names
-/// in `include` are looked up in `prefix`.
+/// in `include` are looked up in `prefix`. `is_partial`: what cannot be translated is left out where
+/// that opens nothing, and else its location or server answers 403.
 ///
 /// # Errors
 /// Every directive that cannot be translated, one line each.
-pub fn nginx_file(file: &Path, prefix: &Path) -> Result<String, Vec<String>> {
-    nginx(&include::read(file, prefix)?)
+pub fn nginx_file(file: &Path, prefix: &Path, is_partial: bool) -> Result<Imported, Vec<String>> {
+    let directives = include::read(file, prefix)?;
+    match is_partial {
+        true => nginx_partially(&directives),
+        false => nginx(&directives).map(|text| Imported { text, left_out: 0 }),
+    }
 }
 
 /// Translates parsed directives. The result is a valid configuration, its files aside.
@@ -71,16 +89,34 @@ pub fn nginx_file(file: &Path, prefix: &Path) -> Result<String, Vec<String>> {
 pub fn nginx(directives: &[Directive]) -> Result<String, Vec<String>> {
     let mut report = Report::default();
     let server = main_context::translate(directives, &mut report);
-    let text = emit::text(&server, &report);
     if !report.problems.is_empty() {
         return Err(report.lines());
     }
+    written(&server, &report, directives).map(|imported| imported.text)
+}
+
+/// Translates the directives that can be. Others are left out where that opens nothing; else their
+/// location or server answers 403.
+///
+/// # Errors
+/// Problems of the whole configuration, one line each.
+pub fn nginx_partially(directives: &[Directive]) -> Result<Imported, Vec<String>> {
+    partial::translate(directives)
+}
+
+/// Writes a translated configuration, and checks it.
+fn written(
+    server: &ServerConfig,
+    report: &Report,
+    directives: &[Directive],
+) -> Result<Imported, Vec<String>> {
     if server.sites.is_empty() {
         let file = directives.first().map_or("", |directive| &*directive.at.file);
         return Err(vec![format!("{file}: no server is in it, nor in the files that it includes")]);
     }
+    let text = emit::text(server, report);
     match config::check(&text, Path::new(FILE)) {
-        Ok(_) => Ok(text),
+        Ok(_) => Ok(Imported { text, left_out: report.left_out.len() }),
         // The values of directives, such as addresses and names, are checked here.
         Err(problems) => Err(problems.iter().map(|p| format!("translated: {p}")).collect()),
     }

@@ -1,12 +1,39 @@
 //! Problems and remarks of a translation.
 
+use std::fmt;
+
 use super::syntax::{At, Directive};
+
+/// A directive that cannot be translated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    at: At,
+    /// The directive without its block.
+    directive: String,
+    needs: String,
+}
+
+impl Problem {
+    /// `true` if it is about this directive.
+    pub(super) fn is_of(&self, directive: &Directive) -> bool {
+        self.at == directive.at && self.directive == directive.to_string()
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Problem { at, directive, needs } = self;
+        write!(f, "{at}: cannot translate `{directive}`: {needs}")
+    }
+}
 
 /// Problems found so far, and remarks for comments in the output.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     /// Directives that cannot be translated.
-    pub(super) problems: Vec<(At, String)>,
+    pub(super) problems: Vec<Problem>,
+    /// Directives that a translation of a part leaves out, with what became of them.
+    pub(super) left_out: Vec<String>,
     /// Differences that the reader must know, each once.
     pub(super) remarks: Vec<String>,
     /// Names of directives that were left out because hurtle has no such setting.
@@ -16,8 +43,8 @@ pub(super) struct Report {
 impl Report {
     /// Refuses a directive, once for each reason.
     pub(super) fn refuse(&mut self, directive: &Directive, needs: impl Into<String>) {
-        let text = format!("cannot translate `{directive}`: {}", needs.into());
-        let problem = (directive.at.clone(), text);
+        let (at, needs) = (directive.at.clone(), needs.into());
+        let problem = Problem { at, directive: directive.to_string(), needs };
         if !self.problems.contains(&problem) {
             self.problems.push(problem);
         }
@@ -25,8 +52,7 @@ impl Report {
 
     /// `true` if a directive was refused already.
     pub(super) fn has_refused(&self, directive: &Directive) -> bool {
-        let beginning = format!("cannot translate `{directive}`: ");
-        self.problems.iter().any(|(at, text)| *at == directive.at && text.starts_with(&beginning))
+        self.problems.iter().any(|problem| problem.is_of(directive))
     }
 
     /// Adds a remark about a directive.
@@ -50,6 +76,6 @@ impl Report {
 
     /// The problems, one line each.
     pub(super) fn lines(&self) -> Vec<String> {
-        self.problems.iter().map(|(at, text)| format!("{at}: {text}")).collect()
+        self.problems.iter().map(Problem::to_string).collect()
     }
 }

@@ -4,6 +4,7 @@
 mod alike;
 mod closed;
 mod documents;
+mod partial;
 mod refused;
 mod servers;
 mod table;

@@ -198,30 +198,31 @@ fn included_files_are_read_in_order_and_named_in_problems() {
     write("sites/b.conf", "server { server_name b.example; root /srv/b; }");
     write("sites/a.conf", "server { server_name a.example; root /srv/a; }");
     write("sites/.c.conf", "server {");
-    let text = nginx_file(&dir.join("nginx.conf"), &dir).expect("it is translated");
+    let text = nginx_file(&dir.join("nginx.conf"), &dir, false).expect("it is translated").text;
     let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} in {text}"));
     assert!(place("/srv/a") < place("/srv/b"), "{text}");
     write("sites/b.conf", "server {\n root srv;\n}\n");
-    let problems = nginx_file(&dir.join("nginx.conf"), &dir).expect_err("a problem");
+    let problems = nginx_file(&dir.join("nginx.conf"), &dir, false).expect_err("a problem");
     let at = format!("{}:2: ", dir.join("sites/b.conf").display());
     assert!(problems.len() == 1 && problems[0].starts_with(&at), "{problems:?}");
     // nginx would find a guard there.
     write("nginx.conf", "server { root /srv; include s*s/a.conf; include [ab].conf; }");
-    let problems = nginx_file(&dir.join("nginx.conf"), &dir).expect_err("two patterns");
+    let problems = nginx_file(&dir.join("nginx.conf"), &dir, false).expect_err("two patterns");
     let is_pattern = |problem: &String| problem.contains("* in the last segment");
     assert!(problems.len() == 2 && problems.iter().all(is_pattern), "{problems:?}");
     write("mime.types", "types { text/x x; } deny all;");
     write("nginx.conf", "server { root /srv; include mime.types; }");
-    let text = nginx_file(&dir.join("nginx.conf"), &dir).expect("it is translated");
+    let text = nginx_file(&dir.join("nginx.conf"), &dir, false).expect("it is translated").text;
     assert!(text.contains("deny = ") && !text.contains("text/x"), "{text}");
     std::os::unix::fs::symlink("nowhere", dir.join("sites/z.conf")).expect("a link");
     write("nginx.conf", "include sites/*.conf;");
-    let problems = nginx_file(&dir.join("nginx.conf"), &dir).expect_err("a file is missing");
+    let problems = nginx_file(&dir.join("nginx.conf"), &dir, false).expect_err("a file is missing");
     assert!(problems.iter().any(|problem| problem.contains("z.conf")), "{problems:?}");
     write("nginx.conf", "include nginx.conf;");
-    let problems = nginx_file(&dir.join("nginx.conf"), &dir).expect_err("a file in itself");
+    let problems = nginx_file(&dir.join("nginx.conf"), &dir, false).expect_err("a file in itself");
     assert!(problems[0].contains("too many included files"), "{problems:?}");
-    let missing = nginx_file(Path::new("/nonexistent/nginx.conf"), &dir).expect_err("no file");
+    let missing =
+        nginx_file(Path::new("/nonexistent/nginx.conf"), &dir, false).expect_err("no file");
     assert!(missing[0].starts_with("/nonexistent/nginx.conf: "), "{missing:?}");
     std::fs::remove_dir_all(dir).expect("it is removed");
 }
@@ -235,10 +236,10 @@ fn standard_files_that_are_missing_are_known() {
                              fastcgi_pass unix:/p; }
         location /app/ { include /nowhere/proxy_params; proxy_pass http://a; } }";
     std::fs::write(&file, text).expect("a file");
-    let imported = nginx_file(&file, &dir.0).expect("it is imported");
+    let imported = nginx_file(&file, &dir.0, false).expect("it is imported").text;
     assert!(imported.contains("fastcgi = \"unix:/p\""), "{imported}");
     assert!(!imported.contains("the upstream gets the Host"), "proxy_params has it: {imported}");
     std::fs::write(&file, "http { include sites/*.conf; }").expect("a file");
-    let problems = nginx_file(&file, &dir.0).expect_err("nothing is served");
+    let problems = nginx_file(&file, &dir.0, false).expect_err("nothing is served");
     assert!(problems[0].contains("nginx.conf: no server is in it"), "{problems:?}");
 }

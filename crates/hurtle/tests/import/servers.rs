@@ -142,7 +142,14 @@ fn answer(mut stream: TcpStream) {
 
 /// Imports a configuration.
 pub(super) fn import(file: &Path) -> Result<String, Vec<String>> {
-    nginx_file(file, file.parent().expect("a directory"))
+    let directory = file.parent().expect("a directory");
+    nginx_file(file, directory, false).map(|imported| imported.text)
+}
+
+/// Imports what can be of a configuration.
+pub(super) fn import_partially(file: &Path) -> Result<String, Vec<String>> {
+    let directory = file.parent().expect("a directory");
+    nginx_file(file, directory, true).map(|imported| imported.text)
 }
 
 /// hurtle in this process, with the imported configuration.

@@ -14,6 +14,30 @@ fn check(dir: &Dir, name: &str, text: &str) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(said).unwrap())
 }
 
+/// 0: whole; 2: refused, and nothing is printed; 3: a part, with comments.
+#[test]
+fn the_exit_code_of_an_import_tells_how_much_is_translated() {
+    let dir = Dir::new(&[
+        ("whole.conf", "server { root /srv; }"),
+        ("partly.conf", "server {\n root /srv;\n location /x/ { satisfy any; deny all; }\n}"),
+        ("none.conf", "server { listen 127.0.0.1:x; root /srv; }"),
+    ]);
+    for (file, flags, code, said) in [
+        ("whole.conf", &[][..], 0, "files = \"/srv\""),
+        ("whole.conf", &["--partial"], 0, "files = \"/srv\""),
+        ("partly.conf", &[], 2, "partly.conf:3: cannot translate `satisfy any`"),
+        ("partly.conf", &["--partial"], 3, "status = 403"),
+        ("none.conf", &["--partial"], 2, "listen"),
+    ] {
+        let output =
+            hurtle().arg("import").args(flags).arg(dir.root().join(file)).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{file} {flags:?}");
+        assert_eq!(output.stdout.is_empty(), code == 2, "{file} {flags:?}");
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(text.contains(said), "{file} {flags:?}: {text}");
+    }
+}
+
 #[test]
 fn a_check_finds_what_the_start_refuses() {
     let dir = Dir::new(&[("index.html", "home\n")]);
