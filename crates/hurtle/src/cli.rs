@@ -172,7 +172,7 @@ pub struct ServeArgs {
     /// Wait this long for requests in flight when stopping [default: 10s].
     #[arg(long, value_name = "TIME", value_parser = config::parse_duration)]
     drain: Option<std::time::Duration>,
-    /// Reload the configuration whenever its file changes, for development.
+    /// Reload the configuration whenever its file, or one that it includes, changes, for development.
     #[arg(long)]
     watch: bool,
     /// Print a line for each request on standard output (same as --access-log brief).

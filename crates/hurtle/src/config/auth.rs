@@ -238,7 +238,9 @@ fn forward_auth(
         // A unix socket has no room for a path of the request.
         None => (text.to_owned(), "/".to_owned()),
     };
-    let found = server(&origin, reader).map_err(|wrong| written.report(reader, wrong)).ok();
+    let found = server(&origin, written.spot.at, reader)
+        .map_err(|wrong| written.report(reader, wrong))
+        .ok();
     let tls =
         table.get("forward_tls").and_then(|value| upstream_tls(&value, found.as_slice(), reader));
     if !path.bytes().all(|b| b.is_ascii_graphic() && b != b'#') {

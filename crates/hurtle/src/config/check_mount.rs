@@ -36,7 +36,8 @@ use super::wasm::wasm;
 const PATH_PLACEHOLDER: &str = "{path}";
 
 /// The keys that choose a handler; a mount has exactly one.
-const HANDLERS: [&str; 7] = ["files", "proxy", "fastcgi", "cgi", "wasm", "redirect", "respond"];
+pub(super) const HANDLERS: [&str; 7] =
+    ["files", "proxy", "fastcgi", "cgi", "wasm", "redirect", "respond"];
 
 /// `HANDLERS`, and the key that chooses a handler if it is `true`.
 const NAMES: [&str; 8] =

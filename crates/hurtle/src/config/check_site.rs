@@ -64,8 +64,8 @@ fn shorthand(top: &Table<'_>, root: &Value<'_>, reader: &mut Reader<'_>) -> Opti
 /// Keys of the sites that own a name or are the default.
 #[derive(Default)]
 struct Claims {
-    names: HashMap<HostName, String>,
-    default: Option<String>,
+    names: HashMap<HostName, KeyPosition>,
+    default: Option<KeyPosition>,
     /// Applications may be mounted in any site.
     apps: bool,
 }
@@ -138,11 +138,12 @@ fn names(
             Some(HostEntry::Any) => any = Some(item.spot),
             Some(HostEntry::Name(name)) => match claims.names.get(&name) {
                 Some(owner) => {
+                    let owner = reader.named(owner, &item.spot);
                     let wrong = ValueError::new(format!("the name is already taken by {owner}"));
                     item.report(reader, wrong.hint("remove one of the two"));
                 }
                 None => {
-                    claims.names.insert(name.clone(), table.spot.key.clone());
+                    claims.names.insert(name.clone(), table.spot.clone());
                     site.hosts.push(name);
                 }
             },
@@ -166,17 +167,23 @@ fn names(
         );
     }
     if site.default {
-        claim_default(&spot, &table.spot.key, claims, reader);
+        claim_default(&spot, &table.spot, claims, reader);
     }
 }
 
-fn claim_default(spot: &KeyPosition, site: &str, claims: &mut Claims, reader: &mut Reader<'_>) {
+fn claim_default(
+    spot: &KeyPosition,
+    site: &KeyPosition,
+    claims: &mut Claims,
+    reader: &mut Reader<'_>,
+) {
     match &claims.default {
         Some(owner) => {
+            let owner = reader.named(owner, spot);
             let wrong = ValueError::new(format!("{owner} is already the default site"));
             reader.report(spot, wrong.hint("only one is allowed: give this one hosts only"));
         }
-        None => claims.default = Some(site.to_owned()),
+        None => claims.default = Some(site.clone()),
     }
 }
 

@@ -89,6 +89,7 @@ impl Config {
             limits: Limits::default(),
             access_log: None,
             error_log: ErrorLog::default(),
+            included: Vec::new(),
             placeholders: Placeholders::default(),
         }
     }

@@ -15,6 +15,7 @@ use super::reader::Reader;
 use super::schema::DefaultValue::{Required, Toml, Words};
 use super::schema::Kind::{Choice, Integer, List, Map, Size, Text, Time};
 use super::schema::{Key, Section};
+use super::sources::Sources;
 use super::table::Table;
 use super::target::url_path;
 use super::types::Config;
@@ -118,8 +119,9 @@ pub enum SocketPassing {
 /// # Errors
 /// Every problem in the text.
 pub fn manifest(text: &str, file: &Path, config: &Config) -> Result<Manifest, Vec<ConfigError>> {
-    let mut reader = Reader::new(text, file);
-    let document = reader.parse();
+    let sources = Sources::new(text, file);
+    let mut reader = Reader::new(&sources);
+    let document = reader.parse(sources.main());
     let table = Table::document(&document, &MANIFEST, &mut reader);
     let manifest = read(&table, config, &mut reader);
     match reader.finish(manifest)? {
@@ -178,7 +180,7 @@ fn backend(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<AppBackend> {
         (None, Some(written)) => {
             table.check_companions(reader);
             let text = written.text(reader)?;
-            let read = upstream(text, |path| reader.absolute(path));
+            let read = upstream(text, |path| reader.absolute(path, written.spot.at));
             read.map(AppBackend::External).map_err(|wrong| written.report(reader, wrong)).ok()
         }
         (Some(_), Some(second)) => {

@@ -64,6 +64,10 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
     let site = "[[site]]\nhosts = \"a.example\"\n";
     match (section.header, name) {
         ("", "root") => line,
+        ("", "defaults") => format!("{line}{site}[[site.mount]]\nfiles = \".\""),
+        ("[defaults]", _) => {
+            format!("{site}[[site.mount]]\nfiles = \".\"\n[defaults]\n{line}")
+        }
         ("", "listen_tls") => format!(
             "{line}{site}[site.tls]\ncertificate = \"c.pem\"\n[[site.mount]]\nfiles = \".\""
         ),

@@ -27,6 +27,7 @@ use super::schema_mount::{ARCHIVE, CACHE, DICTIONARY, MOUNT, UPLOADS};
 use super::schema_proxy::{EJECTION, UPSTREAM};
 use super::schema_tls::{self, PROXY_PROTOCOL, TLS, UPSTREAM_TLS};
 use super::schema_wasm::WASM;
+use super::site_defaults::DEFAULTS;
 use super::store::{STORE, STORE_CA, STORE_PASSWORD_FILE, STORE_PREFIX};
 use super::types::{EarlyHints, Schedule, Sendfile};
 use super::units::{duration_text, size_text};
@@ -177,6 +178,7 @@ pub(super) static SECTIONS: &[&Section] = &[
     &PROXY_PROTOCOL,
     &ACME,
     &AUTHORITY,
+    &DEFAULTS,
     &SITE,
     &TLS,
     &SITE_RATE_LIMIT,
@@ -298,6 +300,11 @@ pub(super) static TOP: Section = Section {
         Key::new("access_log", Table(&ACCESS_LOG), Words("off"), "{}", "Log of requests."),
         Key::new("error_log", Table(&ERROR_LOG), Words("`info` and above, to stderr"), "{}",
             "Log of the server's own events."),
+        Key::new("include", List("files or patterns"), Words("see below"), "[\"sites/*.toml\"]",
+            "Files that are parts of this configuration, relative to the file that names them; see \
+             [Several files](#several-files)."),
+        Key::new("defaults", Table(&DEFAULTS), Words("see `[defaults]`"), "{}",
+            "Keys of every site and every mount that does not set them.").with(&["site", "include"]),
         Key::new("site", Tables(&SITE), Words("see `root`"), "[]",
             "Content for host names."),
     ],

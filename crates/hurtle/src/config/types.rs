@@ -118,6 +118,9 @@ pub struct Config {
     pub access_log: Option<AccessLog>,
     /// Log of the server's own events.
     pub error_log: ErrorLog,
+    /// The files that the configuration includes, and the directories in which it looks for them.
+    #[serde(skip)]
+    pub included: Vec<PathBuf>,
     /// The placeholders of the file, whose values are in the other fields.
     #[serde(skip)]
     pub placeholders: Placeholders,

@@ -21,6 +21,7 @@ mod fuse;
 #[allow(dead_code)]
 mod h3_peer;
 mod hung;
+mod includes;
 mod limits_counted;
 mod logs;
 mod metrics;
