@@ -28,7 +28,7 @@ use crate::explain::ExplainedRequest;
 use crate::sys;
 use crate::tls::local;
 
-use address::AddressArgs;
+use address::{AddressArgs, parse_listen};
 pub use admin::CommandError;
 pub use generate::{CompletionsArgs, man};
 pub use helpers::{KeepAppArgs, LookUpNamesArgs, StartUpgradesArgs};
@@ -200,6 +200,10 @@ pub struct ExplainArgs {
     /// The requested host, if the path names none.
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
+    /// The address of `listen` or `listen_tls` that gets the request, if sites have their own [default:
+    /// by the port of a whole URL].
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_listen)]
+    listen: Option<Listen>,
     /// Accept-Encoding of the request, such as "br, gzip".
     #[arg(long, value_name = "CODINGS")]
     accept_encoding: Option<String>,
@@ -414,6 +418,7 @@ impl ExplainArgs {
         ExplainedRequest {
             target: &self.target,
             host: self.host.as_deref(),
+            listen: self.listen.as_ref(),
             accept_encoding: self.accept_encoding.as_deref(),
             method: &self.method,
             fields: &self.fields,

@@ -119,13 +119,21 @@ async fn explain_request(
         Ok(permissions) => format!("the server {permissions}"),
         Err(reason) => format!("none: {reason}"),
     };
-    let Some(mut resolved) = sites.resolve(name.map(|host| host.name), matched) else {
-        return Ok(
-            "no site has this name, and there is no default site: 421 Misdirected Request".into()
-        );
+    let listen = request.listener(config);
+    let Some(mut resolved) = sites.resolve(listen, name.map(|host| host.name), matched) else {
+        let mut text =
+            "no site has this name, and there is no default site: 421 Misdirected Request"
+                .to_owned();
+        if listen.is_none() && config.sites.iter().any(|site| !site.listen.is_empty()) {
+            text.push_str("; --listen chooses one of the listeners that sites name");
+        }
+        return Ok(text);
     };
     let number = resolved.number;
     line(&mut out, "site", &site_name(config, number));
+    if let Some(listen) = listen {
+        line(&mut out, "listener", &listen.to_string());
+    }
     line(&mut out, "sandbox", &confined);
     process::describe_user(&mut out, config);
     process::describe_tls(&mut out, config, keyring, number);

@@ -24,6 +24,7 @@ use super::reader::{Account, Reader};
 use super::rotation::rotation;
 use super::schema::TOP;
 use super::site_defaults;
+use super::site_listen::check_site_listens;
 use super::sources::Sources;
 use super::store::store;
 use super::table::Table;
@@ -90,6 +91,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
         config.proxy_protocol = Some(proxy_protocol(&table, &listening, reader));
     }
     acme(&top, &mut config, reader);
+    check_site_listens(&config, reader);
     check_privacy(&config.listen, reader);
     check_status_pages(&config, reader);
     config.placeholders = reader.placeholders.clone();

@@ -98,7 +98,8 @@ pub(super) fn mounts(
         };
         claim(&mount, table, &mut taken, reader);
         if mount.is_public_status_page(site) {
-            reader.status_pages.extend(table.get("status").map(|value| value.spot));
+            let written = table.get("status");
+            reader.status_pages.extend(written.map(|value| (value.spot, Vec::new())));
         }
         mounts.push(mount);
     }

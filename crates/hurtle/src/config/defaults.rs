@@ -121,12 +121,14 @@ impl Config {
         })
     }
 
-    /// Has responses of the sites with TLS name this UDP port for HTTP/3 (RFC 7838), unless a rule of
-    /// the site sets or removes Alt-Svc.
-    pub fn announce_http3(&mut self, port: u16) {
-        let Ok(value) = HeaderValue::try_from(format!("h3=\":{port}\"; ma=86400")) else { return };
+    /// Has responses of the sites with TLS name a UDP port for HTTP/3 (RFC 7838), unless a rule of the
+    /// site sets or removes Alt-Svc. `port_of`: the port at which a site is served.
+    pub fn announce_http3(&mut self, port_of: impl Fn(&Site) -> Option<u16>) {
         for site in self.sites.iter_mut().filter(|site| site.tls.is_some()) {
-            let set = vec![(ALT_SVC, value.clone())];
+            let Some(port) = port_of(site) else { continue };
+            let text = format!("h3=\":{port}\"; ma=86400");
+            let Ok(value) = HeaderValue::try_from(text) else { continue };
+            let set = vec![(ALT_SVC, value)];
             let matcher = Matcher::of_pattern(HEADER_PATTERN);
             // The first rule, so that those of the site come after it.
             site.headers.insert(0, HeaderRule::setting(matcher, set));
@@ -205,6 +207,7 @@ impl Site {
     pub fn new() -> Site {
         Site {
             hosts: Vec::new(),
+            listen: Vec::new(),
             default: false,
             rules: Vec::new(),
             mounts: Vec::new(),

@@ -65,6 +65,7 @@ mod schema_proxy;
 mod schema_tls;
 mod schema_wasm;
 mod site_defaults;
+mod site_listen;
 mod sources;
 mod store;
 mod suggest;

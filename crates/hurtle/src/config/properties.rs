@@ -198,6 +198,11 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         ("[[site.mount]]", "queue" | "queue_timeout") => {
             format!("{site}[[site.mount]]\nfiles = \".\"\nconcurrency = 1\n{line}")
         }
+        ("[[site]]", "listen") => {
+            format!(
+                "listen = [\"127.0.0.1:80\", \"127.0.0.1:8081\"]\n{site}{line}[[site.mount]]\nfiles = \".\""
+            )
+        }
         ("[[site]]", "hosts") => {
             format!("[[site]]\n{line}default = true\n[[site.mount]]\nfiles = \".\"")
         }

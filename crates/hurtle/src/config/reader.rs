@@ -9,7 +9,9 @@ use toml::de::DeTable;
 use super::bounds::PROBLEMS_MAX;
 use super::error::{ConfigError, ValueError, shown};
 use super::placeholder::{Placeholder, Placeholders, Resolve, resolve_empty};
+use super::site_listen::SiteListen;
 use super::sources::{Source, Sources, SyntaxError};
+use super::types::Listen;
 
 /// The texts being read, and the problems found in them.
 #[derive(Debug)]
@@ -39,13 +41,16 @@ pub(super) struct Reader<'t> {
     pub(super) components: Vec<(KeyPosition, PathBuf)>,
     /// Files with secrets; `load` checks them.
     pub(super) secrets: Vec<(KeyPosition, PathBuf)>,
-    /// Settings that require passwords or tokens and must not be exposed to a network in clear.
-    pub(super) needs_privacy: Vec<KeyPosition>,
+    /// Settings that require passwords or tokens and must not be exposed to a network in clear, with
+    /// the listeners of their site.
+    pub(super) needs_privacy: Vec<(KeyPosition, Vec<Listen>)>,
+    /// The addresses of sites; `site_listen` compares them with the listeners.
+    pub(super) site_listens: Vec<SiteListen>,
     /// Positions of the keys and values in `[defaults.site]` and `[defaults.mount]`, with "site" or
     /// "mount".
     pub(super) inherited: HashMap<usize, &'static str>,
-    /// Status pages that everybody may see.
-    pub(super) status_pages: Vec<KeyPosition>,
+    /// Status pages that everybody may see, with the listeners of their site.
+    pub(super) status_pages: Vec<(KeyPosition, Vec<Listen>)>,
 }
 
 /// A problem and its position in bytes.
@@ -90,6 +95,7 @@ impl<'t> Reader<'t> {
             components: Vec::new(),
             secrets: Vec::new(),
             needs_privacy: Vec::new(),
+            site_listens: Vec::new(),
             inherited: HashMap::new(),
             status_pages: Vec::new(),
         }

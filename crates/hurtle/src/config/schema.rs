@@ -322,8 +322,11 @@ pub(super) static SITE: Section = Section {
             "[\"example.org\", \"*.example.org\"]",
             "Host names of the site, without a port. A leading `*.` stands for any number of \
              labels, and `\"*\"` alone for every name that no other site has."),
-        Key::new("default", Flag, Words("true for a single site without `hosts`"), "true",
-            "Serve every name that no other site has; at most one site may."),
+        Key::new("listen", List("addresses"), Words("every listener"), "[\"127.0.0.1:8081\"]",
+            "Addresses of `listen` and `listen_tls` on which the site answers, written as there. On them it \
+             precedes sites without this key; each address may have sites and a default of its own."),
+        Key::new("default", Flag, Words("true for a single site without `hosts`, or one with `listen`"), "true",
+            "Serve every name that no other site has; at most one site of a listener may."),
         Key::new("allow", List("networks"), Words("all"), "[\"10.0.0.0/8\", \"::1\"]",
             "Client addresses admitted; all others get 403."),
         Key::new("deny", List("networks"), Words("none"), "\"10.6.6.0/24\"",

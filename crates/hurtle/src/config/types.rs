@@ -21,6 +21,7 @@ use super::congestion::Congestion;
 use super::cors::Cors;
 use super::dictionary::Dictionary;
 use super::gateway::{Cgi, FastCgi};
+pub use super::host::HostName;
 pub use super::log_field::LogField;
 use super::matcher::{self, Matcher};
 use super::monitoring::{Metrics, Tracing};
@@ -328,8 +329,11 @@ pub struct Site {
     /// Host names of the site: lower case, no port, no trailing dot.
     #[serde(serialize_with = "print::texts")]
     pub hosts: Vec<HostName>,
-    /// `true`: the site also serves every name that no site has. At most one site; without one such
-    /// names get 421.
+    /// Configured addresses of the listeners on which the site answers; empty: all.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "print::texts")]
+    pub listen: Vec<Listen>,
+    /// `true`: the site also serves every name that no site has. At most one site of a listener;
+    /// without one such names get 421.
     pub default: bool,
     /// Redirects and rewrites, tried in order before the mounts.
     #[serde(rename = "rule", skip_serializing_if = "Vec::is_empty")]
@@ -369,9 +373,14 @@ pub struct Site {
 }
 
 impl Site {
-    /// Returns a name for logs, which no other site has: its first host name, or `*`.
+    /// Returns a name for logs, which no other site has: its first host name, or `*`, and its first
+    /// address if it has one.
     pub fn name(&self) -> String {
-        self.hosts.first().map_or_else(|| "*".to_owned(), ToString::to_string)
+        let host = self.hosts.first().map_or_else(|| "*".to_owned(), ToString::to_string);
+        match self.listen.first() {
+            Some(listen) => format!("{host}@{listen}"),
+            None => host,
+        }
     }
 }
 
@@ -386,24 +395,6 @@ pub enum EarlyHints {
     Always,
     /// Sends none, and drops the hints of upstreams.
     Off,
-}
-
-/// A host name of a site.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum HostName {
-    /// This name only; an IPv6 address in its brackets.
-    Exact(String),
-    /// Any name that ends in `.` and this suffix (`*.example.org` stores `example.org`).
-    Wildcard(String),
-}
-
-impl fmt::Display for HostName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            HostName::Exact(name) => f.write_str(name),
-            HostName::Wildcard(suffix) => write!(f, "*.{suffix}"),
-        }
-    }
 }
 
 /// A redirect or rewrite by path pattern.

@@ -23,6 +23,7 @@ mod h3_peer;
 mod hung;
 mod includes;
 mod limits_counted;
+mod listeners;
 mod logs;
 mod metrics;
 mod mid_download;
