@@ -224,7 +224,9 @@ async fn answer(
     let mut answer = match handled {
         Ok(Outcome::Answer(answer)) => Some(answer),
         Err(HandlerError::Answer(answer)) => {
-            Some(resolved.site.with_page(store, head.accept_encoding, *answer).await)
+            let at = resolved.mount().map(|(mount, _)| mount);
+            let page = resolved.site.with_page(at, store, head.accept_encoding, *answer);
+            Some(page.await)
         }
         Ok(_) | Err(HandlerError::Exchange(_)) => None,
     };

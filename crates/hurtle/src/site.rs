@@ -249,7 +249,7 @@ impl Site {
         }
         let gates = compiler.of_site();
         let mut all = mounts.iter().flat_map(|mount| &mount.gates).chain(&gates);
-        let is_for_all = all.all(Gate::is_of_connection);
+        let is_for_all = all.all(Gate::is_for_all);
         Site {
             key: 0,
             has_readers: mounts.iter().any(Mount::reads_bodies),
@@ -389,9 +389,10 @@ impl Site {
         }
     }
 
-    /// Replaces a plain error response with the site's error page, which gets its fields.
+    /// Replaces a plain error response with the page of its mount or of the site, which gets its fields.
     pub async fn with_page(
         &self,
+        at: Option<&MountRef<'_>>,
         store: &Rc<Store>,
         accept_encoding: Option<&[u8]>,
         plain: Answer,
@@ -400,7 +401,9 @@ impl Site {
         if matches!(plain.fields, Fields::Ready(_) | Fields::Dated(_)) {
             return plain;
         }
-        let Some(page) = self.config.error_pages.get(&plain.status) else { return plain };
+        let own = at.and_then(|mount| mount.error_page(plain.status));
+        let page = own.or_else(|| self.config.error_pages.get(&plain.status).map(String::as_str));
+        let Some(page) = page else { return plain };
         let path = page.as_bytes();
         let Some((number, mount)) = self.mount_of(path, None) else { return plain };
         let Handler::Directory(directory) = &mount.handler else { return plain };

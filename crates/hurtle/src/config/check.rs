@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use super::acme::acme;
 use super::auth::{check_privacy, check_status_pages};
 use super::bounds::SOCKET_PATH_BYTES_MAX;
+use super::check_matcher::matcher;
 use super::check_site::sites;
 use super::compress::compress;
 use super::defaults::workers;
@@ -233,6 +234,7 @@ fn access_log(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<Acces
     table.set("fields", reader, json_fields, &mut fields);
     table.set("path", reader, log_target, &mut log.to);
     log.rotation = rotation(&table, &log.to, reader);
+    log.matcher = table.get("match").and_then(|value| matcher(&value, reader));
     if let Some(written) = table.get("fields")
         && name != FormatName::Json
     {

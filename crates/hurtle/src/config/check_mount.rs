@@ -9,7 +9,7 @@ use super::archive::archive;
 use super::auth::{self, Auth};
 use super::bounds::{FINAL_STATUS_MIN, STATUS_MAX};
 use super::check_matcher::matcher;
-use super::check_site::{headers, redirect_status};
+use super::check_site::{error_pages, headers, redirect_status};
 use super::cors::cors;
 use super::defaults::{FIXED_CONTENT_TYPE, FIXED_STATUS, MOUNT_PATH, REDIRECT_STATUS};
 use super::dictionary::dictionaries;
@@ -21,6 +21,7 @@ use super::network::network;
 use super::objects::{is_object_url, object_store, refuse_keys_of_directories};
 use super::rate_limit::mount_limits;
 use super::reader::Reader;
+use super::request_policy::request_policy;
 use super::schema::one_of;
 use super::symlinks::symlinks;
 use super::table::Table;
@@ -58,6 +59,9 @@ pub(super) fn mounts(
         let authorizer = authorizer(table, reader);
         let limits = mount_limits(table, reader);
         let cors = cors(table, reader);
+        let policy = request_policy(table, reader);
+        let mut pages = BTreeMap::new();
+        table.set("errors", reader, error_pages, &mut pages);
         let handler = handler(table, auth.as_ref().or(site), reader);
         if let (
             Some(MountHandler::Proxy(proxy)),
@@ -93,6 +97,8 @@ pub(super) fn mounts(
             authorizer,
             compress,
             limits,
+            policy,
+            error_pages: pages,
             cors,
             headers,
         };

@@ -19,6 +19,7 @@ use super::matcher::Matcher;
 use super::pattern::fill_placeholders;
 use super::rate_limit::site_limits;
 use super::reader::{KeyPosition, Reader};
+use super::request_policy::request_policy;
 use super::site_listen::site_listen;
 use super::table::Table;
 use super::target::{authority, location, url_path};
@@ -95,6 +96,7 @@ fn site(table: &Table<'_>, alone: bool, claims: &mut Claims, reader: &mut Reader
     let (access, auth) = (access(table, reader), auth(table, reader));
     let mut site = Site { access, auth, limits: site_limits(table, reader), ..Site::new() };
     site.listen = site_listen(table, reader);
+    site.policy = request_policy(table, reader);
     table.check_companions(reader);
     names(table, alone, &mut site, claims, reader);
     site.cors = cors(table, reader);
@@ -303,7 +305,11 @@ fn header(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<HeaderRule> {
     Some(rule)
 }
 
-fn error_pages(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<BTreeMap<StatusCode, String>> {
+/// Reads the error pages of a site or mount.
+pub(super) fn error_pages(
+    value: &Value<'_>,
+    reader: &mut Reader<'_>,
+) -> Option<BTreeMap<StatusCode, String>> {
     let mut pages = BTreeMap::new();
     for (name, spot, value) in value.pairs(reader) {
         let path = value.parse(reader, url_path);

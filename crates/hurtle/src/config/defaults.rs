@@ -18,6 +18,7 @@ use super::matcher::Matcher;
 use super::names::Named;
 use super::placeholder::Placeholders;
 use super::rate_limit::{MountLimits, SiteLimits};
+use super::request_policy::RequestPolicy;
 use super::rotation::Rotation;
 use super::sandbox::Sandbox;
 use super::symlinks::Symlinks;
@@ -184,6 +185,8 @@ impl Mount {
             auth: None,
             authorizer: None,
             limits: MountLimits::default(),
+            policy: RequestPolicy::default(),
+            error_pages: BTreeMap::new(),
             cors: None,
             compress: None,
             headers: Vec::new(),
@@ -218,6 +221,7 @@ impl Site {
             auth: None,
             early_hints: EarlyHints::default(),
             limits: SiteLimits::default(),
+            policy: RequestPolicy::default(),
             cors: None,
             security_headers: false,
             compress: None,
@@ -273,6 +277,7 @@ impl Default for AccessLog {
             format: LogFormat::Combined,
             to: LogTarget::Stdout,
             rotation: Rotation::default(),
+            matcher: None,
         }
     }
 }

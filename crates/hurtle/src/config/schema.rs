@@ -23,7 +23,7 @@ use super::schema_acme::{ACME, AUTHORITY};
 use super::schema_compress::COMPRESS;
 use super::schema_jwt::{ALGORITHMS, AUDIENCE, CLAIMS, ISSUER, JWKS, LEEWAY, TOKEN_COOKIE};
 use super::schema_limits::{LIMITS, MOUNT_CORS, MOUNT_RATE_LIMIT, SITE_CORS, SITE_RATE_LIMIT};
-use super::schema_mount::{ARCHIVE, CACHE, DICTIONARY, MOUNT, UPLOADS};
+use super::schema_mount::{ARCHIVE, CACHE, DICTIONARY, MOUNT, MOUNT_ERRORS, UPLOADS};
 use super::schema_proxy::{EJECTION, UPSTREAM};
 use super::schema_tls::{self, PROXY_PROTOCOL, TLS, UPSTREAM_TLS};
 use super::schema_wasm::WASM;
@@ -202,6 +202,7 @@ pub(super) static SECTIONS: &[&Section] = &[
     &RULE,
     &HEADER,
     &ERRORS,
+    &MOUNT_ERRORS,
     &LIMITS,
     &ACCESS_LOG,
     &ERROR_LOG,
@@ -363,6 +364,11 @@ pub(super) static SITE: Section = Section {
              response. Hints of an upstream are forwarded over both unless `\"off\"`."),
         Key::new("rate_limit", Tables(&SITE_RATE_LIMIT), Words("unlimited"), "[]",
             "Limits on the rate of requests (429)."),
+        Key::new("body_bytes", Size(0, BYTES_MAX), Words("no limit but those of `[limits]`"), "\"1 MiB\"",
+            "Size of a request body to any handler, proxies and programs included (413). A body without a \
+             length is cut there; its upstream sees an incomplete request."),
+        Key::new("access_log", Flag, Words("true if there is an `[access_log]`"), "false",
+            "Log these requests in the access log, if there is one."),
         Key::new("cors", Table(&SITE_CORS), Words("off"), "{ origins = \"*\" }",
             "Access by scripts of other origins."),
         Key::new("security_headers", Flag, Toml("false"), "true",

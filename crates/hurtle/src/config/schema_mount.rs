@@ -102,6 +102,13 @@ pub(super) static MOUNT: Section = Section {
         LEEWAY,
         TOKEN_COOKIE,
         CLAIMS,
+        Key::new("body_bytes", Size(0, BYTES_MAX), Words("the site's"), "\"1 MiB\"",
+            "Size of a request body to any handler, proxies and programs included (413). A body without a \
+             length is cut there; its upstream sees an incomplete request."),
+        Key::new("access_log", Flag, Words("the site's"), "false",
+            "Log these requests in the access log, if there is one."),
+        Key::new("errors", Table(&MOUNT_ERRORS), Words("the site's"), "{}",
+            "Error pages of the mount; statuses without one have that of the site."),
         Key::new("compress", Flag, Words("the site's; else true for `files` and false for all others"), "true",
             "Compress responses; see [compression.md](compression.md). Responses that depend on \
              secrets and on what an attacker sends should not be compressed (BREACH)."),
@@ -364,4 +371,10 @@ pub(super) static CACHE: Section = Section {
             "Freshness lifetime of a response that gives none, in percent of the time since its \
              `Last-Modified`; at most a day. With 0 such responses are not stored."),
     ],
+};
+
+pub(super) static MOUNT_ERRORS: Section = Section {
+    header: "[site.mount.errors]",
+    doc: "Pages for error statuses of the mount, as in `[site.errors]`: paths of the site.",
+    keys: &[],
 };

@@ -1,6 +1,7 @@
 //! Adds the keys of `[defaults.site]` and `[defaults.mount]` to the sites and mounts that do not have
 //! them, before values are read: so each is read, checked and printed as if it stood there.
 
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::check_mount::HANDLERS;
@@ -44,8 +45,7 @@ static MOUNT_DEFAULTS: Section =
 
 /// Adds the defaults to the sites and mounts of a document.
 pub(super) fn apply(document: &mut DeTable<'_>, reader: &mut Reader<'_>) {
-    let Some(DeValue::Table(defaults)) = document.get("defaults").map(|value| value.get_ref())
-    else {
+    let Some(DeValue::Table(defaults)) = document.get("defaults").map(Spanned::get_ref) else {
         return;
     };
     let defaults_of = |name, is_refused: fn(&str) -> bool| {
@@ -141,7 +141,7 @@ fn collect(table: &DeTable<'_>, positions: &mut Vec<usize>) {
     }
 }
 
-fn collect_value(value: &toml::Spanned<DeValue<'_>>, positions: &mut Vec<usize>) {
+fn collect_value(value: &Spanned<DeValue<'_>>, positions: &mut Vec<usize>) {
     positions.push(value.span().start);
     match value.get_ref() {
         DeValue::Table(table) => collect(table, positions),

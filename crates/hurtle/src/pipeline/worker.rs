@@ -12,6 +12,7 @@ use ipnet::IpNet;
 
 use super::balancers::Balancers;
 use super::limit_log::LimitLog;
+use super::log_filter::LogFilter;
 use crate::config::{Congestion, Limits, Listen, Schedule, Tracing};
 use crate::deadline::Deadlines;
 use crate::files::Store;
@@ -78,6 +79,8 @@ pub struct Worker {
     pub activity: Rc<Activity>,
     /// The access log.
     pub log: Option<Rc<WorkerLog>>,
+    /// Decides which requests it has.
+    pub log_filter: LogFilter,
     /// Buffers that requests reuse.
     pub buffers: Rc<Buffers>,
     /// Recent targets that caches have answered.

@@ -102,6 +102,14 @@ impl<'a> Resolved<'a> {
         })
     }
 
+    /// Returns the largest body of a request to any handler; `None`: unlimited.
+    pub fn body_bytes(&self) -> Option<u64> {
+        self.gates().iter().find_map(|gate| match gate {
+            Gate::BodySize(bytes_max) => Some(*bytes_max),
+            _ => None,
+        })
+    }
+
     /// Returns the passwords that the request must have one of.
     pub fn passwords(&self) -> Option<&Rc<PasswordGate>> {
         self.gates().iter().find_map(|gate| match gate {

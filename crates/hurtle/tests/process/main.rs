@@ -30,6 +30,7 @@ mod mid_download;
 mod names;
 mod native_histograms;
 mod newcomer;
+mod own_settings;
 mod pipeline;
 mod placeholders;
 mod programs;
