@@ -9,6 +9,7 @@ use super::bounds::{
 };
 use super::check_mount::mount_path;
 use super::error::{ConfigError, ValueError, shown};
+use super::health_check::HealthCheck;
 use super::host::{HostEntry, host_entry};
 use super::names::names;
 use super::reader::Reader;
@@ -19,7 +20,7 @@ use super::sources::Sources;
 use super::table::Table;
 use super::target::url_path;
 use super::types::Config;
-use super::upstream::{HealthCheck, Proxy, Upstream, upstream};
+use super::upstream::{Proxy, Upstream, upstream};
 use super::value::Value;
 
 /// Keys that need `command`.

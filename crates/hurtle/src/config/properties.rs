@@ -231,7 +231,7 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
             format!("{site}[[site.mount]]\n{line}")
         }
         ("[[site.mount]]", "status") => format!("{site}[[site.mount]]\nredirect = \"/\"\n{line}"),
-        ("[[site.mount]]", "health_interval") => {
+        ("[[site.mount]]", name) if name.starts_with("health_") => {
             format!("{site}[[site.mount]]\nproxy = \"http://a\"\nhealth = \"/\"\n{line}")
         }
         ("[[site.mount]]", name) if key_goes_with_proxy(name) => {

@@ -14,8 +14,8 @@ fn site(name: &str, text: &str) -> String {
 #[test]
 fn a_reload_reads_changed_new_and_removed_files() {
     let dir = Dir::new(&[("index.html", "home\n")]);
-    dir.write("../sites/a.toml", &site("a.example", "a"));
-    dir.write("../sites/b.toml", &site("b.example", "b"));
+    dir.write("../sites/a.toml", site("a.example", "a"));
+    dir.write("../sites/b.toml", site("b.example", "b"));
     let config = write_config(&dir, "include = 'sites/*.toml'\n");
     let child = Child::start(hurtle().arg("--config").arg(config));
     let get = |host: &str| {
@@ -27,8 +27,8 @@ fn a_reload_reads_changed_new_and_removed_files() {
     assert_eq!(get("a.example"), (200, "a".to_owned()));
     assert_eq!(get("b.example"), (200, "b".to_owned()));
 
-    dir.write("../sites/a.toml", &site("a.example", "another"));
-    dir.write("../sites/c.toml", &site("c.example", "c"));
+    dir.write("../sites/a.toml", site("a.example", "another"));
+    dir.write("../sites/c.toml", site("c.example", "c"));
     fs::remove_file(dir.path("../sites/b.toml")).unwrap();
     child.signal(Signal::HUP);
     eventually("the new file is read", || get("c.example") == (200, "c".to_owned()));
@@ -45,7 +45,7 @@ fn a_reload_reads_changed_new_and_removed_files() {
 #[test]
 fn included_files_are_watched_with_the_file_that_includes_them() {
     let dir = Dir::new(&[("index.html", "home\n")]);
-    dir.write("../sites/a.toml", &site("a.example", "a"));
+    dir.write("../sites/a.toml", site("a.example", "a"));
     let config = write_config(&dir, "include = 'sites/*.toml'\n");
     let child = Child::start(hurtle().arg("--watch").arg(config));
     let status = |host: &str| {
@@ -56,7 +56,7 @@ fn included_files_are_watched_with_the_file_that_includes_them() {
     assert_eq!(status("b.example"), 421);
     dir.write("../sites/b.toml", "listting = true");
     eventually("a new file is read", || child.stderr().contains("listting: unknown key"));
-    dir.write("../sites/b.toml", &site("b.example", "b"));
+    dir.write("../sites/b.toml", site("b.example", "b"));
     eventually("a file that had a problem is read", || status("b.example") == 200);
     fs::remove_file(dir.path("../sites/a.toml")).unwrap();
     eventually("a removed file is gone", || status("a.example") == 421);

@@ -7,6 +7,7 @@
 
 mod addresses;
 mod assigned_peer;
+mod attempt_log;
 mod balance;
 mod body_encoder;
 pub mod cache;
@@ -27,6 +28,7 @@ mod relay;
 mod request_edits;
 mod request_sender;
 mod response;
+mod retry;
 mod standing;
 mod translate;
 mod tunnel_end;
@@ -91,6 +93,8 @@ pub struct Proxy {
     /// The next upstream in turn.
     turn: Cell<usize>,
     budget: Cell<u32>,
+    /// Requests that wait for an upstream that accepts connections.
+    held: Cell<usize>,
     /// The availability of an application that this server starts.
     gate: AvailabilityGate,
     /// `true` after `watch`.
@@ -124,6 +128,7 @@ impl Proxy {
             cache,
             turn: Cell::new(0),
             budget: Cell::new(BUDGET_MAX),
+            held: Cell::new(0),
             gate: AvailabilityGate::default(),
             is_watched: Cell::new(false),
         }
@@ -162,7 +167,7 @@ impl Proxy {
         }
         let Some(check) = &self.config.health else { return };
         for peer in &self.peers {
-            let checker = health::HealthChecker::new(peer, &check.path, check.interval);
+            let checker = health::HealthChecker::new(peer, check);
             rt::spawn(checker.run());
         }
     }
