@@ -13,6 +13,7 @@ mod served;
 mod status;
 mod top;
 mod upgrade;
+mod upstream;
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -40,6 +41,7 @@ use served::Served;
 pub use status::StatusArgs;
 pub use top::TopArgs;
 pub use upgrade::UpgradeArgs;
+pub use upstream::UpstreamArgs;
 
 /// A web server for a machine's own files and applications.
 ///
@@ -86,6 +88,8 @@ pub enum Command {
     /// Replace a running server by its program's file as it is now, without losing a request.
     /// SIGUSR2 does the same.
     Upgrade(UpgradeArgs),
+    /// Drain an upstream of a running server, or restore it.
+    Upstream(UpstreamArgs),
     /// Remove responses from a running server's cache.
     Purge(PurgeArgs),
     /// Translate another server's configuration, and print it as TOML.

@@ -281,7 +281,7 @@ pub(super) static TOP: Section = Section {
              both.").with(&["trusted_proxies"]),
         Key::new("admin", Text("a path"), Words("off"), "\"/run/hurtle-admin.sock\"",
             "A unix socket for administration commands, accessible only to the user who starts the \
-             server. It serves `hurtle status`, `hurtle reload` and `hurtle purge`, and the metrics."),
+             server. It serves `hurtle status`, `hurtle reload`, `hurtle upstream` and `hurtle purge`, and the metrics."),
         STORE,
         STORE_PASSWORD_FILE,
         STORE_CA,

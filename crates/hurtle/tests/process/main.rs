@@ -10,6 +10,7 @@ mod browser;
 mod checks;
 mod child;
 mod crowd;
+mod drained;
 mod explain;
 mod floods;
 #[allow(dead_code)]

@@ -11,6 +11,7 @@ mod attempt_log;
 mod balance;
 mod body_encoder;
 pub mod cache;
+mod drained;
 mod exchange;
 mod forward;
 mod forward_auth;
@@ -47,6 +48,7 @@ use crate::rt;
 use crate::tls::UpstreamConfig;
 
 pub use balance::Key;
+pub use drained::{UnknownUpstreamError, set_drained};
 pub use exchange::{BodyCoding, UpstreamBody, UpstreamExchange, UpstreamResponse, UpstreamTunnel};
 pub use forward_auth::{AuthDecision, ForwardAuth, with_fields};
 pub use framing::Framing;
