@@ -290,6 +290,11 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> bool {
             if let Some(queue) = &config.queue {
                 line(out, "queue", &queue.describe());
             }
+            if !config.retry_for.is_zero() {
+                let time_ms = config.retry_for.as_millis();
+                let what = format!("for {time_ms} ms while no upstream accepts connections");
+                line(out, "retry", &what);
+            }
             describe_cache(out, proxy);
             if let Some(what) = compression::of_handler(handler, site.compress(mount)) {
                 line(out, "compress", what);
