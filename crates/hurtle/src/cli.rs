@@ -13,6 +13,7 @@ mod served;
 mod status;
 mod top;
 mod upgrade;
+mod upstream;
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -28,7 +29,7 @@ use crate::explain::ExplainedRequest;
 use crate::sys;
 use crate::tls::local;
 
-use address::AddressArgs;
+use address::{AddressArgs, parse_listen};
 pub use admin::CommandError;
 pub use generate::{CompletionsArgs, man};
 pub use helpers::{KeepAppArgs, LookUpNamesArgs, StartUpgradesArgs};
@@ -40,6 +41,7 @@ use served::Served;
 pub use status::StatusArgs;
 pub use top::TopArgs;
 pub use upgrade::UpgradeArgs;
+pub use upstream::UpstreamArgs;
 
 /// A web server for a machine's own files and applications.
 ///
@@ -86,6 +88,8 @@ pub enum Command {
     /// Replace a running server by its program's file as it is now, without losing a request.
     /// SIGUSR2 does the same.
     Upgrade(UpgradeArgs),
+    /// Drain an upstream of a running server, or restore it.
+    Upstream(UpstreamArgs),
     /// Remove responses from a running server's cache.
     Purge(PurgeArgs),
     /// Translate another server's configuration, and print it as TOML.
@@ -172,7 +176,7 @@ pub struct ServeArgs {
     /// Wait this long for requests in flight when stopping [default: 10s].
     #[arg(long, value_name = "TIME", value_parser = config::parse_duration)]
     drain: Option<std::time::Duration>,
-    /// Reload the configuration whenever its file changes, for development.
+    /// Reload the configuration whenever its file, or one that it includes, changes, for development.
     #[arg(long)]
     watch: bool,
     /// Print a line for each request on standard output (same as --access-log brief).
@@ -200,6 +204,10 @@ pub struct ExplainArgs {
     /// The requested host, if the path names none.
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
+    /// The address of `listen` or `listen_tls` that gets the request, if sites have their own [default:
+    /// by the port of a whole URL].
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_listen)]
+    listen: Option<Listen>,
     /// Accept-Encoding of the request, such as "br, gzip".
     #[arg(long, value_name = "CODINGS")]
     accept_encoding: Option<String>,
@@ -414,6 +422,7 @@ impl ExplainArgs {
         ExplainedRequest {
             target: &self.target,
             host: self.host.as_deref(),
+            listen: self.listen.as_ref(),
             accept_encoding: self.accept_encoding.as_deref(),
             method: &self.method,
             fields: &self.fields,

@@ -119,13 +119,21 @@ async fn explain_request(
         Ok(permissions) => format!("the server {permissions}"),
         Err(reason) => format!("none: {reason}"),
     };
-    let Some(mut resolved) = sites.resolve(name.map(|host| host.name), matched) else {
-        return Ok(
-            "no site has this name, and there is no default site: 421 Misdirected Request".into()
-        );
+    let listen = request.listener(config);
+    let Some(mut resolved) = sites.resolve(listen, name.map(|host| host.name), matched) else {
+        let mut text =
+            "no site has this name, and there is no default site: 421 Misdirected Request"
+                .to_owned();
+        if listen.is_none() && config.sites.iter().any(|site| !site.listen.is_empty()) {
+            text.push_str("; --listen chooses one of the listeners that sites name");
+        }
+        return Ok(text);
     };
     let number = resolved.number;
     line(&mut out, "site", &site_name(config, number));
+    if let Some(listen) = listen {
+        line(&mut out, "listener", &listen.to_string());
+    }
     line(&mut out, "sandbox", &confined);
     process::describe_user(&mut out, config);
     process::describe_tls(&mut out, config, keyring, number);
@@ -223,7 +231,9 @@ async fn answer(
     let mut answer = match handled {
         Ok(Outcome::Answer(answer)) => Some(answer),
         Err(HandlerError::Answer(answer)) => {
-            Some(resolved.site.with_page(store, head.accept_encoding, *answer).await)
+            let at = resolved.mount().map(|(mount, _)| mount);
+            let page = resolved.site.with_page(at, store, head.accept_encoding, *answer);
+            Some(page.await)
         }
         Ok(_) | Err(HandlerError::Exchange(_)) => None,
     };
@@ -296,6 +306,11 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> Answered {
             line(out, "balance", &config.balancing.describe());
             if let Some(queue) = &config.queue {
                 line(out, "queue", &queue.describe());
+            }
+            if !config.retry_for.is_zero() {
+                let time_ms = config.retry_for.as_millis();
+                let what = format!("for {time_ms} ms while no upstream accepts connections");
+                line(out, "retry", &what);
             }
             describe_cache(out, proxy);
             if let Some(what) = compression::of_handler(handler, site.compress(mount)) {

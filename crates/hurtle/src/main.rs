@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         Command::Status(args) => say_reply(args.send()),
         Command::Top(args) => say_reply(args.run()),
         Command::LogLevel(args) => say_reply(args.send()),
+        Command::Upstream(args) => say_reply(args.send()),
         Command::Purge(args) => say_reply(args.send()),
         Command::Import(args) => {
             let translated = args.translated().map_err(CommandError::Config);

@@ -8,16 +8,14 @@ mod https;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use http::header;
 use hurtle_http::h1::forward;
 use hurtle_http::h1::response::{Fields, field};
-use hurtle_http::semantics::host;
 
 use crate::answer::{Answer, Needs};
 use crate::auth::Guard;
 use crate::compress::Policy;
-use crate::config::{self, Compress, EarlyHints, HostName, Sendfile};
+use crate::config::{self, Compress, EarlyHints, Listen, Sendfile};
 use crate::edits::ResponseEdits;
 use crate::files::{Entry, Routes, Store};
 use crate::handler::Handler;
@@ -41,11 +39,13 @@ pub use route::Route;
 
 mod internal;
 mod mount;
+mod names;
 mod resolved;
 mod route;
 mod slashes;
 
 use mount::{Compression, Mount};
+use names::{Names, NamesByListener};
 use route::Routing;
 
 pub use mount::MountRef;
@@ -54,10 +54,7 @@ pub use mount::MountRef;
 #[derive(Debug)]
 pub struct Sites {
     sites: Vec<Rc<Site>>,
-    exact: HashMap<Vec<u8>, usize>,
-    /// Wildcard suffixes with their leading dot, longest first.
-    wildcards: Vec<(Vec<u8>, usize)>,
-    default: Option<usize>,
+    names: NamesByListener,
     sendfile: Sendfile,
     compress: Arc<Compress>,
     /// The next number for keys of the file cache.
@@ -106,27 +103,15 @@ impl Sites {
         previous: Option<&Sites>,
     ) -> Sites {
         let sites = &config.sites;
-        let https_port = config.listen_tls.iter().find_map(config::Listen::port);
-        let mut exact = HashMap::new();
-        let mut wildcards = Vec::new();
-        for (number, site) in sites.iter().enumerate() {
-            for name in &site.hosts {
-                match name {
-                    HostName::Exact(name) => {
-                        exact.insert(name.clone().into_bytes(), number);
-                    }
-                    HostName::Wildcard(suffix) => {
-                        wildcards.push((format!(".{suffix}").into_bytes(), number));
-                    }
-                }
-            }
-        }
-        wildcards.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
+        let https_port = |site: &config::Site| {
+            let own = config.listen_tls.iter().filter(|listen| site.answers_at(listen));
+            own.chain(&config.listen_tls).find_map(Listen::port)
+        };
         let sendfile = resources.sendfile;
         let compress = Arc::new(config.compress.clone());
         let mut next_key = previous.map_or(0, |sites| sites.next_key);
         let mut create = |site: &config::Site| {
-            let demand = Demand::new(site, tls::policy(site), https_port);
+            let demand = Demand::new(site, tls::policy(site), https_port(site));
             let known = previous.and_then(|sites| sites.of_name(&site.name()));
             let is_alike = previous
                 .is_some_and(|sites| sites.sendfile == sendfile && sites.compress == compress);
@@ -151,8 +136,8 @@ impl Sites {
             Rc::new(created)
         };
         let built = sites.iter().map(&mut create).collect();
-        let default = sites.iter().position(|site| site.default);
-        Sites { default, sites: built, exact, wildcards, sendfile, compress, next_key }
+        let names = NamesByListener::new(sites);
+        Sites { sites: built, names, sendfile, compress, next_key }
     }
 
     fn of_name(&self, name: &str) -> Option<&Rc<Site>> {
@@ -172,14 +157,10 @@ impl Sites {
         self.sites.iter().flat_map(own).collect()
     }
 
-    /// Returns the site of a host name, with its number. `None`: 421 (RFC 9110 section 15.5.20).
-    pub fn find(&self, name: Option<&[u8]>) -> Option<(usize, &Site)> {
-        let number = if self.exact.is_empty() && self.wildcards.is_empty() {
-            self.default
-        } else {
-            name.and_then(|name| self.match_host(name)).or(self.default)
-        }?;
-        Some((number, &self.sites[number]))
+    /// Returns the sites that answer on a listener with this configured address.
+    #[inline]
+    pub fn at(&self, listen: Option<&Listen>) -> SitesAt<'_> {
+        SitesAt { sites: &self.sites, names: self.names.at(listen) }
     }
 
     /// Returns the names of all sites.
@@ -221,22 +202,20 @@ impl Sites {
         site.mounts.sort_by_key(Mount::rank);
         site.has_readers = true;
     }
+}
 
-    fn match_host(&self, name: &[u8]) -> Option<usize> {
-        let mut normal = Vec::with_capacity(name.len());
-        host::normalize(name, &mut normal);
-        if let Some(address) = ipv6(&normal) {
-            // RFC 5952: an IPv6 address has many spellings; sites use the canonical one.
-            normal = format!("[{address}]").into_bytes();
-        }
-        if let Some(number) = self.exact.get(&normal) {
-            return Some(*number);
-        }
-        let matching = self
-            .wildcards
-            .iter()
-            .find(|(suffix, _)| normal.len() > suffix.len() && normal.ends_with(suffix));
-        matching.map(|(_, number)| *number)
+/// The sites that answer on a listener.
+#[derive(Clone, Copy, Debug)]
+pub struct SitesAt<'a> {
+    sites: &'a [Rc<Site>],
+    names: &'a Names,
+}
+
+impl<'a> SitesAt<'a> {
+    /// Returns the site of a host name, with its number. `None`: 421 (RFC 9110 section 15.5.20).
+    pub fn find(self, name: Option<&[u8]>) -> Option<(usize, &'a Site)> {
+        let number = self.names.find(name)?;
+        Some((number, &self.sites[number]))
     }
 }
 
@@ -270,7 +249,7 @@ impl Site {
         }
         let gates = compiler.of_site();
         let mut all = mounts.iter().flat_map(|mount| &mount.gates).chain(&gates);
-        let is_for_all = all.all(Gate::is_of_connection);
+        let is_for_all = all.all(Gate::is_for_all);
         Site {
             key: 0,
             has_readers: mounts.iter().any(Mount::reads_bodies),
@@ -413,9 +392,10 @@ impl Site {
         }
     }
 
-    /// Replaces a plain error response with the site's error page, which gets its fields.
+    /// Replaces a plain error response with the page of its mount or of the site, which gets its fields.
     pub async fn with_page(
         &self,
+        at: Option<&MountRef<'_>>,
         store: &Rc<Store>,
         accept_encoding: Option<&[u8]>,
         plain: Answer,
@@ -424,7 +404,9 @@ impl Site {
         if matches!(plain.fields, Fields::Ready(_) | Fields::Dated(_)) {
             return plain;
         }
-        let Some(page) = self.config.error_pages.get(&plain.status) else { return plain };
+        let own = at.and_then(|mount| mount.error_page(plain.status));
+        let page = own.or_else(|| self.config.error_pages.get(&plain.status).map(String::as_str));
+        let Some(page) = page else { return plain };
         let path = page.as_bytes();
         let Some((number, mount)) = self.mount_of(path, None) else { return plain };
         let Handler::Directory(directory) = &mount.handler else { return plain };
@@ -444,9 +426,4 @@ impl Site {
         // The lines have the edits for the page's path; those for the request's path follow.
         Answer { needs: Needs::Edits, ..page }
     }
-}
-
-fn ipv6(name: &[u8]) -> Option<std::net::Ipv6Addr> {
-    let inside = name.strip_prefix(b"[")?.strip_suffix(b"]")?;
-    std::str::from_utf8(inside).ok()?.parse().ok()
 }

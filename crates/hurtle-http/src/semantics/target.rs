@@ -107,6 +107,8 @@ pub enum PathError {
     EncodedSlash,
     /// NUL, `.` or `/` in more bytes than UTF-8 allows. Lax decoders accept these.
     Overlong,
+    /// `\\` or `;`, with which servers read another path.
+    Ambiguous,
 }
 
 impl fmt::Display for PathError {
@@ -117,6 +119,7 @@ impl fmt::Display for PathError {
             PathError::Nul => "the path holds a NUL",
             PathError::EncodedSlash => "the path holds an encoded slash",
             PathError::Overlong => "the path holds an overlong encoding",
+            PathError::Ambiguous => "servers would read the path differently",
         })
     }
 }
@@ -230,28 +233,62 @@ pub fn separate_slashes(kept: &[u8]) -> Result<Vec<u8>, PathError> {
     Ok(out)
 }
 
-/// True if `sent` is an encoding of `decoded` (from [`decode_keeping_slashes`]) that differs only
-/// in percent-escapes. False if decoding removed a dot segment or slash, or if `sent` holds bytes
-/// that a URL must encode (RFC 3986 section 3.3).
-pub fn is_encoding_of(sent: &[u8], decoded: &[u8]) -> bool {
+/// True if `sent` is a spelling of `decoded` (from [`decode_keeping_slashes`]) without dot segments: it
+/// differs only in percent-escapes, in bytes that a URL should encode, and in runs of slashes. False for
+/// a raw backslash, which some servers read as a slash.
+pub fn is_spelling_of(sent: &[u8], decoded: &[u8]) -> bool {
     // Most paths need no escape.
     if sent == decoded {
         return PATH.span(sent) == sent.len();
     }
     let (mut sent, mut decoded) = (sent, decoded.iter());
-    while let Some((&byte, after)) = sent.split_first() {
-        let byte = match (byte, unhex(after)) {
+    let mut is_after_slash = false;
+    while let Some((&first, after)) = sent.split_first() {
+        let is_slash = first == b'/';
+        let byte = match (first, unhex(after)) {
             (b'%', Some(b'/')) => ENCODED_SLASH,
             (b'%', Some(byte)) => byte,
-            _ if is_path_byte(byte) => byte,
+            (b'%' | b'\\', _) => return false,
+            _ if is_printable(&first) => first,
             _ => return false,
         };
+        sent = if first == b'%' { &after[2..] } else { after };
+        if is_slash && mem::replace(&mut is_after_slash, true) {
+            continue;
+        }
+        is_after_slash = is_slash;
         if decoded.next() != Some(&byte) {
             return false;
         }
-        sent = if sent[0] == b'%' { &after[2..] } else { after };
     }
     decoded.next().is_none()
+}
+
+/// Returns a decoded path as servers read it that take `\\` for `/` and ignore parameters of segments
+/// (`/a;x=1/b` is `/a/b`), such as Tomcat. `Ok(None)`: they read it alike.
+///
+/// # Errors
+/// They would find a dot segment.
+pub fn read_leniently(decoded: &[u8]) -> Result<Option<Vec<u8>>, PathError> {
+    if !decoded.iter().any(|byte| matches!(byte, b';' | b'\\')) {
+        return Ok(None);
+    }
+    let mut out = Vec::with_capacity(decoded.len());
+    for segment in decoded.split(|byte| matches!(byte, b'/' | b'\\' | &ENCODED_SLASH)) {
+        let name = segment.split(|&byte| byte == b';').next().unwrap_or(segment);
+        match name {
+            b"" => {}
+            b"." | b".." => return Err(PathError::Ambiguous),
+            name => {
+                out.push(b'/');
+                out.extend_from_slice(name);
+            }
+        }
+    }
+    if out.is_empty() || decoded.ends_with(b"/") {
+        out.push(b'/');
+    }
+    Ok(Some(out))
 }
 
 /// Returns the index in `sent` of the slash before `rest`, the decoded end of the path. `None` if
@@ -717,14 +754,15 @@ mod tests {
     }
 
     #[test]
-    fn encodings_of_a_path() {
+    fn spellings_of_a_path() {
         let rows: &[(&str, &str, bool)] = &[
             ("as it would be encoded here", "/a~b%20c", true),
             ("escapes that need not be", "/%61%7E%62%20%63", true),
             ("small letters", "/a%7eb%20c", true),
             ("a dot segment", "/./a~b%20c", false),
             ("an encoded one", "/x/%2e%2e/a~b%20c", false),
-            ("two slashes", "//a~b%20c", false),
+            ("two slashes", "//a~b%20c", true),
+            ("dots between slashes", "/.//a~b%20c", false),
             ("more behind it", "/a~b%20c/", false),
             ("less", "/a~b%20", false),
             ("another path", "/a~b%20d", false),
@@ -733,12 +771,36 @@ mod tests {
             ("raw", "/a~b c", false),
         ];
         for (why, sent, expected) in rows {
-            assert_eq!(is_encoding_of(sent.as_bytes(), b"/a~b c"), *expected, "{why}");
+            assert_eq!(is_spelling_of(sent.as_bytes(), b"/a~b c"), *expected, "{why}");
         }
-        assert!(is_encoding_of(b"/a%2fb", b"/a\0b"), "an encoded slash that was kept");
-        assert!(!is_encoding_of(b"/a%2fb", b"/a/b"), "and one that was not");
-        assert!(!is_encoding_of(b"/a%2Fb/%2e%2E%2Fc", b"/c"));
-        assert!(!is_encoding_of(b"/a\\b", b"/a\\b"), "what a URL has to encode");
+        assert!(is_spelling_of(b"/a%2fb", b"/a\0b"), "an encoded slash that was kept");
+        assert!(!is_spelling_of(b"/a%2fb", b"/a/b"), "and one that was not");
+        assert!(!is_spelling_of(b"/a%2Fb/%2e%2E%2Fc", b"/c"));
+        assert!(!is_spelling_of(b"/a\\b", b"/a\\b"), "a slash for some servers");
+        assert!(is_spelling_of(b"/a\"%7c|b", b"/a\"||b"), "what a URL has to encode");
+        assert!(is_spelling_of(b"/p/https://h//x/", b"/p/https:/h/x/"), "a URL in the path");
+        assert!(!is_spelling_of(b"/a/%2Fb", b"/a/b"), "an encoded slash is in no run");
+    }
+
+    #[test]
+    fn lenient_readings_of_a_path() {
+        let refused = Err(PathError::Ambiguous);
+        let read = |path: &str| Ok(Some(path.as_bytes().to_vec()));
+        let rows: &[(&str, &[u8], Result<Option<Vec<u8>>, PathError>)] = &[
+            ("read alike", b"/a/b..c/.d", Ok(None)),
+            ("parameters of a segment", b"/a;x=1/b;jsessionid=2", read("/a/b")),
+            ("a directory", b"/a;x/", read("/a/")),
+            ("parameters alone", b"/;x", read("/")),
+            ("a backslash", b"/a\\b", read("/a/b")),
+            ("dots with parameters", b"/a/..;/b", refused.clone()),
+            ("one dot with parameters", b"/a/.;x=1/b", refused.clone()),
+            ("dots between backslashes", b"/a\\..\\b", refused.clone()),
+            ("dots behind a backslash", b"/a\\..", refused.clone()),
+            ("dots with parameters behind an encoded slash", b"/a\0..;\0b", refused),
+        ];
+        for (why, decoded, expected) in rows {
+            assert_eq!(read_leniently(decoded), *expected, "{why}");
+        }
     }
 
     /// Generates paths mostly of bytes that a decoder treats specially.
@@ -785,10 +847,13 @@ mod tests {
         fn an_encoding_decodes_to_the_same_path(path in tricky_path()) {
             let mut out = Vec::new();
             if decode_keeping_slashes(&path, &mut out).is_ok() {
-                prop_assert!(is_encoding_of(encode_path(&out).as_bytes(), &out));
+                prop_assert!(is_spelling_of(encode_path(&out).as_bytes(), &out));
                 let mut again = Vec::new();
-                if is_encoding_of(&path, &out) {
-                    prop_assert!(parse(b"GET", &path).is_ok());
+                if is_spelling_of(&path, &out) {
+                    let parsed = Target::Origin { path: &path, query: None };
+                    prop_assert_eq!(parse(b"GET", &path), Ok(parsed));
+                    let names = path.split(|&byte| byte == b'/');
+                    prop_assert!(!names.into_iter().any(|name| matches!(name, b"." | b"..")));
                     prop_assert_eq!(decode_keeping_slashes(encode_path(&out).as_bytes(), &mut again), Ok(()));
                     prop_assert_eq!(again, out);
                 }

@@ -9,7 +9,7 @@ pub struct KeyPattern {
     name: Vec<u8>,
     /// `None`: every port.
     port: Option<u16>,
-    /// Path as it is forwarded, with the query.
+    /// Path in the spelling that all others have in common, with the query.
     target: Vec<u8>,
     /// `true`: selects every target that begins with `target`.
     is_prefix: bool,
@@ -26,10 +26,7 @@ impl KeyPattern {
             return None;
         }
         let beginning = path.strip_suffix(b"*").filter(|_| query.is_empty());
-        let mut decoded = Vec::new();
-        decode_keeping_slashes(beginning.unwrap_or(path), &mut decoded).ok()?;
-        let mut target = encode_path(&decoded).into_owned().into_bytes();
-        target.extend_from_slice(query);
+        let target = canonical(beginning.unwrap_or(path), query)?;
         let (name, port) = (host.name.to_vec(), host.port);
         Some(KeyPattern { name, port, target, is_prefix: beginning.is_some() })
     }
@@ -46,12 +43,29 @@ impl KeyPattern {
             let same_port = self.port.is_none() || self.port == host.port;
             host.name.eq_ignore_ascii_case(&self.name) && same_port
         });
-        let same_target = match self.is_prefix {
+        same_host && self.selects(target)
+    }
+
+    /// `true` if it selects a target, in any spelling.
+    fn selects(&self, target: &[u8]) -> bool {
+        let query_at = target.iter().position(|&b| b == b'?').unwrap_or(target.len());
+        let (path, query) = target.split_at(query_at);
+        let target = canonical(path, query);
+        target.is_some_and(|target| match self.is_prefix {
             true => target.starts_with(&self.target),
             false => target == self.target,
-        };
-        same_host && same_target
+        })
     }
+}
+
+/// Returns a target with its path in the spelling that all others have in common. `None`: it is
+/// malformed.
+fn canonical(path: &[u8], query: &[u8]) -> Option<Vec<u8>> {
+    let mut decoded = Vec::new();
+    decode_keeping_slashes(path, &mut decoded).ok()?;
+    let mut target = encode_path(&decoded).into_owned().into_bytes();
+    target.extend_from_slice(query);
+    Some(target)
 }
 
 #[cfg(test)]
@@ -60,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_pattern_selects_keys_by_host_and_target() {
-        let key = b"http://Example.org:81/a%20b/c?q";
+        let key = b"http://Example.org:81/%61%20b//c?q";
         #[rustfmt::skip]
         let rows: [(&str, &str, &str, bool); 9] = [
             ("the whole target", "example.org:81", "/a%20b/c?q", true),

@@ -97,7 +97,7 @@ impl Addresses {
 }
 
 /// Parses the value of `--listen`.
-fn parse_listen(text: &str) -> Result<Listen, String> {
+pub(super) fn parse_listen(text: &str) -> Result<Listen, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         return absolute(path).map(Listen::Unix).map_err(|e| e.to_string());
     }

@@ -126,11 +126,12 @@ impl Config {
         self.sites.iter().flat_map(auths)
     }
 
-    /// Returns whether passwords or tokens are required of requests in clear, against a setting. A site
-    /// that redirects such requests to HTTPS requires none of them.
-    pub fn needs_privacy(&self) -> bool {
-        let redirects = |site: &&Site| site.tls.as_ref().is_some_and(|tls| tls.redirect);
-        self.sites.iter().filter(|site| !redirects(site)).flat_map(auths).any(|auth| match auth {
+    /// Returns whether passwords or tokens are required of requests in clear to a listener, against a
+    /// setting. A site that redirects such requests to HTTPS requires none of them.
+    pub fn needs_privacy(&self, listen: &Listen) -> bool {
+        let redirects = |site: &Site| site.tls.as_ref().is_some_and(|tls| tls.redirect);
+        let sites = self.sites.iter().filter(|site| !redirects(site) && site.answers_at(listen));
+        sites.flat_map(auths).any(|auth| match auth {
             Auth::Basic(basic) => !basic.cleartext,
             Auth::Jwt(jwt) => !jwt.cleartext,
             Auth::None | Auth::Forward(_) => false,
@@ -151,9 +152,11 @@ pub fn is_exposed(listen: &Listen) -> bool {
 }
 
 impl Config {
-    /// Returns the path of a status page that is neither for some clients nor behind a password.
-    pub fn public_status_page(&self) -> Option<&str> {
-        let sites = self.sites.iter().filter(|site| !site.has_known_clients());
+    /// Returns the path of a status page at a listener that is neither for some clients nor behind a
+    /// password.
+    pub fn public_status_page(&self, listen: &Listen) -> Option<&str> {
+        let is_public = |site: &&Site| !site.has_known_clients() && site.answers_at(listen);
+        let sites = self.sites.iter().filter(is_public);
         let pages = sites.filter_map(|site| {
             site.mounts.iter().find(|mount| mount.is_public_status_page(site.auth.as_ref()))
         });
@@ -210,7 +213,7 @@ pub(super) fn auth(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Auth> {
             table.set("auth_cleartext", reader, Value::flag, &mut basic.cleartext);
             reader.users.push((users.spot, basic.users.clone()));
             if !basic.cleartext {
-                reader.needs_privacy.push(written.spot);
+                reader.needs_privacy.push((written.spot, Vec::new()));
             }
             Some(Auth::Basic(basic))
         }
@@ -238,7 +241,9 @@ fn forward_auth(
         // A unix socket has no room for a path of the request.
         None => (text.to_owned(), "/".to_owned()),
     };
-    let found = server(&origin, reader).map_err(|wrong| written.report(reader, wrong)).ok();
+    let found = server(&origin, written.spot.at, reader)
+        .map_err(|wrong| written.report(reader, wrong))
+        .ok();
     let tls =
         table.get("forward_tls").and_then(|value| upstream_tls(&value, found.as_slice(), reader));
     if !path.bytes().all(|b| b.is_ascii_graphic() && b != b'#') {
@@ -281,17 +286,17 @@ pub(super) fn copied_name(text: &str) -> Result<HeaderName, ValueError> {
 
 /// Reports every setting that would let a password or token cross a network in clear.
 pub(super) fn check_privacy(listen: &[Listen], reader: &mut Reader<'_>) {
-    let Some(exposed) = listen.iter().find(|listen| is_exposed(listen)) else { return };
-    for spot in std::mem::take(&mut reader.needs_privacy) {
-        reader.report(&spot, exposed_error(exposed));
+    for (spot, of_site) in std::mem::take(&mut reader.needs_privacy) {
+        let exposed = exposed(listen.iter(), &of_site).map(exposed_error);
+        exposed.into_iter().for_each(|wrong| reader.report(&spot, wrong));
     }
 }
 
 /// Reports every status page that everybody on a network may see: it discloses internals.
 pub(super) fn check_status_pages(config: &Config, reader: &mut Reader<'_>) {
-    let mut listen = config.listen.iter().chain(&config.listen_tls);
-    let Some(exposed) = listen.find(|listen| is_exposed(listen)) else { return };
-    for spot in std::mem::take(&mut reader.status_pages) {
+    for (spot, of_site) in std::mem::take(&mut reader.status_pages) {
+        let listen = config.listen.iter().chain(&config.listen_tls);
+        let Some(exposed) = exposed(listen, &of_site) else { continue };
         let wrong = ValueError::new(format!("everybody who reaches {exposed} could see this page"));
         reader.report(
             &spot,
@@ -301,6 +306,15 @@ pub(super) fn check_status_pages(config: &Config, reader: &mut Reader<'_>) {
             ),
         );
     }
+}
+
+/// Returns the first exposed address at which a site answers; it names its addresses, or none.
+fn exposed<'l>(
+    mut listen: impl Iterator<Item = &'l Listen>,
+    of_site: &[Listen],
+) -> Option<&'l Listen> {
+    let answers = |listen: &Listen| of_site.is_empty() || of_site.contains(listen);
+    listen.find(|listen| is_exposed(listen) && answers(listen))
 }
 
 /// The problem of requiring passwords or tokens at an exposed address.

@@ -78,3 +78,6 @@ pub(super) const HOST_LABEL_BYTES_MAX: usize = 63;
 pub(super) const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Problems reported at once; a binary file would have one for each byte.
 pub(super) const PROBLEMS_MAX: usize = 100;
+
+/// Health checks in a row: more would take minutes to notice.
+pub(super) const CHECKS_MAX: u64 = 100;

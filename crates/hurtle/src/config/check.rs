@@ -9,9 +9,11 @@ use ipnet::IpNet;
 use super::acme::acme;
 use super::auth::{check_privacy, check_status_pages};
 use super::bounds::SOCKET_PATH_BYTES_MAX;
+use super::check_matcher::matcher;
 use super::check_site::sites;
 use super::compress::compress;
 use super::defaults::workers;
+use super::document::document;
 use super::error::{ConfigError, ValueError, shown};
 use super::listen::listen;
 use super::monitoring::{metrics, tracing};
@@ -22,6 +24,9 @@ use super::proxied::proxy_protocol;
 use super::reader::{Account, Reader};
 use super::rotation::rotation;
 use super::schema::TOP;
+use super::site_defaults;
+use super::site_listen::check_site_listens;
+use super::sources::Sources;
 use super::store::store;
 use super::table::Table;
 use super::types::{AccessLog, Config, ErrorLog, Limits, Listen, LogField, LogFormat, LogTarget};
@@ -31,10 +36,11 @@ use super::value::Value;
 ///
 /// `file` is the source of the text: problems repeat its name, and relative paths (roots,
 /// logs, sockets) are relative to its directory. A relative `file` is taken from the working
-/// directory. `load` checks that roots exist. Placeholders have their defaults: the environment is
+/// directory. `load` checks that roots exist, and reads the files of `include`. Placeholders have their defaults: the environment is
 /// empty for this function.
 pub fn check(text: &str, file: &Path) -> Result<Config, Vec<ConfigError>> {
-    let mut reader = Reader::new(text, file);
+    let sources = Sources::new(text, file);
+    let mut reader = Reader::new(&sources);
     let config = read(&mut reader);
     reader.finish(config)
 }
@@ -42,13 +48,18 @@ pub fn check(text: &str, file: &Path) -> Result<Config, Vec<ConfigError>> {
 /// Reads the configuration with defaults in place of wrong values; the reader collects the
 /// problems.
 pub(super) fn read(reader: &mut Reader<'_>) -> Config {
-    let mut document = reader.parse();
+    let mut document = document(reader);
+    site_defaults::apply(&mut document, reader);
     placeholder::replace(&mut document, &TOP, reader);
     let top = Table::document(&document, &TOP, reader);
     top.check_companions(reader);
+    site_defaults::check(&top, reader);
     let mut config = Config::new(sites(&top, reader));
 
     listeners(&top, &mut config, reader);
+    if let Some(included) = top.get("include") {
+        included.list(reader, |item, reader| item.text(reader).map(drop));
+    }
     top.set("workers", reader, worker_count, &mut config.workers);
     top.set("backlog", reader, Value::integer, &mut config.backlog);
     top.set("sendfile", reader, Value::choice, &mut config.sendfile);
@@ -81,6 +92,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
         config.proxy_protocol = Some(proxy_protocol(&table, &listening, reader));
     }
     acme(&top, &mut config, reader);
+    check_site_listens(&config, reader);
     check_privacy(&config.listen, reader);
     check_status_pages(&config, reader);
     config.placeholders = reader.placeholders.clone();
@@ -138,7 +150,7 @@ pub(super) fn addresses(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Ve
     let mut addresses: Vec<Listen> = Vec::new();
     for item in items {
         let Some(text) = item.text(reader) else { continue };
-        match listen(text, |path| reader.absolute(path)) {
+        match listen(text, |path| reader.absolute(path, item.spot.at)) {
             Ok(address) if addresses.contains(&address) && !is_any_port(&address) => {
                 let wrong = ValueError::new(format!("{} is listed twice", shown(text)));
                 item.report(reader, wrong.hint("remove one"));
@@ -222,6 +234,7 @@ fn access_log(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<Acces
     table.set("fields", reader, json_fields, &mut fields);
     table.set("path", reader, log_target, &mut log.to);
     log.rotation = rotation(&table, &log.to, reader);
+    log.matcher = table.get("match").and_then(|value| matcher(&value, reader));
     if let Some(written) = table.get("fields")
         && name != FormatName::Json
     {

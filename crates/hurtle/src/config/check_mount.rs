@@ -9,7 +9,7 @@ use super::archive::archive;
 use super::auth::{self, Auth};
 use super::bounds::{FINAL_STATUS_MIN, STATUS_MAX};
 use super::check_matcher::matcher;
-use super::check_site::{headers, redirect_status};
+use super::check_site::{error_pages, headers, redirect_status};
 use super::cors::cors;
 use super::defaults::{FIXED_CONTENT_TYPE, FIXED_STATUS, MOUNT_PATH, REDIRECT_STATUS};
 use super::dictionary::dictionaries;
@@ -22,6 +22,7 @@ use super::objects::{is_object_url, object_store, refuse_keys_of_directories};
 use super::otherwise;
 use super::rate_limit::mount_limits;
 use super::reader::Reader;
+use super::request_policy::request_policy;
 use super::schema::one_of;
 use super::symlinks::symlinks;
 use super::table::Table;
@@ -37,7 +38,8 @@ use super::wasm::wasm;
 const PATH_PLACEHOLDER: &str = "{path}";
 
 /// The keys that choose a handler; a mount has exactly one.
-const HANDLERS: [&str; 7] = ["files", "proxy", "fastcgi", "cgi", "wasm", "redirect", "respond"];
+pub(super) const HANDLERS: [&str; 7] =
+    ["files", "proxy", "fastcgi", "cgi", "wasm", "redirect", "respond"];
 
 /// `HANDLERS`, and the key that chooses a handler if it is `true`.
 const NAMES: [&str; 8] =
@@ -58,6 +60,9 @@ pub(super) fn mounts(
         let authorizer = authorizer(table, reader);
         let limits = mount_limits(table, reader);
         let cors = cors(table, reader);
+        let policy = request_policy(table, reader);
+        let mut pages = BTreeMap::new();
+        table.set("errors", reader, error_pages, &mut pages);
         let handler = handler(table, auth.as_ref().or(site), reader);
         if let (
             Some(MountHandler::Proxy(proxy)),
@@ -94,12 +99,15 @@ pub(super) fn mounts(
             authorizer,
             compress,
             limits,
+            policy,
+            error_pages: pages,
             cors,
             headers,
         };
         claim(&mount, table, &mut taken, reader);
         if mount.is_public_status_page(site) {
-            reader.status_pages.extend(table.get("status").map(|value| value.spot));
+            let written = table.get("status");
+            reader.status_pages.extend(written.map(|value| (value.spot, Vec::new())));
         }
         mounts.push(mount);
     }

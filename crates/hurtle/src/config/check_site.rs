@@ -19,9 +19,11 @@ use super::matcher::Matcher;
 use super::pattern::fill_placeholders;
 use super::rate_limit::site_limits;
 use super::reader::{KeyPosition, Reader};
+use super::request_policy::request_policy;
+use super::site_listen::site_listen;
 use super::table::Table;
 use super::target::{authority, location, url_path};
-use super::types::{Files, HeaderRule, HostName, Rule, RuleAction, Site};
+use super::types::{Files, HeaderRule, HostName, Listen, Rule, RuleAction, Site};
 use super::value::Value;
 
 /// Reads the sites of a file, or the single site of the shorthand `root`.
@@ -61,11 +63,14 @@ fn shorthand(top: &Table<'_>, root: &Value<'_>, reader: &mut Reader<'_>) -> Opti
     Some(Site::of_files(files))
 }
 
-/// Keys of the sites that own a name or are the default.
+/// The listeners of a site that owns a name, and its position.
+type Claim = (Vec<Listen>, KeyPosition);
+
+/// The sites that own a name or are the default.
 #[derive(Default)]
 struct Claims {
-    names: HashMap<HostName, String>,
-    default: Option<String>,
+    names: HashMap<HostName, Vec<Claim>>,
+    defaults: Vec<Claim>,
     /// Applications may be mounted in any site.
     apps: bool,
 }
@@ -75,9 +80,14 @@ fn read_sites(written: &Value<'_>, apps: bool, reader: &mut Reader<'_>) -> Vec<S
     if written.is_empty_list() {
         reader.report_missing(&written.spot, nothing_to_serve());
     }
-    let alone = tables.len() == 1;
+    let everywhere = tables.iter().filter(|table| table.get("listen").is_none()).count();
     let mut claims = Claims { apps, ..Claims::default() };
-    tables.iter().map(|table| site(table, alone, &mut claims, reader)).collect()
+    let site = |table: &Table<'_>| {
+        // The only one for its listeners, or for all others.
+        let alone = everywhere == 1 || table.get("listen").is_some();
+        site(table, alone, &mut claims, reader)
+    };
+    tables.iter().map(site).collect()
 }
 
 fn site(table: &Table<'_>, alone: bool, claims: &mut Claims, reader: &mut Reader<'_>) -> Site {
@@ -85,6 +95,8 @@ fn site(table: &Table<'_>, alone: bool, claims: &mut Claims, reader: &mut Reader
     let pages_before = reader.status_pages.len();
     let (access, auth) = (access(table, reader), auth(table, reader));
     let mut site = Site { access, auth, limits: site_limits(table, reader), ..Site::new() };
+    site.listen = site_listen(table, reader);
+    site.policy = request_policy(table, reader);
     table.check_companions(reader);
     names(table, alone, &mut site, claims, reader);
     site.cors = cors(table, reader);
@@ -111,6 +123,10 @@ fn site(table: &Table<'_>, alone: bool, claims: &mut Claims, reader: &mut Reader
         // The site only redirects requests in clear, so it requires no password of them.
         reader.needs_privacy.truncate(asked_before);
     }
+    let exposed = reader.needs_privacy.iter_mut().skip(asked_before);
+    for (_, listen) in exposed.chain(reader.status_pages.iter_mut().skip(pages_before)) {
+        listen.clone_from(&site.listen);
+    }
     if table.get("mount").is_none() && table.get("rule").is_none() && !claims.apps {
         reader.report_missing(
             &table.spot,
@@ -136,13 +152,15 @@ fn names(
     for item in hosts.iter().flat_map(|value| value.items(reader)).collect::<Vec<_>>() {
         match item.parse(reader, host_entry) {
             Some(HostEntry::Any) => any = Some(item.spot),
-            Some(HostEntry::Name(name)) => match claims.names.get(&name) {
+            Some(HostEntry::Name(name)) => match site.owner(claims.names.get(&name)) {
                 Some(owner) => {
+                    let owner = reader.named(owner, &item.spot);
                     let wrong = ValueError::new(format!("the name is already taken by {owner}"));
                     item.report(reader, wrong.hint("remove one of the two"));
                 }
                 None => {
-                    claims.names.insert(name.clone(), table.spot.key.clone());
+                    let claim = (site.listen.clone(), table.spot.clone());
+                    claims.names.entry(name.clone()).or_default().push(claim);
                     site.hosts.push(name);
                 }
             },
@@ -166,17 +184,31 @@ fn names(
         );
     }
     if site.default {
-        claim_default(&spot, &table.spot.key, claims, reader);
+        claim_default(&spot, (site, &table.spot), claims, reader);
     }
 }
 
-fn claim_default(spot: &KeyPosition, site: &str, claims: &mut Claims, reader: &mut Reader<'_>) {
-    match &claims.default {
+impl Site {
+    /// Returns the position of a site that claims the same on a listener of this one.
+    fn owner<'c>(&self, claims: Option<&'c Vec<Claim>>) -> Option<&'c KeyPosition> {
+        let mut claims = claims.into_iter().flatten();
+        claims.find(|(listen, _)| self.has_listener_of(listen)).map(|(_, owner)| owner)
+    }
+}
+
+fn claim_default(
+    spot: &KeyPosition,
+    (site, own): (&Site, &KeyPosition),
+    claims: &mut Claims,
+    reader: &mut Reader<'_>,
+) {
+    match site.owner(Some(&claims.defaults)) {
         Some(owner) => {
+            let owner = reader.named(owner, spot);
             let wrong = ValueError::new(format!("{owner} is already the default site"));
             reader.report(spot, wrong.hint("only one is allowed: give this one hosts only"));
         }
-        None => claims.default = Some(site.to_owned()),
+        None => claims.defaults.push((site.listen.clone(), own.clone())),
     }
 }
 
@@ -273,7 +305,11 @@ fn header(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<HeaderRule> {
     Some(rule)
 }
 
-fn error_pages(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<BTreeMap<StatusCode, String>> {
+/// Reads the error pages of a site or mount.
+pub(super) fn error_pages(
+    value: &Value<'_>,
+    reader: &mut Reader<'_>,
+) -> Option<BTreeMap<StatusCode, String>> {
     let mut pages = BTreeMap::new();
     for (name, spot, value) in value.pairs(reader) {
         let path = value.parse(reader, url_path);

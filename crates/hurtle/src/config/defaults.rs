@@ -18,6 +18,7 @@ use super::matcher::Matcher;
 use super::names::Named;
 use super::placeholder::Placeholders;
 use super::rate_limit::{MountLimits, SiteLimits};
+use super::request_policy::RequestPolicy;
 use super::rotation::Rotation;
 use super::sandbox::Sandbox;
 use super::symlinks::Symlinks;
@@ -89,6 +90,7 @@ impl Config {
             limits: Limits::default(),
             access_log: None,
             error_log: ErrorLog::default(),
+            included: Vec::new(),
             placeholders: Placeholders::default(),
         }
     }
@@ -120,12 +122,14 @@ impl Config {
         })
     }
 
-    /// Has responses of the sites with TLS name this UDP port for HTTP/3 (RFC 7838), unless a rule of
-    /// the site sets or removes Alt-Svc.
-    pub fn announce_http3(&mut self, port: u16) {
-        let Ok(value) = HeaderValue::try_from(format!("h3=\":{port}\"; ma=86400")) else { return };
+    /// Has responses of the sites with TLS name a UDP port for HTTP/3 (RFC 7838), unless a rule of the
+    /// site sets or removes Alt-Svc. `port_of`: the port at which a site is served.
+    pub fn announce_http3(&mut self, port_of: impl Fn(&Site) -> Option<u16>) {
         for site in self.sites.iter_mut().filter(|site| site.tls.is_some()) {
-            let set = vec![(ALT_SVC, value.clone())];
+            let Some(port) = port_of(site) else { continue };
+            let text = format!("h3=\":{port}\"; ma=86400");
+            let Ok(value) = HeaderValue::try_from(text) else { continue };
+            let set = vec![(ALT_SVC, value)];
             let matcher = Matcher::of_pattern(HEADER_PATTERN);
             // The first rule, so that those of the site come after it.
             site.headers.insert(0, HeaderRule::setting(matcher, set));
@@ -182,6 +186,8 @@ impl Mount {
             auth: None,
             authorizer: None,
             limits: MountLimits::default(),
+            policy: RequestPolicy::default(),
+            error_pages: BTreeMap::new(),
             cors: None,
             compress: None,
             headers: Vec::new(),
@@ -205,6 +211,7 @@ impl Site {
     pub fn new() -> Site {
         Site {
             hosts: Vec::new(),
+            listen: Vec::new(),
             default: false,
             rules: Vec::new(),
             mounts: Vec::new(),
@@ -215,6 +222,7 @@ impl Site {
             auth: None,
             early_hints: EarlyHints::default(),
             limits: SiteLimits::default(),
+            policy: RequestPolicy::default(),
             cors: None,
             security_headers: false,
             compress: None,
@@ -271,6 +279,7 @@ impl Default for AccessLog {
             format: LogFormat::Combined,
             to: LogTarget::Stdout,
             rotation: Rotation::default(),
+            matcher: None,
         }
     }
 }

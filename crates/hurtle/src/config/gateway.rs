@@ -209,7 +209,7 @@ pub(super) fn authorizer(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<U
 
 fn upstream(written: &Value<'_>, reader: &mut Reader<'_>) -> Option<Upstream> {
     let text = written.text(reader)?;
-    let read = address(text, |path| reader.absolute(path));
+    let read = address(text, |path| reader.absolute(path, written.spot.at));
     read.map_err(|wrong| written.report(reader, wrong)).ok()
 }
 

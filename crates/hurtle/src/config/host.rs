@@ -1,10 +1,28 @@
 //! Parses a site's host names. `crate::site` matches a request's Host against them.
 
+use std::fmt;
 use std::net::Ipv6Addr;
 
 use super::bounds::{HOST_BYTES_MAX, HOST_LABEL_BYTES_MAX};
 use super::error::{ValueError, shown};
-use super::types::HostName;
+
+/// A host name of a site.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum HostName {
+    /// This name only; an IPv6 address in its brackets.
+    Exact(String),
+    /// Any name that ends in `.` and this suffix (`*.example.org` stores `example.org`).
+    Wildcard(String),
+}
+
+impl fmt::Display for HostName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostName::Exact(name) => f.write_str(name),
+            HostName::Wildcard(suffix) => write!(f, "*.{suffix}"),
+        }
+    }
+}
 
 /// An element of `hosts`.
 #[derive(Clone, Debug, PartialEq, Eq)]

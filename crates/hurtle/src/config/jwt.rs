@@ -138,7 +138,7 @@ pub(super) fn jwt(table: &Table<'_>, auth: &Value<'_>, reader: &mut Reader<'_>) 
     }
     table.set("claims", reader, |v, r| Some(claims(v, r)), &mut jwt.claims);
     if !jwt.cleartext {
-        reader.needs_privacy.push(auth.spot.clone());
+        reader.needs_privacy.push((auth.spot.clone(), Vec::new()));
     }
     if let JwksSource::File(path) = source.as_ref()? {
         reader.jwks.push((written.spot, path.clone()));

@@ -1,5 +1,5 @@
 //! Loads a configuration from the disk: the file, and the directories, files and accounts that it
-//! names. Only this file, `pages`, `placeholder`, `users` and `jwks` touch the file system.
+//! names. Only this file, `include`, `pages`, `placeholder`, `users` and `jwks` touch the file system.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -10,6 +10,7 @@ use nix::unistd::{Group, User};
 use super::bounds::FILE_BYTES_MAX;
 use super::check::read;
 use super::error::{ConfigError, Position, ValueError};
+use super::include::Included;
 use super::jwks::read_jwks;
 use super::placeholder::resolve_here;
 use super::reader::{Account, Reader};
@@ -23,8 +24,10 @@ use super::users::read_users;
 /// Every problem at once.
 pub fn load(file: &Path) -> Result<Config, Vec<ConfigError>> {
     let text = text(file).map_err(|problem| vec![*problem])?;
-    let mut reader = Reader::new(&text, file).resolving_by(resolve_here);
-    let config = read(&mut reader);
+    let Included { sources, problems, names, .. } = Included::read(&text, file, resolve_here);
+    let mut reader = Reader::new(&sources).resolving_by(resolve_here);
+    problems.into_iter().for_each(|(spot, wrong)| reader.report(&spot, wrong));
+    let config = Config { included: names, ..read(&mut reader) };
     if let Some(problem) = foreign(&text, file).filter(|_| reader.is_broken()) {
         return Err(vec![problem]);
     }
@@ -205,7 +208,7 @@ fn not_a_directory(path: &Path) -> Option<ValueError> {
 }
 
 /// Reads a file of at most `FILE_BYTES_MAX` bytes in UTF-8 (TOML 1.0, section "Spec").
-fn text(file: &Path) -> Result<String, Box<ConfigError>> {
+pub(super) fn text(file: &Path) -> Result<String, Box<ConfigError>> {
     let problem = |position, what: String, hint: &str| {
         let hint = Some(hint.to_owned());
         Box::new(ConfigError { file: file.to_owned(), position, key: String::new(), what, hint })

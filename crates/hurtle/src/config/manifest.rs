@@ -9,16 +9,18 @@ use super::bounds::{
 };
 use super::check_mount::mount_path;
 use super::error::{ConfigError, ValueError, shown};
+use super::health_check::HealthCheck;
 use super::host::{HostEntry, host_entry};
 use super::names::names;
 use super::reader::Reader;
 use super::schema::DefaultValue::{Required, Toml, Words};
 use super::schema::Kind::{Choice, Integer, List, Map, Size, Text, Time};
 use super::schema::{Key, Section};
+use super::sources::Sources;
 use super::table::Table;
 use super::target::url_path;
 use super::types::Config;
-use super::upstream::{HealthCheck, Proxy, Upstream, upstream};
+use super::upstream::{Proxy, Upstream, upstream};
 use super::value::Value;
 
 /// Keys that need `command`.
@@ -118,8 +120,9 @@ pub enum SocketPassing {
 /// # Errors
 /// Every problem in the text.
 pub fn manifest(text: &str, file: &Path, config: &Config) -> Result<Manifest, Vec<ConfigError>> {
-    let mut reader = Reader::new(text, file);
-    let document = reader.parse();
+    let sources = Sources::new(text, file);
+    let mut reader = Reader::new(&sources);
+    let document = reader.parse(sources.main());
     let table = Table::document(&document, &MANIFEST, &mut reader);
     let manifest = read(&table, config, &mut reader);
     match reader.finish(manifest)? {
@@ -178,7 +181,7 @@ fn backend(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<AppBackend> {
         (None, Some(written)) => {
             table.check_companions(reader);
             let text = written.text(reader)?;
-            let read = upstream(text, |path| reader.absolute(path));
+            let read = upstream(text, |path| reader.absolute(path, written.spot.at));
             read.map(AppBackend::External).map_err(|wrong| written.report(reader, wrong)).ok()
         }
         (Some(_), Some(second)) => {

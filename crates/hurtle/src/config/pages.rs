@@ -12,8 +12,13 @@ pub fn missing_pages(config: &Config) -> Vec<String> {
 
 fn missing_pages_of(site: &Site, key: &str, has_apps: bool) -> Vec<String> {
     let mut warnings = Vec::new();
-    for (status, page) in &site.error_pages {
-        let key = format!("{key}.errors.{}", status.as_u16());
+    let of_mounts = site.mounts.iter().enumerate().flat_map(|(number, mount)| {
+        let of_mount = move |(status, page)| (format!("{key}.mount[{number}]"), status, page);
+        mount.error_pages.iter().map(of_mount)
+    });
+    let of_site = site.error_pages.iter().map(|(status, page)| (key.to_owned(), status, page));
+    for (place, status, page) in of_site.chain(of_mounts) {
+        let key = format!("{place}.errors.{}", status.as_u16());
         match site.mount_of(page).map(|mount| (mount, &mount.handler)) {
             Some((mount, MountHandler::Files(files))) => {
                 let missing = missing(files, mount.rest(page));

@@ -210,7 +210,7 @@ fn replace_in_value(
         DeValue::String(text) if next(text).is_some() => text.to_string(),
         _ => return,
     };
-    let wrong = match resolved(&text, reader) {
+    let wrong = match resolved(&text, at, reader) {
         Err(wrong) => wrong,
         Ok((value, _)) if is_guard && value.trim().is_empty() => {
             let wrong = ValueError::new(format!("{} is empty", shown(&text)));
@@ -252,6 +252,7 @@ fn next(text: &str) -> Option<usize> {
 /// Returns a text with the values of its placeholders, and the placeholders with their values.
 fn resolved(
     text: &str,
+    at: usize,
     reader: &mut Reader<'_>,
 ) -> Result<(String, Vec<(String, String)>), ValueError> {
     let (mut out, mut parts, mut rest) = (String::new(), Vec::new(), text);
@@ -271,9 +272,9 @@ fn resolved(
         };
         let placeholder = parse(&from[1..end])?;
         if let Placeholder::File(path) = placeholder {
-            reader.placeholders.files.push(reader.absolute(path)?);
+            reader.placeholders.files.push(reader.absolute(path, at)?);
         }
-        let value = reader.resolve(placeholder)?;
+        let value = reader.resolve(placeholder, at)?;
         out.push_str(before);
         out.push_str(&value);
         parts.push((from[..=end].to_owned(), value));

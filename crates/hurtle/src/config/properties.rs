@@ -64,6 +64,10 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
     let site = "[[site]]\nhosts = \"a.example\"\n";
     match (section.header, name) {
         ("", "root") => line,
+        ("", "defaults") => format!("{line}{site}[[site.mount]]\nfiles = \".\""),
+        ("[defaults]", _) => {
+            format!("{site}[[site.mount]]\nfiles = \".\"\n[defaults]\n{line}")
+        }
         ("", "listen_tls") => format!(
             "{line}{site}[site.tls]\ncertificate = \"c.pem\"\n[[site.mount]]\nfiles = \".\""
         ),
@@ -202,6 +206,11 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         ("[[site.mount]]", "queue" | "queue_timeout") => {
             format!("{site}[[site.mount]]\nfiles = \".\"\nconcurrency = 1\n{line}")
         }
+        ("[[site]]", "listen") => {
+            format!(
+                "listen = [\"127.0.0.1:80\", \"127.0.0.1:8081\"]\n{site}{line}[[site.mount]]\nfiles = \".\""
+            )
+        }
         ("[[site]]", "hosts") => {
             format!("[[site]]\n{line}default = true\n[[site.mount]]\nfiles = \".\"")
         }
@@ -230,7 +239,7 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
             format!("{site}[[site.mount]]\n{line}")
         }
         ("[[site.mount]]", "status") => format!("{site}[[site.mount]]\nredirect = \"/\"\n{line}"),
-        ("[[site.mount]]", "health_interval") => {
+        ("[[site.mount]]", name) if name.starts_with("health_") => {
             format!("{site}[[site.mount]]\nproxy = \"http://a\"\nhealth = \"/\"\n{line}")
         }
         ("[[site.mount]]", name) if key_goes_with_proxy(name) => {

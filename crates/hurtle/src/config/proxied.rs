@@ -58,7 +58,7 @@ pub(super) fn proxy_protocol(
 
 fn listener(item: &Value<'_>, listening: &[&Listen], reader: &mut Reader<'_>) -> Option<Listen> {
     let text = item.text(reader)?;
-    let wrong = match listen(text, |path| reader.absolute(path)) {
+    let wrong = match listen(text, |path| reader.absolute(path, item.spot.at)) {
         Ok(named) if listening.contains(&&named) => return Some(named),
         Ok(_) => ValueError::new(format!("nothing listens on {}", shown(text)))
             .hint("write an address of listen or listen_tls"),

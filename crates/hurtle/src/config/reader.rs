@@ -1,22 +1,22 @@
-//! Collects the problems of a text with their positions, sorts them and drops those that only
-//! repeat another. `table` and `value` walk the parsed document.
+//! Collects the problems of the texts with their positions, sorts them and drops those that only
+//! repeat another. `document` joins the texts, `table` and `value` walk the result.
 
-use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 
 use toml::de::DeTable;
 
 use super::bounds::PROBLEMS_MAX;
-use super::error::{ConfigError, Position, ValueError, shown};
+use super::error::{ConfigError, ValueError, shown};
 use super::placeholder::{Placeholder, Placeholders, Resolve, resolve_empty};
+use super::site_listen::SiteListen;
+use super::sources::{Source, Sources, SyntaxError};
+use super::types::Listen;
 
-/// A text being read, and the problems found in it.
+/// The texts being read, and the problems found in them.
 #[derive(Debug)]
 pub(super) struct Reader<'t> {
-    text: &'t str,
-    file: &'t Path,
-    /// Base of relative paths: absolute.
-    base: PathBuf,
+    sources: &'t Sources,
     found: Vec<Finding>,
     /// `true`: the TOML has syntax errors, so a missing key may only have been lost.
     broken: bool,
@@ -41,10 +41,16 @@ pub(super) struct Reader<'t> {
     pub(super) components: Vec<(KeyPosition, PathBuf)>,
     /// Files with secrets; `load` checks them.
     pub(super) secrets: Vec<(KeyPosition, PathBuf)>,
-    /// Settings that require passwords or tokens and must not be exposed to a network in clear.
-    pub(super) needs_privacy: Vec<KeyPosition>,
-    /// Status pages that everybody may see.
-    pub(super) status_pages: Vec<KeyPosition>,
+    /// Settings that require passwords or tokens and must not be exposed to a network in clear, with
+    /// the listeners of their site.
+    pub(super) needs_privacy: Vec<(KeyPosition, Vec<Listen>)>,
+    /// The addresses of sites; `site_listen` compares them with the listeners.
+    pub(super) site_listens: Vec<SiteListen>,
+    /// Positions of the keys and values in `[defaults.site]` and `[defaults.mount]`, with "site" or
+    /// "mount".
+    pub(super) inherited: HashMap<usize, &'static str>,
+    /// Status pages that everybody may see, with the listeners of their site.
+    pub(super) status_pages: Vec<(KeyPosition, Vec<Listen>)>,
 }
 
 /// A problem and its position in bytes.
@@ -71,14 +77,10 @@ pub(super) enum Account {
 }
 
 impl<'t> Reader<'t> {
-    /// Reads the text of a file; relative paths are relative to the file's directory.
-    pub(super) fn new(text: &'t str, file: &'t Path) -> Reader<'t> {
-        let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-        let base = absolute.parent().unwrap_or(Path::new("/")).to_owned();
+    /// Reads texts; relative paths are relative to the directory of the file in which they stand.
+    pub(super) fn new(sources: &'t Sources) -> Reader<'t> {
         Reader {
-            text,
-            file,
-            base,
+            sources,
             found: Vec::new(),
             broken: false,
             resolve: resolve_empty,
@@ -93,6 +95,8 @@ impl<'t> Reader<'t> {
             components: Vec::new(),
             secrets: Vec::new(),
             needs_privacy: Vec::new(),
+            site_listens: Vec::new(),
+            inherited: HashMap::new(),
             status_pages: Vec::new(),
         }
     }
@@ -102,9 +106,13 @@ impl<'t> Reader<'t> {
         Reader { resolve, ..self }
     }
 
-    /// Returns the value of a placeholder.
-    pub(super) fn resolve(&self, placeholder: Placeholder<'_>) -> Result<String, ValueError> {
-        (self.resolve)(placeholder, &self.base)
+    /// Returns the value of a placeholder in a string at `at`.
+    pub(super) fn resolve(
+        &self,
+        placeholder: Placeholder<'_>,
+        at: usize,
+    ) -> Result<String, ValueError> {
+        (self.resolve)(placeholder, &self.sources.source(at).base)
     }
 
     /// The number of problems found so far.
@@ -112,20 +120,22 @@ impl<'t> Reader<'t> {
         self.found.len()
     }
 
-    /// Parses the TOML and recovers from syntax errors as far as possible.
-    pub(super) fn parse(&mut self) -> DeTable<'t> {
-        let (document, errors) = DeTable::parse_recoverable(self.text);
-        self.broken = !errors.is_empty();
-        for error in errors {
-            let at = error.span().map_or(0, |span| span.start);
-            let spot = KeyPosition { key: String::new(), at };
-            let wrong = syntax_error(error.message(), self.text.get(at..).unwrap_or_default());
-            self.found.push(Finding { spot, wrong, is_alone: true });
-        }
-        document.into_inner()
+    /// The texts, in order.
+    pub(super) fn sources(&self) -> &'t Sources {
+        self.sources
     }
 
-    /// `true`: the text has syntax errors.
+    /// Parses one of the texts.
+    pub(super) fn parse(&mut self, source: &'t Source) -> DeTable<'t> {
+        let (document, errors) = source.parse();
+        self.broken |= !errors.is_empty();
+        for SyntaxError { at, wrong } in errors {
+            self.report_alone(&KeyPosition { key: String::new(), at }, wrong);
+        }
+        document
+    }
+
+    /// `true`: the texts have syntax errors.
     pub(super) fn is_broken(&self) -> bool {
         self.broken
     }
@@ -147,45 +157,68 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Makes a path absolute.
-    pub(super) fn absolute(&self, path: &str) -> Result<PathBuf, ValueError> {
+    /// Makes a path absolute that stands at `at`.
+    pub(super) fn absolute(&self, path: &str, at: usize) -> Result<PathBuf, ValueError> {
         if path.is_empty() {
             return Err(ValueError::new("the path is empty").hint("\".\" is this file's directory"));
         }
         if path.contains('\0') {
             return Err(ValueError::new(format!("{} holds a NUL", shown(path))).hint("remove it"));
         }
-        let joined = self.base.join(path);
+        let joined = self.sources.source(at).base.join(path);
         Ok(std::path::absolute(&joined).unwrap_or(joined))
     }
 
-    /// Returns the configuration, or every problem in the order of the text.
+    /// Returns the file and the line of a position.
+    pub(super) fn line(&self, at: usize) -> String {
+        let (file, position) = self.sources.position(at);
+        format!("{}:{}", file.display(), position.line)
+    }
+
+    /// Returns the name of what another problem is about, for a message at `from`: its key, and the
+    /// file and line if it stands in another file.
+    pub(super) fn named(&self, other: &KeyPosition, from: &KeyPosition) -> String {
+        match std::ptr::eq(self.sources.source(other.at), self.sources.source(from.at)) {
+            true => other.key.clone(),
+            false => format!("{} ({})", other.key, self.line(other.at)),
+        }
+    }
+
+    /// Returns the configuration, or every problem in the order of the texts.
     pub(super) fn finish<T>(mut self, config: T) -> Result<T, Vec<ConfigError>> {
         if self.found.is_empty() {
             return Ok(config);
         }
-        let lines = Lines::of(self.text);
+        let sources = self.sources;
+        let inherited = std::mem::take(&mut self.inherited);
+        for Finding { spot, .. } in &mut self.found {
+            if let Some(of) = inherited.get(&spot.at) {
+                spot.key = default_key(&spot.key, of);
+            }
+        }
+        let line = |finding: &Finding| sources.line_start(finding.spot.at);
         // A syntax error, or a placeholder without a value.
-        let broken: HashSet<usize> =
-            self.found.iter().filter(|f| f.is_alone).map(|f| lines.index(f.spot.at)).collect();
-        self.found.retain(|f| f.is_alone || !broken.contains(&lines.index(f.spot.at)));
+        let broken: HashSet<usize> = self.found.iter().filter(|f| f.is_alone).map(line).collect();
+        self.found.retain(|f| f.is_alone || !broken.contains(&line(f)));
         self.found.sort_by(|a, b| (a.spot.at, &a.spot.key).cmp(&(b.spot.at, &b.spot.key)));
         self.found.dedup_by(|a, b| a.spot == b.spot && a.wrong == b.wrong);
 
         let surplus = self.found.len().saturating_sub(PROBLEMS_MAX);
         self.found.truncate(PROBLEMS_MAX);
-        let file = self.file.to_owned();
-        let mut problems: Vec<ConfigError> = (self.found.into_iter())
-            .map(|found| ConfigError {
-                file: file.clone(),
-                position: Some(lines.position(found.spot.at)),
+        let problem = |found: Finding| {
+            let (file, position) = sources.position(found.spot.at);
+            ConfigError {
+                file: file.to_owned(),
+                position: Some(position),
                 key: found.spot.key,
                 what: self.placeholders.conceal(&found.wrong.what),
                 hint: found.wrong.hint.map(|hint| self.placeholders.conceal(&hint)),
-            })
-            .collect();
+            }
+        };
+        let mut problems: Vec<ConfigError> = self.found.into_iter().map(problem).collect();
         if surplus > 0 {
             let what = format!("{surplus} more problems");
+            let file = sources.main().file.clone();
             problems.push(ConfigError {
                 file,
                 position: None,
@@ -198,45 +231,12 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Rewords the commonest messages of the TOML parser; `rest` is the text from the error on.
-fn syntax_error(message: &str, rest: &str) -> ValueError {
-    let word_end = rest.find(|c: char| c.is_whitespace() || matches!(c, ',' | '#' | ']' | '}'));
-    let word = &rest[..word_end.unwrap_or(rest.len())];
-    if message.starts_with("string values must be quoted") {
-        return match word.is_empty() {
-            true => ValueError::new("the value is missing").hint("write one after the ="),
-            false => {
-                ValueError::new("a string needs quotes").hint(format!("write {}", shown(word)))
-            }
-        };
-    }
-    match message {
-        "duplicate key" => ValueError::new("the key is already in this table").hint("remove one"),
-        other => ValueError::new(other.replace('\n', " ")),
-    }
-}
-
-/// The byte offsets of a text's lines.
-struct Lines<'t> {
-    text: &'t str,
-    starts: Vec<usize>,
-}
-
-impl<'t> Lines<'t> {
-    fn of(text: &'t str) -> Lines<'t> {
-        let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
-        Lines { text, starts: std::iter::once(0).chain(after_breaks).collect() }
-    }
-
-    /// Index of the line that contains a byte, from 0.
-    fn index(&self, at: usize) -> usize {
-        self.starts.partition_point(|start| *start <= at).saturating_sub(1)
-    }
-
-    fn position(&self, at: usize) -> Position {
-        let line = self.index(at);
-        let start = self.starts.get(line).copied().unwrap_or(0);
-        let before = self.text.get(start..at.min(self.text.len())).unwrap_or("");
-        Position { line: line + 1, column: before.chars().count() + 1 }
-    }
+/// Returns the key of a default, `defaults.mount.spa`, by the key that took it, `site[0].mount[1].spa`.
+fn default_key(taker: &str, of: &str) -> String {
+    let of_site = taker.starts_with("site[").then(|| taker.split_once('.')).flatten();
+    let rest = match (of_site, of) {
+        (Some((_, rest)), "mount") => rest.split_once('.').map(|(_, rest)| rest),
+        (of_site, _) => of_site.map(|(_, rest)| rest),
+    };
+    rest.map_or_else(|| taker.to_owned(), |rest| format!("defaults.{of}.{rest}"))
 }

@@ -72,6 +72,38 @@ environment is that of the start (systemd: `EnvironmentFile=`). Applications' `a
 placeholders.
 ";
 
+const SEVERAL_FILES: &str = "\
+```toml
+include = [\"sites/*.toml\", \"/etc/hurtle/logs.toml\"]
+
+[defaults.site]
+security_headers = true
+
+[defaults.mount]
+index = [\"index.html\", \"index.htm\"]
+
+[[site]]
+default = true
+
+[[site.mount]]
+files = \"public\"
+```
+
+The files of `include` are parts of one configuration. Each may have every key; the sites of all files
+together are its sites, in the order of the files, and every other key stands in one file only.
+`*` stands for any part of one name that does not begin with a dot, so `sites/*/hurtle.toml` works,
+too; the files of a pattern are sorted by name. A pattern with `*` may match nothing. An included file
+may include others, and one that is found twice is read once. Paths in a file are relative to its own
+directory.
+
+Messages name the file and the line. Their keys count the sites of all files: `site[3]` is the fourth
+one, as in `hurtle print-config`, which prints all files as one. A reload reads all files, also new ones.
+
+`[defaults.site]` and `[defaults.mount]` have keys for all sites and mounts that do not set them. A
+list or a table of a site replaces that of the defaults, it is not added to it. A mistake in a default
+is reported once, where it stands, if a site or a mount takes the key.
+";
+
 /// The command that regenerates the page.
 const REFRESH: &str = "HURTLE_BLESS=1 cargo test -p hurtle --test config_golden";
 
@@ -90,6 +122,7 @@ pub fn reference() -> String {
     );
     let _ = write!(page, "## Values\n\n{VALUES}");
     let _ = write!(page, "\n## Placeholders\n\n{PLACEHOLDERS}");
+    let _ = write!(page, "\n## Several files\n\n{SEVERAL_FILES}");
     SECTIONS.iter().for_each(|section| write_section(&mut page, section));
     page
 }

@@ -7,13 +7,14 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 use super::bounds::BYTES_MAX;
+use super::check_matcher::MATCH;
 use super::error::ValueError;
 use super::names::{FormatName, names};
 use super::print;
 use super::reader::Reader;
 use super::schema::DefaultValue::{Toml, Words};
 use super::schema::Kind::{Choice, Choices, Integer, Size, Text, Time};
-use super::schema::{Key, Section};
+use super::schema::{Key, Kind, Section};
 use super::table::Table;
 use super::types::{LogField, LogLevel, LogTarget};
 use super::value::Value;
@@ -79,6 +80,9 @@ pub(super) static ACCESS_LOG: Section = Section {
         ROTATE_BYTES,
         ROTATE_AGE,
         KEPT,
+        Key::new("match", Kind::Table(&MATCH), Words("every request"), "{ not = { path = \"/healthz\" } }",
+            "Requests that are logged: a pattern of paths, a list of patterns, or a table of conditions, see \
+             `[site.mount.match]`. Requests that cannot be parsed are always logged."),
     ],
 };
 

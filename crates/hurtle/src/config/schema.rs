@@ -23,10 +23,11 @@ use super::schema_acme::{ACME, AUTHORITY};
 use super::schema_compress::COMPRESS;
 use super::schema_jwt::{ALGORITHMS, AUDIENCE, CLAIMS, ISSUER, JWKS, LEEWAY, TOKEN_COOKIE};
 use super::schema_limits::{LIMITS, MOUNT_CORS, MOUNT_RATE_LIMIT, SITE_CORS, SITE_RATE_LIMIT};
-use super::schema_mount::{ARCHIVE, CACHE, DICTIONARY, MOUNT, UPLOADS};
+use super::schema_mount::{ARCHIVE, CACHE, DICTIONARY, MOUNT, MOUNT_ERRORS, UPLOADS};
 use super::schema_proxy::{EJECTION, UPSTREAM};
 use super::schema_tls::{self, PROXY_PROTOCOL, TLS, UPSTREAM_TLS};
 use super::schema_wasm::WASM;
+use super::site_defaults::DEFAULTS;
 use super::store::{STORE, STORE_CA, STORE_PASSWORD_FILE, STORE_PREFIX};
 use super::types::{EarlyHints, Schedule, Sendfile};
 use super::units::{duration_text, size_text};
@@ -177,6 +178,7 @@ pub(super) static SECTIONS: &[&Section] = &[
     &PROXY_PROTOCOL,
     &ACME,
     &AUTHORITY,
+    &DEFAULTS,
     &SITE,
     &TLS,
     &SITE_RATE_LIMIT,
@@ -200,6 +202,7 @@ pub(super) static SECTIONS: &[&Section] = &[
     &RULE,
     &HEADER,
     &ERRORS,
+    &MOUNT_ERRORS,
     &LIMITS,
     &ACCESS_LOG,
     &ERROR_LOG,
@@ -278,7 +281,7 @@ pub(super) static TOP: Section = Section {
              both.").with(&["trusted_proxies"]),
         Key::new("admin", Text("a path"), Words("off"), "\"/run/hurtle-admin.sock\"",
             "A unix socket for administration commands, accessible only to the user who starts the \
-             server. It serves `hurtle status`, `hurtle reload` and `hurtle purge`, and the metrics."),
+             server. It serves `hurtle status`, `hurtle reload`, `hurtle upstream` and `hurtle purge`, and the metrics."),
         STORE,
         STORE_PASSWORD_FILE,
         STORE_CA,
@@ -298,6 +301,11 @@ pub(super) static TOP: Section = Section {
         Key::new("access_log", Table(&ACCESS_LOG), Words("off"), "{}", "Log of requests."),
         Key::new("error_log", Table(&ERROR_LOG), Words("`info` and above, to stderr"), "{}",
             "Log of the server's own events."),
+        Key::new("include", List("files or patterns"), Words("see below"), "[\"sites/*.toml\"]",
+            "Files that are parts of this configuration, relative to the file that names them; see \
+             [Several files](#several-files)."),
+        Key::new("defaults", Table(&DEFAULTS), Words("see `[defaults]`"), "{}",
+            "Keys of every site and every mount that does not set them.").with(&["site", "include"]),
         Key::new("site", Tables(&SITE), Words("see `root`"), "[]",
             "Content for host names."),
     ],
@@ -315,8 +323,11 @@ pub(super) static SITE: Section = Section {
             "[\"example.org\", \"*.example.org\"]",
             "Host names of the site, without a port. A leading `*.` stands for any number of \
              labels, and `\"*\"` alone for every name that no other site has."),
-        Key::new("default", Flag, Words("true for a single site without `hosts`"), "true",
-            "Serve every name that no other site has; at most one site may."),
+        Key::new("listen", List("addresses"), Words("every listener"), "[\"127.0.0.1:8081\"]",
+            "Addresses of `listen` and `listen_tls` on which the site answers, written as there. On them it \
+             precedes sites without this key; each address may have sites and a default of its own."),
+        Key::new("default", Flag, Words("true for a single site without `hosts`, or one with `listen`"), "true",
+            "Serve every name that no other site has; at most one site of a listener may."),
         Key::new("allow", List("networks"), Words("all"), "[\"10.0.0.0/8\", \"::1\"]",
             "Client addresses admitted; all others get 403."),
         Key::new("deny", List("networks"), Words("none"), "\"10.6.6.0/24\"",
@@ -353,6 +364,11 @@ pub(super) static SITE: Section = Section {
              response. Hints of an upstream are forwarded over both unless `\"off\"`."),
         Key::new("rate_limit", Tables(&SITE_RATE_LIMIT), Words("unlimited"), "[]",
             "Limits on the rate of requests (429)."),
+        Key::new("body_bytes", Size(0, BYTES_MAX), Words("no limit but those of `[limits]`"), "\"1 MiB\"",
+            "Size of a request body to any handler, proxies and programs included (413). A body without a \
+             length is cut there; its upstream sees an incomplete request."),
+        Key::new("access_log", Flag, Words("true if there is an `[access_log]`"), "false",
+            "Log these requests in the access log, if there is one."),
         Key::new("cors", Table(&SITE_CORS), Words("off"), "{ origins = \"*\" }",
             "Access by scripts of other origins."),
         Key::new("security_headers", Flag, Toml("false"), "true",

@@ -4,7 +4,8 @@ use super::auth::AuthName;
 use super::balance::Balance;
 use super::bounds::{
     APP_FILES_MAX, APP_FILES_MIN, APP_PROCESSES_MAX, ARCHIVE_ENTRIES_MAX, BYTES_MAX,
-    CACHE_MEMORY_MIN, CONCURRENCY_MAX, KEPT_MAX, RESUMABLE_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN,
+    CACHE_MEMORY_MIN, CHECKS_MAX, CONCURRENCY_MAX, KEPT_MAX, RESUMABLE_MAX, TIME_MS_MAX,
+    TIMEOUT_MS_MIN,
 };
 use super::check_matcher::MATCH;
 use super::names::names;
@@ -24,6 +25,7 @@ use super::schema_wasm::WASM;
 use super::types::EtagSource;
 
 /// The key that limits requests at once.
+const HEALTH: &[&str] = &["health"];
 const CONCURRENCY: &[&str] = &["concurrency"];
 
 /// The handler key of files.
@@ -105,6 +107,13 @@ pub(super) static MOUNT: Section = Section {
         LEEWAY,
         TOKEN_COOKIE,
         CLAIMS,
+        Key::new("body_bytes", Size(0, BYTES_MAX), Words("the site's"), "\"1 MiB\"",
+            "Size of a request body to any handler, proxies and programs included (413). A body without a \
+             length is cut there; its upstream sees an incomplete request."),
+        Key::new("access_log", Flag, Words("the site's"), "false",
+            "Log these requests in the access log, if there is one."),
+        Key::new("errors", Table(&MOUNT_ERRORS), Words("the site's"), "{}",
+            "Error pages of the mount; statuses without one have that of the site."),
         Key::new("compress", Flag, Words("the site's; else true for `files` and false for all others"), "true",
             "Compress responses; see [compression.md](compression.md). Responses that depend on \
              secrets and on what an attacker sends should not be compressed (BREACH)."),
@@ -216,14 +225,27 @@ pub(super) static MOUNT: Section = Section {
              (504).").with(EXTERNAL),
         Key::new("read_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"60s\""), "\"10m\"",
             "Longest pause in a response's body (the connection is closed).").with(EXTERNAL),
+        Key::new("retry_for", Time(0, TIME_MS_MAX), Toml("\"0s\""), "\"5s\"",
+            "Time for which a request waits while no upstream accepts connections, such as during a \
+             restart, before it gets 502, 503 or 504. Each is tried again every 250 ms. Requests whose \
+             body was sent in part do not wait.").with(PROXY),
         Key::new("resolve", Time(1_000, TIME_MS_MAX), Toml("\"30s\""), "\"5s\"",
             "Time between two resolutions of an upstream's name. Addresses that are gone get no \
              further requests.").with(PROXY),
         Key::new("health", Text("an absolute path"), Words("off"), "\"/healthz\"",
-            "Path of health checks. An upstream that fails to answer two in a row with 2xx or 3xx \
-             gets no requests until it does (503 where no other is left).").with(PROXY),
+            "Path of health checks. An upstream that fails `health_fails` in a row \
+             gets no requests until it passes `health_passes` (503 where no other is left).").with(PROXY),
         Key::new("health_interval", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"5s\""), "\"1s\"",
-            "Time between two health checks, from each worker.").with(&["health"]),
+            "Time between two health checks, from each worker.").with(HEALTH),
+        Key::new("health_host", Text("a host name"), Words("see `health`; the upstream's own"),
+            "\"app.example.org\"", "Host of the health checks.").with(HEALTH),
+        Key::new("health_status", List("statuses"), Toml("[\"2xx\", \"3xx\"]"), "[200, \"3xx\"]",
+            "Statuses of an upstream that works: numbers, or `\"2xx\"` for all with that first digit.")
+            .with(HEALTH),
+        Key::new("health_fails", Integer(1, CHECKS_MAX), Toml("2"), "3",
+            "Failed health checks in a row after which an upstream gets no requests.").with(HEALTH),
+        Key::new("health_passes", Integer(1, CHECKS_MAX), Toml("1"), "2",
+            "Passed health checks in a row after which it gets requests again.").with(HEALTH),
         Key::new("upgrades", List("protocols"), Toml("[\"websocket\"]"), "[]",
             "Protocols a client may upgrade to if the upstream agrees; never `h2c`.")
             .with(PROXY),
@@ -375,4 +397,10 @@ pub(super) static CACHE: Section = Section {
             "Freshness lifetime of a response that gives none, in percent of the time since its \
              `Last-Modified`; at most a day. With 0 such responses are not stored."),
     ],
+};
+
+pub(super) static MOUNT_ERRORS: Section = Section {
+    header: "[site.mount.errors]",
+    doc: "Pages for error statuses of the mount, as in `[site.errors]`: paths of the site.",
+    keys: &[],
 };

@@ -121,6 +121,12 @@ impl<'v> Table<'v> {
         reader.report(&spot, wrong.hint(hint));
     }
 
+    /// The positions of the keys that meet a condition.
+    pub(super) fn key_spots(&self, is_meant: fn(&str) -> bool) -> Vec<KeyPosition> {
+        let names = self.entries.keys().filter(|name| is_meant(name.get_ref()));
+        names.map(|name| self.key_spot(name)).collect()
+    }
+
     fn key_spot(&self, name: &Spanned<DeString<'_>>) -> KeyPosition {
         KeyPosition { key: dotted(&self.spot.key, name.get_ref()), at: name.span().start }
     }

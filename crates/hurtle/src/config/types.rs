@@ -11,7 +11,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, StatusCode};
 use hurtle_http::semantics::forwarded::Family;
 use ipnet::IpNet;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::acme::Acme;
 use super::archive::Archive;
@@ -21,6 +21,8 @@ use super::congestion::Congestion;
 use super::cors::Cors;
 use super::dictionary::Dictionary;
 use super::gateway::{Cgi, FastCgi};
+pub use super::host::HostName;
+pub use super::log::{AccessLog, ErrorLog, LogFormat, LogLevel, LogTarget};
 pub use super::log_field::LogField;
 use super::matcher::{self, Matcher};
 use super::monitoring::{Metrics, Tracing};
@@ -30,7 +32,7 @@ use super::placeholder::Placeholders;
 use super::print;
 use super::proxied::ProxyProtocol;
 use super::rate_limit::{MountLimits, SiteLimits};
-use super::rotation::Rotation;
+use super::request_policy::RequestPolicy;
 use super::sandbox::Sandbox;
 use super::store::Store;
 use super::symlinks::Symlinks;
@@ -118,6 +120,9 @@ pub struct Config {
     pub access_log: Option<AccessLog>,
     /// Log of the server's own events.
     pub error_log: ErrorLog,
+    /// The files that the configuration includes, and the directories in which it looks for them.
+    #[serde(skip)]
+    pub included: Vec<PathBuf>,
     /// The placeholders of the file, whose values are in the other fields.
     #[serde(skip)]
     pub placeholders: Placeholders,
@@ -248,85 +253,17 @@ impl Default for Limits {
     }
 }
 
-/// Format and destination of the access log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct AccessLog {
-    /// Format of a line.
-    #[serde(flatten)]
-    pub format: LogFormat,
-    /// Destination of the lines.
-    #[serde(rename = "path")]
-    pub to: LogTarget,
-    /// Rotation of a file.
-    #[serde(flatten)]
-    pub rotation: Rotation,
-}
-
-/// Format of an access log line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "format", content = "fields", rename_all = "lowercase")]
-pub enum LogFormat {
-    /// The "combined" format of Apache and nginx.
-    Combined,
-    /// One JSON object a line, with these members in this order.
-    Json(Vec<LogField>),
-    /// A short line for a person: method, path, status, bytes, milliseconds.
-    Brief,
-}
-
-/// Destination of log lines.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LogTarget {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
-    /// A file that is appended to, and reopened on SIGUSR1.
-    File(PathBuf),
-}
-
-impl Serialize for LogTarget {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        match self {
-            LogTarget::Stdout => out.serialize_str("stdout"),
-            LogTarget::Stderr => out.serialize_str("stderr"),
-            LogTarget::File(file) => print::path(file, out),
-        }
-    }
-}
-
-/// Log of the server's own events.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ErrorLog {
-    /// The least severe level written.
-    pub level: LogLevel,
-    /// Destination of the lines.
-    #[serde(rename = "path")]
-    pub to: LogTarget,
-    /// Rotation of a file.
-    #[serde(flatten)]
-    pub rotation: Rotation,
-}
-
-/// Severity, most severe first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)]
-pub enum LogLevel {
-    Error,
-    Warn,
-    Info,
-    Debug,
-    Trace,
-}
-
 /// Content and rules for a set of host names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Site {
     /// Host names of the site: lower case, no port, no trailing dot.
     #[serde(serialize_with = "print::texts")]
     pub hosts: Vec<HostName>,
-    /// `true`: the site also serves every name that no site has. At most one site; without one such
-    /// names get 421.
+    /// Configured addresses of the listeners on which the site answers; empty: all.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "print::texts")]
+    pub listen: Vec<Listen>,
+    /// `true`: the site also serves every name that no site has. At most one site of a listener;
+    /// without one such names get 421.
     pub default: bool,
     /// Redirects and rewrites, tried in order before the mounts.
     #[serde(rename = "rule", skip_serializing_if = "Vec::is_empty")]
@@ -354,6 +291,9 @@ pub struct Site {
     /// Request limits.
     #[serde(flatten)]
     pub limits: SiteLimits,
+    /// Settings of requests.
+    #[serde(flatten)]
+    pub policy: RequestPolicy,
     /// Access by scripts of other origins; `None`: browsers' own rule.
     pub cors: Option<Cors>,
     /// `true`: the preset of security headers is added to responses.
@@ -366,9 +306,14 @@ pub struct Site {
 }
 
 impl Site {
-    /// Returns a name for logs, which no other site has: its first host name, or `*`.
+    /// Returns a name for logs, which no other site has: its first host name, or `*`, and its first
+    /// address if it has one.
     pub fn name(&self) -> String {
-        self.hosts.first().map_or_else(|| "*".to_owned(), ToString::to_string)
+        let host = self.hosts.first().map_or_else(|| "*".to_owned(), ToString::to_string);
+        match self.listen.first() {
+            Some(listen) => format!("{host}@{listen}"),
+            None => host,
+        }
     }
 }
 
@@ -383,24 +328,6 @@ pub enum EarlyHints {
     Always,
     /// Sends none, and drops the hints of upstreams.
     Off,
-}
-
-/// A host name of a site.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum HostName {
-    /// This name only; an IPv6 address in its brackets.
-    Exact(String),
-    /// Any name that ends in `.` and this suffix (`*.example.org` stores `example.org`).
-    Wildcard(String),
-}
-
-impl fmt::Display for HostName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            HostName::Exact(name) => f.write_str(name),
-            HostName::Wildcard(suffix) => write!(f, "*.{suffix}"),
-        }
-    }
 }
 
 /// A redirect or rewrite by path pattern.
@@ -463,6 +390,16 @@ pub struct Mount {
     /// Request limits.
     #[serde(flatten)]
     pub limits: MountLimits,
+    /// Settings of requests, in place of the site's.
+    #[serde(flatten)]
+    pub policy: RequestPolicy,
+    /// Pages for error statuses, before those of the site: URL paths in the site.
+    #[serde(
+        rename = "errors",
+        skip_serializing_if = "BTreeMap::is_empty",
+        serialize_with = "print::error_pages"
+    )]
+    pub error_pages: BTreeMap<StatusCode, String>,
     /// Access by scripts of other origins, in place of the site's.
     pub cors: Option<Cors>,
     /// Compression of responses, in place of the site's.

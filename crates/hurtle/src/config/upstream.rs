@@ -10,13 +10,13 @@ use serde::Serialize;
 use super::balance::{Balancing, balancing};
 use super::bounds::{HOST_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
 use super::error::{ValueError, shown};
+use super::health_check::{HealthCheck, health_check};
 use super::listen::UNIX;
 use super::print;
 use super::reader::Reader;
 use super::request_fields::{RequestFields, request_fields};
 use super::response_cache::{ResponseCache, response_cache};
 use super::table::Table;
-use super::target::url_path;
 use super::upstream_queue::{UpstreamQueue, upstream_queue};
 use super::upstream_server::{UpstreamServer, servers};
 use super::upstream_tls::{UpstreamTls, upstream_tls};
@@ -46,6 +46,9 @@ pub struct Proxy {
     /// Time between two reads of a response's body.
     #[serde(serialize_with = "print::duration")]
     pub read_timeout: Duration,
+    /// Time for which a request waits while no upstream accepts connections; 0: it fails at once.
+    #[serde(serialize_with = "print::duration")]
+    pub retry_for: Duration,
     /// Time between two resolutions of an upstream's name.
     #[serde(serialize_with = "print::duration")]
     pub resolve: Duration,
@@ -70,27 +73,6 @@ pub struct Proxy {
     pub upstream_tls: Option<UpstreamTls>,
     /// Response cache; `None`: off.
     pub cache: Option<ResponseCache>,
-}
-
-/// Periodic requests that learn whether an upstream works.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct HealthCheck {
-    /// The path requested.
-    #[serde(rename = "health")]
-    pub path: String,
-    /// Time between two requests to one upstream.
-    #[serde(rename = "health_interval", serialize_with = "print::duration")]
-    pub interval: Duration,
-}
-
-/// `health_interval` unless it is written.
-const HEALTH_INTERVAL: Duration = Duration::from_secs(5);
-
-impl HealthCheck {
-    /// Requests of this path at the default interval.
-    pub fn new(path: String) -> HealthCheck {
-        HealthCheck { path, interval: HEALTH_INTERVAL }
-    }
 }
 
 /// One server behind a proxy.
@@ -132,6 +114,7 @@ impl Proxy {
             send_timeout: Duration::from_secs(30),
             first_byte_timeout: Duration::from_secs(60),
             read_timeout: Duration::from_secs(60),
+            retry_for: Duration::ZERO,
             resolve: Duration::from_secs(30),
             health: None,
             upgrades: vec!["websocket".to_owned()],
@@ -174,11 +157,9 @@ pub(super) fn proxy(
     table.set("send_timeout", reader, Value::duration, &mut p.send_timeout);
     table.set("first_byte_timeout", reader, Value::duration, &mut p.first_byte_timeout);
     table.set("read_timeout", reader, Value::duration, &mut p.read_timeout);
+    table.set("retry_for", reader, Value::duration, &mut p.retry_for);
     table.set("resolve", reader, Value::duration, &mut p.resolve);
-    let path = table.get("health").and_then(|value| value.parse(reader, url_path));
-    let mut interval = HEALTH_INTERVAL;
-    table.set("health_interval", reader, Value::duration, &mut interval);
-    p.health = path.map(|path| HealthCheck { path, interval });
+    p.health = health_check(table, reader);
     table.set("upgrades", reader, |v, r| Some(upgrades(v, r)), &mut p.upgrades);
     table.set("internal", reader, |v, r| v.directory(r).map(Some), &mut p.internal);
     table.set("grpc_web", reader, Value::flag, &mut p.grpc_web);

@@ -123,7 +123,7 @@ pub(super) fn servers(written: &Value<'_>, reader: &mut Reader<'_>) -> Vec<Upstr
             is_whole = false;
             continue;
         };
-        match server(text, reader) {
+        match server(text, url.spot.at, reader) {
             Ok(server) if servers.iter().any(|other| other.to_string() == server.to_string()) => {
                 let wrong = ValueError::new(format!("{} is listed twice", shown(text)));
                 url.report(reader, wrong.hint("remove one"));
@@ -150,8 +150,12 @@ pub(super) fn servers(written: &Value<'_>, reader: &mut Reader<'_>) -> Vec<Upstr
     servers
 }
 
-/// Parses a URL, or `unix:` and a path.
-pub(super) fn server(text: &str, reader: &Reader<'_>) -> Result<UpstreamServer, ValueError> {
+/// Parses a URL, or `unix:` and a path, which stands at `at`.
+pub(super) fn server(
+    text: &str,
+    at: usize,
+    reader: &Reader<'_>,
+) -> Result<UpstreamServer, ValueError> {
     for (scheme, port, tls, http2) in [
         (SCHEME_TLS, PORT_TLS, true, false),
         (SCHEME_H2, PORT_TLS, true, true),
@@ -167,7 +171,7 @@ pub(super) fn server(text: &str, reader: &Reader<'_>) -> Result<UpstreamServer, 
         let hint = format!("gRPC is proxied as any other request over HTTP/2: write {right}");
         return Err(ValueError::new(format!("{wrong} is not the URL of an upstream")).hint(hint));
     }
-    let absolute = |path: &str| reader.absolute(path);
+    let absolute = |path: &str| reader.absolute(path, at);
     match text.strip_prefix(UNIX_H2C) {
         Some(path) => {
             let upstream = upstream(&format!("{UNIX}{path}"), absolute)?;

@@ -51,7 +51,7 @@ impl<'v> Value<'v> {
     /// A path, made absolute.
     pub(super) fn path(&self, reader: &mut Reader<'_>) -> Option<PathBuf> {
         let text = self.text(reader)?;
-        reader.absolute(text).map_err(|wrong| self.report(reader, wrong)).ok()
+        reader.absolute(text, self.spot.at).map_err(|wrong| self.report(reader, wrong)).ok()
     }
 
     /// A path of a directory; `load` checks that it exists.

@@ -33,6 +33,9 @@ pub(super) fn describe(
                     &format!("{what} {client}; others get 403 by `allow` and `deny`"),
                 );
             }
+            Gate::BodySize(bytes) => {
+                line(out, "limit", &format!("{bytes} bytes of a request body, else 413"));
+            }
             Gate::Rate(limiters) => describe_rates(out, limiters),
             Gate::SharedRate(_) => {
                 if let Some(store) = store {

@@ -4,6 +4,8 @@ use std::io;
 
 use hurtle_http::semantics::target;
 
+use crate::config::{Config, Listen};
+
 /// A request to explain.
 #[derive(Clone, Copy, Debug)]
 pub struct ExplainedRequest<'a> {
@@ -13,6 +15,8 @@ pub struct ExplainedRequest<'a> {
     pub method: &'a str,
     /// The requested host, if the target names none.
     pub host: Option<&'a str>,
+    /// The address of the listener, as in `listen` or `listen_tls`.
+    pub listen: Option<&'a Listen>,
     /// Accept-Encoding.
     pub accept_encoding: Option<&'a str>,
     /// Other fields, each as `Name: value`.
@@ -40,6 +44,23 @@ impl ExplainedRequest<'_> {
         }
         head.push_str("\r\n");
         Ok(head)
+    }
+
+    /// Returns the listener: the one that is named, or the first with the port of a whole URL at which
+    /// a site answers by its `listen`. `None`: any.
+    pub(super) fn listener<'c>(&'c self, config: &'c Config) -> Option<&'c Listen> {
+        let (scheme, rest) = self.target.split_once("://").unwrap_or_default();
+        let is_tls = scheme.eq_ignore_ascii_case("https");
+        let authority = rest.split(['/', '?']).next().unwrap_or_default();
+        let written = authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+        let default = if is_tls { 443 } else { 80 };
+        let port: Option<u16> = (!scheme.is_empty()).then(|| written.unwrap_or(default));
+        let of_url = || {
+            let open = if is_tls { &config.listen_tls } else { &config.listen };
+            let mut named = config.sites.iter().flat_map(|site| &site.listen);
+            named.find(|listen| listen.port() == port && open.contains(listen))
+        };
+        self.listen.or_else(|| port.and_then(|_| of_url()))
     }
 
     /// Returns whether the response of a file can be shown without effects.

@@ -5,7 +5,6 @@ use std::io;
 
 use hurtle_http::request::ParseError;
 use hurtle_http::request::fields::pairs;
-use hurtle_http::request::framing::BodyLength;
 
 use super::Connection;
 use crate::clock;
@@ -50,11 +49,6 @@ impl<T: Protocol> Connection<T> {
             Ok(Err(_)) => Err(Ended::Failed),
             Err(DeadlineError) => Err(Ended::Late),
         }
-    }
-
-    /// Returns whether the head announces a body above the configured limit.
-    pub(super) fn is_too_large(&self, length: BodyLength) -> bool {
-        matches!(length, BodyLength::Exactly(len) if len > self.worker.limits.body_bytes)
     }
 
     /// Checks the number of trailer lines, which `head_fields` limits like that of header lines.

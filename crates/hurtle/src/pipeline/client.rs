@@ -85,7 +85,8 @@ impl<T: Protocol> Client for ExchangeClient<'_, '_, T> {
         if self.request.body == BodyLength::None {
             return RequestBody::default();
         }
-        let upload = Upload::new(&self.connection.io, self.request, sends_continue);
+        let bytes_max = self.resolved.and_then(Resolved::body_bytes);
+        let upload = Upload::new(&self.connection.io, self.request, (sends_continue, bytes_max));
         let Some((upload, body)) = upload else { return RequestBody::default() };
         self.incoming = Incoming::Upload(Box::new(upload));
         body
@@ -104,20 +105,19 @@ impl<T: Protocol> Client for ExchangeClient<'_, '_, T> {
             drop(self.body(Continue::OnRead));
             return Ok(());
         }
-        let ExchangeClient { connection, request, .. } = self;
+        let ExchangeClient { connection, request, resolved, .. } = self;
         if request.body == BodyLength::None {
             return Ok(());
         }
         self.has_waited = true;
         // RFC 9110 section 10.1.1: 100 (Continue) only if the body will be accepted.
-        if request.expect_continue
-            && connection.input.bytes().is_empty()
-            && !connection.is_too_large(request.body)
-        {
+        let of_route = resolved.and_then(Resolved::body_bytes);
+        let bytes_max = of_route.unwrap_or(connection.worker.limits.body_bytes);
+        let is_too_large = matches!(request.body, BodyLength::Exactly(len) if len > bytes_max);
+        if request.expect_continue && connection.input.bytes().is_empty() && !is_too_large {
             connection.send_interim(StatusCode::CONTINUE, InterimFields::Empty).await?;
         }
         // The body is read before the response, so that a malformed one gets an error.
-        let bytes_max = connection.worker.limits.body_bytes;
         let mut reading = connection.io.reading(request.body);
         let discarded = connection.discard_body(&mut reading, bytes_max).await;
         discarded.map_err(|error| error.map_or(ExchangeError::Gone, ExchangeError::ParseError))?;

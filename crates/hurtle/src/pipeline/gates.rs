@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, StatusCode};
-use hurtle_http::request::{Method, RequestHead};
+use hurtle_http::request::framing::BodyLength;
+use hurtle_http::request::{Method, ParseError, RequestHead};
 use hurtle_http::semantics::host;
 
 use super::client::{ExchangeClient, Incoming};
@@ -150,6 +151,11 @@ impl<T: Protocol> Connection<T> {
                 let refusal = || Box::new(Answer::error(StatusCode::FORBIDDEN, None));
                 return Some(if is_admitted { Ok(()) } else { Err(Refusal::Error(refusal())) });
             }
+            Gate::BodySize(bytes_max) => {
+                let is_larger =
+                    matches!(request.body, BodyLength::Exactly(len) if len > *bytes_max);
+                return Some(if is_larger { Err(self.refuse_size(request)) } else { Ok(()) });
+            }
             Gate::Rate(limiters) => {
                 return Some(self.check_rates(limiters, request, resolved).map_err(Refusal::Error));
             }
@@ -162,6 +168,13 @@ impl<T: Protocol> Connection<T> {
             | Gate::Concurrency(_) => return None,
         };
         Some(refused.map_or(Ok(()), |answer| Err(Refusal::Plain(Box::new(answer)))))
+    }
+
+    /// Refuses a request with too large a body.
+    fn refuse_size(&self, request: &RequestHead<'_>) -> Refusal {
+        self.hit(LimitKind::Body, Some(request));
+        let why = ParseError::BodyTooLarge.to_string();
+        Refusal::Error(Box::new(Answer::error(StatusCode::PAYLOAD_TOO_LARGE, Some(&why))))
     }
 
     /// Passes a request through a gate, which may have to wait.
@@ -181,6 +194,7 @@ impl<T: Protocol> Connection<T> {
             | Gate::Channel
             | Gate::Cors(_)
             | Gate::Address(_)
+            | Gate::BodySize(_)
             | Gate::Rate(_) => Ok(None),
             Gate::SharedRate(limiters) => {
                 let Some(store) = &worker.shared_store else { return Ok(None) };

@@ -193,7 +193,7 @@ impl<T: Protocol> Connection<T> {
             store: &worker.store,
             buffers: &worker.buffers,
             shortcuts: &worker.shortcuts,
-            body_bytes_max: worker.limits.body_bytes,
+            body_bytes_max: resolved.body_bytes().unwrap_or(worker.limits.body_bytes),
             now_ms,
         }
     }

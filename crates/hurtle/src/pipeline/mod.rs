@@ -12,6 +12,7 @@ mod gates;
 mod handle;
 mod identify;
 pub mod limit_log;
+pub mod log_filter;
 mod observe;
 mod relay;
 mod resolve;

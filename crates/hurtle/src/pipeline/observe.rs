@@ -189,7 +189,9 @@ impl<T: Protocol> Connection<T> {
         if let Some(result) = self.exchange.cache_status {
             self.route.count_cached(result.name());
         }
-        if let Some(log) = &self.worker.log {
+        if let Some(log) = &self.worker.log
+            && self.worker.log_filter.admits(&self.route, request, self.exchange.client)
+        {
             self.log(log, request, (status, head_bytes), completed);
         }
     }

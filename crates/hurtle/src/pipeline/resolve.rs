@@ -31,7 +31,7 @@ impl<T: Protocol> Connection<T> {
         }
         let name = request.host.as_ref().map(|h| h.name);
         let matched = MatchedRequest { head: request, client: self.exchange.client };
-        worker.sites.resolve(name, matched)
+        worker.sites.resolve(self.slot.listen(), name, matched)
     }
 
     /// Returns whether the target is an https URL on a channel without TLS (RFC 9110 section 7.4). A

@@ -113,7 +113,8 @@ impl<T: Protocol> Connection<T> {
         if self.io.is_secure() {
             // The request's host is unknown, but TLS has a server name.
             let name = self.io.server_name();
-            let found = self.worker.sites.find(name.as_deref().map(str::as_bytes));
+            let sites = self.worker.sites.at(self.slot.listen());
+            let found = sites.find(name.as_deref().map(str::as_bytes));
             finish_refusal(&mut answer, found.map(|(_, site)| site));
         }
         if !line.method.is_empty() || !line.target.is_empty() {

@@ -54,6 +54,8 @@ pub(super) struct Upload {
     sending: Option<Box<SendQueue>>,
     /// Fields that this server sets, which trailers must not have.
     own_fields: Vec<HeaderName>,
+    /// Bytes of the body that may still come.
+    bytes_left: u64,
     received: u64,
     /// Time spent waiting for the client, in milliseconds.
     waited_ms: u64,
@@ -71,6 +73,7 @@ impl Upload {
             interim: Output::default(),
             sending: None,
             own_fields: Vec::new(),
+            bytes_left: u64::MAX,
             received: 0,
             waited_ms: 0,
         }
@@ -81,7 +84,7 @@ impl Upload {
     pub(super) fn new(
         io: &impl Protocol,
         request: &RequestHead<'_>,
-        sends_continue: Continue,
+        (sends_continue, bytes_max): (Continue, Option<u64>),
     ) -> Option<(Upload, RequestBody)> {
         let len = match request.body {
             BodyLength::None => return None,
@@ -100,6 +103,7 @@ impl Upload {
             is_paced: !request.is_grpc(),
             sends_interim: !request.http10,
             own_fields: request.own_fields.to_vec(),
+            bytes_left: bytes_max.unwrap_or(u64::MAX),
             ..Upload::none()
         };
         Some((upload, body))
@@ -162,7 +166,11 @@ impl Upload {
             let piece = self.reading.next(input).map_err(ExchangeError::ParseError)?;
             self.received += (buffered - input.bytes().len()) as u64;
             match piece {
+                Piece::Data(len) if len as u64 > self.bytes_left => {
+                    return Err(ExchangeError::ParseError(ParseError::BodyTooLarge));
+                }
                 Piece::Data(len) => {
+                    self.bytes_left -= len as u64;
                     let data = Bytes::copy_from_slice(&input.bytes()[..len]);
                     input.consume(len);
                     self.reading.settle(input);

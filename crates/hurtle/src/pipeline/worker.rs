@@ -12,7 +12,8 @@ use ipnet::IpNet;
 
 use super::balancers::Balancers;
 use super::limit_log::LimitLog;
-use crate::config::{Congestion, Limits, Schedule, Tracing};
+use super::log_filter::LogFilter;
+use crate::config::{Congestion, Limits, Listen, Schedule, Tracing};
 use crate::deadline::Deadlines;
 use crate::files::Store;
 use crate::handler::http_request::Buffers;
@@ -78,6 +79,8 @@ pub struct Worker {
     pub activity: Rc<Activity>,
     /// The access log.
     pub log: Option<Rc<WorkerLog>>,
+    /// Decides which requests it has.
+    pub log_filter: LogFilter,
     /// Buffers that requests reuse.
     pub buffers: Rc<Buffers>,
     /// Recent targets that caches have answered.
@@ -129,23 +132,43 @@ pub struct ConnectionSlot {
     protocol: Cell<Option<Protocol>>,
     /// Open streams, if it is HTTP/2 or HTTP/3.
     streams: Cell<usize>,
-    /// The port of the listener; `None`: a unix socket.
-    port: Option<u16>,
+    listener: Rc<ListenerAddress>,
+}
+
+/// The address of the listener of a connection.
+#[derive(Debug, Default)]
+pub struct ListenerAddress {
+    /// As configured; `None`: there is no listener.
+    pub configured: Option<Listen>,
+    /// The actual port; `None`: a unix socket.
+    pub port: Option<u16>,
+}
+
+impl ListenerAddress {
+    /// Creates the address, which all connections of the listener share.
+    pub fn new(configured: &Listen, port: Option<u16>) -> Rc<ListenerAddress> {
+        Rc::new(ListenerAddress { configured: Some(configured.clone()), port })
+    }
 }
 
 impl ConnectionSlot {
     /// Takes a slot; the caller checks that one is free.
-    pub fn new(thread: &Rc<WorkerThread>, port: Option<u16>) -> ConnectionSlot {
+    pub fn new(thread: &Rc<WorkerThread>, listener: Rc<ListenerAddress>) -> ConnectionSlot {
         thread.open.set(thread.open.get() + 1);
         thread.metrics.accepted.add(1);
         thread.metrics.open.add(1);
         let (protocol, streams) = (Cell::new(None), Cell::new(0));
-        ConnectionSlot { thread: Rc::clone(thread), protocol, streams, port }
+        ConnectionSlot { thread: Rc::clone(thread), protocol, streams, listener }
     }
 
     /// Returns the port of the listener.
     pub fn port(&self) -> Option<u16> {
-        self.port
+        self.listener.port
+    }
+
+    /// Returns the address of the listener, as configured.
+    pub fn listen(&self) -> Option<&Listen> {
+        self.listener.configured.as_ref()
     }
 
     /// Returns the worker's state under the configuration in force.

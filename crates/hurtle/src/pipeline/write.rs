@@ -94,8 +94,9 @@ impl<T: Protocol> Connection<T> {
         let answer = match request.call_type() {
             Some(media_type) => Answer::grpc(&answer, media_type),
             None => {
-                let page = resolved.site.with_page(&worker.store, request.accept_encoding, answer);
-                page.await
+                let (at, coding) = (resolved.mount(), request.accept_encoding);
+                let at = at.as_ref().map(|(mount, _)| *mount);
+                resolved.site.with_page(at, &worker.store, coding, answer).await
             }
         };
         self.write_answer(request, Some(resolved), answer, incoming).await

@@ -10,6 +10,7 @@ use rustls::server::ClientHello;
 
 use super::h2;
 use crate::clock;
+use crate::config::Listen;
 use crate::deadline::DeadlineError;
 use crate::metrics::{HandshakeFailure, Protocol};
 use crate::pipeline::Connection;
@@ -17,12 +18,13 @@ use crate::pipeline::worker::{ConnectionSlot, Worker};
 use crate::protocol::h1::H1;
 use crate::tls::{self, SiteTls};
 use crate::transport::handshake::{Choice, HandshakeError, handshake};
+use crate::transport::quic::LocalAddress;
 use crate::transport::{Input, Plain, Tls};
 
 /// Serves a connection to its end; `input` has the bytes read so far.
 pub async fn run(socket: Plain, input: Input, peer: Option<IpAddr>, slot: ConnectionSlot) {
     slot.metrics().handshaking.add(1);
-    let made = Box::pin(secured(socket, input, &slot.worker())).await;
+    let made = Box::pin(secured(socket, input, &slot.worker(), slot.listen())).await;
     slot.metrics().handshaking.sub(1);
     slot.set_protocol(Some(Protocol::Http1));
     match made {
@@ -43,13 +45,18 @@ pub async fn run(socket: Plain, input: Input, peer: Option<IpAddr>, slot: Connec
 }
 
 /// Performs the handshake. The error is the socket if the client sent plain HTTP.
-async fn secured(socket: Plain, input: Input, worker: &Rc<Worker>) -> Result<Tls, Option<Plain>> {
+async fn secured(
+    socket: Plain,
+    input: Input,
+    worker: &Rc<Worker>,
+    listen: Option<&Listen>,
+) -> Result<Tls, Option<Plain>> {
     let watch = worker.deadlines.watch();
     watch.set(clock::now_ms() + worker.limits.handshake_timeout.as_millis() as u64);
     // A stopping server closes connections that have sent nothing.
     watch.set_idle(true);
     let local = own_name(&socket);
-    let choose = |hello: &ClientHello<'_>| choose(worker, hello, local.as_deref());
+    let choose = |hello: &ClientHello<'_>| choose(worker, hello, (listen, local.as_deref()));
     let making = handshake(socket, input, || watch.set_idle(false), choose);
     match watch.wait(making).await {
         Ok(Ok(io)) => {
@@ -90,7 +97,11 @@ fn failure(e: &io::Error) -> HandshakeFailure {
 
 /// Selects the configuration of the site that serves this name, or that of a pending ACME
 /// challenge.
-fn choose(worker: &Worker, hello: &ClientHello<'_>, local: Option<&str>) -> Choice {
+fn choose(
+    worker: &Worker,
+    hello: &ClientHello<'_>,
+    (listen, local): (Option<&Listen>, Option<&str>),
+) -> Choice {
     let Some(keyring) = &worker.keyring else { return Choice::UnknownName };
     // RFC 8737 section 3: a validation offers this protocol only. Without a pending challenge the
     // handshake ends with no_application_protocol.
@@ -102,15 +113,16 @@ fn choose(worker: &Worker, hello: &ClientHello<'_>, local: Option<&str>) -> Choi
         return Choice::Validate(config);
     }
     let name = hello.server_name().or(local).map(str::as_bytes);
-    choice(worker.sites.find(name).and_then(|(site, _)| keyring.site(site)))
+    choice(worker.sites.at(listen).find(name).and_then(|(site, _)| keyring.site(site)))
 }
 
 /// Selects the configuration of the site for a handshake of QUIC.
-pub fn choose_quic(worker: &Worker, hello: &ClientHello<'_>, local: Option<IpAddr>) -> Choice {
+pub fn choose_quic(worker: &Worker, hello: &ClientHello<'_>, local: &LocalAddress) -> Choice {
     let Some(keyring) = &worker.keyring else { return Choice::UnknownName };
-    let local = local.map(host_name);
-    let name = hello.server_name().or(local.as_deref()).map(str::as_bytes);
-    choice(worker.sites.find(name).and_then(|(site, _)| keyring.quic_site(site)))
+    let own = local.ip.map(host_name);
+    let name = hello.server_name().or(own.as_deref()).map(str::as_bytes);
+    let sites = worker.sites.at(local.listen.as_deref());
+    choice(sites.find(name).and_then(|(site, _)| keyring.quic_site(site)))
 }
 
 fn choice(site: Option<SiteTls>) -> Choice {

@@ -19,7 +19,7 @@ use super::protocols::Protocols;
 use crate::config::Listen;
 use crate::files::store::is_out_of_descriptors;
 use crate::metrics::LimitKind;
-use crate::pipeline::worker::{ConnectionSlot, WorkerThread};
+use crate::pipeline::worker::{ConnectionSlot, ListenerAddress, WorkerThread};
 use crate::serve::{self, proxied, secure};
 use crate::transport::{Fill, Input, Plain, Transport};
 use crate::{rt, sys};
@@ -185,8 +185,7 @@ pub(super) fn bind_unix(
 #[derive(Debug)]
 pub(super) struct WorkerListener {
     socket: Socket,
-    /// `None`: a unix socket.
-    port: Option<u16>,
+    address: Rc<ListenerAddress>,
     /// A reload may change them for later connections.
     pub(super) protocols: Cell<Protocols>,
 }
@@ -200,9 +199,10 @@ enum Socket {
 impl WorkerListener {
     /// Registers a listener with this thread's event loop.
     pub(super) fn new(
-        BoundListener { listener, protocols, .. }: BoundListener,
+        BoundListener { listener, configured, protocols }: BoundListener,
     ) -> io::Result<WorkerListener> {
         let port = listener.own_address().as_ref().and_then(Listen::port);
+        let address = ListenerAddress::new(&configured, port);
         let socket = match listener {
             Listener::Tcp(socket) => {
                 // Responses are written whole, so Nagle's algorithm would only delay their last
@@ -212,7 +212,7 @@ impl WorkerListener {
             }
             Listener::Unix(socket) => Socket::Unix(UnixListener::from_std(socket)?),
         };
-        Ok(WorkerListener { socket, port, protocols: Cell::new(protocols) })
+        Ok(WorkerListener { socket, address, protocols: Cell::new(protocols) })
     }
 
     /// Completes or refuses half-open connections before the listener is closed; see `sys`.
@@ -312,7 +312,7 @@ fn admit(
         thread.metrics.hit(LimitKind::Connections);
         return reject(io, protocols, admission);
     }
-    let slot = ConnectionSlot::new(thread, listener.port);
+    let slot = ConnectionSlot::new(thread, Rc::clone(&listener.address));
     match protocols.proxy {
         // The client's address is known after the PROXY protocol header only.
         true => rt::spawn(serve_proxied(io, peer, protocols, slot, Rc::clone(admission))),

@@ -1,7 +1,7 @@
 //! Administration commands by a unix socket that only the server's user may connect to. `PURGE`
 //! removes responses from the cache, also on the servers that share a store; `POST /reload` puts the
 //! configuration file in force; `POST /upgrade` replaces the process by one of the program's file as
-//! it is now; `POST /log-level` changes the level of the error log; `GET /metrics` and `GET /status`
+//! it is now; `POST /log-level` changes the level of the error log; `POST /upstream` drains an upstream or restores it; `GET /metrics` and `GET /status`
 //! return the counters. A connection carries one HTTP/1.1 request, as of `curl --unix-socket`, and
 //! connections are served one at a time.
 
@@ -24,6 +24,7 @@ use super::monitoring::Monitor;
 use super::upgrade::READY_TIME_MAX;
 use crate::cache::KeyPattern;
 use crate::config::LogLevel;
+use crate::handler::proxy::{UnknownUpstreamError, set_drained};
 use crate::observe;
 use crate::pipeline::worker::WorkerThread;
 use crate::rt::{self, First};
@@ -46,7 +47,8 @@ const ALLOW: &str = "GET, POST, PURGE";
 
 /// The commands, for those who send another one.
 const HINT: &str = "write GET /metrics, GET /status, POST /reload, POST /upgrade, \
-                    POST /log-level?level=LEVEL, \
+                    POST /log-level?level=LEVEL, POST /upstream?drain=NAME, \
+                    POST /upstream?restore=NAME, \
                     PURGE http://HOST/PATH, or PURGE http://HOST/PREFIX*\n";
 
 /// A command that the process executes.
@@ -117,6 +119,7 @@ async fn answer(head: &[u8], admin: &Admin) -> command::Reply {
         (b"POST", b"/reload") => ask(requests, Request::Reload, RELOAD_TIME_MAX).await,
         (b"POST", b"/upgrade") => ask(requests, Request::Upgrade, UPGRADE_TIME_MAX).await,
         (b"POST", b"/log-level") => set_log_level(head),
+        (b"POST", b"/upstream") => change_upstream(head),
         _ => purge(head, admin).await,
     };
     match executed {
@@ -158,6 +161,36 @@ fn set_log_level(head: &[u8]) -> Result<String, (StatusCode, String)> {
     observe::set_level(level);
     tracing::info!("the log level is {name}");
     Ok(format!("the log level is {name}\n"))
+}
+
+/// Drains an upstream or restores it, in all workers.
+fn change_upstream(head: &[u8]) -> Result<String, (StatusCode, String)> {
+    let query = command::query(head).map(String::from_utf8_lossy).unwrap_or_default();
+    let (name, drained) = match query.split_once('=') {
+        Some(("drain", name)) => (name, true),
+        Some(("restore", name)) => (name, false),
+        _ => {
+            let hint = "write POST /upstream?drain=NAME or POST /upstream?restore=NAME\n";
+            return Err((StatusCode::BAD_REQUEST, hint.to_owned()));
+        }
+    };
+    let state = match drained {
+        true => "is drained and gets no new requests",
+        false => "gets requests",
+    };
+    match set_drained(name, drained) {
+        Ok(is_changed) => {
+            if is_changed {
+                tracing::info!("upstream {name} {state}");
+            }
+            Ok(format!("{name} {state}\n"))
+        }
+        Err(UnknownUpstreamError { known }) => {
+            let known = known.join(", ");
+            let text = format!("no mount has the upstream {name}; there are: {known}\n");
+            Err((StatusCode::NOT_FOUND, text))
+        }
+    }
 }
 
 /// Removes responses from the caches, here and, with a store, on the servers that share it. Returns

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal as ProcessSignal, kill_process};
 use tokio::runtime::Runtime;
@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use super::admin::{Reply, Request};
 use super::apps::Apps;
+use super::config_watch::{Watcher, changed};
 use super::handover::{Description, Handover};
 use super::names::{self, NameWatch};
 use super::process::LoadConfig;
@@ -138,7 +139,7 @@ impl Process<'_> {
                     };
                 }
                 () = passed(self.drains_at) => self.drain(),
-                () = changed(&mut watcher), if is_free => pending = self.reload(None).await,
+                () = changed(&mut watcher, &self.reload), if is_free => pending = self.reload(None).await,
                 () = names.strayed(&self.reload), if is_free => pending = self.upgrade(None, true),
             }
         }
@@ -378,42 +379,6 @@ async fn finished(upgrade: &mut Option<Upgrade>) -> Result<u32, Vec<String>> {
     let Some(upgrade) = upgrade else { return std::future::pending().await };
     let outcome = (&mut upgrade.outcome).await;
     outcome.unwrap_or_else(|_| Err(vec!["the upgrade panicked".to_owned()]))
-}
-
-/// Interval of checks of a watched file.
-const WATCH_PERIOD: Duration = Duration::from_millis(500);
-
-/// Notices changes of a file, by its attributes.
-pub(super) struct Watcher {
-    file: PathBuf,
-    seen: Option<(SystemTime, u64)>,
-}
-
-impl Watcher {
-    pub(super) fn new(file: PathBuf) -> Watcher {
-        let mut watcher = Watcher { file, seen: None };
-        watcher.seen = watcher.look();
-        watcher
-    }
-
-    fn look(&self) -> Option<(SystemTime, u64)> {
-        let metadata = std::fs::metadata(&self.file).ok()?;
-        Some((metadata.modified().ok()?, metadata.len()))
-    }
-}
-
-/// Waits until the watched file has changed; without one, for ever.
-async fn changed(watcher: &mut Option<Watcher>) {
-    let Some(watcher) = watcher else { return std::future::pending().await };
-    loop {
-        tokio::time::sleep(WATCH_PERIOD).await;
-        let now = watcher.look();
-        // An editor may remove the file before it writes it again.
-        if now.is_some() && now != watcher.seen {
-            watcher.seen = now;
-            return;
-        }
-    }
 }
 
 /// Waits until a time; without one, for ever.

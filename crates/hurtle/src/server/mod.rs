@@ -10,6 +10,7 @@ pub mod apps;
 mod cached;
 mod certificates;
 mod command;
+mod config_watch;
 mod control;
 mod descriptors;
 mod greeting;

@@ -10,7 +10,8 @@ use rustix::process::geteuid;
 
 use super::activation::StoredListeners;
 use super::apps::Apps;
-use super::control::{Events, Phase, Process, Reload, Signals, Watcher};
+use super::config_watch::Watcher;
+use super::control::{Events, Phase, Process, Reload, Signals};
 use super::greeting;
 use super::handover::Received;
 use super::names::NameWatch;
@@ -117,7 +118,8 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     let registry = Arc::clone(&reloader.registry);
     let reloader = Arc::new(Mutex::new(reloader));
     let reload = Reload { registry, reloader, load, file, sandbox: Arc::new(sandbox) };
-    let watcher = watch.then(|| reload.file.clone()).flatten().map(Watcher::new);
+    let watcher = watch.then(|| reload.file.clone()).flatten();
+    let watcher = watcher.map(|file| Watcher::new(file, &reload.config().included));
     let events = Events { signals, requested, watcher, names: NameWatch::new(because_of_names) };
     let ended = move || super::running::join(threads, access_log.as_deref());
     let reloader = Arc::clone(&reload.reloader);

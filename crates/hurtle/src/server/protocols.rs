@@ -40,8 +40,8 @@ impl Protocols {
 /// # Errors
 /// `clear`, the addresses without TLS, has one that other machines reach.
 pub(super) fn check_passwords(config: &Config, clear: &[Listen]) -> io::Result<()> {
-    let exposed = clear.iter().find(|listen| is_exposed(listen));
-    let Some(listen) = exposed.filter(|_| config.needs_privacy()) else { return Ok(()) };
+    let is_open = |listen: &&Listen| is_exposed(listen) && config.needs_privacy(listen);
+    let Some(listen) = clear.iter().find(is_open) else { return Ok(()) };
     let what = format!(
         "passwords and tokens would cross the network in clear to {listen}: listen with TLS, on \
          127.0.0.1 or a unix socket, or set auth_cleartext"
@@ -54,8 +54,9 @@ pub(super) fn check_passwords(config: &Config, clear: &[Listen]) -> io::Result<(
 /// # Errors
 /// There is such a page, and one of the addresses is one that other machines reach.
 pub(super) fn check_status_pages(config: &Config, addresses: &[Listen]) -> io::Result<()> {
-    let exposed = addresses.iter().find(|listen| is_exposed(listen));
-    let (Some(listen), Some(path)) = (exposed, config.public_status_page()) else { return Ok(()) };
+    let mut exposed = addresses.iter().filter(|listen| is_exposed(listen));
+    let page = exposed.find_map(|listen| Some((listen, config.public_status_page(listen)?)));
+    let Some((listen, path)) = page else { return Ok(()) };
     let what = format!(
         "everybody who reaches {listen} could see the status page at {path}: write allow = or auth = \
          in its mount, or listen on 127.0.0.1 only"

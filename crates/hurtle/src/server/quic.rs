@@ -17,7 +17,7 @@ use super::protocols::Protocols;
 use super::reload::Listening;
 use crate::config::{Config, Listen};
 use crate::metrics::LimitKind;
-use crate::pipeline::worker::{ConnectionSlot, WorkerThread};
+use crate::pipeline::worker::{ConnectionSlot, ListenerAddress, WorkerThread};
 use crate::serve::{h3, secure};
 use crate::sys;
 use crate::transport::quic::{
@@ -100,10 +100,12 @@ pub(super) fn opened(changes: &[ListenerChanges]) -> Vec<Listen> {
 /// Has responses over TCP tell clients about the UDP port (Alt-Svc, RFC 7838). `open`: the addresses,
 /// as configured, with a UDP port.
 pub(super) fn announce(config: &mut Config, listening: &[Listening], open: &[Listen]) {
-    let first = listening.iter().find(|listening| open.contains(&listening.configured));
-    if let Some(port) = first.and_then(|listening| listening.actual.port()) {
-        config.announce_http3(port);
-    }
+    let has_port = |at: &&Listening| at.tls && open.contains(&at.configured);
+    let open: Vec<_> = listening.iter().filter(has_port).collect();
+    config.announce_http3(|site| {
+        let first = open.iter().find(|at| site.answers_at(&at.configured));
+        first.and_then(|at| at.actual.port())
+    });
 }
 
 /// The sign that endpoints of this process read the UDP sockets: a pipe that is closed once the last
@@ -186,12 +188,12 @@ impl QuicEndpoints {
     ) -> io::Result<()> {
         let QuicListener { socket, configured, inbox } = listener;
         let port = socket.local_addr()?.port();
-        let endpoint = Endpoint::new(socket, inbox, self.settings()?)?;
+        let endpoint = Endpoint::new(socket, configured.clone(), inbox, self.settings()?)?;
         if !self.has_warned {
             self.has_warned = warn_about_buffers(endpoint.buffer_sizes());
         }
         self.open.push((configured.clone(), Rc::clone(&endpoint)));
-        let admit = self.admit(port);
+        let admit = self.admit(ListenerAddress::new(&configured, Some(port)));
         let begin = self.begin();
         let lease = self.lease.clone();
         spawn_local(async move {
@@ -208,8 +210,11 @@ impl QuicEndpoints {
         Ok(())
     }
 
-    /// Returns the decision on new connections to a port.
-    fn admit(&self, port: u16) -> impl FnMut(Arrival) -> Verdict<ConnectionSlot> + use<> {
+    /// Returns the decision on new connections to a listener.
+    fn admit(
+        &self,
+        address: Rc<ListenerAddress>,
+    ) -> impl FnMut(Arrival) -> Verdict<ConnectionSlot> + use<> {
         let (thread, admission) = (Rc::clone(&self.thread), Rc::clone(&self.admission));
         let handshakes = self.handshakes.clone();
         move |arrival| {
@@ -229,7 +234,7 @@ impl QuicEndpoints {
                     return Verdict::Refuse;
                 }
             }
-            Verdict::Accept(ConnectionSlot::new(&thread, Some(port)))
+            Verdict::Accept(ConnectionSlot::new(&thread, Rc::clone(&address)))
         }
     }
 

@@ -86,6 +86,12 @@ impl Permissions {
             needed.read_file(file);
         }
         config.placeholders.files.iter().for_each(|path| needed.read_file(path));
+        for path in &config.included {
+            match path.is_dir() {
+                true => needed.read(path),
+                false => needed.read_file(path),
+            }
+        }
         let monitored = config.metrics.iter().flat_map(|metrics| &metrics.listen);
         for listen in config.listen.iter().chain(&config.listen_tls).chain(monitored) {
             if let Listen::Unix(path) = listen {

@@ -40,6 +40,7 @@ use crate::observe::WorkerLog;
 use crate::observe::status::Feed;
 use crate::pipeline::balancers::Balancers;
 use crate::pipeline::limit_log::LimitLog;
+use crate::pipeline::log_filter::LogFilter;
 use crate::pipeline::worker::{Worker, WorkerThread};
 use crate::rt::{self, Alarm};
 use crate::shared_store::{Follower, SharedStore};
@@ -425,6 +426,7 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
         metrics: Arc::clone(&shared.metrics),
         activity,
         log,
+        log_filter: LogFilter::new(config),
         buffers,
         shortcuts: Shortcuts::default(),
         sections,

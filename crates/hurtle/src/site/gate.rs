@@ -29,6 +29,8 @@ pub enum Gate {
     Cors(Rc<Cors>),
     /// Admits addresses of clients; a mount has its site's gate, too.
     Address(Rc<Access>),
+    /// Refuses a request that announces a body of more bytes; one without a length is cut there.
+    BodySize(u64),
     /// Limits the rate of requests: the site's limits, then the mount's.
     Rate(Rc<[Arc<RateLimiter>]>),
     /// Counts these limits over all servers that share a store.
@@ -69,6 +71,8 @@ impl Gate {
             Gate::AcmeChallenge => !visitor.is_challenge,
             Gate::Channel => site.is_open_to(visitor.channel),
             Gate::Address(access) => admits(access, visitor.address),
+            // Only requests without a body are for something known.
+            Gate::BodySize(_) => true,
             Gate::Basic(passwords) => passwords.is_remembered(visitor.credentials, visitor.now_ms),
             Gate::Cors(_)
             | Gate::Rate(_)
@@ -91,15 +95,15 @@ impl Gate {
         }
     }
 
-    /// Returns whether the gate is about the connection or the whole server alone. Without other gates
-    /// a response may be for all clients.
-    pub(super) fn is_of_connection(&self) -> bool {
-        matches!(self, Gate::AcmeChallenge | Gate::Channel)
+    /// Returns whether the gate is about the connection, the body or the whole server alone. Without
+    /// other gates a response may be for all clients.
+    pub(super) fn is_for_all(&self) -> bool {
+        matches!(self, Gate::AcmeChallenge | Gate::Channel | Gate::BodySize(_))
     }
 
     /// Returns whether a request without a path, such as `OPTIONS *`, needs to pass the gate.
     pub(super) fn is_for_server(&self) -> bool {
-        self.is_of_connection()
+        self.is_for_all()
             || matches!(
                 self,
                 Gate::Cors(_) | Gate::Address(_) | Gate::Rate(_) | Gate::SharedRate(_)
@@ -141,7 +145,9 @@ impl Compiler<'_> {
     /// Returns the gates of the site's paths without a mount.
     pub(super) fn of_site(&self) -> Vec<Gate> {
         let rates = self.guard.limiters().of_site(self.site).rates;
-        let mut gates = self.of_place(self.site.cors.as_ref(), &[&self.site.access], rates);
+        let body_bytes = self.site.policy.body_bytes;
+        let cors = self.site.cors.as_ref();
+        let mut gates = self.of_place(cors, &[&self.site.access], (body_bytes, rates));
         gates.extend(self.auth.clone());
         gates
     }
@@ -157,7 +163,9 @@ impl Compiler<'_> {
         let limits = limiters.of_mount(self.site, mount);
         rates.extend(limits.rates);
         let cors = mount.cors.as_ref().or(self.site.cors.as_ref());
-        let mut gates = self.of_place(cors, &[&self.site.access, &mount.access], rates);
+        let body_bytes = mount.policy.body_bytes.or(self.site.policy.body_bytes);
+        let access = [&self.site.access, &mount.access];
+        let mut gates = self.of_place(cors, &access, (body_bytes, rates));
         gates.extend(match &mount.auth {
             None => self.auth.clone(),
             Some(auth) => self.authentication(auth),
@@ -173,13 +181,14 @@ impl Compiler<'_> {
         &self,
         cors: Option<&Cors>,
         access: &[&Access],
-        rates: Vec<Arc<RateLimiter>>,
+        (body_bytes, rates): (Option<u64>, Vec<Arc<RateLimiter>>),
     ) -> Vec<Gate> {
         let mut gates = vec![Gate::AcmeChallenge, Gate::Channel];
         gates.extend(cors.map(|cors| Gate::Cors(Rc::new(cors.clone()))));
         let restricts = |access: &&&Access| !access.allow.is_empty() || !access.deny.is_empty();
         let restricting = access.iter().filter(restricts);
         gates.extend(restricting.map(|&access| Gate::Address(Rc::new(access.clone()))));
+        gates.extend(body_bytes.map(Gate::BodySize));
         if !rates.is_empty() {
             let rates: Rc<[_]> = rates.into();
             gates.extend([Gate::Rate(Rc::clone(&rates)), Gate::SharedRate(rates)]);

@@ -1,12 +1,15 @@
 //! A mount: a handler at a path of a site, with its gates and helpers.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use super::gate::Gate;
 use super::internal::Internal;
+use http::StatusCode;
+
 use crate::compress::Policy;
 use crate::config::{self, MatchedRequest, Matcher, MountHandler};
 use crate::disk::{Disk, Lane};
@@ -52,6 +55,8 @@ pub struct Mount {
     /// The policy by which the handler's responses are compressed; `None`: they are not. Files have
     /// their own.
     pub(super) compress: Option<Policy>,
+    /// Pages for error statuses, before those of the site.
+    error_pages: BTreeMap<StatusCode, String>,
     /// Counters of its requests.
     pub(super) metrics: Arc<RouteMetrics>,
 }
@@ -103,6 +108,11 @@ impl Mount {
     /// Returns the handler.
     pub fn handler(&self) -> &Handler {
         &self.handler
+    }
+
+    /// Returns the path of its own page for an error.
+    pub(super) fn error_page(&self, status: StatusCode) -> Option<&str> {
+        self.error_pages.get(&status).map(String::as_str)
     }
 
     /// Returns the internal files that its upstreams may name; `None`: none.
@@ -197,6 +207,7 @@ impl Mount {
             edits: own_edits,
             internal,
             compress,
+            error_pages: config.error_pages.clone(),
             metrics,
         }
     }
@@ -235,6 +246,7 @@ impl Mount {
             handler,
             edits: None,
             internal: None,
+            error_pages: BTreeMap::new(),
             metrics,
         }
     }

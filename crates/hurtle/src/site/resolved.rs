@@ -14,7 +14,7 @@ use super::route::Routing;
 use super::{Gate, MountRef, Route, Site, Sites};
 use crate::answer::Answer;
 use crate::auth::PasswordGate;
-use crate::config::{Cors, MatchedRequest};
+use crate::config::{Cors, Listen, MatchedRequest};
 use crate::edits::ResponseEdits;
 use crate::files::Key;
 use crate::handler::request::MatchedPath;
@@ -32,14 +32,15 @@ pub struct Resolved<'a> {
 }
 
 impl Sites {
-    /// Looks up the site of a request. `None`: no site has this name (421, RFC 9110 section
+    /// Looks up the site of a request on a listener with this configured address. `None`: no site has this name (421, RFC 9110 section
     /// 15.5.20).
     pub fn resolve<'a>(
         &'a self,
+        listen: Option<&Listen>,
         name: Option<&[u8]>,
         request: MatchedRequest<'a>,
     ) -> Option<Resolved<'a>> {
-        let (number, site) = self.find(name)?;
+        let (number, site) = self.at(listen).find(name)?;
         Some(Resolved { number, site, request, route: OnceCell::new() })
     }
 }
@@ -97,6 +98,14 @@ impl<'a> Resolved<'a> {
     pub fn cors(&self) -> Option<&Cors> {
         self.gates().iter().find_map(|gate| match gate {
             Gate::Cors(cors) => Some(&**cors),
+            _ => None,
+        })
+    }
+
+    /// Returns the largest body of a request to any handler; `None`: unlimited.
+    pub fn body_bytes(&self) -> Option<u64> {
+        self.gates().iter().find_map(|gate| match gate {
+            Gate::BodySize(bytes_max) => Some(*bytes_max),
             _ => None,
         })
     }

@@ -54,8 +54,10 @@ impl Site {
     /// Routes a path as sent.
     pub fn route<'a>(&'a self, raw: &'a [u8], request: &MatchedRequest<'_>) -> Route<'a> {
         match target::decoded(raw) {
-            Ok(path) => self.route_decoded(path, request),
-            Err(PathError::EncodedSlash) => self.route_either_way(raw, request),
+            Ok(path) => self.checked(self.route_decoded(path, request), request),
+            Err(PathError::EncodedSlash) => {
+                self.checked(self.route_either_way(raw, request), request)
+            }
             Err(bad) => {
                 let reason = bad.to_string();
                 let answer = Answer::error(StatusCode::BAD_REQUEST, Some(&reason));
@@ -74,6 +76,16 @@ impl Site {
         if let Some(redirect) = self.apply_rules(&mut path, request, &mut rules) {
             return Route::Answer(Box::new(redirect), rules.join(", ").into());
         }
+        self.mounted(path, request, rules)
+    }
+
+    /// Returns the mount of a path after the rules that have changed it.
+    pub(super) fn mounted<'a>(
+        &'a self,
+        path: Cow<'a, [u8]>,
+        request: &MatchedRequest<'_>,
+        rules: Vec<String>,
+    ) -> Route<'a> {
         let found = self.mount_of(&path, Some(request));
         // A deployed application is a mount of all paths beneath its own.
         if found.is_none_or(|(_, mount)| mount.is_prefix())

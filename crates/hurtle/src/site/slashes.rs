@@ -1,7 +1,8 @@
-//! Routes paths with an encoded slash (`%2F`) to applications and proxies. Servers disagree about
-//! such a slash: nginx and Caddy route as if it were decoded, and forward it encoded. This server
-//! requires that both readings lead to the same mount, so that no rule for another path is
-//! bypassed; otherwise it responds 404. No file has such a name.
+//! Routes paths that servers read differently to applications and proxies: with an encoded slash
+//! (`%2F`), with `\`, and with parameters of a segment (`/a;x/b`). nginx and Caddy route as if an
+//! encoded slash were decoded, and forward it encoded; Tomcat ignores parameters. This server
+//! requires that all readings lead to the same mount, so that no rule for another path is
+//! bypassed; otherwise it responds 404. No file has a name with an encoded slash.
 
 use http::StatusCode;
 use hurtle_http::semantics::target::{self, PathError};
@@ -21,10 +22,6 @@ impl Site {
         let (mut encoded_path, mut decoded_path) = (Vec::new(), Vec::new());
         let read = target::decode_keeping_slashes(raw, &mut encoded_path)
             .and_then(|()| target::decode(&target::with_plain_slashes(raw), &mut decoded_path));
-        let refuse = |bad: PathError| {
-            let answer = Answer::error(StatusCode::NOT_FOUND, None);
-            Route::Answer(Box::new(answer), bad.to_string().into())
-        };
         if let Err(bad) = read {
             return refuse(bad);
         }
@@ -45,6 +42,39 @@ impl Site {
             };
         if agreed { encoded } else { refuse(PathError::EncodedSlash) }
     }
+
+    /// Refuses a route to an application or a proxy that a server would read as one to another mount,
+    /// or as a path with dot segments.
+    pub(super) fn checked<'a>(
+        &'a self,
+        route: Route<'a>,
+        request: &MatchedRequest<'_>,
+    ) -> Route<'a> {
+        let Route::Mount { path, mount, rules } = &route else { return route };
+        // Another mount may get the request, which interprets the path itself.
+        if !reads_path(mount.handler()) && !mount.hands_on() {
+            return route;
+        }
+        let other = match target::read_leniently(path) {
+            Ok(None) => return route,
+            Ok(Some(other)) => other,
+            Err(bad) => return refuse(bad),
+        };
+        // A path that a rule has changed meets no rule again.
+        let found = match rules.is_empty() {
+            true => self.route_decoded(other.clone().into(), request),
+            false => self.mounted(other.clone().into(), request, Vec::new()),
+        };
+        match &found {
+            Route::Mount { path, mount: found, .. } if **path == other && mount.is(found) => route,
+            _ => refuse(PathError::Ambiguous),
+        }
+    }
+}
+
+fn refuse<'a>(bad: PathError) -> Route<'a> {
+    let answer = Answer::error(StatusCode::NOT_FOUND, None);
+    Route::Answer(Box::new(answer), bad.to_string().into())
 }
 
 /// Returns whether the handler interprets the path itself.

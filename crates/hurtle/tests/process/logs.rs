@@ -103,7 +103,7 @@ fn a_refused_request_is_logged_without_the_visitor_of_the_request_before() {
     let expected = r#""client":"192.0.2.7","method":"GET","target":"/a.txt","status":413"#;
     assert!(refused.contains(expected), "a body that is refused belongs to its request: {refused}");
     let said = child.stderr();
-    let refused = "192.0.2.7: GET /a.txt: refused by `body_bytes in [limits]`";
+    let refused = "192.0.2.7: GET /a.txt: refused by `body_bytes`";
     assert!(said.contains(refused), "{said}");
 }
 

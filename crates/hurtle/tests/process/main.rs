@@ -10,6 +10,7 @@ mod browser;
 mod checks;
 mod child;
 mod crowd;
+mod drained;
 mod explain;
 mod floods;
 #[allow(dead_code)]
@@ -21,13 +22,16 @@ mod fuse;
 #[allow(dead_code)]
 mod h3_peer;
 mod hung;
+mod includes;
 mod limits_counted;
+mod listeners;
 mod logs;
 mod metrics;
 mod mid_download;
 mod names;
 mod native_histograms;
 mod newcomer;
+mod own_settings;
 mod pipeline;
 mod placeholders;
 mod programs;

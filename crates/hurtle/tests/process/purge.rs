@@ -65,7 +65,7 @@ fn purge_prints_the_number_of_removed_responses() {
     let (child, socket) = server(&dir, "");
     let (config, admin) = (shown(&dir.path("../hurtle.toml")), shown(&socket));
     let mut client = child.connect();
-    for path in ["/a/1", "/a/2", "/b"] {
+    for path in ["/a/1", "/a/2", "/b", "/c%2B", "/c+", "//c%2b"] {
         client.request("GET", &format!("{path}\nHost: example.org"));
     }
     let table = [
@@ -73,6 +73,7 @@ fn purge_prints_the_number_of_removed_responses() {
         ("it is gone", "http://example.org/b", "purged 0\n"),
         ("another host", "http://example.com/a/1", "purged 0\n"),
         ("all that begins so", "http://example.org/a/*", "purged 2\n"),
+        ("every spelling", "http://example.org/%63+", "purged 3\n"),
     ];
     for (sentence, url, expected) in table {
         // The socket is found in the configuration or named by --admin.

@@ -120,6 +120,43 @@ fn an_unhealthy_upstream_gets_no_requests() {
     assert_eq!(client.answer().1, "ok", "well again");
 }
 
+#[test]
+fn health_checks_have_a_host_statuses_and_thresholds() {
+    let upstream = Upstream::new();
+    let keys = "health = '/up'\nhealth_interval = '10ms'\nhealth_host = 'app.test:81'\n\
+                health_status = [204, '3xx']\nhealth_fails = 3\nhealth_passes = 2";
+    let proxy = Proxy::with(&[upstream.address], keys);
+    let check = |status: &str| {
+        let (mut peer, head) = upstream.next_request();
+        assert!(head.starts_with("GET /up HTTP/1.1\nHost: app.test:81\n"), "{head}");
+        peer.send(format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n"));
+    };
+    // Each check follows the evaluation of the one before; the last is held open meanwhile.
+    let is_served = || {
+        let (mut held, head) = upstream.next_request();
+        assert!(head.starts_with("GET /up "), "{head}");
+        let mut client = proxy.send(GET);
+        let is_served = match upstream.next_request_if_any() {
+            Some((mut peer, head)) => {
+                assert!(head.starts_with("GET / "), "{head}");
+                peer.send(OK);
+                client.answer().0.starts_with("HTTP/1.1 200 ")
+            }
+            None => false,
+        };
+        held.send("HTTP/1.1 204 X\r\n\r\n");
+        is_served
+    };
+    ["200", "404", "204", "200", "200"].into_iter().for_each(check);
+    assert!(is_served(), "two of three failed in a row");
+    ["200", "200", "500"].into_iter().for_each(check);
+    assert!(!is_served(), "three failed in a row, one has passed");
+    check("200");
+    check("301");
+    assert!(!is_served(), "one has passed since the last bad one");
+    assert!(is_served(), "two have passed");
+}
+
 /// Answers every request with `status` until no connection comes for a second; returns the number of
 /// requests.
 fn answer_all(upstream: Upstream, status: &'static str) -> (SocketAddr, JoinHandle<usize>) {

@@ -60,6 +60,11 @@ fn gates(authority: &Authority, auth: SocketAddr, gone: SocketAddr) -> Vec<Gate>
             ..gate("cors", 204)
         },
         Gate { mount: "deny = \"192.0.2.1\"".to_owned(), ..gate("address", 403) },
+        Gate {
+            mount: "body_bytes = 0".to_owned(),
+            refused: "Content-Length: 1\r\n",
+            ..gate("body size", 413)
+        },
         Gate { mount_table: "[[site.mount.rate_limit]]\nrequests = \"1/h\"", ..gate("rate", 429) },
         Gate {
             site: format!(

@@ -25,6 +25,7 @@ mod forwarded;
 mod gates;
 mod header_kinds;
 mod headers;
+mod held;
 mod hints;
 mod internal;
 mod jwt;

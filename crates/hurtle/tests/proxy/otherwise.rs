@@ -175,6 +175,29 @@ fn the_gates_of_both_mounts_are_passed() {
 }
 
 #[test]
+fn no_reading_of_a_path_leads_to_a_mount_whose_gates_were_not_passed() {
+    let (tree, upstream) = (Tree::new("readings"), Upstream::new());
+    let (root, address) = (tree.public(), upstream.address);
+    let proxy = Proxy::written(
+        1,
+        &format!(
+            "[[site]]\n[[site.mount]]\nfiles = {root:?}\notherwise = \"app\"\n\
+             [[site.mount]]\nname = \"app\"\nproxy = \"http://{address}\"\n\
+             [[site.mount]]\npath = \"/admin\"\nproxy = \"http://{address}\"\ndeny = \"127.0.0.1\"\n"
+        ),
+    );
+    for path in
+        ["/admin/x", "/x/..;/admin/x", "/admin;a=b/x", "/x/%2e%2e%3b/admin", "/x/..%5cadmin"]
+    {
+        let head = proxy.send(request("GET", path, "")).head();
+        assert!(!head.contains(" 200 "), "{path}: {head}");
+        upstream.expect_no_connection();
+    }
+    let (line, _) = passed_on(&proxy, &upstream, &request("GET", "/gone;a=b/x", ""));
+    assert_eq!(line, "GET /gone;a=b/x HTTP/1.1", "parameters of other paths go along");
+}
+
+#[test]
 fn rates_of_the_site_count_once_and_those_of_the_application_too() {
     let (tree, upstream) = (Tree::new("rates"), Upstream::new());
     let limit = "[[site.rate_limit]]\nrequests = \"1/h\"\nburst = 3\n";

@@ -122,12 +122,12 @@ impl Proxy {
     /// follow after all others, and ejected upstreams after those.
     pub(super) fn pick(&self, key: Key, tried: &[usize], now_ms: u64) -> Option<usize> {
         if let [only] = self.peers.as_slice() {
-            return (tried.is_empty() && only.is_healthy()).then_some(0);
+            return (tried.is_empty() && only.is_available()).then_some(0);
         }
         let is_ejected = |at: usize| self.peers[at].standing.is_ejected(now_ms);
         if let Key::Sticky(Some(at)) = key
             && !tried.contains(&at)
-            && self.peers[at].is_healthy()
+            && self.peers[at].is_available()
             && !is_ejected(at)
         {
             return Some(at);
@@ -136,7 +136,7 @@ impl Proxy {
         tiers.into_iter().find_map(|(backup, ejected)| {
             self.pick_among(key, now_ms, |at| {
                 !tried.contains(&at)
-                    && self.peers[at].is_healthy()
+                    && self.peers[at].is_available()
                     && self.config.upstreams[at].backup == backup
                     && is_ejected(at) == ejected
             })
@@ -230,7 +230,7 @@ impl Proxy {
         let others = || (0..self.peers.len()).filter(|at| *at != number);
         let ejected = others().filter(is_ejected).count() + 1;
         let is_allowed = ejected * 100 <= ejection.max_percent as usize * self.peers.len();
-        if is_allowed && others().any(|at| self.peers[at].is_healthy() && !is_ejected(&at)) {
+        if is_allowed && others().any(|at| self.peers[at].is_available() && !is_ejected(&at)) {
             let time_ms = peer.standing.eject(ejection, now_ms).as_millis();
             tracing::warn!("upstream {peer} gets no requests for {time_ms} ms: {reason}");
         }
@@ -503,7 +503,7 @@ mod tests {
                     _ => peer.set_healthy(true, ""),
                 }
                 let key = if method == Balance::HashPath { hash(n as u64) } else { Key::Any };
-                let healthy = |at: &usize| proxy.peers[*at].is_healthy();
+                let healthy = |at: &usize| proxy.peers[*at].is_available();
                 let fit = |at: &usize| {
                     healthy(at) && !proxy.peers[*at].standing.is_ejected(now_ms)
                 };

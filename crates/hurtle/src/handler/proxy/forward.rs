@@ -1,8 +1,8 @@
 //! Forwards a request: tries upstreams while a retry is safe, until one returns a response head.
 //! `response` handles that response.
 
-use std::fmt::Display;
 use std::rc::Rc;
+use std::time::Duration;
 
 use http::{StatusCode, Version};
 use hurtle_http::h1::forward::{self, ForwardParams};
@@ -14,6 +14,7 @@ use super::super::client::{Client, Continue, ExchangeError, InterimSender};
 use super::super::request::RequestContext;
 use super::super::wait::Waits;
 use super::super::{Handled, HandlerError, Outcome};
+use super::attempt_log::{log_attempt, log_failure, log_unavailable};
 use super::exchange::{UpstreamExchange, grpc_status as grpc_status_of};
 use super::web_call::WebCall;
 use super::{Key, ListenOutcome, Proxy, RawHead, UpstreamError, UpstreamRequest, handshake};
@@ -21,6 +22,7 @@ use crate::answer::{Answer, GRPC_STATUS};
 use crate::clock;
 use crate::config::EarlyHints;
 use crate::protocol::InterimFields;
+use crate::rt;
 
 /// Maximum number of interim responses to one request. A slow one may send 102 (Processing) every few
 /// seconds for an hour. An upstream that sends more is treated as failed.
@@ -143,7 +145,6 @@ impl Proxy {
             Box::pin(self.wait_for_application(request, client, exchange)).await?;
         }
         let mut status = StatusCode::SERVICE_UNAVAILABLE;
-        let mut grpc_status = None;
         let key = self.key(request);
         loop {
             let is_chosen = match exchange.upstream.is_limited() {
@@ -152,8 +153,12 @@ impl Proxy {
             };
             let (now_ms, upstream) = (clock::now_ms(), &mut exchange.upstream);
             if !is_chosen {
-                log_unavailable(upstream, &request.describe(), status);
-                return Err(failed(status));
+                let Some(pause) = upstream.pause() else {
+                    log_unavailable(upstream, &request.describe(), status);
+                    return Err(failed(status));
+                };
+                wait(client, exchange, pause).await?;
+                continue;
             }
             let received = match upstream.send_at_once(now_ms) {
                 true => receive_at_once(client, upstream, now_ms).await,
@@ -164,37 +169,14 @@ impl Proxy {
                 // Boxed, because every request would be as large as this wait.
                 None => Box::pin(receive_beside(request, client, exchange)).await,
             };
-            let upstream = &mut exchange.upstream;
-            let retry = match received {
+            let failure = match received {
                 Ok(head) => return Ok(head),
-                Err(AttemptError::Upstream(error)) => {
-                    status = match error {
-                        UpstreamError::BadRequest => StatusCode::BAD_REQUEST,
-                        _ => StatusCode::BAD_GATEWAY,
-                    };
-                    let retry = upstream.may_retry(&error);
-                    log_attempt(upstream, &request.describe(), &error, (status, retry));
-                    grpc_status = match &error {
-                        UpstreamError::Stream(error) => {
-                            grpc_status_of(upstream, request.head, error)
-                        }
-                        _ => None,
-                    };
-                    upstream.failed(&error);
-                    retry
-                }
-                Err(AttemptError::Exchange(ExchangeError::UpstreamTimeout)) => {
-                    status = StatusCode::GATEWAY_TIMEOUT;
-                    let retry = upstream.may_retry_late();
-                    let phase = upstream.phase();
-                    log_attempt(upstream, &request.describe(), &phase, (status, retry));
-                    upstream.timed_out();
-                    retry
-                }
-                Err(AttemptError::Exchange(error)) => return Err(error.into()),
+                Err(failure) => failure,
             };
-            if !retry {
-                return Err(failed_call(request, status, grpc_status));
+            let pause;
+            (status, pause) = settle(request, &mut exchange.upstream, failure)?;
+            if let Some(pause) = pause {
+                wait(client, exchange, pause).await?;
             }
         }
     }
@@ -224,6 +206,60 @@ impl UpstreamExchange {
             client.withhold_continue();
         }
     }
+}
+
+/// Waits before the next attempt, while the client is watched.
+async fn wait<C: Client>(
+    client: &mut C,
+    exchange: &UpstreamExchange,
+    pause: Duration,
+) -> Result<(), HandlerError> {
+    Ok(Box::pin(client.beside(&exchange.waits, async |_| rt::sleep(pause).await)).await?)
+}
+
+/// Records and logs a failed attempt. Returns the status for the client if no upstream is left, and the
+/// pause before the next attempt.
+///
+/// # Errors
+/// The response, if the request may not be retried.
+fn settle(
+    request: &RequestContext<'_>,
+    upstream: &mut UpstreamRequest,
+    failure: AttemptError,
+) -> Result<(StatusCode, Option<Duration>), HandlerError> {
+    let mut grpc_status = None;
+    let (status, retry, is_held) = match failure {
+        AttemptError::Upstream(error) => {
+            let status = match error {
+                UpstreamError::BadRequest => StatusCode::BAD_REQUEST,
+                _ => StatusCode::BAD_GATEWAY,
+            };
+            let retry = upstream.may_retry(&error);
+            let is_held = !retry && upstream.is_unconnected(Some(&error)) && upstream.may_hold();
+            log_attempt(upstream, &request.describe(), &error, (status, retry || is_held));
+            if let UpstreamError::Stream(error) = &error {
+                grpc_status = grpc_status_of(upstream, request.head, error);
+            }
+            upstream.failed(&error);
+            (status, retry, is_held)
+        }
+        AttemptError::Exchange(ExchangeError::UpstreamTimeout) => {
+            let (status, phase) = (StatusCode::GATEWAY_TIMEOUT, upstream.phase());
+            let retry = upstream.may_retry_late();
+            let is_held = !retry && upstream.is_unconnected(None) && upstream.may_hold();
+            log_attempt(upstream, &request.describe(), &phase, (status, retry || is_held));
+            upstream.timed_out();
+            (status, retry, is_held)
+        }
+        AttemptError::Exchange(error) => return Err(error.into()),
+    };
+    if retry {
+        return Ok((status, None));
+    }
+    let pause = if is_held { upstream.pause() } else { None };
+    pause
+        .map(|pause| (status, Some(pause)))
+        .ok_or_else(|| failed_call(request, status, grpc_status))
 }
 
 /// Chooses an upstream that has room, and waits for one if there is none.
@@ -369,44 +405,6 @@ fn failed_call(
         answer = answer.with(GRPC_STATUS, u16::from(code).into());
     }
     HandlerError::Answer(Box::new(answer))
-}
-
-/// Logs an upstream's error with the status that the client gets. `request` describes the request.
-pub(super) fn log_failure(
-    upstream: &UpstreamRequest,
-    request: &str,
-    error: &dyn Display,
-    status: StatusCode,
-) {
-    let name = upstream.upstream_name();
-    tracing::error!("upstream {name}: {error} ({request}: {})", status.as_u16());
-}
-
-/// Logs an attempt that failed. With a retry the client does not notice it; if an idle connection was
-/// closed meanwhile, nothing is wrong at all.
-pub(super) fn log_attempt(
-    upstream: &UpstreamRequest,
-    request: &str,
-    error: &dyn Display,
-    (status, retry): (StatusCode, bool),
-) {
-    if !retry {
-        return log_failure(upstream, request, error, status);
-    }
-    let name = upstream.upstream_name();
-    match upstream.is_on_idle_connection() {
-        true => tracing::info!("upstream {name}: {error} ({request}: retried)"),
-        false => tracing::warn!("upstream {name}: {error} ({request}: retried)"),
-    }
-}
-
-/// Logs that no upstream is left to try; the failures of those that were tried are logged.
-pub(super) fn log_unavailable(upstream: &UpstreamRequest, request: &str, status: StatusCode) {
-    let error = match status {
-        StatusCode::SERVICE_UNAVAILABLE => "no upstream is available",
-        _ => "no other upstream is available",
-    };
-    log_failure(upstream, request, &error, status);
 }
 
 /// Returns whether the client gets an upstream's interim response.

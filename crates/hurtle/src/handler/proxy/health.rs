@@ -14,6 +14,7 @@ use hurtle_http::semantics::target::encode_path;
 use super::link::{Channel, Link, RawHead, Source};
 use super::peer::{Peer, UpstreamError};
 use super::wait::Waits;
+use crate::config::HealthCheck;
 use crate::protocol::h2::RequestStream;
 use crate::protocol::reading::Reading;
 use crate::rt::{self, Alarm};
@@ -21,9 +22,6 @@ use crate::transport::{Attempt, SendQueue, Transport as _, UpstreamSocket};
 
 /// Time limit of a check, from connecting to the end of the response's head.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Consecutive failed checks that make an upstream unhealthy.
-const FAILED_CHECKS_MAX: u32 = 2;
 
 /// The method of the health service of gRPC ("GRPC Health Checking Protocol"): this path is checked by a
 /// call.
@@ -40,35 +38,37 @@ pub(super) struct HealthChecker {
     peer: Weak<Peer>,
     /// The path, encoded.
     path: String,
-    interval: Duration,
+    config: HealthCheck,
 }
 
 impl HealthChecker {
-    pub(super) fn new(peer: &Rc<Peer>, path: &str, interval: Duration) -> HealthChecker {
-        let path = encode_path(path.as_bytes()).into_owned();
-        HealthChecker { peer: Rc::downgrade(peer), path, interval }
+    pub(super) fn new(peer: &Rc<Peer>, config: &HealthCheck) -> HealthChecker {
+        let path = encode_path(config.path.as_bytes()).into_owned();
+        HealthChecker { peer: Rc::downgrade(peer), path, config: config.clone() }
     }
 
     /// Runs the checks until the upstream is dropped.
     pub(super) async fn run(self) {
-        let mut failed = 0;
+        let (mut failed, mut passed) = (0, 0);
         let mut alarm = Alarm::unset();
         while let Some(peer) = self.peer.upgrade() {
             let found = rt::timeout(CHECK_TIMEOUT, self.check(&peer)).await;
             match found.unwrap_or_else(|| Err("it does not respond".to_owned())) {
                 Ok(()) => {
-                    failed = 0;
-                    peer.set_healthy(true, "");
+                    (failed, passed) = (0, self.config.passes.min(passed + 1));
+                    if passed >= self.config.passes {
+                        peer.set_healthy(true, "");
+                    }
                 }
                 Err(why) => {
-                    failed += 1;
-                    if failed >= FAILED_CHECKS_MAX {
+                    (failed, passed) = (self.config.fails.min(failed + 1), 0);
+                    if failed >= self.config.fails {
                         peer.set_healthy(false, &why);
                     }
                 }
             }
             drop(peer);
-            alarm.wait(self.interval).await;
+            alarm.wait(self.config.interval).await;
         }
     }
 
@@ -79,9 +79,13 @@ impl HealthChecker {
         let reply = head.parse().map_err(|error| text(UpstreamError::BadResponse(error)))?;
         match reply.status {
             StatusCode::OK if self.is_call(peer) => serving(&mut link).await,
-            status if status.is_success() || status.is_redirection() => Ok(()),
+            status if self.config.accepts(status.as_u16()) => Ok(()),
             status => Err(format!("it answered {status}")),
         }
+    }
+
+    fn host<'a>(&'a self, peer: &'a Peer) -> &'a str {
+        self.config.host.as_deref().unwrap_or(&peer.authority)
     }
 
     fn is_call(&self, peer: &Peer) -> bool {
@@ -98,7 +102,7 @@ impl HealthChecker {
                 let line = RequestLine {
                     method: if is_call { b"POST" } else { b"GET" },
                     scheme: if peer.is_tls() { b"https" } else { b"http" },
-                    authority: peer.authority.as_bytes(),
+                    authority: self.host(peer).as_bytes(),
                     path: self.path.as_bytes(),
                     protocol: None,
                 };
@@ -120,7 +124,7 @@ impl HealthChecker {
             }
         };
         if let Channel::Socket(io) = &link.channel {
-            let (path, host) = (&self.path, &peer.authority);
+            let (path, host) = (&self.path, self.host(peer));
             let request = format!(
                 "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: hurtle\r\nConnection: close\r\n\r\n"
             );

@@ -7,9 +7,11 @@
 
 mod addresses;
 mod assigned_peer;
+mod attempt_log;
 mod balance;
 mod body_encoder;
 pub mod cache;
+mod drained;
 mod exchange;
 mod forward;
 mod forward_auth;
@@ -27,6 +29,7 @@ mod relay;
 mod request_edits;
 mod request_sender;
 mod response;
+mod retry;
 mod standing;
 mod translate;
 mod tunnel_end;
@@ -45,6 +48,7 @@ use crate::rt;
 use crate::tls::UpstreamConfig;
 
 pub use balance::Key;
+pub use drained::{UnknownUpstreamError, set_drained};
 pub use exchange::{BodyCoding, UpstreamBody, UpstreamExchange, UpstreamResponse, UpstreamTunnel};
 pub use forward_auth::{AuthDecision, ForwardAuth, with_fields};
 pub use framing::Framing;
@@ -91,6 +95,8 @@ pub struct Proxy {
     /// The next upstream in turn.
     turn: Cell<usize>,
     budget: Cell<u32>,
+    /// Requests that wait for an upstream that accepts connections.
+    held: Cell<usize>,
     /// The availability of an application that this server starts.
     gate: AvailabilityGate,
     /// `true` after `watch`.
@@ -124,6 +130,7 @@ impl Proxy {
             cache,
             turn: Cell::new(0),
             budget: Cell::new(BUDGET_MAX),
+            held: Cell::new(0),
             gate: AvailabilityGate::default(),
             is_watched: Cell::new(false),
         }
@@ -162,7 +169,7 @@ impl Proxy {
         }
         let Some(check) = &self.config.health else { return };
         for peer in &self.peers {
-            let checker = health::HealthChecker::new(peer, &check.path, check.interval);
+            let checker = health::HealthChecker::new(peer, check);
             rt::spawn(checker.run());
         }
     }

@@ -2,24 +2,16 @@
 
 use std::borrow::Cow;
 
-use hurtle_http::semantics::target::{encode_path, is_encoding_of};
+use hurtle_http::semantics::target::{encode_path, is_spelling_of};
 
 use super::super::request::RequestContext;
 use super::Proxy;
 
 impl Proxy {
-    /// Returns the path for the upstream: as the client sent it if it decodes to the routed path,
-    /// otherwise encoded again. A cache uses one spelling only, so its fetches do too. With
-    /// `strip_prefix` that of the mount is taken off.
+    /// Returns the path for the upstream: [`spelling`], without that of the mount if `strip_prefix` is
+    /// set.
     pub(super) fn forwarded_path<'a>(&self, request: &RequestContext<'a>) -> Cow<'a, [u8]> {
-        let (sent, path) = (request.target.0, request.matched.path);
-        let whole = match self.cache().is_none() && is_encoding_of(sent, path) {
-            true => Cow::Borrowed(sent),
-            false => match encode_path(path) {
-                Cow::Borrowed(path) => Cow::Borrowed(path.as_bytes()),
-                Cow::Owned(path) => Cow::Owned(path.into_bytes()),
-            },
-        };
+        let whole = spelling(request);
         match self.config().strip_prefix {
             true => Cow::Owned(without_prefix(&whole, request.matched.base())),
             false => whole,
@@ -27,14 +19,40 @@ impl Proxy {
     }
 }
 
+/// Returns the path as the client sent it if it has no dot segment and no rule has changed it, otherwise
+/// the routed path, encoded. One slash is in front: two would name a host.
+pub(super) fn spelling<'a>(request: &RequestContext<'a>) -> Cow<'a, [u8]> {
+    let (sent, path) = (request.target.0, request.matched.path);
+    match is_spelling_of(sent, path) {
+        true => Cow::Borrowed(&sent[slashes(sent).saturating_sub(1)..]),
+        false => canonical(path),
+    }
+}
+
+/// Returns a decoded path in the spelling that all others have in common.
+pub(super) fn canonical(path: &[u8]) -> Cow<'_, [u8]> {
+    match encode_path(path) {
+        Cow::Borrowed(path) => Cow::Borrowed(path.as_bytes()),
+        Cow::Owned(path) => Cow::Owned(path.into_bytes()),
+    }
+}
+
+/// The number of slashes in front.
+fn slashes(path: &[u8]) -> usize {
+    path.iter().take_while(|byte| **byte == b'/').count()
+}
+
 /// Returns an encoded path without its beginning, whose decoded form is `base`, and with one slash in
 /// front: two would name a host.
 fn without_prefix(path: &[u8], base: &[u8]) -> Vec<u8> {
     let mut rest = path;
-    for _ in base.strip_suffix(b"/").unwrap_or(base) {
-        let length = if rest.first() == Some(&b'%') { 3 } else { 1 };
+    for byte in base.strip_suffix(b"/").unwrap_or(base) {
+        let length = match (byte, rest.first()) {
+            (b'/', _) => slashes(rest),
+            (_, Some(b'%')) => 3,
+            _ => 1,
+        };
         rest = rest.get(length..).unwrap_or_default();
     }
-    let slashes = rest.iter().take_while(|b| **b == b'/').count();
-    [b"/", &rest[slashes..]].concat()
+    [b"/", &rest[slashes(rest)..]].concat()
 }

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::{fmt, io};
 
@@ -14,6 +15,7 @@ use rustls::pki_types::ServerName;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::addresses::{Addresses, time_for_one};
+use super::drained::{self, Drained};
 use super::forward::INTERIM_MAX;
 use super::link::{Channel, Link};
 use super::multiplexer::Multiplexer;
@@ -62,6 +64,8 @@ pub(super) struct Peer {
     pub(super) credit: Cell<i64>,
     /// Result of the health checks.
     healthy: Cell<bool>,
+    /// `true`: an operator has drained it.
+    drained: Drained,
     pub(super) addresses: Addresses,
     metrics: OnceCell<Arc<UpstreamMetrics>>,
 }
@@ -173,7 +177,6 @@ impl Peer {
         };
         Peer {
             seed: xxh3_64(server.to_string().as_bytes()),
-            server,
             tls,
             authority,
             in_flight: Cell::new(0),
@@ -185,6 +188,8 @@ impl Peer {
             standing: Standing::default(),
             credit: Cell::new(0),
             healthy: Cell::new(true),
+            drained: drained::state_of(server.to_string()),
+            server,
             addresses,
             metrics: OnceCell::new(),
         }
@@ -202,7 +207,7 @@ impl Peer {
 
     /// Publishes its state; `alone`: there is no other upstream.
     pub(super) fn publish(&self, alone: bool, now_ms: u64) {
-        let is_up = self.is_healthy() && (alone || !self.standing.is_ejected(now_ms));
+        let is_up = self.is_available() && (alone || !self.standing.is_ejected(now_ms));
         let (in_flight, waiting) = (self.in_flight.get(), self.waiting.get());
         let idle = self.idle.borrow().len() + self.multiplexer.idle();
         self.metrics().publish(is_up, in_flight, idle, waiting);
@@ -223,9 +228,10 @@ impl Peer {
         self.server.tls
     }
 
-    /// Returns whether health checks succeed, or none are made.
-    pub(super) fn is_healthy(&self) -> bool {
-        self.healthy.get()
+    /// Returns whether it may get requests: health checks succeed, or none are made, and it is not
+    /// drained.
+    pub(super) fn is_available(&self) -> bool {
+        self.healthy.get() && !self.drained.load(Ordering::Relaxed)
     }
 
     /// Sets the result of a health check; logs a change.

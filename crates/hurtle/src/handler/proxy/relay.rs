@@ -13,9 +13,9 @@ use hurtle_http::semantics::grpc::GrpcStatus;
 
 use super::super::client::{Data, ExchangeError, Frame};
 use super::super::wait::Waits;
+use super::attempt_log::log_failure;
 use super::body_encoder::BodyEncoder;
 use super::exchange::{BodyCoding, UpstreamBody, grpc_status};
-use super::forward::log_failure;
 use super::framing::Framing;
 use super::link::{MalformedBody, Source};
 use super::upstream_request::{Phase, UpstreamRequest};

@@ -9,10 +9,11 @@ use hurtle_http::h1::response_head::{File, ResponseHead};
 use super::super::client::Client;
 use super::super::request::RequestContext;
 use super::super::{FileName, Handled, InternalRedirect, Outcome, Tunnel};
+use super::attempt_log::log_failure;
 use super::exchange::{
     BodyCoding, UpstreamBody, UpstreamExchange, UpstreamResponse, UpstreamTunnel,
 };
-use super::forward::{failed, log_failure};
+use super::forward::failed;
 use super::framing::Framing;
 use super::{Channel, Proxy, RawHead, UpstreamError, handshake, web_call};
 use crate::answer::{Answer, Needs};

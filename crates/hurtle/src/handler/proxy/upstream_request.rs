@@ -18,6 +18,7 @@ use super::link::{Channel, Link, RawHead, Source};
 use super::peer::UpstreamError;
 use super::queue::{Admitted, BusyError};
 use super::request_sender::{RequestSender, SendError};
+use super::retry::Hold;
 use super::tunnel_end::TunnelEnd;
 use super::wait::Waits;
 use super::{Key, Proxy};
@@ -28,23 +29,22 @@ use crate::observe::UpstreamLog;
 use crate::rt::{self, First};
 use crate::transport::{Input, Output};
 
-/// Most attempts of one request.
-const TRIES_MAX: usize = 3;
-
 /// Time after which a request's body is sent without 100 Continue (RFC 9110 section 10.1.1),
 /// because some servers ignore `Expect`.
 const EXPECT_TIME: Duration = Duration::from_secs(1);
 
 /// A request to an upstream.
 pub struct UpstreamRequest {
-    proxy: Rc<Proxy>,
-    sender: RequestSender,
-    link: Option<Link>,
-    assigned: Option<AssignedPeer>,
-    tried: Vec<usize>,
-    tries: usize,
+    pub(super) proxy: Rc<Proxy>,
+    pub(super) sender: RequestSender,
+    pub(super) link: Option<Link>,
+    pub(super) assigned: Option<AssignedPeer>,
+    pub(super) tried: Vec<usize>,
+    pub(super) tries: usize,
+    /// The wait for an upstream that accepts connections.
+    pub(super) hold: Option<Hold>,
     /// Idempotent method (RFC 9110 section 9.2.2).
-    idempotent: bool,
+    pub(super) idempotent: bool,
     phase: Cell<Phase>,
     /// Time at which the upstream was chosen.
     chosen: Option<Instant>,
@@ -106,6 +106,7 @@ impl UpstreamRequest {
             assigned: None,
             tried: Vec::new(),
             tries: 0,
+            hold: None,
             idempotent: onward.upgrade.is_none()
                 && matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE"),
             phase: Cell::new(Phase::Connecting),
@@ -315,34 +316,9 @@ impl UpstreamRequest {
         self.sender.release();
     }
 
-    /// `true` if the request may be retried after a failure. It was not processed or is idempotent,
-    /// none of its body is lost, and the retry budget allows it. The budget is charged.
-    pub fn may_retry(&mut self, error: &UpstreamError) -> bool {
-        let unsent = matches!(
-            error,
-            UpstreamError::Unresolved(_)
-                | UpstreamError::Refused(_)
-                | UpstreamError::Handshake(_)
-                | UpstreamError::Unprocessed
-                | UpstreamError::Busy
-        );
-        let unanswered = matches!(error, UpstreamError::Gone(_) | UpstreamError::NotRead(_));
-        let harmless = unsent || (unanswered && self.idempotent);
-        harmless && self.has_retry_left()
-    }
-
-    /// `true` if the request may be retried after a connect timeout. The budget is charged.
-    pub fn may_retry_late(&mut self) -> bool {
-        self.phase.get() == Phase::Connecting && self.has_retry_left()
-    }
-
     /// `true` if every upstream has failed this request.
     pub(super) fn has_tried_all(&self) -> bool {
         self.tried.len() >= self.proxy.peers.len()
-    }
-
-    fn has_retry_left(&mut self) -> bool {
-        self.tries < TRIES_MAX && self.sender.is_repeatable() && self.proxy.charge_retry()
     }
 
     /// `true` if the request was sent on a connection that had been idle.

@@ -185,7 +185,7 @@ impl Simulator {
             let faults = faults(&mut random, conditions);
             let name = format!("client {number}");
             let (server_end, client_end) = Memory::pair(&name, &mut random, faults);
-            let slot = ConnectionSlot::new(&thread, None);
+            let slot = ConnectionSlot::new(&thread, Rc::default());
             clients.push(tokio::task::spawn_local(async move {
                 tokio::time::sleep(Duration::from_millis(random.within(0, 200))).await;
                 let address = Some([192, 0, 2, 1].into());

@@ -21,6 +21,7 @@ use rustls::quic::{KeyChange, Secrets, ServerConnection, Version};
 use rustls::server::{Acceptor, ClientHello};
 
 use super::super::handshake::Choice;
+use crate::config::Listen;
 use crate::tls::ClientCertificate;
 
 /// Largest ClientHello, in bytes; rustls limits it too.
@@ -34,7 +35,7 @@ const INTERNAL_ERROR: u8 = 80;
 const UNRECOGNIZED_NAME: u8 = 112;
 
 /// Selects the configuration for a ClientHello and the local address.
-type Chooser = Rc<dyn Fn(&ClientHello<'_>, Option<IpAddr>) -> Choice>;
+type Chooser = Rc<dyn Fn(&ClientHello<'_>, &LocalAddress) -> Choice>;
 
 thread_local! {
     /// The worker's selection. `Session` must be `Send`, so it cannot hold the worker's state.
@@ -42,7 +43,7 @@ thread_local! {
 }
 
 /// Sets the selection of configurations for the connections of this thread.
-pub fn set_chooser(chooser: impl Fn(&ClientHello<'_>, Option<IpAddr>) -> Choice + 'static) {
+pub fn set_chooser(chooser: impl Fn(&ClientHello<'_>, &LocalAddress) -> Choice + 'static) {
     CHOOSER.set(Some(Rc::new(chooser)));
 }
 
@@ -61,11 +62,20 @@ pub struct Negotiated {
     pub is_resumed: bool,
 }
 
+/// The local end of a connection.
+#[derive(Clone, Debug, Default)]
+pub struct LocalAddress {
+    /// The address of the listener, as configured.
+    pub listen: Option<Arc<Listen>>,
+    /// The address to which the client sends.
+    pub ip: Option<IpAddr>,
+}
+
 /// Makes the sessions of connections to one local address.
 pub(super) struct Handshakes {
     /// Has the keys of Initial packets, which are the same for all sites.
     pub(super) initial: Arc<QuicServerConfig>,
-    pub(super) local: Option<IpAddr>,
+    pub(super) local: LocalAddress,
 }
 
 impl ServerConfig for Handshakes {
@@ -88,7 +98,7 @@ impl ServerConfig for Handshakes {
             acceptor: Box::default(),
             received: Vec::new(),
             params: encoded,
-            local: self.local,
+            local: self.local.clone(),
         };
         Box::new(TlsSession { initial: Arc::clone(&self.initial), version, state, secrets: None })
     }
@@ -111,7 +121,7 @@ enum State {
         received: Vec<u8>,
         /// Encoded transport parameters.
         params: Vec<u8>,
-        local: Option<IpAddr>,
+        local: LocalAddress,
     },
     /// The configuration was selected.
     Chosen { session: Box<ServerConnection>, policy: u32, is_announced: bool },
@@ -141,7 +151,7 @@ impl TlsSession {
                 Err((error, _)) => return Err(violation(&error)),
             };
             let chooser = CHOOSER.with_borrow(Clone::clone);
-            let choice = chooser.map(|choose| choose(&accepted.client_hello(), *local));
+            let choice = chooser.map(|choose| choose(&accepted.client_hello(), local));
             let (config, policy) = match choice {
                 Some(Choice::Serve(config, policy)) => (config, policy),
                 Some(Choice::NotIssued) => {

@@ -15,11 +15,12 @@ use quinn_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointEven
 use tokio::sync::mpsc;
 
 use super::connection::Connection;
-use super::crypto::Handshakes;
+use super::crypto::{Handshakes, LocalAddress};
 use super::ids::endpoint_of;
 use super::inbox::{Datagram, Inbox, Peers};
 use super::keys::Settings;
 use super::socket::{BufferSizes, Socket};
+use crate::config::Listen;
 
 /// Calls of the kernel for datagrams, and forwarded datagrams, before other tasks run.
 const RECEIVES_MAX: usize = 8;
@@ -30,6 +31,8 @@ pub struct Endpoint {
     proto: RefCell<quinn_proto::Endpoint>,
     socket: RefCell<Socket>,
     local: SocketAddr,
+    /// The address of the listener, as configured.
+    listen: Arc<Listen>,
     peers: Peers,
     forwarded: RefCell<mpsc::Receiver<Datagram>>,
     factor: u32,
@@ -68,11 +71,17 @@ pub enum Verdict<T> {
 }
 
 impl Endpoint {
-    /// Creates the endpoint of a bound socket on this thread's event loop.
+    /// Creates the endpoint of a bound socket on this thread's event loop. `listen`: its address as
+    /// configured.
     ///
     /// # Errors
     /// The event loop does not take the socket.
-    pub fn new(socket: UdpSocket, inbox: Inbox, settings: Settings) -> io::Result<Rc<Endpoint>> {
+    pub fn new(
+        socket: UdpSocket,
+        listen: Listen,
+        inbox: Inbox,
+        settings: Settings,
+    ) -> io::Result<Rc<Endpoint>> {
         let socket = Socket::new(socket)?;
         let local = socket.local_address()?;
         let Inbox { peers, receiver } = inbox;
@@ -86,6 +95,7 @@ impl Endpoint {
             proto: RefCell::new(proto),
             socket: RefCell::new(socket),
             local,
+            listen: Arc::new(listen),
             peers,
             forwarded: RefCell::new(receiver),
             factor: settings.factor(),
@@ -277,10 +287,11 @@ impl Endpoint {
     }
 
     /// Returns the configuration of a connection to a local address.
-    fn config_for(&self, local: Option<IpAddr>) -> Arc<quinn_proto::ServerConfig> {
+    fn config_for(&self, ip: Option<IpAddr>) -> Arc<quinn_proto::ServerConfig> {
         let settings = self.settings.borrow();
         let bound = self.local.ip();
-        let local = local.or_else(|| (!bound.is_unspecified()).then_some(bound));
+        let ip = ip.or_else(|| (!bound.is_unspecified()).then_some(bound));
+        let local = LocalAddress { listen: Some(Arc::clone(&self.listen)), ip };
         let mut config = settings.server.clone();
         config.crypto = Arc::new(Handshakes { initial: Arc::clone(&settings.initial), local });
         Arc::new(config)

@@ -13,7 +13,7 @@ use rustls::server::ResolvesServerCertUsingSni;
 use rustls::version::TLS13;
 use serde::{Deserialize, Serialize};
 
-use super::crypto::Handshakes;
+use super::crypto::{Handshakes, LocalAddress};
 use super::ids::IdGenerator;
 use crate::config::Congestion;
 
@@ -107,7 +107,7 @@ impl Settings {
             .with_cert_resolver(Arc::new(ResolvesServerCertUsingSni::new()));
         let initial = QuicServerConfig::try_from(config).map_err(std::io::Error::other)?;
         let initial = Arc::new(initial);
-        let crypto = Handshakes { initial: Arc::clone(&initial), local: None };
+        let crypto = Handshakes { initial: Arc::clone(&initial), local: LocalAddress::default() };
         let token_key =
             hkdf::Salt::new(hkdf::HKDF_SHA256, b"hurtle").extract(&secret.derive(b"retry token"));
         let mut server = ServerConfig::new(Arc::new(crypto), Arc::new(token_key));

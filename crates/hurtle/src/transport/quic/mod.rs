@@ -15,7 +15,7 @@ mod socket;
 mod streams;
 
 pub use self::connection::Connection;
-pub use self::crypto::{Negotiated, set_chooser};
+pub use self::crypto::{LocalAddress, Negotiated, set_chooser};
 pub use self::endpoint::{Arrival, Endpoint, Verdict};
 pub use self::inbox::{Inbox, Peers, inboxes};
 pub use self::keys::{QuicSecret, Settings};

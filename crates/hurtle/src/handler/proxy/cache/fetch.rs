@@ -14,7 +14,8 @@ use hurtle_http::request::fields::pairs;
 use hurtle_http::semantics::caching::{self, Described, Directives, Refused};
 
 use super::super::super::wait::Waits;
-use super::super::forward::{INTERIM_MAX, is_interim, log_attempt, log_failure, log_unavailable};
+use super::super::attempt_log::{log_attempt, log_failure, log_unavailable};
+use super::super::forward::{INTERIM_MAX, is_interim};
 use super::super::{
     Key, ListenOutcome, Phase, Proxy, RawHead, Source, UpstreamError, UpstreamExchange,
     UpstreamRequest,
@@ -142,29 +143,38 @@ impl Fetch {
                 },
             };
             if !is_chosen {
-                log_unavailable(upstream, &self.request, status);
-                return Err(status);
+                let Some(pause) = upstream.pause() else {
+                    log_unavailable(upstream, &self.request, status);
+                    return Err(status);
+                };
+                rt::sleep(pause).await;
+                continue;
             }
             let interim = self.interim.as_deref();
-            let retry = match waits.within(listen(upstream, waits, interim)).await {
+            let (retry, is_held) = match waits.within(listen(upstream, waits, interim)).await {
                 Some(Ok(taken)) => return Ok(taken),
                 Some(Err(error)) => {
                     status = StatusCode::BAD_GATEWAY;
                     let retry = upstream.may_retry(&error);
-                    log_attempt(upstream, &self.request, &error, (status, retry));
+                    let is_held =
+                        !retry && upstream.is_unconnected(Some(&error)) && upstream.may_hold();
+                    log_attempt(upstream, &self.request, &error, (status, retry || is_held));
                     upstream.failed(&error);
-                    retry
+                    (retry, is_held)
                 }
                 None => {
                     status = StatusCode::GATEWAY_TIMEOUT;
                     let retry = upstream.may_retry_late();
-                    log_attempt(upstream, &self.request, &upstream.phase(), (status, retry));
+                    let is_held = !retry && upstream.is_unconnected(None) && upstream.may_hold();
+                    let phase = upstream.phase();
+                    log_attempt(upstream, &self.request, &phase, (status, retry || is_held));
                     upstream.timed_out();
-                    retry
+                    (retry, is_held)
                 }
             };
             if !retry {
-                return Err(status);
+                let pause = if is_held { upstream.pause() } else { None };
+                rt::sleep(pause.ok_or(status)?).await;
             }
         }
     }

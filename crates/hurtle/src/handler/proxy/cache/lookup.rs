@@ -13,13 +13,13 @@ use hurtle_http::request::fields::pairs;
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::{Method, RequestHead};
 use hurtle_http::semantics::caching::{self, Directives, Use};
-use hurtle_http::semantics::target::encode_path;
 
 use super::super::super::client::{Client, ExchangeError, InterimSender};
 use super::super::super::request::RequestContext;
 use super::super::super::wait::Waits;
 use super::super::super::{Handled, Outcome};
 use super::super::forward::{failed, forward_params};
+use super::super::path::{canonical, spelling};
 use super::super::{Proxy, UpstreamRequest};
 use super::fetch::{Fetch, LeaderResult};
 use super::interim::{InterimQueue, relay_until_fetched};
@@ -68,7 +68,12 @@ impl Proxy {
             && caching::is_unsafe(request.head.method.as_bytes())
             && status.as_u16() < 400
         {
-            cache.invalidate(&key(request));
+            // Other spellings stay until they expire.
+            let (sent, canonical) = (spelling(request), canonical(request.matched.path));
+            cache.invalidate(&key_of(request, &sent));
+            if sent != canonical {
+                cache.invalidate(&key_of(request, &canonical));
+            }
         }
     }
 
@@ -392,9 +397,13 @@ pub(super) fn adapt(
 }
 
 fn key(request: &RequestContext<'_>) -> Output {
+    key_of(request, &spelling(request))
+}
+
+/// Returns the key of a path in this spelling.
+fn key_of(request: &RequestContext<'_>, path: &[u8]) -> Output {
     let mut key = Output::new();
-    let path = encode_path(request.matched.path);
-    let params = forward_params(request, path.as_bytes(), None);
+    let params = forward_params(request, path, None);
     forward::identity(key.vec(), request.head, &params);
     key
 }
