@@ -48,6 +48,7 @@ const GENERAL: [&str; 2] = [
 fn site(out: &mut String, site: &Site) {
     let mut own: Keys = Vec::new();
     super::mount::put_list(&mut own, "hosts", &site.hosts);
+    super::mount::put_list(&mut own, "listen", &site.listen);
     if site.is_default {
         super::mount::put(&mut own, "default", true);
     }

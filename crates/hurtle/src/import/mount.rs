@@ -22,6 +22,8 @@ pub(super) struct ServerConfig {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Site {
     pub(super) hosts: Vec<String>,
+    /// Its addresses; empty: all of the configuration.
+    pub(super) listen: Vec<String>,
     pub(super) is_default: bool,
     pub(super) tls: Keys,
     pub(super) errors: BTreeMap<u16, String>,

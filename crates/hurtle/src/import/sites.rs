@@ -6,9 +6,9 @@ use super::server::Server;
 
 /// Adds the addresses and the sites.
 pub(super) fn add(servers: &[Server<'_>], out: &mut ServerConfig, report: &mut Report) {
-    let clear = addresses(servers, |server| &server.clear, report);
-    let tls = addresses(servers, |server| &server.tls, report);
-    elsewhere(servers, [&clear, &tls], report);
+    let clear = addresses(servers, |server| &server.clear);
+    let tls = addresses(servers, |server| &server.tls);
+    let is_alike = is_alike(servers, [&clear, &tls]);
     put_list(&mut out.keys, "listen", &clear);
     put_list(&mut out.keys, "listen_tls", &tls);
     let mut sites: Vec<Site> = Vec::new();
@@ -21,7 +21,10 @@ pub(super) fn add(servers: &[Server<'_>], out: &mut ServerConfig, report: &mut R
         if server.tls.is_empty() {
             site.tls.clear();
         }
-        let known = sites.iter_mut().find(|known| shares_name(known, &site));
+        if !is_alike {
+            site.listen = listened(server, servers);
+        }
+        let known = sites.iter_mut().find(|known| shares_name(known, &site) && meets(known, &site));
         match known {
             None => sites.push(site),
             Some(known) if is_same(known, &site) => {
@@ -37,52 +40,95 @@ pub(super) fn add(servers: &[Server<'_>], out: &mut ServerConfig, report: &mut R
         }
     }
     redirects(servers, &mut sites, report);
-    choose_default(servers, &mut sites, report);
+    match is_alike {
+        true => choose_default(servers, &mut sites, report),
+        false => choose_defaults(servers, &mut sites, report),
+    }
     out.sites = sites;
 }
 
-/// The addresses of all servers, which must be the same for each of them.
+/// The addresses of all servers, each once.
 fn addresses(
     servers: &[Server<'_>],
     of: for<'s> fn(&'s Server<'_>) -> &'s Vec<String>,
-    report: &mut Report,
 ) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
-    for server in servers {
-        let own = of(server);
-        let is_missing = |address: &String| !own.contains(address);
-        if !own.is_empty() && !all.is_empty() && all.iter().any(is_missing) {
-            report.refuse(
-                server.at,
-                "it has other addresses than the servers before it; hurtle's sites answer on every \
-                 address: import it as a configuration of its own",
-            );
-        }
-        if !all.is_empty() && own.iter().any(|address| !all.contains(address)) {
-            report.refuse(server.at, "it has more addresses than the servers before it");
-        }
-        for address in own {
-            if !all.contains(address) {
-                all.push(address.clone());
-            }
+    for address in servers.iter().flat_map(of) {
+        if !all.contains(address) {
+            all.push(address.clone());
         }
     }
     all
 }
 
-/// Refuses a server that would also answer on other interfaces than in nginx: one in clear on
-/// 127.0.0.1 beside another by TLS on all addresses.
-fn elsewhere(servers: &[Server<'_>], all: [&Vec<String>; 2], report: &mut Report) {
-    for server in servers.iter().filter(|server| !server.is_redirect) {
+/// `true` if every server has all addresses, those of the other channel aside, and none would answer on
+/// other interfaces than in nginx: one in clear on 127.0.0.1 beside another by TLS on all addresses.
+fn is_alike(servers: &[Server<'_>], [clear, tls]: [&Vec<String>; 2]) -> bool {
+    let has_all = |own: &Vec<String>, all: &Vec<String>| {
+        own.is_empty() || all.iter().all(|address| own.contains(address))
+    };
+    servers.iter().all(|server| {
         let own: Vec<&str> = server.clear.iter().chain(&server.tls).map(|a| interface(a)).collect();
         let is_everywhere = own.iter().any(|own| matches!(*own, "0.0.0.0" | "[::]"));
-        let other = all.into_iter().flatten().find(|other| !own.contains(&interface(other)));
-        if let (false, Some(other)) = (is_everywhere, other) {
-            let why = format!(
-                "hurtle's sites answer on every address, also on {other}: import it as a \
-                 configuration of its own"
-            );
-            report.refuse(server.at, why);
+        let others = [clear, tls].into_iter().flatten();
+        let stays = is_everywhere || others.map(|a| interface(a)).all(|other| own.contains(&other));
+        has_all(&server.clear, clear) && has_all(&server.tls, tls) && (stays || server.is_redirect)
+    })
+}
+
+/// The addresses on which the site of a server answers: its own, and those from which others redirect to
+/// it, or have the same site in the other channel.
+fn listened(server: &Server<'_>, servers: &[Server<'_>]) -> Vec<String> {
+    let mut own: Vec<String> = server.clear.iter().chain(&server.tls).cloned().collect();
+    for other in servers {
+        let is_part = match other.is_redirect {
+            true => !server.tls.is_empty(),
+            false => is_same(&other.site, &server.site),
+        };
+        if is_part && shares_name(&other.site, &server.site) {
+            let more =
+                other.clear.iter().chain(&other.tls).filter(|address| !own.contains(address));
+            let more: Vec<String> = more.cloned().collect();
+            own.extend(more);
+        }
+    }
+    own
+}
+
+/// `true` if both sites answer on an address.
+fn meets(one: &Site, other: &Site) -> bool {
+    one.listen.is_empty() || one.listen.iter().any(|address| other.listen.contains(address))
+}
+
+/// Chooses the sites of unknown names where each has addresses of its own.
+fn choose_defaults(servers: &[Server<'_>], sites: &mut [Site], report: &mut Report) {
+    let is_of = |server: &Server<'_>, address: &String| {
+        server.clear.contains(address) || server.tls.contains(address)
+    };
+    let mut chosen: Vec<(usize, &String)> = Vec::new();
+    let mut all: Vec<&String> = servers.iter().flat_map(|s| s.clear.iter().chain(&s.tls)).collect();
+    all.sort();
+    all.dedup();
+    for address in all {
+        let own = || servers.iter().filter(|server| is_of(server, address));
+        let default = own().find(|server| server.is_default).or_else(|| own().next());
+        let site = default.and_then(|default| {
+            sites
+                .iter()
+                .position(|site| shares_name(site, &default.site) && site.listen.contains(address))
+        });
+        chosen.extend(site.map(|site| (site, address)));
+    }
+    for number in 0..sites.len() {
+        let is_own = |(site, _): &&(usize, &String)| *site == number;
+        let count = chosen.iter().filter(is_own).count();
+        if count == sites[number].listen.len() {
+            sites[number].is_default = true;
+        } else if let Some((_, address)) = chosen.iter().find(is_own) {
+            report.general(format!(
+                "On {address} unknown names get 421: the default server of nginx there is not the default on \
+                 all of its addresses"
+            ));
         }
     }
 }
@@ -109,7 +155,7 @@ fn shares_name(one: &Site, other: &Site) -> bool {
 
 /// `true` if two sites differ in TLS only.
 fn is_same(one: &Site, other: &Site) -> bool {
-    let without = |site: &Site| Site { tls: Vec::new(), ..site.clone() };
+    let without = |site: &Site| Site { tls: Vec::new(), listen: Vec::new(), ..site.clone() };
     without(one) == without(other)
 }
 

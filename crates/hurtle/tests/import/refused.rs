@@ -72,13 +72,6 @@ const ROWS: &[(&str, &str)] = &[
     ("root /srv; rewrite ^/a$ /b; rewrite ^/b$ /c;", ""),
     ("root /srv; limit_req_zone $uri zone=a:1m rate=1r/s;", "it does not belong here"),
     ("root /srv; proxy_pass http://a;", "it does not belong here"),
-    // A site that nginx has on this machine only.
-    (
-        "listen 127.0.0.1:80; root /srv; }
-         server { listen 443 ssl; server_name b; ssl_certificate /c; ssl_certificate_key /k;
-         root /srv/b;",
-        "also on 0.0.0.0:443",
-    ),
     (
         "listen 10.0.0.1:80; root /srv; }
          server { listen 10.0.0.1:443 ssl; server_name b; ssl_certificate /c;
