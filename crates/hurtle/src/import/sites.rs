@@ -119,11 +119,11 @@ fn choose_defaults(servers: &[Server<'_>], sites: &mut [Site], report: &mut Repo
         });
         chosen.extend(site.map(|site| (site, address)));
     }
-    for number in 0..sites.len() {
+    for (number, site) in sites.iter_mut().enumerate() {
         let is_own = |(site, _): &&(usize, &String)| *site == number;
         let count = chosen.iter().filter(is_own).count();
-        if count == sites[number].listen.len() {
-            sites[number].is_default = true;
+        if count == site.listen.len() {
+            site.is_default = true;
         } else if let Some((_, address)) = chosen.iter().find(is_own) {
             report.general(format!(
                 "On {address} unknown names get 421: the default server of nginx there is not the default on \
