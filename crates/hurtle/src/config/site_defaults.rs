@@ -16,7 +16,7 @@ use super::table::Table;
 const OF_ONE_SITE: [&str; 3] = ["hosts", "default", "mount"];
 
 /// Keys that each mount has for itself, besides its handler.
-const OF_ONE_MOUNT: [&str; 5] = ["path", "exact", "match", "final", "status"];
+const OF_ONE_MOUNT: [&str; 6] = ["path", "name", "exact", "match", "final", "status"];
 
 #[rustfmt::skip] // One paragraph for each key.
 pub(super) static DEFAULTS: Section = Section {
@@ -32,7 +32,7 @@ pub(super) static DEFAULTS: Section = Section {
              `[[defaults.site.header]]`, `[defaults.site.errors]`."),
         Key::new("mount", Kind::Table(&MOUNT_DEFAULTS), Words("see below"),
             "{ sidecars = false }",
-            "The keys of `[[site.mount]]` but its path, its conditions and the keys that choose a \
+            "The keys of `[[site.mount]]` but its path or name, its conditions and the keys that choose a \
              handler."),
     ],
 };

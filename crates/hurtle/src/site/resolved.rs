@@ -32,8 +32,8 @@ pub struct Resolved<'a> {
 }
 
 impl Sites {
-    /// Looks up the site of a request on a listener with this configured address. `None`: no site has this name (421, RFC 9110 section
-    /// 15.5.20).
+    /// Looks up the site of a request on a listener with this configured address. `None`: no site has
+    /// this name (421, RFC 9110 section 15.5.20).
     pub fn resolve<'a>(
         &'a self,
         listen: Option<&Listen>,
