@@ -268,7 +268,7 @@ enum Answered {
     Otherwise,
 }
 
-/// Describes the handler.
+/// Describes the route of a request and its handler.
 async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> Answered {
     let site = resolved.site;
     let (path, mount, rules) = match resolved.route() {

@@ -24,7 +24,7 @@ pub struct ImportArgs {
 }
 
 impl ImportArgs {
-    /// Translates the configuration.
+    /// Translates the file and those that it includes.
     ///
     /// # Errors
     /// Every directive that cannot be translated, one line each.

@@ -16,7 +16,7 @@ use super::value::Value;
 /// Periodic requests that learn whether an upstream works.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HealthCheck {
-    /// The path requested.
+    /// The path and query that checks ask for.
     #[serde(rename = "health")]
     pub path: String,
     /// Time between two requests to one upstream.
@@ -39,9 +39,9 @@ pub struct HealthCheck {
 /// A status, or all with one first digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusRange {
-    /// The first status.
+    /// Its lowest status, inclusive.
     pub first: u16,
-    /// The last status.
+    /// Its highest status, inclusive.
     pub last: u16,
 }
 

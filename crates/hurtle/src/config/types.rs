@@ -291,7 +291,7 @@ pub struct Site {
     /// Request limits.
     #[serde(flatten)]
     pub limits: SiteLimits,
-    /// Settings of requests.
+    /// Settings of requests: the size of bodies and the access log.
     #[serde(flatten)]
     pub policy: RequestPolicy,
     /// Access by scripts of other origins; `None`: browsers' own rule.

@@ -59,7 +59,7 @@ use syntax::Directive;
 /// The file name in problems of the translated configuration.
 const FILE: &str = "hurtle.toml";
 
-/// A translated configuration.
+/// A configuration that was translated, as a whole or in part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// The configuration in TOML, with comments.

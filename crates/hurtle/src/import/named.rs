@@ -12,7 +12,7 @@ use super::report::Report;
 use super::scope::Scope;
 use super::syntax::Directive;
 
-/// A named location.
+/// A named location of a server, and what it leads to.
 pub(super) struct Named<'a> {
     pub(super) name: &'a str,
     /// The page to which it rewrites all paths, if it does nothing else.

@@ -4,7 +4,7 @@
 /// The scripts that a location runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ScriptNames {
-    /// All of them.
+    /// All scripts beneath the root.
     All,
     /// The one of this name in the root.
     One(String),
