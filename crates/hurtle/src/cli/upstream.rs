@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use super::ConfigProblems;
 use super::admin::{self, AdminArgs};
 
-/// Arguments of `upstream`.
+/// Arguments of the command `upstream`.
 #[derive(Debug, Args)]
 pub struct UpstreamArgs {
     #[command(subcommand)]

@@ -45,9 +45,9 @@ pub enum LogFormat {
 /// Destination of log lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogTarget {
-    /// Standard output.
+    /// The standard output of the process.
     Stdout,
-    /// Standard error.
+    /// The standard error of the process.
     Stderr,
     /// A file that is appended to, and reopened on SIGUSR1.
     File(PathBuf),

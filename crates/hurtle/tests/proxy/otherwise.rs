@@ -126,6 +126,23 @@ fn a_body_goes_along() {
 }
 
 #[test]
+fn a_websocket_reaches_the_application() {
+    let (tree, upstream) = (Tree::new("websocket"), Upstream::new());
+    let proxy = site(&tree, &upstream, "", "", "");
+    let mut client = proxy.send(
+        "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nfirst",
+    );
+    let (mut peer, head) = upstream.next_request();
+    assert!(head.contains("\nUpgrade: websocket\n"), "{head}");
+    peer.send(
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhello",
+    );
+    assert!(client.head().starts_with("HTTP/1.1 101 "));
+    assert_eq!(client.take(5), b"hello");
+    assert_eq!(peer.take(5), b"first");
+}
+
+#[test]
 fn without_index_names_a_directory_is_no_file() {
     let (tree, upstream) = (Tree::new("index"), Upstream::new());
     let proxy = site(&tree, &upstream, "", "index = []", "");

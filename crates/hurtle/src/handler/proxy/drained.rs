@@ -37,7 +37,7 @@ fn is_used(drained: &Drained) -> bool {
 /// Drains an upstream, or restores it. Returns whether that changes anything.
 ///
 /// # Errors
-/// No mount has an upstream of this name.
+/// The configuration names no such upstream; the error lists those that it names.
 pub fn set_drained(name: &str, drained: bool) -> Result<bool, UnknownUpstreamError> {
     let upstreams = upstreams();
     match upstreams.get(name).filter(|state| is_used(state)) {
