@@ -244,7 +244,12 @@ impl Connection {
     fn receive(&mut self) -> io::Result<usize> {
         let before = self.buffer.len();
         self.buffer.resize(before + READ_BYTES, 0);
-        let received = self.stream.read(&mut self.buffer[before..]);
+        let received = loop {
+            match self.stream.read(&mut self.buffer[before..]) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                received => break received,
+            }
+        };
         self.buffer.truncate(before + received.as_ref().map_or(0, |n| *n));
         received.map_err(|e| match e.kind() {
             io::ErrorKind::WouldBlock => {

@@ -85,6 +85,8 @@ fn a_peer_that_only_writes_is_not_received_from_without_bound() {
             match (&*client).write(&requests) {
                 Ok(taken) => written += taken,
                 Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break,
+                // A process that is stopped and goes on, as when its machine is frozen.
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => panic!("{e}"),
             }
         }
@@ -100,8 +102,9 @@ fn a_long_head_ends_its_connection() {
     let mut client = server.connect();
     // The server may have closed before the last byte is written.
     let _ = client.stream.get_mut().write_all(&[b'a'; 100_000]);
-    let ended = client.stream.read(&mut [0]).map_err(|e| e.kind());
-    assert!(matches!(ended, Ok(0) | Err(ErrorKind::ConnectionReset)), "{ended:?}");
+    let ended = client.stream.read_exact(&mut [0]).map_err(|e| e.kind());
+    let ends = [Err(ErrorKind::UnexpectedEof), Err(ErrorKind::ConnectionReset)];
+    assert!(ends.contains(&ended), "{ended:?}");
     assert_eq!(server.connect().get("1k.bin").status, 200);
 }
 
@@ -115,7 +118,7 @@ fn a_peer_may_end_its_side_first() {
         client.stream.get_ref().shutdown(Shutdown::Write).unwrap();
         assert_eq!(client.read().status, 200, "{name}");
         assert_eq!(client.read().body, noise(10_240), "{name}");
-        assert_eq!(client.stream.read(&mut [0]).unwrap(), 0, "{name}");
+        assert_eq!(client.stream.read_to_end(&mut Vec::new()).unwrap(), 0, "{name}");
     }
 }
 

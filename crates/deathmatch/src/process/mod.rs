@@ -347,9 +347,11 @@ fn ask(addr: SocketAddr, trust: Option<&Trust>, path: &str) -> io::Result<String
     let mut head = Vec::new();
     let mut piece = [0; 512];
     while !head.contains(&b'\n') && head.len() < 8 * piece.len() {
-        match stream.read(&mut piece)? {
-            0 => break,
-            n => head.extend_from_slice(&piece[..n]),
+        match stream.read(&mut piece) {
+            Ok(0) => break,
+            Ok(n) => head.extend_from_slice(&piece[..n]),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
         }
     }
     let line = head.split(|&b| b == b'\r' || b == b'\n').next().unwrap_or_default();

@@ -49,9 +49,11 @@ impl Url {
         let mut piece = [0; 16 * 1024];
         // Not to the end of the connection, which some servers keep in spite of the request.
         while !is_whole(&received) {
-            match stream.read(&mut piece)? {
-                0 => break,
-                count => received.extend_from_slice(&piece[..count]),
+            match stream.read(&mut piece) {
+                Ok(0) => break,
+                Ok(count) => received.extend_from_slice(&piece[..count]),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
             }
         }
         Ok(received)

@@ -167,7 +167,12 @@ impl Client {
     #[track_caller]
     fn fill(&mut self, what: &str) {
         let mut piece = [0; 64 << 10];
-        let n = self.stream.read(&mut piece);
+        let n = loop {
+            match self.stream.read(&mut piece) {
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                n => break n,
+            }
+        };
         let got = self.unread.escape_ascii();
         match n {
             Ok(0) => panic!("the end instead of {what}; got so far: {got}"),

@@ -151,6 +151,7 @@ impl<S: Read + Write> Wire<S> {
                 Ok(0) => return None,
                 Ok(n) => self.unread.extend_from_slice(&piece[..n]),
                 Err(e) if e.kind() == ErrorKind::ConnectionReset => return None,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => panic!("no frame comes: {e}"),
             }
         }

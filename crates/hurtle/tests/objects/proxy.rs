@@ -204,6 +204,7 @@ fn read_request(client: &mut TcpStream) -> Option<(String, Vec<u8>)> {
             let mut body = bytes.split_off(end + 4);
             while body.len() < len {
                 match client.read(&mut piece) {
+                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
                     Ok(0) | Err(_) => return None,
                     Ok(n) => body.extend(&piece[..n]),
                 }
@@ -211,6 +212,7 @@ fn read_request(client: &mut TcpStream) -> Option<(String, Vec<u8>)> {
             return Some((head, body));
         }
         match client.read(&mut piece) {
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
             Ok(0) | Err(_) => return None,
             Ok(n) => bytes.extend(&piece[..n]),
         }

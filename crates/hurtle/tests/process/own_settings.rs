@@ -2,7 +2,7 @@
 //! error pages.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -34,6 +34,7 @@ fn upstream() -> (std::net::SocketAddr, Arc<Mutex<Vec<String>>>) {
                 };
                 while !is_whole(&all) {
                     match peer.read(&mut part) {
+                        Err(e) if e.kind() == ErrorKind::Interrupted => {}
                         Ok(0) | Err(_) => break,
                         Ok(n) => all.extend_from_slice(&part[..n]),
                     }

@@ -230,7 +230,12 @@ impl Peer {
     #[track_caller]
     fn more(&mut self) {
         let mut some = vec![0; 64 << 10];
-        let n = self.read(&mut some).unwrap();
+        let n = loop {
+            match self.read(&mut some) {
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                n => break n.unwrap(),
+            }
+        };
         assert!(n > 0, "it ended after {:?}", String::from_utf8_lossy(&self.unread));
         self.unread.extend_from_slice(&some[..n]);
     }
@@ -243,6 +248,7 @@ impl Peer {
             match self.read(&mut some) {
                 Ok(0) => return (all, true),
                 Ok(n) => all.extend_from_slice(&some[..n]),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return (all, false),
             }
         }
