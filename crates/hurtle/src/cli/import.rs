@@ -10,8 +10,9 @@ use crate::import::{self, Imported};
 /// Arguments of `import`.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// nginx's configuration. Files that it includes are read too.
-    #[arg(value_name = "NGINX.CONF")]
+    /// nginx's configuration, or a Caddyfile: a file whose name begins with that word. Files that it includes
+    /// are read too.
+    #[arg(value_name = "NGINX.CONF | CADDYFILE")]
     file: PathBuf,
     /// Directory of relative paths in `include`, as nginx's --prefix [default: the directory of the
     /// file].
@@ -29,8 +30,21 @@ impl ImportArgs {
     /// # Errors
     /// Every directive that cannot be translated, one line each.
     pub fn translated(&self) -> Result<Imported, ConfigProblems> {
+        if self.is_caddyfile() {
+            return import::caddy::caddy_file(&self.file, self.partial);
+        }
         let here = self.file.parent().unwrap_or(Path::new("."));
         let prefix = self.prefix.as_deref().unwrap_or(here);
         import::nginx_file(&self.file, prefix, self.partial)
+    }
+
+    /// `true` for Caddyfile, Caddyfile.prod, site.caddy and site.caddyfile.
+    fn is_caddyfile(&self) -> bool {
+        let name = self.file.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase());
+        name.is_some_and(|name| {
+            name.starts_with("caddyfile")
+                || name.ends_with(".caddyfile")
+                || name.ends_with(".caddy")
+        })
     }
 }

@@ -10,16 +10,33 @@ use super::report::Report;
 /// Width of comments.
 const WIDTH: usize = 96;
 
-/// Returns the configuration as TOML.
-pub(super) fn text(server: &ServerConfig, report: &Report) -> String {
+/// The server whose configuration is translated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Nginx,
+    /// Its values may have variables of the environment, which are hurtle's placeholders.
+    Caddy,
+}
+
+/// Returns the configuration as TOML. `general`: differences that no directive controls.
+pub(super) fn text(
+    server: &ServerConfig,
+    report: &Report,
+    source: Source,
+    general: &[&str],
+) -> String {
+    let name = match source {
+        Source::Nginx => "nginx",
+        Source::Caddy => "Caddy",
+    };
     let mut out = String::new();
     if !report.left_out.is_empty() {
-        comment(&mut out, "NOT WHOLE. These directives of nginx are not translated:");
+        comment(&mut out, &format!("NOT WHOLE. These directives of {name} are not translated:"));
         report.left_out.iter().for_each(|line| comment(&mut out, &format!("- {line}")));
         out.push_str("#\n");
     }
-    comment(&mut out, "Translated from nginx's configuration. Differences to know:");
-    for general in GENERAL.iter().copied().chain(report.remarks.iter().map(String::as_str)) {
+    comment(&mut out, &format!("Translated from {name}'s configuration. Differences to know:"));
+    for general in general.iter().copied().chain(report.remarks.iter().map(String::as_str)) {
         comment(&mut out, &format!("- {general}"));
     }
     if !report.tuning.is_empty() {
@@ -27,84 +44,93 @@ pub(super) fn text(server: &ServerConfig, report: &Report) -> String {
         comment(&mut out, &format!("- Left out, because hurtle has no such setting: {names}"));
     }
     out.push('\n');
-    keys(&mut out, &server.keys);
+    let mut writer = Writer { out, source };
+    writer.keys(&server.keys);
     for (name, table) in &server.tables {
-        section(&mut out, &format!("[{name}]"), table);
+        writer.section(&format!("[{name}]"), table);
     }
-    for one in &server.sites {
-        site(&mut out, one);
-    }
-    out
+    server.sites.iter().for_each(|one| writer.site(one));
+    writer.out
 }
 
-/// Differences between the two servers that no directive controls.
-const GENERAL: [&str; 2] = [
-    "A location /name is nginx's prefix of names, /name-other too; a mount is the path and all \
-     beneath it.",
-    "Names that begin with a dot are not served, and symbolic links must stay beneath the directory \
-     (dotfiles, symlinks).",
-];
-
-fn site(out: &mut String, site: &Site) {
-    let mut own: Keys = Vec::new();
-    super::mount::put_list(&mut own, "hosts", &site.hosts);
-    super::mount::put_list(&mut own, "listen", &site.listen);
-    if site.is_default {
-        super::mount::put(&mut own, "default", true);
-    }
-    section(out, "[[site]]", &own);
-    if !site.tls.is_empty() {
-        section(out, "[site.tls]", &site.tls);
-    }
-    if !site.errors.is_empty() {
-        let pages = site.errors.iter();
-        let pages: Keys =
-            pages.map(|(status, page)| (status.to_string(), Value::from(page.clone()))).collect();
-        section(out, "[site.errors]", &pages);
-    }
-    site.rules.iter().for_each(|rule| section(out, "[[site.rule]]", rule));
-    site.headers.iter().for_each(|rule| section(out, "[[site.header]]", rule));
-    for mount in &site.mounts {
-        let path: Keys = match mount.path.as_str() {
-            // One with a name has no path.
-            "/" | "" => Vec::new(),
-            path => vec![("path".to_owned(), Value::from(path))],
-        };
-        let keys = [path, mount.place.clone(), mount.keys.clone()].concat();
-        section(out, "[[site.mount]]", &keys);
-    }
+/// Writes tables and values.
+struct Writer {
+    out: String,
+    source: Source,
 }
 
-fn section(out: &mut String, name: &str, table: &Keys) {
-    let _ = writeln!(out, "\n{name}");
-    keys(out, table);
-}
-
-fn keys(out: &mut String, table: &Keys) {
-    for (key, value) in table {
-        let _ = writeln!(out, "{} = {}", name(key), inline(value));
-    }
-}
-
-/// A value on one line, tables included.
-fn inline(value: &Value) -> String {
-    match value {
-        Value::Table(table) => {
-            let pairs: Vec<String> = table
-                .iter()
-                .map(|(key, value)| format!("{} = {}", name(key), inline(value)))
+impl Writer {
+    fn site(&mut self, site: &Site) {
+        let mut own: Keys = Vec::new();
+        super::mount::put_list(&mut own, "hosts", &site.hosts);
+        super::mount::put_list(&mut own, "listen", &site.listen);
+        if site.is_default {
+            super::mount::put(&mut own, "default", true);
+        }
+        own.extend(site.keys.iter().cloned());
+        self.section("[[site]]", &own);
+        if !site.tls.is_empty() {
+            self.section("[site.tls]", &site.tls);
+        }
+        if !site.errors.is_empty() {
+            let pages = site.errors.iter();
+            let pages: Keys = pages
+                .map(|(status, page)| (status.to_string(), Value::from(page.clone())))
                 .collect();
-            if pairs.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", pairs.join(", ")) }
+            self.section("[site.errors]", &pages);
         }
-        Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(inline).collect();
-            format!("[{}]", items.join(", "))
+        site.rules.iter().for_each(|rule| self.section("[[site.rule]]", rule));
+        site.headers.iter().for_each(|rule| self.section("[[site.header]]", rule));
+        for mount in &site.mounts {
+            let path: Keys = match mount.path.as_str() {
+                // One with a name has no path.
+                "/" | "" => Vec::new(),
+                path => vec![("path".to_owned(), Value::from(path))],
+            };
+            let keys = [path, mount.place.clone(), mount.keys.clone()].concat();
+            self.section("[[site.mount]]", &keys);
         }
-        // One line in any case: a value may have line breaks. A placeholder means itself.
-        Value::String(text) => {
-            quoted(&text.replace("{env.", "{{env.").replace("{file.", "{{file."))
+    }
+
+    fn section(&mut self, name: &str, table: &Keys) {
+        let _ = writeln!(self.out, "\n{name}");
+        self.keys(table);
+    }
+
+    fn keys(&mut self, table: &Keys) {
+        for (key, value) in table {
+            let value = self.inline(value);
+            let _ = writeln!(self.out, "{} = {value}", name(key));
         }
-        other => other.to_string(),
+    }
+
+    /// A value on one line, tables included.
+    fn inline(&self, value: &Value) -> String {
+        match value {
+            Value::Table(table) => {
+                let pairs: Vec<String> = table
+                    .iter()
+                    .map(|(key, value)| format!("{} = {}", name(key), self.inline(value)))
+                    .collect();
+                match pairs.is_empty() {
+                    true => "{}".to_owned(),
+                    false => format!("{{ {} }}", pairs.join(", ")),
+                }
+            }
+            Value::Array(items) => {
+                let items: Vec<String> = items.iter().map(|item| self.inline(item)).collect();
+                format!("[{}]", items.join(", "))
+            }
+            // One line in any case: a value may have line breaks.
+            Value::String(text) => match self.source {
+                // In nginx such text means itself.
+                Source::Nginx => {
+                    quoted(&text.replace("{env.", "{{env.").replace("{file.", "{{file."))
+                }
+                Source::Caddy => quoted(text),
+            },
+            other => other.to_string(),
+        }
     }
 }
 

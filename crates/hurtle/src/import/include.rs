@@ -53,18 +53,8 @@ impl Reader<'_> {
             self.problems.push(format!("{shown}: too many included files, or a file in itself"));
             return Vec::new();
         }
-        let text = match fs::metadata(file) {
-            Ok(found) if found.len() > FILE_BYTES_MAX => {
-                self.problems.push(format!("{shown}: the file is larger than 4 MiB"));
-                return Vec::new();
-            }
-            Ok(_) => fs::read_to_string(file),
-            Err(e) => Err(e),
-        };
-        let parsed = match text {
-            Ok(text) => parse(&text, &shown.to_string()).map_err(|e| e.to_string()),
-            Err(e) => Err(format!("{shown}: {e}")),
-        };
+        let parsed = text_of(file)
+            .and_then(|text| parse(&text, &shown.to_string()).map_err(|e| e.to_string()));
         match parsed {
             Ok(directives) => self.expand(directives, depth),
             Err(problem) => {
@@ -115,12 +105,27 @@ impl Reader<'_> {
     }
 }
 
+/// Reads a file of a configuration.
+///
+/// # Errors
+/// A file that cannot be read, or is larger than 4 MiB, with its name.
+pub(super) fn text_of(file: &Path) -> Result<String, String> {
+    let shown = file.display();
+    match fs::metadata(file) {
+        Ok(found) if found.len() > FILE_BYTES_MAX => {
+            Err(format!("{shown}: the file is larger than 4 MiB"))
+        }
+        Ok(_) => fs::read_to_string(file).map_err(|e| format!("{shown}: {e}")),
+        Err(e) => Err(format!("{shown}: {e}")),
+    }
+}
+
 /// Files whose name matches the last segment of a pattern, in order. None of them is left out: a
 /// guard may be written there.
 ///
 /// # Errors
 /// A pattern that nginx understands differently, or a directory that cannot be read.
-fn matching(pattern: &Path) -> Result<Vec<PathBuf>, String> {
+pub(super) fn matching(pattern: &Path) -> Result<Vec<PathBuf>, String> {
     let shown = pattern.display();
     let (Some(dir), Some(name)) = (pattern.parent(), pattern.file_name()) else {
         return Err(format!("{shown} cannot be included"));

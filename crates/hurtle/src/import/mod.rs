@@ -1,4 +1,4 @@
-//! `hurtle import`: translates nginx's configuration to hurtle's.
+//! `hurtle import`: translates nginx's configuration to hurtle's, and Caddyfiles (`caddy`).
 //!
 //! `syntax` parses the text, and `include` reads the files. `kind` and `tuning` list the directives.
 //! `block` holds those of a block until a translation takes them; `scope`, `setting`, `shared`,
@@ -13,6 +13,7 @@
 //! out, and a comment in the output names it.
 
 mod block;
+pub mod caddy;
 mod closed;
 mod condition;
 mod emit;
@@ -52,12 +53,21 @@ mod upstream_settings;
 use std::path::Path;
 
 use crate::config;
+use emit::Source;
 use mount::ServerConfig;
 use report::Report;
 use syntax::Directive;
 
 /// The file name in problems of the translated configuration.
 const FILE: &str = "hurtle.toml";
+
+/// Differences between the two servers that no directive controls.
+const GENERAL: [&str; 2] = [
+    "A location /name is nginx's prefix of names, /name-other too; a mount is the path and all \
+     beneath it.",
+    "Names that begin with a dot are not served, and symbolic links must stay beneath the directory \
+     (dotfiles, symlinks).",
+];
 
 /// A configuration that was translated, as a whole or in part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +124,7 @@ fn written(
         let file = directives.first().map_or("", |directive| &*directive.at.file);
         return Err(vec![format!("{file}: no server is in it, nor in the files that it includes")]);
     }
-    let text = emit::text(server, report);
+    let text = emit::text(server, report, Source::Nginx, &GENERAL);
     match config::check(&text, Path::new(FILE)) {
         Ok(_) => Ok(Imported { text, left_out: report.left_out.len() }),
         // The values of directives, such as addresses and names, are checked here.

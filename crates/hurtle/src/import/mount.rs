@@ -25,6 +25,8 @@ pub(super) struct Site {
     /// Its addresses; empty: all of the configuration.
     pub(super) listen: Vec<String>,
     pub(super) is_default: bool,
+    /// Other keys of the site, such as its password.
+    pub(super) keys: Keys,
     pub(super) tls: Keys,
     pub(super) errors: BTreeMap<u16, String>,
     pub(super) rules: Vec<Keys>,

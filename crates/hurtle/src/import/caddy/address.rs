@@ -1,0 +1,128 @@
+//! Addresses of sites: names, ports and schemes.
+
+use super::global::Global;
+use super::matcher::is_placeholder;
+use crate::import::report::Report;
+use crate::import::syntax::Directive;
+
+/// A place where a site answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Address {
+    /// A name, or an empty one for all.
+    pub(super) host: String,
+    pub(super) port: String,
+    pub(super) is_tls: bool,
+}
+
+/// The addresses of a site.
+pub(super) fn of(site: &Directive, global: &Global, report: &mut Report) -> Vec<Address> {
+    let names = std::iter::once(&site.name).chain(&site.args);
+    let mut all: Vec<Address> = Vec::new();
+    for name in names {
+        match address(name, global) {
+            Ok(address) => {
+                if !all.contains(&address) {
+                    all.push(address);
+                }
+            }
+            Err(needs) => report.refuse(site, format!("{name}: {needs}")),
+        }
+    }
+    if all.iter().any(|address| address.host.starts_with("{env.")) {
+        report.remark(site, "the variable has a host name, not a port, a scheme or several names");
+    }
+    for address in &mut all {
+        if let Some(host) = without_local_default(&address.host) {
+            address.host = host;
+            report.remark(
+                site,
+                "without the variable Caddy serves this machine, with a certificate that it signs itself; hurtle \
+                 does not start then",
+            );
+        }
+    }
+    all
+}
+
+fn address(written: &str, global: &Global) -> Result<Address, String> {
+    if is_placeholder(written) || written.contains(['<', '>', '"']) {
+        return Err("this is not an address".to_owned());
+    }
+    // The default of a variable may be a port, which is no name for hurtle.
+    match written.strip_prefix("{env.").and_then(|rest| rest.strip_suffix('}')) {
+        Some(variable) if !variable.contains('{') => match variable.split_once(':') {
+            Some((_, default)) if default.starts_with(':') || default.contains("://") => {
+                return Err(format!(
+                    "write {default} for the variable: in hurtle a name may be one, not an address"
+                ));
+            }
+            _ => {}
+        },
+        _ => {}
+    }
+    let (scheme, rest) = match written.split_once("://") {
+        Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
+        Some((scheme, _)) => return Err(format!("a site has no scheme {scheme}")),
+        None => ("", written),
+    };
+    let (host, port) = split(rest);
+    if host.contains('/') || port.contains('/') {
+        return Err("a path of a site is a `handle` in it".to_owned());
+    }
+    let is_clear = scheme == "http" || port == global.http_port;
+    // A port alone is served in clear, unless it is the one of HTTPS.
+    let is_tls = !is_clear && (scheme == "https" || !host.is_empty() || port == global.https_port);
+    let port = match (port, is_tls) {
+        ("", true) => global.https_port.clone(),
+        ("", false) => global.http_port.clone(),
+        (port, _) => port.to_owned(),
+    };
+    Ok(Address { host: lower(host), port, is_tls })
+}
+
+/// A variable whose default is a name of this machine, without that default.
+fn without_local_default(host: &str) -> Option<String> {
+    let (name, default) = host.strip_prefix("{env.")?.strip_suffix('}')?.split_once(':')?;
+    is_local(default).then(|| format!("{{env.{name}}}"))
+}
+
+/// Splits host and port; colons within braces and brackets are neither.
+fn split(text: &str) -> (&str, &str) {
+    let mut depth = 0;
+    let mut at = None;
+    for (n, c) in text.char_indices() {
+        match c {
+            '{' | '[' => depth += 1,
+            '}' | ']' => depth -= 1,
+            ':' if depth == 0 => at = Some(n),
+            _ => {}
+        }
+    }
+    match at {
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => (text, ""),
+    }
+}
+
+/// A host in lower case; names of variables keep theirs.
+fn lower(host: &str) -> String {
+    let mut depth = 0;
+    let lower = |c: char| {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 { c.to_ascii_lowercase() } else { c }
+    };
+    host.chars().map(lower).collect()
+}
+
+/// `true` for a name for which Caddy signs certificates by an authority of its own.
+pub(super) fn is_local(host: &str) -> bool {
+    let ends = [".localhost", ".local", ".internal", ".home.arpa"];
+    host == "localhost"
+        || ends.iter().any(|end| host.ends_with(end))
+        || host.parse::<std::net::IpAddr>().is_ok()
+        || host.starts_with('[')
+}

@@ -1,0 +1,390 @@
+//! Matchers of Caddy as conditions of `match`.
+
+use std::collections::BTreeMap;
+
+use toml::{Table, Value};
+
+use crate::config::PathRegex;
+use crate::import::mount::Keys;
+use crate::import::report::Report;
+use crate::import::syntax::Directive;
+
+/// The networks that Caddy calls `private_ranges`.
+pub(super) const PRIVATE: [&str; 6] =
+    ["192.168.0.0/16", "172.16.0.0/12", "10.0.0.0/8", "127.0.0.1/8", "fd00::/8", "::1"];
+
+/// Conditions on requests. All must be met.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Matcher {
+    /// Patterns of paths in Caddy's words; of several any.
+    pub(super) paths: Vec<String>,
+    /// An expression of paths, with the name by which its groups are used.
+    pub(super) regex: Option<(String, String)>,
+    /// Other conditions of `match`, by their names.
+    others: Table,
+    /// `Some`: there is such a file (`true`), or none (`false`).
+    pub(super) file: Option<bool>,
+}
+
+/// The named matchers of a block and of those around it.
+pub(super) type Named = BTreeMap<String, Matcher>;
+
+/// Collects the definitions of a block.
+pub(super) fn definitions(block: &[Directive], outer: &Named, report: &mut Report) -> Named {
+    let mut named = outer.clone();
+    for d in block.iter().filter(|d| d.name.starts_with('@')) {
+        let lines = match &d.block {
+            Some(lines) if d.args.is_empty() => lines.clone(),
+            Some(_) => {
+                // `@name not { … }`.
+                let name = d.arg(0).to_owned();
+                let args = d.args.get(1..).unwrap_or_default().to_vec();
+                vec![Directive { name, args, block: d.block.clone(), at: d.at.clone() }]
+            }
+            None => {
+                let name = d.arg(0).to_owned();
+                let args = d.args.get(1..).unwrap_or_default().to_vec();
+                vec![Directive { name, args, block: None, at: d.at.clone() }]
+            }
+        };
+        if let Some(matcher) = conditions(&lines, report) {
+            named.insert(d.name.clone(), matcher);
+        }
+    }
+    named
+}
+
+/// Directives that have no matcher.
+const MATCHED_NEVER: [&str; 6] = ["bind", "handle_errors", "log", "tls", "try_files", "vars"];
+
+/// Takes the matcher off the arguments of a directive: `*`, a path, or a name. `None`: every request.
+///
+/// # Errors
+/// A name without a definition that could be translated.
+pub(super) fn split<'d>(
+    d: &'d Directive,
+    named: &Named,
+) -> Result<(Option<Matcher>, &'d [String]), String> {
+    let rest = d.args.get(1..).unwrap_or_default();
+    let is_value = match d.name.as_str() {
+        // Their only argument is a directory or a target.
+        "redir" | "rewrite" | "root" => rest.is_empty(),
+        name => MATCHED_NEVER.contains(&name),
+    };
+    match d.args.first().filter(|_| !is_value).map(String::as_str) {
+        Some("*") => Ok((None, rest)),
+        Some(path) if path.starts_with('/') => {
+            let paths = vec![path.to_owned()];
+            Ok((Some(Matcher { paths, ..Matcher::default() }), rest))
+        }
+        Some(name) if name.starts_with('@') => match named.get(name) {
+            Some(matcher) => Ok((Some(matcher.clone()), rest)),
+            None => Err(format!("the matcher {name} is not known")),
+        },
+        _ => Ok((None, &d.args)),
+    }
+}
+
+/// Translates the conditions of a named matcher.
+fn conditions(lines: &[Directive], report: &mut Report) -> Option<Matcher> {
+    let mut matcher = Matcher::default();
+    let mut is_whole = true;
+    for line in lines {
+        if let Err(needs) = condition(&mut matcher, line, report) {
+            report.refuse(line, needs);
+            is_whole = false;
+        }
+    }
+    is_whole.then_some(matcher)
+}
+
+fn condition(matcher: &mut Matcher, line: &Directive, report: &mut Report) -> Result<(), String> {
+    let args = || line.args.iter().cloned();
+    match line.name.as_str() {
+        "path" => matcher.paths.extend(args()),
+        "path_regexp" => {
+            let (name, text) = match line.args.as_slice() {
+                [text] => (String::new(), text.clone()),
+                [name, text] => (name.clone(), text.clone()),
+                _ => return Err("it has an expression, and perhaps a name before it".to_owned()),
+            };
+            PathRegex::new(&text).map_err(|reason| format!("hurtle's expressions: {reason}"))?;
+            if matcher.regex.replace((name, text)).is_some() {
+                return Err("a match of hurtle has one expression".to_owned());
+            }
+        }
+        "method" => matcher.add("method", args().map(|name| name.to_ascii_uppercase()))?,
+        "host" => matcher.add("host", args())?,
+        "remote_ip" | "client_ip" => {
+            matcher.add("client", networks(&line.args, line, report)?)?;
+        }
+        "header" => matcher.header(line)?,
+        "query" => {
+            for pair in &line.args {
+                let Some((name, value)) = pair.split_once('=') else {
+                    return Err("a parameter is written NAME=VALUE".to_owned());
+                };
+                matcher.named("query", name, value)?;
+            }
+        }
+        "file" if line.args.is_empty() && line.block.is_none() => matcher.file = Some(true),
+        "not" => matcher.not(line, report)?,
+        _ => return Err("hurtle's match has no such condition".to_owned()),
+    }
+    Ok(())
+}
+
+/// The networks of a list, with Caddy's short name for private ones.
+pub(super) fn networks(
+    list: &[String],
+    d: &Directive,
+    report: &mut Report,
+) -> Result<Vec<String>, String> {
+    let mut all = Vec::new();
+    for network in list {
+        match network.as_str() {
+            "private_ranges" => all.extend(PRIVATE.map(str::to_owned)),
+            "forwarded" => return Err("the address is that of trusted proxies' clients".to_owned()),
+            network => all.push(network.to_owned()),
+        }
+    }
+    if all.iter().any(|network| network.contains("{env.")) {
+        report.remark(d, "networks of a variable are separated by commas or spaces");
+    }
+    Ok(all)
+}
+
+impl Matcher {
+    /// Adds values of a condition, any of which suffices.
+    fn add(&mut self, name: &str, values: impl IntoIterator<Item = String>) -> Result<(), String> {
+        let list = self.others.entry(name).or_insert_with(|| Value::Array(Vec::new()));
+        let Value::Array(list) = list else { return Err("the condition is not alone".to_owned()) };
+        list.extend(values.into_iter().map(Value::String));
+        Ok(())
+    }
+
+    fn header(&mut self, line: &Directive) -> Result<(), String> {
+        match line.args.as_slice() {
+            [name] if name.starts_with('!') => self.set("header", &name[1..], Value::from(false)),
+            [name] => self.set("header", name, Value::from(true)),
+            [name, value] if value == "*" => self.set("header", name, Value::from(true)),
+            [name, value] => self.named("header", name, value),
+            _ => Err("it has a field and a value".to_owned()),
+        }
+    }
+
+    /// Adds a value of a field or parameter.
+    fn named(&mut self, kind: &str, name: &str, value: &str) -> Result<(), String> {
+        if value == "*" {
+            return self.set(kind, name, Value::from(true));
+        }
+        let inner = value.trim_matches('*');
+        if inner.contains('*') || is_placeholder(value) {
+            return Err("the value is text, perhaps with * at its ends".to_owned());
+        }
+        let known = self.others.entry(kind).or_insert_with(|| Value::Table(Table::new()));
+        let Value::Table(known) = known else { return Err("unexpected".to_owned()) };
+        match known.get_mut(name) {
+            None => {
+                known.insert(name.to_owned(), Value::Array(vec![Value::from(value)]));
+            }
+            Some(Value::Array(values)) => values.push(Value::from(value)),
+            Some(_) => return Err("the field has another condition".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, kind: &str, name: &str, value: Value) -> Result<(), String> {
+        let known = self.others.entry(kind).or_insert_with(|| Value::Table(Table::new()));
+        let Value::Table(known) = known else { return Err("unexpected".to_owned()) };
+        match known.insert(name.to_owned(), value) {
+            None => Ok(()),
+            Some(_) => Err("the field has another condition".to_owned()),
+        }
+    }
+
+    fn not(&mut self, line: &Directive, report: &mut Report) -> Result<(), String> {
+        let lines = match &line.block {
+            Some(lines) if line.args.is_empty() => lines.clone(),
+            None if !line.args.is_empty() => vec![Directive {
+                name: line.arg(0).to_owned(),
+                args: line.args.get(1..).unwrap_or_default().to_vec(),
+                block: None,
+                at: line.at.clone(),
+            }],
+            _ => return Err("it has a condition, or a block of conditions".to_owned()),
+        };
+        if let [only] = lines.as_slice()
+            && only.name == "file"
+            && only.args.is_empty()
+        {
+            self.file = Some(false);
+            return Ok(());
+        }
+        let inner = conditions(&lines, report).ok_or("of its conditions one is not known")?;
+        if inner.file.is_some() {
+            return Err("a file is one condition of several".to_owned());
+        }
+        let Value::Table(table) = inner.table()? else {
+            return Err("it has no condition".to_owned());
+        };
+        match self.others.get_mut("not") {
+            None => {
+                self.others.insert("not".to_owned(), Value::Table(table));
+            }
+            // None of two is met where neither is: only of one kind are they one list.
+            Some(Value::Table(known)) => {
+                match (known.len(), known.get_mut("path"), table.get("path")) {
+                    (1, Some(Value::Array(known)), Some(Value::Array(more)))
+                        if table.len() == 1 =>
+                    {
+                        known.extend(more.iter().cloned());
+                    }
+                    _ => return Err("a match of hurtle has one `not`".to_owned()),
+                }
+            }
+            Some(_) => return Err("a match of hurtle has one `not`".to_owned()),
+        }
+        Ok(())
+    }
+
+    /// `true` if it is about paths alone.
+    pub(super) fn is_of_path(&self) -> bool {
+        self.others.keys().all(|name| name == "not") && self.not_is_of_path()
+    }
+
+    fn not_is_of_path(&self) -> bool {
+        let of_path = |name: &String| name == "path" || name == "regex";
+        self.others
+            .get("not")
+            .is_none_or(|not| not.as_table().is_some_and(|not| not.keys().all(of_path)))
+    }
+
+    /// The requests that meet both.
+    ///
+    /// # Errors
+    /// Conditions of one kind in both.
+    pub(super) fn and(self, other: &Matcher) -> Result<Matcher, String> {
+        let clash = || "conditions of one kind in the matchers around it".to_owned();
+        let mut both = self;
+        both.paths = match (both.paths.as_slice(), other.paths.as_slice()) {
+            (_, []) => both.paths,
+            ([], _) => other.paths.clone(),
+            (outer, inner) if inner.iter().all(|path| outer.iter().any(|o| holds(o, path))) => {
+                inner.to_vec()
+            }
+            _ => return Err(clash()),
+        };
+        if let Some(regex) = &other.regex
+            && both.regex.replace(regex.clone()).is_some()
+        {
+            return Err(clash());
+        }
+        if other.file.is_some() {
+            both.file = other.file;
+        }
+        for (name, value) in &other.others {
+            if both.others.insert(name.clone(), value.clone()).is_some() {
+                return Err(clash());
+            }
+        }
+        Ok(both)
+    }
+
+    /// The matcher for paths of which a prefix was taken off.
+    ///
+    /// # Errors
+    /// Other conditions of paths than patterns.
+    pub(super) fn beneath(mut self, prefix: &str) -> Result<Matcher, String> {
+        if self.regex.is_some() || self.others.contains_key("not") {
+            return Err(format!("a condition of paths behind {prefix}, which is taken off"));
+        }
+        for path in &mut self.paths {
+            if !path.starts_with('/') {
+                return Err(format!("a condition of paths behind {prefix}, which is taken off"));
+            }
+            path.insert_str(0, prefix);
+        }
+        Ok(self)
+    }
+
+    /// The value of `match`: a pattern, a list, or a table.
+    ///
+    /// # Errors
+    /// Patterns that hurtle's do not express.
+    pub(super) fn value(&self) -> Result<Value, String> {
+        let Value::Table(mut table) = self.table()? else { return Ok(Value::from("**")) };
+        match (table.len(), table.get("path")) {
+            (1, Some(Value::Array(list))) if list.len() == 1 => Ok(list[0].clone()),
+            (1, Some(_)) => Ok(table.remove("path").unwrap_or_else(|| Value::from("**"))),
+            _ => Ok(Value::Table(table)),
+        }
+    }
+
+    fn table(&self) -> Result<Value, String> {
+        let mut table = Table::new();
+        if !self.paths.is_empty() {
+            let paths: Result<Vec<Value>, String> =
+                self.paths.iter().map(|path| pattern(path).map(Value::String)).collect();
+            table.insert("path".to_owned(), Value::Array(paths?));
+        }
+        if let Some((_, regex)) = &self.regex {
+            table.insert("regex".to_owned(), Value::from(regex.as_str()));
+        }
+        table.extend(self.others.iter().map(|(name, value)| (name.clone(), value.clone())));
+        Ok(Value::Table(table))
+    }
+
+    /// The key `match`.
+    pub(super) fn key(&self) -> Result<Keys, String> {
+        Ok(vec![("match".to_owned(), self.value()?)])
+    }
+}
+
+/// `true` if all paths of one pattern of Caddy are among those of another.
+fn holds(outer: &str, inner: &str) -> bool {
+    match outer.strip_suffix('*') {
+        Some(prefix) => outer == "*" || (!prefix.contains('*') && inner.starts_with(prefix)),
+        None => outer == inner,
+    }
+}
+
+/// Translates a pattern of paths. In Caddy a `*` at either end is any text, and one in the middle is text
+/// within a segment.
+pub(super) fn pattern(path: &str) -> Result<String, String> {
+    if path.contains(['?', '[', '\\', '%', '#']) || is_placeholder(path) {
+        return Err(format!("of patterns it knows *, not {path}"));
+    }
+    if path == "*" {
+        return Ok("**".to_owned());
+    }
+    let (begin, rest) = match path.strip_prefix('*') {
+        Some(rest) => ("**", rest),
+        None => ("", path),
+    };
+    let (rest, end) = match rest.strip_suffix('*') {
+        Some(rest) => (rest, "**"),
+        None => (rest, ""),
+    };
+    if rest.contains('*') && (!begin.is_empty() || !end.is_empty()) {
+        return Err(format!("a * in the middle and at an end of {path}"));
+    }
+    // A pattern of the last segment is as much as the end of the path.
+    let begin = if begin == "**" && end.is_empty() && !rest.contains('/') { "*" } else { begin };
+    Ok(format!("{begin}{rest}{end}"))
+}
+
+/// `true` if a text has a placeholder of Caddy that is not of the environment or a file.
+pub(super) fn is_placeholder(text: &str) -> bool {
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once('{') {
+        let Some((name, _)) = after.split_once('}') else { return false };
+        let is_name = !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-:/[]".contains(c));
+        if is_name && !name.starts_with("env.") && !name.starts_with("file./") {
+            return true;
+        }
+        rest = after;
+    }
+    false
+}

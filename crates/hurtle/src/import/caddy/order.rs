@@ -1,0 +1,91 @@
+//! The order in which Caddy runs the directives of a block.
+
+use super::matcher::Matcher;
+
+/// Directives of requests, in Caddy's order.
+const ORDER: [&str; 32] = [
+    "tracing",
+    "map",
+    "vars",
+    "fs",
+    "root",
+    "log_append",
+    "log_skip",
+    "log_name",
+    "header",
+    "copy_response_headers",
+    "request_body",
+    "redir",
+    "method",
+    "rewrite",
+    "uri",
+    "try_files",
+    "basic_auth",
+    "forward_auth",
+    "request_header",
+    "encode",
+    "push",
+    "intercept",
+    "templates",
+    "invoke",
+    "handle",
+    "route",
+    "abort",
+    "error",
+    "respond",
+    "metrics",
+    "reverse_proxy",
+    "php_fastcgi",
+];
+
+/// The name under which a directive has its place.
+pub(super) fn canonical(name: &str) -> &str {
+    match name {
+        "handle_path" => "handle",
+        "basicauth" => "basic_auth",
+        "skip_log" => "log_skip",
+        name => name,
+    }
+}
+
+/// `true` for a directive that Caddy knows.
+pub(super) fn is_known(name: &str) -> bool {
+    let known = ["acme_server", "bind", "file_server", "handle_errors", "log", "tls"];
+    ORDER.contains(&canonical(name)) || known.contains(&name)
+}
+
+fn place(name: &str) -> usize {
+    let name = canonical(name);
+    // `file_server` and `acme_server` are last.
+    ORDER.iter().position(|known| *known == name).unwrap_or(ORDER.len())
+}
+
+/// Sorts directives as Caddy does: by the kind, then longer paths first, and those without a matcher last.
+/// The relation is not transitive, so the algorithm matters: an insertion sort, as Go's for short lists.
+pub(super) fn sort<T>(items: &mut Vec<T>, key: impl Fn(&T) -> (&str, Option<&Matcher>)) {
+    for end in 1..items.len() {
+        let mut at = end;
+        while at > 0 && goes_before(key(&items[at]), key(&items[at - 1])) {
+            items.swap(at, at - 1);
+            at -= 1;
+        }
+    }
+}
+
+fn goes_before(one: (&str, Option<&Matcher>), other: (&str, Option<&Matcher>)) -> bool {
+    if place(one.0) != place(other.0) {
+        return place(one.0) < place(other.0);
+    }
+    let single = |matcher: Option<&Matcher>| match matcher.map(|matcher| matcher.paths.as_slice()) {
+        Some([path]) => Some(path.clone()),
+        _ => None,
+    };
+    if let (Some(one), Some(other)) = (single(one.1), single(other.1)) {
+        let (a, b) = (one.trim_end_matches('*'), other.trim_end_matches('*'));
+        return match a == b {
+            true => one.len() < other.len(),
+            false => a.len() > b.len(),
+        };
+    }
+    one.1.is_some() && other.1.is_none()
+}

@@ -1,0 +1,121 @@
+//! `redir`: a mount where the target is fixed or ends with the request's, else a rule.
+
+use super::block::Parts;
+use super::matcher::{Matcher, is_placeholder};
+use crate::import::mount::{Keys, Mount, put};
+use crate::import::report::Report;
+use crate::import::syntax::Directive;
+
+/// Translates a redirect of these requests. `true`: it is for every request of its block.
+pub(super) fn translate(
+    d: &Directive,
+    args: &[String],
+    requests: Option<Matcher>,
+    mounted: Keys,
+    parts: &mut Parts,
+    report: &mut Report,
+) -> Result<bool, String> {
+    let (to, status) = match args {
+        [to] => (to, 302),
+        [to, status] => (to, code(status)?),
+        _ => return Err("it has a target, and perhaps a status".to_owned()),
+    };
+    let mut to = to.clone();
+    if !parts.host.is_empty() {
+        to = to.replace("{host}", &parts.host);
+    }
+    let is_for_all = d.args.len() == args.len() || d.args.first().is_some_and(|arg| arg == "*");
+    let place = match &requests {
+        Some(matcher) if matcher.file.is_some() => {
+            return Err("a redirect of hurtle does not look at files".to_owned());
+        }
+        Some(matcher) => matcher.key()?,
+        None => Keys::new(),
+    };
+    let mut keys = Keys::new();
+    if let Some(base) = to.strip_suffix("{uri}").filter(|base| !is_placeholder(base)) {
+        if base.contains("://") && !base[base.find("://").map_or(0, |at| at + 3)..].contains('/') {
+            put(&mut keys, "redirect", format!("{base}/"));
+        } else {
+            return Err("{uri} is behind the host of a URL".to_owned());
+        }
+    } else if !is_placeholder(&to) && (!to.ends_with('/') || to.is_empty()) {
+        put(&mut keys, "redirect", to.as_str());
+    } else {
+        let rule = rule(d, &to, status, requests.as_ref(), report)?;
+        parts.rules.push(rule);
+        if is_for_all {
+            // Requests reach no mount, and a site has one.
+            put(&mut keys, "respond", "");
+            parts.mounts.push(Mount {
+                path: "/".to_owned(),
+                place: Keys::new(),
+                keys,
+                headers: Default::default(),
+            });
+        }
+        return Ok(is_for_all);
+    }
+    if status != 302 {
+        put(&mut keys, "status", status);
+    }
+    keys.extend(mounted);
+    parts.mounts.push(Mount { path: "/".to_owned(), place, keys, headers: Default::default() });
+    Ok(is_for_all)
+}
+
+/// A rule for a target with groups of an expression, or one that ends with a slash.
+fn rule(
+    d: &Directive,
+    to: &str,
+    status: i64,
+    requests: Option<&Matcher>,
+    report: &mut Report,
+) -> Result<Keys, String> {
+    let name = requests.and_then(|matcher| matcher.regex.as_ref()).map_or("", |(name, _)| name);
+    let mut target = to.to_owned();
+    for query in ["?{query}", "?{http.request.uri.query}"] {
+        if let Some(bare) = target.strip_suffix(query) {
+            target = bare.to_owned();
+        }
+    }
+    let keeps_query = target == to && !target.contains('?');
+    for group in 1..=9 {
+        for written in [
+            format!("{{re.{group}}}"),
+            format!("{{re.{name}.{group}}}"),
+            format!("{{http.regexp.{group}}}"),
+            format!("{{http.regexp.{name}.{group}}}"),
+        ] {
+            target = target.replace(&written, &format!("\u{1}{group}\u{2}"));
+        }
+    }
+    if is_placeholder(&target) {
+        return Err(format!("of variables it knows {{uri}}, {{host}} and {{re.NAME.1}}, not {to}"));
+    }
+    if !target.starts_with('/') && !target.contains("://") {
+        return Err(format!("a target of hurtle begins with a slash or a scheme, not {to}"));
+    }
+    if keeps_query {
+        report.remark(d, "the query is kept: /x?y leads to the target with ?y");
+    }
+    let mut keys = match requests {
+        Some(matcher) => matcher.key()?,
+        None => vec![("match".to_owned(), toml::Value::from("**"))],
+    };
+    put(&mut keys, "redirect", target.replace('\u{1}', "{").replace('\u{2}', "}"));
+    put(&mut keys, "status", status);
+    Ok(keys)
+}
+
+fn code(word: &str) -> Result<i64, String> {
+    match word {
+        "permanent" => Ok(301),
+        "temporary" => Ok(302),
+        "html" => Err("a redirect of hurtle is no page".to_owned()),
+        number => match number.parse() {
+            Ok(status @ (301 | 302 | 303 | 307 | 308)) => Ok(status),
+            _ => Err("the status of a redirect is 301, 302, 303, 307 or 308".to_owned()),
+        },
+    }
+}

@@ -1,0 +1,197 @@
+//! A site: its addresses, certificates, logs and error pages, and the mounts of its directives.
+
+use std::collections::BTreeMap;
+
+use super::address::{self, Address};
+use super::block::{self, Parts, Scope};
+use super::errors;
+use super::global::{BY_DNS, Global};
+use crate::import::mount::{Keys, Mount, Site, put};
+use crate::import::report::Report;
+use crate::import::syntax::Directive;
+
+/// A translated site, before the listeners of all are known.
+#[derive(Debug)]
+pub(super) struct CaddySite<'d> {
+    pub(super) at: &'d Directive,
+    pub(super) addresses: Vec<Address>,
+    /// Addresses of `bind`; empty: all interfaces.
+    pub(super) interfaces: Vec<String>,
+    pub(super) site: Site,
+    /// `Some`: requests are logged, to this file or stream.
+    pub(super) log: Option<Log>,
+    /// `true`: it only redirects to HTTPS, as hurtle does by itself.
+    pub(super) is_redirect: bool,
+}
+
+/// An access log.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Log {
+    pub(super) path: String,
+    pub(super) is_json: bool,
+}
+
+/// Translates a site.
+pub(super) fn translate<'d>(
+    d: &'d Directive,
+    global: &mut Global,
+    report: &mut Report,
+) -> CaddySite<'d> {
+    let addresses = address::of(d, global, report);
+    let mut hosts: Vec<&str> = addresses.iter().map(|address| address.host.as_str()).collect();
+    hosts.dedup();
+    let host = match hosts.as_slice() {
+        [host] if !host.contains(['*', '{']) => (*host).to_owned(),
+        _ => String::new(),
+    };
+    let mut parts = Parts { host, ..Parts::default() };
+    let is_redirect = is_redirect(d, &addresses);
+    let mut site = Site::default();
+    let (mut interfaces, mut log) = (Vec::new(), None);
+    for line in d.children() {
+        match line.name.as_str() {
+            "bind" => interfaces.extend(line.args.iter().cloned()),
+            "log" => log = Some(access_log(line, report)),
+            "tls" => tls(line, &mut site.tls, global, report),
+            "handle_errors" => errors::translate(line, &mut site.errors, report),
+            _ => {}
+        }
+    }
+    if !is_redirect && !block::translate(d.children(), Scope::default(), false, &mut parts, report)
+    {
+        // Caddy answers a request for which nothing is written with 200 and no body.
+        let mut keys = Keys::new();
+        put(&mut keys, "respond", "");
+        let (path, place) = ("/".to_owned(), Keys::new());
+        parts.mounts.push(Mount { path, place, keys, headers: BTreeMap::new() });
+    }
+    if addresses.iter().any(|address| address.is_tls) && site.tls.is_empty() {
+        certificate(d, &addresses, &mut site.tls, global, report);
+    }
+    site.keys = parts.keys;
+    site.headers = parts.headers;
+    site.rules = parts.rules;
+    site.mounts = parts.mounts;
+    CaddySite { at: d, addresses, interfaces, site, log, is_redirect }
+}
+
+/// `true` for a site that is `redir https://{host}{uri}`.
+fn is_redirect(d: &Directive, addresses: &[Address]) -> bool {
+    let [redir] = d.children() else { return false };
+    let host = addresses.first().map_or("", |address| address.host.as_str());
+    let to = redir.args.iter().find(|arg| arg.contains("://")).map_or("", String::as_str);
+    let is_https = ["https://{host}{uri}", "https://{hostport}{uri}"].contains(&to)
+        || (addresses.len() == 1 && !host.is_empty() && to == format!("https://{host}{{uri}}"));
+    redir.name == "redir" && is_https && addresses.iter().all(|address| !address.is_tls)
+}
+
+/// The certificate that Caddy gets for a site without `tls`.
+fn certificate(
+    d: &Directive,
+    addresses: &[Address],
+    keys: &mut Keys,
+    global: &Global,
+    report: &mut Report,
+) {
+    let tls = || addresses.iter().filter(|address| address.is_tls);
+    if !global.is_automatic {
+        report.refuse(d, "it has TLS and no certificate: auto_https is off");
+    } else if global.is_local || tls().any(|address| address::is_local(&address.host)) {
+        report.refuse(
+            d,
+            "hurtle has no authority of its own for such a name: write http:// before it, or make a \
+             certificate, and name its files with `tls FILE KEY`",
+        );
+    } else if tls().any(|address| address.host.is_empty()) {
+        report
+            .refuse(d, "certificates on demand: hurtle gets those for names in the configuration");
+    } else if tls().any(|address| address.host.starts_with("*.")) {
+        report.refuse(
+            d,
+            "a certificate for all names of a domain needs a proof by DNS, which hurtle does not make: get it by \
+             another program, and name its files with `tls FILE KEY`",
+        );
+    }
+    put(keys, "certificate", "auto");
+}
+
+/// Translates `tls`.
+fn tls(d: &Directive, keys: &mut Keys, global: &mut Global, report: &mut Report) {
+    match d.args.as_slice() {
+        [] => {}
+        [word] if word == "internal" => {
+            return report.refuse(
+                d,
+                "hurtle has no authority of its own for a name: make a certificate, and name its files",
+            );
+        }
+        [email] if email.contains('@') || email.contains("{env.") => global.mail_to(email),
+        [certificate, key] => {
+            put(keys, "certificate", certificate.as_str());
+            if key != certificate {
+                put(keys, "key", key.as_str());
+            }
+        }
+        _ => return report.refuse(d, "it has an e-mail address, or a certificate and a key"),
+    }
+    let mut clients = Keys::new();
+    for line in d.children() {
+        match line.name.as_str() {
+            "protocols" | "ciphers" | "curves" | "alpn" => report.leave_out(line),
+            "client_auth" => client_auth(line, &mut clients, report),
+            "dns" | "dns_ttl" | "propagation_delay" | "propagation_timeout" | "resolvers" => {
+                report.general(BY_DNS.to_owned());
+            }
+            "on_demand" => {
+                report.refuse(line, "hurtle gets certificates for names in the configuration")
+            }
+            _ => report.refuse(line, "hurtle's TLS has no such setting"),
+        }
+    }
+    if !clients.is_empty() {
+        if keys.is_empty() {
+            put(keys, "certificate", "auto");
+        }
+        keys.extend(clients);
+    }
+}
+
+fn client_auth(d: &Directive, keys: &mut Keys, report: &mut Report) {
+    let mut mode = "required";
+    for line in d.children() {
+        match (line.name.as_str(), line.arg(0)) {
+            ("mode", "require_and_verify") => mode = "required",
+            ("mode", "verify_if_given") => mode = "optional",
+            ("trusted_ca_cert_file", file) => put(keys, "client_ca", file),
+            ("trust_pool", "file") if line.args.len() == 2 => put(keys, "client_ca", line.arg(1)),
+            _ => report.refuse(
+                line,
+                "of client_auth it knows the modes that verify, and a file of authorities",
+            ),
+        }
+    }
+    put(keys, "client_auth", mode);
+}
+
+/// Translates `log`.
+fn access_log(d: &Directive, report: &mut Report) -> Log {
+    let mut log = Log { path: "stderr".to_owned(), is_json: true };
+    for line in d.children() {
+        match (line.name.as_str(), line.arg(0)) {
+            ("output", stream @ ("stdout" | "stderr")) => log.path = stream.to_owned(),
+            ("output", "file") => {
+                log.path = line.arg(1).to_owned();
+                line.children().iter().for_each(|line| report.leave_out(line));
+            }
+            ("output", "discard") => log.path = String::new(),
+            ("format", "json") => {}
+            ("format", "console") => log.is_json = false,
+            ("level" | "hostnames" | "no_hostname" | "sampling", _) => report.leave_out(line),
+            _ => report.refuse(
+                line,
+                "of logs it knows output (stdout, stderr, file) and format (json, console)",
+            ),
+        }
+    }
+    log
+}
