@@ -70,6 +70,8 @@ const GO_PROGRAMS: &[GoProgram] = &[
     },
     // Emulates Google Cloud Storage.
     GoProgram { name: "fake-gcs-server", package: "github.com/fsouza/fake-gcs-server@v1.56.1" },
+    // Compared with the import of its configuration; Debian's is too old for many of them.
+    GoProgram { name: "caddy", package: "github.com/caddyserver/caddy/v2/cmd/caddy@v2.11.9" },
     // Renders the Helm chart.
     GoProgram { name: "helm", package: "helm.sh/helm/v3/cmd/helm@v3.22.0" },
 ];

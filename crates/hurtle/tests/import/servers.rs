@@ -1,4 +1,4 @@
-//! nginx, and hurtle with the imported configuration, on free ports of this machine, with the same
+//! nginx or Caddy, and hurtle with the imported configuration, on free ports of this machine, with the same
 //! files and the same upstream.
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use hurtle::config;
 use hurtle::import::nginx_file;
 
 /// Longest wait for a response, or for nginx's start.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Bytes of the largest response.
 const RESPONSE_BYTES_MAX: u64 = 1 << 20;
@@ -42,7 +42,7 @@ const FILES: &[(&str, &str)] = &[
 #[derive(Debug, PartialEq)]
 pub(super) struct Seen {
     pub(super) status: String,
-    location: Option<String>,
+    pub(super) location: Option<String>,
     fields: Vec<String>,
     /// Empty for errors: the error pages of the two servers differ.
     body: String,
@@ -57,7 +57,8 @@ pub(super) fn ask(port: u16, request: &str) -> Seen {
         let (name, value) = field.split_once('=').expect("a field");
         match name {
             "Host" => host = value,
-            _ => head += &format!("{name}: {value}\r\n"),
+            // `~` is a space.
+            _ => head += &format!("{name}: {}\r\n", value.replace('~', " ")),
         }
     }
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
@@ -161,9 +162,14 @@ pub(super) struct Ours {
 impl Ours {
     /// Starts hurtle with the imported configuration `text`, at another port than nginx's.
     pub(super) fn start(text: &str, theirs: u16) -> Ours {
+        Ours::start_in(text, theirs, Path::new("/"))
+    }
+
+    /// Like `start`, with a configuration in the directory `dir`.
+    pub(super) fn start_in(text: &str, theirs: u16, dir: &Path) -> Ours {
         // Any free port, in place of nginx's.
         let text = text.replace(&format!("127.0.0.1:{theirs}\""), "127.0.0.1:0\"");
-        let config = config::check(&text, Path::new("/hurtle.toml"))
+        let config = config::check(&text, &dir.join("hurtle.toml"))
             .unwrap_or_else(|problems| panic!("{text}\n{problems:?}"));
         let server = hurtle::Server::bind(config).expect("it binds");
         let port = server.addresses()[0].port().expect("a port");

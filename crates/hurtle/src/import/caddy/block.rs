@@ -28,7 +28,7 @@ pub(super) struct Scope {
     compress: bool,
     request: Edits,
     /// Header rules of mounts; those of the site itself are not here.
-    headers: Vec<Keys>,
+    headers: Rules,
     /// Keys of mounts, such as gates.
     keys: Keys,
     named: Named,
@@ -39,7 +39,7 @@ pub(super) struct Scope {
 /// The parts of a site that its directives make.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
-    pub(super) headers: Vec<Keys>,
+    pub(super) headers: Rules,
     pub(super) rules: Vec<Keys>,
     pub(super) mounts: Vec<Mount>,
     /// Keys of the site, such as its password.
@@ -151,11 +151,18 @@ fn one(
                 (true, None) => None,
                 (_, own) => scope.requests(own.as_ref())?,
             };
-            let rules = header(d, args, own.as_ref())?;
-            match scope.is_nested {
-                true => scope.headers.extend(rules),
-                false => parts.headers.extend(rules),
+            let (rules, is_deferred) = header(d, args, own.as_ref())?;
+            if is_deferred {
+                report.remark(
+                    d,
+                    "hurtle's own errors, such as a 404 for a missing file, have these fields, too; Caddy's do not",
+                );
             }
+            let list = match scope.is_nested {
+                true => &mut scope.headers,
+                false => &mut parts.headers,
+            };
+            list.add(rules, is_deferred);
         }
         "log_skip" | "log" if matcher.is_some() => {
             return Err("the log of hurtle is for whole sites".to_owned());
@@ -289,24 +296,59 @@ fn reverse_proxy(
     if !scope.prefix.is_empty() {
         put(&mut proxy.keys, "strip_prefix", true);
     }
+    if let Some(value) = request.used_field() {
+        report.remark(
+            item.d,
+            &format!("where the client sends no such field, {value} is no field; Caddy sends an empty one"),
+        );
+    }
     if let Some(fields) = request.request_fields(&proxy.upstream)? {
         put(&mut proxy.keys, "request_fields", fields);
     }
     let mut scope = scope.clone();
-    scope.headers.extend(proxy.response.rules(None)?);
+    scope.headers.add(proxy.response.rules(None)?, true);
     push(proxy.keys, item, &scope, parts)
 }
 
-fn header(d: &Directive, args: &[String], own: Option<&Matcher>) -> Result<Vec<Keys>, String> {
+/// The rules of a `header`, and `true` if Caddy applies them when the response begins.
+fn header(
+    d: &Directive,
+    args: &[String],
+    own: Option<&Matcher>,
+) -> Result<(Vec<Keys>, bool), String> {
+    let mut is_deferred = false;
     let mut edits = Edits::default();
     for line in fields::lines(d, args) {
         match line.name.as_str() {
-            "defer" => {}
+            "defer" => is_deferred = true,
             "match" => return Err("header rules of hurtle do not look at the response".to_owned()),
             _ => edits.line(&line)?,
         }
     }
-    edits.rules(own)
+    Ok((edits.rules(own)?, is_deferred || edits.is_deferred()))
+}
+
+/// Header rules in the order in which they take effect.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rules {
+    /// Those that Caddy applies before a request is handled.
+    first: Vec<Keys>,
+    /// Those that it applies when the response begins: the last one first.
+    deferred: Vec<Keys>,
+}
+
+impl Rules {
+    fn add(&mut self, rules: Vec<Keys>, is_deferred: bool) {
+        match is_deferred {
+            true => drop(self.deferred.splice(..0, rules)),
+            false => self.first.extend(rules),
+        }
+    }
+
+    /// All rules, in order.
+    pub(super) fn all(&self) -> Vec<Keys> {
+        [self.first.as_slice(), &self.deferred].concat()
+    }
 }
 
 /// Keys of `php_fastcgi`.
@@ -399,7 +441,7 @@ fn try_files(args: &[String]) -> Result<Vec<String>, String> {
 /// Keys of a fixed answer.
 fn respond(d: &Directive, args: &[String]) -> Result<Keys, String> {
     let status_of = |text: &str| (text.len() == 3).then(|| text.parse::<i64>().ok()).flatten();
-    let (mut body, mut status) = match args {
+    let (mut body, status) = match args {
         [] => (String::new(), 200),
         [one] => match status_of(one) {
             Some(status) => (String::new(), status),
@@ -411,9 +453,8 @@ fn respond(d: &Directive, args: &[String]) -> Result<Keys, String> {
     for line in d.children() {
         match line.name.as_str() {
             "body" => body = line.arg(0).to_owned(),
-            "status" => status = status_of(line.arg(0)).ok_or("the status is a number")?,
             "close" => {}
-            _ => return Err("of `respond` it knows body, status and close".to_owned()),
+            _ => return Err("of `respond` it knows body and close".to_owned()),
         }
     }
     if is_placeholder(&body) {
@@ -475,9 +516,9 @@ impl Scope {
     /// The keys that every mount of the block gets.
     fn mounted(&self) -> Keys {
         let mut keys = self.keys.clone();
-        if !self.headers.is_empty() {
-            let rules = self.headers.iter();
-            let rules = rules.map(|rule| Value::Table(rule.iter().cloned().collect()));
+        let rules = self.headers.all();
+        if !rules.is_empty() {
+            let rules = rules.into_iter().map(|rule| Value::Table(rule.into_iter().collect()));
             put(&mut keys, "header", Value::Array(rules.collect()));
         }
         keys

@@ -15,6 +15,7 @@ pub(super) struct Edits {
     absent: BTreeMap<String, String>,
     add: BTreeMap<String, String>,
     remove: Vec<String>,
+    has_deferred: bool,
 }
 
 /// The directives of fields in a `header` or `request_header`: one on its line, or those of its block.
@@ -44,6 +45,7 @@ impl Edits {
         if name.contains(['*', '{']) || name.is_empty() {
             return Err("names of fields have no * and no variables".to_owned());
         }
+        self.has_deferred |= sign == ">";
         let value = line.arg(0).to_owned();
         match sign {
             "-" => self.remove.push(name.to_owned()),
@@ -135,12 +137,24 @@ impl Edits {
         Ok((!fields.is_empty()).then_some(Value::Table(fields)))
     }
 
+    /// `true` if Caddy makes the changes when the response begins, and not before.
+    pub(super) fn is_deferred(&self) -> bool {
+        !self.remove.is_empty() || !self.absent.is_empty() || self.has_deferred
+    }
+
     /// Adds the changes of another.
     pub(super) fn extend(&mut self, other: &Edits) {
         self.set.extend(other.set.clone());
         self.absent.extend(other.absent.clone());
         self.add.extend(other.add.clone());
         self.remove.extend(other.remove.iter().cloned());
+    }
+
+    /// The field of the client that a value has, if there is one.
+    pub(super) fn used_field(&self) -> Option<&str> {
+        let values = self.set.values().chain(self.add.values());
+        let field = |value: &&String| value.contains("{header.") || value.contains(".header.");
+        values.filter(|value| field(value)).map(String::as_str).next()
     }
 
     /// Removes the fields of a connection, which hurtle sets by itself; returns one that was there.

@@ -32,10 +32,11 @@ use super::syntax::Directive;
 use crate::config;
 
 /// Differences between the two servers that no directive controls.
-const GENERAL: [&str; 6] = [
+const GENERAL: [&str; 7] = [
     "Caddy compares paths without regard to case: /API/x meets /api/* there, and not here.",
     "Names that begin with a dot are not served, and symbolic links must stay beneath the directory (dotfiles, \
      symlinks).",
+    "A directory without its slash is redirected with 301, in Caddy with 308.",
     "Files are compressed without a setting; errors have hurtle's own pages.",
     "A field of `header` replaces the upstream's own of that name, of which Caddy sends both.",
     "Upstreams that fail three times get no requests for 10 seconds (ejection), and get 60 seconds for a response \

@@ -227,7 +227,13 @@ impl Reader {
         Ok(())
     }
 
-    fn finish(&mut self, d: &Directive, urls: Vec<String>, report: &mut Report) {
+    fn finish(&mut self, d: &Directive, mut urls: Vec<String>, report: &mut Report) {
+        let all = urls.clone();
+        let mut seen = 0;
+        urls.retain(|url| {
+            seen += 1;
+            !all[..seen - 1].contains(url)
+        });
         let is_tls = urls.iter().any(|url| url.starts_with("https://"));
         if let [url] = urls.as_slice() {
             let (scheme, host) = url.split_once("://").unwrap_or_default();

@@ -69,7 +69,7 @@ pub(super) fn translate<'d>(
         certificate(d, &addresses, &mut site.tls, global, report);
     }
     site.keys = parts.keys;
-    site.headers = parts.headers;
+    site.headers = parts.headers.all();
     site.rules = parts.rules;
     site.mounts = parts.mounts;
     CaddySite { at: d, addresses, interfaces, site, log, is_redirect }
