@@ -290,6 +290,68 @@ respond none",
         requests: &["GET /x"],
     },
     Row {
+        sentence: "files, and an application for what is missing",
+        site: "root * {root}\n@missing not file\nreverse_proxy @missing {upstream}\nfile_server",
+        requests: &[
+            "GET /",
+            "GET /a.txt",
+            "GET /none",
+            "POST /none?x=1",
+            "POST /a.txt",
+            "GET /dir/",
+            "GET /dir/none",
+            "HEAD /none",
+        ],
+    },
+    Row {
+        sentence: "a password for some paths, in any case of their letters",
+        site: "basic_auth /secret/* {\nanna $2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n}\n\
+               redir /secret/moved /new\nrespond /secret/fixed fixed\nhandle /other/* {\nrespond other\n}\nreverse_proxy {upstream}",
+        requests: &[
+            "GET /secret/x",
+            "GET /SECRET/x",
+            "GET /secret",
+            "GET /secret/fixed",
+            "GET /secret/moved",
+            "GET /other/x",
+            "GET /x",
+            "GET /%53ecret/x",
+        ],
+    },
+    Row {
+        sentence: "refused paths, in any case of their letters",
+        site: "@closed path /admin* *.php /x/*/y\nrespond @closed 403\nhandle_path /in/* {\nbasic_auth {\nanna $2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n}\n\
+               respond in\n}\nrespond open",
+        requests: &[
+            "GET /admin",
+            "GET /Admin/x",
+            "GET /a/b.PHP",
+            "GET /X/1/Y",
+            "GET /in/x",
+            "GET /open",
+        ],
+    },
+    Row {
+        sentence: "a password for the site, behind a redirect",
+        site: "basic_auth {\nanna $2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n}\nredir /old /new\nhandle /a {\nrespond a\n}\nrespond b",
+        requests: &["GET /old", "GET /a", "GET /b"],
+    },
+    Row {
+        sentence: "another server decides about some paths",
+        site: "forward_auth /closed/* {upstream} {\nuri /deny\n}\nreverse_proxy {upstream}",
+        requests: &["GET /closed/x", "GET /CLOSED/x", "GET /open"],
+    },
+    Row {
+        sentence: "a rewrite",
+        site: "root * {root}\n@old path_regexp old ^/old/(.*)$\nrewrite @old /docs/{re.old.1}\nfile_server",
+        requests: &["GET /old/guide.txt", "GET /old/none", "GET /a.txt"],
+    },
+    Row {
+        sentence: "a route whose settings hold behind it",
+        site: "route {\nheader X-All route\nrespond /a a\n}\nrespond b",
+        requests: &["GET /a", "GET /b"],
+    },
+    Row {
         sentence: "a snippet with arguments, and a variable of the environment",
         site: "import answers one 201\nrespond /two {$HURTLE_NO_SUCH_VARIABLE:two}",
         requests: &["GET /one", "GET /two", "GET /x"],

@@ -31,3 +31,17 @@ fn the_configurations_for_nginx_are_those_for_hurtle() {
     }
     assert!(count >= PAIRS_MIN, "only {count} pairs");
 }
+
+#[test]
+fn the_configurations_for_caddy_are_imported() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/from-caddy.md");
+    let text = fs::read_to_string(page).expect("the document is there");
+    let mut faults = Vec::new();
+    for pair in text.split("```text\n").skip(1) {
+        let (theirs, _) = pair.split_once("```").expect("the block ends");
+        if let Err(problems) = hurtle::import::caddy::caddy(theirs, false) {
+            faults.push(format!("{theirs}\n{}", problems.join("\n")));
+        }
+    }
+    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+}

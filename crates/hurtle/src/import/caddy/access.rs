@@ -13,6 +13,7 @@ use crate::import::syntax::Directive;
 pub(super) fn basic(
     d: &Directive,
     args: &[String],
+    is_clear: bool,
     keys: &mut Keys,
     report: &mut Report,
 ) -> Result<(), String> {
@@ -36,6 +37,10 @@ pub(super) fn basic(
     );
     put(keys, "auth", "basic");
     put(keys, "users", file);
+    if is_clear {
+        report.remark(d, "passwords cross the network in clear (auth_cleartext), as in Caddy");
+        put(keys, "auth_cleartext", true);
+    }
     if let Some(realm) = realm {
         put(keys, "realm", realm.as_str());
     }

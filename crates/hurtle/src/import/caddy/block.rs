@@ -4,10 +4,11 @@
 use toml::Value;
 
 use super::fields::{self, Edits};
+use super::handlers::{answer, file_server, php, respond, size_of, try_files};
 use super::matcher::{self, Matcher, Named, is_placeholder};
 use super::order;
 use super::proxy;
-use super::redirect;
+use super::{access, redirect, rewrite};
 use crate::import::mount::{Keys, Mount, put};
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
@@ -22,15 +23,17 @@ pub(super) struct Scope {
     /// Requests of the blocks around it.
     matcher: Option<Matcher>,
     /// A prefix that `handle_path` or `uri strip_prefix` takes off.
-    prefix: String,
-    root: Option<String>,
-    try_files: Vec<String>,
+    pub(super) prefix: String,
+    pub(super) root: Option<String>,
+    pub(super) try_files: Vec<String>,
     compress: bool,
     request: Edits,
     /// Header rules of mounts; those of the site itself are not here.
     headers: Rules,
     /// Keys of mounts, such as gates.
     keys: Keys,
+    /// Gates of some of the requests.
+    gates: Vec<(Matcher, Keys)>,
     named: Named,
     /// `true` in a block within the site's.
     is_nested: bool,
@@ -44,6 +47,10 @@ pub(super) struct Parts {
     pub(super) mounts: Vec<Mount>,
     /// Keys of the site, such as its password.
     pub(super) keys: Keys,
+    /// The mount for requests of missing files, before the files themselves are found.
+    pub(super) missing: Option<String>,
+    /// `true`: it answers without TLS.
+    pub(super) is_clear: bool,
     /// The only host of the site; empty: several, or all.
     pub(super) host: String,
 }
@@ -64,7 +71,7 @@ impl Item<'_> {
 /// Translates the directives of a block. `true`: it answers every request that it gets.
 pub(super) fn translate(
     directives: &[Directive],
-    mut scope: Scope,
+    scope: &mut Scope,
     is_route: bool,
     parts: &mut Parts,
     report: &mut Report,
@@ -83,7 +90,7 @@ pub(super) fn translate(
     merge_php(&mut items, report);
     for at in 0..items.len() {
         let item = &items[at];
-        match one(item, &items[at + 1..], &mut scope, parts, report) {
+        match one(item, &items[at + 1..], scope, parts, report) {
             Ok(true) => return true,
             Ok(false) => {}
             Err(needs) => report.refuse(item.d, needs),
@@ -115,10 +122,15 @@ fn one(
     match item.name() {
         "handle" | "route" => return block(item, later, scope, parts, report),
         "redir" => {
+            if !scope.prefix.is_empty() && args.iter().any(|arg| is_placeholder(arg)) {
+                return Err(format!("a target behind {}, which is taken off", scope.prefix));
+            }
+            let requests = scope.requests(matcher.as_ref())?;
+            let is_for_all = matcher.is_none();
             return redirect::translate(
                 d,
                 args,
-                scope.requests(matcher.as_ref())?,
+                (requests, is_for_all),
                 scope.mounted(),
                 parts,
                 report,
@@ -171,6 +183,18 @@ fn one(
         name if !order::is_known(name) => {
             return Err("this is no directive of Caddy, or one of a plugin".to_owned());
         }
+        "basic_auth" | "forward_auth" => {
+            let mut keys = Keys::new();
+            match item.name() {
+                "basic_auth" => access::basic(d, args, parts.is_clear, &mut keys, report)?,
+                _ => access::forward(d, args, &mut keys, report)?,
+            }
+            match scope.own(matcher.as_ref())? {
+                Some(matcher) => scope.gates.push((matcher, keys)),
+                None => scope.gate(keys, parts),
+            }
+        }
+        "rewrite" => rewrite::translate(d, args, matcher.as_ref(), scope.is_nested, parts)?,
         _ if matcher.is_some() && item.name() != "encode" => {
             return Err(
                 "it is for some requests only; hurtle has it for a site or a mount: write it into \
@@ -178,7 +202,7 @@ fn one(
                     .to_owned(),
             );
         }
-        _ => setting(d, args, scope, parts, report)?,
+        _ => setting(d, args, scope, report)?,
     }
     Ok(false)
 }
@@ -188,7 +212,6 @@ fn setting(
     d: &Directive,
     args: &[String],
     scope: &mut Scope,
-    parts: &mut Parts,
     report: &mut Report,
 ) -> Result<(), String> {
     match order::canonical(&d.name) {
@@ -228,16 +251,6 @@ fn setting(
             }
         },
         "try_files" => scope.try_files = try_files(args)?,
-        "basic_auth" => {
-            let mut keys = Keys::new();
-            super::access::basic(d, args, &mut keys, report)?;
-            scope.gate(keys, parts);
-        }
-        "forward_auth" => {
-            let mut keys = Keys::new();
-            super::access::forward(d, args, &mut keys, report)?;
-            scope.gate(keys, parts);
-        }
         "push" | "tracing" | "log_append" | "log_name" | "log_skip" => report.leave_out(d),
         _ => return Err("hurtle has nothing of this kind".to_owned()),
     }
@@ -248,7 +261,7 @@ fn setting(
 fn block(
     item: &Item<'_>,
     later: &[Item<'_>],
-    scope: &Scope,
+    scope: &mut Scope,
     parts: &mut Parts,
     report: &mut Report,
 ) -> Result<bool, String> {
@@ -263,27 +276,37 @@ fn block(
         let path = path.ok_or("it has a path that ends with /*")?.to_owned();
         inner.prefix = format!("{}{path}", scope.prefix);
     }
-    let before = parts.mounts.len();
-    let answers = translate(d.children(), inner.clone(), is_route, parts, report);
-    if answers {
+    if translate(d.children(), &mut inner, is_route, parts, report) {
         return Ok(matcher.is_none());
     }
-    if is_route && inner.keys == scope.keys && parts.mounts.len() >= before {
+    if is_route && matcher.is_none() {
+        // Its settings hold for what is behind it, too.
+        *scope =
+            Scope { named: std::mem::take(&mut scope.named), is_nested: scope.is_nested, ..inner };
+        return Ok(false);
+    }
+    let is_setting =
+        |d: &&Directive| !d.name.starts_with('@') && !HANDLERS.contains(&order::canonical(&d.name));
+    if is_route && let Some(setting) = d.children().iter().find(is_setting) {
+        return Err(format!("`{setting}` holds for requests that go on behind the route, too"));
+    }
+    if is_route {
         return Ok(false);
     }
     // Requests for which nothing in it is: Caddy goes on behind all `handle`, and hurtle has none there.
-    if later.iter().any(|item| HANDLERS.contains(&item.name())) {
+    let is_behind = |item: &Item<'_>| HANDLERS.contains(&item.name()) && item.name() != "handle";
+    if later.iter().any(is_behind) {
         return Err("a request that its block does not answer goes on behind it".to_owned());
     }
     inner.matcher.get_or_insert_default();
     let rest = Item { d, matcher: None, args: &[] };
-    push(answer("", 200), &rest, &inner, parts)?;
+    push(answer("", 200), &rest, &mut inner, parts)?;
     Ok(matcher.is_none())
 }
 
 fn reverse_proxy(
     item: &Item<'_>,
-    scope: &Scope,
+    scope: &mut Scope,
     parts: &mut Parts,
     report: &mut Report,
 ) -> Result<bool, String> {
@@ -305,9 +328,9 @@ fn reverse_proxy(
     if let Some(fields) = request.request_fields(&proxy.upstream)? {
         put(&mut proxy.keys, "request_fields", fields);
     }
-    let mut scope = scope.clone();
-    scope.headers.add(proxy.response.rules(None)?, true);
-    push(proxy.keys, item, &scope, parts)
+    let mut own = scope.clone();
+    own.headers.add(proxy.response.rules(None)?, true);
+    push(proxy.keys, item, &mut own, parts)
 }
 
 /// The rules of a `header`, and `true` if Caddy applies them when the response begins.
@@ -351,162 +374,111 @@ impl Rules {
     }
 }
 
-/// Keys of `php_fastcgi`.
-fn php(d: &Directive, args: &[String], scope: &Scope, report: &mut Report) -> Result<Keys, String> {
-    let [address] = args else { return Err("it has one address".to_owned()) };
-    let address = match address.strip_prefix("unix/") {
-        Some(path) => format!("unix:/{}", path.trim_start_matches('/')),
-        None => address.trim_start_matches("tcp/").to_owned(),
-    };
-    let mut root = scope.root.clone();
-    let mut keys: Keys = vec![("fastcgi".to_owned(), Value::from(address))];
-    let (mut params, mut rest) = (toml::Table::new(), Keys::new());
-    for line in d.children() {
-        let value = line.arg(0);
-        match line.name.as_str() {
-            "root" => root = Some(value.to_owned()),
-            "index" => put(&mut rest, "index", vec![value.to_owned()]),
-            "split" if line.args.len() == 1 => put(&mut rest, "suffix", value),
-            "env" if line.args.len() == 2 && !is_placeholder(line.arg(1)) => {
-                params.insert(value.to_owned(), Value::from(line.arg(1)));
-            }
-            "dial_timeout" => put(&mut rest, "connect_timeout", proxy::duration(value)?),
-            "read_timeout" => put(&mut rest, "read_timeout", proxy::duration(value)?),
-            "write_timeout" => put(&mut rest, "send_timeout", proxy::duration(value)?),
-            "resolve_root_symlink" | "capture_stderr" => report.leave_out(line),
-            _ => report.refuse(line, "hurtle's fastcgi has no such setting"),
-        }
-    }
-    if !scope.try_files.is_empty() {
-        return Err("the front controller is the script of `index`, not of try_files".to_owned());
-    }
-    if !scope.prefix.is_empty() {
-        return Err(format!("scripts behind {}, which is taken off", scope.prefix));
-    }
-    put(&mut keys, "root", root.ok_or("it has no root")?);
-    if !params.is_empty() {
-        put(&mut rest, "params", Value::Table(params));
-    }
-    keys.extend(rest);
-    Ok(keys)
-}
-
-/// Keys of `file_server`.
-fn file_server(
-    d: &Directive,
-    args: &[String],
-    scope: &Scope,
-    report: &mut Report,
-) -> Result<Keys, String> {
-    let (mut root, mut listing) = (scope.root.clone(), args.iter().any(|arg| arg == "browse"));
-    if args.iter().any(|arg| arg != "browse") {
-        return Err("it has the word browse, or none".to_owned());
-    }
-    let mut rest = Keys::new();
-    for line in d.children() {
-        match line.name.as_str() {
-            "root" => root = Some(line.arg(0).to_owned()),
-            "browse" if line.args.is_empty() => listing = true,
-            "index" => put(&mut rest, "index", line.args.clone()),
-            "precompressed" => {}
-            _ => report.refuse(line, "hurtle's files have no such setting"),
-        }
-    }
-    if root.is_none() {
-        report.remark(d, "Caddy serves the directory in which it runs; so does the root \".\"");
-    }
-    let mut keys: Keys = vec![("files".to_owned(), Value::from(root.unwrap_or(".".to_owned())))];
-    if listing {
-        put(&mut keys, "listing", true);
-    }
-    if !scope.try_files.is_empty() {
-        put(&mut keys, "try_files", scope.try_files.clone());
-    }
-    keys.extend(rest);
-    Ok(keys)
-}
-
-/// Translates the paths of `try_files`.
-fn try_files(args: &[String]) -> Result<Vec<String>, String> {
-    let path = |arg: &String| match arg.strip_prefix("{path}") {
-        Some(rest) if !is_placeholder(rest) => Ok(arg.clone()),
-        _ if is_placeholder(arg) || arg.contains('?') => {
-            Err(format!("of try_files it knows {{path}} and fixed paths, not {arg}"))
-        }
-        _ => Ok(arg.clone()),
-    };
-    args.iter().map(path).collect()
-}
-
-/// Keys of a fixed answer.
-fn respond(d: &Directive, args: &[String]) -> Result<Keys, String> {
-    let status_of = |text: &str| (text.len() == 3).then(|| text.parse::<i64>().ok()).flatten();
-    let (mut body, status) = match args {
-        [] => (String::new(), 200),
-        [one] => match status_of(one) {
-            Some(status) => (String::new(), status),
-            None => (one.clone(), 200),
-        },
-        [body, status] => (body.clone(), status_of(status).ok_or("its second word is a status")?),
-        _ => return Err("it has a body and a status".to_owned()),
-    };
-    for line in d.children() {
-        match line.name.as_str() {
-            "body" => body = line.arg(0).to_owned(),
-            "close" => {}
-            _ => return Err("of `respond` it knows body and close".to_owned()),
-        }
-    }
-    if is_placeholder(&body) {
-        return Err("the body of hurtle's answers is fixed".to_owned());
-    }
-    Ok(answer(&body, status))
-}
-
-/// Keys of an answer with this body.
-fn answer(body: &str, status: i64) -> Keys {
-    let mut keys = Keys::new();
-    put(&mut keys, "respond", body);
-    if status != 200 {
-        put(&mut keys, "status", status);
-    }
-    if body.starts_with(['{', '[']) && serde_json::from_str::<serde_json::Value>(body).is_ok() {
-        put(&mut keys, "content_type", "application/json");
-    }
-    keys
-}
-
 /// Adds a mount. `true`: it is for every request of its block.
-fn push(handler: Keys, item: &Item<'_>, scope: &Scope, parts: &mut Parts) -> Result<bool, String> {
-    let requests = scope.requests(item.matcher.as_ref())?;
-    if requests.as_ref().is_some_and(|matcher| matcher.file.is_some()) {
-        return Err("a mount of hurtle does not look at files".to_owned());
-    }
-    let place = match &requests {
-        Some(matcher) => matcher.key()?,
-        None => Keys::new(),
-    };
-    let path = match scope.prefix.as_str() {
-        "" => "/".to_owned(),
-        prefix => prefix.to_owned(),
-    };
+fn push(
+    handler: Keys,
+    item: &Item<'_>,
+    scope: &mut Scope,
+    parts: &mut Parts,
+) -> Result<bool, String> {
+    let mut requests = scope.requests(item.matcher.as_ref())?;
     let mut keys = handler;
     if scope.compress && keys.iter().any(|(name, _)| name == "proxy" || name == "fastcgi") {
         put(&mut keys, "compress", true);
     }
     keys.extend(scope.mounted());
-    parts.mounts.push(Mount { path, place, keys, headers: std::collections::BTreeMap::new() });
+    match requests.as_mut().and_then(|matcher| matcher.file.take()) {
+        None => {}
+        Some(false)
+            if requests.clone().unwrap_or_default()
+                == scope.matcher.clone().unwrap_or_default()
+                && parts.missing.is_none() =>
+        {
+            // A mount of files hands on to it what is not there.
+            let name = format!("missing-{}", item.d.at.line);
+            let place = vec![("name".to_owned(), Value::from(name.as_str()))];
+            let place = parts.mount(String::new(), place, keys);
+            parts.mounts.push(place);
+            parts.missing = Some(name);
+            return Ok(false);
+        }
+        Some(_) => {
+            return Err(
+                "a mount of hurtle does not look at files; `@missing not file` is known".to_owned()
+            );
+        }
+    }
+    if keys.iter().any(|(name, _)| name == "files")
+        && item.matcher.is_none()
+        && let Some(name) = parts.missing.take()
+    {
+        put(&mut keys, "otherwise", name);
+        // A directory is no file.
+        keys.retain(|(name, _)| name != "index");
+        put(&mut keys, "index", Vec::<String>::new());
+    }
+    for (gate, gate_keys) in &scope.gates {
+        let guarded = match &requests {
+            None => Some(gate.clone()),
+            Some(requests) => requests.meet(gate)?,
+        };
+        if let Some(guarded) = guarded {
+            let all = [keys.clone(), gate_keys.clone()].concat();
+            parts.add(Some(&guarded), &scope.prefix, all)?;
+        }
+    }
+    parts.add(requests.as_ref(), &scope.prefix, keys)?;
     Ok(item.matcher.is_none())
 }
 
+impl Parts {
+    fn mount(&self, path: String, place: Keys, keys: Keys) -> Mount {
+        Mount { path, place, keys, headers: std::collections::BTreeMap::new() }
+    }
+
+    /// Adds a mount for these requests. One that keeps requests out does so in any case of the path, as
+    /// Caddy compares them.
+    pub(super) fn add(
+        &mut self,
+        requests: Option<&Matcher>,
+        prefix: &str,
+        keys: Keys,
+    ) -> Result<(), String> {
+        let path = if prefix.is_empty() { "/" } else { prefix };
+        let refuses = |(name, value): &(String, Value)| match name.as_str() {
+            "auth" => true,
+            "status" => value.as_integer().is_some_and(|status| status >= 400),
+            _ => false,
+        };
+        let is_guard = keys.iter().any(refuses);
+        let place = match requests {
+            Some(matcher) if is_guard && prefix.is_empty() => matcher.in_any_case()?.key()?,
+            Some(matcher) => matcher.key()?,
+            None => Keys::new(),
+        };
+        let mount = self.mount(path.to_owned(), place, keys);
+        self.mounts.push(mount);
+        if let Some(matcher) = requests.filter(|_| is_guard && !prefix.is_empty()) {
+            let place = matcher.in_any_case()?.key()?;
+            let mount = self.mount("/".to_owned(), place, answer("", 403));
+            self.mounts.push(mount);
+        }
+        Ok(())
+    }
+}
+
 impl Scope {
+    /// A matcher of a directive, as it is for the whole path.
+    fn own(&self, own: Option<&Matcher>) -> Result<Option<Matcher>, String> {
+        match own {
+            Some(own) if !self.prefix.is_empty() => own.clone().beneath(&self.prefix).map(Some),
+            own => Ok(own.cloned()),
+        }
+    }
+
     /// The requests of a directive in this block.
     fn requests(&self, own: Option<&Matcher>) -> Result<Option<Matcher>, String> {
-        let own = match own {
-            Some(own) if !self.prefix.is_empty() => Some(own.clone().beneath(&self.prefix)?),
-            own => own.cloned(),
-        };
-        match (&self.matcher, own) {
+        match (&self.matcher, self.own(own)?) {
             (Some(outer), Some(own)) => outer.clone().and(&own).map(Some),
             (Some(outer), None) => Ok(Some(outer.clone())),
             (None, own) => Ok(own),
@@ -536,7 +508,13 @@ impl Scope {
                 self.keys.retain(|(known, _)| !keys.iter().any(|(name, _)| name == known));
                 self.keys.extend(keys);
             }
-            false => parts.keys.extend(keys),
+            // What is before it is for everybody.
+            false => {
+                for mount in &mut parts.mounts {
+                    put(&mut mount.keys, "auth", "none");
+                }
+                parts.keys.extend(keys);
+            }
         }
     }
 
@@ -551,27 +529,4 @@ impl Scope {
         self.prefix = prefix.to_owned();
         Ok(())
     }
-}
-
-/// Translates a size: `10MB` is of a thousand kilobytes, `10MiB` of 1,024.
-fn size_of(text: &str) -> Result<String, String> {
-    let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let number: u64 = text[..at].parse().map_err(|_| format!("{text} is not a size"))?;
-    let factor: u64 = match text[at..].trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" | "kb" => 1_000,
-        "m" | "mb" => 1_000_000,
-        "g" | "gb" => 1_000_000_000,
-        "ki" | "kib" => 1 << 10,
-        "mi" | "mib" => 1 << 20,
-        "gi" | "gib" => 1 << 30,
-        _ => return Err(format!("{text} is not a size")),
-    };
-    let bytes = number.checked_mul(factor).ok_or_else(|| format!("{text} is too large"))?;
-    Ok(match factor {
-        f if f.is_power_of_two() && f > 1 => {
-            format!("{number} {}iB", ["K", "M", "G"][(f.trailing_zeros() / 10 - 1) as usize])
-        }
-        _ => format!("{bytes} B"),
-    })
 }

@@ -291,6 +291,60 @@ impl Matcher {
         Ok(both)
     }
 
+    /// The requests that meet both this and a gate; `None`: none does.
+    ///
+    /// # Errors
+    /// Conditions of which that is not known.
+    pub(super) fn meet(&self, gate: &Matcher) -> Result<Option<Matcher>, String> {
+        let within = |inner: &[String], outer: &[String]| {
+            inner.iter().all(|path| outer.iter().any(|other| holds(other, path)))
+        };
+        if self.paths.is_empty() || gate.paths.is_empty() {
+            return self.clone().and(gate).map(Some);
+        }
+        let rest = Matcher { paths: Vec::new(), ..gate.clone() };
+        if within(&self.paths, &gate.paths) {
+            return self.clone().and(&rest).map(Some);
+        }
+        if within(&gate.paths, &self.paths) {
+            let own = Matcher { paths: gate.paths.clone(), ..self.clone() };
+            return own.and(&rest).map(Some);
+        }
+        let are_apart = |one: &String, other: &String| {
+            let (a, b) = (one.trim_end_matches('*'), other.trim_end_matches('*'));
+            let is_plain = !a.contains('*') && !b.contains('*') && !a.is_empty() && !b.is_empty();
+            is_plain && !a.starts_with(b) && !b.starts_with(a)
+        };
+        match self.paths.iter().all(|one| gate.paths.iter().all(|other| are_apart(one, other))) {
+            true => Ok(None),
+            false => Err("paths of which some have the gate and some do not".to_owned()),
+        }
+    }
+
+    /// The same conditions, with paths in any case.
+    ///
+    /// # Errors
+    /// Patterns beside an expression.
+    pub(super) fn in_any_case(&self) -> Result<Matcher, String> {
+        if self.paths.iter().all(|path| !path.contains(|c: char| c.is_ascii_alphabetic())) {
+            return Ok(self.clone());
+        }
+        if self.regex.is_some() {
+            return Err("patterns beside an expression, in any case of letters".to_owned());
+        }
+        let expressions: Result<Vec<String>, String> = self
+            .paths
+            .iter()
+            .map(|path| pattern(path).map(|pattern| expression(&pattern)))
+            .collect();
+        let all = expressions?;
+        let text = match all.as_slice() {
+            [one] => format!("(?i)^{one}$"),
+            all => format!("(?i)^(?:{})$", all.join("|")),
+        };
+        Ok(Matcher { paths: Vec::new(), regex: Some((String::new(), text)), ..self.clone() })
+    }
+
     /// The matcher for paths of which a prefix was taken off.
     ///
     /// # Errors
@@ -372,6 +426,27 @@ pub(super) fn pattern(path: &str) -> Result<String, String> {
     // A pattern of the last segment is as much as the end of the path.
     let begin = if begin == "**" && end.is_empty() && !rest.contains('/') { "*" } else { begin };
     Ok(format!("{begin}{rest}{end}"))
+}
+
+/// A pattern of hurtle as an expression.
+fn expression(pattern: &str) -> String {
+    let mut out = String::new();
+    if !pattern.contains('/') {
+        // It is compared with the last segment.
+        out.push_str(".*/");
+    }
+    let mut rest = pattern;
+    while let Some(c) = rest.chars().next() {
+        let (text, len) = match c {
+            '*' if rest.starts_with("**") => (".*".to_owned(), 2),
+            '*' => ("[^/]*".to_owned(), 1),
+            c if c.is_ascii_punctuation() && !"/-_".contains(c) => (format!("\\{c}"), 1),
+            c => (c.to_string(), c.len_utf8()),
+        };
+        out.push_str(&text);
+        rest = &rest[len..];
+    }
+    out
 }
 
 /// `true` if a text has a placeholder of Caddy that is not of the environment or a file.

@@ -2,7 +2,7 @@
 //!
 //! `syntax` parses the text, `include` puts in snippets and files. `global` has the options of all sites,
 //! `address` the addresses of one, and `matcher` the conditions. `order` sorts directives as Caddy does,
-//! so that `block` can make mounts in the order in which Caddy tries its handlers; `redirect`, `proxy`,
+//! so that `block` can make mounts in the order in which Caddy tries its handlers (`handlers`); `redirect`, `rewrite`, `proxy`,
 //! `fields`, `access` and `errors` translate one kind of directive each. `site` joins them, and `sites`
 //! adds listeners. `partial` closes what is refused. Only `include` touches the disk.
 
@@ -12,12 +12,14 @@ mod block;
 mod errors;
 mod fields;
 mod global;
+mod handlers;
 mod include;
 mod matcher;
 mod order;
 mod partial;
 mod proxy;
 mod redirect;
+mod rewrite;
 mod site;
 mod sites;
 mod syntax;

@@ -87,6 +87,9 @@ struct Reader {
     tls: Table,
     ejection: Table,
     health_port: String,
+    weights: Vec<i64>,
+    /// Most requests to an upstream at once.
+    count: Option<i64>,
 }
 
 impl Reader {
@@ -133,6 +136,11 @@ impl Reader {
                 let count: i64 = value.parse().map_err(|_| "it is a number".to_owned())?;
                 self.ejection.insert("failures".to_owned(), Value::from(count));
             }
+            "unhealthy_request_count" => {
+                let count: i64 = value.parse().map_err(|_| "it is a number".to_owned())?;
+                self.count = Some(count);
+                put(keys, "upstream_queue", 0);
+            }
             "transport" => return self.transport(line, report),
             name if TUNING.contains(&name) => report.leave_out(line),
             _ => return Err("hurtle's proxy has no such setting".to_owned()),
@@ -144,6 +152,11 @@ impl Reader {
         let keys = &mut self.proxy.keys;
         let balance = match line.arg(0) {
             "round_robin" => return Ok(()),
+            "weighted_round_robin" => {
+                let weights = line.args[1..].iter().map(|weight| weight.parse().ok());
+                self.weights = weights.collect::<Option<_>>().ok_or("its weights are numbers")?;
+                return Ok(());
+            }
             "random" => {
                 report.remark(line, "the upstreams are chosen in turn, not at random");
                 return Ok(());
@@ -258,7 +271,10 @@ impl Reader {
             );
         }
         let mut keys = Keys::new();
-        crate::import::mount::put_list(&mut keys, "proxy", &urls);
+        match self.weights.is_empty() && self.count.is_none() {
+            true => crate::import::mount::put_list(&mut keys, "proxy", &urls),
+            false => put(&mut keys, "proxy", self.servers(&urls)),
+        }
         keys.append(&mut self.proxy.keys);
         // A setting may be written twice; the last one counts.
         let all = keys.clone();
@@ -274,6 +290,24 @@ impl Reader {
             put(&mut keys, "upstream_tls", Value::Table(self.tls.clone()));
         }
         self.proxy.keys = keys;
+    }
+}
+
+impl Reader {
+    /// Upstreams with a weight or a limit.
+    fn servers(&self, urls: &[String]) -> Vec<Value> {
+        let server = |(at, url): (usize, &String)| {
+            let mut server = Table::new();
+            server.insert("url".to_owned(), Value::from(url.as_str()));
+            if let Some(weight) = self.weights.get(at).filter(|weight| **weight != 1) {
+                server.insert("weight".to_owned(), Value::from(*weight));
+            }
+            if let Some(count) = self.count {
+                server.insert("max_connections".to_owned(), Value::from(count));
+            }
+            Value::Table(server)
+        };
+        urls.iter().enumerate().map(server).collect()
     }
 }
 

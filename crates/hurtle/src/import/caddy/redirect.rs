@@ -2,7 +2,7 @@
 
 use super::block::Parts;
 use super::matcher::{Matcher, is_placeholder};
-use crate::import::mount::{Keys, Mount, put};
+use crate::import::mount::{Keys, put};
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
 
@@ -10,7 +10,7 @@ use crate::import::syntax::Directive;
 pub(super) fn translate(
     d: &Directive,
     args: &[String],
-    requests: Option<Matcher>,
+    (requests, is_for_all): (Option<Matcher>, bool),
     mounted: Keys,
     parts: &mut Parts,
     report: &mut Report,
@@ -24,14 +24,9 @@ pub(super) fn translate(
     if !parts.host.is_empty() {
         to = to.replace("{host}", &parts.host);
     }
-    let is_for_all = d.args.len() == args.len() || d.args.first().is_some_and(|arg| arg == "*");
-    let place = match &requests {
-        Some(matcher) if matcher.file.is_some() => {
-            return Err("a redirect of hurtle does not look at files".to_owned());
-        }
-        Some(matcher) => matcher.key()?,
-        None => Keys::new(),
-    };
+    if requests.as_ref().is_some_and(|matcher| matcher.file.is_some()) {
+        return Err("a redirect of hurtle does not look at files".to_owned());
+    }
     let mut keys = Keys::new();
     if let Some(base) = to.strip_suffix("{uri}").filter(|base| !is_placeholder(base)) {
         if base.contains("://") && !base[base.find("://").map_or(0, |at| at + 3)..].contains('/') {
@@ -47,12 +42,7 @@ pub(super) fn translate(
         if is_for_all {
             // Requests reach no mount, and a site has one.
             put(&mut keys, "respond", "");
-            parts.mounts.push(Mount {
-                path: "/".to_owned(),
-                place: Keys::new(),
-                keys,
-                headers: Default::default(),
-            });
+            parts.add(None, "", keys)?;
         }
         return Ok(is_for_all);
     }
@@ -60,7 +50,7 @@ pub(super) fn translate(
         put(&mut keys, "status", status);
     }
     keys.extend(mounted);
-    parts.mounts.push(Mount { path: "/".to_owned(), place, keys, headers: Default::default() });
+    parts.add(requests.as_ref(), "", keys)?;
     Ok(is_for_all)
 }
 
@@ -80,16 +70,7 @@ fn rule(
         }
     }
     let keeps_query = target == to && !target.contains('?');
-    for group in 1..=9 {
-        for written in [
-            format!("{{re.{group}}}"),
-            format!("{{re.{name}.{group}}}"),
-            format!("{{http.regexp.{group}}}"),
-            format!("{{http.regexp.{name}.{group}}}"),
-        ] {
-            target = target.replace(&written, &format!("\u{1}{group}\u{2}"));
-        }
-    }
+    target = groups(&target, name);
     if is_placeholder(&target) {
         return Err(format!("of variables it knows {{uri}}, {{host}} and {{re.NAME.1}}, not {to}"));
     }
@@ -103,7 +84,7 @@ fn rule(
         Some(matcher) => matcher.key()?,
         None => vec![("match".to_owned(), toml::Value::from("**"))],
     };
-    put(&mut keys, "redirect", target.replace('\u{1}', "{").replace('\u{2}', "}"));
+    put(&mut keys, "redirect", braced(&target));
     put(&mut keys, "status", status);
     Ok(keys)
 }
@@ -118,4 +99,25 @@ fn code(word: &str) -> Result<i64, String> {
             _ => Err("the status of a redirect is 301, 302, 303, 307 or 308".to_owned()),
         },
     }
+}
+
+/// Marks the groups of an expression in a target, so that they are no variables.
+pub(super) fn groups(target: &str, name: &str) -> String {
+    let mut target = target.to_owned();
+    for group in 1..=9 {
+        for written in [
+            format!("{{re.{group}}}"),
+            format!("{{re.{name}.{group}}}"),
+            format!("{{http.regexp.{group}}}"),
+            format!("{{http.regexp.{name}.{group}}}"),
+        ] {
+            target = target.replace(&written, &format!("\u{1}{group}\u{2}"));
+        }
+    }
+    target
+}
+
+/// Writes the marked groups of a target in hurtle's words.
+pub(super) fn braced(target: &str) -> String {
+    target.replace('\u{1}', "{").replace('\u{2}', "}")
 }

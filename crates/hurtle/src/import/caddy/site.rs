@@ -44,7 +44,8 @@ pub(super) fn translate<'d>(
         [host] if !host.contains(['*', '{']) => (*host).to_owned(),
         _ => String::new(),
     };
-    let mut parts = Parts { host, ..Parts::default() };
+    let is_clear = addresses.iter().any(|address| !address.is_tls);
+    let mut parts = Parts { host, is_clear, ..Parts::default() };
     let is_redirect = is_redirect(d, &addresses);
     let mut site = Site::default();
     let (mut interfaces, mut log) = (Vec::new(), None);
@@ -57,13 +58,17 @@ pub(super) fn translate<'d>(
             _ => {}
         }
     }
-    if !is_redirect && !block::translate(d.children(), Scope::default(), false, &mut parts, report)
+    if !is_redirect
+        && !block::translate(d.children(), &mut Scope::default(), false, &mut parts, report)
     {
         // Caddy answers a request for which nothing is written with 200 and no body.
         let mut keys = Keys::new();
         put(&mut keys, "respond", "");
         let (path, place) = ("/".to_owned(), Keys::new());
         parts.mounts.push(Mount { path, place, keys, headers: BTreeMap::new() });
+    }
+    if parts.missing.is_some() {
+        report.refuse(d, "`not file` is before a file_server for all requests");
     }
     if addresses.iter().any(|address| address.is_tls) && site.tls.is_empty() {
         certificate(d, &addresses, &mut site.tls, global, report);
