@@ -2,6 +2,8 @@
 //! libFuzzer (`fuzz_targets/`) and an ordinary test (`tests/short_run.rs`) run it.
 
 mod cache_control;
+#[cfg(feature = "config")]
+mod caddyfile;
 mod chunked;
 #[cfg(feature = "config")]
 mod config;
@@ -24,6 +26,8 @@ mod store_reply;
 mod target;
 
 pub use cache_control::cache_control;
+#[cfg(feature = "config")]
+pub use caddyfile::caddyfile;
 pub use chunked::chunked;
 #[cfg(feature = "config")]
 pub use config::config;
@@ -53,9 +57,11 @@ pub struct Target {
     pub run: fn(data: &[u8]),
 }
 
-/// All targets; `config` and `nginx_config` only with the feature `config`.
+/// All targets; `caddyfile`, `config` and `nginx_config` only with the feature `config`.
 pub const TARGETS: &[Target] = &[
     Target { name: "cache_control", run: cache_control },
+    #[cfg(feature = "config")]
+    Target { name: "caddyfile", run: caddyfile },
     Target { name: "chunked", run: chunked },
     #[cfg(feature = "config")]
     Target { name: "config", run: config },

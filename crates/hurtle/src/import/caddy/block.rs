@@ -79,6 +79,10 @@ pub(super) fn translate(
     scope.named = matcher::definitions(directives, &scope.named, report);
     let mut items = Vec::new();
     for d in directives.iter().filter(|d| !d.name.starts_with('@')) {
+        if !order::is_known(&d.name) {
+            report.refuse(d, "this is no directive of Caddy, or one of a plugin");
+            continue;
+        }
         match matcher::split(d, &scope.named) {
             Ok((matcher, args)) => items.push(Item { d, matcher, args }),
             Err(needs) => report.refuse(d, needs),
@@ -180,9 +184,6 @@ fn one(
             return Err("the log of hurtle is for whole sites".to_owned());
         }
         "log" | "tls" | "bind" | "handle_errors" => {}
-        name if !order::is_known(name) => {
-            return Err("this is no directive of Caddy, or one of a plugin".to_owned());
-        }
         "basic_auth" | "forward_auth" => {
             let mut keys = Keys::new();
             match item.name() {

@@ -22,7 +22,7 @@ pub(super) fn translate(d: &Directive, pages: &mut BTreeMap<u16, String>, report
         match statuses(line) {
             Some(statuses) => drop(conditions.insert(&line.name, statuses)),
             None => {
-                report.refuse(line, "of conditions of errors it knows {err.status_code} == 404")
+                report.refuse(line, "of conditions of errors it knows {err.status_code} == 404");
             }
         }
     }
@@ -75,7 +75,8 @@ fn page(
         "file_server" => {}
         "respond" => report.remark(line, "errors have hurtle's own page in place of this text"),
         _ => {
-            report.refuse(line, "of errors it knows pages: `rewrite * /404.html` and `file_server`")
+            report
+                .refuse(line, "of errors it knows pages: `rewrite * /404.html` and `file_server`");
         }
     }
 }

@@ -167,7 +167,7 @@ impl Global {
             "protocols" => put(&mut self.keys, "http3", d.args.iter().any(|name| name == "h3")),
             "protocol" | "metrics" | "name" | "strict_sni_host" | "log_credentials"
             | "keepalive_interval" | "max_header_size" | "enable_full_duplex" => {
-                report.leave_out(d)
+                report.leave_out(d);
             }
             _ => return Err("hurtle's listeners have no such option".to_owned()),
         }

@@ -11,7 +11,7 @@ use crate::import::syntax::Directive;
 
 /// The networks that Caddy calls `private_ranges`.
 pub(super) const PRIVATE: [&str; 6] =
-    ["192.168.0.0/16", "172.16.0.0/12", "10.0.0.0/8", "127.0.0.1/8", "fd00::/8", "::1"];
+    ["192.168.0.0/16", "172.16.0.0/12", "10.0.0.0/8", "127.0.0.0/8", "fd00::/8", "::1"];
 
 /// Conditions on requests. All must be met.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -47,7 +47,7 @@ pub(super) fn definitions(block: &[Directive], outer: &Named, report: &mut Repor
                 vec![Directive { name, args, block: None, at: d.at.clone() }]
             }
         };
-        if let Some(matcher) = conditions(&lines, report) {
+        if let Some(matcher) = conditions(&lines, d, report) {
             named.insert(d.name.clone(), matcher);
         }
     }
@@ -85,13 +85,13 @@ pub(super) fn split<'d>(
     }
 }
 
-/// Translates the conditions of a named matcher.
-fn conditions(lines: &[Directive], report: &mut Report) -> Option<Matcher> {
+/// Translates the conditions of a named matcher. `at`: the directive that has them.
+fn conditions(lines: &[Directive], at: &Directive, report: &mut Report) -> Option<Matcher> {
     let mut matcher = Matcher::default();
     let mut is_whole = true;
     for line in lines {
         if let Err(needs) = condition(&mut matcher, line, report) {
-            report.refuse(line, needs);
+            report.refuse(at, format!("`{line}`: {needs}"));
             is_whole = false;
         }
     }
@@ -221,7 +221,10 @@ impl Matcher {
             self.file = Some(false);
             return Ok(());
         }
-        let inner = conditions(&lines, report).ok_or("of its conditions one is not known")?;
+        let mut inner = Matcher::default();
+        for line in &lines {
+            condition(&mut inner, line, report)?;
+        }
         if inner.file.is_some() {
             return Err("a file is one condition of several".to_owned());
         }

@@ -128,10 +128,10 @@ fn stand_ins(text: &str) -> String {
                 None if before.ends_with(':') => out.push_str("8080"),
                 None => match key {
                     "trusted_proxies" | "match" if !before.ends_with('/') => {
-                        out.push_str("192.0.2.0/24")
+                        out.push_str("192.0.2.0/24");
                     }
                     "hosts" if !after.starts_with('.') => {
-                        out.push_str(&format!("{plain}.example.org"))
+                        out.push_str(&format!("{plain}.example.org"));
                     }
                     "email" => out.push_str(&format!("{plain}@example.org")),
                     _ => out.push_str(&plain),

@@ -62,7 +62,7 @@ fn place(name: &str) -> usize {
 
 /// Sorts directives as Caddy does: by the kind, then longer paths first, and those without a matcher last.
 /// The relation is not transitive, so the algorithm matters: an insertion sort, as Go's for short lists.
-pub(super) fn sort<T>(items: &mut Vec<T>, key: impl Fn(&T) -> (&str, Option<&Matcher>)) {
+pub(super) fn sort<T>(items: &mut [T], key: impl Fn(&T) -> (&str, Option<&Matcher>)) {
     for end in 1..items.len() {
         let mut at = end;
         while at > 0 && goes_before(key(&items[at]), key(&items[at - 1])) {

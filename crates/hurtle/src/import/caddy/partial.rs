@@ -40,12 +40,12 @@ pub(super) fn translate_partially(mut blocks: Vec<Directive>) -> Result<Imported
     for _ in 0..ROUNDS_MAX {
         let mut report = Report::default();
         let server = translate(&blocks, &mut report);
-        if report.problems.is_empty() && !server.sites.is_empty() {
+        if report.problems.is_empty() {
+            if server.sites.is_empty() && !left_out.is_empty() {
+                return Err(left_out);
+            }
             report.left_out = left_out;
             return written(&server, &report, &blocks);
-        }
-        if report.problems.is_empty() && !left_out.is_empty() {
-            return Err(left_out);
         }
         let mut has_changed = false;
         for problem in &report.problems {
@@ -65,7 +65,10 @@ pub(super) fn translate_partially(mut blocks: Vec<Directive>) -> Result<Imported
 
 /// Takes the directive of a problem out, or closes the site around it. `false`: neither is possible.
 fn change(blocks: &mut Vec<Directive>, problem: &Problem) -> (&'static str, bool) {
-    let is_taken = blocks.iter_mut().fold(false, |taken, block| take_out(block, problem) || taken);
+    let mut is_taken = false;
+    for block in blocks.iter_mut() {
+        is_taken |= take_out(block, problem);
+    }
     if is_taken {
         return ("It is left out.", true);
     }
@@ -90,9 +93,15 @@ fn change(blocks: &mut Vec<Directive>, problem: &Problem) -> (&'static str, bool
 fn take_out(d: &mut Directive, problem: &Problem) -> bool {
     let Some(block) = &mut d.block else { return false };
     let before = block.len();
-    block.retain(|inner| !(problem.is_of(inner) && HARMLESS.contains(&inner.name.as_str())));
-    let is_taken = block.len() < before;
-    block.iter_mut().fold(is_taken, |taken, inner| take_out(inner, problem) || taken)
+    block.retain(|inner| {
+        let is_own = problem.is_of(inner) || holds(inner, problem);
+        !(is_own && HARMLESS.contains(&inner.name.as_str()))
+    });
+    let mut is_taken = block.len() < before;
+    for inner in block {
+        is_taken |= take_out(inner, problem);
+    }
+    is_taken
 }
 
 fn holds(d: &Directive, problem: &Problem) -> bool {

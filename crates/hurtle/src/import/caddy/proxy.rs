@@ -356,7 +356,7 @@ pub(super) fn duration(text: &str) -> Result<String, String> {
     if text.starts_with("{env.") {
         return Ok(text.to_owned());
     }
-    let units = text.chars().filter(|c| c.is_ascii_alphabetic()).count();
+    let units = text.chars().filter(char::is_ascii_alphabetic).count();
     if text.ends_with("ms") && units == 2 {
         return Ok(text.to_owned());
     }

@@ -148,7 +148,7 @@ fn tls(d: &Directive, keys: &mut Keys, global: &mut Global, report: &mut Report)
                 report.general(BY_DNS.to_owned());
             }
             "on_demand" => {
-                report.refuse(line, "hurtle gets certificates for names in the configuration")
+                report.refuse(line, "hurtle gets certificates for names in the configuration");
             }
             _ => report.refuse(line, "hurtle's TLS has no such setting"),
         }

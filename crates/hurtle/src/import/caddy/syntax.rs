@@ -237,7 +237,7 @@ impl Lexer<'_> {
             }
         }
         match text.strip_prefix("<<") {
-            Some(mark) if !mark.is_empty() => self.heredoc(&mark.to_owned()),
+            Some(mark) if !mark.is_empty() => self.heredoc(mark),
             _ => Ok(Word { text, is_quoted: false }),
         }
     }

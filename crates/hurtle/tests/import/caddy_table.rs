@@ -1,0 +1,291 @@
+//! Caddyfiles whose import is known: sites, ports, certificates and logs; what is refused, by line; and
+//! what `--partial` closes.
+
+use std::fs;
+
+use hurtle::import::caddy::{caddy, caddy_file};
+
+use crate::servers::Dir;
+
+/// The configuration of an import, without its comments.
+fn imported(text: &str) -> String {
+    let imported = caddy(text, false).unwrap_or_else(|problems| panic!("{}", problems.join("\n")));
+    without_comments(&imported.text)
+}
+
+fn without_comments(text: &str) -> String {
+    let lines: Vec<&str> =
+        text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
+    lines.join("\n")
+}
+
+#[test]
+fn addresses_become_listeners_and_names() {
+    let table: [(&str, &str, &[&str]); 10] = [
+        (
+            "a name",
+            "a.test.org {\nrespond a\n}",
+            &[
+                "listen = [\"0.0.0.0:80\", \"[::]:80\"]\nlisten_tls = [\"0.0.0.0:443\", \"[::]:443\"]\n[acme]\naccept_terms = true",
+                "hosts = \"a.test.org\"\n[site.tls]\ncertificate = \"auto\"\n[[site.mount]]",
+            ],
+        ),
+        (
+            "in clear",
+            "http://a.test.org {\nrespond a\n}",
+            &[
+                "listen = [\"0.0.0.0:80\", \"[::]:80\"]\n[[site]]\nhosts = \"a.test.org\"\n[[site.mount]]",
+            ],
+        ),
+        (
+            "both",
+            "http://a.test.org, https://a.test.org {\nrespond a\n}",
+            &["[site.tls]\ncertificate = \"auto\"\nredirect = false"],
+        ),
+        (
+            "a port",
+            ":8080\nrespond a",
+            &[
+                "listen = [\"0.0.0.0:8080\", \"[::]:8080\"]\n[[site]]\ndefault = true\n[[site.mount]]",
+            ],
+        ),
+        (
+            "a name at another port",
+            "a.test.org:8443 {\nrespond a\n}",
+            &[
+                "listen_tls = [\"0.0.0.0:8443\", \"[::]:8443\"]",
+                "listen = [\"0.0.0.0:80\", \"[::]:80\"]",
+            ],
+        ),
+        (
+            "interfaces",
+            ":8080 {\nbind 127.0.0.1 ::1 unix//run/x.sock\nrespond a\n}",
+            &["listen = [\"127.0.0.1:8080\", \"[::1]:8080\", \"unix:/run/x.sock\"]"],
+        ),
+        (
+            "a redirect to HTTPS",
+            "http:// {\nredir https://{host}{uri} permanent\n}\na.test.org {\nrespond a\n}",
+            &[
+                "[[site]]\nhosts = \"a.test.org\"\n[site.tls]\ncertificate = \"auto\"\n[[site.mount]]\nrespond = \"a\"",
+            ],
+        ),
+        (
+            "without redirects",
+            "{\nauto_https disable_redirects\n}\na.test.org {\nrespond a\n}",
+            &["listen_tls = [\"0.0.0.0:443\", \"[::]:443\"]\n[acme]"],
+        ),
+        (
+            "other content on other ports",
+            ":80 {\nrespond a\n}\n:81 {\nrespond b\n}",
+            &[
+                "[[site]]\nlisten = [\"0.0.0.0:80\", \"[::]:80\"]\ndefault = true\n[[site.mount]]\nrespond = \"a\"\n[[site]]\nlisten = [\"0.0.0.0:81\", \"[::]:81\"]",
+            ],
+        ),
+        (
+            "variables",
+            "{$Host_1} {\nreverse_proxy {$APP:127.0.0.1}:{$PORT}\n}",
+            &["hosts = \"{env.Host_1}\"", "proxy = \"http://{env.APP:127.0.0.1}:{env.PORT}\""],
+        ),
+    ];
+    for (sentence, text, expected) in table {
+        let found = imported(text);
+        for part in expected {
+            assert!(found.contains(part), "{sentence}: no\n{part}\nin\n{found}");
+        }
+    }
+}
+
+#[test]
+fn options_certificates_and_logs_are_translated() {
+    let table: [(&str, &str, &str); 9] = [
+        (
+            "an address for the authority",
+            "{\nemail a@b.org\nacme_ca https://ca.test/directory\n}\na.test.org\nrespond a",
+            "[acme]\naccept_terms = true\nemail = \"a@b.org\"\nauthority = [{ directory = \"https://ca.test/directory\" }]",
+        ),
+        (
+            "files of a certificate",
+            "a.test.org {\ntls /c.pem /k.pem\nrespond a\n}",
+            "[site.tls]\ncertificate = \"/c.pem\"\nkey = \"/k.pem\"",
+        ),
+        (
+            "client certificates",
+            "a.test.org {\ntls /c.pem /k.pem {\nclient_auth {\nmode require_and_verify\ntrust_pool file /ca.pem\n}\n}\nrespond a\n}",
+            "client_ca = \"/ca.pem\"\nclient_auth = \"required\"",
+        ),
+        (
+            "trusted proxies",
+            "{\nservers {\ntrusted_proxies static private_ranges 192.0.2.0/24\ntimeouts {\nread_header 10s\nidle 2m\n}\n}\n}\n:80\nrespond a",
+            "\"fd00::/8\", \"::1\", \"192.0.2.0/24\"]\n[limits]\nhead_timeout = \"10s\"\nidle_timeout = \"2m\"",
+        ),
+        (
+            "a log",
+            ":80 {\nlog {\noutput file /var/log/x.log {\nroll_size 1gb\n}\n}\nrespond a\n}",
+            "[access_log]\nformat = \"json\"\npath = \"/var/log/x.log\"",
+        ),
+        (
+            "a log of one site",
+            ":80 {\nlog\nrespond a\n}\n:81 {\nrespond b\n}",
+            "default = true\naccess_log = false\n[[site.mount]]\nrespond = \"b\"",
+        ),
+        (
+            "PHP",
+            ":80 {\nroot * /srv\nencode gzip\nphp_fastcgi unix//run/php.sock {\nenv APP prod\nindex app.php\n}\nfile_server\n}",
+            "[[site.mount]]\nfastcgi = \"unix:/run/php.sock\"\nroot = \"/srv\"\nindex = [\"app.php\"]\nparams = { APP = \"prod\" }\ncompress = true",
+        ),
+        (
+            "weights and limits",
+            ":80\nreverse_proxy a:1 b:2 {\nlb_policy weighted_round_robin 3 1\nunhealthy_request_count 20\n}",
+            "proxy = [{ url = \"http://a:1\", weight = 3, max_connections = 20 }, { url = \"http://b:2\", max_connections = 20 }]\nupstream_queue = 0",
+        ),
+        (
+            "TLS to an upstream",
+            ":80\nreverse_proxy https://a {\ntransport http {\ntls_insecure_skip_verify\ntls_server_name b\n}\n}",
+            "proxy = \"https://a:443\"\nupstream_tls = { insecure_skip_verify = true, server_name = \"b\" }",
+        ),
+    ];
+    for (sentence, text, expected) in table {
+        let found = imported(text);
+        assert!(found.contains(expected), "{sentence}: no\n{expected}\nin\n{found}");
+    }
+}
+
+/// What is refused, the line of the refusal, and what `--partial` makes of it: the mounts of the site, or a
+/// refusal as well.
+const REFUSED: &[(&str, &str, &str, &str)] = &[
+    (
+        "a directive of a plugin",
+        ":80 {\nrate_limit {\n}\nrespond a\n}",
+        "Caddyfile:2: cannot translate `rate_limit`",
+        "respond = \"\"\nstatus = 403",
+    ),
+    (
+        "templates, whose source would be shown",
+        ":80 {\ntemplates\nfile_server\n}",
+        "Caddyfile:2: cannot translate `templates`",
+        "respond = \"\"\nstatus = 403",
+    ),
+    (
+        "a condition that hurtle does not have",
+        ":80 {\n@a expression {query} != ''\nrespond @a 403\nrespond a\n}",
+        "Caddyfile:2: cannot translate `@a expression",
+        "respond = \"\"\nstatus = 403",
+    ),
+    (
+        "a condition within a guard",
+        ":80 {\n@a {\nheader_regexp Cookie x\n}\nbasic_auth @a {\nu $2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n}\nrespond a\n}",
+        "Caddyfile:2: cannot translate `@a`: `header_regexp Cookie x`",
+        "respond = \"\"\nstatus = 403",
+    ),
+    (
+        "a password that is no hash of bcrypt",
+        ":80 {\nbasic_auth {\nu $argon2id$x\n}\nrespond a\n}",
+        "Caddyfile:2: cannot translate `basic_auth`",
+        "respond = \"\"\nstatus = 403",
+    ),
+    (
+        "a field that decides who a client is",
+        ":80 {\nreverse_proxy a:1 {\nheader_up Remote-User {http.auth.user.id}\n}\n}",
+        "hurtle has no variable {http.auth.user.id}",
+        "respond = \"\"\nstatus = 403",
+    ),
+    (
+        "a field of responses",
+        ":80 {\nheader X-A {http.request.uuid}\nrespond a\n}",
+        "Caddyfile:2: cannot translate `header X-A",
+        "respond = \"a\"",
+    ),
+    (
+        "a page of errors",
+        ":80 {\nhandle_errors {\nreverse_proxy a:1\n}\nrespond a\n}",
+        "Caddyfile:3: cannot translate `reverse_proxy a:1`",
+        "respond = \"a\"",
+    ),
+    (
+        "a name of this machine",
+        "localhost {\nrespond a\n}",
+        "hurtle has no authority of its own for such a name",
+        "Its site is left out",
+    ),
+    (
+        "a wildcard",
+        "*.a.test.org {\nrespond a\n}",
+        "Caddyfile:1: cannot translate `*.a.test.org`",
+        "Its site is left out",
+    ),
+    (
+        "proxies by a plugin",
+        "{\nservers {\ntrusted_proxies cloudflare\n}\n}\n:80\nrespond a",
+        "Caddyfile:3: cannot translate `trusted_proxies cloudflare`",
+        "of its sources hurtle knows static",
+    ),
+    (
+        "a snippet that is not there",
+        ":80 {\nimport nothing\n}",
+        "Caddyfile:2: no snippet `nothing` is before it",
+        "no snippet",
+    ),
+    (
+        "an import of itself",
+        "(a) {\nimport a\n}\n:80 {\nimport a\n}",
+        "an import leads to itself",
+        "an import leads to itself",
+    ),
+    (
+        "an open block",
+        ":80 {\nrespond a",
+        "Caddyfile:1: a block does not end with }",
+        "a block does not end",
+    ),
+    ("nothing", "# nothing\n", "no site is in it", "no site is in it"),
+];
+
+#[test]
+fn what_cannot_be_translated_is_refused_by_line_and_closed_in_part() {
+    for (sentence, text, problem, partial) in REFUSED {
+        let problems = caddy(text, false).expect_err(sentence).join("\n");
+        assert!(problems.contains(problem), "{sentence}: {problems}");
+        let found = match caddy(text, true) {
+            Ok(imported) => {
+                assert!(imported.left_out > 0, "{sentence}: something is left out");
+                assert!(imported.text.starts_with("# NOT WHOLE"), "{sentence}: {}", imported.text);
+                without_comments(&imported.text)
+            }
+            Err(problems) => problems.join("\n"),
+        };
+        assert!(found.contains(partial), "{sentence}: no\n{partial}\nin\n{found}");
+        let opens = partial.contains("403") && found.contains("respond = \"a\"");
+        assert!(!opens, "{sentence}: it is open\n{found}");
+    }
+}
+
+#[test]
+fn files_of_an_import_are_read_beside_the_file() {
+    let dir = Dir::new();
+    let sites = dir.0.join("sites");
+    fs::create_dir(&sites).expect("a directory");
+    fs::write(sites.join("b.caddy"), "http://b.test.org {\nimport common\nrespond b\n}\n")
+        .expect("a file");
+    fs::write(sites.join("a.caddy"), "http://a.test.org {\nimport ../part 404\n}\n")
+        .expect("a file");
+    fs::write(dir.0.join("part"), "respond {args[0]}\n").expect("a file");
+    let file = dir.0.join("Caddyfile");
+    fs::write(&file, "(common) {\nheader X-A a\n}\nimport sites/*.caddy\n").expect("a file");
+    // As Caddy does it, names are beside the file that is translated.
+    let problems = caddy_file(&file, false).expect_err("../part is not there").join("\n");
+    assert!(
+        problems.contains("a.caddy:2: ") && problems.contains("part: No such file"),
+        "{problems}"
+    );
+    fs::write(sites.join("a.caddy"), "http://a.test.org {\nimport part 404\n}\n").expect("a file");
+    let imported = caddy_file(&file, false).expect("an import").text;
+    let found = without_comments(&imported);
+    assert!(
+        found.contains("hosts = \"a.test.org\"\n[[site.mount]]\nrespond = \"\"\nstatus = 404"),
+        "{found}"
+    );
+    assert!(
+        found.contains("hosts = \"b.test.org\"\n[[site.header]]\nset = { X-A = \"a\" }"),
+        "{found}"
+    );
+}
