@@ -150,7 +150,7 @@ fn options_certificates_and_logs_are_translated() {
     }
 }
 
-/// What is refused, the line of the refusal, and what `--partial` makes of it: the mounts of the site, or a
+/// Refused text, the line of the refusal, and what `--partial` makes of it: the mounts of the site, or a
 /// refusal as well.
 const REFUSED: &[(&str, &str, &str, &str)] = &[
     (

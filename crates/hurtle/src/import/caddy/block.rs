@@ -5,55 +5,19 @@ use toml::Value;
 
 use super::fields::{self, Edits};
 use super::handlers::{answer, file_server, php, respond, size_of, try_files};
-use super::matcher::{self, Matcher, Named, is_placeholder};
+use super::matcher::{self, Matcher, is_placeholder};
 use super::order;
+use super::parts::Parts;
 use super::proxy;
+use super::scope::Scope;
 use super::{access, redirect, rewrite};
-use crate::import::mount::{Keys, Mount, put};
+use crate::import::mount::{Keys, put};
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
 
 /// Directives that answer a request.
 const HANDLERS: [&str; 8] =
     ["abort", "error", "file_server", "php_fastcgi", "redir", "respond", "reverse_proxy", "route"];
-
-/// Settings of the mounts of a block.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Scope {
-    /// Requests of the blocks around it.
-    matcher: Option<Matcher>,
-    /// A prefix that `handle_path` or `uri strip_prefix` takes off.
-    pub(super) prefix: String,
-    pub(super) root: Option<String>,
-    pub(super) try_files: Vec<String>,
-    compress: bool,
-    request: Edits,
-    /// Header rules of mounts; those of the site itself are not here.
-    headers: Rules,
-    /// Keys of mounts, such as gates.
-    keys: Keys,
-    /// Gates of some of the requests.
-    gates: Vec<(Matcher, Keys)>,
-    named: Named,
-    /// `true` in a block within the site's.
-    is_nested: bool,
-}
-
-/// The parts of a site that its directives make.
-#[derive(Debug, Default)]
-pub(super) struct Parts {
-    pub(super) headers: Rules,
-    pub(super) rules: Vec<Keys>,
-    pub(super) mounts: Vec<Mount>,
-    /// Keys of the site, such as its password.
-    pub(super) keys: Keys,
-    /// The mount for requests of missing files, before the files themselves are found.
-    pub(super) missing: Option<String>,
-    /// `true`: it answers without TLS.
-    pub(super) is_clear: bool,
-    /// The only host of the site; empty: several, or all.
-    pub(super) host: String,
-}
 
 /// A directive with its matcher.
 struct Item<'d> {
@@ -352,29 +316,6 @@ fn header(
     Ok((edits.rules(own)?, is_deferred || edits.is_deferred()))
 }
 
-/// Header rules in the order in which they take effect.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Rules {
-    /// Those that Caddy applies before a request is handled.
-    first: Vec<Keys>,
-    /// Those that it applies when the response begins: the last one first.
-    deferred: Vec<Keys>,
-}
-
-impl Rules {
-    fn add(&mut self, rules: Vec<Keys>, is_deferred: bool) {
-        match is_deferred {
-            true => drop(self.deferred.splice(..0, rules)),
-            false => self.first.extend(rules),
-        }
-    }
-
-    /// All rules, in order.
-    pub(super) fn all(&self) -> Vec<Keys> {
-        [self.first.as_slice(), &self.deferred].concat()
-    }
-}
-
 /// Adds a mount. `true`: it is for every request of its block.
 fn push(
     handler: Keys,
@@ -430,104 +371,4 @@ fn push(
     }
     parts.add(requests.as_ref(), &scope.prefix, keys)?;
     Ok(item.matcher.is_none())
-}
-
-impl Parts {
-    fn mount(&self, path: String, place: Keys, keys: Keys) -> Mount {
-        Mount { path, place, keys, headers: std::collections::BTreeMap::new() }
-    }
-
-    /// Adds a mount for these requests. One that keeps requests out does so in any case of the path, as
-    /// Caddy compares them.
-    pub(super) fn add(
-        &mut self,
-        requests: Option<&Matcher>,
-        prefix: &str,
-        keys: Keys,
-    ) -> Result<(), String> {
-        let path = if prefix.is_empty() { "/" } else { prefix };
-        let refuses = |(name, value): &(String, Value)| match name.as_str() {
-            "auth" => true,
-            "status" => value.as_integer().is_some_and(|status| status >= 400),
-            _ => false,
-        };
-        let is_guard = keys.iter().any(refuses);
-        let place = match requests {
-            Some(matcher) if is_guard && prefix.is_empty() => matcher.in_any_case()?.key()?,
-            Some(matcher) => matcher.key()?,
-            None => Keys::new(),
-        };
-        let mount = self.mount(path.to_owned(), place, keys);
-        self.mounts.push(mount);
-        if let Some(matcher) = requests.filter(|_| is_guard && !prefix.is_empty()) {
-            let place = matcher.in_any_case()?.key()?;
-            let mount = self.mount("/".to_owned(), place, answer("", 403));
-            self.mounts.push(mount);
-        }
-        Ok(())
-    }
-}
-
-impl Scope {
-    /// A matcher of a directive, as it is for the whole path.
-    fn own(&self, own: Option<&Matcher>) -> Result<Option<Matcher>, String> {
-        match own {
-            Some(own) if !self.prefix.is_empty() => own.clone().beneath(&self.prefix).map(Some),
-            own => Ok(own.cloned()),
-        }
-    }
-
-    /// The requests of a directive in this block.
-    fn requests(&self, own: Option<&Matcher>) -> Result<Option<Matcher>, String> {
-        match (&self.matcher, self.own(own)?) {
-            (Some(outer), Some(own)) => outer.clone().and(&own).map(Some),
-            (Some(outer), None) => Ok(Some(outer.clone())),
-            (None, own) => Ok(own),
-        }
-    }
-
-    /// The keys that every mount of the block gets.
-    fn mounted(&self) -> Keys {
-        let mut keys = self.keys.clone();
-        let rules = self.headers.all();
-        if !rules.is_empty() {
-            let rules = rules.into_iter().map(|rule| Value::Table(rule.into_iter().collect()));
-            put(&mut keys, "header", Value::Array(rules.collect()));
-        }
-        keys
-    }
-
-    fn put(&mut self, name: &str, value: impl Into<Value>) {
-        self.keys.retain(|(known, _)| known != name);
-        put(&mut self.keys, name, value);
-    }
-
-    /// Adds a gate: to the site, or to the mounts of a block.
-    fn gate(&mut self, keys: Keys, parts: &mut Parts) {
-        match self.is_nested {
-            true => {
-                self.keys.retain(|(known, _)| !keys.iter().any(|(name, _)| name == known));
-                self.keys.extend(keys);
-            }
-            // What is before it is for everybody.
-            false => {
-                for mount in &mut parts.mounts {
-                    put(&mut mount.keys, "auth", "none");
-                }
-                parts.keys.extend(keys);
-            }
-        }
-    }
-
-    /// Takes a prefix off, where all requests have it.
-    fn strip(&mut self, prefix: &str) -> Result<(), String> {
-        let paths = self.matcher.as_ref().map_or(&[][..], |matcher| &matcher.paths);
-        let has =
-            |path: &String| path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'));
-        if paths.is_empty() || !paths.iter().all(has) || !self.prefix.is_empty() {
-            return Err(format!("a prefix is taken off in `handle {prefix}/*`"));
-        }
-        self.prefix = prefix.to_owned();
-        Ok(())
-    }
 }

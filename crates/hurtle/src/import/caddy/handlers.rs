@@ -2,9 +2,9 @@
 
 use toml::Value;
 
-use super::block::Scope;
 use super::matcher::is_placeholder;
 use super::proxy;
+use super::scope::Scope;
 use crate::import::mount::{Keys, put};
 use crate::import::report::Report;
 use crate::import::syntax::Directive;

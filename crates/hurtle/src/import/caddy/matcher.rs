@@ -324,7 +324,7 @@ impl Matcher {
         }
     }
 
-    /// The same conditions, with paths in any case.
+    /// Returns these conditions with paths in any case.
     ///
     /// # Errors
     /// Patterns beside an expression.

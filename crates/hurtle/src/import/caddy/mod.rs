@@ -2,7 +2,8 @@
 //!
 //! `syntax` parses the text, `include` puts in snippets and files. `global` has the options of all sites,
 //! `address` the addresses of one, and `matcher` the conditions. `order` sorts directives as Caddy does,
-//! so that `block` can make mounts in the order in which Caddy tries its handlers (`handlers`); `redirect`, `rewrite`, `proxy`,
+//! so that `block` can make mounts in the order in which Caddy tries its handlers (`handlers`), with the settings of the
+//! blocks around them (`scope`), as `parts` of a site; `redirect`, `rewrite`, `proxy`,
 //! `fields`, `access` and `errors` translate one kind of directive each. `site` joins them, and `sites`
 //! adds listeners. `partial` closes what is refused. Only `include` touches the disk.
 
@@ -17,9 +18,11 @@ mod include;
 mod matcher;
 mod order;
 mod partial;
+mod parts;
 mod proxy;
 mod redirect;
 mod rewrite;
+mod scope;
 mod site;
 mod sites;
 mod syntax;

@@ -329,7 +329,7 @@ pub(super) fn url(address: &str) -> Result<String, String> {
     if host.contains('/') {
         return Err("the address of an upstream has no path".to_owned());
     }
-    // No host is this machine, and 0.0.0.0 too.
+    // An address without a host is on this machine, as is 0.0.0.0.
     let host = match host.strip_prefix(':').or_else(|| host.strip_prefix("0.0.0.0:")) {
         Some(port) => format!("127.0.0.1:{port}"),
         None => host.to_owned(),

@@ -1,7 +1,7 @@
 //! `redir`: a mount where the target is fixed or ends with the request's, else a rule.
 
-use super::block::Parts;
 use super::matcher::{Matcher, is_placeholder};
+use super::parts::Parts;
 use crate::import::mount::{Keys, put};
 use crate::import::report::Report;
 use crate::import::syntax::Directive;

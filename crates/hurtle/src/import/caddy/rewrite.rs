@@ -1,7 +1,7 @@
 //! `rewrite` with a path as its target: a rule of the site.
 
-use super::block::Parts;
 use super::matcher::{Matcher, is_placeholder};
+use super::parts::Parts;
 use super::redirect::{braced, groups};
 use crate::import::mount::{Keys, put};
 use crate::import::syntax::Directive;

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::address::{self, Address};
-use super::block::{self, Parts, Scope};
+use super::block;
 use super::errors;
 use super::global::{BY_DNS, Global};
+use super::parts::Parts;
+use super::scope::Scope;
 use crate::import::mount::{Keys, Mount, Site, put};
 use crate::import::report::Report;
 use crate::import::syntax::Directive;

@@ -1,0 +1,94 @@
+//! Settings that a block has for the mounts in it.
+
+use toml::Value;
+
+use super::fields::Edits;
+use super::matcher::{Matcher, Named};
+use super::parts::{Parts, Rules};
+use crate::import::mount::{Keys, put};
+
+/// Settings of the mounts of a block.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scope {
+    /// Requests of the blocks around it.
+    pub(super) matcher: Option<Matcher>,
+    /// A prefix that `handle_path` or `uri strip_prefix` takes off.
+    pub(super) prefix: String,
+    pub(super) root: Option<String>,
+    pub(super) try_files: Vec<String>,
+    pub(super) compress: bool,
+    pub(super) request: Edits,
+    /// Header rules of mounts; those of the site itself are not here.
+    pub(super) headers: Rules,
+    /// Keys of mounts, such as gates.
+    pub(super) keys: Keys,
+    /// Gates of some of the requests.
+    pub(super) gates: Vec<(Matcher, Keys)>,
+    pub(super) named: Named,
+    /// `true` in a block within the site's.
+    pub(super) is_nested: bool,
+}
+
+impl Scope {
+    /// A matcher of a directive, as it is for the whole path.
+    pub(super) fn own(&self, own: Option<&Matcher>) -> Result<Option<Matcher>, String> {
+        match own {
+            Some(own) if !self.prefix.is_empty() => own.clone().beneath(&self.prefix).map(Some),
+            own => Ok(own.cloned()),
+        }
+    }
+
+    /// The requests of a directive in this block.
+    pub(super) fn requests(&self, own: Option<&Matcher>) -> Result<Option<Matcher>, String> {
+        match (&self.matcher, self.own(own)?) {
+            (Some(outer), Some(own)) => outer.clone().and(&own).map(Some),
+            (Some(outer), None) => Ok(Some(outer.clone())),
+            (None, own) => Ok(own),
+        }
+    }
+
+    /// The keys that every mount of the block gets.
+    pub(super) fn mounted(&self) -> Keys {
+        let mut keys = self.keys.clone();
+        let rules = self.headers.all();
+        if !rules.is_empty() {
+            let rules = rules.into_iter().map(|rule| Value::Table(rule.into_iter().collect()));
+            put(&mut keys, "header", Value::Array(rules.collect()));
+        }
+        keys
+    }
+
+    pub(super) fn put(&mut self, name: &str, value: impl Into<Value>) {
+        self.keys.retain(|(known, _)| known != name);
+        put(&mut self.keys, name, value);
+    }
+
+    /// Adds a gate: to the site, or to the mounts of a block.
+    pub(super) fn gate(&mut self, keys: Keys, parts: &mut Parts) {
+        match self.is_nested {
+            true => {
+                self.keys.retain(|(known, _)| !keys.iter().any(|(name, _)| name == known));
+                self.keys.extend(keys);
+            }
+            // Mounts before it are for everybody.
+            false => {
+                for mount in &mut parts.mounts {
+                    put(&mut mount.keys, "auth", "none");
+                }
+                parts.keys.extend(keys);
+            }
+        }
+    }
+
+    /// Takes a prefix off, where all requests have it.
+    pub(super) fn strip(&mut self, prefix: &str) -> Result<(), String> {
+        let paths = self.matcher.as_ref().map_or(&[][..], |matcher| &matcher.paths);
+        let has =
+            |path: &String| path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'));
+        if paths.is_empty() || !paths.iter().all(has) || !self.prefix.is_empty() {
+            return Err(format!("a prefix is taken off in `handle {prefix}/*`"));
+        }
+        self.prefix = prefix.to_owned();
+        Ok(())
+    }
+}
