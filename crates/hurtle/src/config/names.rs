@@ -5,6 +5,7 @@ use serde::{Serialize, Serializer};
 
 use super::acme::ChallengeKind;
 use super::balance::Balance;
+use super::buffering::Buffering;
 use super::congestion::Congestion;
 use super::manifest::SocketPassing;
 use super::sandbox::Sandbox;
@@ -36,6 +37,7 @@ macro_rules! serialize_by_name {
 
 serialize_by_name!(
     Balance,
+    Buffering,
     ChallengeKind,
     EarlyHints,
     EtagSource,

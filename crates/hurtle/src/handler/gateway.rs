@@ -5,7 +5,6 @@
 mod call;
 mod exchange;
 mod fastcgi;
-mod input;
 mod programs;
 mod stderr_log;
 
@@ -24,13 +23,13 @@ use hurtle_http::semantics::target::separate_slashes;
 
 use self::exchange::{Exchange, GatewayError};
 use self::fastcgi::{FastCgiRequest, Peer};
-use self::input::{BodyBuffer, BufferError, Input};
 use super::Answering;
+use super::body_buffer::{BODY_BYTES_MAX, BodyBuffer, BufferError, OutgoingBody, Taken};
 use super::request::AuthorizerVariables;
 use crate::answer::Answer;
 use crate::body::{Body, RequestBody};
 use crate::config::{
-    Cgi, FASTCGI_CONNECT_TIMEOUT, FastCgi, GatewayTimeouts, ProgramLimits, Upstream,
+    Buffering, Cgi, FASTCGI_CONNECT_TIMEOUT, FastCgi, GatewayTimeouts, ProgramLimits, Upstream,
 };
 use crate::disk::Disk;
 use crate::files::{Found, Scripts};
@@ -48,6 +47,8 @@ pub struct Gateway {
     /// `true`: the response may name a file that is sent instead of the body.
     names_files: bool,
     keep: BodyBuffer,
+    /// What is buffered besides bodies of unknown length.
+    buffering: Buffering,
 }
 
 #[derive(Debug)]
@@ -93,6 +94,7 @@ impl Gateway {
             timeouts: config.timeouts,
             names_files: config.internal.is_some(),
             keep: BodyBuffer::new(disk),
+            buffering: config.buffer,
         }
     }
 
@@ -105,6 +107,7 @@ impl Gateway {
             timeouts: config.timeouts,
             names_files: config.internal.is_some(),
             keep: BodyBuffer::new(disk),
+            buffering: Buffering::Off,
         }
     }
 
@@ -203,19 +206,29 @@ impl Gateway {
         })
     }
 
-    /// Returns the request's body for the application; buffers it if its length is unknown.
+    /// Returns the request's body for the application: whole if its length is unknown, or if bodies are
+    /// buffered.
     async fn input(
         &self,
         body: RequestBody,
         bytes_max: u64,
         variables: &mut Variables,
-    ) -> Result<Input, BufferError> {
-        if body.size_hint().exact().is_some() {
-            return Ok(Input::Live(body));
+    ) -> Result<OutgoingBody, BufferError> {
+        let is_known = body.size_hint().exact().is_some();
+        if is_known && (self.buffering == Buffering::Off || body.is_end_stream()) {
+            return Ok(OutgoingBody::live(body));
         }
-        let (input, len) = self.keep.buffer(body, bytes_max).await?;
-        variables.set("CONTENT_LENGTH", len.to_string());
-        Ok(input)
+        let bytes_max = if is_known { BODY_BYTES_MAX } else { bytes_max };
+        let Taken { body, len, stopped } = self.keep.take(body, bytes_max).await?;
+        match stopped {
+            None if is_known => {}
+            None => variables.set("CONTENT_LENGTH", len.to_string()),
+            Some(error) if is_known => {
+                tracing::warn!("a request's body is passed on as it arrives: {error} (`buffer`)");
+            }
+            Some(error) => return Err(error),
+        }
+        Ok(body)
     }
 
     async fn answer(
@@ -223,7 +236,7 @@ impl Gateway {
         (method, description): (Method, &str),
         file: Option<PathBuf>,
         variables: Variables,
-        body: Input,
+        body: OutgoingBody,
     ) -> Answer {
         let (silent, variables) = (method == Method::HEAD, variables.pairs());
         let exchange = match (&self.to, &self.scripts, file) {
@@ -285,7 +298,7 @@ impl Authorizer {
     ) -> Result<AuthorizerVariables, Answer> {
         // An authorizer gets neither the body nor script variables (FastCGI section 6.3).
         let variables = Variables::new(info, fields).pairs();
-        let body = Input::Live(RequestBody::default());
+        let body = OutgoingBody::default();
         let call = FastCgiRequest { role: Role::Authorizer, variables, body, may_repeat: true };
         let peer = Rc::clone(&self.0);
         let exchange = Exchange::start(false, async move |sink| peer.request(call, sink).await);

@@ -3,6 +3,7 @@
 //! a handler gets, `client` its way to the client while it waits.
 
 pub mod app;
+mod body_buffer;
 pub mod client;
 pub mod directory;
 pub mod fixed;

@@ -17,8 +17,8 @@ use rustix::io::Errno;
 
 use super::places::{Place, Places, paths_of};
 use crate::config::{
-    Auth, CertificateFiles, Config, Files, JwksSource, Jwt, Listen, LogTarget, MountHandler,
-    Sandbox as Choice, Site, Symlinks, UpstreamTls,
+    Auth, Buffering, CertificateFiles, Config, Files, JwksSource, Jwt, Listen, LogTarget,
+    MountHandler, Sandbox as Choice, Site, Symlinks, UpstreamTls,
 };
 use crate::sys;
 
@@ -156,11 +156,14 @@ impl Permissions {
                     proxy.upstream_tls.iter().for_each(|tls| self.read_upstream_tls(tls));
                     let disk = proxy.cache.as_ref().and_then(|cache| cache.disk.as_ref());
                     disk.iter().for_each(|disk| self.keep_written(&disk.directory));
+                    if proxy.buffer != Buffering::Off {
+                        self.keep_written(&env::temp_dir());
+                    }
                 }
                 MountHandler::FastCgi(fastcgi) => {
                     fastcgi.files_beside().iter().for_each(|files| self.serve_files(files));
                     fastcgi.internal.iter().for_each(|path| self.keep_read_file(path));
-                    // Requests of unknown length are buffered there.
+                    // Bodies of requests are buffered there.
                     self.keep_written(&env::temp_dir());
                 }
                 MountHandler::Wasm(wasm) => {

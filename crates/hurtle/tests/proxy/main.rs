@@ -8,6 +8,7 @@ mod answers;
 mod axum_app;
 mod balance;
 mod bodies;
+mod buffer;
 mod cache;
 #[allow(dead_code)]
 #[path = "../app/client.rs"]

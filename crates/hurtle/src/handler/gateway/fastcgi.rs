@@ -7,8 +7,8 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
+use super::super::body_buffer::OutgoingBody;
 use super::exchange::{GatewayError, Sink, Timer};
-use super::input::Input;
 use super::stderr_log::StderrLog;
 use crate::clock;
 use crate::config::{GatewayTimeouts, Upstream};
@@ -43,7 +43,7 @@ struct IdleConnection {
 pub(super) struct FastCgiRequest {
     pub(super) role: Role,
     pub(super) variables: Vec<(Vec<u8>, Vec<u8>)>,
-    pub(super) body: Input,
+    pub(super) body: OutgoingBody,
     /// `true` for a safe method: the request may be sent again on another connection.
     pub(super) may_repeat: bool,
 }
@@ -71,7 +71,7 @@ impl Peer {
         sink: &mut Sink,
     ) -> Result<(), GatewayError> {
         while let Some(io) = self.idle() {
-            let bodiless = call.body.is_ended();
+            let bodiless = call.body.is_end_stream();
             match self.exchange(io, &mut call, sink).await {
                 // The application closed the idle connection at the same moment.
                 Err(GatewayError::Gone(_))
@@ -217,7 +217,7 @@ async fn send(
         return write(io, &mut queue, timer).await;
     }
     let body = &mut call.body;
-    while !body.is_ended() {
+    while !body.is_end_stream() {
         if !write(io, &mut queue, timer).await? {
             return Ok(false);
         }

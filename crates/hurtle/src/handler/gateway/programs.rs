@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use super::super::body_buffer::OutgoingBody;
 use super::exchange::{GatewayError, Sink, Timer};
-use super::input::Input;
 use super::stderr_log::StderrLog;
 use crate::config::{GatewayTimeouts, ProgramLimits};
 use crate::disk::{Disk, Lane};
@@ -67,7 +67,7 @@ impl Run {
     pub(super) async fn run(
         self,
         variables: Vec<(Vec<u8>, Vec<u8>)>,
-        mut body: Input,
+        mut body: OutgoingBody,
         sink: &mut Sink,
     ) -> Result<(), GatewayError> {
         let slot = self.slots.take().ok_or(GatewayError::Full)?;
@@ -140,7 +140,11 @@ impl FinishingProgram {
 }
 
 /// Sends the request's body to a program; stops when the program closes its input.
-async fn send(stdin: &mut Stdin, body: &mut Input, timer: &Timer<'_>) -> Result<(), GatewayError> {
+async fn send(
+    stdin: &mut Stdin,
+    body: &mut OutgoingBody,
+    timer: &Timer<'_>,
+) -> Result<(), GatewayError> {
     loop {
         let data = match body.next().await {
             None => return Ok(()),

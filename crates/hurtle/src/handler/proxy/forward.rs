@@ -10,6 +10,7 @@ use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::Method;
 use hurtle_http::semantics::grpc::GrpcStatus;
 
+use super::super::body_buffer::{BODY_BYTES_MAX, Taken};
 use super::super::client::{Client, Continue, ExchangeError, InterimSender};
 use super::super::request::RequestContext;
 use super::super::wait::Waits;
@@ -19,8 +20,9 @@ use super::exchange::{UpstreamExchange, grpc_status as grpc_status_of};
 use super::web_call::WebCall;
 use super::{Key, ListenOutcome, Proxy, RawHead, UpstreamError, UpstreamRequest, handshake};
 use crate::answer::{Answer, GRPC_STATUS};
+use crate::body::RequestBody;
 use crate::clock;
-use crate::config::EarlyHints;
+use crate::config::{Buffering, EarlyHints};
 use crate::protocol::InterimFields;
 use crate::rt;
 
@@ -81,6 +83,11 @@ impl Proxy {
             return Err(HandlerError::Answer(Box::new(refused)));
         }
         let mut exchange = self.begin(request, client)?;
+        if self.takes_body(request)
+            && let Some(body) = exchange.upstream.unread_body()
+        {
+            Box::pin(self.take_body(body, request, client, &mut exchange)).await?;
+        }
         match self.receive_head(request, client, &mut exchange).await {
             Ok(head) => {
                 let head = self.translated(head, &self.encoded_base(request));
@@ -105,7 +112,10 @@ impl Proxy {
         let path = self.forwarded_path(request);
         let certificate = self.config().request_fields.as_ref().and_then(|_| client.certificate());
         let edits = self.edits(request, &path, certificate.as_ref())?;
-        let body = client.body(Continue::ByHandler);
+        let body = client.body(match self.takes_body(request) {
+            true => Continue::OnRead,
+            false => Continue::ByHandler,
+        });
         let protocol = forward::upgrade(request.head, &self.config().upgrades);
         let params = forward_params(request, &path, protocol);
         let params = ForwardParams { edits: edits.as_ref(), ..params };
@@ -127,6 +137,45 @@ impl Proxy {
         let web = web.map(|call| call.format);
         let exchange = UpstreamExchange { upstream, waits, protocol, web, has_continued: false };
         Ok(Box::new(exchange))
+    }
+
+    /// Returns whether the body of a request is taken whole before an upstream is asked. Calls of gRPC to
+    /// HTTP/2 upstreams share a connection, and answer before they end.
+    fn takes_body(&self, request: &RequestContext<'_>) -> bool {
+        let is_call = || request.head.is_grpc() || WebCall::of(request.head).is_some();
+        self.config().buffer == Buffering::Request
+            && !self.may_switch(request)
+            && !(self.has_http2 && is_call())
+    }
+
+    /// Takes the body of a request whole, so that a slow client holds no upstream.
+    ///
+    /// # Errors
+    /// The client is gone, its body is malformed or too slow, or the disk has lost a part of it.
+    async fn take_body<C: Client>(
+        &self,
+        body: RequestBody,
+        request: &RequestContext<'_>,
+        client: &mut C,
+        exchange: &mut UpstreamExchange,
+    ) -> Result<(), HandlerError> {
+        let taking = async |_: &dyn InterimSender| self.bodies.take(body, BODY_BYTES_MAX).await;
+        let taken = client.beside(&exchange.waits, taking).await?;
+        let describe = || request.describe();
+        let Taken { body, stopped, .. } = taken.map_err(|error| {
+            let status = error.status();
+            tracing::error!("a request's body: {error} ({}: {})", describe(), status.as_u16());
+            failed(status)
+        })?;
+        if let Some(error) = stopped {
+            let description = describe();
+            tracing::warn!(
+                "a request's body is passed on as it arrives: {error} (`buffer`; {description})"
+            );
+        }
+        exchange.upstream.put_body(body);
+        exchange.has_continued = true;
+        Ok(())
     }
 
     /// Returns whether the client may switch to the protocol that it asks for.

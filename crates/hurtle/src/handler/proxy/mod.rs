@@ -60,6 +60,7 @@ pub use relay::{Failure, RelayEnd, RelayError};
 pub use tunnel_end::TunnelEnd;
 pub use upstream_request::{ListenOutcome, Phase, UpstreamRequest};
 
+use super::body_buffer::BodyBuffer;
 use super::wait;
 use balance::Sticky;
 use gate::AvailabilityGate;
@@ -80,6 +81,8 @@ pub struct Proxy {
     /// Configuration of TLS to upstreams; `None`: none uses it.
     tls: Option<Arc<UpstreamConfig>>,
     cache: Option<Arc<Cache>>,
+    /// Takes the bodies of requests.
+    bodies: BodyBuffer,
     /// The authorities that an upstream may give itself.
     names: Vec<translate::Name>,
     /// Values of the cookie that names upstreams; `None`: no cookie does.
@@ -118,6 +121,7 @@ impl Proxy {
         let slow_ms = balancing.slow_start.map_or(0, |time| time.as_millis() as u64);
         let mut weights = config.upstreams.windows(2);
         Proxy {
+            bodies: BodyBuffer::new(disk),
             names: translate::names(&config),
             sticky: sticky.map(|cookie| Sticky::new(cookie, &config.upstreams)),
             is_uniform: slow_ms == 0 && weights.all(|two| two[0].weight == two[1].weight),

@@ -2,19 +2,18 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
-use http_body::Body as _;
 use hurtle_http::h1::chunked::encode_size;
 use hurtle_http::h1::forward::{RequestEdits, RequestParts, is_among};
 use hurtle_http::h1::response::encode_trailers;
 use hurtle_http::h2::RequestLine;
 use hurtle_http::request::fields::pairs;
 
+use super::super::body_buffer::OutgoingBody;
 use super::handshake::WEBSOCKET_KEY;
 use super::link::Channel;
 use super::wait::Waits;
@@ -37,7 +36,7 @@ pub(super) struct RequestSender {
     is_unflushed: bool,
     /// Data for a stream that flow control holds back.
     held_back: Bytes,
-    body: RequestBody,
+    body: OutgoingBody,
     state: State,
     chunked: bool,
     /// Decodes the body from base64; `None`: it is sent as it is.
@@ -118,7 +117,7 @@ impl RequestSender {
     /// Sends a head, then the body; `held`: the body waits for [`RequestSender::release`].
     pub(super) fn new(
         (head, parts): (Output, RequestParts),
-        body: RequestBody,
+        body: OutgoingBody,
         chunked: bool,
         held: bool,
     ) -> RequestSender {
@@ -142,6 +141,17 @@ impl RequestSender {
         }
     }
 
+    /// Takes the body that has not been read; `None`: there is none.
+    pub(super) fn unread_body(&mut self) -> Option<RequestBody> {
+        (self.state != State::Ending).then(|| std::mem::take(&mut self.body).into_rest())
+    }
+
+    /// Sends this body, without waiting for 100 (Continue).
+    pub(super) fn put_body(&mut self, body: OutgoingBody) {
+        self.body = body;
+        self.state = State::Body;
+    }
+
     /// Removes the fields of these edits from trailers.
     pub(super) fn edited(self, edits: Option<&RequestEdits>) -> RequestSender {
         let removed = edits.map_or_else(Vec::new, |edits| edits.removed.clone());
@@ -160,7 +170,7 @@ impl RequestSender {
         self.is_unflushed = false;
         self.held_back = Bytes::new();
         self.kept.next = 0;
-        if !self.kept.pieces.is_empty() {
+        if self.body.rewind() || !self.kept.pieces.is_empty() {
             self.state = State::Body;
         }
     }
@@ -195,7 +205,10 @@ impl RequestSender {
     }
 
     pub(super) fn has_body(&self) -> bool {
-        self.state != State::Ending || !self.is_repeatable() || !self.kept.pieces.is_empty()
+        self.state != State::Ending
+            || !self.is_repeatable()
+            || !self.kept.pieces.is_empty()
+            || self.body.is_whole()
     }
 
     /// `true` if nothing of the body is lost, so the request can be sent to another upstream.
@@ -341,8 +354,9 @@ impl RequestSender {
             return Ok(Piece::Data(data, is_end));
         }
         let body = &mut self.body;
-        let next = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await;
-        if !is_kept {
+        let next = poll_fn(|cx| body.poll_frame(cx)).await;
+        // A body that is whole is read again for another attempt.
+        if !is_kept && !body.is_whole() {
             self.kept.lose();
             self.head = Output::default();
         }
@@ -362,13 +376,15 @@ impl RequestSender {
                     let decoded = decoder.decode(&data, is_end);
                     data = decoded.map_err(|_| SendError::Malformed)?;
                 }
-                if !self.kept.is_incomplete {
+                if !self.kept.is_incomplete && !self.body.is_whole() {
                     self.kept.add(&data);
                 }
                 Ok(Piece::Data(data, is_end))
             }
             Err(frame) => {
-                self.kept.lose();
+                if !self.body.is_whole() {
+                    self.kept.lose();
+                }
                 let mut trailers = frame.into_trailers().ok();
                 let is_removed =
                     |name: &&HeaderName| is_among(name.as_str().as_bytes(), &self.removed);

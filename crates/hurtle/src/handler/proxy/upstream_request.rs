@@ -13,6 +13,7 @@ use hurtle_http::request::RequestHead;
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::grpc_web::WebFormat;
 
+use super::super::body_buffer::OutgoingBody;
 use super::assigned_peer::AssignedPeer;
 use super::link::{Channel, Link, RawHead, Source};
 use super::peer::UpstreamError;
@@ -98,6 +99,7 @@ impl UpstreamRequest {
         proxy.credit_request();
         let method = request.method.as_bytes();
         let chunked = request.body == BodyLength::Chunked;
+        let body = OutgoingBody::live(body);
         let sender = RequestSender::new((head, parts), body, chunked, request.expect_continue);
         UpstreamRequest {
             proxy: Rc::clone(proxy),
@@ -114,6 +116,16 @@ impl UpstreamRequest {
             connected: None,
             answered: Cell::new(Duration::ZERO),
         }
+    }
+
+    /// Takes the body that has not been read; `None`: there is none.
+    pub(super) fn unread_body(&mut self) -> Option<RequestBody> {
+        self.sender.unread_body()
+    }
+
+    /// Sends this body, without waiting for 100 (Continue).
+    pub(super) fn put_body(&mut self, body: OutgoingBody) {
+        self.sender.put_body(body);
     }
 
     /// Decodes the body of a call of gRPC-Web.

@@ -1,0 +1,336 @@
+//! Takes the body of a request before an upstream or application is asked, so that a slow client holds
+//! neither: in memory while it is small, then in a file without a name. A body that exceeds the limits, or
+//! that the disk does not take, is passed on as it arrives.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll, ready};
+use std::{fmt, io};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, StatusCode};
+use http_body::{Body, Frame};
+
+use crate::body::{BoxError, FileBody, FileSlice, OpenFile, Part, RequestBody, Unnamed};
+use crate::disk::{Disk, Lane};
+
+/// Bytes of a body that are kept in memory, and of one write to its file.
+const MEMORY_BYTES_MAX: usize = 64 << 10;
+
+/// Largest body that is taken whole, in bytes.
+pub const BODY_BYTES_MAX: u64 = 1 << 30;
+
+/// Most bytes in files of this process at once.
+const FILES_BYTES_MAX: u64 = 16 << 30;
+
+/// Bytes in files of this process.
+static FILES_BYTES: AtomicU64 = AtomicU64::new(0);
+
+/// A request's body on its way to an upstream or application.
+#[derive(Default)]
+pub struct OutgoingBody {
+    /// The begin of the body, which is here.
+    taken: Option<Box<TakenBody>>,
+    /// Its rest, which arrives while it is read.
+    rest: RequestBody,
+}
+
+/// The part of a body that has arrived.
+struct TakenBody {
+    parts: Vec<Part>,
+    disk: Disk,
+    reading: FileBody,
+    trailers: Option<HeaderMap>,
+    /// `true` once the trailers were read.
+    has_ended: bool,
+    _file: DropOnDiskThread<Arc<OpenFile>>,
+    _reserved: Reserved,
+}
+
+/// The reason that a body was not taken whole.
+#[derive(Debug)]
+pub enum BufferError {
+    /// The body is longer than allowed.
+    TooLarge,
+    /// The body ended early; the connection's error handling responds.
+    Broken,
+    /// The disk queue is full, or the files of all bodies are too large together.
+    Busy,
+    /// An error of the disk or of the directory.
+    Disk(io::Error),
+}
+
+impl BufferError {
+    /// The status of a request that needs its whole body.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            BufferError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            BufferError::Broken => StatusCode::BAD_REQUEST,
+            BufferError::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            BufferError::Disk(e) => match e.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    StatusCode::INSUFFICIENT_STORAGE
+                }
+                _ => StatusCode::INTERNAL_SERVER_ERROR,
+            },
+        }
+    }
+}
+
+impl fmt::Display for BufferError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BufferError::TooLarge => f.write_str("it is longer than `body_bytes` in [limits]"),
+            BufferError::Broken => f.write_str("it ended early"),
+            BufferError::Busy => f.write_str("the disk is too slow, or too much is buffered"),
+            BufferError::Disk(e) => {
+                write!(f, "it cannot be buffered in {}: {e}", std::env::temp_dir().display())
+            }
+        }
+    }
+}
+
+/// The result of taking a body.
+pub struct Taken {
+    /// The body, to be read from its begin.
+    pub body: OutgoingBody,
+    /// Bytes that have arrived.
+    pub len: u64,
+    /// The reason for which the body was not taken whole; `None`: it was.
+    pub stopped: Option<BufferError>,
+}
+
+/// Takes bodies.
+#[derive(Clone, Debug)]
+pub struct BodyBuffer {
+    disk: Disk,
+    lane: Lane,
+}
+
+impl BodyBuffer {
+    /// Creates a buffer in the directory for temporary files; disk jobs use the lane of that directory.
+    pub fn new(disk: &Disk) -> BodyBuffer {
+        BodyBuffer { disk: disk.clone(), lane: disk.lane_of("request bodies".to_owned()) }
+    }
+
+    /// Reads a body to its end, or until it has more than `bytes_max` bytes or the disk takes no more.
+    /// Dropping the future removes the data.
+    ///
+    /// # Errors
+    /// The body ended early, or the disk threads have lost a part of it.
+    pub async fn take(&self, mut body: RequestBody, bytes_max: u64) -> Result<Taken, BufferError> {
+        let (mut file, mut reserved) = (self.drop_later(None), Reserved(0));
+        let mut in_file = 0;
+        loop {
+            let Piece { bytes, end } = read_piece(&mut body).await?;
+            let len = in_file + bytes.len() as u64;
+            let mut stopped = (len > bytes_max).then_some(BufferError::TooLarge);
+            if stopped.is_none() && (end.is_none() || file.value.is_some()) {
+                if reserved.add(bytes.len() as u64) {
+                    let (begun, piece) = (file.value.take(), bytes.clone());
+                    let appended = self.disk.run(self.lane, move || append(begun, &piece)).await;
+                    let (begun, written) = match appended {
+                        Ok(appended) => appended,
+                        // The job was dropped with the file.
+                        Err(_) if in_file > 0 => return Err(BufferError::Busy),
+                        Err(_) => (None, Err(io::ErrorKind::TimedOut.into())),
+                    };
+                    file.value = begun;
+                    match written {
+                        Ok(()) => in_file = len,
+                        Err(e) => stopped = Some(BufferError::Disk(e)),
+                    }
+                } else {
+                    stopped = Some(BufferError::Busy);
+                }
+                if end.is_none() && stopped.is_none() {
+                    continue;
+                }
+            }
+            let mut parts = Vec::new();
+            let open = file.value.take().map(|file| file.finish(self.lane).map(Arc::new));
+            let open = open.transpose().map_err(BufferError::Disk)?;
+            if let Some(file) = &open {
+                let file = Arc::clone(file);
+                parts.push(Part::File(FileSlice { file, offset: 0, len: in_file }));
+            }
+            if in_file < len {
+                parts.push(Part::Bytes(bytes));
+            }
+            let is_ended = end.is_some();
+            let taken = TakenBody {
+                reading: FileBody::new(parts.clone(), self.disk.clone()),
+                parts,
+                disk: self.disk.clone(),
+                trailers: end.flatten(),
+                has_ended: false,
+                _file: self.drop_later(open),
+                _reserved: reserved,
+            };
+            let rest = if is_ended { RequestBody::default() } else { body };
+            let body = OutgoingBody { taken: Some(Box::new(taken)), rest };
+            return Ok(Taken { body, len, stopped });
+        }
+    }
+
+    fn drop_later<T: Send + 'static>(&self, value: Option<T>) -> DropOnDiskThread<T> {
+        DropOnDiskThread { value, disk: self.disk.clone(), lane: self.lane }
+    }
+}
+
+impl OutgoingBody {
+    /// A body that is passed on as it arrives.
+    pub fn live(rest: RequestBody) -> OutgoingBody {
+        OutgoingBody { taken: None, rest }
+    }
+
+    /// The part that has not arrived.
+    pub fn into_rest(self) -> RequestBody {
+        self.rest
+    }
+
+    /// `true` if no more bytes follow.
+    pub fn is_end_stream(&self) -> bool {
+        let has_ended = |taken: &TakenBody| {
+            taken.reading.is_end_stream() && (taken.has_ended || taken.trailers.is_none())
+        };
+        self.taken.as_deref().is_none_or(has_ended) && self.rest.is_end_stream()
+    }
+
+    /// Starts at the begin again; `false`: a part of it is lost.
+    pub fn rewind(&mut self) -> bool {
+        let Some(taken) = self.taken.as_deref_mut().filter(|_| self.rest.is_end_stream()) else {
+            return false;
+        };
+        taken.reading = FileBody::new(taken.parts.clone(), taken.disk.clone());
+        taken.has_ended = false;
+        true
+    }
+
+    /// `true` if the whole body is here, so that it can be read again.
+    pub fn is_whole(&self) -> bool {
+        self.taken.is_some() && self.rest.is_end_stream()
+    }
+
+    /// Polls for the next frame.
+    pub fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Some(taken) = &mut self.taken {
+            if let Some(frame) = ready!(Pin::new(&mut taken.reading).poll_frame(cx)) {
+                return Poll::Ready(Some(frame));
+            }
+            if let Some(trailers) = taken.trailers.clone().filter(|_| !taken.has_ended) {
+                taken.has_ended = true;
+                return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
+            }
+        }
+        Pin::new(&mut self.rest).poll_frame(cx)
+    }
+
+    /// Returns the next bytes; skips trailers.
+    pub async fn next(&mut self) -> Option<Result<Bytes, BoxError>> {
+        loop {
+            let frame = match poll_fn(|cx| self.poll_frame(cx)).await? {
+                Ok(frame) => frame,
+                Err(e) => return Some(Err(e)),
+            };
+            if let Ok(data) = frame.into_data() {
+                return Some(Ok(data));
+            }
+        }
+    }
+}
+
+impl fmt::Debug for OutgoingBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let taken = self.taken.as_ref().map(|taken| &taken.reading);
+        f.debug_struct("OutgoingBody").field("taken", &taken).field("rest", &self.rest).finish()
+    }
+}
+
+/// A share of the bytes in files.
+struct Reserved(u64);
+
+impl Reserved {
+    /// Adds bytes; `false`: there would be too many.
+    fn add(&mut self, bytes: u64) -> bool {
+        let is_free = FILES_BYTES.fetch_add(bytes, Relaxed) + bytes <= FILES_BYTES_MAX;
+        self.0 += bytes;
+        is_free
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if self.0 > 0 {
+            FILES_BYTES.fetch_sub(self.0, Relaxed);
+        }
+    }
+}
+
+/// Drops its value on a disk thread, because freeing the blocks of a large file takes time.
+#[derive(Debug)]
+struct DropOnDiskThread<T: Send + 'static> {
+    value: Option<T>,
+    disk: Disk,
+    lane: Lane,
+}
+
+impl<T: Send + 'static> Drop for DropOnDiskThread<T> {
+    fn drop(&mut self) {
+        if let Some(value) = self.value.take() {
+            self.disk.discard(self.lane, value);
+        }
+    }
+}
+
+/// Appends to the file on a disk thread; creates it first if needed. The file is what was written before
+/// if that fails.
+fn append(begun: Option<Unnamed>, piece: &[u8]) -> (Option<Unnamed>, io::Result<()>) {
+    let mut file = match begun.map_or_else(|| Unnamed::create(&std::env::temp_dir()), Ok) {
+        Ok(file) => file,
+        Err(e) => return (None, Err(e)),
+    };
+    let written = file.append(piece);
+    (Some(file), written)
+}
+
+/// The next bytes of a body.
+struct Piece {
+    bytes: Bytes,
+    /// `Some`: the body ends behind them, with these trailers.
+    end: Option<Option<HeaderMap>>,
+}
+
+/// Reads until the body ends or a piece is full.
+async fn read_piece(body: &mut RequestBody) -> Result<Piece, BufferError> {
+    let (mut first, mut all) = (Bytes::new(), BytesMut::new());
+    let end = loop {
+        let frame = match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
+            None => break Some(None),
+            Some(frame) => frame.map_err(|_| BufferError::Broken)?,
+        };
+        match frame.into_data() {
+            // One piece is not copied.
+            Ok(data) if first.is_empty() => first = data,
+            Ok(data) => {
+                if all.is_empty() {
+                    all.extend_from_slice(&first);
+                }
+                all.extend_from_slice(&data);
+            }
+            Err(frame) => break Some(frame.into_trailers().ok()),
+        }
+        if body.is_end_stream() {
+            break Some(None);
+        }
+        if first.len().max(all.len()) >= MEMORY_BYTES_MAX {
+            break None;
+        }
+    };
+    Ok(Piece { bytes: if all.is_empty() { first } else { all.freeze() }, end })
+}
