@@ -91,7 +91,7 @@ fn an_encoded_slash_is_decoded_in_the_path_and_kept_in_the_target() {
 #[test]
 fn request_and_response_are_streamed() {
     let upstream = Upstream::new();
-    let server = server(&upstream, "");
+    let server = Proxy::of("", &format!("fastcgi = \"{}\"\nbuffer = \"off\"", upstream.address));
     let mut client = server.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\none");
     let ReceivedRequest { client: mut app, .. } = receive(&upstream);
     assert_eq!(read(&mut app), (5, b"one".to_vec()), "before the rest is there");
@@ -128,11 +128,11 @@ fn a_client_gets_100_continue_when_its_body_is_read() {
     let server = server(&upstream, "");
     let mut client = server
         .send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
-    let received = receive(&upstream);
     assert_eq!(client.line(), "HTTP/1.1 100 Continue");
     assert_eq!(client.line(), "");
+    upstream.expect_no_connection();
     client.send("ok");
-    received.answer(DOCUMENT);
+    receive(&upstream).answer(DOCUMENT);
     assert_eq!(client.answer().1, "hello");
 }
 

@@ -84,7 +84,8 @@ fn a_missing_application_is_a_bad_gateway() {
 #[test]
 fn each_phase_has_its_time_limit() {
     let upstream = Upstream::new();
-    let server = server(&upstream, "first_byte_timeout = \"100ms\"\nread_timeout = \"100ms\"");
+    let keys = "buffer = \"off\"\nfirst_byte_timeout = \"100ms\"\nread_timeout = \"100ms\"";
+    let server = server(&upstream, keys);
     let mut client = server.send(GET);
     let silent = receive(&upstream);
     assert!(client.answer().0.starts_with("HTTP/1.1 504 "));

@@ -7,7 +7,7 @@ use crate::support::{Proxy, Upstream};
 #[test]
 fn bodies_are_streamed_both_ways() {
     let upstream = Upstream::new();
-    let server = Proxy::of("", &format!("fastcgi = \"{}\"", upstream.address));
+    let server = Proxy::of("", &format!("fastcgi = \"{}\"\nbuffer = \"off\"", upstream.address));
     let mut wire = Wire::begin(server.address, &[]);
     let head = [request("POST", "/a?b"), field("content-length", "6"), field("x-two", "2")];
     wire.send(&frame(HEADERS, END_HEADERS, 1, &head.concat()));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::cgi;
 use crate::client::{Client, PATIENCE};
 use crate::dir::{Dir, eventually};
-use crate::peer::{read_input, receive};
+use crate::peer::{STDOUT, end, read_input, receive, record};
 use crate::support::{Proxy, Upstream};
 
 const HEAD: &str = "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -128,11 +128,33 @@ fn a_body_beyond_the_limit_is_refused_and_not_sent() {
     let mut client = server.send([HEAD.as_bytes(), &body, b"0\r\n\r\n"].concat());
     receive(&upstream).answer(DOCUMENT);
     assert_eq!(client.answer().1, "hello");
-    // A body of known length is never buffered, however long it is.
-    let mut client = server.send("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 999999\r\n\r\n");
-    let mut app = receive(&upstream);
-    client.send("abc");
-    assert_eq!(crate::peer::read(&mut app.client), (5, b"abc".to_vec()));
+}
+
+#[test]
+fn slow_clients_do_not_occupy_an_application() {
+    let upstream = Upstream::new();
+    // A body of known length may be longer than `body_bytes`.
+    let server = server(&upstream, "[limits]\nbody_bytes = \"100 KiB\"");
+    let body = noise(150_000);
+    let head = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 150000\r\n\r\n";
+    let mut slow: Vec<Client> = (0..2).map(|_| server.send(head)).collect();
+    slow.iter_mut().for_each(|client| client.send(&body[..100_000]));
+    for _ in 0..5 {
+        let mut client = server.send("GET /b HTTP/1.1\r\nHost: a\r\n\r\n");
+        let app = receive(&upstream);
+        assert_eq!(app.variables["REQUEST_METHOD"], "GET");
+        app.answer(DOCUMENT);
+        assert_eq!(client.answer().1, "hello");
+    }
+    upstream.expect_no_connection();
+    for client in &mut slow {
+        client.send(&body[100_000..]);
+        let mut app = receive(&upstream);
+        assert_eq!(app.variables["CONTENT_LENGTH"], "150000");
+        assert!(read_input(&mut app.client) == body, "the same bytes");
+        app.client.send([record(STDOUT, DOCUMENT), end()].concat());
+        assert_eq!(client.answer().1, "hello");
+    }
 }
 
 #[test]

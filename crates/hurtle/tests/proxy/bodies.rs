@@ -69,7 +69,7 @@ fn request_trailers_carry_nothing_that_the_head_may_not() {
 #[test]
 fn a_request_body_is_streamed() {
     let upstream = Upstream::new();
-    let proxy = Proxy::to(&upstream);
+    let proxy = Proxy::streaming(&upstream);
     let mut client = proxy.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\none");
     let (mut peer, _) = upstream.next_request();
     assert_eq!(peer.take(3), b"one", "before the rest is here");
@@ -88,7 +88,7 @@ fn a_request_body_is_streamed() {
 #[test]
 fn an_early_refusal_is_passed_on() {
     let upstream = Upstream::new();
-    let proxy = Proxy::to(&upstream);
+    let proxy = Proxy::streaming(&upstream);
     let mut client =
         proxy.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\nsome");
     let (mut peer, _) = upstream.next_request();
@@ -122,7 +122,7 @@ const EXPECTING: &str =
 #[test]
 fn the_upstreams_100_continue_is_relayed() {
     let upstream = Upstream::new();
-    let proxy = Proxy::to(&upstream);
+    let proxy = Proxy::streaming(&upstream);
     let mut client = proxy.send(EXPECTING);
     let (mut peer, head) = upstream.next_request();
     assert!(head.contains("\nExpect: 100-continue\n"));
@@ -139,7 +139,7 @@ fn the_upstreams_100_continue_is_relayed() {
 #[test]
 fn an_upstream_may_refuse_before_the_body_is_sent() {
     let upstream = Upstream::new();
-    let proxy = Proxy::to(&upstream);
+    let proxy = Proxy::streaming(&upstream);
     let mut client = proxy.send(EXPECTING);
     let (mut peer, _) = upstream.next_request();
     peer.send("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n");
@@ -151,7 +151,7 @@ fn an_upstream_may_refuse_before_the_body_is_sent() {
 #[test]
 fn an_upstream_may_ignore_expect() {
     let upstream = Upstream::new();
-    let proxy = Proxy::to(&upstream);
+    let proxy = Proxy::streaming(&upstream);
     let mut client = proxy.send(EXPECTING);
     let (mut peer, _) = upstream.next_request();
     assert_eq!(client.head(), "HTTP/1.1 100 Continue\n", "after a while the proxy gives it");
@@ -164,7 +164,7 @@ fn an_upstream_may_ignore_expect() {
 #[test]
 fn no_request_is_smuggled() {
     let upstream = Upstream::new();
-    let proxy = Proxy::to(&upstream);
+    let proxy = Proxy::streaming(&upstream);
     for (sentence, fields, body) in [
         ("both framings", "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
         ("two lengths", "Content-Length: 0\r\nContent-Length: 4\r\n", "evil"),

@@ -97,7 +97,7 @@ fn raw_bytes_of_a_target_reach_the_upstream_encoded() {
 #[test]
 fn an_expectation_whose_body_has_come_does_not_wait() {
     let upstream = Upstream::new();
-    let proxy = Proxy::to(&upstream);
+    let proxy = Proxy::streaming(&upstream);
     let head = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
     for (with_head, later) in [("hello", ""), ("hel", "lo")] {
         let mut client = proxy.send(format!("{head}{with_head}"));
@@ -116,7 +116,7 @@ fn an_expectation_whose_body_has_come_does_not_wait() {
 #[test]
 fn a_response_before_the_body_has_no_100_continue_within() {
     let upstream = Upstream::new();
-    let proxy = Proxy::to(&upstream);
+    let proxy = Proxy::streaming(&upstream);
     let mut client = proxy
         .send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
     let (mut peer, _) = upstream.next_request();

@@ -43,7 +43,7 @@ fn a_connection_closed_without_a_response_is_502() {
 #[test]
 fn a_connection_closed_during_the_request_body_is_502() {
     let upstream = Upstream::new();
-    let proxy = Proxy::to(&upstream);
+    let proxy = Proxy::streaming(&upstream);
     type End = fn(crate::client::Client);
     let ends: [(&str, End); 2] = [("an end", drop), ("a reset", crate::client::Client::reset)];
     for (sentence, end) in ends {
@@ -117,7 +117,7 @@ fn a_connection_closed_within_the_body_truncates_the_response() {
 #[test]
 fn a_slow_upstream_is_504() {
     let upstream = Upstream::new();
-    let keys = "first_byte_timeout = \"200ms\"\nread_timeout = \"200ms\"\nsend_timeout = \"200ms\"";
+    let keys = "buffer = \"off\"\nfirst_byte_timeout = \"200ms\"\nread_timeout = \"200ms\"\nsend_timeout = \"200ms\"";
     let proxy = Proxy::with(&[upstream.address], keys);
     let mut client = proxy.send(GET);
     let (mut peer, _) = upstream.next_request();
@@ -145,7 +145,7 @@ fn a_slow_upstream_is_504() {
 #[test]
 fn a_slow_client_is_not_the_upstreams_fault() {
     let upstream = Upstream::new();
-    let keys = "first_byte_timeout = \"100ms\"\nsend_timeout = \"100ms\"";
+    let keys = "buffer = \"off\"\nfirst_byte_timeout = \"100ms\"\nsend_timeout = \"100ms\"";
     let proxy = Proxy::with(&[upstream.address], keys);
     let mut client = proxy.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\none");
     let (mut peer, _) = upstream.next_request();
@@ -240,7 +240,7 @@ fn failures_on_a_reused_connection_equal_those_on_a_new_one() {
 #[test]
 fn a_broken_body_is_the_clients_fault() {
     let upstream = Upstream::new();
-    let proxy = Proxy::to(&upstream);
+    let proxy = Proxy::streaming(&upstream);
     let mut client =
         proxy.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n");
     let (mut peer, _) = upstream.next_request();

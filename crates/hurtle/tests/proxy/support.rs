@@ -83,6 +83,11 @@ impl Proxy {
         Proxy::with(&[upstream.address], "")
     }
 
+    /// Proxies to one upstream, which gets the bodies of requests as they arrive.
+    pub(crate) fn streaming(upstream: &Upstream) -> Proxy {
+        Proxy::with(&[upstream.address], "buffer = \"off\"")
+    }
+
     /// Proxies to these upstreams, with additional keys of the mount.
     pub(crate) fn with(upstreams: &[SocketAddr], keys: &str) -> Proxy {
         let urls: Vec<_> = upstreams.iter().map(|a| format!("\"http://{a}\"")).collect();
