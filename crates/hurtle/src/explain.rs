@@ -36,7 +36,7 @@ use crate::body::Body;
 use crate::cache::Caches;
 use crate::clock;
 use crate::compress::Compressor;
-use crate::config::{Config, MatchedRequest, Sendfile};
+use crate::config::{Buffering, Config, MatchedRequest, Sendfile};
 use crate::disk::Disk;
 use crate::files::{Cache, Changed, Found, Listings, Scripts, Store};
 use crate::handler::client::ClientInfo;
@@ -312,6 +312,7 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> Answered {
                 let what = format!("for {time_ms} ms while no upstream accepts connections");
                 line(out, "retry", &what);
             }
+            describe_buffering(out, config.buffer);
             describe_cache(out, proxy);
             if let Some(what) = compression::of_handler(handler, site.compress(mount)) {
                 line(out, "compress", what);
@@ -320,6 +321,9 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> Answered {
         }
         Handler::Gateway { gateway, .. } => {
             line(out, "mount", &format!("{at}: {}", gateway.describe()));
+            if gateway.is_fastcgi() {
+                describe_buffering(out, gateway.buffering());
+            }
             let found = gateway.scripts().map(|scripts| scripts.find_now(matched.rest));
             line(
                 out,
@@ -383,6 +387,13 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> Answered {
 }
 
 /// Describes which responses of an upstream the cache stores, as far as the configuration tells.
+/// Describes what is not taken whole.
+fn describe_buffering(out: &mut String, buffering: Buffering) {
+    if buffering == Buffering::Off {
+        line(out, "buffer", "off: bodies of requests are passed on as they arrive");
+    }
+}
+
 fn describe_cache(out: &mut String, proxy: &Proxy) {
     let Some(cache) = proxy.cache() else { return };
     let lifetime = match cache.heuristic_percent() {

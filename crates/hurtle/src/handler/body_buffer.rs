@@ -20,7 +20,7 @@ use crate::disk::{Disk, Lane};
 const MEMORY_BYTES_MAX: usize = 64 << 10;
 
 /// Largest body that is taken whole, in bytes.
-pub const BODY_BYTES_MAX: u64 = 1 << 30;
+pub(super) const BODY_BYTES_MAX: u64 = 1 << 30;
 
 /// Most bytes in files of this process at once.
 const FILES_BYTES_MAX: u64 = 16 << 30;
@@ -30,7 +30,7 @@ static FILES_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// A request's body on its way to an upstream or application.
 #[derive(Default)]
-pub struct OutgoingBody {
+pub(super) struct OutgoingBody {
     /// The begin of the body, which is here.
     taken: Option<Box<TakenBody>>,
     /// Its rest, which arrives while it is read.
@@ -51,7 +51,7 @@ struct TakenBody {
 
 /// The reason that a body was not taken whole.
 #[derive(Debug)]
-pub enum BufferError {
+pub(super) enum BufferError {
     /// The body is longer than allowed.
     TooLarge,
     /// The body ended early; the connection's error handling responds.
@@ -64,7 +64,7 @@ pub enum BufferError {
 
 impl BufferError {
     /// The status of a request that needs its whole body.
-    pub fn status(&self) -> StatusCode {
+    pub(super) fn status(&self) -> StatusCode {
         match self {
             BufferError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             BufferError::Broken => StatusCode::BAD_REQUEST,
@@ -93,25 +93,25 @@ impl fmt::Display for BufferError {
 }
 
 /// The result of taking a body.
-pub struct Taken {
+pub(super) struct Taken {
     /// The body, to be read from its begin.
-    pub body: OutgoingBody,
+    pub(super) body: OutgoingBody,
     /// Bytes that have arrived.
-    pub len: u64,
+    pub(super) len: u64,
     /// The reason for which the body was not taken whole; `None`: it was.
-    pub stopped: Option<BufferError>,
+    pub(super) stopped: Option<BufferError>,
 }
 
 /// Takes bodies.
 #[derive(Clone, Debug)]
-pub struct BodyBuffer {
+pub(super) struct BodyBuffer {
     disk: Disk,
     lane: Lane,
 }
 
 impl BodyBuffer {
     /// Creates a buffer in the directory for temporary files; disk jobs use the lane of that directory.
-    pub fn new(disk: &Disk) -> BodyBuffer {
+    pub(super) fn new(disk: &Disk) -> BodyBuffer {
         BodyBuffer { disk: disk.clone(), lane: disk.lane_of("request bodies".to_owned()) }
     }
 
@@ -120,7 +120,11 @@ impl BodyBuffer {
     ///
     /// # Errors
     /// The body ended early, or the disk threads have lost a part of it.
-    pub async fn take(&self, mut body: RequestBody, bytes_max: u64) -> Result<Taken, BufferError> {
+    pub(super) async fn take(
+        &self,
+        mut body: RequestBody,
+        bytes_max: u64,
+    ) -> Result<Taken, BufferError> {
         let (mut file, mut reserved) = (self.drop_later(None), Reserved(0));
         let mut in_file = 0;
         loop {
@@ -182,17 +186,17 @@ impl BodyBuffer {
 
 impl OutgoingBody {
     /// A body that is passed on as it arrives.
-    pub fn live(rest: RequestBody) -> OutgoingBody {
+    pub(super) fn live(rest: RequestBody) -> OutgoingBody {
         OutgoingBody { taken: None, rest }
     }
 
     /// The part that has not arrived.
-    pub fn into_rest(self) -> RequestBody {
+    pub(super) fn into_rest(self) -> RequestBody {
         self.rest
     }
 
     /// `true` if no more bytes follow.
-    pub fn is_end_stream(&self) -> bool {
+    pub(super) fn is_end_stream(&self) -> bool {
         let has_ended = |taken: &TakenBody| {
             taken.reading.is_end_stream() && (taken.has_ended || taken.trailers.is_none())
         };
@@ -200,7 +204,7 @@ impl OutgoingBody {
     }
 
     /// Starts at the begin again; `false`: a part of it is lost.
-    pub fn rewind(&mut self) -> bool {
+    pub(super) fn rewind(&mut self) -> bool {
         let Some(taken) = self.taken.as_deref_mut().filter(|_| self.rest.is_end_stream()) else {
             return false;
         };
@@ -210,12 +214,12 @@ impl OutgoingBody {
     }
 
     /// `true` if the whole body is here, so that it can be read again.
-    pub fn is_whole(&self) -> bool {
+    pub(super) fn is_whole(&self) -> bool {
         self.taken.is_some() && self.rest.is_end_stream()
     }
 
     /// Polls for the next frame.
-    pub fn poll_frame(
+    pub(super) fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
@@ -232,7 +236,7 @@ impl OutgoingBody {
     }
 
     /// Returns the next bytes; skips trailers.
-    pub async fn next(&mut self) -> Option<Result<Bytes, BoxError>> {
+    pub(super) async fn next(&mut self) -> Option<Result<Bytes, BoxError>> {
         loop {
             let frame = match poll_fn(|cx| self.poll_frame(cx)).await? {
                 Ok(frame) => frame,

@@ -116,6 +116,16 @@ impl Gateway {
         matches!(self.to, Backend::FastCgi(_)) && self.scripts.is_some()
     }
 
+    /// Returns whether it is a FastCGI application, and not a directory of programs.
+    pub fn is_fastcgi(&self) -> bool {
+        matches!(self.to, Backend::FastCgi(_))
+    }
+
+    /// Returns what is taken whole before it is asked, besides bodies of unknown length.
+    pub fn buffering(&self) -> Buffering {
+        self.buffering
+    }
+
     /// Describes the gateway for `hurtle explain` and the log.
     pub fn describe(&self) -> String {
         match (&self.to, &self.scripts) {

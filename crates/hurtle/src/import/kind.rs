@@ -94,6 +94,7 @@ kinds! {
         ProxyConnectTimeout "proxy_connect_timeout",
         ProxySendTimeout "proxy_send_timeout",
         ProxyReadTimeout "proxy_read_timeout",
+        ProxyRequestBuffering "proxy_request_buffering",
         ProxySetHeader "proxy_set_header",
         ProxyHideHeader "proxy_hide_header",
         ProxyRedirect "proxy_redirect",
@@ -106,6 +107,7 @@ kinds! {
         FastcgiConnectTimeout "fastcgi_connect_timeout",
         FastcgiSendTimeout "fastcgi_send_timeout",
         FastcgiReadTimeout "fastcgi_read_timeout",
+        FastcgiRequestBuffering "fastcgi_request_buffering",
         FastcgiParam "fastcgi_param",
         FastcgiHideHeader "fastcgi_hide_header",
     }

@@ -365,6 +365,9 @@ pub(super) fn fastcgi_settings(block: &Block<'_>, keys: &mut Keys, report: &mut 
 }
 
 fn timeouts(block: &Block<'_>, keys: &mut Keys) {
+    if *block.get(|scope| &scope.passes_bodies_on) {
+        put(keys, "buffer", "off");
+    }
     let mut set = |key: &str, ms: Option<u64>| match ms {
         Some(ms) if ms.is_multiple_of(1_000) => put(keys, key, format!("{}s", ms / 1_000)),
         Some(ms) => put(keys, key, format!("{ms}ms")),

@@ -295,7 +295,10 @@ fn difference(
         return Some(key.clone());
     }
     let is_own = |key: &str, value: &Value| match (key, is_scripts) {
-        ("fastcgi" | "root" | "index" | "params" | "connect_timeout" | "send_timeout", true)
+        (
+            "fastcgi" | "root" | "index" | "params" | "buffer" | "connect_timeout" | "send_timeout",
+            true,
+        )
         | ("first_byte_timeout" | "read_timeout", true) => true,
         // Files are compressed without this key.
         ("compress", true) => *value == Value::from(true),

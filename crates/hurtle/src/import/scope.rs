@@ -41,6 +41,8 @@ pub(super) struct Scope {
     pub(super) connect_timeout: Setting<Option<u64>>,
     pub(super) send_timeout: Setting<Option<u64>>,
     pub(super) read_timeout: Setting<Option<u64>>,
+    /// `true`: bodies of requests are passed on as they arrive.
+    pub(super) passes_bodies_on: Setting<bool>,
     /// The Host that upstreams get is the client's, as hurtle sends it.
     pub(super) sends_client_host: Setting<bool>,
     /// The first name of the server, without wildcards.
@@ -101,6 +103,10 @@ impl Default for Scope {
             read_timeout: Setting::of(&[
                 Kind::Upstream(UpstreamKind::ProxyReadTimeout),
                 Kind::Upstream(UpstreamKind::FastcgiReadTimeout),
+            ]),
+            passes_bodies_on: Setting::of(&[
+                Kind::Upstream(UpstreamKind::ProxyRequestBuffering),
+                Kind::Upstream(UpstreamKind::FastcgiRequestBuffering),
             ]),
             sends_client_host: Setting::of(&[Kind::Upstream(UpstreamKind::ProxySetHeader)]),
             server_name: None,

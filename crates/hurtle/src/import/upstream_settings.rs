@@ -25,6 +25,9 @@ impl Scope {
             UpstreamKind::ProxyReadTimeout | UpstreamKind::FastcgiReadTimeout => {
                 self.read_timeout.set(time_limit(d, report));
             }
+            UpstreamKind::ProxyRequestBuffering | UpstreamKind::FastcgiRequestBuffering => {
+                self.passes_bodies_on.set(d.arg(0) == "off");
+            }
             UpstreamKind::ProxySetHeader => self.proxy_set_header(d, report),
             // Those of the location itself are translated with it.
             UpstreamKind::ProxyRedirect => {}

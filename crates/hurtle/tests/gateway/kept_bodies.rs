@@ -60,9 +60,7 @@ fn buffered_bodies_arrive_whole_with_their_length() {
         assert_eq!(app.variables["CONTENT_LENGTH"], body.len().to_string(), "{sentence}");
         assert_eq!(app.variables.get("HTTP_TRANSFER_ENCODING"), None, "{sentence}");
         assert!(read_input(&mut app.client) == body, "{sentence}: the same bytes");
-        app.client.send(
-            [crate::peer::record(crate::peer::STDOUT, DOCUMENT), crate::peer::end()].concat(),
-        );
+        app.client.send([record(STDOUT, DOCUMENT), end()].concat());
         assert_eq!(client.answer().1, "hello", "{sentence}");
     }
 }

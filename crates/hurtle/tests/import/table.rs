@@ -217,6 +217,8 @@ fn files(kind: FilesKind) -> &'static str {
 
 fn upstream(kind: UpstreamKind) -> &'static str {
     match kind {
+        UpstreamKind::ProxyRequestBuffering => "proxy_request_buffering off;",
+        UpstreamKind::FastcgiRequestBuffering => "fastcgi_request_buffering off;",
         UpstreamKind::ProxyConnectTimeout => "proxy_connect_timeout 7s;",
         UpstreamKind::ProxySendTimeout => "proxy_send_timeout 7s;",
         UpstreamKind::ProxyReadTimeout => "proxy_read_timeout 7s;",
