@@ -11,6 +11,7 @@ mod objects;
 mod process;
 mod request;
 mod scripts;
+mod upstreams;
 
 use std::fmt::Write;
 use std::io;
@@ -36,14 +37,13 @@ use crate::body::Body;
 use crate::cache::Caches;
 use crate::clock;
 use crate::compress::Compressor;
-use crate::config::{Buffering, Config, MatchedRequest, Sendfile};
+use crate::config::{Config, MatchedRequest, Sendfile};
 use crate::disk::Disk;
 use crate::files::{Cache, Changed, Found, Listings, Scripts, Store};
 use crate::handler::client::ClientInfo;
 use crate::handler::directory::Resources;
 use crate::handler::gateway::Slots;
 use crate::handler::http_request::Buffers;
-use crate::handler::proxy::Proxy;
 use crate::handler::proxy::cache::Shortcuts;
 use crate::handler::request::{RequestContext, SiteInfo};
 use crate::handler::{Handler, HandlerError, Outcome, own_response};
@@ -294,26 +294,7 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> Answered {
         Handler::Status(_) => format!("{at}: the status page of the server"),
         Handler::App(_) => format!("{at}: an application"),
         Handler::Proxy(proxy) => {
-            let config = proxy.config();
-            line(out, "mount", &format!("{at}: forwarded to {}", config.describe_upstreams()));
-            if config.strip_prefix {
-                let what = "the upstream gets the path without that of the mount";
-                line(out, "path", what);
-            }
-            if let Some(fields) = &config.request_fields {
-                line(out, "fields", &format!("of the request: {}", fields.describe()));
-            }
-            line(out, "balance", &config.balancing.describe());
-            if let Some(queue) = &config.queue {
-                line(out, "queue", &queue.describe());
-            }
-            if !config.retry_for.is_zero() {
-                let time_ms = config.retry_for.as_millis();
-                let what = format!("for {time_ms} ms while no upstream accepts connections");
-                line(out, "retry", &what);
-            }
-            describe_buffering(out, config.buffer);
-            describe_cache(out, proxy);
+            upstreams::describe(out, at, proxy);
             if let Some(what) = compression::of_handler(handler, site.compress(mount)) {
                 line(out, "compress", what);
             }
@@ -322,7 +303,7 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> Answered {
         Handler::Gateway { gateway, .. } => {
             line(out, "mount", &format!("{at}: {}", gateway.describe()));
             if gateway.is_fastcgi() {
-                describe_buffering(out, gateway.buffering());
+                upstreams::describe_buffering(out, gateway.buffering());
             }
             let found = gateway.scripts().map(|scripts| scripts.find_now(matched.rest));
             line(
@@ -387,37 +368,6 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> Answered {
 }
 
 /// Describes which responses of an upstream the cache stores, as far as the configuration tells.
-/// Describes what is not taken whole.
-fn describe_buffering(out: &mut String, buffering: Buffering) {
-    if buffering == Buffering::Off {
-        line(out, "buffer", "off: bodies of requests are passed on as they arrive");
-    }
-}
-
-fn describe_cache(out: &mut String, proxy: &Proxy) {
-    let Some(cache) = proxy.cache() else { return };
-    let lifetime = match cache.heuristic_percent() {
-        0 => {
-            "max-age, s-maxage or Expires; heuristic_percent is 0, so without one it is not stored"
-                .to_owned()
-        }
-        percent => format!(
-            "max-age, s-maxage or Expires; without one, {percent} % of the time since Last-Modified"
-        ),
-    };
-    let least = format!("a GET's response is stored for the lifetime it gives: {lifetime}");
-    line(out, "cache", &least);
-    line(out, "", &format!("not if its body is longer than {} bytes", cache.object_bytes_max()));
-    line(out, "", "not with Cache-Control: no-store, private or no-cache, or Vary: *");
-    line(out, "", "not with Set-Cookie, unless public or s-maxage");
-    line(
-        out,
-        "",
-        "not if the request has Authorization, unless public, s-maxage or must-revalidate",
-    );
-    line(out, "", "Cache-Status of each response says what happened; detail= why it is not stored");
-}
-
 fn describe_answer(out: &mut String, answer: &Answer, sendfile: Sendfile) {
     let delimiter = match answer.fields {
         Fields::Ready(_) | Fields::Dated(_) => Delimiter::Given,

@@ -1,4 +1,4 @@
-//! What a mount takes whole before it asks its upstream or application (`buffer`).
+//! Messages that a mount takes whole before it asks its upstream or application (`buffer`).
 //! `crate::handler::body_buffer` does it.
 
 use super::names::Named;

@@ -49,7 +49,7 @@ pub struct FastCgi {
     /// Directory of files that it may name in X-Accel-Redirect or X-Sendfile; `None`: none.
     #[serde(serialize_with = "print::optional_path")]
     pub internal: Option<PathBuf>,
-    /// What is taken whole before the application is asked.
+    /// Messages that are taken whole before the application is asked.
     pub buffer: Buffering,
     /// Time limit of connecting to it.
     #[serde(serialize_with = "print::duration")]

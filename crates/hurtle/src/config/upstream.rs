@@ -47,7 +47,7 @@ pub struct Proxy {
     /// Time between two reads of a response's body.
     #[serde(serialize_with = "print::duration")]
     pub read_timeout: Duration,
-    /// What is taken whole before an upstream is asked.
+    /// Messages that are taken whole before an upstream is asked.
     pub buffer: Buffering,
     /// Time for which a request waits while no upstream accepts connections; 0: it fails at once.
     #[serde(serialize_with = "print::duration")]

@@ -47,7 +47,7 @@ pub struct Gateway {
     /// `true`: the response may name a file that is sent instead of the body.
     names_files: bool,
     keep: BodyBuffer,
-    /// What is buffered besides bodies of unknown length.
+    /// Messages that are taken whole besides bodies of unknown length.
     buffering: Buffering,
 }
 

@@ -10,7 +10,6 @@ use hurtle_http::h1::response_head::ResponseHead;
 use hurtle_http::request::Method;
 use hurtle_http::semantics::grpc::GrpcStatus;
 
-use super::super::body_buffer::{BODY_BYTES_MAX, Taken};
 use super::super::client::{Client, Continue, ExchangeError, InterimSender};
 use super::super::request::RequestContext;
 use super::super::wait::Waits;
@@ -20,9 +19,8 @@ use super::exchange::{UpstreamExchange, grpc_status as grpc_status_of};
 use super::web_call::WebCall;
 use super::{Key, ListenOutcome, Proxy, RawHead, UpstreamError, UpstreamRequest, handshake};
 use crate::answer::{Answer, GRPC_STATUS};
-use crate::body::RequestBody;
 use crate::clock;
-use crate::config::{Buffering, EarlyHints};
+use crate::config::EarlyHints;
 use crate::protocol::InterimFields;
 use crate::rt;
 
@@ -137,45 +135,6 @@ impl Proxy {
         let web = web.map(|call| call.format);
         let exchange = UpstreamExchange { upstream, waits, protocol, web, has_continued: false };
         Ok(Box::new(exchange))
-    }
-
-    /// Returns whether the body of a request is taken whole before an upstream is asked. Calls of gRPC to
-    /// HTTP/2 upstreams share a connection, and answer before they end.
-    fn takes_body(&self, request: &RequestContext<'_>) -> bool {
-        let is_call = || request.head.is_grpc() || WebCall::of(request.head).is_some();
-        self.config().buffer == Buffering::Request
-            && !self.may_switch(request)
-            && !(self.has_http2 && is_call())
-    }
-
-    /// Takes the body of a request whole, so that a slow client holds no upstream.
-    ///
-    /// # Errors
-    /// The client is gone, its body is malformed or too slow, or the disk has lost a part of it.
-    async fn take_body<C: Client>(
-        &self,
-        body: RequestBody,
-        request: &RequestContext<'_>,
-        client: &mut C,
-        exchange: &mut UpstreamExchange,
-    ) -> Result<(), HandlerError> {
-        let taking = async |_: &dyn InterimSender| self.bodies.take(body, BODY_BYTES_MAX).await;
-        let taken = client.beside(&exchange.waits, taking).await?;
-        let describe = || request.describe();
-        let Taken { body, stopped, .. } = taken.map_err(|error| {
-            let status = error.status();
-            tracing::error!("a request's body: {error} ({}: {})", describe(), status.as_u16());
-            failed(status)
-        })?;
-        if let Some(error) = stopped {
-            let description = describe();
-            tracing::warn!(
-                "a request's body is passed on as it arrives: {error} (`buffer`; {description})"
-            );
-        }
-        exchange.upstream.put_body(body);
-        exchange.has_continued = true;
-        Ok(())
     }
 
     /// Returns whether the client may switch to the protocol that it asks for.

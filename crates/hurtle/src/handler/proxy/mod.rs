@@ -26,6 +26,7 @@ mod path;
 mod peer;
 mod queue;
 mod relay;
+mod request_body;
 mod request_edits;
 mod request_sender;
 mod response;

@@ -1,0 +1,58 @@
+//! Describes the upstreams of a mount, and what happens before and after they are asked.
+
+use super::line;
+use crate::config::Buffering;
+use crate::handler::proxy::Proxy;
+
+/// Describes the mount `at` of a proxy.
+pub(super) fn describe(out: &mut String, at: &str, proxy: &Proxy) {
+    let config = proxy.config();
+    line(out, "mount", &format!("{at}: forwarded to {}", config.describe_upstreams()));
+    if config.strip_prefix {
+        line(out, "path", "the upstream gets the path without that of the mount");
+    }
+    if let Some(fields) = &config.request_fields {
+        line(out, "fields", &format!("of the request: {}", fields.describe()));
+    }
+    line(out, "balance", &config.balancing.describe());
+    if let Some(queue) = &config.queue {
+        line(out, "queue", &queue.describe());
+    }
+    if !config.retry_for.is_zero() {
+        let time_ms = config.retry_for.as_millis();
+        line(out, "retry", &format!("for {time_ms} ms while no upstream accepts connections"));
+    }
+    describe_buffering(out, config.buffer);
+    describe_cache(out, proxy);
+}
+
+/// Describes bodies that are not taken whole.
+pub(super) fn describe_buffering(out: &mut String, buffering: Buffering) {
+    if buffering == Buffering::Off {
+        line(out, "buffer", "off: bodies of requests are passed on as they arrive");
+    }
+}
+
+fn describe_cache(out: &mut String, proxy: &Proxy) {
+    let Some(cache) = proxy.cache() else { return };
+    let lifetime = match cache.heuristic_percent() {
+        0 => {
+            "max-age, s-maxage or Expires; heuristic_percent is 0, so without one it is not stored"
+                .to_owned()
+        }
+        percent => format!(
+            "max-age, s-maxage or Expires; without one, {percent} % of the time since Last-Modified"
+        ),
+    };
+    let least = format!("a GET's response is stored for the lifetime it gives: {lifetime}");
+    line(out, "cache", &least);
+    line(out, "", &format!("not if its body is longer than {} bytes", cache.object_bytes_max()));
+    line(out, "", "not with Cache-Control: no-store, private or no-cache, or Vary: *");
+    line(out, "", "not with Set-Cookie, unless public or s-maxage");
+    line(
+        out,
+        "",
+        "not if the request has Authorization, unless public, s-maxage or must-revalidate",
+    );
+    line(out, "", "Cache-Status of each response says what happened; detail= why it is not stored");
+}

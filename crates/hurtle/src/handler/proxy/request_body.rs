@@ -1,0 +1,53 @@
+//! Takes the body of a request whole before an upstream is asked (`buffer`).
+
+use super::super::HandlerError;
+use super::super::body_buffer::{BODY_BYTES_MAX, Taken};
+use super::super::client::{Client, InterimSender};
+use super::super::request::RequestContext;
+use super::Proxy;
+use super::exchange::UpstreamExchange;
+use super::forward::failed;
+use super::web_call::WebCall;
+use crate::body::RequestBody;
+use crate::config::Buffering;
+
+impl Proxy {
+    /// Returns whether the body of a request is taken whole before an upstream is asked. Calls of gRPC to
+    /// HTTP/2 upstreams share a connection, and answer before they end.
+    pub(super) fn takes_body(&self, request: &RequestContext<'_>) -> bool {
+        let is_call = || request.head.is_grpc() || WebCall::of(request.head).is_some();
+        self.config().buffer == Buffering::Request
+            && !self.may_switch(request)
+            && !(self.has_http2 && is_call())
+    }
+
+    /// Takes the body of a request whole, so that a slow client holds no upstream.
+    ///
+    /// # Errors
+    /// The client is gone, its body is malformed or too slow, or the disk has lost a part of it.
+    pub(super) async fn take_body<C: Client>(
+        &self,
+        body: RequestBody,
+        request: &RequestContext<'_>,
+        client: &mut C,
+        exchange: &mut UpstreamExchange,
+    ) -> Result<(), HandlerError> {
+        let taking = async |_: &dyn InterimSender| self.bodies.take(body, BODY_BYTES_MAX).await;
+        let taken = client.beside(&exchange.waits, taking).await?;
+        let describe = || request.describe();
+        let Taken { body, stopped, .. } = taken.map_err(|error| {
+            let status = error.status();
+            tracing::error!("a request's body: {error} ({}: {})", describe(), status.as_u16());
+            failed(status)
+        })?;
+        if let Some(error) = stopped {
+            let description = describe();
+            tracing::warn!(
+                "a request's body is passed on as it arrives: {error} (`buffer`; {description})"
+            );
+        }
+        exchange.upstream.put_body(body);
+        exchange.has_continued = true;
+        Ok(())
+    }
+}
