@@ -82,7 +82,7 @@ impl BufferError {
 impl fmt::Display for BufferError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BufferError::TooLarge => f.write_str("it is longer than `body_bytes` in [limits]"),
+            BufferError::TooLarge => f.write_str("it is too long"),
             BufferError::Broken => f.write_str("it ended early"),
             BufferError::Busy => f.write_str("the disk is too slow, or too much is buffered"),
             BufferError::Disk(e) => {
@@ -263,7 +263,10 @@ impl Reserved {
     /// Adds bytes; `false`: there would be too many.
     fn add(&mut self, bytes: u64) -> bool {
         let is_free = FILES_BYTES.fetch_add(bytes, Relaxed) + bytes <= FILES_BYTES_MAX;
-        self.0 += bytes;
+        match is_free {
+            true => self.0 += bytes,
+            false => drop(FILES_BYTES.fetch_sub(bytes, Relaxed)),
+        }
         is_free
     }
 }

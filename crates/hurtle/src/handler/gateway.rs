@@ -202,7 +202,9 @@ impl Gateway {
                 Err(error) => {
                     let status = error.status();
                     if status == StatusCode::PAYLOAD_TOO_LARGE {
-                        tracing::warn!("a request's body: {error} ({description}: 413)");
+                        tracing::warn!(
+                            "a request's body is longer than `body_bytes` in [limits] ({description}: 413)"
+                        );
                     }
                     if status.is_server_error() {
                         tracing::error!(

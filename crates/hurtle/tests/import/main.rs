@@ -3,6 +3,7 @@
 
 mod alike;
 mod caddy_alike;
+mod caddy_generated;
 mod caddy_rows;
 mod caddy_table;
 mod closed;

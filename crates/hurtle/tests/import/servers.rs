@@ -45,7 +45,7 @@ pub(super) struct Seen {
     pub(super) location: Option<String>,
     fields: Vec<String>,
     /// Empty for errors: the error pages of the two servers differ.
-    body: String,
+    pub(super) body: String,
 }
 
 pub(super) fn ask(port: u16, request: &str) -> Seen {

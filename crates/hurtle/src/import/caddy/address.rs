@@ -1,7 +1,7 @@
 //! Addresses of sites: names, ports and schemes.
 
 use super::global::Global;
-use super::matcher::is_placeholder;
+use super::pattern::is_placeholder;
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
 

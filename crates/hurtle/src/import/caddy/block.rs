@@ -5,9 +5,10 @@ use toml::Value;
 
 use super::fields::{self, Edits};
 use super::handlers::{answer, file_server, php, respond, size_of, try_files};
-use super::matcher::{self, Matcher, is_placeholder};
+use super::matcher::{self, Matcher};
 use super::order;
 use super::parts::Parts;
+use super::pattern::is_placeholder;
 use super::proxy;
 use super::scope::Scope;
 use super::{access, redirect, rewrite};
@@ -32,8 +33,21 @@ impl Item<'_> {
     }
 }
 
+/// Translates the directives of a site.
+pub(super) fn translate_site(site: &Directive, parts: &mut Parts, report: &mut Report) {
+    let mut scope = Scope::default();
+    if translate(site.children(), &mut scope, false, parts, report) {
+        return;
+    }
+    // Caddy answers a request for which nothing is written with 200 and no body.
+    let rest = Item { d: site, matcher: None, args: &[] };
+    if let Err(needs) = push(answer("", 200), &rest, &mut scope, parts) {
+        report.refuse(site, needs);
+    }
+}
+
 /// Translates the directives of a block. `true`: it answers every request that it gets.
-pub(super) fn translate(
+fn translate(
     directives: &[Directive],
     scope: &mut Scope,
     is_route: bool,
@@ -135,7 +149,8 @@ fn one(
             if is_deferred {
                 report.remark(
                     d,
-                    "hurtle's own errors, such as a 404 for a missing file, have these fields, too; Caddy's do not",
+                    "hurtle's own errors, such as a 404 for a missing file, have these fields, too, and so have empty \
+                     answers; Caddy's do not",
                 );
             }
             let list = match scope.is_nested {
@@ -160,6 +175,21 @@ fn one(
             }
         }
         "rewrite" => rewrite::translate(d, args, matcher.as_ref(), scope.is_nested, parts)?,
+        "try_files" => {
+            let handlers = later.iter().filter(|item| HANDLERS.contains(&item.name()));
+            let names: Vec<&str> = handlers.map(Item::name).collect();
+            let is_of_files =
+                later.iter().any(|item| item.name() == "file_server" && item.matcher.is_none());
+            if names != ["file_server"] || !is_of_files {
+                return Err("it changes the path for every handler behind it; hurtle knows it for files alone: \
+                            write both into a `handle`".to_owned());
+            }
+            scope.try_files = try_files(args)?;
+            let fixed = |arg: &&String| arg.starts_with('/') && *arg != "/index.html";
+            if let Some(page) = args.iter().find(fixed) {
+                report.remark(d, &format!("/ is the index of the directory, in Caddy {page}"));
+            }
+        }
         _ if matcher.is_some() && item.name() != "encode" => {
             return Err(
                 "it is for some requests only; hurtle has it for a site or a mount: write it into \
@@ -215,7 +245,6 @@ fn setting(
                 );
             }
         },
-        "try_files" => scope.try_files = try_files(args)?,
         "push" | "tracing" | "log_append" | "log_name" | "log_skip" => report.leave_out(d),
         _ => return Err("hurtle has nothing of this kind".to_owned()),
     }
@@ -234,7 +263,7 @@ fn block(
     let is_route = d.name == "route";
     let mut inner = scope.clone();
     inner.matcher = scope.requests(matcher.as_ref())?;
-    inner.is_nested = scope.is_nested || matcher.is_some() || d.name != "route";
+    inner.is_nested = true;
     if d.name == "handle_path" {
         let path = matcher.as_ref().and_then(|matcher| matcher.paths.first());
         let path = path.and_then(|path| path.strip_suffix("/*"));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::matcher::is_placeholder;
+use super::pattern::is_placeholder;
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use toml::{Table, Value};
 
-use super::matcher::{Matcher, is_placeholder};
+use super::matcher::Matcher;
+use super::pattern::is_placeholder;
 use crate::import::mount::{Keys, put};
 use crate::import::syntax::Directive;
 

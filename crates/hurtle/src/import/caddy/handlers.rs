@@ -2,7 +2,7 @@
 
 use toml::Value;
 
-use super::matcher::is_placeholder;
+use super::pattern::is_placeholder;
 use super::proxy;
 use super::scope::Scope;
 use crate::import::mount::{Keys, put};

@@ -1,7 +1,8 @@
 //! Translates a Caddyfile to hurtle's configuration.
 //!
 //! `syntax` parses the text, `include` puts in snippets and files. `global` has the options of all sites,
-//! `address` the addresses of one, and `matcher` the conditions. `order` sorts directives as Caddy does,
+//! `address` the addresses of one, and `matcher` the conditions with their
+//! patterns of paths (`pattern`). `order` sorts directives as Caddy does,
 //! so that `block` can make mounts in the order in which Caddy tries its handlers (`handlers`), with the settings of the
 //! blocks around them (`scope`), as `parts` of a site; `redirect`, `rewrite`, `proxy`,
 //! `fields`, `access` and `errors` translate one kind of directive each. `site` joins them, and `sites`
@@ -19,6 +20,7 @@ mod matcher;
 mod order;
 mod partial;
 mod parts;
+mod pattern;
 mod proxy;
 mod redirect;
 mod rewrite;
@@ -37,11 +39,13 @@ use super::syntax::Directive;
 use crate::config;
 
 /// Differences between the two servers that no directive controls.
-const GENERAL: [&str; 7] = [
+const GENERAL: [&str; 9] = [
     "Caddy compares paths without regard to case: /API/x meets /api/* there, and not here.",
     "Names that begin with a dot are not served, and symbolic links must stay beneath the directory (dotfiles, \
      symlinks).",
     "A directory without its slash is redirected with 301, in Caddy with 308.",
+    "A method that files do not have, such as POST, gets 405, in Caddy 404 if the file is missing.",
+    "A refusal by a gate, such as 401 or 403, has the fields of its mount.",
     "Files are compressed without a setting; errors have hurtle's own pages.",
     "A field of `header` replaces the upstream's own of that name, of which Caddy sends both.",
     "Upstreams that fail three times get no requests for 10 seconds (ejection), and get 60 seconds for a response \

@@ -12,6 +12,8 @@ pub(super) struct Parts {
     pub(super) headers: Rules,
     pub(super) rules: Vec<Keys>,
     pub(super) mounts: Vec<Mount>,
+    /// Requests of the redirects among the mounts.
+    pub(super) redirected: Vec<Matcher>,
     /// Keys of the site, such as its password.
     pub(super) keys: Keys,
     /// The mount for requests of missing files, before the files themselves are found.

@@ -3,7 +3,7 @@
 use toml::{Table, Value};
 
 use super::fields::Edits;
-use super::matcher::is_placeholder;
+use super::pattern::is_placeholder;
 use crate::import::mount::{Keys, put};
 use crate::import::report::Report;
 use crate::import::syntax::Directive;

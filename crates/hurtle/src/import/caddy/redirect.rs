@@ -1,7 +1,8 @@
 //! `redir`: a mount where the target is fixed or ends with the request's, else a rule.
 
-use super::matcher::{Matcher, is_placeholder};
+use super::matcher::Matcher;
 use super::parts::Parts;
+use super::pattern::is_placeholder;
 use crate::import::mount::{Keys, put};
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
@@ -37,6 +38,14 @@ pub(super) fn translate(
     } else if !is_placeholder(&to) && (!to.ends_with('/') || to.is_empty()) {
         put(&mut keys, "redirect", to.as_str());
     } else {
+        let meets = |earlier: &Matcher| match &requests {
+            Some(requests) => !requests.is_apart(earlier),
+            None => true,
+        };
+        if parts.redirected.iter().any(meets) {
+            return Err("rules of hurtle precede its mounts, and a redirect before it is a mount"
+                .to_owned());
+        }
         let rule = rule(d, &to, status, requests.as_ref(), report)?;
         parts.rules.push(rule);
         if is_for_all {
@@ -51,6 +60,7 @@ pub(super) fn translate(
     }
     keys.extend(mounted);
     parts.add(requests.as_ref(), "", keys)?;
+    parts.redirected.push(requests.unwrap_or_default());
     Ok(is_for_all)
 }
 

@@ -1,7 +1,8 @@
 //! `rewrite` with a path as its target: a rule of the site.
 
-use super::matcher::{Matcher, is_placeholder};
+use super::matcher::Matcher;
 use super::parts::Parts;
+use super::pattern::is_placeholder;
 use super::redirect::{braced, groups};
 use crate::import::mount::{Keys, put};
 use crate::import::syntax::Directive;

@@ -1,14 +1,11 @@
 //! A site: its addresses, certificates, logs and error pages, and the mounts of its directives.
 
-use std::collections::BTreeMap;
-
 use super::address::{self, Address};
 use super::block;
 use super::errors;
 use super::global::{BY_DNS, Global};
 use super::parts::Parts;
-use super::scope::Scope;
-use crate::import::mount::{Keys, Mount, Site, put};
+use crate::import::mount::{Keys, Site, put};
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
 
@@ -60,14 +57,8 @@ pub(super) fn translate<'d>(
             _ => {}
         }
     }
-    if !is_redirect
-        && !block::translate(d.children(), &mut Scope::default(), false, &mut parts, report)
-    {
-        // Caddy answers a request for which nothing is written with 200 and no body.
-        let mut keys = Keys::new();
-        put(&mut keys, "respond", "");
-        let (path, place) = ("/".to_owned(), Keys::new());
-        parts.mounts.push(Mount { path, place, keys, headers: BTreeMap::new() });
+    if !is_redirect {
+        block::translate_site(d, &mut parts, report);
     }
     if parts.missing.is_some() {
         report.refuse(d, "`not file` is before a file_server for all requests");

@@ -1,0 +1,70 @@
+//! Patterns of paths, and placeholders, as Caddy writes them.
+
+/// `true` if all paths of one pattern of Caddy are among those of another.
+pub(super) fn holds(outer: &str, inner: &str) -> bool {
+    match outer.strip_suffix('*') {
+        Some(prefix) => outer == "*" || (!prefix.contains('*') && inner.starts_with(prefix)),
+        None => outer == inner,
+    }
+}
+
+/// Translates a pattern of paths. In Caddy a `*` at either end is any text, and one in the middle is text
+/// within a segment.
+pub(super) fn pattern(path: &str) -> Result<String, String> {
+    if path.contains(['?', '[', '\\', '%', '#']) || is_placeholder(path) {
+        return Err(format!("of patterns it knows *, not {path}"));
+    }
+    if path == "*" {
+        return Ok("**".to_owned());
+    }
+    let (begin, rest) = match path.strip_prefix('*') {
+        Some(rest) => ("**", rest),
+        None => ("", path),
+    };
+    let (rest, end) = match rest.strip_suffix('*') {
+        Some(rest) => (rest, "**"),
+        None => (rest, ""),
+    };
+    if rest.contains('*') && (!begin.is_empty() || !end.is_empty()) {
+        return Err(format!("a * in the middle and at an end of {path}"));
+    }
+    // A pattern of the last segment is as much as the end of the path.
+    let begin = if begin == "**" && end.is_empty() && !rest.contains('/') { "*" } else { begin };
+    Ok(format!("{begin}{rest}{end}"))
+}
+
+/// A pattern of hurtle as an expression.
+pub(super) fn expression(pattern: &str) -> String {
+    let mut out = String::new();
+    if !pattern.contains('/') {
+        // It is compared with the last segment.
+        out.push_str(".*/");
+    }
+    let mut rest = pattern;
+    while let Some(c) = rest.chars().next() {
+        let (text, len) = match c {
+            '*' if rest.starts_with("**") => (".*".to_owned(), 2),
+            '*' => ("[^/]*".to_owned(), 1),
+            c if c.is_ascii_punctuation() && !"/-_".contains(c) => (format!("\\{c}"), 1),
+            c => (c.to_string(), c.len_utf8()),
+        };
+        out.push_str(&text);
+        rest = &rest[len..];
+    }
+    out
+}
+
+/// `true` if a text has a placeholder of Caddy that is not of the environment or a file.
+pub(super) fn is_placeholder(text: &str) -> bool {
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once('{') {
+        let Some((name, _)) = after.split_once('}') else { return false };
+        let is_name = !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-:/[]".contains(c));
+        if is_name && !name.starts_with("env.") && !name.starts_with("file./") {
+            return true;
+        }
+        rest = after;
+    }
+    false
+}
