@@ -154,6 +154,12 @@ fn options_certificates_and_logs_are_translated() {
 /// refusal as well.
 const REFUSED: &[(&str, &str, &str, &str)] = &[
     (
+        "addresses of peers that are proxies",
+        "{\nservers {\ntrusted_proxies static 192.0.2.0/24\n}\n}\n:80 {\n@out not remote_ip 192.0.2.0/24\nabort @out\nrespond a\n}",
+        "Caddyfile:7: cannot translate `@out not remote_ip 192.0.2.0/24`",
+        "respond = \"\"\nstatus = 403",
+    ),
+    (
         "a directive of a plugin",
         ":80 {\nrate_limit {\n}\nrespond a\n}",
         "Caddyfile:2: cannot translate `rate_limit`",
@@ -288,4 +294,16 @@ fn files_of_an_import_are_read_beside_the_file() {
         found.contains("hosts = \"b.test.org\"\n[[site.header]]\nset = { X-A = \"a\" }"),
         "{found}"
     );
+}
+
+#[test]
+fn each_set_of_users_has_a_file_of_its_own() {
+    let hash = "$2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
+    let text = format!(
+        "(users) {{\nbasic_auth {{\n{{args[0]}} {hash}\n}}\n}}\n\
+         :80 {{\nimport users anna\nrespond a\n}}\n:81 {{\nimport users bert\nrespond b\n}}\n"
+    );
+    let found = imported(&text);
+    let files: Vec<&str> = found.lines().filter(|line| line.starts_with("users = ")).collect();
+    assert!(matches!(files.as_slice(), [one, other] if one != other), "{found}");
 }

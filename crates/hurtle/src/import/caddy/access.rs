@@ -1,5 +1,7 @@
 //! `basic_auth` and `forward_auth`.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use toml::Value;
@@ -30,7 +32,10 @@ pub(super) fn basic(
     let line = |user: &Directive| hash(user.arg(0)).map(|hash| format!("{}:{hash}", user.name));
     let lines: Option<Vec<String>> = users.iter().map(line).collect();
     let lines = lines.ok_or("a password is a hash that begins with $2")?;
-    let file = format!("users-{}.htpasswd", d.at.line);
+    // Other users have another file, also where one line is imported twice.
+    let mut hasher = DefaultHasher::new();
+    lines.hash(&mut hasher);
+    let file = format!("users-{:016x}.htpasswd", hasher.finish());
     report.remark(
         d,
         &format!("write to {file}, beside the configuration, one a line: {}", lines.join(" ")),

@@ -54,7 +54,7 @@ fn translate(
     parts: &mut Parts,
     report: &mut Report,
 ) -> bool {
-    scope.named = matcher::definitions(directives, &scope.named, report);
+    scope.named = matcher::definitions(directives, &scope.named, parts.has_proxies, report);
     let mut items = Vec::new();
     for d in directives.iter().filter(|d| !d.name.starts_with('@')) {
         if !order::is_known(&d.name) {

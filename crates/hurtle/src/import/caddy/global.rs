@@ -122,6 +122,10 @@ impl Global {
             "trusted_proxies" if d.arg(0) == "static" => {
                 let list = networks(&d.args[1..], d, report)?;
                 put_list(&mut self.keys, "trusted_proxies", &list);
+                report.remark(
+                    d,
+                    "{remote_host} in header_up is the client that these proxies name, in Caddy the proxy itself",
+                );
             }
             "trusted_proxies" => {
                 return Err("of its sources hurtle knows static, with the networks".to_owned());
@@ -172,6 +176,11 @@ impl Global {
             _ => return Err("hurtle's listeners have no such option".to_owned()),
         }
         Ok(())
+    }
+
+    /// `true`: peers may be proxies that name their client.
+    pub(super) fn has_proxies(&self) -> bool {
+        self.keys.iter().any(|(name, _)| name == "trusted_proxies")
     }
 
     /// Takes the address of a `tls` directive.

@@ -30,8 +30,13 @@ pub(super) struct Matcher {
 /// The named matchers of a block and of those around it.
 pub(super) type Named = BTreeMap<String, Matcher>;
 
-/// Collects the definitions of a block.
-pub(super) fn definitions(block: &[Directive], outer: &Named, report: &mut Report) -> Named {
+/// Collects the definitions of a block. `has_proxies`: peers may be proxies that name their client.
+pub(super) fn definitions(
+    block: &[Directive],
+    outer: &Named,
+    has_proxies: bool,
+    report: &mut Report,
+) -> Named {
     let mut named = outer.clone();
     for d in block.iter().filter(|d| d.name.starts_with('@')) {
         let lines = match &d.block {
@@ -48,7 +53,7 @@ pub(super) fn definitions(block: &[Directive], outer: &Named, report: &mut Repor
                 vec![Directive { name, args, block: None, at: d.at.clone() }]
             }
         };
-        if let Some(matcher) = conditions(&lines, d, report) {
+        if let Some(matcher) = conditions(&lines, d, has_proxies, report) {
             named.insert(d.name.clone(), matcher);
         }
     }
@@ -87,11 +92,16 @@ pub(super) fn split<'d>(
 }
 
 /// Translates the conditions of a named matcher. `at`: the directive that has them.
-fn conditions(lines: &[Directive], at: &Directive, report: &mut Report) -> Option<Matcher> {
+fn conditions(
+    lines: &[Directive],
+    at: &Directive,
+    has_proxies: bool,
+    report: &mut Report,
+) -> Option<Matcher> {
     let mut matcher = Matcher::default();
     let mut is_whole = true;
     for line in lines {
-        if let Err(needs) = condition(&mut matcher, line, report) {
+        if let Err(needs) = condition(&mut matcher, line, has_proxies, report) {
             report.refuse(at, format!("`{line}`: {needs}"));
             is_whole = false;
         }
@@ -99,7 +109,12 @@ fn conditions(lines: &[Directive], at: &Directive, report: &mut Report) -> Optio
     is_whole.then_some(matcher)
 }
 
-fn condition(matcher: &mut Matcher, line: &Directive, report: &mut Report) -> Result<(), String> {
+fn condition(
+    matcher: &mut Matcher,
+    line: &Directive,
+    has_proxies: bool,
+    report: &mut Report,
+) -> Result<(), String> {
     let args = || line.args.iter().cloned();
     match line.name.as_str() {
         "path" => matcher.paths.extend(args()),
@@ -116,6 +131,11 @@ fn condition(matcher: &mut Matcher, line: &Directive, report: &mut Report) -> Re
         }
         "method" => matcher.add("method", args().map(|name| name.to_ascii_uppercase()))?,
         "host" => matcher.add("host", args())?,
+        "remote_ip" if has_proxies => {
+            return Err(
+                "behind trusted proxies hurtle compares the address of their client, as client_ip does".to_owned(),
+            );
+        }
         "remote_ip" | "client_ip" => {
             matcher.add("client", networks(&line.args, line, report)?)?;
         }
@@ -129,7 +149,7 @@ fn condition(matcher: &mut Matcher, line: &Directive, report: &mut Report) -> Re
             }
         }
         "file" if line.args.is_empty() && line.block.is_none() => matcher.file = Some(true),
-        "not" => matcher.not(line, report)?,
+        "not" => matcher.not(line, has_proxies, report)?,
         _ => return Err("hurtle's match has no such condition".to_owned()),
     }
     Ok(())
@@ -204,7 +224,12 @@ impl Matcher {
         }
     }
 
-    fn not(&mut self, line: &Directive, report: &mut Report) -> Result<(), String> {
+    fn not(
+        &mut self,
+        line: &Directive,
+        has_proxies: bool,
+        report: &mut Report,
+    ) -> Result<(), String> {
         let lines = match &line.block {
             Some(lines) if line.args.is_empty() => lines.clone(),
             None if !line.args.is_empty() => vec![Directive {
@@ -224,7 +249,7 @@ impl Matcher {
         }
         let mut inner = Matcher::default();
         for line in &lines {
-            condition(&mut inner, line, report)?;
+            condition(&mut inner, line, has_proxies, report)?;
         }
         if inner.file.is_some() {
             return Err("a file is one condition of several".to_owned());

@@ -18,6 +18,8 @@ pub(super) struct Parts {
     pub(super) keys: Keys,
     /// The mount for requests of missing files, before the files themselves are found.
     pub(super) missing: Option<String>,
+    /// `true`: peers may be proxies that name their client.
+    pub(super) has_proxies: bool,
     /// `true`: it answers without TLS.
     pub(super) is_clear: bool,
     /// The only host of the site; empty: several, or all.

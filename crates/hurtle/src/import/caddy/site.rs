@@ -44,7 +44,8 @@ pub(super) fn translate<'d>(
         _ => String::new(),
     };
     let is_clear = addresses.iter().any(|address| !address.is_tls);
-    let mut parts = Parts { host, is_clear, ..Parts::default() };
+    let has_proxies = global.has_proxies();
+    let mut parts = Parts { host, is_clear, has_proxies, ..Parts::default() };
     let is_redirect = is_redirect(d, &addresses);
     let mut site = Site::default();
     let (mut interfaces, mut log) = (Vec::new(), None);
