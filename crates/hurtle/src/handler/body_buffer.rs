@@ -43,8 +43,12 @@ struct TakenBody {
     disk: Disk,
     reading: FileBody,
     trailers: Option<HeaderMap>,
+    /// `true`: the whole body has arrived.
+    is_whole: bool,
     /// `true` once the trailers were read.
     has_ended: bool,
+    /// `true` once the file could not be read.
+    is_lost: bool,
     _file: DropOnDiskThread<Arc<OpenFile>>,
     _reserved: Reserved,
 }
@@ -168,8 +172,10 @@ impl BodyBuffer {
                 reading: FileBody::new(parts.clone(), self.disk.clone()),
                 parts,
                 disk: self.disk.clone(),
+                is_whole: is_ended,
                 trailers: end.flatten(),
                 has_ended: false,
+                is_lost: false,
                 _file: self.drop_later(open),
                 _reserved: reserved,
             };
@@ -205,7 +211,7 @@ impl OutgoingBody {
 
     /// Starts at the begin again; `false`: a part of it is lost.
     pub(super) fn rewind(&mut self) -> bool {
-        let Some(taken) = self.taken.as_deref_mut().filter(|_| self.rest.is_end_stream()) else {
+        let Some(taken) = self.taken.as_deref_mut().filter(|taken| taken.is_whole) else {
             return false;
         };
         taken.reading = FileBody::new(taken.parts.clone(), taken.disk.clone());
@@ -215,7 +221,12 @@ impl OutgoingBody {
 
     /// `true` if the whole body is here, so that it can be read again.
     pub(super) fn is_whole(&self) -> bool {
-        self.taken.is_some() && self.rest.is_end_stream()
+        self.taken.as_ref().is_some_and(|taken| taken.is_whole)
+    }
+
+    /// `true` after an error of the file in which it is kept.
+    pub(super) fn is_lost(&self) -> bool {
+        self.taken.as_ref().is_some_and(|taken| taken.is_lost)
     }
 
     /// Polls for the next frame.
@@ -225,6 +236,7 @@ impl OutgoingBody {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let Some(taken) = &mut self.taken {
             if let Some(frame) = ready!(Pin::new(&mut taken.reading).poll_frame(cx)) {
+                taken.is_lost |= frame.is_err();
                 return Poll::Ready(Some(frame));
             }
             if let Some(trailers) = taken.trailers.clone().filter(|_| !taken.has_ended) {
@@ -340,4 +352,77 @@ async fn read_piece(body: &mut RequestBody) -> Result<Piece, BufferError> {
         }
     };
     Ok(Piece { bytes: if all.is_empty() { first } else { all.freeze() }, end })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::*;
+    use crate::body::feed;
+    use crate::rt::{First, race};
+
+    fn run<T>(task: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(task)
+    }
+
+    /// Takes a body of these pieces, of at most `bytes_max` bytes, and reads it; returns the body, the bytes and
+    /// whether all of it was taken.
+    async fn taken(pieces: &[usize], bytes_max: u64) -> (OutgoingBody, Vec<u8>, bool) {
+        let disk = Disk::start(NonZeroUsize::MIN).unwrap();
+        let (feeder, body) = feed(None);
+        let feeding = async {
+            for (n, len) in pieces.iter().enumerate() {
+                assert!(feeder.wanted().await, "there is a reader");
+                feeder.put(Frame::data(vec![n as u8; *len].into()), n + 1 == pieces.len());
+            }
+            std::future::pending::<()>().await;
+        };
+        let reading = async {
+            let Taken { mut body, stopped, .. } =
+                BodyBuffer::new(&disk).take(body, bytes_max).await.unwrap();
+            let bytes = read(&mut body).await;
+            (body, bytes, stopped.is_none())
+        };
+        let First::A(done) = race(reading, feeding).await else { panic!("no end") };
+        done
+    }
+
+    async fn read(body: &mut OutgoingBody) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while let Some(data) = body.next().await {
+            bytes.extend_from_slice(&data.unwrap());
+        }
+        bytes
+    }
+
+    #[test]
+    fn only_a_body_that_was_taken_whole_is_read_again() {
+        let table: [(&str, &[usize], u64, bool); 6] = [
+            ("nothing", &[0], 10, true),
+            ("a small one", &[5], 10, true),
+            ("one of several pieces", &[65_536, 1, 70_000], BODY_BYTES_MAX, true),
+            ("a full piece", &[65_536], BODY_BYTES_MAX, true),
+            ("one above the limit", &[65_536, 1_000], 65_535, false),
+            ("one that exceeds it later", &[65_536, 65_536, 7], 70_000, false),
+        ];
+        for (sentence, pieces, bytes_max, is_whole) in table {
+            run(async {
+                let (mut body, bytes, was_taken) = taken(pieces, bytes_max).await;
+                let expected: Vec<u8> =
+                    pieces.iter().enumerate().flat_map(|(n, len)| vec![n as u8; *len]).collect();
+                assert!(bytes == expected, "{sentence}: {} bytes", bytes.len());
+                assert!(body.is_end_stream() && !body.is_lost(), "{sentence}");
+                // Also when its rest has been read meanwhile.
+                assert_eq!(
+                    [was_taken, body.is_whole(), body.rewind()],
+                    [is_whole; 3],
+                    "{sentence}"
+                );
+                if is_whole {
+                    assert!(read(&mut body).await == expected, "{sentence}, again");
+                }
+            });
+        }
+    }
 }

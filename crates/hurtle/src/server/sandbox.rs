@@ -221,16 +221,20 @@ impl Permissions {
     }
 
     fn read(&mut self, path: impl AsRef<Path>) {
-        let place = self.find(path.as_ref());
-        // The root of the file system is the nearest directory of a path that does not exist at all.
-        let is_meant =
-            |place: &Place| place.path.parent().is_some() || path.as_ref().parent().is_none();
-        self.own.readable.extend(place.filter(is_meant));
+        let place = self.find_below_root(path.as_ref());
+        self.own.readable.extend(place);
     }
 
     fn write(&mut self, path: impl AsRef<Path>) {
-        let place = self.find(path.as_ref());
+        let place = self.find_below_root(path.as_ref());
         self.own.writable.extend(place);
+    }
+
+    /// Like `find`, without the root of the file system, which is the nearest directory of a path that
+    /// does not exist at all.
+    fn find_below_root(&mut self, path: &Path) -> Option<Place> {
+        let is_meant = |place: &Place| place.path.parent().is_some() || path.parent().is_none();
+        self.find(path).filter(is_meant)
     }
 
     /// Returns the place at `path`, or if there is none, the nearest directory above. `None`: this

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::{StatusCode, Version};
 use hurtle_http::h1::forward::{self, ForwardParams};
 use hurtle_http::h1::response_head::ResponseHead;
-use hurtle_http::request::Method;
+use hurtle_http::request::{Method, RequestHead};
 use hurtle_http::semantics::grpc::GrpcStatus;
 
 use super::super::client::{Client, Continue, ExchangeError, InterimSender};
@@ -124,10 +124,14 @@ impl Proxy {
             true => WebCall::of(request.head),
             false => None,
         };
+        // The proxy itself has sent 100 (Continue) then.
+        let continued = (self.takes_body(request) && request.head.expect_continue)
+            .then(|| RequestHead { expect_continue: false, ..request.head.clone() });
+        let head = continued.as_ref().unwrap_or(request.head);
         let upstream = match &web {
-            None => UpstreamRequest::new(self, request.head, body, params),
+            None => UpstreamRequest::new(self, head, body, params),
             Some(call) => {
-                let head = call.head(request.head);
+                let head = call.head(head);
                 UpstreamRequest::new(self, &head, body, params).decoding(call.format)
             }
         };
@@ -240,6 +244,7 @@ fn settle(
         AttemptError::Upstream(error) => {
             let status = match error {
                 UpstreamError::BadRequest => StatusCode::BAD_REQUEST,
+                UpstreamError::LostBody(_) => StatusCode::INTERNAL_SERVER_ERROR,
                 _ => StatusCode::BAD_GATEWAY,
             };
             let retry = upstream.may_retry(&error);

@@ -106,6 +106,8 @@ pub enum UpstreamError {
     Busy,
     /// The body of the client's request is malformed.
     BadRequest,
+    /// The buffered body of the client's request cannot be read.
+    LostBody(String),
     /// The upstream switched the protocol, although the request did not offer it.
     UnexpectedUpgrade,
     /// The upstream takes no other protocol on a stream (RFC 8441 section 3), and HTTP/1.1 is
@@ -133,6 +135,9 @@ impl fmt::Display for UpstreamError {
             UpstreamError::Stream(error) => error.fmt(f),
             UpstreamError::Busy => f.write_str("too many requests wait for a stream"),
             UpstreamError::BadRequest => f.write_str("the request's body is no base64"),
+            UpstreamError::LostBody(why) => {
+                write!(f, "the request's body cannot be read from its file: {why}")
+            }
             UpstreamError::UnexpectedUpgrade => {
                 f.write_str("it changed the protocol without a request")
             }

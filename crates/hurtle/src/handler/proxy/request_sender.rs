@@ -51,6 +51,8 @@ pub(super) struct RequestSender {
 pub(super) enum SendError {
     /// The client's body is no base64.
     Malformed,
+    /// The buffered body cannot be read.
+    Lost(String),
     /// The channel to the upstream failed.
     Channel(io::Error),
 }
@@ -366,6 +368,9 @@ impl RequestSender {
             }
             None => return Ok(Piece::End(None)),
             Some(Ok(frame)) => frame,
+            Some(Err(error)) if self.body.is_lost() => {
+                return Err(SendError::Lost(error.to_string()));
+            }
             // The client ended the body early; the reader of the exchange cancels it.
             Some(Err(_)) => return std::future::pending().await,
         };

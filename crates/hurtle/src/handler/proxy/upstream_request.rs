@@ -302,6 +302,7 @@ impl UpstreamRequest {
             Ok(()) => None,
             Err(SendError::Channel(error)) => Some(error),
             Err(SendError::Malformed) => return Err(UpstreamError::BadRequest),
+            Err(SendError::Lost(why)) => return Err(UpstreamError::LostBody(why)),
         };
         self.phase.set(Phase::Waiting);
         let _wait = waits.read(ms(config.first_byte_timeout));
@@ -313,6 +314,7 @@ impl UpstreamRequest {
                 First::A(head) => head.map(ListenOutcome::Head),
                 First::B(First::A(())) => Ok(ListenOutcome::ExpectTimeout),
                 First::B(First::B(Err(SendError::Malformed))) => Err(UpstreamError::BadRequest),
+                First::B(First::B(Err(SendError::Lost(why)))) => Err(UpstreamError::LostBody(why)),
                 First::B(First::B(Err(SendError::Channel(e)))) => Err(UpstreamError::NotRead(e)),
                 First::B(First::B(Ok(()))) => Ok(ListenOutcome::BodyBegun),
             };
@@ -344,7 +346,12 @@ impl UpstreamRequest {
         // The upstream closes the connection or protects itself, and may get the request again.
         let is_spared = matches!(error, UpstreamError::Unprocessed | UpstreamError::Busy);
         if is_spared
-            || matches!(error, UpstreamError::BadRequest | UpstreamError::NoConnectProtocol(_))
+            || matches!(
+                error,
+                UpstreamError::BadRequest
+                    | UpstreamError::LostBody(_)
+                    | UpstreamError::NoConnectProtocol(_)
+            )
         {
             return;
         }
