@@ -154,6 +154,12 @@ fn options_certificates_and_logs_are_translated() {
 /// refusal as well.
 const REFUSED: &[(&str, &str, &str, &str)] = &[
     (
+        "paths that change before a block is chosen",
+        ":80 {\ntry_files {path} /index.html\nhandle /api/* {\nrespond a\n}\nroot * /srv\nfile_server\n}",
+        "Caddyfile:2: cannot translate `try_files {path} /index.html`",
+        "respond = \"\"\nstatus = 403",
+    ),
+    (
         "addresses of peers that are proxies",
         "{\nservers {\ntrusted_proxies static 192.0.2.0/24\n}\n}\n:80 {\n@out not remote_ip 192.0.2.0/24\nabort @out\nrespond a\n}",
         "Caddyfile:7: cannot translate `@out not remote_ip 192.0.2.0/24`",

@@ -17,8 +17,17 @@ use crate::import::report::Report;
 use crate::import::syntax::Directive;
 
 /// Directives that answer a request.
-const HANDLERS: [&str; 8] =
-    ["abort", "error", "file_server", "php_fastcgi", "redir", "respond", "reverse_proxy", "route"];
+const HANDLERS: [&str; 9] = [
+    "abort",
+    "error",
+    "file_server",
+    "handle",
+    "php_fastcgi",
+    "redir",
+    "respond",
+    "reverse_proxy",
+    "route",
+];
 
 /// A directive with its matcher.
 struct Item<'d> {
