@@ -35,12 +35,20 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         sentence: "a single-page application",
         site: "root * {root}\ntry_files {path} /index.html\nfile_server",
-        requests: &["GET /", "GET /route/deep", "GET /a.txt", "GET /none.js", "HEAD /route"],
+        requests: &[
+            "GET /",
+            "GET /route/deep",
+            "GET /a.txt",
+            "GET /none.js",
+            "HEAD /route",
+            "GET /dir",
+            "GET /dir/",
+        ],
     },
     Row {
         sentence: "names without their ending",
         site: "root * {root}\ntry_files {path} {path}.html\nfile_server",
-        requests: &["GET /about", "GET /about.html", "GET /none"],
+        requests: &["GET /about", "GET /about.html", "GET /none", "GET /", "GET /dir/"],
     },
     Row {
         sentence: "an API beside files",

@@ -195,7 +195,8 @@ fn one(
             }
             scope.try_files = try_files(args)?;
             let fixed = |arg: &&String| arg.starts_with('/') && *arg != "/index.html";
-            if let Some(page) = args.iter().find(fixed) {
+            let has_directories = args.iter().any(|arg| arg == "{path}/");
+            if let Some(page) = args.iter().find(fixed).filter(|_| has_directories) {
                 report.remark(d, &format!("/ is the index of the directory, in Caddy {page}"));
             }
         }

@@ -79,7 +79,13 @@ pub(super) fn file_server(
         report.remark(d, "Caddy serves the directory in which it runs; so does the root \".\"");
     }
     let mut keys: Keys = vec![("files".to_owned(), Value::from(root.unwrap_or(".".to_owned())))];
-    if listing {
+    // A directory is no file of `{path}`, so the fixed path at the end is taken.
+    let leaves_out = scope.try_files.last().is_some_and(|last| last.starts_with('/'))
+        && !scope.try_files.iter().any(|path| path == "{path}/");
+    if leaves_out {
+        rest.retain(|(name, _)| name != "index");
+        put(&mut rest, "index", Vec::<String>::new());
+    } else if listing {
         put(&mut keys, "listing", true);
     }
     if !scope.try_files.is_empty() {
