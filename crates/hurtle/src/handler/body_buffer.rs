@@ -106,7 +106,7 @@ pub(super) struct Taken {
     pub(super) stopped: Option<BufferError>,
 }
 
-/// Takes bodies.
+/// Takes the bodies of requests whole, in memory and in files.
 #[derive(Clone, Debug)]
 pub(super) struct BodyBuffer {
     disk: Disk,
@@ -307,8 +307,8 @@ impl<T: Send + 'static> Drop for DropOnDiskThread<T> {
     }
 }
 
-/// Appends to the file on a disk thread; creates it first if needed. The file is what was written before
-/// if that fails.
+/// Appends to the file, which is created first if there is none. Runs on a disk thread. After an error the
+/// file has the bytes of the calls before.
 fn append(begun: Option<Unnamed>, piece: &[u8]) -> (Option<Unnamed>, io::Result<()>) {
     let mut file = match begun.map_or_else(|| Unnamed::create(&std::env::temp_dir()), Ok) {
         Ok(file) => file,

@@ -333,6 +333,11 @@ respond none",
         requests: &["GET /old", "GET /a", "GET /b"],
     },
     Row {
+        sentence: "a gate and a handler whose paths differ in the case of their letters",
+        site: "forward_auth /closed/* {upstream} {\nuri /deny\n}\nhandle /CLOSED/* {\nrespond inside\n}\nrespond outside",
+        requests: &["GET /closed/x", "GET /CLOSED/x", "GET /open"],
+    },
+    Row {
         sentence: "another server decides about some paths",
         site: "forward_auth /closed/* {upstream} {\nuri /deny\n}\nreverse_proxy {upstream}",
         requests: &["GET /closed/x", "GET /CLOSED/x", "GET /open"],

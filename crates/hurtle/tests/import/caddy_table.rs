@@ -160,6 +160,24 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
         "respond = \"\"\nstatus = 403",
     ),
     (
+        "two gates for one path",
+        ":80 {\nbasic_auth /a/* {\nu $2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n}\nforward_auth /a/b/* b:1 {\nuri /\n}\nrespond a\n}",
+        "Caddyfile:5: cannot translate `forward_auth /a/b/* b:1`",
+        "respond = \"\"\nstatus = 403",
+    ),
+    (
+        "a gate of a block beside that of the site",
+        ":80 {\nforward_auth b:1 {\nuri /\n}\nhandle /x/* {\nbasic_auth {\nu $2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n}\nrespond a\n}\n}",
+        "Caddyfile:6: cannot translate `basic_auth`",
+        "respond = \"\"\nstatus = 403",
+    ),
+    (
+        "a redirect behind a gate",
+        ":80 {\nroute {\nbasic_auth /a/* {\nu $2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n}\nredir /a/x /secret\nrespond a\n}\n}",
+        "Caddyfile:6: cannot translate `redir /a/x /secret`",
+        "respond = \"\"\nstatus = 403",
+    ),
+    (
         "addresses of peers that are proxies",
         "{\nservers {\ntrusted_proxies static 192.0.2.0/24\n}\n}\n:80 {\n@out not remote_ip 192.0.2.0/24\nabort @out\nrespond a\n}",
         "Caddyfile:7: cannot translate `@out not remote_ip 192.0.2.0/24`",

@@ -117,8 +117,8 @@ fn one(
                 return Err(format!("a target behind {}, which is taken off", scope.prefix));
             }
             let requests = scope.requests(matcher.as_ref())?;
-            let is_for_all = matcher.is_none();
-            return redirect::translate(
+            let (is_for_all, rules) = (matcher.is_none(), parts.rules.len());
+            let found = redirect::translate(
                 d,
                 args,
                 (requests, is_for_all),
@@ -126,6 +126,12 @@ fn one(
                 parts,
                 report,
             );
+            // A rule precedes all gates, and a mount has those of its block.
+            let is_rule = parts.rules.len() > rules;
+            if !scope.gates.is_empty() || (is_rule && scope.is_guarded(None, parts)) {
+                return Err("a redirect of hurtle is before this gate".to_owned());
+            }
+            return found;
         }
         "respond" => {
             let answer = respond(d, args)?;
@@ -178,7 +184,14 @@ fn one(
                 "basic_auth" => access::basic(d, args, parts.is_clear, &mut keys, report)?,
                 _ => access::forward(d, args, &mut keys, report)?,
             }
-            match scope.own(matcher.as_ref())? {
+            let own = scope.own(matcher.as_ref())?;
+            if scope.is_guarded(own.as_ref(), parts) {
+                return Err(
+                    "a request meets one such gate in hurtle, and another is for it already"
+                        .to_owned(),
+                );
+            }
+            match own {
                 Some(matcher) => scope.gates.push((matcher, keys)),
                 None => scope.gate(keys, parts),
             }

@@ -34,7 +34,7 @@ impl Edits {
     /// Adds one line: `Name value`, `-Name`, `+Name value`, `?Name value` or `>Name value`.
     ///
     /// # Errors
-    /// What has no counterpart in hurtle.
+    /// Signs and names without a counterpart in hurtle.
     pub(super) fn line(&mut self, line: &Directive) -> Result<(), String> {
         let (sign, name) = match line.name.split_at_checked(1) {
             Some((sign @ ("+" | "-" | "?" | ">"), name)) => (sign, name),

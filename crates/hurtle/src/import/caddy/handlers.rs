@@ -9,7 +9,7 @@ use crate::import::mount::{Keys, put};
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
 
-/// Keys of `php_fastcgi`.
+/// Returns the keys of a mount of scripts for `php_fastcgi`.
 pub(super) fn php(
     d: &Directive,
     args: &[String],

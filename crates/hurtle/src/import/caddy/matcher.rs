@@ -340,6 +340,7 @@ impl Matcher {
             return own.and(&rest).map(Some);
         }
         let are_apart = |one: &String, other: &String| {
+            let (one, other) = (one.to_ascii_lowercase(), other.to_ascii_lowercase());
             let (a, b) = (one.trim_end_matches('*'), other.trim_end_matches('*'));
             let is_plain = !a.contains('*') && !b.contains('*') && !a.is_empty() && !b.is_empty();
             is_plain && !a.starts_with(b) && !b.starts_with(a)
@@ -353,25 +354,26 @@ impl Matcher {
     /// `true` if it is known that no request meets both.
     pub(super) fn is_apart(&self, other: &Matcher) -> bool {
         let begin = self.regex.as_ref().and_then(|(_, text)| text.strip_prefix('^'));
-        let begin = begin.map(|text| {
+        // An alternative may begin with other text.
+        let begin = begin.filter(|text| !text.contains('|')).map(|text| {
             let is_literal = |c: char| c.is_ascii_alphanumeric() || "/_-".contains(c);
             let end = text.find(|c| !is_literal(c)).unwrap_or(text.len());
             // A character before `?` or `*` may be missing.
             let is_repeated = text[end..].starts_with(['?', '*', '{']);
-            &text[..end - usize::from(is_repeated && end > 0)]
+            text[..end - usize::from(is_repeated && end > 0)].to_ascii_lowercase()
         });
         let is_elsewhere = |begin: &str| {
-            let misses = |path: &String| match path.strip_suffix('*') {
+            let misses = |path: &String| match path.to_ascii_lowercase().strip_suffix('*') {
                 Some(prefix) => {
                     !prefix.contains('*')
                         && !prefix.starts_with(begin)
                         && !begin.starts_with(prefix)
                 }
-                None => !path.starts_with(begin),
+                None => !path.to_ascii_lowercase().starts_with(begin),
             };
             !other.paths.is_empty() && other.paths.iter().all(misses)
         };
-        matches!(self.meet(other), Ok(None)) || begin.is_some_and(is_elsewhere)
+        matches!(self.meet(other), Ok(None)) || begin.is_some_and(|begin| is_elsewhere(&begin))
     }
 
     /// Returns these conditions with paths in any case.

@@ -2,6 +2,7 @@
 
 /// `true` if all paths of one pattern of Caddy are among those of another.
 pub(super) fn holds(outer: &str, inner: &str) -> bool {
+    let (outer, inner) = (&*outer.to_ascii_lowercase(), &*inner.to_ascii_lowercase());
     match outer.strip_suffix('*') {
         Some(prefix) => outer == "*" || (!prefix.contains('*') && inner.starts_with(prefix)),
         None => outer == inner,

@@ -63,6 +63,13 @@ impl Scope {
         put(&mut self.keys, name, value);
     }
 
+    /// `true` if a gate is for some of these requests already; `None`: for all of the block.
+    pub(super) fn is_guarded(&self, own: Option<&Matcher>, parts: &Parts) -> bool {
+        let has = |keys: &Keys| keys.iter().any(|(name, _)| name == "auth");
+        let is_apart = |gate: &Matcher| own.is_some_and(|own| own.is_apart(gate));
+        has(&self.keys) || has(&parts.keys) || self.gates.iter().any(|(gate, _)| !is_apart(gate))
+    }
+
     /// Adds a gate: to the site, or to the mounts of a block.
     pub(super) fn gate(&mut self, keys: Keys, parts: &mut Parts) {
         match self.is_nested {
