@@ -19,7 +19,7 @@ use std::time::Duration;
 use super::descriptors::{receive_descriptor, send_descriptor, take_stdin};
 use super::process::switch_user;
 use super::sandbox::Permissions;
-use super::starter::outlive_signals;
+use super::starter::{await_ready, outlive_signals};
 use crate::config::{Auth, Config, JwksSource, Jwt, MountHandler, Upstream};
 use crate::rt::host_names::{set_look_up, system_addresses};
 
@@ -91,6 +91,7 @@ impl Resolver {
         let kept = env::vars_os().filter(|(name, _)| VARIABLES.iter().any(|kept| name == kept));
         command.env_clear().envs(kept);
         command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null()).spawn()?;
+        await_ready(&channel)?;
         Ok(Resolver(channel))
     }
 
@@ -153,8 +154,8 @@ fn look_up_here(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
 /// # Errors
 /// Standard input is no socket of a server, or the user is unknown.
 pub fn run(user: Option<&str>, group: Option<&str>) -> io::Result<()> {
-    outlive_signals()?;
     let channel = take_stdin()?.ok_or(io::ErrorKind::InvalidInput)?;
+    outlive_signals(&channel)?;
     if let Some(user) = user {
         switch_user(user, group)?;
     }

@@ -30,6 +30,9 @@ const LINE_BYTES_MAX: usize = 4 << 10;
 /// The command of the server that ends a new process.
 pub(super) const KILL: u8 = b'k';
 
+/// The message of a helper to its server that it handles signals.
+const READY: u8 = b'r';
+
 /// The message of a server to its supervisor that it accepts connections.
 pub(super) const SERVES: u8 = b's';
 
@@ -77,7 +80,6 @@ impl Starter {
     /// The system's.
     pub(super) fn spawn(program: &Program) -> io::Result<Starter> {
         let (channel, theirs) = UnixStream::pair()?;
-        channel.set_read_timeout(Some(ANSWER_TIME_MAX))?;
         let mut command =
             Command::new(std::env::current_exe().unwrap_or_else(|_| program.path.clone()));
         command.arg("start-upgrades").arg(&program.path).arg("--").args(&program.arguments);
@@ -86,6 +88,7 @@ impl Starter {
         }
         command.stderr(Stdio::null());
         command.stdin(Stdio::from(OwnedFd::from(theirs))).spawn()?;
+        await_ready(&channel)?;
         Ok(Starter(channel))
     }
 
@@ -144,8 +147,8 @@ impl Starter {
 /// # Errors
 /// Standard input is no socket of a server.
 pub fn run(program: &PathBuf, arguments: &[OsString]) -> io::Result<()> {
-    outlive_signals()?;
     let mut channel = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    outlive_signals(&channel)?;
     loop {
         let stdin = match receive_descriptor(&channel) {
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
@@ -172,10 +175,11 @@ pub fn run(program: &PathBuf, arguments: &[OsString]) -> io::Result<()> {
 /// Handles the signals that servers handle, by doing nothing: a terminal, a service manager or a script
 /// may send them to all processes of a server. A helper ends with the server, whose end its channel
 /// tells. They are not blocked or ignored, because programs that are started would inherit that.
+/// Then says on the channel that it is ready.
 ///
 /// # Errors
-/// The system's.
-pub(super) fn outlive_signals() -> io::Result<()> {
+/// The system's, or the server has ended.
+pub(super) fn outlive_signals(mut channel: &UnixStream) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let _entered = runtime.enter();
     let kinds = [
@@ -186,7 +190,18 @@ pub(super) fn outlive_signals() -> io::Result<()> {
         SignalKind::user_defined2(),
     ];
     // The handlers outlive the streams.
-    kinds.into_iter().try_for_each(|kind| signal(kind).map(drop))
+    kinds.into_iter().try_for_each(|kind| signal(kind).map(drop))?;
+    channel.write_all(&[READY])
+}
+
+/// Waits until the helper at the other end of the channel handles signals: one that comes before, to
+/// all processes of a new server, would end it.
+///
+/// # Errors
+/// The helper has ended, or says nothing for [`ANSWER_TIME_MAX`].
+pub(super) fn await_ready(mut channel: &UnixStream) -> io::Result<()> {
+    channel.set_read_timeout(Some(ANSWER_TIME_MAX))?;
+    channel.read_exact(&mut [0])
 }
 
 /// Waits until the process has ended, and ends it when the server says so. Returns also when the
