@@ -20,11 +20,11 @@ use bytes::Bytes;
 use crate::disk::Lane;
 use crate::{rt, sys};
 
-pub use file::FileBody;
+pub use file::{FileBody, read_piece};
 pub use hints::EarlyHints;
 pub use request::{Feeder, Interim, RequestBody, feed};
 pub use stream::{BoxError, Next, Stream, TruncatedError};
-pub use unnamed::Unnamed;
+pub use unnamed::{Unnamed, write_at};
 
 /// The body of a response. The transport chooses how to send it.
 #[derive(Debug, Default)]

@@ -21,6 +21,8 @@ pub struct Head {
     pub fields: HeaderMap,
     /// The field that names a file to send instead of the body: `ACCEL`, else `SENDFILE`.
     pub file: Option<(HeaderName, HeaderValue)>,
+    /// `X-Accel-Buffering: no`: a slow client slows the application down.
+    pub is_unbuffered: bool,
 }
 
 /// Response field that names a file by its URL path.
@@ -77,7 +79,7 @@ impl Head {
     pub fn parse(bytes: &[u8]) -> Result<Head, CgiError> {
         let mut status = None;
         let mut fields = HeaderMap::new();
-        let (mut accel, mut sendfile) = (None, None);
+        let (mut accel, mut sendfile, mut is_unbuffered) = (None, None, false);
         for line in bytes.split(|&b| b == b'\n') {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             if line.is_empty() {
@@ -93,6 +95,9 @@ impl Head {
             let value = HeaderValue::from_bytes(value).map_err(|_| CgiError::Line)?;
             if fields.len() >= FIELDS_MAX {
                 return Err(CgiError::Lines);
+            }
+            if name == "x-accel-buffering" {
+                is_unbuffered = value.as_bytes().eq_ignore_ascii_case(b"no");
             }
             if name == ACCEL {
                 accel = Some((name, value));
@@ -118,7 +123,7 @@ impl Head {
                 return Err(CgiError::Line);
             }
         }
-        Ok(Head { status, fields, file })
+        Ok(Head { status, fields, file, is_unbuffered })
     }
 }
 

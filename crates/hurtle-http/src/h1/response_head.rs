@@ -36,6 +36,8 @@ pub struct ResponseHead<'a> {
     pub upgrade: Option<&'a [u8]>,
     /// The file to send instead of the body, from X-Accel-Redirect, else X-Sendfile.
     pub file: Option<File<'a>>,
+    /// `X-Accel-Buffering: no`: a slow client slows the upstream down.
+    pub is_unbuffered: bool,
     /// The field lines, each ended by CRLF, and the empty line.
     pub field_lines: &'a [u8],
     /// Offsets of the fields for the client, as far as their names tell.
@@ -180,6 +182,7 @@ fn read(
         connection: Vec::new(),
         upgrade: None,
         file: None,
+        is_unbuffered: false,
         field_lines,
         public: FieldIndex::default(),
     };
@@ -282,6 +285,10 @@ impl FieldState {
                 if !name.contains(&b'_') {
                     self.framing.transfer_encoding(value).map_err(to_response_error)?;
                 }
+                true
+            }
+            17 if is("x-accel-buffering") => {
+                response.is_unbuffered = value.eq_ignore_ascii_case(b"no");
                 true
             }
             18 => is("proxy-authenticate"),

@@ -53,7 +53,7 @@ impl FileBody {
         let len = slice.len.min(FRAME_BYTES) as usize;
         let checked = self.has_begun;
         self.has_begun = true;
-        Some(Box::pin(read(self.disk.clone()?, file, offset, len, checked)))
+        Some(Box::pin(read_piece(self.disk.clone()?, file, offset, len, checked)))
     }
 
     /// Counts `len` bytes as read.
@@ -67,7 +67,10 @@ impl FileBody {
 }
 
 /// Reads up to `len` bytes at `offset`. With `checked`, an edit since the opening is an error.
-async fn read(
+///
+/// # Errors
+/// The system's, or the file ends before `offset`.
+pub async fn read_piece(
     disk: Disk,
     file: Arc<OpenFile>,
     offset: u64,

@@ -43,16 +43,9 @@ impl Unnamed {
     ///
     /// # Errors
     /// The system's; some of the bytes may have been written.
-    pub fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let put = || rustix::io::pwrite(&self.fd, bytes, self.len);
-            let n = rustix::io::retry_on_intr(put)?;
-            if n == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
-            }
-            self.len += n as u64;
-            bytes = &bytes[n..];
-        }
+    pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        write_at(&self.fd, bytes, self.len)?;
+        self.len += bytes.len() as u64;
         Ok(())
     }
 
@@ -64,6 +57,23 @@ impl Unnamed {
         let stamp = Stamp::of(&rustix::fs::fstat(&self.fd)?);
         Ok(OpenFile::new(self.fd, stamp, lane))
     }
+}
+
+/// Writes `bytes` at `offset`.
+///
+/// # Errors
+/// The system's; some of the bytes may have been written.
+pub fn write_at(file: impl AsFd, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let put = || rustix::io::pwrite(&file, bytes, offset);
+        let n = rustix::io::retry_on_intr(put)?;
+        if n == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        offset += n as u64;
+        bytes = &bytes[n..];
+    }
+    Ok(())
 }
 
 /// For file systems without unnamed files: creates a file and removes its name at once.

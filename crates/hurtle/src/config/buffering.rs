@@ -1,19 +1,39 @@
-//! Messages that a mount takes whole before it asks its upstream or application (`buffer`).
-//! `crate::handler::body_buffer` does it.
+//! Bodies that are kept for a mount while a slow client sends or reads them (`buffer`).
+//! `crate::handler::{body_buffer, spool}` do it.
 
 use super::names::Named;
 
-/// The messages that are taken whole.
+/// The bodies that are kept, so that a slow client holds no upstream or application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Buffering {
-    /// The bodies of requests, so that a slow client holds no upstream.
+    /// Those of requests and responses.
     #[default]
+    Both,
+    /// Those of requests: they are taken whole before the upstream or application is asked.
     Request,
+    /// What the client has not yet taken of responses.
+    Response,
     /// None: bodies are passed on as they arrive.
     Off,
 }
 
+impl Buffering {
+    /// Bodies of requests are kept.
+    pub fn of_requests(self) -> bool {
+        matches!(self, Buffering::Both | Buffering::Request)
+    }
+
+    /// Bodies of responses are kept.
+    pub fn of_responses(self) -> bool {
+        matches!(self, Buffering::Both | Buffering::Response)
+    }
+}
+
 impl Named for Buffering {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("request", Self::Request), ("off", Self::Off)];
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("both", Self::Both),
+        ("request", Self::Request),
+        ("response", Self::Response),
+        ("off", Self::Off),
+    ];
 }

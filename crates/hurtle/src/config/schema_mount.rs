@@ -215,11 +215,12 @@ pub(super) static MOUNT: Section = Section {
             "\"30s\"", "Longest wait for such an upstream (503).").with(PROXY),
         Key::new("ejection", Table(&EJECTION), Words("three failures eject for 10 seconds"),
             "{ failures = 10 }", "Ejection of upstreams that fail.").with(PROXY),
-        Key::new("buffer", Choice(names::<Buffering>), Toml("\"request\""), "\"off\"",
-            "Take the body of a request whole before the upstream or application is asked, so that slow \
-             clients do not occupy it: in memory up to 64 KiB, then in a file without a name in the \
-             directory for temporary files. \"off\": bodies are passed on as they arrive. See \
-             [proxy.md](proxy.md#slow-clients).").with(CONNECTED),
+        Key::new("buffer", Choice(names::<Buffering>), Toml("\"both\""), "\"off\"",
+            "The bodies that are kept so that slow clients do not occupy the upstream or application: \
+             those of requests are taken whole before it is asked, and what the client cannot take yet \
+             of a response is taken from it. Up to 64 KiB are kept in memory, then a file without a name \
+             in the directory for temporary files has them. \"off\": bodies are passed on as they arrive. \
+             See [proxy.md](proxy.md#slow-clients).").with(CONNECTED),
         Key::new("connect_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"5s\""), "\"1s\"",
             "Time limit of connecting to an upstream (504).").with(CONNECTED),
         Key::new("send_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"30s\""), "\"10s\"",

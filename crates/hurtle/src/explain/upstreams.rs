@@ -26,11 +26,15 @@ pub(super) fn describe(out: &mut String, at: &str, proxy: &Proxy) {
     describe_cache(out, proxy);
 }
 
-/// Describes bodies that are not taken whole.
+/// Describes bodies that are not kept for slow clients.
 pub(super) fn describe_buffering(out: &mut String, buffering: Buffering) {
-    if buffering == Buffering::Off {
-        line(out, "buffer", "off: bodies of requests are passed on as they arrive");
-    }
+    let passed_on = match buffering {
+        Buffering::Both => return,
+        Buffering::Request => "request: bodies of responses",
+        Buffering::Response => "response: bodies of requests",
+        Buffering::Off => "off: bodies",
+    };
+    line(out, "buffer", &format!("{passed_on} are passed on as they arrive"));
 }
 
 fn describe_cache(out: &mut String, proxy: &Proxy) {

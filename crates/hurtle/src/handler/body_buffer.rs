@@ -109,14 +109,14 @@ pub(super) struct Taken {
 /// Takes the bodies of requests whole, in memory and in files.
 #[derive(Clone, Debug)]
 pub(super) struct BodyBuffer {
-    disk: Disk,
-    lane: Lane,
+    pub(super) disk: Disk,
+    pub(super) lane: Lane,
 }
 
 impl BodyBuffer {
     /// Creates a buffer in the directory for temporary files; disk jobs use the lane of that directory.
     pub(super) fn new(disk: &Disk) -> BodyBuffer {
-        BodyBuffer { disk: disk.clone(), lane: disk.lane_of("request bodies".to_owned()) }
+        BodyBuffer { disk: disk.clone(), lane: disk.lane_of("buffered bodies".to_owned()) }
     }
 
     /// Reads a body to its end, or until it has more than `bytes_max` bytes or the disk takes no more.
@@ -129,7 +129,7 @@ impl BodyBuffer {
         mut body: RequestBody,
         bytes_max: u64,
     ) -> Result<Taken, BufferError> {
-        let (mut file, mut reserved) = (self.drop_later(None), Reserved(0));
+        let (mut file, mut reserved) = (self.drop_later(None), Reserved::default());
         let mut in_file = 0;
         loop {
             let Piece { bytes, end } = read_piece(&mut body).await?;
@@ -185,7 +185,7 @@ impl BodyBuffer {
         }
     }
 
-    fn drop_later<T: Send + 'static>(&self, value: Option<T>) -> DropOnDiskThread<T> {
+    pub(super) fn drop_later<T: Send + 'static>(&self, value: Option<T>) -> DropOnDiskThread<T> {
         DropOnDiskThread { value, disk: self.disk.clone(), lane: self.lane }
     }
 }
@@ -269,10 +269,16 @@ impl fmt::Debug for OutgoingBody {
 }
 
 /// A share of the bytes in files.
-struct Reserved(u64);
+#[derive(Default)]
+pub(super) struct Reserved(u64);
 
 impl Reserved {
-    /// Adds bytes; `false`: there would be too many.
+    /// Adds bytes until there are this many; `false`: those of all files would be too many.
+    pub(super) fn grow_to(&mut self, bytes: u64) -> bool {
+        self.add(bytes.saturating_sub(self.0))
+    }
+
+    /// Adds bytes; `false`: those of all files would be too many.
     fn add(&mut self, bytes: u64) -> bool {
         let is_free = FILES_BYTES.fetch_add(bytes, Relaxed) + bytes <= FILES_BYTES_MAX;
         match is_free {
@@ -293,8 +299,8 @@ impl Drop for Reserved {
 
 /// Drops its value on a disk thread, because freeing the blocks of a large file takes time.
 #[derive(Debug)]
-struct DropOnDiskThread<T: Send + 'static> {
-    value: Option<T>,
+pub(super) struct DropOnDiskThread<T: Send + 'static> {
+    pub(super) value: Option<T>,
     disk: Disk,
     lane: Lane,
 }

@@ -74,6 +74,9 @@ pub enum Frame<'a> {
     End(Option<HeaderMap>),
 }
 
+/// Pieces up to this size are copied, in bytes, so that an input keeps its buffer.
+const COPIED_BYTES_MAX: usize = 8 << 10;
+
 /// A piece of a body. Large ones are sent without a copy.
 pub enum Data<'a> {
     /// The first bytes of an input, this many; they are consumed.
@@ -95,6 +98,19 @@ impl Data<'_> {
     pub fn consume(self) {
         if let Data::Input(input, len) = self {
             input.consume(len);
+        }
+    }
+
+    /// Takes the bytes; short ones are copied.
+    pub fn into_bytes(self) -> Bytes {
+        match self {
+            Data::Input(input, len) if len <= COPIED_BYTES_MAX => {
+                let bytes = Bytes::copy_from_slice(&input.bytes()[..len]);
+                input.consume(len);
+                bytes
+            }
+            Data::Input(input, len) => Bytes::from_owner(input.take(len)),
+            Data::Bytes(bytes) => bytes,
         }
     }
 

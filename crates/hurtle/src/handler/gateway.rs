@@ -47,7 +47,7 @@ pub struct Gateway {
     /// `true`: the response may name a file that is sent instead of the body.
     names_files: bool,
     keep: BodyBuffer,
-    /// Messages that are taken whole besides bodies of unknown length.
+    /// Bodies that are kept besides those of requests of unknown length.
     buffering: Buffering,
 }
 
@@ -121,7 +121,7 @@ impl Gateway {
         matches!(self.to, Backend::FastCgi(_))
     }
 
-    /// Returns what is taken whole before it is asked, besides bodies of unknown length.
+    /// Returns the bodies that are kept, besides those of requests of unknown length.
     pub fn buffering(&self) -> Buffering {
         self.buffering
     }
@@ -227,7 +227,7 @@ impl Gateway {
         variables: &mut Variables,
     ) -> Result<OutgoingBody, BufferError> {
         let is_known = body.size_hint().exact().is_some();
-        if is_known && (self.buffering == Buffering::Off || body.is_end_stream()) {
+        if is_known && (!self.buffering.of_requests() || body.is_end_stream()) {
             return Ok(OutgoingBody::live(body));
         }
         let bytes_max = if is_known { BODY_BYTES_MAX } else { bytes_max };
@@ -251,11 +251,12 @@ impl Gateway {
         body: OutgoingBody,
     ) -> Answer {
         let (silent, variables) = (method == Method::HEAD, variables.pairs());
+        let buffer = Some(self.keep.clone()).filter(|_| self.buffering.of_responses());
         let exchange = match (&self.to, &self.scripts, file) {
             (Backend::FastCgi(peer), ..) => {
                 let (peer, may_repeat) = (Rc::clone(peer), method.is_safe());
                 let call = FastCgiRequest { role: Role::Responder, variables, body, may_repeat };
-                Exchange::start(silent, async move |sink| peer.request(call, sink).await)
+                Exchange::start(silent, buffer, async move |sink| peer.request(call, sink).await)
             }
             (Backend::Programs(slots, limits), Some(scripts), Some(file)) => {
                 let (disk, lane) = scripts.disk();
@@ -266,13 +267,15 @@ impl Gateway {
                     file,
                     limits: *limits,
                 };
-                Exchange::start(silent, async move |sink| run.run(variables, body, sink).await)
+                Exchange::start(silent, buffer, async move |sink| {
+                    run.run(variables, body, sink).await
+                })
             }
             (Backend::Programs(..), ..) => return Answer::error(StatusCode::NOT_FOUND, None),
         };
         match exchange.head().await {
             Ok((head, body)) => {
-                let Head { status, mut fields, file } = head;
+                let Head { status, mut fields, file, .. } = head;
                 if let (true, Some((name, value))) = (self.names_files, file) {
                     fields.insert(name, value);
                     return Answer::new(status, Fields::Map(fields), Body::Empty);
@@ -313,7 +316,8 @@ impl Authorizer {
         let body = OutgoingBody::default();
         let call = FastCgiRequest { role: Role::Authorizer, variables, body, may_repeat: true };
         let peer = Rc::clone(&self.0);
-        let exchange = Exchange::start(false, async move |sink| peer.request(call, sink).await);
+        let exchange =
+            Exchange::start(false, None, async move |sink| peer.request(call, sink).await);
         let (Head { status, mut fields, .. }, body) = exchange.head().await.map_err(|error| {
             failed(&format!("the authorizer {}", self.name()), &error, info.method)
         })?;

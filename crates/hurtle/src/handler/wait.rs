@@ -14,6 +14,9 @@ const STEP: Duration = Duration::from_millis(250);
 pub struct Waits {
     send_by_ms: Cell<u64>,
     read_by_ms: Cell<u64>,
+    /// `true`: the exchange goes on after a deadline, with what the upstream has sent before.
+    goes_on: Cell<bool>,
+    is_late: Cell<bool>,
 }
 
 /// A running deadline; it is cleared when this is dropped, also on cancellation.
@@ -21,7 +24,12 @@ pub(super) struct RunningDeadline<'a>(&'a Cell<u64>);
 
 impl Default for Waits {
     fn default() -> Waits {
-        Waits { send_by_ms: Cell::new(NEVER), read_by_ms: Cell::new(NEVER) }
+        Waits {
+            send_by_ms: Cell::new(NEVER),
+            read_by_ms: Cell::new(NEVER),
+            goes_on: Cell::new(false),
+            is_late: Cell::new(false),
+        }
     }
 }
 
@@ -29,6 +37,24 @@ impl Waits {
     /// The earlier deadline, on `clock`'s scale.
     pub fn due_ms(&self) -> u64 {
         self.send_by_ms.get().min(self.read_by_ms.get())
+    }
+
+    /// Has the exchange go on after a deadline; the handler asks `is_late`.
+    pub(super) fn go_on(&self) {
+        self.goes_on.set(true);
+    }
+
+    /// `true` once a deadline has passed.
+    pub(super) fn is_late(&self) -> bool {
+        self.is_late.get()
+    }
+
+    /// Records that a deadline has passed; `true`: the exchange goes on.
+    pub fn note_late(&self) -> bool {
+        self.is_late.set(true);
+        self.send_by_ms.set(NEVER);
+        self.read_by_ms.set(NEVER);
+        self.goes_on.get()
     }
 
     /// The upstream has read something, which restarts its time to respond.

@@ -59,7 +59,7 @@ impl<T: Protocol> Connection<T> {
         let duplex = Duplex { io, sent, request_bytes, share, queued, has_fed, more_by_ms };
         let mut work = pin!(work(&duplex));
         let mut upload = pin!(upload.run(&duplex, input, ended, worker));
-        let both = poll_fn(|cx| {
+        let mut both = poll_fn(|cx| {
             for _ in 0..POLLS_MAX {
                 if let Poll::Ready(done) = work.as_mut().poll(cx) {
                     return Poll::Ready(First::A(done));
@@ -74,8 +74,8 @@ impl<T: Protocol> Connection<T> {
             Poll::Pending
         });
         let mut seen = None;
-        let (mut taken_by_ms, mut upstream_by_ms) = (NEVER, NEVER);
-        let due = || {
+        let mut taken_by_ms = NEVER;
+        let mut due = || {
             // The application has no deadline. Only unread response bytes and awaited request bytes
             // count against the peer.
             let moved = duplex.queued.get().then(|| sent.get() + io.flushed_bytes());
@@ -83,17 +83,23 @@ impl<T: Protocol> Connection<T> {
                 seen = moved;
                 taken_by_ms = moved.map_or(NEVER, |_| clock::now_ms() + stall_ms);
             }
-            upstream_by_ms = waits.due_ms();
-            taken_by_ms.min(duplex.more_by_ms.get()).min(upstream_by_ms)
+            taken_by_ms.min(duplex.more_by_ms.get()).min(waits.due_ms())
         };
-        match watch.wait_until(both, due).await {
-            Ok(First::A(done)) => Ok(done),
-            Ok(First::B(error)) => Err(error),
-            Err(_) if duplex.more_by_ms.get() <= clock::now_ms() => {
-                Err(ExchangeError::ParseError(ParseError::BodyTooSlow))
-            }
-            Err(_) if upstream_by_ms <= clock::now_ms() => Err(ExchangeError::UpstreamTimeout),
-            Err(_) => Err(ExchangeError::Stalled),
+        loop {
+            let ended = watch.wait_until(&mut both, &mut due).await;
+            let (now_ms, body_by_ms) = (clock::now_ms(), duplex.more_by_ms.get());
+            return match ended {
+                Ok(First::A(done)) => Ok(done),
+                Ok(First::B(error)) => Err(error),
+                Err(_) if body_by_ms <= now_ms => {
+                    Err(ExchangeError::ParseError(ParseError::BodyTooSlow))
+                }
+                Err(_) if waits.due_ms() <= now_ms => match waits.note_late() {
+                    true => continue,
+                    false => Err(ExchangeError::UpstreamTimeout),
+                },
+                Err(_) => Err(ExchangeError::Stalled),
+            };
         }
     }
 }

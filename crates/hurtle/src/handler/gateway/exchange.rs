@@ -10,12 +10,13 @@ use std::{fmt, io};
 
 use bytes::Bytes;
 use http::{StatusCode, header};
-use http_body::{Frame, SizeHint};
 use hurtle_http::cgi::{self, HEAD_BYTES_MAX, Head, head_end};
 use hurtle_http::fcgi;
 
+use super::super::body_buffer::BodyBuffer;
+use super::super::spool::{Spool, SpoolError, Spooled, spool};
 use crate::answer::is_bodiless;
-use crate::body::{self, Body, BoxError, Feeder, RequestBody, Stream, feed};
+use crate::body::{self, Body, BoxError, Stream};
 use crate::clock;
 use crate::config::GatewayTimeouts;
 use crate::rt::{self, Bell, First, Task, oneshot};
@@ -82,22 +83,24 @@ impl fmt::Display for GatewayError {
 /// An exchange whose response is pending.
 pub(super) struct Exchange {
     head: oneshot::Receiver<Result<Head, GatewayError>>,
-    body: RequestBody,
+    body: Spooled<BoxError>,
     task: Task,
     silent: bool,
 }
 
 impl Exchange {
-    /// Starts an exchange. `silent`: the response's body is not wanted (HEAD).
+    /// Starts an exchange. `silent`: the response's body is not wanted (HEAD). `buffer` keeps what the
+    /// client cannot take yet.
     pub(super) fn start(
         silent: bool,
+        buffer: Option<BodyBuffer>,
         work: impl AsyncFnOnce(&mut Sink) -> Result<(), GatewayError> + 'static,
     ) -> Exchange {
         let (head_sender, head) = oneshot::channel();
-        let (feeder, body) = feed(None);
+        let (spool, body) = spool(buffer);
         let mut sink = Sink {
             head_sender: Some(head_sender),
-            feeder,
+            spool,
             head: Vec::new(),
             silent,
             left: None,
@@ -105,7 +108,7 @@ impl Exchange {
         };
         let task = rt::spawn_held(async move {
             let done = work(&mut sink).await;
-            sink.close(done).await;
+            sink.close(done);
         });
         Exchange { head, body, task, silent }
     }
@@ -126,7 +129,7 @@ fn content_length(head: &Head) -> Option<u64> {
 
 /// A response's body with the task that produces it.
 struct ResponseBody {
-    body: RequestBody,
+    body: Spooled<BoxError>,
     /// Bytes to come of the declared length.
     left: Option<u64>,
     silent: bool,
@@ -138,7 +141,10 @@ impl http_body::Body for ResponseBody {
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<body::Next> {
-        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        let polled = self.body.poll_frame(cx).map_err(|error| match error {
+            SpoolError::Source(error) => error,
+            SpoolError::Lost(error) => error.into(),
+        });
         if let (Some(left), Poll::Ready(Some(Ok(frame)))) = (&mut self.left, &polled) {
             *left = left.saturating_sub(frame.data_ref().map_or(0, |data| data.len() as u64));
         }
@@ -146,11 +152,7 @@ impl http_body::Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.body.is_end()
     }
 }
 
@@ -166,7 +168,7 @@ impl Drop for ResponseBody {
 /// Receives a response and passes it to the client.
 pub(super) struct Sink {
     head_sender: Option<oneshot::Sender<Result<Head, GatewayError>>>,
-    feeder: Feeder,
+    spool: Spool<BoxError>,
     /// Bytes of an incomplete head.
     head: Vec<u8>,
     silent: bool,
@@ -185,7 +187,7 @@ impl Sink {
         self.head_sender.is_some() && self.head.is_empty()
     }
 
-    /// Takes a piece of the response; waits until the client wants it.
+    /// Takes a piece of the response; waits while no more of it is kept.
     pub(super) async fn take(&mut self, data: Bytes) -> Result<(), GatewayError> {
         if self.head_sender.is_none() {
             return self.forward(data).await;
@@ -198,6 +200,9 @@ impl Sink {
         let head = Head::parse(&self.head[..end]).map_err(GatewayError::Head)?;
         self.left = content_length(&head);
         self.silent |= is_bodiless(head.status);
+        if head.is_unbuffered {
+            self.spool.pass_on();
+        }
         let rest = Bytes::copy_from_slice(&self.head[end..]);
         self.head = Vec::new();
         if let Some(head_sender) = self.head_sender.take() {
@@ -211,31 +216,24 @@ impl Sink {
         if len == 0 {
             return Ok(());
         }
-        if self.silent || self.left == Some(0) || !self.feeder.wanted().await {
-            let settled = self.silent || self.left == Some(0);
+        if self.silent || self.left == Some(0) {
             self.discarded += len;
-            let may = settled && self.discarded <= DISCARDED_BYTES_MAX;
+            let may = self.discarded <= DISCARDED_BYTES_MAX;
             return if may { Ok(()) } else { Err(GatewayError::Abandoned) };
         }
         self.left = self.left.map(|left| left.saturating_sub(len));
-        self.feeder.put(Frame::data(data), false);
-        Ok(())
+        if self.spool.put(data).await { Ok(()) } else { Err(GatewayError::Abandoned) }
     }
 
     /// Completes the response, or reports its failure.
-    async fn close(&mut self, done: Result<(), GatewayError>) {
+    fn close(&mut self, done: Result<(), GatewayError>) {
         match (done, self.head_sender.take()) {
             (Ok(()), Some(head_sender)) => {
                 head_sender.send(Err(GatewayError::Head(cgi::CgiError::Endless)));
             }
             (Err(error), Some(head_sender)) => head_sender.send(Err(error)),
             (done, None) => {
-                // The last frame must be read first.
-                self.feeder.wanted().await;
-                match done {
-                    Ok(()) => self.feeder.end(),
-                    Err(error) => self.feeder.fail(error.to_string().into()),
-                }
+                self.spool.end(done.map(|()| None).map_err(|error| error.to_string().into()));
             }
         }
     }

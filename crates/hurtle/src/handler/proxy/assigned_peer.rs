@@ -9,18 +9,31 @@ use crate::rt::Permit;
 pub(super) struct AssignedPeer {
     pub(super) number: usize,
     pub(super) peer: Rc<Peer>,
-    /// Its place among the upstream's requests; held for its `Drop`.
+    /// `None`: the request has ended.
+    place: Option<Place>,
+}
+
+/// A place among the requests of an upstream.
+struct Place {
+    peer: Rc<Peer>,
+    /// Held for its `Drop`.
     _permit: Option<Permit>,
 }
 
 impl AssignedPeer {
     pub(super) fn new(number: usize, peer: &Rc<Peer>, permit: Option<Permit>) -> AssignedPeer {
         peer.in_flight.set(peer.in_flight.get() + 1);
-        AssignedPeer { number, peer: Rc::clone(peer), _permit: permit }
+        let place = Place { peer: Rc::clone(peer), _permit: permit };
+        AssignedPeer { number, peer: Rc::clone(peer), place: Some(place) }
+    }
+
+    /// Makes the place free for another request.
+    pub(super) fn leave(&mut self) {
+        self.place = None;
     }
 }
 
-impl Drop for AssignedPeer {
+impl Drop for Place {
     fn drop(&mut self) {
         self.peer.in_flight.set(self.peer.in_flight.get() - 1);
         if self.peer.is_http2() && self.peer.waiting.get() > 0 {

@@ -1,8 +1,12 @@
 //! Yields the body of an upstream's response frame by frame, encoded if it gets a coding. A body that
 //! ends early says what the client gets instead of its rest.
 
+use std::cell::Cell;
 use std::fmt::Display;
+use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
+use std::task::Poll;
 
 use http::{HeaderMap, HeaderName, StatusCode};
 use hurtle_http::h1::response::{Delimiter, field};
@@ -11,7 +15,9 @@ use hurtle_http::request::fields;
 use hurtle_http::semantics::accept::Coding;
 use hurtle_http::semantics::grpc::GrpcStatus;
 
+use super::super::body_buffer::BodyBuffer;
 use super::super::client::{Data, ExchangeError, Frame};
+use super::super::spool::{SpoolError, Spooled, spool};
 use super::super::wait::Waits;
 use super::attempt_log::log_failure;
 use super::body_encoder::BodyEncoder;
@@ -65,6 +71,8 @@ pub struct RelayedBody<'a> {
     waits: &'a Waits,
     framing: &'a mut Framing,
     coding: Option<BodyCoding>,
+    keeps_upstream: bool,
+    buffer: Option<BodyBuffer>,
 }
 
 impl UpstreamBody {
@@ -98,9 +106,10 @@ impl UpstreamBody {
 
     /// Returns the upstream's deadlines, and the body.
     pub fn relayed(&mut self) -> (&Waits, RelayedBody<'_>) {
-        let UpstreamBody { exchange, framing, coding, .. } = self;
+        let UpstreamBody { exchange, framing, coding, keeps_upstream, buffer, .. } = self;
         let (upstream, waits) = (&mut exchange.upstream, &exchange.waits);
-        (waits, RelayedBody { upstream, waits, framing, coding: *coding })
+        let (coding, keeps_upstream, buffer) = (*coding, *keeps_upstream, buffer.take());
+        (waits, RelayedBody { upstream, waits, framing, coding, keeps_upstream, buffer })
     }
 
     /// Returns the upstream with its times, for the log.
@@ -151,12 +160,26 @@ impl RelayedBody<'_> {
     /// # Errors
     /// The exchange with the client, or the upstream, has failed.
     pub async fn each_frame(
-        self,
+        mut self,
         request: &RequestHead<'_>,
         has_sent: impl Fn() -> bool,
         write: impl AsyncFnMut(Frame<'_>) -> Result<(), ExchangeError>,
     ) -> Result<(), RelayError> {
-        let RelayedBody { upstream, waits, framing, coding } = self;
+        match self.buffer.take() {
+            None => self.read(request, has_sent, write).await,
+            Some(buffer) => self.each_kept(request, has_sent, write, buffer).await,
+        }
+    }
+
+    /// Writes the whole body while it is read from the upstream, no faster than the client takes it.
+    async fn read(
+        &mut self,
+        request: &RequestHead<'_>,
+        has_sent: impl Fn() -> bool,
+        write: impl AsyncFnMut(Frame<'_>) -> Result<(), ExchangeError>,
+    ) -> Result<(), RelayError> {
+        let RelayedBody { upstream, waits, framing, coding, .. } = self;
+        let waits = *waits;
         // A response without a body has no coded bytes either.
         let coding = coding.filter(|_| framing.known_len() != Some(0));
         let encoder = coding.map(BodyEncoder::new).transpose()?;
@@ -172,6 +195,91 @@ impl RelayedBody<'_> {
             }
             Some(relayed) => relayed,
             None => Err(RelayError::Client(ExchangeError::ResponseBody)),
+        }
+    }
+
+    /// Writes the whole body, and takes it from the upstream as fast as that gives it.
+    async fn each_kept(
+        mut self,
+        request: &RequestHead<'_>,
+        has_sent: impl Fn() -> bool,
+        write: impl AsyncFnMut(Frame<'_>) -> Result<(), ExchangeError>,
+        buffer: BodyBuffer,
+    ) -> Result<(), RelayError> {
+        let (spool, spooled) = spool(Some(buffer));
+        let (waits, keeps_upstream) = (self.waits, self.keeps_upstream);
+        waits.go_on();
+        let mut is_read = false;
+        {
+            let mut reading = pin!(async {
+                let has_put = Cell::new(false);
+                let put = async |frame: Frame<'_>| match frame {
+                    Frame::Data(data, _) => {
+                        has_put.set(true);
+                        spool.put(data.into_bytes()).await.then_some(()).ok_or(ExchangeError::Gone)
+                    }
+                    Frame::Flush => Ok(()),
+                    Frame::End(trailers) => Ok(spool.end(Ok(trailers))),
+                };
+                let read = self.read(request, || has_put.get() || has_sent(), put).await;
+                self.upstream.leave(keeps_upstream && read.is_ok());
+                read.unwrap_or_else(|error| spool.end(Err(error)));
+            });
+            let mut writing = pin!(write_kept(spooled, write));
+            poll_fn(|cx| {
+                if !is_read && waits.is_late() {
+                    is_read = true;
+                    spool.end(Err(RelayError::from(ExchangeError::UpstreamTimeout)));
+                }
+                is_read = is_read || reading.as_mut().poll(cx).is_ready();
+                writing.as_mut().poll(cx)
+            })
+            .await
+        }
+    }
+}
+
+/// Writes the frames of a body that is read meanwhile.
+async fn write_kept(
+    mut spooled: Spooled<RelayError>,
+    mut write: impl AsyncFnMut(Frame<'_>) -> Result<(), ExchangeError>,
+) -> Result<(), RelayError> {
+    let mut has_written = false;
+    loop {
+        let at_once = poll_fn(|cx| match spooled.poll_frame(cx) {
+            Poll::Ready(frame) => Poll::Ready(Some(frame)),
+            Poll::Pending => Poll::Ready(None),
+        });
+        let frame = match at_once.await {
+            Some(frame) => frame,
+            None => {
+                write(Frame::Flush).await?;
+                poll_fn(|cx| spooled.poll_frame(cx)).await
+            }
+        };
+        match frame.transpose() {
+            Ok(None) => return Ok(write(Frame::End(None)).await?),
+            Ok(Some(frame)) => match frame.into_data() {
+                Ok(data) => {
+                    has_written = true;
+                    write(Frame::Data(Data::Bytes(data), spooled.is_end())).await?;
+                }
+                Err(frame) => return Ok(write(Frame::End(frame.into_trailers().ok())).await?),
+            },
+            Err(error) => {
+                let error = match error {
+                    SpoolError::Source(error) => error,
+                    SpoolError::Lost(error) => lost(&error),
+                };
+                match &error {
+                    RelayError::Upstream(failure) if failure.is_reported => {
+                        write(Frame::End(None)).await?;
+                    }
+                    _ if has_written => write(Frame::Flush).await?,
+                    _ => {}
+                }
+                return Err(error);
+            }
         }
     }
 }
@@ -328,6 +436,12 @@ const PRIVATE: [HeaderName; 4] = [
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-authenticate"),
 ];
+
+/// The file that kept a part of the body cannot be read.
+fn lost(error: &io::Error) -> RelayError {
+    let reason = format!("the response cannot be read back from its file: {error} (`buffer`)");
+    RelayError::upstream(reason, StatusCode::INTERNAL_SERVER_ERROR)
+}
 
 /// The client notices the truncated body; the operator gets a log line.
 fn truncated(error: &dyn Display) -> RelayError {

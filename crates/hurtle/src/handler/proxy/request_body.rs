@@ -9,14 +9,13 @@ use super::exchange::UpstreamExchange;
 use super::forward::failed;
 use super::web_call::WebCall;
 use crate::body::RequestBody;
-use crate::config::Buffering;
 
 impl Proxy {
     /// Returns whether the body of a request is taken whole before an upstream is asked. Calls of gRPC to
     /// HTTP/2 upstreams share a connection, and answer before they end.
     pub(super) fn takes_body(&self, request: &RequestContext<'_>) -> bool {
         let is_call = || request.head.is_grpc() || WebCall::of(request.head).is_some();
-        self.config().buffer == Buffering::Request
+        self.config().buffer.of_requests()
             && !self.may_switch(request)
             && !(self.has_http2 && is_call())
     }

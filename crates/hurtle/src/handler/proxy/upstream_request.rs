@@ -466,6 +466,15 @@ impl UpstreamRequest {
         }
     }
 
+    /// Ends the request after its response was taken; `keeps`: its connection may be reused.
+    pub(super) fn leave(&mut self, keeps: bool) {
+        if keeps {
+            self.finish();
+        }
+        self.link = None;
+        self.assigned.iter_mut().for_each(AssignedPeer::leave);
+    }
+
     /// Discards a response's body: the connection is reused if the body is already buffered.
     pub fn discard(&mut self, length: Length) {
         let Some(link) = &mut self.link else { return };

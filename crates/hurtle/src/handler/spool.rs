@@ -1,0 +1,316 @@
+//! The body of a response between its upstream or application and the client. What the client cannot take
+//! yet is kept, in memory and then in a file without a name, so that a slow client holds neither. A byte
+//! that the client can take is never delayed.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use http_body::Frame;
+
+use super::body_buffer::{BODY_BYTES_MAX, BodyBuffer, DropOnDiskThread, Reserved};
+use crate::body::{self, OpenFile, Unnamed};
+use crate::rt;
+
+/// Bytes that wait in memory before more are written to a file, and bytes of one read of the file.
+const MEMORY_BYTES_MAX: usize = 64 << 10;
+
+/// Pieces up to this size are joined, in bytes.
+const JOINED_BYTES_MAX: usize = 8 << 10;
+
+/// The end of the source. Dropping it before [`Spool::end`] fails the body.
+pub(super) struct Spool<E>(Arc<Shared<E>>);
+
+/// The end of the client.
+pub(super) struct Spooled<E> {
+    shared: Arc<Shared<E>>,
+    reading: Option<Pin<Box<dyn Future<Output = io::Result<Bytes>> + Send>>>,
+}
+
+/// The error of a body.
+#[derive(Debug)]
+pub(super) enum SpoolError<E> {
+    /// Its source's.
+    Source(E),
+    /// Its file cannot be read, or its source is gone.
+    Lost(io::Error),
+}
+
+struct Shared<E> {
+    /// `None`: a piece waits for the one before.
+    buffer: Option<BodyBuffer>,
+    state: Mutex<State<E>>,
+}
+
+/// What was put and not yet taken: first the bytes of the file, then the pieces.
+struct State<E> {
+    file: Option<DropOnDiskThread<Arc<OpenFile>>>,
+    /// The part of the file that was written and not yet taken.
+    written: std::ops::Range<u64>,
+    reserved: Reserved,
+    /// `true` while pieces are being written, which come next.
+    is_writing: bool,
+    /// `true`: nothing is written anymore.
+    is_memory_only: bool,
+    /// The source waits while this many bytes or more wait in memory.
+    memory_bytes_max: usize,
+    pieces: VecDeque<Bytes>,
+    /// Small pieces behind `pieces`.
+    joined: BytesMut,
+    /// Bytes in both.
+    memory_bytes: usize,
+    end: Option<Result<Option<HeaderMap>, SpoolError<E>>>,
+    is_abandoned: bool,
+    source: Option<Waker>,
+    client: Option<Waker>,
+}
+
+/// What the source does next.
+enum Room {
+    /// It goes on.
+    Free,
+    /// These pieces are written to the file, at the end of what is there.
+    Write(Vec<Bytes>, Option<Arc<OpenFile>>, u64),
+    /// The client is gone.
+    Gone,
+}
+
+/// Creates both ends. Without a buffer the source waits until the client has taken each piece.
+pub(super) fn spool<E>(buffer: Option<BodyBuffer>) -> (Spool<E>, Spooled<E>) {
+    let state = State {
+        file: None,
+        written: 0..0,
+        reserved: Reserved::default(),
+        is_writing: false,
+        is_memory_only: buffer.is_none(),
+        memory_bytes_max: if buffer.is_some() { MEMORY_BYTES_MAX } else { 1 },
+        pieces: VecDeque::new(),
+        joined: BytesMut::new(),
+        memory_bytes: 0,
+        end: None,
+        is_abandoned: false,
+        source: None,
+        client: None,
+    };
+    let shared = Arc::new(Shared { buffer, state: Mutex::new(state) });
+    (Spool(Arc::clone(&shared)), Spooled { shared, reading: None })
+}
+
+impl<E> Spool<E> {
+    /// Adds a piece, and waits while no more is kept. `false`: the client is gone.
+    pub(super) async fn put(&self, data: Bytes) -> bool {
+        if self.0.lock().push(data) && self.0.buffer.is_some() {
+            // The client may take it now.
+            rt::give_way().await;
+        }
+        loop {
+            match poll_fn(|cx| self.0.lock().poll_room(cx)).await {
+                Room::Free => return true,
+                Room::Gone => return false,
+                Room::Write(pieces, file, offset) => self.write(pieces, file, offset).await,
+            }
+        }
+    }
+
+    /// Ends the body.
+    pub(super) fn end(&self, end: Result<Option<HeaderMap>, E>) {
+        self.0.lock().finish(end.map_err(SpoolError::Source));
+    }
+
+    /// Keeps no more than the last piece from now on.
+    pub(super) fn pass_on(&self) {
+        let mut state = self.0.lock();
+        (state.is_memory_only, state.memory_bytes_max) = (true, 1);
+    }
+
+    /// Appends pieces to the file. If that fails, they stay in memory and no more are written.
+    async fn write(&self, pieces: Vec<Bytes>, file: Option<Arc<OpenFile>>, mut offset: u64) {
+        let Some(buffer) = &self.0.buffer else { return };
+        let (kept, lane) = (pieces.clone(), buffer.lane);
+        let written = buffer.disk.run(lane, move || {
+            let file = match file {
+                Some(file) => file,
+                None => Arc::new(Unnamed::create(&std::env::temp_dir())?.finish(lane)?),
+            };
+            for piece in &pieces {
+                body::write_at(&file, piece, offset)?;
+                offset += piece.len() as u64;
+            }
+            io::Result::Ok(file)
+        });
+        // A job that was given up may still write behind all that is read.
+        let written = written.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        self.0.lock().note_written(kept, written.map(|file| buffer.drop_later(Some(file))));
+    }
+}
+
+impl<E> Drop for Spool<E> {
+    fn drop(&mut self) {
+        self.0.lock().finish(Err(SpoolError::Lost(io::ErrorKind::BrokenPipe.into())));
+    }
+}
+
+impl<E> Spooled<E> {
+    /// Polls for the next frame, which is the last one if it has trailers.
+    pub(super) fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, SpoolError<E>>>> {
+        loop {
+            if let Some(reading) = &mut self.reading {
+                let read = ready!(reading.as_mut().poll(cx));
+                self.reading = None;
+                let taken = read.inspect(|bytes| self.shared.lock().note_read(bytes.len()));
+                return Poll::Ready(Some(taken.map(Frame::data).map_err(SpoolError::Lost)));
+            }
+            let mut state = self.shared.lock();
+            if let (Some(buffer), Some(DropOnDiskThread { value: Some(file), .. })) =
+                (&self.shared.buffer, &state.file)
+                && !state.written.is_empty()
+            {
+                let len = (state.written.end - state.written.start).min(MEMORY_BYTES_MAX as u64);
+                let (disk, offset) = (buffer.disk.clone(), state.written.start);
+                let read = body::read_piece(disk, Arc::clone(file), offset, len as usize, false);
+                self.reading = Some(Box::pin(read));
+                continue;
+            }
+            if !state.is_writing {
+                if let Some(piece) = state.pop() {
+                    return Poll::Ready(Some(Ok(Frame::data(piece))));
+                }
+                if let Some(end) = state.end.take() {
+                    state.end = Some(Ok(None));
+                    let frame = end.map(|trailers| trailers.map(Frame::trailers));
+                    return Poll::Ready(frame.transpose());
+                }
+            }
+            state.client = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+    }
+
+    /// `true` if nothing follows, not even trailers.
+    pub(super) fn is_end(&self) -> bool {
+        let state = self.shared.lock();
+        let is_empty = state.memory_bytes == 0 && state.written.is_empty() && !state.is_writing;
+        is_empty && self.reading.is_none() && matches!(state.end, Some(Ok(None)))
+    }
+}
+
+impl<E> Drop for Spooled<E> {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.is_abandoned = true;
+        state.wake_source();
+    }
+}
+
+impl<E> Shared<E> {
+    /// Nothing panics while the lock is held, so a poisoned lock is consistent.
+    fn lock(&self) -> MutexGuard<'_, State<E>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<E> State<E> {
+    /// Adds a piece; `true`: the memory is full.
+    fn push(&mut self, data: Bytes) -> bool {
+        let is_first = self.memory_bytes == 0;
+        self.memory_bytes += data.len();
+        if self.joined.len() + data.len() > JOINED_BYTES_MAX && !self.joined.is_empty() {
+            self.pieces.push_back(self.joined.split().freeze());
+        }
+        match data.len() {
+            0 => {}
+            // One piece alone is not copied.
+            len if is_first || len > JOINED_BYTES_MAX => self.pieces.push_back(data),
+            _ => self.joined.extend_from_slice(&data),
+        }
+        self.wake_client();
+        self.memory_bytes >= MEMORY_BYTES_MAX
+    }
+
+    fn pop(&mut self) -> Option<Bytes> {
+        let piece = self.pieces.pop_front().unwrap_or_else(|| self.joined.split().freeze());
+        self.memory_bytes -= piece.len();
+        self.wake_source();
+        Some(piece).filter(|piece| !piece.is_empty())
+    }
+
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Room> {
+        if self.is_abandoned {
+            return Poll::Ready(Room::Gone);
+        }
+        if self.memory_bytes < self.memory_bytes_max {
+            return Poll::Ready(Room::Free);
+        }
+        let file_bytes = self.written.end + self.memory_bytes as u64;
+        if self.is_memory_only || file_bytes > BODY_BYTES_MAX || !self.reserved.grow_to(file_bytes)
+        {
+            self.source = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        self.is_writing = true;
+        self.memory_bytes = 0;
+        let mut pieces = Vec::from(std::mem::take(&mut self.pieces));
+        pieces.push(self.joined.split().freeze());
+        let file = self.file.as_ref().and_then(|file| file.value.clone());
+        Poll::Ready(Room::Write(pieces, file, self.written.end))
+    }
+
+    fn note_written(
+        &mut self,
+        pieces: Vec<Bytes>,
+        written: io::Result<DropOnDiskThread<Arc<OpenFile>>>,
+    ) {
+        self.is_writing = false;
+        let len: usize = pieces.iter().map(Bytes::len).sum();
+        match written {
+            Ok(file) => {
+                self.file.get_or_insert(file);
+                self.written.end += len as u64;
+            }
+            Err(e) => {
+                let directory = std::env::temp_dir();
+                tracing::warn!(
+                    "a response is sent no faster than the client reads it: it cannot be buffered \
+                     in {}: {e} (`buffer`)",
+                    directory.display()
+                );
+                self.is_memory_only = true;
+                self.memory_bytes += len;
+                self.pieces.extend(pieces.into_iter().filter(|piece| !piece.is_empty()));
+            }
+        }
+        self.wake_client();
+    }
+
+    /// Counts bytes of the file as taken. A file of which all is taken is written from its begin again.
+    fn note_read(&mut self, len: usize) {
+        self.written.start += len as u64;
+        if self.written.is_empty() && !self.is_writing {
+            self.written = 0..0;
+        }
+        self.wake_source();
+    }
+
+    fn finish(&mut self, end: Result<Option<HeaderMap>, SpoolError<E>>) {
+        if self.end.is_none() {
+            self.end = Some(end);
+            self.wake_client();
+        }
+    }
+
+    fn wake_source(&mut self) {
+        self.source.take().into_iter().for_each(Waker::wake);
+    }
+
+    fn wake_client(&mut self) {
+        self.client.take().into_iter().for_each(Waker::wake);
+    }
+}
