@@ -104,7 +104,11 @@ pub(super) fn spool<E>(buffer: Option<BodyBuffer>) -> (Spool<E>, Spooled<E>) {
 impl<E> Spool<E> {
     /// Adds a piece, and waits while no more is kept. `false`: the client is gone.
     pub(super) async fn put(&self, data: Bytes) -> bool {
-        if self.0.lock().push(data) && self.0.buffer.is_some() {
+        let is_full = match &mut *self.0.lock() {
+            State { is_abandoned: true, .. } => return false,
+            state => state.push(data),
+        };
+        if is_full && self.0.buffer.is_some() {
             // The client may take it now.
             rt::give_way().await;
         }
@@ -243,11 +247,12 @@ impl<E> State<E> {
     }
 
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Room> {
-        if self.is_abandoned {
-            return Poll::Ready(Room::Gone);
-        }
+        // Before the other: the client leaves when it has taken all.
         if self.memory_bytes < self.memory_bytes_max {
             return Poll::Ready(Room::Free);
+        }
+        if self.is_abandoned {
+            return Poll::Ready(Room::Gone);
         }
         let file_bytes = self.written.end + self.memory_bytes as u64;
         if self.is_memory_only || file_bytes > BODY_BYTES_MAX || !self.reserved.grow_to(file_bytes)
@@ -312,5 +317,111 @@ impl<E> State<E> {
 
     fn wake_client(&mut self) {
         self.client.take().into_iter().for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::disk::Disk;
+
+    fn run<T>(task: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(task)
+    }
+
+    /// Puts pieces of these lengths while a client takes a frame after so many of its turns; returns the
+    /// bytes that were put and those that were taken.
+    async fn passed(
+        buffer: Option<BodyBuffer>,
+        pieces: Vec<usize>,
+        turns: Vec<u8>,
+    ) -> (Vec<u8>, Vec<u8>) {
+        let (spool, mut spooled) = spool::<()>(buffer);
+        let put = async {
+            let mut all = Vec::new();
+            for (n, len) in pieces.iter().enumerate() {
+                let piece = vec![n as u8; *len];
+                all.extend_from_slice(&piece);
+                assert!(spool.put(piece.into()).await, "the client is there");
+            }
+            spool.end(Ok(None));
+            all
+        };
+        let take = async {
+            let (mut all, mut turns) = (Vec::new(), turns.iter().cycle());
+            loop {
+                for _ in 0..*turns.next().unwrap_or(&0) {
+                    rt::give_way().await;
+                }
+                let frame = poll_fn(|cx| spooled.poll_frame(cx)).await;
+                let Some(frame) = frame else { break };
+                all.extend_from_slice(&frame.unwrap().into_data().unwrap());
+            }
+            assert!(spooled.is_end());
+            all
+        };
+        tokio::join!(put, take)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn any_pieces_pass_in_order_whenever_they_are_taken(
+            pieces in prop::collection::vec(0_usize..90_000, 0..40),
+            turns in prop::collection::vec(0_u8..20, 1..6),
+            is_buffered: bool,
+        ) {
+            let disk = Disk::start(NonZeroUsize::MIN).unwrap();
+            let buffer = is_buffered.then(|| BodyBuffer::new(&disk));
+            let (put, taken) = run(passed(buffer, pieces, turns));
+            prop_assert!(put == taken);
+        }
+    }
+
+    fn poll<E>(spooled: &mut Spooled<E>) -> Poll<Option<Result<Frame<Bytes>, SpoolError<E>>>> {
+        spooled.poll_frame(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn pieces_that_the_disk_does_not_take_stay_in_memory() {
+        let disk = Disk::start(NonZeroUsize::MIN).unwrap();
+        let (spool, mut spooled) = spool::<()>(Some(BodyBuffer::new(&disk)));
+        spool.0.lock().push(vec![1; MEMORY_BYTES_MAX].into());
+        spool.0.lock().push(vec![2; 10].into());
+        let mut cx = Context::from_waker(Waker::noop());
+        let Poll::Ready(Room::Write(pieces, None, 0)) = spool.0.lock().poll_room(&mut cx) else {
+            panic!("they are written");
+        };
+        assert!(poll(&mut spooled).is_pending(), "meanwhile nothing is taken");
+        spool.0.lock().note_written(pieces, Err(io::ErrorKind::StorageFull.into()));
+        let room = spool.0.lock().poll_room(&mut cx);
+        assert!(room.is_pending(), "the source waits for the client");
+        spool.end(Ok(None));
+        let mut taken = Vec::new();
+        while let Poll::Ready(Some(frame)) = poll(&mut spooled) {
+            taken.extend_from_slice(&frame.unwrap().into_data().unwrap());
+        }
+        assert!(taken == [vec![1; MEMORY_BYTES_MAX], vec![2; 10]].concat());
+    }
+
+    #[test]
+    fn each_side_learns_that_the_other_is_gone() {
+        let (spool_, mut spooled) = spool::<()>(None);
+        run(async {
+            tokio::join!(spool_.put(Bytes::from_static(b"last")), async {
+                assert!(poll(&mut spooled).is_ready());
+            })
+        });
+        drop(spool_);
+        let failed = poll(&mut spooled);
+        assert!(matches!(failed, Poll::Ready(Some(Err(SpoolError::Lost(_))))), "no end was put");
+        let (spool, spooled) = spool::<()>(None);
+        drop(spooled);
+        assert!(!run(spool.put(Bytes::from_static(b"more"))));
     }
 }

@@ -365,8 +365,12 @@ pub(super) fn fastcgi_settings(block: &Block<'_>, keys: &mut Keys, report: &mut 
 }
 
 fn timeouts(block: &Block<'_>, keys: &mut Keys) {
-    if *block.get(|scope| &scope.passes_bodies_on) {
-        put(keys, "buffer", "off");
+    let passes_requests_on = *block.get(|scope| &scope.passes_bodies_on);
+    match (passes_requests_on, *block.get(|scope| &scope.passes_responses_on)) {
+        (false, false) => {}
+        (false, true) => put(keys, "buffer", "request"),
+        (true, false) => put(keys, "buffer", "response"),
+        (true, true) => put(keys, "buffer", "off"),
     }
     let mut set = |key: &str, ms: Option<u64>| match ms {
         Some(ms) if ms.is_multiple_of(1_000) => put(keys, key, format!("{}s", ms / 1_000)),

@@ -43,6 +43,7 @@ pub(super) struct Scope {
     pub(super) read_timeout: Setting<Option<u64>>,
     /// `true`: bodies of requests are passed on as they arrive.
     pub(super) passes_bodies_on: Setting<bool>,
+    pub(super) passes_responses_on: Setting<bool>,
     /// The Host that upstreams get is the client's, as hurtle sends it.
     pub(super) sends_client_host: Setting<bool>,
     /// The first name of the server, without wildcards.
@@ -107,6 +108,10 @@ impl Default for Scope {
             passes_bodies_on: Setting::of(&[
                 Kind::Upstream(UpstreamKind::ProxyRequestBuffering),
                 Kind::Upstream(UpstreamKind::FastcgiRequestBuffering),
+            ]),
+            passes_responses_on: Setting::of(&[
+                Kind::Upstream(UpstreamKind::ProxyBuffering),
+                Kind::Upstream(UpstreamKind::FastcgiBuffering),
             ]),
             sends_client_host: Setting::of(&[Kind::Upstream(UpstreamKind::ProxySetHeader)]),
             server_name: None,

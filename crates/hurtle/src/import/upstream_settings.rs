@@ -25,6 +25,9 @@ impl Scope {
             UpstreamKind::ProxyReadTimeout | UpstreamKind::FastcgiReadTimeout => {
                 self.read_timeout.set(time_limit(d, report));
             }
+            UpstreamKind::ProxyBuffering | UpstreamKind::FastcgiBuffering => {
+                self.passes_responses_on.set(d.arg(0) == "off");
+            }
             UpstreamKind::ProxyRequestBuffering | UpstreamKind::FastcgiRequestBuffering => {
                 self.passes_bodies_on.set(d.arg(0) == "off");
             }

@@ -117,7 +117,7 @@ fn a_disconnected_client_cancels_its_request() {
 fn a_slow_client_slows_the_application_down() {
     use std::io::Write as _;
     let upstream = Upstream::new();
-    let server = server(&upstream, "");
+    let server = server(&upstream, "buffer = \"request\"");
     let client = server.connect();
     socket2::SockRef::from(&client.stream).set_recv_buffer_size(4 << 10).unwrap();
     let mut client = client;

@@ -180,3 +180,30 @@ fn a_program_gets_a_buffered_body_too() {
     let mut client = server.send([head.as_bytes(), &chunk(&noise(200_001)), b"0\r\n\r\n"].concat());
     assert_eq!(client.answer().1, "200001 200001");
 }
+
+#[test]
+fn clients_that_do_not_read_do_not_occupy_the_application() {
+    use std::io::Write as _;
+    let upstream = Upstream::new();
+    let server = server(&upstream, "");
+    // More than the sockets' buffers hold.
+    let body = noise(20 << 20);
+    let mut slow = server.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut app = receive(&upstream);
+    read_input(&mut app.client);
+    let mut response = record(STDOUT, "Content-Type: text/plain\r\n\r\n");
+    body.chunks(65_000).for_each(|piece| response.extend(record(STDOUT, piece)));
+    response.extend(end());
+    app.client.stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    app.client.stream.write_all(&response).unwrap();
+    slow.head();
+    let mut taken = Vec::new();
+    loop {
+        let len = usize::from_str_radix(&slow.line(), 16).unwrap();
+        taken.extend(slow.take(len));
+        if len == 0 || !slow.line().is_empty() {
+            break;
+        }
+    }
+    assert!(taken == body);
+}

@@ -217,6 +217,8 @@ fn files(kind: FilesKind) -> &'static str {
 
 fn upstream(kind: UpstreamKind) -> &'static str {
     match kind {
+        UpstreamKind::ProxyBuffering => "proxy_buffering off;",
+        UpstreamKind::FastcgiBuffering => "fastcgi_buffering off;",
         UpstreamKind::ProxyRequestBuffering => "proxy_request_buffering off;",
         UpstreamKind::FastcgiRequestBuffering => "fastcgi_request_buffering off;",
         UpstreamKind::ProxyConnectTimeout => "proxy_connect_timeout 7s;",

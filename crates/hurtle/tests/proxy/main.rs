@@ -30,6 +30,7 @@ mod held;
 mod hints;
 mod internal;
 mod jwt;
+mod kept_responses;
 #[allow(dead_code)]
 #[path = "../grpc/library.rs"]
 mod library;
