@@ -71,7 +71,7 @@ const DEATHMATCH_LAYERS: &[&[&str]] = &[
 
 /// The modules of `handler` that are no handlers: what all handlers get and return.
 const SHARED_BY_HANDLERS: &[&str] =
-    &["body_buffer", "client", "http_request", "named_file", "request", "wait"];
+    &["body_buffer", "client", "http_request", "named_file", "request", "spool", "wait"];
 
 /// A crate whose modules have layers.
 struct Tree {

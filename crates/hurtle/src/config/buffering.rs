@@ -11,7 +11,7 @@ pub enum Buffering {
     Both,
     /// Those of requests: they are taken whole before the upstream or application is asked.
     Request,
-    /// What the client has not yet taken of responses.
+    /// The part of responses that the client has not yet taken.
     Response,
     /// None: bodies are passed on as they arrive.
     Off,

@@ -14,7 +14,9 @@ use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame};
 
 use crate::body::{BoxError, FileBody, FileSlice, OpenFile, Part, RequestBody, Unnamed};
+use crate::clock;
 use crate::disk::{Disk, Lane};
+use crate::metrics::buffered;
 
 /// Bytes of a body that are kept in memory, and of one write to its file.
 const MEMORY_BYTES_MAX: usize = 64 << 10;
@@ -25,8 +27,8 @@ pub(super) const BODY_BYTES_MAX: u64 = 1 << 30;
 /// Most bytes in files of this process at once.
 const FILES_BYTES_MAX: u64 = 16 << 30;
 
-/// Bytes in files of this process.
-static FILES_BYTES: AtomicU64 = AtomicU64::new(0);
+/// Least time between two warnings about bodies that are passed on, in milliseconds.
+const WARNING_EVERY_MS: u64 = 1_000;
 
 /// A request's body on its way to an upstream or application.
 #[derive(Default)]
@@ -93,6 +95,18 @@ impl fmt::Display for BufferError {
                 write!(f, "it cannot be buffered in {}: {e}", std::env::temp_dir().display())
             }
         }
+    }
+}
+
+/// Counts a body that is passed on as it arrives, and warns of it. A flood of them gives one line each
+/// second.
+pub(super) fn note_passed_on(error: &BufferError, describe: impl FnOnce() -> String) {
+    static WARNED_MS: AtomicU64 = AtomicU64::new(0);
+    buffered::count_passed_on();
+    let (now_ms, warned_ms) = (clock::now_ms(), WARNED_MS.load(Relaxed));
+    let is_due = warned_ms == 0 || now_ms >= warned_ms + WARNING_EVERY_MS;
+    if is_due && WARNED_MS.compare_exchange(warned_ms, now_ms, Relaxed, Relaxed).is_ok() {
+        tracing::warn!("{} is passed on as it arrives: {error} (`buffer`)", describe());
     }
 }
 
@@ -280,10 +294,9 @@ impl Reserved {
 
     /// Adds bytes; `false`: those of all files would be too many.
     fn add(&mut self, bytes: u64) -> bool {
-        let is_free = FILES_BYTES.fetch_add(bytes, Relaxed) + bytes <= FILES_BYTES_MAX;
-        match is_free {
-            true => self.0 += bytes,
-            false => drop(FILES_BYTES.fetch_sub(bytes, Relaxed)),
+        let is_free = buffered::add_file_bytes(bytes, FILES_BYTES_MAX);
+        if is_free {
+            self.0 += bytes;
         }
         is_free
     }
@@ -292,7 +305,7 @@ impl Reserved {
 impl Drop for Reserved {
     fn drop(&mut self) {
         if self.0 > 0 {
-            FILES_BYTES.fetch_sub(self.0, Relaxed);
+            buffered::remove_file_bytes(self.0);
         }
     }
 }

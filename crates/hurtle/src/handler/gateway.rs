@@ -24,7 +24,9 @@ use hurtle_http::semantics::target::separate_slashes;
 use self::exchange::{Exchange, GatewayError};
 use self::fastcgi::{FastCgiRequest, Peer};
 use super::Answering;
-use super::body_buffer::{BODY_BYTES_MAX, BodyBuffer, BufferError, OutgoingBody, Taken};
+use super::body_buffer::{
+    BODY_BYTES_MAX, BodyBuffer, BufferError, OutgoingBody, Taken, note_passed_on,
+};
 use super::request::AuthorizerVariables;
 use crate::answer::Answer;
 use crate::body::{Body, RequestBody};
@@ -236,7 +238,7 @@ impl Gateway {
             None if is_known => {}
             None => variables.set("CONTENT_LENGTH", len.to_string()),
             Some(error) if is_known => {
-                tracing::warn!("a request's body is passed on as it arrives: {error} (`buffer`)");
+                note_passed_on(&error, || "the body of a request".to_owned());
             }
             Some(error) => return Err(error),
         }

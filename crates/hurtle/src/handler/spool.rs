@@ -13,7 +13,9 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::Frame;
 
-use super::body_buffer::{BODY_BYTES_MAX, BodyBuffer, DropOnDiskThread, Reserved};
+use super::body_buffer::{
+    BODY_BYTES_MAX, BodyBuffer, BufferError, DropOnDiskThread, Reserved, note_passed_on,
+};
 use crate::body::{self, OpenFile, Unnamed};
 use crate::rt;
 
@@ -47,7 +49,7 @@ struct Shared<E> {
     state: Mutex<State<E>>,
 }
 
-/// What was put and not yet taken: first the bytes of the file, then the pieces.
+/// The part that was put and not yet taken: first the bytes of the file, then the pieces.
 struct State<E> {
     file: Option<DropOnDiskThread<Arc<OpenFile>>>,
     /// The part of the file that was written and not yet taken.
@@ -70,7 +72,7 @@ struct State<E> {
     client: Option<Waker>,
 }
 
-/// What the source does next.
+/// The next step of the source.
 enum Room {
     /// It goes on.
     Free,
@@ -149,7 +151,7 @@ impl<E> Spool<E> {
         });
         // A job that was given up may still write behind all that is read.
         let written = written.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        self.0.lock().note_written(kept, written.map(|file| buffer.drop_later(Some(file))));
+        self.0.lock().note_written(buffer, kept, written);
     }
 }
 
@@ -255,8 +257,14 @@ impl<E> State<E> {
             return Poll::Ready(Room::Gone);
         }
         let file_bytes = self.written.end + self.memory_bytes as u64;
-        if self.is_memory_only || file_bytes > BODY_BYTES_MAX || !self.reserved.grow_to(file_bytes)
-        {
+        if !self.is_memory_only {
+            if file_bytes > BODY_BYTES_MAX {
+                self.pass_on(&BufferError::TooLarge);
+            } else if !self.reserved.grow_to(file_bytes) {
+                self.pass_on(&BufferError::Busy);
+            }
+        }
+        if self.is_memory_only {
             self.source = Some(cx.waker().clone());
             return Poll::Pending;
         }
@@ -268,26 +276,27 @@ impl<E> State<E> {
         Poll::Ready(Room::Write(pieces, file, self.written.end))
     }
 
+    /// Writes no more: the source waits for the client.
+    fn pass_on(&mut self, why: &BufferError) {
+        self.is_memory_only = true;
+        note_passed_on(why, || "the rest of a response".to_owned());
+    }
+
     fn note_written(
         &mut self,
+        buffer: &BodyBuffer,
         pieces: Vec<Bytes>,
-        written: io::Result<DropOnDiskThread<Arc<OpenFile>>>,
+        written: io::Result<Arc<OpenFile>>,
     ) {
         self.is_writing = false;
         let len: usize = pieces.iter().map(Bytes::len).sum();
         match written {
             Ok(file) => {
-                self.file.get_or_insert(file);
+                self.file.get_or_insert_with(|| buffer.drop_later(Some(file)));
                 self.written.end += len as u64;
             }
             Err(e) => {
-                let directory = std::env::temp_dir();
-                tracing::warn!(
-                    "a response is sent no faster than the client reads it: it cannot be buffered \
-                     in {}: {e} (`buffer`)",
-                    directory.display()
-                );
-                self.is_memory_only = true;
+                self.pass_on(&BufferError::Disk(e));
                 self.memory_bytes += len;
                 self.pieces.extend(pieces.into_iter().filter(|piece| !piece.is_empty()));
             }
@@ -390,7 +399,8 @@ mod tests {
     #[test]
     fn pieces_that_the_disk_does_not_take_stay_in_memory() {
         let disk = Disk::start(NonZeroUsize::MIN).unwrap();
-        let (spool, mut spooled) = spool::<()>(Some(BodyBuffer::new(&disk)));
+        let buffer = BodyBuffer::new(&disk);
+        let (spool, mut spooled) = spool::<()>(Some(buffer.clone()));
         spool.0.lock().push(vec![1; MEMORY_BYTES_MAX].into());
         spool.0.lock().push(vec![2; 10].into());
         let mut cx = Context::from_waker(Waker::noop());
@@ -398,7 +408,7 @@ mod tests {
             panic!("they are written");
         };
         assert!(poll(&mut spooled).is_pending(), "meanwhile nothing is taken");
-        spool.0.lock().note_written(pieces, Err(io::ErrorKind::StorageFull.into()));
+        spool.0.lock().note_written(&buffer, pieces, Err(io::ErrorKind::StorageFull.into()));
         let room = spool.0.lock().poll_room(&mut cx);
         assert!(room.is_pending(), "the source waits for the client");
         spool.end(Ok(None));

@@ -7,6 +7,7 @@
 
 mod activity;
 mod activity_snapshot;
+pub mod buffered;
 mod counter;
 pub mod exposition;
 mod families;

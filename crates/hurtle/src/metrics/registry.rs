@@ -12,7 +12,7 @@ use super::snapshot::{
     Snapshot, StoreSnapshot, TlsSnapshot, UpstreamSnapshot, WorkerSnapshot,
 };
 use super::worker::{HANDSHAKE_FAILURES, LIMITS, TLS_VERSIONS, WorkerMetrics};
-use super::{activity_snapshot, process};
+use super::{activity_snapshot, buffered, process};
 
 /// The counters of a server; shared by all its threads.
 #[derive(Debug)]
@@ -119,6 +119,7 @@ impl Registry {
                 last_succeeded: self.last_failed.load(SeqCst) == 0,
             },
             workers: workers.iter().enumerate().map(worker).collect(),
+            buffered: buffered::read(),
             ..Snapshot::default()
         }
     }

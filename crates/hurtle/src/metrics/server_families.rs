@@ -38,7 +38,7 @@ macro_rules! lanes {
     };
 }
 
-pub(super) static SERVER: [Family; 31] = [
+pub(super) static SERVER: [Family; 33] = [
     plain!(
         "hurtle_file_cache_hits",
         Counter,
@@ -205,6 +205,20 @@ pub(super) static SERVER: [Family; 31] = [
         "",
         "Times that the response caches were emptied, because purges may have been missed.",
         |s| s.store.purges_resets
+    ),
+    plain!(
+        "hurtle_buffered_file_bytes",
+        Gauge,
+        "bytes",
+        "Bytes of bodies in files, because clients send or read slowly (`buffer`).",
+        |s| s.buffered.file_bytes
+    ),
+    plain!(
+        "hurtle_buffered_bodies_passed_on",
+        Counter,
+        "",
+        "Bodies that a bound or the disk did not let be kept, so that slow clients hold upstreams.",
+        |s| s.buffered.passed_on
     ),
     plain!("hurtle_workers", Gauge, "", "Worker threads.", |s| s.workers.len()),
     Family {

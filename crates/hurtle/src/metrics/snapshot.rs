@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::buffered::BufferedSnapshot;
 use super::counter::TIME_BOUNDS_US;
 use super::process::ProcessSnapshot;
 use super::{Histogram, InFlightSnapshot, NativeBuckets, PathsSnapshot};
@@ -54,6 +55,8 @@ pub struct Snapshot {
     pub reloads: ReloadSnapshot,
     /// Delay of each worker's event loop.
     pub workers: Vec<WorkerSnapshot>,
+    /// Bodies that are kept for slow clients.
+    pub buffered: BufferedSnapshot,
     /// Lines that the access log has dropped.
     pub access_log_dropped: u64,
 }

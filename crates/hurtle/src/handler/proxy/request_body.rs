@@ -1,7 +1,7 @@
 //! Takes the body of a request whole before an upstream is asked (`buffer`).
 
 use super::super::HandlerError;
-use super::super::body_buffer::{BODY_BYTES_MAX, Taken};
+use super::super::body_buffer::{BODY_BYTES_MAX, Taken, note_passed_on};
 use super::super::client::{Client, InterimSender};
 use super::super::request::RequestContext;
 use super::Proxy;
@@ -40,10 +40,7 @@ impl Proxy {
             failed(status)
         })?;
         if let Some(error) = stopped {
-            let description = describe();
-            tracing::warn!(
-                "a request's body is passed on as it arrives: {error} (`buffer`; {description})"
-            );
+            note_passed_on(&error, || format!("the body of the request {}", describe()));
         }
         exchange.upstream.put_body(body);
         exchange.has_continued = true;
