@@ -92,7 +92,9 @@ fn data_beyond_the_window_is_a_truncated_response() {
 fn a_slow_client_of_a_call_holds_an_upstream_back() {
     let upstream = Upstream::new();
     let proxy = proxy(&upstream);
-    let client = proxy.send("GET / HTTP/1.1\r\nHost: a\r\nContent-Type: application/grpc\r\n\r\n");
+    let client = proxy.send(
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/grpc\r\nContent-Length: 0\r\n\r\n",
+    );
     let mut wire = accept(&upstream);
     wire.next_of(HEADERS);
     wire.send(&frame(HEADERS, END_HEADERS, 1, &block(&[(":status", "200")])));
