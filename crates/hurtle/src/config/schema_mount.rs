@@ -185,7 +185,8 @@ pub(super) static MOUNT: Section = Section {
         Key::new("proxy", List("upstreams"), Words("see `files`, `redirect`, `respond`"),
             "[\"http://127.0.0.1:9000\", \"unix:/run/app.sock\"]",
             "Forward requests to these servers: by HTTP/1.1 with `http://` or `https://` and a host \
-             with its port, or `unix:` and the path of a socket; by HTTP/2, as gRPC needs it, with \
+             with its port, or `unix:` and the path of a socket; a path behind them takes the place of the \
+             mount's; by HTTP/2, as gRPC needs it, with \
              `h2c://` in clear, `h2://` over TLS, or `unix+h2c:`. A table in place of a URL gives it a \
              weight, a limit of requests at once, or makes it a backup, see `[[site.mount.proxy]]`."),
         Key::new("balance", Choice(names::<Balance>), Toml("\"round-robin\""),
@@ -267,7 +268,7 @@ pub(super) static MOUNT: Section = Section {
             "Take the path of the mount off: the upstream gets `/x` for `/api/x`.").with(PROXY),
         Key::new("rewrite_location", Flag, Toml("true"), "false",
             "Translate URLs with the upstream's own address in redirects (`Location` and the like), and \
-             cookies of its domain; with `strip_prefix` the paths of cookies, too.").with(PROXY),
+             cookies of its domain; with `strip_prefix` or a path in the URL the paths of cookies, too.").with(PROXY),
         Key::new("request_fields", Table(&REQUEST_FIELDS), Words("as the client sent them"),
             "{ set = { X-Forwarded-Port = \"{server.port}\" } }",
             "Fields of requests that the upstream gets, or does not get. See \

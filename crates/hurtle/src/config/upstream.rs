@@ -134,6 +134,11 @@ impl Proxy {
 }
 
 impl Proxy {
+    /// The path that requests get in place of the mount's, encoded; empty: they keep theirs.
+    pub fn base(&self) -> &str {
+        self.upstreams.first().map_or("", |server| &server.base)
+    }
+
     /// Describes the upstreams in one line.
     pub fn describe_upstreams(&self) -> String {
         let upstreams: Vec<_> = self.upstreams.iter().map(UpstreamServer::describe).collect();
@@ -214,10 +219,7 @@ pub(super) fn origin(text: &str, rest: &str, default_port: u16) -> Result<Upstre
         && !authority.contains(['?', '#', '@'])
     {
         let scheme = text.strip_suffix(rest).unwrap_or(SCHEME);
-        let hint = format!(
-            "upstreams get the request's own path: write \"{scheme}{host}\", and to change the path \
-             [[site.rule]] match = \"/**\" with rewrite = \"/{base}/{{1}}\""
-        );
+        let hint = format!("write \"{scheme}{host}\" without /{base}");
         return Err(wrong("has a path").hint(hint));
     }
     if authority.contains(['/', '?', '#', '@']) {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use hurtle_http::semantics::target;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
 use super::error::{ValueError, shown};
@@ -40,6 +41,8 @@ pub struct UpstreamServer {
     pub backup: bool,
     /// Most requests at once, over all workers; `None`: any number.
     pub max_connections: Option<u64>,
+    /// The path that requests get in place of the mount's, encoded; empty: they keep theirs.
+    pub base: String,
 }
 
 impl From<Upstream> for UpstreamServer {
@@ -52,6 +55,7 @@ impl From<Upstream> for UpstreamServer {
             weight: 1,
             backup: false,
             max_connections: None,
+            base: String::new(),
         }
     }
 }
@@ -59,7 +63,7 @@ impl From<Upstream> for UpstreamServer {
 impl fmt::Display for UpstreamServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = match (self.tls, self.http2, &self.upstream) {
-            (false, false, _) => return self.upstream.fmt(f),
+            (false, false, _) => return write!(f, "{}{}", self.upstream, self.base),
             (false, true, Upstream::Unix(path)) => {
                 return write!(f, "{UNIX_H2C}{}", path.display());
             }
@@ -67,7 +71,7 @@ impl fmt::Display for UpstreamServer {
             (true, false, _) => SCHEME_TLS,
             (true, true, _) => SCHEME_H2,
         };
-        write!(f, "{scheme}{}", self.upstream.plain())
+        write!(f, "{scheme}{}{}", self.upstream.plain(), self.base)
     }
 }
 
@@ -123,7 +127,7 @@ pub(super) fn servers(written: &Value<'_>, reader: &mut Reader<'_>) -> Vec<Upstr
             is_whole = false;
             continue;
         };
-        match server(text, url.spot.at, reader) {
+        match server_with_base(text, url.spot.at, reader) {
             Ok(server) if servers.iter().any(|other| other.to_string() == server.to_string()) => {
                 let wrong = ValueError::new(format!("{} is listed twice", shown(text)));
                 url.report(reader, wrong.hint("remove one"));
@@ -147,10 +151,38 @@ pub(super) fn servers(written: &Value<'_>, reader: &mut Reader<'_>) -> Vec<Upstr
         let wrong = ValueError::new("every upstream is a backup");
         written.report(reader, wrong.hint("remove backup = true from one that is always used"));
     }
+    if let Some(other) = servers.iter().find(|server| server.base != servers[0].base) {
+        let wrong = ValueError::new(format!("{other} has another path than {}", servers[0]));
+        written.report(reader, wrong.hint("any of them may get a request: give all the same path"));
+    }
     servers
 }
 
-/// Parses a URL, or `unix:` and a path, which stands at `at`.
+/// Parses a URL, which may have a path, or `unix:` and a path, which stands at `at`.
+fn server_with_base(
+    text: &str,
+    at: usize,
+    reader: &Reader<'_>,
+) -> Result<UpstreamServer, ValueError> {
+    let authority = text.find("://").map_or(text.len(), |at| at + 3);
+    let end = text[authority..].find('/').map_or(text.len(), |at| authority + at);
+    let (url, base) = text.split_at(end);
+    if matches!(base, "" | "/") {
+        return server(text, at, reader);
+    }
+    let is_plain = base.bytes().all(|b| b.is_ascii_graphic() && !b"?#\\;".contains(&b));
+    let decoded =
+        target::decoded(base.as_bytes()).ok().filter(|_| is_plain && !base.contains("//"));
+    if !decoded.is_some_and(|decoded| target::is_spelling_of(base.as_bytes(), &decoded)) {
+        let wrong = format!("{} has no path that an upstream reads as written", shown(text));
+        return Err(ValueError::new(wrong).hint(
+            "write it percent-encoded, without a query, parameters, empty segments and segments of dots",
+        ));
+    }
+    Ok(UpstreamServer { base: base.to_owned(), ..server(url, at, reader)? })
+}
+
+/// Parses a URL without a path, or `unix:` and a path, which stands at `at`.
 pub(super) fn server(
     text: &str,
     at: usize,

@@ -8,7 +8,10 @@ use crate::handler::proxy::Proxy;
 pub(super) fn describe(out: &mut String, at: &str, proxy: &Proxy) {
     let config = proxy.config();
     line(out, "mount", &format!("{at}: forwarded to {}", config.describe_upstreams()));
-    if config.strip_prefix {
+    if !config.base().is_empty() {
+        let path = format!("the upstream gets {} in place of that of the mount", config.base());
+        line(out, "path", &path);
+    } else if config.strip_prefix {
         line(out, "path", "the upstream gets the path without that of the mount");
     }
     if let Some(fields) = &config.request_fields {

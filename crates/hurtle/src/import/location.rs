@@ -228,25 +228,27 @@ fn proxy(
     let kinds = [HandlerKind::ProxyPass, HandlerKind::GrpcPass].map(Kind::Handler);
     let kind = kinds.into_iter().find(|kind| block.first(&[*kind]).is_some())?;
     let d = block.take(kind)?;
-    let pass = proxy_pass(d, context.groups, report)?;
+    let mut pass = proxy_pass(d, context.groups, report)?;
     let strips = pass.uri.as_deref() == Some("/") && path != "/";
     if strips && !path.ends_with('/') {
         let text = format!("the upstream gets /x for GET {path}/x; nginx sends //x");
         report.remark(d, &text);
     }
-    if !strips && pass.uri.as_deref().is_some_and(|uri| uri != path) {
-        let path = mount_path(path);
+    if let Some(uri) = pass.uri.clone().filter(|uri| !strips && uri != path)
+        && !pass.replace_path(path, uri)
+    {
         report.refuse(
             d,
-            format!(
-                "upstreams get the path whole, or without {path}; have the application serve it"
-            ),
+            "the path of its URL takes the place of the location's if both end with a slash or none does, \
+             and its server has a host",
         );
         return None;
     }
     pass.put(d, keys, report);
     if strips {
         put(keys, "strip_prefix", true);
+    }
+    if strips || pass.replaces_path() {
         report.general(
             "proxy_pass with a path: the upstream gets escapes as the client wrote them; nginx encodes anew"
                 .to_owned(),

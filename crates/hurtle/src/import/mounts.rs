@@ -363,7 +363,9 @@ fn is_root_page(modifier: Modifier, path: &str) -> bool {
 
 /// The mount of a proxy whose upstream gets paths without that of the location, by a rewrite.
 fn without_prefix(rewrite: &Directive, mut mount: Mount, report: &mut Report) -> Mount {
-    if mount.key("strip_prefix").is_some() {
+    let url =
+        mount.key("proxy").and_then(toml::Value::as_str).and_then(|url| url.split_once("://"));
+    if mount.key("strip_prefix").is_some() || url.is_some_and(|(_, rest)| rest.contains('/')) {
         report.refuse(rewrite, "proxy_pass has a path, too; write one of both");
     } else {
         put(&mut mount.keys, "strip_prefix", true);

@@ -135,6 +135,8 @@ pub(super) struct Pass {
     /// The host of the URL, or the name of the group.
     pub(super) host: String,
     pub(super) uri: Option<String>,
+    /// The path that takes the place of the location's; empty: none.
+    base: String,
 }
 
 /// Reads `proxy_pass` or `grpc_pass`.
@@ -179,13 +181,31 @@ pub(super) fn proxy_pass(d: &Directive, groups: &Groups, report: &mut Report) ->
     if group.servers.is_empty() {
         report.refuse(d, "its upstream has no server");
     }
-    Some(Pass { group, is_tls, is_http2, host, uri })
+    Some(Pass { group, is_tls, is_http2, host, uri, base: String::new() })
 }
 
 impl Pass {
     /// `true`: connections use TLS.
     pub(super) fn is_tls(&self) -> bool {
         self.is_tls
+    }
+
+    /// Has the upstream get `uri` in place of the location's path; `false`: it would get another path than
+    /// behind nginx, which replaces the text.
+    pub(super) fn replace_path(&mut self, path: &str, uri: String) -> bool {
+        let is_alike = path.ends_with('/') == uri.ends_with('/');
+        let is_unix = |server: &GroupServer| server.address.starts_with("unix:");
+        let is_plain = !uri.contains("//") && !uri.contains(['?', '#', ';']);
+        let is_same = is_alike && is_plain && !self.group.servers.iter().any(is_unix);
+        if is_same {
+            self.base = uri;
+        }
+        is_same
+    }
+
+    /// `true`: the upstream gets another path in place of the location's.
+    pub(super) fn replaces_path(&self) -> bool {
+        !self.base.is_empty()
     }
 
     /// The URL of its only server, without a path; `None`: it has several.
@@ -247,7 +267,7 @@ impl Pass {
     }
 
     fn server(&self, server: &GroupServer) -> Value {
-        let url = Value::from(self.url(server));
+        let url = Value::from(self.url(server) + &self.base);
         let mut table = toml::Table::new();
         if let Some(weight) = server.weight {
             table.insert("weight".to_owned(), Value::from(weight));

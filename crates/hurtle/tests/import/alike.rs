@@ -1,15 +1,16 @@
 //! Sends the same requests to nginx and to hurtle with the imported configuration, and compares
 //! status, Location, fields and body.
 
+use crate::alike_paths;
 use crate::servers::{Dir, Nginx, Ours, ask, free_port, import, program, upstream};
 
 /// A configuration, and requests whose answers are compared.
-struct Row {
-    sentence: &'static str,
+pub(crate) struct Row {
+    pub(crate) sentence: &'static str,
     /// Inside of `http`; `{port}`, `{root}` and `{upstream}` are replaced.
-    http: &'static str,
+    pub(crate) http: &'static str,
     /// Requests: method, target and, after a space each, field lines with `=`.
-    requests: &'static [&'static str],
+    pub(crate) requests: &'static [&'static str],
 }
 
 const ROWS: &[Row] = &[
@@ -127,26 +128,6 @@ const ROWS: &[Row] = &[
             "GET /x?y Host=b.example",
             "GET / Host=w.c.example",
             "GET / Host=unknown.example",
-        ],
-    },
-    Row {
-        sentence: "fields of requests, and a prefix that is taken off",
-        http: "server { listen 127.0.0.1:{port}; root {root};
-               location /api/ { proxy_pass http://{upstream}/; proxy_set_header Host app.internal;
-                                proxy_set_header X-Own-Client $remote_addr;
-                                proxy_set_header X-Own-All \"$scheme $host ${args} {x}\";
-                                proxy_set_header X-Own-Id $http_x_own_name;
-                                proxy_set_header X-Own-Gone \"\"; }
-               location /app/ { proxy_pass http://{upstream}; proxy_set_header Host $http_host;
-                                proxy_set_header X-Own-Host $http_host; } }",
-        requests: &[
-            "GET /api/users/1?a=b Host=a.example X-Own-Name=1 X-Own-Gone=evil X-Own-Client=evil",
-            "GET /api/ Host=a.example",
-            "GET /api/a%20b Host=a.example",
-            "GET /app/x Host=a.example:81 X-Own-Kept=1",
-            "GET /api?q=1",
-            "GET /app",
-            "GET /a.txt",
         ],
     },
     Row {
@@ -383,7 +364,7 @@ fn both_servers_answer_alike() {
     };
     let upstream = upstream();
     let mut faults = Vec::new();
-    for row in ROWS {
+    for row in ROWS.iter().chain(alike_paths::ROWS) {
         let dir = Dir::new();
         let port = free_port();
         let file = dir.configure(row.http, port, upstream);

@@ -94,7 +94,7 @@ const ROWS: &[(&str, &str)] = &[
         "location / { proxy_pass http://a; proxy_set_header X-A 1; proxy_set_header x-a 2; }",
         "it sets a field twice",
     ),
-    ("location /x/ { proxy_pass http://a/y/; }", "have the application serve it"),
+    ("location /x/ { proxy_pass http://a/y; }", "both end with a slash"),
     ("location / { try_files $uri @app; root /srv; } ", "there is no location @app"),
     ("root /srv; location / { error_page 404 = @app; }", "there is no location @app"),
     (

@@ -127,6 +127,34 @@ fn a_path_that_servers_read_differently_reaches_no_upstream_past_a_gate() {
 }
 
 #[test]
+fn the_path_of_an_upstream_takes_the_place_of_that_of_the_mount() {
+    // The path of the mount, that of the upstream's URL, the path as sent, and the one that it gets.
+    let rows = [
+        ("/api", "/v2/", "/api/users/1?q=%2F", "/v2/users/1?q=%2F"),
+        ("/api", "/v2", "/api/users/1", "/v2/users/1"),
+        ("/api", "/v2", "/api", "/v2"),
+        ("/api", "/v2", "/api/", "/v2/"),
+        ("/api", "/v2/", "/api", "/v2/"),
+        ("/api", "/v2/", "/api//x", "/v2/x"),
+        ("/api", "/a%20b/", "/api/x%2Fy", "/a%20b/x%2Fy"),
+        ("/", "/v2/", "/x", "/v2/x"),
+        ("/", "/v2", "/", "/v2/"),
+    ];
+    for cache in ["", "cache = {}\n"] {
+        for (mount, base, sent, wanted) in rows {
+            let upstream = Upstream::new();
+            let url = format!("http://{}{base}", upstream.address);
+            let proxy = Proxy::of("", &format!("path = \"{mount}\"\nproxy = \"{url}\"\n{cache}"));
+            let mut client = proxy.send(format!("GET {sent} HTTP/1.1\r\nHost: a\r\n\r\n"));
+            let (mut peer, head) = upstream.next_request();
+            peer.send(OK);
+            assert!(client.head().starts_with("HTTP/1.1 200 "), "{sent}");
+            assert_eq!(head.lines().next(), Some(&*format!("GET {wanted} HTTP/1.1")), "{sent}");
+        }
+    }
+}
+
+#[test]
 fn the_path_of_a_mount_is_taken_off() {
     // The path of the mount, the path as sent, and the path that the upstream gets.
     let rows = [

@@ -5,9 +5,15 @@ use crate::support::{Proxy, Upstream};
 /// The fields of a response that begin with one of these names, as the client gets them. `UP` stands for
 /// the upstream's address.
 fn fields(keys: &str, status: &str, lines: &str) -> Vec<String> {
+    fields_at("", keys, status, lines)
+}
+
+/// Likewise, with a path in the URL of the upstream.
+fn fields_at(base: &str, keys: &str, status: &str, lines: &str) -> Vec<String> {
     let upstream = Upstream::new();
     let address = upstream.address.to_string();
-    let proxy = Proxy::of("", &format!("path = \"/app\"\nproxy = \"http://{address}\"\n{keys}"));
+    let proxy =
+        Proxy::of("", &format!("path = \"/app\"\nproxy = \"http://{address}{base}\"\n{keys}"));
     let mut client = proxy.send("GET /app/x HTTP/1.1\r\nHost: a\r\n\r\n");
     let (mut peer, _) = upstream.next_request();
     let lines = lines.replace("UP", &address);
@@ -85,6 +91,36 @@ fn what_names_the_upstream_is_translated() {
     ];
     for (sentence, keys, status, lines, wanted) in rows {
         assert_eq!(fields(keys, status, lines), *wanted, "{sentence}");
+    }
+}
+
+#[test]
+fn what_names_the_upstream_by_its_path_is_translated() {
+    let rows: &[(&str, &str, &[&str])] = &[
+        (
+            "beneath its path",
+            "Location: http://UP/v2/items?a\r\nContent-Location: //UP/v2\r\n",
+            &["Location: /app/items?a", "Content-Location: /app/"],
+        ),
+        (
+            "elsewhere",
+            "Location: http://UP/login\r\nContent-Location: http://UP/v20/x\r\n",
+            &["Location: http://UP/login", "Content-Location: http://UP/v20/x"],
+        ),
+        (
+            "cookies",
+            "Set-Cookie: a=b; Path=/v2/x\r\nSet-Cookie: c=d; Path=/v2/\r\nSet-Cookie: e=f; Path=/\r\n",
+            &[
+                "Set-Cookie: a=b; Path=/app/x",
+                "Set-Cookie: c=d; Path=/app",
+                "Set-Cookie: e=f; Path=/",
+            ],
+        ),
+    ];
+    for (sentence, lines, wanted) in rows {
+        for base in ["/v2", "/v2/"] {
+            assert_eq!(fields_at(base, "", "302 Found", lines), *wanted, "{sentence}");
+        }
     }
 }
 

@@ -9,13 +9,27 @@ use super::Proxy;
 
 impl Proxy {
     /// Returns the path for the upstream: [`spelling`], without that of the mount if `strip_prefix` is
-    /// set.
+    /// set, and with that of the upstream's URL in its place if it has one.
     pub(super) fn forwarded_path<'a>(&self, request: &RequestContext<'a>) -> Cow<'a, [u8]> {
         let whole = spelling(request);
-        match self.config().strip_prefix {
-            true => Cow::Owned(without_prefix(&whole, request.matched.base())),
-            false => whole,
+        if !self.replaces_prefix() {
+            return whole;
         }
+        let rest = without_prefix(&whole, request.matched.base());
+        let base = self.config().base();
+        Cow::Owned(match rest.is_empty() && !base.is_empty() {
+            true => base.as_bytes().to_vec(),
+            // Two slashes would name a host.
+            false => {
+                let base = base.strip_suffix('/').unwrap_or(base);
+                [base.as_bytes(), b"/", &rest[slashes(rest)..]].concat()
+            }
+        })
+    }
+
+    /// `true`: the upstream gets paths without that of the mount.
+    pub(super) fn replaces_prefix(&self) -> bool {
+        self.config().strip_prefix || !self.config().base().is_empty()
     }
 }
 
@@ -42,9 +56,8 @@ fn slashes(path: &[u8]) -> usize {
     path.iter().take_while(|byte| **byte == b'/').count()
 }
 
-/// Returns an encoded path without its beginning, whose decoded form is `base`, and with one slash in
-/// front: two would name a host.
-fn without_prefix(path: &[u8], base: &[u8]) -> Vec<u8> {
+/// Returns the rest of an encoded path behind its beginning, whose decoded form is `base`.
+fn without_prefix<'a>(path: &'a [u8], base: &[u8]) -> &'a [u8] {
     let mut rest = path;
     for byte in base.strip_suffix(b"/").unwrap_or(base) {
         let length = match (byte, rest.first()) {
@@ -54,5 +67,5 @@ fn without_prefix(path: &[u8], base: &[u8]) -> Vec<u8> {
         };
         rest = rest.get(length..).unwrap_or_default();
     }
-    [b"/", &rest[slashes(rest)..]].concat()
+    rest
 }

@@ -51,21 +51,21 @@ impl Proxy {
     /// Returns the mount's path, encoded, without a slash at its end.
     pub(super) fn encoded_base(&self, request: &RequestContext<'_>) -> Vec<u8> {
         let base = request.matched.base();
-        match (self.config().strip_prefix, base.strip_suffix(b"/").unwrap_or(base)) {
+        match (self.replaces_prefix(), base.strip_suffix(b"/").unwrap_or(base)) {
             (false, _) | (true, b"") => Vec::new(),
             (true, base) => encode_path(base).as_bytes().to_vec(),
         }
     }
 
     /// Returns a response's head with the client's terms in place of the upstream's: redirects, and
-    /// with `strip_prefix` all responses. `base` is what `strip_prefix` took off.
+    /// all responses if the upstream has other paths. `base` is the mount's, if the upstream did not get it.
     pub(super) fn translated(&self, head: RawHead, base: &[u8]) -> RawHead {
         let (status, lines) = match &head {
             RawHead::Text(text) => (text.get(9..12).unwrap_or_default(), &text[..]),
             RawHead::Edited(_) => return head,
             RawHead::Fields(fields) => (fields.status.as_str().as_bytes(), &fields.lines[..]),
         };
-        let is_concerned = status.starts_with(b"3") || status == b"201" || !base.is_empty();
+        let is_concerned = status.starts_with(b"3") || status == b"201" || self.replaces_prefix();
         if !self.config().rewrite_location || !is_concerned {
             return head;
         }
@@ -120,12 +120,17 @@ impl Proxy {
                     None => scheme_is("http") || scheme_is("https"),
                 }
         });
+        let rest = self.below_base(rest).filter(|_| is_named)?;
         // Two slashes would name a host.
-        let path: Cow<'_, str> = match rest.strip_prefix('/') {
-            Some(path) => format!("/{}", path.trim_start_matches('/')).into(),
-            None => format!("/{rest}").into(),
-        };
-        is_named.then(|| [base, path.as_bytes()].concat())
+        Some([base, b"/", rest.trim_start_matches('/').as_bytes()].concat())
+    }
+
+    /// Returns the rest of an upstream's path behind that of its URL; `None`: it is elsewhere.
+    fn below_base<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let base = self.config().base();
+        let rest = path.strip_prefix(base.strip_suffix('/').unwrap_or(base))?;
+        Some(rest)
+            .filter(|rest| base.is_empty() || rest.is_empty() || rest.starts_with(['/', '?', '#']))
     }
 
     /// Returns a cookie without an upstream's Domain, and with the client's Path.
@@ -137,10 +142,18 @@ impl Proxy {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             match name.trim().to_ascii_lowercase().as_str() {
                 "domain" if self.is_host(value.trim().trim_start_matches('.')) => is_changed = true,
-                "path" if !base.is_empty() && value.trim().starts_with('/') => {
+                "path" if self.replaces_prefix() && value.trim().starts_with('/') => {
+                    let Some(path) = self.below_base(value.trim()) else {
+                        parts.push(part.into());
+                        continue;
+                    };
                     is_changed = true;
-                    let path = value.trim().strip_suffix('/').unwrap_or(value.trim());
-                    parts.push(format!("{name}={}{path}", String::from_utf8_lossy(base)).into());
+                    let path = path.strip_suffix('/').unwrap_or(path);
+                    let path = match format!("{}{path}", String::from_utf8_lossy(base)) {
+                        path if path.is_empty() => "/".to_owned(),
+                        path => path,
+                    };
+                    parts.push(format!("{name}={path}").into());
                 }
                 _ => parts.push(part.into()),
             }
