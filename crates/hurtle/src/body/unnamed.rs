@@ -2,7 +2,7 @@
 //! here blocks on the disk.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -56,6 +56,12 @@ impl Unnamed {
     pub fn finish(self, lane: Lane) -> io::Result<OpenFile> {
         let stamp = Stamp::of(&rustix::fs::fstat(&self.fd)?);
         Ok(OpenFile::new(self.fd, stamp, lane))
+    }
+}
+
+impl AsFd for Unnamed {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::buffering::Buffering;
+use super::buffering::{Buffer, buffer};
 use super::check_mount::index;
 use super::error::{ValueError, shown};
 use super::print;
@@ -49,8 +49,9 @@ pub struct FastCgi {
     /// Directory of files that it may name in X-Accel-Redirect or X-Sendfile; `None`: none.
     #[serde(serialize_with = "print::optional_path")]
     pub internal: Option<PathBuf>,
-    /// Messages that are taken whole before the application is asked.
-    pub buffer: Buffering,
+    /// Bodies that are kept for slow clients.
+    #[serde(flatten)]
+    pub buffer: Buffer,
     /// Time limit of connecting to it.
     #[serde(serialize_with = "print::duration")]
     pub connect_timeout: Duration,
@@ -153,7 +154,7 @@ impl FastCgi {
             suffix: ".php".to_owned(),
             keep: 0,
             internal: None,
-            buffer: Buffering::default(),
+            buffer: Buffer::default(),
             connect_timeout: FASTCGI_CONNECT_TIMEOUT,
             timeouts: GatewayTimeouts::default(),
             params: BTreeMap::new(),
@@ -186,7 +187,7 @@ pub(super) fn fastcgi(
     table.set("suffix", reader, |v, r| v.parse(r, suffix), &mut f.suffix);
     table.set("keep_connections", reader, Value::integer, &mut f.keep);
     f.internal = internal(table, reader);
-    table.set("buffer", reader, Value::choice, &mut f.buffer);
+    f.buffer = buffer(table, reader);
     table.set("connect_timeout", reader, Value::duration, &mut f.connect_timeout);
     f.timeouts = timeouts(table, reader);
     table.set("params", reader, |v, r| Some(params(v, r)), &mut f.params);

@@ -96,7 +96,7 @@ pub use acme::{Acme, Authority, Binding, ChallengeKind};
 pub use archive::Archive;
 pub use auth::{Auth, Basic, ForwardAuth, is_exposed};
 pub use balance::{Balance, Balancing, Ejection, StickyCookie};
-pub use buffering::Buffering;
+pub use buffering::{Buffer, Buffering};
 pub use check::check;
 pub use compress::{Compress, CompressDirectory};
 pub use congestion::Congestion;

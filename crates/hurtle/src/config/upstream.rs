@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::balance::{Balancing, balancing};
 use super::bounds::{HOST_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
-use super::buffering::Buffering;
+use super::buffering::{Buffer, buffer};
 use super::error::{ValueError, shown};
 use super::health_check::{HealthCheck, health_check};
 use super::listen::UNIX;
@@ -47,8 +47,9 @@ pub struct Proxy {
     /// Time between two reads of a response's body.
     #[serde(serialize_with = "print::duration")]
     pub read_timeout: Duration,
-    /// Messages that are taken whole before an upstream is asked.
-    pub buffer: Buffering,
+    /// Bodies that are kept for slow clients.
+    #[serde(flatten)]
+    pub buffer: Buffer,
     /// Time for which a request waits while no upstream accepts connections; 0: it fails at once.
     #[serde(serialize_with = "print::duration")]
     pub retry_for: Duration,
@@ -117,7 +118,7 @@ impl Proxy {
             send_timeout: Duration::from_secs(30),
             first_byte_timeout: Duration::from_secs(60),
             read_timeout: Duration::from_secs(60),
-            buffer: Buffering::default(),
+            buffer: Buffer::default(),
             retry_for: Duration::ZERO,
             resolve: Duration::from_secs(30),
             health: None,
@@ -166,7 +167,7 @@ pub(super) fn proxy(
     table.set("send_timeout", reader, Value::duration, &mut p.send_timeout);
     table.set("first_byte_timeout", reader, Value::duration, &mut p.first_byte_timeout);
     table.set("read_timeout", reader, Value::duration, &mut p.read_timeout);
-    table.set("buffer", reader, Value::choice, &mut p.buffer);
+    p.buffer = buffer(table, reader);
     table.set("retry_for", reader, Value::duration, &mut p.retry_for);
     table.set("resolve", reader, Value::duration, &mut p.resolve);
     p.health = health_check(table, reader);

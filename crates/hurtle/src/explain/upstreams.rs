@@ -25,7 +25,7 @@ pub(super) fn describe(out: &mut String, at: &str, proxy: &Proxy) {
         let time_ms = config.retry_for.as_millis();
         line(out, "retry", &format!("for {time_ms} ms while no upstream accepts connections"));
     }
-    describe_buffering(out, config.buffer);
+    describe_buffering(out, config.buffer.kind);
     describe_cache(out, proxy);
 }
 

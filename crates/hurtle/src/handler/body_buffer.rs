@@ -3,6 +3,8 @@
 //! that the disk does not take, is passed on as it arrives.
 
 use std::future::poll_fn;
+use std::os::fd::AsFd;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,17 +17,18 @@ use http_body::{Body, Frame};
 
 use crate::body::{BoxError, FileBody, FileSlice, OpenFile, Part, RequestBody, Unnamed};
 use crate::clock;
+use crate::config;
 use crate::disk::{Disk, Lane};
 use crate::metrics::buffered;
 
 /// Bytes of a body that are kept in memory, and of one write to its file.
 const MEMORY_BYTES_MAX: usize = 64 << 10;
 
-/// Largest body that is taken whole, in bytes.
-pub(super) const BODY_BYTES_MAX: u64 = 1 << 30;
-
 /// Most bytes in files of this process at once.
 const FILES_BYTES_MAX: u64 = 16 << 30;
+
+/// The part of a file system that is left to other programs: one of so many.
+const UNUSED_PART: u64 = 20;
 
 /// Least time between two warnings about bodies that are passed on, in milliseconds.
 const WARNING_EVERY_MS: u64 = 1_000;
@@ -65,7 +68,7 @@ pub(super) enum BufferError {
     /// The disk queue is full, or the files of all bodies are too large together.
     Busy,
     /// An error of the disk or of the directory.
-    Disk(io::Error),
+    Disk(io::Error, Arc<Path>),
 }
 
 impl BufferError {
@@ -75,7 +78,7 @@ impl BufferError {
             BufferError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             BufferError::Broken => StatusCode::BAD_REQUEST,
             BufferError::Busy => StatusCode::SERVICE_UNAVAILABLE,
-            BufferError::Disk(e) => match e.kind() {
+            BufferError::Disk(e, _) => match e.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                     StatusCode::INSUFFICIENT_STORAGE
                 }
@@ -91,8 +94,8 @@ impl fmt::Display for BufferError {
             BufferError::TooLarge => f.write_str("it is too long"),
             BufferError::Broken => f.write_str("it ended early"),
             BufferError::Busy => f.write_str("the disk is too slow, or too much is buffered"),
-            BufferError::Disk(e) => {
-                write!(f, "it cannot be buffered in {}: {e}", std::env::temp_dir().display())
+            BufferError::Disk(e, directory) => {
+                write!(f, "it cannot be buffered in {}: {e}", directory.display())
             }
         }
     }
@@ -125,34 +128,51 @@ pub(super) struct Taken {
 pub(super) struct BodyBuffer {
     pub(super) disk: Disk,
     pub(super) lane: Lane,
+    directory: Arc<Path>,
+    /// Most bytes of one body in a file.
+    pub(super) bytes_max: u64,
 }
 
 impl BodyBuffer {
-    /// Creates a buffer in the directory for temporary files; disk jobs use the lane of that directory.
-    pub(super) fn new(disk: &Disk) -> BodyBuffer {
-        BodyBuffer { disk: disk.clone(), lane: disk.lane_of("buffered bodies".to_owned()) }
+    /// Creates a buffer in the configured directory; disk jobs use the lane of that directory.
+    pub(super) fn new(disk: &Disk, config: &config::Buffer) -> BodyBuffer {
+        let directory = config.directory();
+        let lane = disk.lane_of(format!("buffered bodies in {}", directory.display()));
+        let bytes_max = config.bytes_max;
+        BodyBuffer { disk: disk.clone(), lane, directory: directory.into(), bytes_max }
     }
 
-    /// Reads a body to its end, or until it has more than `bytes_max` bytes or the disk takes no more.
-    /// Dropping the future removes the data.
+    /// Returns the directory of the files.
+    pub(super) fn directory(&self) -> Arc<Path> {
+        Arc::clone(&self.directory)
+    }
+
+    /// Reads a body to its end, or until the disk takes no more of it, or it has more than `bytes_max`
+    /// bytes (`None`: more in a file than is configured). Dropping the future removes the data.
     ///
     /// # Errors
     /// The body ended early, or the disk threads have lost a part of it.
     pub(super) async fn take(
         &self,
         mut body: RequestBody,
-        bytes_max: u64,
+        bytes_max: Option<u64>,
     ) -> Result<Taken, BufferError> {
+        let file_bytes_max = bytes_max.unwrap_or(self.bytes_max);
         let (mut file, mut reserved) = (self.drop_later(None), Reserved::default());
         let mut in_file = 0;
         loop {
             let Piece { bytes, end } = read_piece(&mut body).await?;
             let len = in_file + bytes.len() as u64;
-            let mut stopped = (len > bytes_max).then_some(BufferError::TooLarge);
-            if stopped.is_none() && (end.is_none() || file.value.is_some()) {
+            let is_for_file = end.is_none() || file.value.is_some();
+            let len_max = if is_for_file { Some(file_bytes_max) } else { bytes_max };
+            let is_too_large = len_max.is_some_and(|most| len > most);
+            let mut stopped = is_too_large.then_some(BufferError::TooLarge);
+            if stopped.is_none() && is_for_file {
                 if reserved.add(bytes.len() as u64) {
                     let (begun, piece) = (file.value.take(), bytes.clone());
-                    let appended = self.disk.run(self.lane, move || append(begun, &piece)).await;
+                    let directory = self.directory();
+                    let job = move || append(begun, &piece, &directory);
+                    let appended = self.disk.run(self.lane, job).await;
                     let (begun, written) = match appended {
                         Ok(appended) => appended,
                         // The job was dropped with the file.
@@ -162,7 +182,7 @@ impl BodyBuffer {
                     file.value = begun;
                     match written {
                         Ok(()) => in_file = len,
-                        Err(e) => stopped = Some(BufferError::Disk(e)),
+                        Err(e) => stopped = Some(BufferError::Disk(e, self.directory())),
                     }
                 } else {
                     stopped = Some(BufferError::Busy);
@@ -173,7 +193,7 @@ impl BodyBuffer {
             }
             let mut parts = Vec::new();
             let open = file.value.take().map(|file| file.finish(self.lane).map(Arc::new));
-            let open = open.transpose().map_err(BufferError::Disk)?;
+            let open = open.transpose().map_err(|e| BufferError::Disk(e, self.directory()))?;
             if let Some(file) = &open {
                 let file = Arc::clone(file);
                 parts.push(Part::File(FileSlice { file, offset: 0, len: in_file }));
@@ -328,13 +348,29 @@ impl<T: Send + 'static> Drop for DropOnDiskThread<T> {
 
 /// Appends to the file, which is created first if there is none. Runs on a disk thread. After an error the
 /// file has the bytes of the calls before.
-fn append(begun: Option<Unnamed>, piece: &[u8]) -> (Option<Unnamed>, io::Result<()>) {
-    let mut file = match begun.map_or_else(|| Unnamed::create(&std::env::temp_dir()), Ok) {
+fn append(
+    begun: Option<Unnamed>,
+    piece: &[u8],
+    directory: &Path,
+) -> (Option<Unnamed>, io::Result<()>) {
+    let mut file = match begun.map_or_else(|| Unnamed::create(directory), Ok) {
         Ok(file) => file,
         Err(e) => return (None, Err(e)),
     };
-    let written = file.append(piece);
+    let written = leave_room(&file).and_then(|()| file.append(piece));
     (Some(file), written)
+}
+
+/// Leaves a part of the file system of a file to other programs. Runs on a disk thread.
+///
+/// # Errors
+/// `StorageFull`: no more may be written.
+pub(super) fn leave_room(file: impl AsFd) -> io::Result<()> {
+    let system = rustix::fs::fstatvfs(file)?;
+    match system.f_bavail < system.f_blocks / UNUSED_PART {
+        true => Err(io::ErrorKind::StorageFull.into()),
+        false => Ok(()),
+    }
 }
 
 /// The next bytes of a body.
@@ -399,7 +435,10 @@ mod tests {
         };
         let reading = async {
             let Taken { mut body, stopped, .. } =
-                BodyBuffer::new(&disk).take(body, bytes_max).await.unwrap();
+                BodyBuffer::new(&disk, &config::Buffer::default())
+                    .take(body, Some(bytes_max))
+                    .await
+                    .unwrap();
             let bytes = read(&mut body).await;
             (body, bytes, stopped.is_none())
         };
@@ -420,8 +459,8 @@ mod tests {
         let table: [(&str, &[usize], u64, bool); 6] = [
             ("nothing", &[0], 10, true),
             ("a small one", &[5], 10, true),
-            ("one of several pieces", &[65_536, 1, 70_000], BODY_BYTES_MAX, true),
-            ("a full piece", &[65_536], BODY_BYTES_MAX, true),
+            ("one of several pieces", &[65_536, 1, 70_000], 1 << 30, true),
+            ("a full piece", &[65_536], 1 << 30, true),
             ("one above the limit", &[65_536, 1_000], 65_535, false),
             ("one that exceeds it later", &[65_536, 65_536, 7], 70_000, false),
         ];

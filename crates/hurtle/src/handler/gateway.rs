@@ -24,14 +24,13 @@ use hurtle_http::semantics::target::separate_slashes;
 use self::exchange::{Exchange, GatewayError};
 use self::fastcgi::{FastCgiRequest, Peer};
 use super::Answering;
-use super::body_buffer::{
-    BODY_BYTES_MAX, BodyBuffer, BufferError, OutgoingBody, Taken, note_passed_on,
-};
+use super::body_buffer::{BodyBuffer, BufferError, OutgoingBody, Taken, note_passed_on};
 use super::request::AuthorizerVariables;
 use crate::answer::Answer;
 use crate::body::{Body, RequestBody};
 use crate::config::{
-    Buffering, Cgi, FASTCGI_CONNECT_TIMEOUT, FastCgi, GatewayTimeouts, ProgramLimits, Upstream,
+    self, Buffering, Cgi, FASTCGI_CONNECT_TIMEOUT, FastCgi, GatewayTimeouts, ProgramLimits,
+    Upstream,
 };
 use crate::disk::Disk;
 use crate::files::{Found, Scripts};
@@ -95,8 +94,8 @@ impl Gateway {
             params: config.params.clone(),
             timeouts: config.timeouts,
             names_files: config.internal.is_some(),
-            keep: BodyBuffer::new(disk),
-            buffering: config.buffer,
+            keep: BodyBuffer::new(disk, &config.buffer),
+            buffering: config.buffer.kind,
         }
     }
 
@@ -108,7 +107,7 @@ impl Gateway {
             params: config.params.clone(),
             timeouts: config.timeouts,
             names_files: config.internal.is_some(),
-            keep: BodyBuffer::new(disk),
+            keep: BodyBuffer::new(disk, &config::Buffer::default()),
             buffering: Buffering::Off,
         }
     }
@@ -232,7 +231,7 @@ impl Gateway {
         if is_known && (!self.buffering.of_requests() || body.is_end_stream()) {
             return Ok(OutgoingBody::live(body));
         }
-        let bytes_max = if is_known { BODY_BYTES_MAX } else { bytes_max };
+        let bytes_max = Some(bytes_max).filter(|_| !is_known);
         let Taken { body, len, stopped } = self.keep.take(body, bytes_max).await?;
         match stopped {
             None if is_known => {}

@@ -14,7 +14,7 @@ use http::HeaderMap;
 use http_body::Frame;
 
 use super::body_buffer::{
-    BODY_BYTES_MAX, BodyBuffer, BufferError, DropOnDiskThread, Reserved, note_passed_on,
+    BodyBuffer, BufferError, DropOnDiskThread, Reserved, leave_room, note_passed_on,
 };
 use crate::body::{self, OpenFile, Unnamed};
 use crate::rt;
@@ -59,6 +59,8 @@ struct State<E> {
     is_writing: bool,
     /// `true`: nothing is written anymore.
     is_memory_only: bool,
+    /// Most bytes in the file.
+    file_bytes_max: u64,
     /// The source waits while this many bytes or more wait in memory.
     memory_bytes_max: usize,
     pieces: VecDeque<Bytes>,
@@ -90,6 +92,7 @@ pub(super) fn spool<E>(buffer: Option<BodyBuffer>) -> (Spool<E>, Spooled<E>) {
         reserved: Reserved::default(),
         is_writing: false,
         is_memory_only: buffer.is_none(),
+        file_bytes_max: buffer.as_ref().map_or(0, |buffer| buffer.bytes_max),
         memory_bytes_max: if buffer.is_some() { MEMORY_BYTES_MAX } else { 1 },
         pieces: VecDeque::new(),
         joined: BytesMut::new(),
@@ -137,12 +140,13 @@ impl<E> Spool<E> {
     /// Appends pieces to the file. If that fails, they stay in memory and no more are written.
     async fn write(&self, pieces: Vec<Bytes>, file: Option<Arc<OpenFile>>, mut offset: u64) {
         let Some(buffer) = &self.0.buffer else { return };
-        let (kept, lane) = (pieces.clone(), buffer.lane);
+        let (kept, lane, directory) = (pieces.clone(), buffer.lane, buffer.directory());
         let written = buffer.disk.run(lane, move || {
             let file = match file {
                 Some(file) => file,
-                None => Arc::new(Unnamed::create(&std::env::temp_dir())?.finish(lane)?),
+                None => Arc::new(Unnamed::create(&directory)?.finish(lane)?),
             };
+            leave_room(&*file)?;
             for piece in &pieces {
                 body::write_at(&file, piece, offset)?;
                 offset += piece.len() as u64;
@@ -258,7 +262,7 @@ impl<E> State<E> {
         }
         let file_bytes = self.written.end + self.memory_bytes as u64;
         if !self.is_memory_only {
-            if file_bytes > BODY_BYTES_MAX {
+            if file_bytes > self.file_bytes_max {
                 self.pass_on(&BufferError::TooLarge);
             } else if !self.reserved.grow_to(file_bytes) {
                 self.pass_on(&BufferError::Busy);
@@ -296,7 +300,7 @@ impl<E> State<E> {
                 self.written.end += len as u64;
             }
             Err(e) => {
-                self.pass_on(&BufferError::Disk(e));
+                self.pass_on(&BufferError::Disk(e, buffer.directory()));
                 self.memory_bytes += len;
                 self.pieces.extend(pieces.into_iter().filter(|piece| !piece.is_empty()));
             }
@@ -336,6 +340,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::config;
     use crate::disk::Disk;
 
     fn run<T>(task: impl Future<Output = T>) -> T {
@@ -386,7 +391,7 @@ mod tests {
             is_buffered: bool,
         ) {
             let disk = Disk::start(NonZeroUsize::MIN).unwrap();
-            let buffer = is_buffered.then(|| BodyBuffer::new(&disk));
+            let buffer = is_buffered.then(|| BodyBuffer::new(&disk, &config::Buffer::default()));
             let (put, taken) = run(passed(buffer, pieces, turns));
             prop_assert!(put == taken);
         }
@@ -399,7 +404,7 @@ mod tests {
     #[test]
     fn pieces_that_the_disk_does_not_take_stay_in_memory() {
         let disk = Disk::start(NonZeroUsize::MIN).unwrap();
-        let buffer = BodyBuffer::new(&disk);
+        let buffer = BodyBuffer::new(&disk, &config::Buffer::default());
         let (spool, mut spooled) = spool::<()>(Some(buffer.clone()));
         spool.0.lock().push(vec![1; MEMORY_BYTES_MAX].into());
         spool.0.lock().push(vec![2; 10].into());

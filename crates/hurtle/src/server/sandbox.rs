@@ -156,15 +156,14 @@ impl Permissions {
                     proxy.upstream_tls.iter().for_each(|tls| self.read_upstream_tls(tls));
                     let disk = proxy.cache.as_ref().and_then(|cache| cache.disk.as_ref());
                     disk.iter().for_each(|disk| self.keep_written(&disk.directory));
-                    if proxy.buffer != Buffering::Off {
-                        self.keep_written(&env::temp_dir());
+                    if proxy.buffer.kind != Buffering::Off {
+                        self.keep_written(&proxy.buffer.directory());
                     }
                 }
                 MountHandler::FastCgi(fastcgi) => {
                     fastcgi.files_beside().iter().for_each(|files| self.serve_files(files));
                     fastcgi.internal.iter().for_each(|path| self.keep_read_file(path));
-                    // Bodies of requests are buffered there.
-                    self.keep_written(&env::temp_dir());
+                    self.keep_written(&fastcgi.buffer.directory());
                 }
                 MountHandler::Wasm(wasm) => {
                     let component = &wasm.component;

@@ -119,6 +119,8 @@ fn an_upstream_waits_for_the_client_if_it_or_the_mount_asks_for_it() {
         ("the upstream asks", "", "X-Accel-Buffering: no\r\n"),
         ("the mount keeps requests only", "buffer = \"request\"", ""),
         ("the mount keeps nothing", "buffer = \"off\"", ""),
+        ("the mount keeps less", "buffer_bytes = \"1 MiB\"", ""),
+        ("the mount keeps what fits in memory", "buffer_bytes = 0", ""),
     ];
     for (sentence, keys, field) in table {
         let upstream = Upstream::new();
@@ -146,6 +148,29 @@ fn the_client_gets_what_came_before_the_upstream_failed() {
         assert!(client.take(body.len()) == body, "{sentence}");
         client.expect_early_end(1, sentence);
     }
+}
+
+#[test]
+fn bodies_pass_as_they_arrive_if_the_directory_is_gone() {
+    let directory = std::env::temp_dir().join(format!("hurtle-gone-{}", std::process::id()));
+    std::fs::create_dir(&directory).unwrap();
+    let upstream = Upstream::new();
+    let keys = format!("buffer_directory = {directory:?}");
+    let proxy = Proxy::with(&[upstream.address], &keys);
+    std::fs::remove_dir(&directory).unwrap();
+    let (sent, body) = (noise(300_000), noise(LARGE));
+    let mut client = proxy.connect();
+    client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", sent.len()));
+    client.send(&sent);
+    let (mut peer, _) = upstream.next_request();
+    assert!(peer.take(sent.len()) == sent);
+    let answering = std::thread::spawn({
+        let body = body.clone();
+        move || respond(&mut peer, &head(body.len()), &body)
+    });
+    client.head();
+    assert!(client.take(body.len()) == body);
+    answering.join().unwrap();
 }
 
 #[test]

@@ -122,7 +122,7 @@ impl Proxy {
         let slow_ms = balancing.slow_start.map_or(0, |time| time.as_millis() as u64);
         let mut weights = config.upstreams.windows(2);
         Proxy {
-            bodies: BodyBuffer::new(disk),
+            bodies: BodyBuffer::new(disk, &config.buffer),
             names: translate::names(&config),
             sticky: sticky.map(|cookie| Sticky::new(cookie, &config.upstreams)),
             is_uniform: slow_ms == 0 && weights.all(|two| two[0].weight == two[1].weight),

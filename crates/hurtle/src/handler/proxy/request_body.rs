@@ -1,7 +1,7 @@
 //! Takes the body of a request whole before an upstream is asked (`buffer`).
 
 use super::super::HandlerError;
-use super::super::body_buffer::{BODY_BYTES_MAX, Taken, note_passed_on};
+use super::super::body_buffer::{Taken, note_passed_on};
 use super::super::client::{Client, InterimSender};
 use super::super::request::RequestContext;
 use super::Proxy;
@@ -15,7 +15,7 @@ impl Proxy {
     /// HTTP/2 upstreams share a connection, and answer before they end.
     pub(super) fn takes_body(&self, request: &RequestContext<'_>) -> bool {
         let is_call = || request.head.is_grpc() || WebCall::of(request.head).is_some();
-        self.config().buffer.of_requests()
+        self.config().buffer.kind.of_requests()
             && !self.may_switch(request)
             && !(self.has_http2 && is_call())
     }
@@ -31,7 +31,7 @@ impl Proxy {
         client: &mut C,
         exchange: &mut UpstreamExchange,
     ) -> Result<(), HandlerError> {
-        let taking = async |_: &dyn InterimSender| self.bodies.take(body, BODY_BYTES_MAX).await;
+        let taking = async |_: &dyn InterimSender| self.bodies.take(body, None).await;
         let taken = client.beside(&exchange.waits, taking).await?;
         let describe = || request.describe();
         let Taken { body, stopped, .. } = taken.map_err(|error| {

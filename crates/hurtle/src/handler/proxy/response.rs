@@ -119,7 +119,7 @@ impl Proxy {
         reply: &ResponseHead<'_>,
     ) -> Option<BodyBuffer> {
         let is_call = || request.head.is_grpc() || WebCall::of(request.head).is_some();
-        let is_kept = self.config().buffer.of_responses()
+        let is_kept = self.config().buffer.kind.of_responses()
             && !reply.is_unbuffered
             && !(self.has_http2 && is_call());
         is_kept.then(|| self.bodies.clone())
