@@ -52,6 +52,13 @@ impl StatusRange {
     }
 }
 
+impl StatusRange {
+    /// Returns whether it has this status.
+    pub fn contains(self, status: u16) -> bool {
+        (self.first..=self.last).contains(&status)
+    }
+}
+
 impl fmt::Display for StatusRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.first == self.last {
@@ -76,7 +83,7 @@ impl HealthCheck {
 
     /// Returns whether an upstream that answers with this status works.
     pub fn accepts(&self, status: u16) -> bool {
-        self.statuses.iter().any(|range| (range.first..=range.last).contains(&status))
+        self.statuses.iter().any(|range| range.contains(status))
     }
 }
 
@@ -100,6 +107,22 @@ fn host(text: &str) -> Result<String, ValueError> {
         _ => Err(ValueError::new(format!("{} is not a host name", shown(text)))
             .hint("write for example \"app.example.org\"")),
     }
+}
+
+/// Reads the statuses of `retry_status`.
+pub(super) fn error_statuses(
+    value: &Value<'_>,
+    reader: &mut Reader<'_>,
+) -> Option<Vec<StatusRange>> {
+    if value.is_empty_list() {
+        return Some(Vec::new());
+    }
+    let ranges = statuses(value, reader)?;
+    if ranges.iter().any(|range| range.first < 400) {
+        let wrong = ValueError::new("a status that is no error");
+        value.report(reader, wrong.hint("write statuses from 400 on, such as 503 or \"5xx\""));
+    }
+    Some(ranges)
 }
 
 fn statuses(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<StatusRange>> {

@@ -243,6 +243,10 @@ pub(super) static MOUNT: Section = Section {
             "Time for which a request waits while no upstream accepts connections, such as during a \
              restart, before it gets 502, 503 or 504. Each is tried again every 250 ms. Requests whose \
              body was sent in part do not wait.").with(PROXY),
+        Key::new("retry_status", List("statuses"), Toml("[]"), "[502, 503]",
+            "Error statuses of an upstream in place of which another one is tried, if the method may be \
+             repeated (GET, HEAD, OPTIONS, PUT, DELETE). The client gets the response of the last one.")
+            .with(PROXY),
         Key::new("resolve", Time(1_000, TIME_MS_MAX), Toml("\"30s\""), "\"5s\"",
             "Time between two resolutions of an upstream's name. Addresses that are gone get no \
              further requests.").with(PROXY),

@@ -11,7 +11,7 @@ use super::balance::{Balancing, balancing};
 use super::bounds::{HOST_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
 use super::buffering::{Buffer, buffer};
 use super::error::{ValueError, shown};
-use super::health_check::{HealthCheck, health_check};
+use super::health_check::{HealthCheck, StatusRange, error_statuses, health_check};
 use super::listen::UNIX;
 use super::print;
 use super::reader::Reader;
@@ -67,6 +67,9 @@ pub struct Proxy {
     pub internal: Option<PathBuf>,
     /// `true`: calls of gRPC-Web are translated to gRPC.
     pub grpc_web: bool,
+    /// Error statuses in place of which another upstream is tried, if the request may be repeated.
+    #[serde(serialize_with = "print::texts")]
+    pub retry_status: Vec<StatusRange>,
     /// `true`: the upstream gets paths without that of the mount.
     pub strip_prefix: bool,
     /// `true`: URLs and cookies that name the upstream are translated for the client.
@@ -125,6 +128,7 @@ impl Proxy {
             upgrades: vec!["websocket".to_owned()],
             internal: None,
             grpc_web: false,
+            retry_status: Vec::new(),
             strip_prefix: false,
             rewrite_location: true,
             request_fields: None,
@@ -169,6 +173,7 @@ pub(super) fn proxy(
     table.set("read_timeout", reader, Value::duration, &mut p.read_timeout);
     p.buffer = buffer(table, reader);
     table.set("retry_for", reader, Value::duration, &mut p.retry_for);
+    table.set("retry_status", reader, error_statuses, &mut p.retry_status);
     table.set("resolve", reader, Value::duration, &mut p.resolve);
     p.health = health_check(table, reader);
     table.set("upgrades", reader, |v, r| Some(upgrades(v, r)), &mut p.upgrades);

@@ -95,6 +95,7 @@ kinds! {
         ProxySendTimeout "proxy_send_timeout",
         ProxyReadTimeout "proxy_read_timeout",
         ProxyBuffering "proxy_buffering",
+        ProxyNextUpstream "proxy_next_upstream",
         ProxyRequestBuffering "proxy_request_buffering",
         ProxySetHeader "proxy_set_header",
         ProxyHideHeader "proxy_hide_header",

@@ -265,6 +265,10 @@ fn proxy(
         put(keys, "upstream_tls", block.get(|scope| &scope.tls).table(d, &pass, report));
     }
     timeouts(block, keys);
+    let statuses = block.get(|scope| &scope.retry_status);
+    if !statuses.is_empty() {
+        put(keys, "retry_status", statuses.clone());
+    }
     if let Some(zone) = block.get(|scope| &scope.cache) {
         let mut cache = toml::Table::new();
         let Some((disk, size)) = context.zones.get(zone) else {

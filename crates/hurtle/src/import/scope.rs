@@ -44,6 +44,8 @@ pub(super) struct Scope {
     /// `true`: bodies of requests are passed on as they arrive.
     pub(super) passes_bodies_on: Setting<bool>,
     pub(super) passes_responses_on: Setting<bool>,
+    /// Statuses of `proxy_next_upstream`.
+    pub(super) retry_status: Setting<Vec<i64>>,
     /// The Host that upstreams get is the client's, as hurtle sends it.
     pub(super) sends_client_host: Setting<bool>,
     /// The first name of the server, without wildcards.
@@ -109,6 +111,7 @@ impl Default for Scope {
                 Kind::Upstream(UpstreamKind::ProxyRequestBuffering),
                 Kind::Upstream(UpstreamKind::FastcgiRequestBuffering),
             ]),
+            retry_status: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyNextUpstream)]),
             passes_responses_on: Setting::of(&[
                 Kind::Upstream(UpstreamKind::ProxyBuffering),
                 Kind::Upstream(UpstreamKind::FastcgiBuffering),

@@ -25,6 +25,7 @@ impl Scope {
             UpstreamKind::ProxyReadTimeout | UpstreamKind::FastcgiReadTimeout => {
                 self.read_timeout.set(time_limit(d, report));
             }
+            UpstreamKind::ProxyNextUpstream => self.next_upstream(d, report),
             UpstreamKind::ProxyBuffering | UpstreamKind::FastcgiBuffering => {
                 self.passes_responses_on.set(d.arg(0) == "off");
             }
@@ -47,6 +48,24 @@ impl Scope {
             | UpstreamKind::ProxySslName => self.tls.edit().apply(kind, d, report),
         }
         Use::Held
+    }
+
+    fn next_upstream(&mut self, d: &Directive, report: &mut Report) {
+        let mut statuses = Vec::new();
+        for arg in &d.args {
+            match (arg.as_str(), arg.strip_prefix("http_").map(str::parse)) {
+                // hurtle tries another upstream where the request got no byte of a response.
+                ("error" | "timeout" | "invalid_header", _) => {}
+                (_, Some(Ok(status @ 400..=599))) => statuses.push(status),
+                _ => {
+                    let why = format!(
+                        "hurtle repeats no request for `{arg}`; see retry_status in proxy.md"
+                    );
+                    return report.refuse(d, why);
+                }
+            }
+        }
+        self.retry_status.set(statuses);
     }
 
     fn proxy_set_header(&mut self, d: &Directive, report: &mut Report) {

@@ -81,6 +81,9 @@ const ROWS: &[(&str, &str)] = &[
     ("root /srv; unheard_of on;", "the importer does not know it"),
     ("location / { proxy_pass http://a/; } location /api/ { proxy_pass http://b/; }", ""),
     ("location / { proxy_pass https://a; }", ""),
+    ("location / { proxy_pass http://a; proxy_next_upstream off; }", "repeats no request for `off`"),
+    ("location / { proxy_pass http://a; proxy_next_upstream error http_503 non_idempotent; }", "non_"),
+    ("location / { proxy_pass http://a; proxy_next_upstream error http_503; }", ""),
     ("location / { proxy_pass https://unix:/run/a; }", "speak HTTP in clear"),
     ("location / { proxy_pass https://a; proxy_ssl_name $host; }", "it needs variables"),
     (

@@ -217,6 +217,7 @@ fn files(kind: FilesKind) -> &'static str {
 
 fn upstream(kind: UpstreamKind) -> &'static str {
     match kind {
+        UpstreamKind::ProxyNextUpstream => "proxy_next_upstream http_502;",
         UpstreamKind::ProxyBuffering => "proxy_buffering off;",
         UpstreamKind::FastcgiBuffering => "fastcgi_buffering off;",
         UpstreamKind::ProxyRequestBuffering => "proxy_request_buffering off;",

@@ -284,3 +284,53 @@ fn bytes_after_a_bodiless_response_are_not_the_next_response() {
         assert_eq!(peer.rest(), "", "the connection is over: {odd}");
     }
 }
+
+#[test]
+fn another_upstream_is_tried_in_place_of_a_listed_status() {
+    let busy = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy";
+    let (get, put, post) = (GET, POST.replace("POST", "PUT"), POST);
+    // The request, the keys of the mount, the first response, and whether another upstream gets the request.
+    let table: [(&str, &str, &str, &str, bool); 7] = [
+        ("a listed status", get, "retry_status = 503", busy, true),
+        ("a class", get, "retry_status = [\"5xx\"]", busy, true),
+        ("with a body", &put, "retry_status = 503", busy, true),
+        ("before it is stored", get, "retry_status = 503\ncache = {}", busy, true),
+        ("another status", get, "retry_status = [500, 502]", busy, false),
+        ("a method that must not be repeated", post, "retry_status = 503", busy, false),
+        ("by default", get, "", busy, false),
+    ];
+    for (sentence, request, keys, response, is_retried) in table {
+        let (one, other) = (Upstream::new(), Upstream::new());
+        let proxy = Proxy::with(&[one.address, other.address], keys);
+        let mut client = proxy.send(request);
+        let (mut peer, _) = one.next_request();
+        peer.send(response);
+        if is_retried {
+            let (mut peer, head) = other.next_request();
+            assert!(head.starts_with(&request[..4]), "{sentence}: {head}");
+            if head.starts_with("PUT") {
+                assert_eq!(peer.take(5), b"hello", "{sentence}: with its body");
+            }
+            peer.send(OK);
+            assert_eq!(client.answer().1, "ok", "{sentence}");
+        } else {
+            let (head, body) = client.answer();
+            assert!(head.starts_with("HTTP/1.1 503 ") && body == "busy", "{sentence}: {head}");
+            other.expect_no_connection();
+        }
+    }
+}
+
+#[test]
+fn the_response_of_the_last_upstream_is_passed_on() {
+    let (one, other) = (Upstream::new(), Upstream::new());
+    let proxy = Proxy::with(&[one.address, other.address], "retry_status = [502, 503]");
+    let mut client = proxy.send(GET);
+    let (mut peer, _) = one.next_request();
+    peer.send("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n");
+    let (mut peer, _) = other.next_request();
+    peer.send("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 4\r\n\r\nlast");
+    let (head, body) = client.answer();
+    assert!(head.starts_with("HTTP/1.1 502 ") && body == "last", "{head}");
+    one.expect_no_connection();
+}

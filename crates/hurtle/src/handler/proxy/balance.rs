@@ -9,6 +9,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 use super::super::request::RequestContext;
 use super::Proxy;
 use super::standing::WHOLE;
+use crate::clock;
 use crate::config::{Balance, StickyCookie, UpstreamServer};
 
 /// Bytes of a cookie's value: enough that the values of two upstreams differ.
@@ -140,6 +141,17 @@ impl Proxy {
                     && self.config.upstreams[at].backup == backup
                     && is_ejected(at) == ejected
             })
+        })
+    }
+
+    /// Returns whether an upstream besides `own` and those that were tried may get a request now.
+    pub(super) fn has_other(&self, own: usize, tried: &[usize]) -> bool {
+        let now_ms = clock::now_ms();
+        self.peers.iter().enumerate().any(|(at, peer)| {
+            at != own
+                && !tried.contains(&at)
+                && peer.is_available()
+                && !peer.standing.is_ejected(now_ms)
         })
     }
 

@@ -182,6 +182,7 @@ impl Proxy {
                 None => Box::pin(receive_beside(request, client, exchange)).await,
             };
             let failure = match received {
+                Ok(head) if exchange.upstream.retries(&head, || request.describe()) => continue,
                 Ok(head) => return Ok(head),
                 Err(failure) => failure,
             };

@@ -67,6 +67,15 @@ impl fmt::Display for MalformedBody {
 impl std::error::Error for MalformedBody {}
 
 impl RawHead {
+    /// Returns the digits of the status.
+    pub(super) fn status(&self) -> &[u8] {
+        match self {
+            RawHead::Text(text) => text.get(9..12).unwrap_or_default(),
+            RawHead::Edited(text) => text.get(9..12).unwrap_or_default(),
+            RawHead::Fields(fields) => fields.status.as_str().as_bytes(),
+        }
+    }
+
     /// Parses the head.
     ///
     /// # Errors

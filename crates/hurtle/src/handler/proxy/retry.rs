@@ -5,8 +5,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::peer::UpstreamError;
-use super::{Phase, Proxy, UpstreamRequest};
+use super::{Phase, Proxy, RawHead, UpstreamRequest};
 use crate::clock;
+use crate::metrics::UpstreamOutcome;
 
 /// Most attempts of one request.
 const TRIES_MAX: usize = 3;
@@ -47,6 +48,31 @@ impl UpstreamRequest {
         let unanswered = matches!(error, UpstreamError::Gone(_) | UpstreamError::NotRead(_));
         let harmless = unsent || (unanswered && self.idempotent);
         harmless && self.has_retry_left()
+    }
+
+    /// Returns whether another upstream gets the request, because this one has answered with a status of
+    /// `retry_status`; records that as a failure. The budget is charged.
+    pub(super) fn retries(&mut self, head: &RawHead, describe: impl FnOnce() -> String) -> bool {
+        let listed = &self.proxy.config.retry_status;
+        if listed.is_empty() || !self.idempotent {
+            return false;
+        }
+        let status = std::str::from_utf8(head.status()).ok().and_then(|digits| digits.parse().ok());
+        let Some(status) = status.filter(|status| listed.iter().any(|of| of.contains(*status)))
+        else {
+            return false;
+        };
+        let has_other = self.number().is_some_and(|own| self.proxy.has_other(own, &self.tried));
+        if !has_other || !self.has_retry_left() {
+            return false;
+        }
+        tracing::warn!(
+            "upstream {}: status {status} ({}: retried)",
+            self.upstream_name(),
+            describe()
+        );
+        self.count_failed(UpstreamOutcome::Failed);
+        true
     }
 
     /// `true` if the request may be retried after a connect timeout. The budget is charged.

@@ -61,9 +61,9 @@ impl Proxy {
     /// all responses if the upstream has other paths. `base` is the mount's, if the upstream did not get it.
     pub(super) fn translated(&self, head: RawHead, base: &[u8]) -> RawHead {
         let (status, lines) = match &head {
-            RawHead::Text(text) => (text.get(9..12).unwrap_or_default(), &text[..]),
+            RawHead::Text(text) => (head.status(), &text[..]),
             RawHead::Edited(_) => return head,
-            RawHead::Fields(fields) => (fields.status.as_str().as_bytes(), &fields.lines[..]),
+            RawHead::Fields(fields) => (head.status(), &fields.lines[..]),
         };
         let is_concerned = status.starts_with(b"3") || status == b"201" || self.replaces_prefix();
         if !self.config().rewrite_location || !is_concerned {

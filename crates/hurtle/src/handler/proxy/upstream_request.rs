@@ -373,7 +373,7 @@ impl UpstreamRequest {
         self.count_failed(UpstreamOutcome::TimedOut);
     }
 
-    fn count_failed(&mut self, outcome: UpstreamOutcome) {
+    pub(super) fn count_failed(&mut self, outcome: UpstreamOutcome) {
         let Some(at) = &self.assigned else { return };
         at.peer.metrics().count(outcome, None);
         let now_ms = clock::now_ms();

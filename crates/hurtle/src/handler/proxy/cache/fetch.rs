@@ -152,6 +152,7 @@ impl Fetch {
             }
             let interim = self.interim.as_deref();
             let (retry, is_held) = match waits.within(listen(upstream, waits, interim)).await {
+                Some(Ok(taken)) if upstream.retries(&taken, || self.request.clone()) => continue,
                 Some(Ok(taken)) => return Ok(taken),
                 Some(Err(error)) => {
                     status = StatusCode::BAD_GATEWAY;
