@@ -217,17 +217,14 @@ pub(super) static MOUNT: Section = Section {
         Key::new("ejection", Table(&EJECTION), Words("three failures eject for 10 seconds"),
             "{ failures = 10 }", "Ejection of upstreams that fail.").with(PROXY),
         Key::new("buffer", Choice(names::<Buffering>), Toml("\"both\""), "\"off\"",
-            "The bodies that are kept so that slow clients do not occupy the upstream or application: \
-             those of requests are taken whole before it is asked, and what the client cannot take yet \
-             of a response is taken from it. Up to 64 KiB are kept in memory, then a file without a name \
-             has them. \"off\": bodies are passed on as they arrive. \
-             See [proxy.md](proxy.md#slow-clients).").with(CONNECTED),
+            "The bodies that are kept so that slow clients do not occupy the upstream or application: those \
+             of requests are taken whole before it is asked, those of responses as fast as it gives them. \
+             Up to 64 KiB are in memory, the rest in a file without a name. \"off\": bodies are passed on \
+             as they arrive. See [proxy.md](proxy.md#slow-clients).").with(CONNECTED),
         Key::new("buffer_directory", Text("a directory"), Words("`TMPDIR`, else /var/tmp"),
-            "\"/srv/buffered\"",
-            "Directory of the files with such bodies.").with(CONNECTED),
+            "\"/srv/buffered\"", "Directory of the files with such bodies.").with(CONNECTED),
         Key::new("buffer_bytes", Size(0, BYTES_MAX), Toml("\"1 GiB\""), "\"100 MiB\"",
-            "Most bytes of one such body in a file; a larger one is passed on as it arrives. 0: none is \
-             written.").with(CONNECTED),
+            "Most bytes of one such body in a file; more are passed on as they arrive.").with(CONNECTED),
         Key::new("connect_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"5s\""), "\"1s\"",
             "Time limit of connecting to an upstream (504).").with(CONNECTED),
         Key::new("send_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"30s\""), "\"10s\"",
