@@ -30,8 +30,9 @@ pub(super) struct Spool<E>(Arc<Shared<E>>);
 
 /// The end of the client.
 pub(super) struct Spooled<E> {
-    shared: Arc<Shared<E>>,
+    /// Dropped before the file, which a disk thread closes.
     reading: Option<Pin<Box<dyn Future<Output = io::Result<Bytes>> + Send>>>,
+    shared: Arc<Shared<E>>,
 }
 
 /// The error of a body.
@@ -103,7 +104,7 @@ pub(super) fn spool<E>(buffer: Option<BodyBuffer>) -> (Spool<E>, Spooled<E>) {
         client: None,
     };
     let shared = Arc::new(Shared { buffer, state: Mutex::new(state) });
-    (Spool(Arc::clone(&shared)), Spooled { shared, reading: None })
+    (Spool(Arc::clone(&shared)), Spooled { reading: None, shared })
 }
 
 impl<E> Spool<E> {
@@ -129,6 +130,11 @@ impl<E> Spool<E> {
     /// Ends the body.
     pub(super) fn end(&self, end: Result<Option<HeaderMap>, E>) {
         self.0.lock().finish(end.map_err(SpoolError::Source));
+    }
+
+    /// `true` while a piece is being written, so that the end would not be seen.
+    pub(super) fn is_writing(&self) -> bool {
+        self.0.lock().is_writing
     }
 
     /// Keeps no more than the last piece from now on.
@@ -263,9 +269,9 @@ impl<E> State<E> {
         let file_bytes = self.written.end + self.memory_bytes as u64;
         if !self.is_memory_only {
             if file_bytes > self.file_bytes_max {
-                self.pass_on(&BufferError::TooLarge);
+                self.stop_writing(&BufferError::TooLarge);
             } else if !self.reserved.grow_to(file_bytes) {
-                self.pass_on(&BufferError::Busy);
+                self.stop_writing(&BufferError::Busy);
             }
         }
         if self.is_memory_only {
@@ -281,7 +287,7 @@ impl<E> State<E> {
     }
 
     /// Writes no more: the source waits for the client.
-    fn pass_on(&mut self, why: &BufferError) {
+    fn stop_writing(&mut self, why: &BufferError) {
         self.is_memory_only = true;
         note_passed_on(why, || "the rest of a response".to_owned());
     }
@@ -300,7 +306,7 @@ impl<E> State<E> {
                 self.written.end += len as u64;
             }
             Err(e) => {
-                self.pass_on(&BufferError::Disk(e, buffer.directory()));
+                self.stop_writing(&BufferError::Disk(e, buffer.directory()));
                 self.memory_bytes += len;
                 self.pieces.extend(pieces.into_iter().filter(|piece| !piece.is_empty()));
             }

@@ -198,7 +198,8 @@ impl RelayedBody<'_> {
         }
     }
 
-    /// Writes the whole body, and takes it from the upstream as fast as that gives it.
+    /// Writes the whole body, and takes it from the upstream as fast as that gives it. Calls of gRPC-Web, whose
+    /// end the client is told in the body, are not kept.
     async fn each_kept(
         mut self,
         request: &RequestHead<'_>,
@@ -210,32 +211,31 @@ impl RelayedBody<'_> {
         let (waits, keeps_upstream) = (self.waits, self.keeps_upstream);
         waits.go_on();
         let mut is_read = false;
-        {
-            let mut reading = pin!(async {
-                let has_put = Cell::new(false);
-                let put = async |frame: Frame<'_>| match frame {
-                    Frame::Data(data, _) => {
-                        has_put.set(true);
-                        spool.put(data.into_bytes()).await.then_some(()).ok_or(ExchangeError::Gone)
-                    }
-                    Frame::Flush => Ok(()),
-                    Frame::End(trailers) => Ok(spool.end(Ok(trailers))),
-                };
-                let read = self.read(request, || has_put.get() || has_sent(), put).await;
-                self.upstream.leave(keeps_upstream && read.is_ok());
-                read.unwrap_or_else(|error| spool.end(Err(error)));
-            });
-            let mut writing = pin!(write_kept(spooled, write));
-            poll_fn(|cx| {
-                if !is_read && waits.is_late() {
-                    is_read = true;
-                    spool.end(Err(RelayError::from(ExchangeError::UpstreamTimeout)));
+        let mut reading = pin!(async {
+            let put = async |frame: Frame<'_>| match frame {
+                Frame::Data(data, _) => {
+                    spool.put(data.into_bytes()).await.then_some(()).ok_or(ExchangeError::Gone)
                 }
-                is_read = is_read || reading.as_mut().poll(cx).is_ready();
-                writing.as_mut().poll(cx)
-            })
-            .await
-        }
+                Frame::Flush => Ok(()),
+                Frame::End(trailers) => {
+                    spool.end(Ok(trailers));
+                    Ok(())
+                }
+            };
+            let read = self.read(request, has_sent, put).await;
+            self.upstream.leave(keeps_upstream && read.is_ok());
+            read.unwrap_or_else(|error| spool.end(Err(error)));
+        });
+        let mut writing = pin!(write_kept(spooled, write));
+        poll_fn(|cx| {
+            if !is_read && waits.is_late() && !spool.is_writing() {
+                is_read = true;
+                spool.end(Err(RelayError::from(ExchangeError::UpstreamTimeout)));
+            }
+            is_read = is_read || reading.as_mut().poll(cx).is_ready();
+            writing.as_mut().poll(cx)
+        })
+        .await
     }
 }
 
@@ -271,12 +271,8 @@ async fn write_kept(
                     SpoolError::Source(error) => error,
                     SpoolError::Lost(error) => lost(&error),
                 };
-                match &error {
-                    RelayError::Upstream(failure) if failure.is_reported => {
-                        write(Frame::End(None)).await?;
-                    }
-                    _ if has_written => write(Frame::Flush).await?,
-                    _ => {}
+                if has_written {
+                    write(Frame::Flush).await?;
                 }
                 return Err(error);
             }
