@@ -1,7 +1,7 @@
 //! The response to a client when a FastCGI application fails.
 
 use crate::peer::{END, ReceivedRequest, STDOUT, end, read_input, receive, record};
-use crate::support::{GET, Proxy, Upstream};
+use crate::support::{GET, NOBODY, Proxy, Upstream};
 
 fn server(upstream: &Upstream, keys: &str) -> Proxy {
     Proxy::of("", &format!("fastcgi = \"{}\"\n{keys}", upstream.address))
@@ -75,9 +75,7 @@ fn a_truncated_response_is_visibly_incomplete() {
 
 #[test]
 fn a_missing_application_is_a_bad_gateway() {
-    let upstream = Upstream::new();
-    let server = server(&upstream, "");
-    drop(upstream);
+    let server = Proxy::of("", &format!("fastcgi = \"{NOBODY}\""));
     assert!(server.send(GET).answer().0.starts_with("HTTP/1.1 502 "));
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::thread::{self, JoinHandle};
 
-use crate::support::{GET, LAST_OK, OK, Proxy, Upstream};
+use crate::support::{GET, LAST_OK, NOBODY, OK, Proxy, Upstream};
 
 #[test]
 fn upstreams_are_selected_in_turn() {
@@ -20,11 +20,8 @@ fn upstreams_are_selected_in_turn() {
 
 #[test]
 fn an_unreachable_upstream_is_skipped() {
-    let gone = Upstream::new();
-    let addresses = [gone.address];
-    drop(gone);
     let upstream = Upstream::new();
-    let proxy = Proxy::with(&[addresses[0], upstream.address], "");
+    let proxy = Proxy::with(&[NOBODY, upstream.address], "");
     for _ in 0..6 {
         let body = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
         let mut client = proxy.send(body);
@@ -187,9 +184,9 @@ fn weights_divide_the_requests() {
 
 #[test]
 fn a_backup_answers_while_the_others_are_down() {
-    let gone = Upstream::new().address;
     let (backup, requests) = answer_all(Upstream::new(), "200 OK");
-    let mount = format!("proxy = ['http://{gone}', {{ url = 'http://{backup}', backup = true }}]");
+    let mount =
+        format!("proxy = ['http://{NOBODY}', {{ url = 'http://{backup}', backup = true }}]");
     let proxy = Proxy::of("", &mount);
     for _ in 0..6 {
         assert_eq!(proxy.send(GET).answer().1, "ok");

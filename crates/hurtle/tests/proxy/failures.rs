@@ -1,6 +1,6 @@
 //! Tests of upstreams that fail at each point of an exchange.
 
-use crate::support::{GET, LAST_GET, OK, Proxy, Upstream};
+use crate::support::{GET, LAST_GET, NOBODY, OK, Proxy, Upstream};
 
 const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
 
@@ -13,10 +13,7 @@ fn expect(client: &mut crate::client::Client, status: &str) {
 
 #[test]
 fn an_unreachable_upstream_is_502() {
-    let upstream = Upstream::new();
-    let address = upstream.address;
-    drop(upstream);
-    let proxy = Proxy::with(&[address], "");
+    let proxy = Proxy::with(&[NOBODY], "");
     expect(&mut proxy.send(GET), "502 Bad Gateway");
     let proxy = Proxy::of("", "proxy = \"unix:/nowhere/app.sock\"");
     expect(&mut proxy.send(GET), "502 Bad Gateway");

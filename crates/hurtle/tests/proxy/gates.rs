@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::{fs, thread};
 
 use crate::secure::Authority;
-use crate::support::{LAST_OK, Proxy, Upstream};
+use crate::support::{LAST_OK, NOBODY, Proxy, Upstream};
 use crate::tokens::{Signer, set};
 
 /// A gate that refuses a request with these fields, and admits one with those.
@@ -145,8 +145,7 @@ fn of_two_gates_the_earlier_one_answers() {
     let hash = bcrypt::hash_with_salt("secret", 4, [7; 16]).unwrap();
     fs::write(authority.dir.join("users"), format!("anna:{hash}\n")).unwrap();
     let auth = authentication();
-    let gone = Upstream::new().address;
-    let gates = gates(&authority, auth, gone);
+    let gates = gates(&authority, auth, NOBODY);
     let mut wrong = Vec::new();
     for (number, first) in gates.iter().enumerate() {
         for second in &gates[number..] {

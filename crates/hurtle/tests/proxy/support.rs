@@ -1,6 +1,6 @@
 //! A proxying server, and upstreams controlled by the test.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
@@ -21,6 +21,9 @@ pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 /// Like `OK`, after which the upstream's connection ends.
 pub(crate) const LAST_OK: &str =
     "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
+
+/// The address of an upstream that is not there. The system gives port 1 to no other test.
+pub(crate) const NOBODY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
 
 /// An upstream that accepts connections when the test calls it.
 pub(crate) struct Upstream {

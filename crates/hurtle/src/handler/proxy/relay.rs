@@ -1,7 +1,6 @@
 //! Yields the body of an upstream's response frame by frame, encoded if it gets a coding. A body that
 //! ends early says what the client gets instead of its rest.
 
-use std::cell::Cell;
 use std::fmt::Display;
 use std::future::poll_fn;
 use std::io;

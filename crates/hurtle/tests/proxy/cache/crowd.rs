@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{MINUTE, Pair, get, reply};
 use crate::client::Client;
-use crate::support::{Proxy, Upstream};
+use crate::support::{NOBODY, Proxy, Upstream};
 
 const CROWD: usize = 100;
 
@@ -105,10 +105,7 @@ fn a_response_for_one_client_does_not_mark_the_key() {
 
 #[test]
 fn all_clients_get_502_if_no_upstream_is_there() {
-    let upstream = Upstream::new();
-    let address = upstream.address;
-    drop(upstream);
-    let proxy = Proxy::with(&[address], "cache = {}");
+    let proxy = Proxy::with(&[NOBODY], "cache = {}");
     let mut clients: Vec<Client> = (0..5).map(|_| proxy.send(get("/", ""))).collect();
     for client in &mut clients {
         assert!(client.answer().0.starts_with("HTTP/1.1 502 "));
