@@ -35,6 +35,15 @@ pub(super) struct Spooled<E> {
     shared: Arc<Shared<E>>,
 }
 
+/// The tasks of both ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tasks {
+    /// One polls the source and then the client, and the source again while [`Spool::is_due`].
+    One,
+    /// Each has its own.
+    Two,
+}
+
 /// The error of a body.
 #[derive(Debug)]
 pub(super) enum SpoolError<E> {
@@ -47,6 +56,7 @@ pub(super) enum SpoolError<E> {
 struct Shared<E> {
     /// `None`: a piece waits for the one before.
     buffer: Option<BodyBuffer>,
+    tasks: Tasks,
     state: Mutex<State<E>>,
 }
 
@@ -60,6 +70,10 @@ struct State<E> {
     is_writing: bool,
     /// `true`: nothing is written anymore.
     is_memory_only: bool,
+    /// `true`: the client was polled and has not taken what fills the memory, so a file may have it.
+    may_write: bool,
+    /// `true`: the source waits until the client was polled.
+    awaits_client: bool,
     /// Most bytes in the file.
     file_bytes_max: u64,
     /// The source waits while this many bytes or more wait in memory.
@@ -86,13 +100,15 @@ enum Room {
 }
 
 /// Creates both ends. Without a buffer the source waits until the client has taken each piece.
-pub(super) fn spool<E>(buffer: Option<BodyBuffer>) -> (Spool<E>, Spooled<E>) {
+pub(super) fn spool<E>(buffer: Option<BodyBuffer>, tasks: Tasks) -> (Spool<E>, Spooled<E>) {
     let state = State {
         file: None,
         written: 0..0,
         reserved: Reserved::default(),
         is_writing: false,
         is_memory_only: buffer.is_none(),
+        may_write: false,
+        awaits_client: false,
         file_bytes_max: buffer.as_ref().map_or(0, |buffer| buffer.bytes_max),
         memory_bytes_max: if buffer.is_some() { MEMORY_BYTES_MAX } else { 1 },
         pieces: VecDeque::new(),
@@ -103,7 +119,7 @@ pub(super) fn spool<E>(buffer: Option<BodyBuffer>) -> (Spool<E>, Spooled<E>) {
         source: None,
         client: None,
     };
-    let shared = Arc::new(Shared { buffer, state: Mutex::new(state) });
+    let shared = Arc::new(Shared { buffer, tasks, state: Mutex::new(state) });
     (Spool(Arc::clone(&shared)), Spooled { reading: None, shared })
 }
 
@@ -114,9 +130,10 @@ impl<E> Spool<E> {
             State { is_abandoned: true, .. } => return false,
             state => state.push(data),
         };
-        if is_full && self.0.buffer.is_some() {
+        if is_full && self.0.tasks == Tasks::Two && self.0.buffer.is_some() {
             // The client may take it now.
             rt::give_way().await;
+            self.0.lock().may_write = true;
         }
         loop {
             match poll_fn(|cx| self.0.lock().poll_room(cx)).await {
@@ -125,6 +142,13 @@ impl<E> Spool<E> {
                 Room::Write(pieces, file, offset) => self.write(pieces, file, offset).await,
             }
         }
+    }
+
+    /// `true`: the source is polled again, because the client was polled.
+    pub(super) fn is_due(&self) -> bool {
+        let mut state = self.0.lock();
+        state.may_write |= state.awaits_client;
+        std::mem::take(&mut state.awaits_client)
     }
 
     /// Ends the body.
@@ -205,7 +229,9 @@ impl<E> Spooled<E> {
                     return Poll::Ready(frame.transpose());
                 }
             }
-            state.client = Some(cx.waker().clone());
+            if self.shared.tasks == Tasks::Two {
+                state.client = Some(cx.waker().clone());
+            }
             return Poll::Pending;
         }
     }
@@ -266,8 +292,12 @@ impl<E> State<E> {
         if self.is_abandoned {
             return Poll::Ready(Room::Gone);
         }
-        let file_bytes = self.written.end + self.memory_bytes as u64;
         if !self.is_memory_only {
+            if !std::mem::take(&mut self.may_write) {
+                self.awaits_client = true;
+                return Poll::Pending;
+            }
+            let file_bytes = self.written.end + self.memory_bytes as u64;
             if file_bytes > self.file_bytes_max {
                 self.stop_writing(&BufferError::TooLarge);
             } else if !self.reserved.grow_to(file_bytes) {
@@ -342,6 +372,7 @@ impl<E> State<E> {
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroUsize;
+    use std::pin::pin;
 
     use proptest::prelude::*;
 
@@ -356,11 +387,11 @@ mod tests {
     /// Puts pieces of these lengths while a client takes a frame after so many of its turns; returns the
     /// bytes that were put and those that were taken.
     async fn passed(
-        buffer: Option<BodyBuffer>,
+        (buffer, tasks): (Option<BodyBuffer>, Tasks),
         pieces: Vec<usize>,
         turns: Vec<u8>,
     ) -> (Vec<u8>, Vec<u8>) {
-        let (spool, mut spooled) = spool::<()>(buffer);
+        let (spool, mut spooled) = spool::<()>(buffer, tasks);
         let put = async {
             let mut all = Vec::new();
             for (n, len) in pieces.iter().enumerate() {
@@ -384,7 +415,28 @@ mod tests {
             assert!(spooled.is_end());
             all
         };
-        tokio::join!(put, take)
+        let (mut put, mut take) = (pin!(put), pin!(take));
+        let (mut sent, mut taken) = (None, None);
+        poll_fn(|cx| {
+            loop {
+                if let (None, Poll::Ready(all)) = (&sent, put.as_mut().poll(cx)) {
+                    sent = Some(all);
+                }
+                if let (None, Poll::Ready(all)) = (&taken, take.as_mut().poll(cx)) {
+                    taken = Some(all);
+                }
+                if tasks == Tasks::Two || sent.is_some() || !spool.is_due() {
+                    break;
+                }
+            }
+            match (&mut sent, &mut taken) {
+                (Some(sent), Some(taken)) => {
+                    Poll::Ready((std::mem::take(sent), std::mem::take(taken)))
+                }
+                _ => Poll::Pending,
+            }
+        })
+        .await
     }
 
     proptest! {
@@ -395,10 +447,11 @@ mod tests {
             pieces in prop::collection::vec(0_usize..90_000, 0..40),
             turns in prop::collection::vec(0_u8..20, 1..6),
             is_buffered: bool,
+            is_one: bool,
         ) {
             let disk = Disk::start(NonZeroUsize::MIN).unwrap();
             let buffer = is_buffered.then(|| BodyBuffer::new(&disk, &config::Buffer::default()));
-            let (put, taken) = run(passed(buffer, pieces, turns));
+            let (put, taken) = run(passed((buffer, if is_one { Tasks::One } else { Tasks::Two }), pieces, turns));
             prop_assert!(put == taken);
         }
     }
@@ -411,10 +464,12 @@ mod tests {
     fn pieces_that_the_disk_does_not_take_stay_in_memory() {
         let disk = Disk::start(NonZeroUsize::MIN).unwrap();
         let buffer = BodyBuffer::new(&disk, &config::Buffer::default());
-        let (spool, mut spooled) = spool::<()>(Some(buffer.clone()));
+        let (spool, mut spooled) = spool::<()>(Some(buffer.clone()), Tasks::Two);
         spool.0.lock().push(vec![1; MEMORY_BYTES_MAX].into());
         spool.0.lock().push(vec![2; 10].into());
         let mut cx = Context::from_waker(Waker::noop());
+        assert!(spool.0.lock().poll_room(&mut cx).is_pending(), "the client comes first");
+        assert!(spool.is_due());
         let Poll::Ready(Room::Write(pieces, None, 0)) = spool.0.lock().poll_room(&mut cx) else {
             panic!("they are written");
         };
@@ -432,7 +487,7 @@ mod tests {
 
     #[test]
     fn each_side_learns_that_the_other_is_gone() {
-        let (spool_, mut spooled) = spool::<()>(None);
+        let (spool_, mut spooled) = spool::<()>(None, Tasks::Two);
         run(async {
             tokio::join!(spool_.put(Bytes::from_static(b"last")), async {
                 assert!(poll(&mut spooled).is_ready());
@@ -441,7 +496,7 @@ mod tests {
         drop(spool_);
         let failed = poll(&mut spooled);
         assert!(matches!(failed, Poll::Ready(Some(Err(SpoolError::Lost(_))))), "no end was put");
-        let (spool, spooled) = spool::<()>(None);
+        let (spool, spooled) = spool::<()>(None, Tasks::Two);
         drop(spooled);
         assert!(!run(spool.put(Bytes::from_static(b"more"))));
     }

@@ -14,7 +14,7 @@ use hurtle_http::cgi::{self, HEAD_BYTES_MAX, Head, head_end};
 use hurtle_http::fcgi;
 
 use super::super::body_buffer::BodyBuffer;
-use super::super::spool::{Spool, SpoolError, Spooled, spool};
+use super::super::spool::{Spool, SpoolError, Spooled, Tasks, spool};
 use crate::answer::is_bodiless;
 use crate::body::{self, Body, BoxError, Stream};
 use crate::clock;
@@ -97,7 +97,7 @@ impl Exchange {
         work: impl AsyncFnOnce(&mut Sink) -> Result<(), GatewayError> + 'static,
     ) -> Exchange {
         let (head_sender, head) = oneshot::channel();
-        let (spool, body) = spool(buffer);
+        let (spool, body) = spool(buffer, Tasks::Two);
         let mut sink = Sink {
             head_sender: Some(head_sender),
             spool,

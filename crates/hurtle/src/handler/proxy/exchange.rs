@@ -7,7 +7,6 @@ use hurtle_http::request::grpc_web::WebFormat;
 use hurtle_http::semantics::accept::Coding;
 use hurtle_http::semantics::grpc::{self, GrpcStatus};
 
-use super::super::body_buffer::BodyBuffer;
 use super::super::wait::Waits;
 use super::framing::Framing;
 use super::tunnel_end::TunnelEnd;
@@ -54,8 +53,8 @@ pub struct UpstreamBody {
     pub(super) coding: Option<BodyCoding>,
     /// `true` if the upstream's connection can be reused after the body.
     pub(super) keeps_upstream: bool,
-    /// Keeps what the client cannot take yet; `None`: the upstream waits for the client.
-    pub(super) buffer: Option<BodyBuffer>,
+    /// `true`: what the client cannot take yet is kept. Otherwise the upstream waits for the client.
+    pub(super) is_kept: bool,
 }
 
 /// The coding of a body that is relayed.

@@ -14,9 +14,8 @@ use hurtle_http::request::fields;
 use hurtle_http::semantics::accept::Coding;
 use hurtle_http::semantics::grpc::GrpcStatus;
 
-use super::super::body_buffer::BodyBuffer;
 use super::super::client::{Data, ExchangeError, Frame};
-use super::super::spool::{SpoolError, Spooled, spool};
+use super::super::spool::{SpoolError, Spooled, Tasks, spool};
 use super::super::wait::Waits;
 use super::attempt_log::log_failure;
 use super::body_encoder::BodyEncoder;
@@ -71,7 +70,7 @@ pub struct RelayedBody<'a> {
     framing: &'a mut Framing,
     coding: Option<BodyCoding>,
     keeps_upstream: bool,
-    buffer: Option<BodyBuffer>,
+    is_kept: bool,
 }
 
 impl UpstreamBody {
@@ -105,10 +104,10 @@ impl UpstreamBody {
 
     /// Returns the upstream's deadlines, and the body.
     pub fn relayed(&mut self) -> (&Waits, RelayedBody<'_>) {
-        let UpstreamBody { exchange, framing, coding, keeps_upstream, buffer, .. } = self;
+        let UpstreamBody { exchange, framing, coding, keeps_upstream, is_kept, .. } = self;
         let (upstream, waits) = (&mut exchange.upstream, &exchange.waits);
-        let (coding, keeps_upstream, buffer) = (*coding, *keeps_upstream, buffer.take());
-        (waits, RelayedBody { upstream, waits, framing, coding, keeps_upstream, buffer })
+        let (coding, keeps_upstream, is_kept) = (*coding, *keeps_upstream, *is_kept);
+        (waits, RelayedBody { upstream, waits, framing, coding, keeps_upstream, is_kept })
     }
 
     /// Returns the upstream with its times, for the log.
@@ -164,9 +163,9 @@ impl RelayedBody<'_> {
         has_sent: impl Fn() -> bool,
         write: impl AsyncFnMut(Frame<'_>) -> Result<(), ExchangeError>,
     ) -> Result<(), RelayError> {
-        match self.buffer.take() {
-            None => self.read(request, has_sent, write).await,
-            Some(buffer) => self.each_kept(request, has_sent, write, buffer).await,
+        match self.is_kept {
+            false => self.read(request, has_sent, write).await,
+            true => self.each_kept(request, has_sent, write).await,
         }
     }
 
@@ -204,9 +203,9 @@ impl RelayedBody<'_> {
         request: &RequestHead<'_>,
         has_sent: impl Fn() -> bool,
         write: impl AsyncFnMut(Frame<'_>) -> Result<(), ExchangeError>,
-        buffer: BodyBuffer,
     ) -> Result<(), RelayError> {
-        let (spool, spooled) = spool(Some(buffer));
+        let buffer = self.upstream.bodies();
+        let (spool, spooled) = spool(Some(buffer), Tasks::One);
         let (waits, keeps_upstream) = (self.waits, self.keeps_upstream);
         waits.go_on();
         let mut is_read = false;
@@ -231,8 +230,13 @@ impl RelayedBody<'_> {
                 is_read = true;
                 spool.end(Err(RelayError::from(ExchangeError::UpstreamTimeout)));
             }
-            is_read = is_read || reading.as_mut().poll(cx).is_ready();
-            writing.as_mut().poll(cx)
+            loop {
+                is_read = is_read || reading.as_mut().poll(cx).is_ready();
+                let written = writing.as_mut().poll(cx);
+                if written.is_ready() || is_read || !spool.is_due() {
+                    return written;
+                }
+            }
         })
         .await
     }

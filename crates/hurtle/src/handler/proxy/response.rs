@@ -6,7 +6,6 @@ use hurtle_http::h1::forward;
 use hurtle_http::h1::response::Fields;
 use hurtle_http::h1::response_head::{File, ResponseHead};
 
-use super::super::body_buffer::BodyBuffer;
 use super::super::client::Client;
 use super::super::request::RequestContext;
 use super::super::{FileName, Handled, InternalRedirect, Outcome, Tunnel};
@@ -104,25 +103,20 @@ impl Proxy {
         let keeps_upstream = reply.keep_alive && framing.may_keep_alive;
         let coding = web.map(BodyCoding::Web);
         let len = reply.content_length.or(framing.known_len().map(|len| len as u64));
-        let buffer = self.response_buffer(request, reply);
-        let body = UpstreamBody { exchange, framing, len, coding, keeps_upstream, buffer };
+        let is_kept = self.keeps_response(request, reply);
+        let body = UpstreamBody { exchange, framing, len, coding, keeps_upstream, is_kept };
         Outcome::Stream(UpstreamResponse { status: reply.status, lines, needs, cookie, body })
     }
 }
 
 impl Proxy {
-    /// Returns what keeps the body of a response for a slow client. Calls of gRPC to HTTP/2 upstreams
+    /// Returns whether the body of a response is kept for a slow client. Calls of gRPC to HTTP/2 upstreams
     /// share a connection, and hold nothing else.
-    fn response_buffer(
-        &self,
-        request: &RequestContext<'_>,
-        reply: &ResponseHead<'_>,
-    ) -> Option<BodyBuffer> {
+    fn keeps_response(&self, request: &RequestContext<'_>, reply: &ResponseHead<'_>) -> bool {
         let is_call = || request.head.is_grpc() || WebCall::of(request.head).is_some();
-        let is_kept = self.config().buffer.kind.of_responses()
+        self.config().buffer.kind.of_responses()
             && !reply.is_unbuffered
-            && !(self.has_http2 && is_call());
-        is_kept.then(|| self.bodies.clone())
+            && !(self.has_http2 && is_call())
     }
 }
 
