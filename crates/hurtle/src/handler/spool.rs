@@ -419,10 +419,14 @@ mod tests {
         let (mut sent, mut taken) = (None, None);
         poll_fn(|cx| {
             loop {
-                if let (None, Poll::Ready(all)) = (&sent, put.as_mut().poll(cx)) {
+                if sent.is_none()
+                    && let Poll::Ready(all) = put.as_mut().poll(cx)
+                {
                     sent = Some(all);
                 }
-                if let (None, Poll::Ready(all)) = (&taken, take.as_mut().poll(cx)) {
+                if taken.is_none()
+                    && let Poll::Ready(all) = take.as_mut().poll(cx)
+                {
                     taken = Some(all);
                 }
                 if tasks == Tasks::Two || sent.is_some() || !spool.is_due() {

@@ -204,7 +204,7 @@ impl RelayedBody<'_> {
         has_sent: impl Fn() -> bool,
         write: impl AsyncFnMut(Frame<'_>) -> Result<(), ExchangeError>,
     ) -> Result<(), RelayError> {
-        let buffer = self.upstream.bodies();
+        let buffer = self.upstream.proxy.bodies.clone();
         let (spool, spooled) = spool(Some(buffer), Tasks::One);
         let (waits, keeps_upstream) = (self.waits, self.keeps_upstream);
         waits.go_on();

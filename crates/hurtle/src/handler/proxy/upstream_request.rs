@@ -13,7 +13,7 @@ use hurtle_http::request::RequestHead;
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::grpc_web::WebFormat;
 
-use super::super::body_buffer::{BodyBuffer, OutgoingBody};
+use super::super::body_buffer::OutgoingBody;
 use super::assigned_peer::AssignedPeer;
 use super::link::{Channel, Link, RawHead, Source};
 use super::peer::UpstreamError;
@@ -200,11 +200,6 @@ impl UpstreamRequest {
         self.sender.send_at_once(&link.channel);
         self.phase.set(Phase::Waiting);
         self.sender.is_done()
-    }
-
-    /// Returns what keeps bodies for slow clients.
-    pub(super) fn bodies(&self) -> BodyBuffer {
-        self.proxy.bodies.clone()
     }
 
     /// Time limit of the response's head, in milliseconds.
