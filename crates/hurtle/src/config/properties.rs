@@ -71,6 +71,10 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         ("", "listen_tls") => format!(
             "{line}{site}[site.tls]\ncertificate = \"c.pem\"\n[[site.mount]]\nfiles = \".\""
         ),
+        ("", "local_authority") => format!(
+            "{line}listen_tls = \"[::]:443\"\n[[site]]\nhosts = \"a.lan\"\n[site.tls]\n\
+             certificate = \"local\"\n[[site.mount]]\nfiles = \".\""
+        ),
         ("", "acme") | ("[acme]" | "[[acme.authority]]", _) => with_acme(section, name, &line),
         ("[site.tls]", name) => {
             let certificate = "certificate = \"c.pem\"\n";
