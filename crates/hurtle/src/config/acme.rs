@@ -87,7 +87,8 @@ impl Default for Authority {
 
 /// Reads `[acme]` into a configuration whose sites and listeners are known.
 pub(super) fn acme(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>) {
-    let automatic = config.sites.iter().any(|site| site.tls.as_ref().is_some_and(Tls::is_automatic));
+    let automatic =
+        config.sites.iter().any(|site| site.tls.as_ref().is_some_and(Tls::is_automatic));
     let Some(written) = top.get("acme") else {
         if automatic {
             let wrong = ValueError::new(
@@ -112,7 +113,8 @@ pub(super) fn acme(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>
     let Some(acme) = read(&table, has_clear, config.user.is_some(), reader) else { return };
     for site in &mut config.sites {
         let file = site.hosts.first().map(|name| acme.file(&name.to_string()));
-        if let (Some(tls), Some(file)) = (site.tls.as_mut().filter(|tls| tls.is_automatic()), file) {
+        if let (Some(tls), Some(file)) = (site.tls.as_mut().filter(|tls| tls.is_automatic()), file)
+        {
             tls.certificates = vec![super::CertificateFiles { chain: file.clone(), key: file }];
         }
     }

@@ -65,7 +65,8 @@ const fn v6([a, b, c, d, e, f, g, h]: [u16; 8], prefix: u8) -> IpNet {
 
 #[rustfmt::skip] // One paragraph for each key.
 pub(super) const LOCAL_AUTHORITY: Key = Key::new("local_authority", Text("a directory"), Words(
-    "`hurtle` in the user's data directory; with `user`: `/var/lib/hurtle/local`"),
+    "where a certificate is `\"local\"`: `hurtle` in the user's data directory; with `user`: \
+     `/var/lib/hurtle/local`"),
     "\"/var/lib/hurtle/local\"",
     "Directory of the local certificate authority and of the certificates with \
      `certificate = \"local\"`. Servers can share it. See [https.md](https.md#a-private-network).");
@@ -132,27 +133,29 @@ pub fn certificate_file(directory: &Path, hosts: &[HostName]) -> PathBuf {
 pub(super) fn check_names(site: &Site, written: &Value<'_>, reader: &mut Reader<'_>) {
     let Some(public) = site.hosts.iter().find(|host| !is_local(host)) else { return };
     let wrong = match public {
-        HostName::Wildcard(suffix) if !suffix.contains('.') => {
-            ValueError::new(format!("{public} may be all of a public domain")).hint(
-                "write the names themselves, or names below a private domain such as .internal",
-            )
-        }
-        HostName::Exact(name) if address(name).is_some() => {
-            ValueError::new(format!("{public} is a public address")).hint(
-                "the local authority signs for private addresses only; name a certificate and its key",
-            )
-        }
-        _ => ValueError::new(format!("{public} is a public name, which the local authority does not sign"))
-            .hint(
-                "write certificate = \"auto\", or name a certificate and its key; private names end \
+        HostName::Wildcard(suffix) if !suffix.contains('.') => ValueError::new(format!(
+            "{public} may be all of a public domain"
+        ))
+        .hint("write the names themselves, or names below a private domain such as .internal"),
+        HostName::Exact(name) if address(name).is_some() => ValueError::new(format!(
+            "{public} is a public address"
+        ))
+        .hint(
+            "the local authority signs for private addresses only; name a certificate and its key",
+        ),
+        _ => ValueError::new(format!(
+            "{public} is a public name, which the local authority does not sign"
+        ))
+        .hint(
+            "write certificate = \"auto\", or name a certificate and its key; private names end \
                  in .internal, .home.arpa, .lan, .local and the like",
-            ),
+        ),
     };
     written.report(reader, wrong);
 }
 
 /// `true`: the local authority may sign for this name.
-fn is_local(host: &HostName) -> bool {
+pub fn is_local(host: &HostName) -> bool {
     match host {
         HostName::Exact(name) => match address(name) {
             Some(address) => LOCAL_NETWORKS.iter().any(|network| network.contains(&address)),

@@ -110,7 +110,8 @@ pub use jwks::{KeySet, SET_BYTES_MAX, VerificationKey, read_jwks};
 pub use jwt::{JwksSource, Jwt};
 pub use load::{check_files, load};
 pub use local::{
-    LOCAL_DOMAINS, LOCAL_NETWORKS, address, certificate_file, is_single_label, own_directory,
+    LOCAL_DOMAINS, LOCAL_NETWORKS, address, certificate_file, is_local, is_single_label,
+    own_directory,
 };
 pub use manifest::{AppBackend, AppCommand, Manifest, SocketPassing, manifest};
 pub use matcher::{MatchedRequest, Matcher, ValueMatcher};

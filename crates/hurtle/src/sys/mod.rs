@@ -129,8 +129,8 @@ compile_error!("hurtle runs on Linux, macOS and FreeBSD: add a file under src/sy
 pub use ktls::{encrypt_sent, offers_tls, send_record};
 pub use sandbox::{restrict_calls, restrict_files};
 pub use system::{
-    NO_SIGNAL, PROBE, PROGRAM_MEMORY, TRUST_STORES, UDP_BUFFER_SETTING, adopt_orphans, backlog_max, bind_udp,
-    children, create_unnamed, data_dir, end_handshakes, fill_segments, give_precedence,
+    NO_SIGNAL, PROBE, PROGRAM_MEMORY, TRUST_STORES, UDP_BUFFER_SETTING, adopt_orphans, backlog_max,
+    bind_udp, children, create_unnamed, data_dir, end_handshakes, fill_segments, give_precedence,
     init_groups, link_unnamed, listen_tcp, open_beneath, page_in, read_resident, send_file,
     send_head_and_file,
 };

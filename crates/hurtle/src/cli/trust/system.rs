@@ -12,17 +12,16 @@ const SYSTEM: &str = "the system's store";
 
 /// Adds an authority to the system's store, or removes it.
 pub(super) fn change(authority: &Authority, remove: bool, report: &mut Report) {
-    let is_there =
-        |store: &&TrustStore| store.directory.is_none_or(|dir| Path::new(dir).is_dir());
+    let is_there = |store: &&TrustStore| store.directory.is_none_or(|dir| Path::new(dir).is_dir());
     let Some(store) = sys::TRUST_STORES.iter().find(is_there) else {
         let places = sys::TRUST_STORES.iter().filter_map(|store| store.directory);
         let places: Vec<&str> = places.collect();
         let what = format!("none found ({}); see the system's manual", places.join(", "));
         return report.line(SYSTEM, &what);
     };
-    let copy = store.directory.map(|dir| {
-        Path::new(dir).join(format!("{}.{}", authority.name, store.extension))
-    });
+    let copy = store
+        .directory
+        .map(|dir| Path::new(dir).join(format!("{}.{}", authority.name, store.extension)));
     let is_copied = copy.as_ref().and_then(|copy| fs::read(copy).ok());
     let is_copied = is_copied.is_some_and(|copy| copy == authority.pem);
     match remove {

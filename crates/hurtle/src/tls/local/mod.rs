@@ -182,19 +182,14 @@ pub(super) fn renewal((from, until): (u64, u64)) -> u64 {
 }
 
 fn names_of_sites(config: &Config) -> Vec<Vec<HostName>> {
-    let is_local =
-        |tls: &crate::config::Tls| tls.local_authority().is_some();
+    let is_local = |tls: &crate::config::Tls| tls.local_authority().is_some();
     let sites = config.sites.iter().filter(|site| site.tls.as_ref().is_some_and(is_local));
     sites.map(|site| site.hosts.clone()).collect()
 }
 
 /// Finds the authority that has signed the certificate in a file; `None` if the certificate is to be
 /// replaced.
-fn issuer_of<'a>(
-    file: &Path,
-    hosts: &[HostName],
-    known: &'a [Authority],
-) -> Option<&'a Authority> {
+fn issuer_of<'a>(file: &Path, hosts: &[HostName], known: &'a [Authority]) -> Option<&'a Authority> {
     let issued = IssuedCertificate::read(&fs::read(file).ok()?, &subjects(hosts)).ok()?;
     if !issued.missing_names.is_empty() || renewal(issued.valid) <= now() {
         return None;
@@ -232,7 +227,8 @@ fn signed(
     let certificate = files.chain.clone();
     let authority = Authority::create(files, &labels, now());
     let authority = authority.map_err(|e| with_path(&certificate, &e))?;
-    let because = if known.is_empty() { Vec::new() } else { names.iter().map(ToString::to_string).collect() };
+    let because =
+        if known.is_empty() { Vec::new() } else { names.iter().map(ToString::to_string).collect() };
     prepared.created = Some(NewAuthority { certificate: certificate.clone(), names: because });
     let pem = authority.sign(&names, now())?;
     known.push(authority);

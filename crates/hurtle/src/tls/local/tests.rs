@@ -86,7 +86,10 @@ fn another_authority_is_made_for_a_name_that_the_first_may_not_sign() {
     let second = scratch.0.join("authority-2.pem");
     assert_eq!(both.authorities, [first[0].clone(), second.clone()]);
     let created = both.created.unwrap();
-    assert_eq!((created.certificate, created.names), (second.clone(), vec!["nas".into(), "tv".into()]));
+    assert_eq!(
+        (created.certificate, created.names),
+        (second.clone(), vec!["nas".into(), "tv".into()])
+    );
     assert_eq!(fs::read(scratch.file(&lab)).unwrap(), before, "its authority stays");
     assert_eq!(scratch.prepare(&[&["tv"]]).authorities, [second]);
     assert_eq!(authority_certificates(&scratch.0).len(), 2);
@@ -164,7 +167,9 @@ fn names_below_a_wildcard_get_certificates_of_their_own() {
 
 #[test]
 fn an_authority_of_an_earlier_version_is_used_for_localhost() {
-    use rcgen::{BasicConstraints, CertificateParams, DnType, GeneralSubtree, IsCa, NameConstraints};
+    use rcgen::{
+        BasicConstraints, CertificateParams, DnType, GeneralSubtree, IsCa, NameConstraints,
+    };
     let scratch = Scratch::new("earlier");
     create_directory(&scratch.0).unwrap();
     let mut params = CertificateParams::default();
