@@ -83,8 +83,16 @@ struct Files {
     seen: Vec<Option<FileStamp>>,
     /// Stamps of files that failed to load once: another file may be about to change.
     suspect: Option<Vec<Option<FileStamp>>>,
-    /// Time of the next attempt to renew a local certificate, after a failure; in seconds since 1970.
-    renew_from: u64,
+    renewal: Renewal,
+}
+
+/// State of the renewal of a local certificate.
+#[derive(Debug, Default)]
+struct Renewal {
+    /// Earliest time of the next attempt, in seconds since 1970.
+    from: u64,
+    /// The file is lost or unusable.
+    is_lost: bool,
 }
 
 impl Keyring {
@@ -248,7 +256,7 @@ impl Entry {
             tracing::warn!("{name}: {warning}");
         }
         let current = RwLock::new(loaded.as_ref().map(SiteConfig::handshakes));
-        let files = Mutex::new(Files { loaded, seen, suspect: None, renew_from: 0 });
+        let files = Mutex::new(Files { loaded, seen, suspect: None, renewal: Renewal::default() });
         Ok(Entry { name, policy, site: site.clone(), current, files })
     }
 
@@ -264,13 +272,19 @@ impl Entry {
                 let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
                 *current = Some(loaded.handshakes());
                 tracing::info!("{}: new certificate, {}", self.name, loaded.describe().join("; "));
-                *files = Files { loaded: Some(loaded), seen: stamps, suspect: None, renew_from: 0 };
+                *files = Files {
+                    loaded: Some(loaded),
+                    seen: stamps,
+                    suspect: None,
+                    renewal: Renewal::default(),
+                };
             }
             // Certificate and key are two files, which change one after the other.
             Err(_) if files.suspect.as_ref() != Some(&stamps) => files.suspect = Some(stamps),
             Err(e) => {
                 tracing::error!("{}: {e}; the previous certificate stays in use", self.name);
                 files.seen = stamps;
+                files.renewal.is_lost = true;
             }
         }
     }
@@ -299,11 +313,12 @@ impl Entry {
         let Some(dir) = self.authority() else { return };
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let now = UnixTime::now().as_secs();
-        let renewal = files.loaded.as_ref().and_then(SiteConfig::validity).map(local::renewal);
-        if now < renewal.unwrap_or_default().max(files.renew_from) {
+        let loaded = files.loaded.as_ref().filter(|_| !files.renewal.is_lost);
+        let due = loaded.and_then(SiteConfig::validity).map_or(0, local::renewal);
+        if now < due.max(files.renewal.from) {
             return;
         }
-        files.renew_from = now + RENEWAL_RETRY_SECS;
+        files.renewal = Renewal { from: now + RENEWAL_RETRY_SECS, is_lost: false };
         match local::prepare_for(dir, std::slice::from_ref(&self.site.hosts)) {
             Ok(prepared) => prepared.created.iter().for_each(|new| tracing::warn!("{new}")),
             Err(e) => {

@@ -232,9 +232,21 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
         "respond = \"a\"",
     ),
     (
-        "a name of this machine",
-        "localhost {\nrespond a\n}",
-        "hurtle has no authority of its own for such a name",
+        "a certificate of Caddy's own for a public name",
+        "a.test.org {\ntls internal\nrespond a\n}",
+        "a.test.org: the local authority of hurtle signs for private names only",
+        "Its site is left out",
+    ),
+    (
+        "certificates of Caddy's own for any name",
+        ":443 {\ntls internal\nrespond a\n}",
+        "hurtle signs certificates for names in the configuration",
+        "Its site is left out",
+    ),
+    (
+        "a public address",
+        "192.0.2.1 {\nrespond a\n}",
+        "192.0.2.1: the local authority of hurtle signs for private names only",
         "Its site is left out",
     ),
     (

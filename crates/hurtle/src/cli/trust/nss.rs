@@ -5,6 +5,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::process::geteuid;
+
 use super::{Authority, Report, run};
 
 /// Directories in a home that are databases, and the browsers that use them.
@@ -27,6 +29,10 @@ const FILE: &str = "cert9.db";
 
 /// Adds an authority to the databases of this user, or removes it.
 pub(super) fn change(authority: &Authority, remove: bool, report: &mut Report) {
+    if let (true, Ok(user)) = (geteuid().is_root(), env::var("SUDO_USER")) {
+        let what = format!("repeat this as {user}, without sudo");
+        return report.line("Chromium and Firefox", &what);
+    }
     let Some(home) = env::var_os("HOME") else {
         return report.line("browsers", "there is no HOME with their databases");
     };
