@@ -4,6 +4,7 @@
 mod alike;
 mod caddy_alike;
 mod caddy_generated;
+mod caddy_local;
 mod caddy_rows;
 mod caddy_table;
 mod closed;
