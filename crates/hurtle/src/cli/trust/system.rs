@@ -1,7 +1,7 @@
 //! The system's store of authorities: most programs use it, and on macOS all browsers do.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::process::geteuid;
 
@@ -29,22 +29,27 @@ pub(super) fn change(authority: &Authority, remove: bool, report: &mut Report) {
             report.line(SYSTEM, if remove { "was not trusted" } else { "trusted already" });
         }
         _ if !geteuid().is_root() => {
-            report.line(SYSTEM, &format!("as root: {}", by_hand(store, authority, copy, remove)));
+            report.line(
+                SYSTEM,
+                &format!("as root: {}", by_hand(store, authority, copy.as_deref(), remove)),
+            );
         }
-        true => report.outcome(SYSTEM, "trusted no longer", removed(store, authority, copy)),
-        false => report.outcome(SYSTEM, "trusted", added(store, authority, copy)),
+        true => {
+            report.outcome(SYSTEM, "trusted no longer", removed(store, authority, copy.as_deref()));
+        }
+        false => report.outcome(SYSTEM, "trusted", added(store, authority, copy.as_deref())),
     }
 }
 
-fn added(store: &TrustStore, authority: &Authority, copy: Option<PathBuf>) -> Result<(), String> {
-    if let Some(copy) = &copy {
+fn added(store: &TrustStore, authority: &Authority, copy: Option<&Path>) -> Result<(), String> {
+    if let Some(copy) = copy {
         fs::write(copy, &authority.pem).map_err(|e| format!("{}: {e}", copy.display()))?;
     }
     run_on(store.add, authority)
 }
 
-fn removed(store: &TrustStore, authority: &Authority, copy: Option<PathBuf>) -> Result<(), String> {
-    if let Some(copy) = &copy {
+fn removed(store: &TrustStore, authority: &Authority, copy: Option<&Path>) -> Result<(), String> {
+    if let Some(copy) = copy {
         fs::remove_file(copy).map_err(|e| format!("{}: {e}", copy.display()))?;
     }
     run_on(store.remove, authority)
@@ -59,19 +64,14 @@ fn run_on(command: &[&str], authority: &Authority) -> Result<(), String> {
 }
 
 /// The commands for a shell.
-fn by_hand(
-    store: &TrustStore,
-    authority: &Authority,
-    copy: Option<PathBuf>,
-    remove: bool,
-) -> String {
+fn by_hand(store: &TrustStore, authority: &Authority, copy: Option<&Path>, remove: bool) -> String {
     let fill = |word: &&str| match word.is_empty() {
         true => quoted(&authority.file),
         false => (*word).to_owned(),
     };
     let command = if remove { store.remove } else { store.add };
     let command = command.iter().map(fill).collect::<Vec<_>>().join(" ");
-    match copy.map(|copy| quoted(&copy)) {
+    match copy.map(quoted) {
         Some(copy) if remove => format!("sudo rm {copy} && sudo {command}"),
         Some(copy) => format!("sudo cp {} {copy} && sudo {command}", quoted(&authority.file)),
         None => format!("sudo {command}"),

@@ -96,7 +96,7 @@ fn certificate(
     let public = || tls().filter(|address| !address::is_local(&address.host));
     for address in tls().filter(|address| address::is_local(&address.host)) {
         if !address::is_signed(&address.host) {
-            return report.refuse(d, &format!("{}: {NOT_SIGNED}", address.host));
+            return report.refuse(d, format!("{}: {NOT_SIGNED}", address.host));
         }
     }
     if !global.is_automatic {
@@ -123,7 +123,7 @@ fn sign_locally(d: &Directive, addresses: &[Address], keys: &mut Keys, report: &
             return report.refuse(d, "hurtle signs certificates for names in the configuration");
         }
         if !address::is_signed(&address.host) {
-            return report.refuse(d, &format!("{}: {NOT_SIGNED}", address.host));
+            return report.refuse(d, format!("{}: {NOT_SIGNED}", address.host));
         }
     }
     put(keys, "certificate", "local");

@@ -97,7 +97,7 @@ impl Authority {
     ) -> io::Result<Authority> {
         let key = KeyPair::generate().map_err(io::Error::other)?;
         // Authorities of the same name would be taken for each other.
-        let number = xxhash_rust::xxh3::xxh3_64(&key.public_key_raw()) >> 32;
+        let number = xxhash_rust::xxh3::xxh3_64(key.public_key_raw()) >> 32;
         let mut params = issuer_params(&format!("Hurtle local authority {number:08x}"));
         set_validity(&mut params, now, now + AUTHORITY_DAYS * DAY_SECS);
         params.name_constraints = Some(constraints(labels));
