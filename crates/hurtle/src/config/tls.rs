@@ -9,7 +9,7 @@ use http::HeaderValue;
 pub struct Tls {
     /// At least one; a client gets the first it supports, ECDSA before RSA.
     pub certificates: Vec<CertificateFiles>,
-    /// Where the certificates come from.
+    /// Source of the certificates.
     pub source: CertificateSource,
     /// Client authentication by certificate; `None`: off.
     pub client_auth: Option<ClientAuth>,
@@ -22,7 +22,7 @@ pub struct Tls {
     pub ticket_secret: Option<PathBuf>,
 }
 
-/// Where the certificates of a site come from.
+/// Source of the certificates of a site.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CertificateSource {
     /// Files of the operator.

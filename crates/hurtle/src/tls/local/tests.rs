@@ -1,4 +1,4 @@
-//! What a local authority may sign, what is kept, and what is made anew.
+//! Tests of the names that a local authority may sign, and of the files that are kept or replaced.
 
 use std::os::unix::fs::PermissionsExt;
 
