@@ -1,7 +1,9 @@
 //! Local certificates, and the thread that renews them and reloads certificates when their files
 //! change.
 
+use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
@@ -26,7 +28,12 @@ pub(super) fn create_directory(config: &Config) -> io::Result<()> {
     let user = config.user.as_ref().filter(|_| geteuid().is_root());
     // `switch_user` reports a user that does not exist.
     let user = user.map(|name| User::from_name(name)).transpose()?.flatten();
-    user.map_or(Ok(()), |user| Ok(chown(dir, Some(user.uid), None)?))
+    match user {
+        Some(user) if fs::metadata(dir)?.uid() != user.uid.as_raw() => {
+            Ok(chown(dir, Some(user.uid), None)?)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Makes a configuration's local certificates, reads all certificates, and shares what is equal in `previous`.

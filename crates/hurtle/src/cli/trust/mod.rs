@@ -131,13 +131,19 @@ fn authorities(dir: &Path) -> Result<Vec<Authority>, String> {
     let files = local::authority_certificates(dir);
     let found: io::Result<Vec<Authority>> = files.into_iter().map(read).collect();
     let found = found.map_err(|e| format!("{}: {e}", dir.display()))?;
-    // A directory that this user may not read appears to be empty.
-    if let (true, Err(e)) = (found.is_empty(), fs::read_dir(dir)) {
-        return Err(format!("{}: {e}; start the server once, or ask its user", dir.display()));
+    if !found.is_empty() {
+        return Ok(found);
     }
-    match found.is_empty() {
-        true => Err(format!("{} has no authority yet: start the server once", dir.display())),
-        false => Ok(found),
+    // A directory that this user may not read appears to be empty.
+    match fs::read_dir(dir) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            Err(format!("{}: {e}; do this as root, or as the server's user", dir.display()))
+        }
+        _ => Err(format!(
+            "{} has no authority yet: start the server once, or name its configuration with --config. \
+             If its service has another HOME, write local_authority in that file",
+            dir.display()
+        )),
     }
 }
 

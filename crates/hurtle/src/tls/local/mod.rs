@@ -254,7 +254,11 @@ fn authorities(dir: &Path, now: u64) -> io::Result<Vec<Authority>> {
 fn lock(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true).mode(0o600);
-    let file = options.custom_flags(OFlag::O_NOFOLLOW.bits()).open(path);
+    let file = match options.custom_flags(OFlag::O_NOFOLLOW.bits()).open(path) {
+        // Reading is enough to lock, and to use what is there.
+        Err(e) if e.kind() == io::ErrorKind::ReadOnlyFilesystem => File::open(path),
+        opened => opened,
+    };
     let locked = file.and_then(|file| {
         give_to_owner(&file, path)?;
         file.lock()?;
