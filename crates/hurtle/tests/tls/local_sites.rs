@@ -109,6 +109,11 @@ fn a_client_that_trusts_the_authority_reaches_every_private_name() {
     // The name is another site's: there is none of the local domain itself.
     assert!(Peer::connect(child.address(), "tv.lab", &options).is_err());
     assert_eq!(text(&household.command("check")), "ok\n");
+    let mut explain = hurtle();
+    explain.args(["explain", "/", "--host", "app.localhost", "--config"]).arg(household.file());
+    let said = text(&explain.output().unwrap());
+    let expected = format!("signed by the local authority in {}", household.authority().display());
+    assert!(said.contains(&expected), "{said}");
     let entries = fs::read_dir(household.authority()).unwrap().map(|entry| entry.unwrap());
     for entry in entries {
         let (name, metadata) = (entry.file_name(), entry.metadata().unwrap());
