@@ -30,12 +30,14 @@ pub fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> 
 }
 
 /// Gives an open file of root to the owner of the directory of `path`, because the server may become
-/// that user. Does nothing for other users.
+/// that user. Does nothing for other users, nor for a file with another name elsewhere, which that
+/// user may have linked here.
 ///
 /// # Errors
 /// The system refuses it.
 pub(super) fn give_to_owner(file: &File, path: &Path) -> io::Result<()> {
-    if !geteuid().is_root() || file.metadata()?.uid() != 0 {
+    let metadata = file.metadata()?;
+    if !geteuid().is_root() || metadata.uid() != 0 || metadata.nlink() != 1 {
         return Ok(());
     }
     let directory = path.parent().map(fs::metadata).transpose()?;

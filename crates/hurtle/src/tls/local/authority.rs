@@ -209,10 +209,7 @@ pub(super) fn give(path: &Path) -> io::Result<()> {
     }
     let flags = OFlag::O_NOFOLLOW.bits();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    match file.metadata()?.nlink() {
-        1 => give_to_owner(&file, path),
-        _ => Ok(()),
-    }
+    give_to_owner(&file, path)
 }
 
 /// An error of a file, with its path.
