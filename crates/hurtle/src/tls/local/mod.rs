@@ -126,8 +126,9 @@ pub fn warnings(config: &Config) -> Vec<String> {
         !is_issued && !signed.any(|signed| signed.is_ok_and(|pem| pem.is_some()))
     };
     let sites = names_of_sites(config);
+    let missing = sites.iter().filter(is_missing);
     let missing: Vec<String> =
-        sites.iter().filter(is_missing).flatten().map(ToString::to_string).collect();
+        missing.flat_map(|hosts| refused(&subjects(hosts), &known)).collect();
     match missing.is_empty() {
         true => Vec::new(),
         false => vec![format!(
@@ -227,13 +228,26 @@ fn signed(
     let certificate = files.chain.clone();
     let authority = Authority::create(files, &labels, now());
     let authority = authority.map_err(|e| with_path(&certificate, &e))?;
-    let because =
-        if known.is_empty() { Vec::new() } else { names.iter().map(ToString::to_string).collect() };
+    let because = if known.is_empty() { Vec::new() } else { refused(&names, known) };
     prepared.created = Some(NewAuthority { certificate: certificate.clone(), names: because });
     let pem = authority.sign(&names, now())?;
     known.push(authority);
     let pem = pem.ok_or_else(|| io::Error::other("a local authority may not sign for a name"))?;
     Ok((pem, certificate))
+}
+
+/// Returns the names that no authority may sign; all of them if each has one, but not the same.
+fn refused(names: &[HostName], known: &[Authority]) -> Vec<String> {
+    let is_refused = |name: &&HostName| {
+        let name = std::slice::from_ref(*name);
+        let mut signed = known.iter().map(|authority| authority.sign(name, now()));
+        !signed.any(|signed| signed.is_ok_and(|pem| pem.is_some()))
+    };
+    let refused: Vec<String> = names.iter().filter(is_refused).map(ToString::to_string).collect();
+    match refused.is_empty() {
+        true => names.iter().map(ToString::to_string).collect(),
+        false => refused,
+    }
 }
 
 /// Reads the usable authorities of a directory, the oldest first.

@@ -82,7 +82,7 @@ fn another_authority_is_made_for_a_name_that_the_first_may_not_sign() {
     let first = scratch.prepare(&[&lab]).authorities;
     assert_eq!(scratch.prepare(&[&["10.1.2.3", "*.home.arpa"]]).authorities, first);
     let before = fs::read(scratch.file(&lab)).unwrap();
-    let both = scratch.prepare(&[&lab, &["nas", "tv"]]);
+    let both = scratch.prepare(&[&lab, &["nas", "10.1.2.3", "tv"]]);
     let second = scratch.0.join("authority-2.pem");
     assert_eq!(both.authorities, [first[0].clone(), second.clone()]);
     let created = both.created.unwrap();
