@@ -12,6 +12,7 @@ mod reload;
 mod served;
 mod status;
 mod top;
+mod trust;
 mod upgrade;
 mod upstream;
 
@@ -26,7 +27,6 @@ use crate::config::{
     Schedule, Sendfile, Uploads,
 };
 use crate::explain::ExplainedRequest;
-use crate::sys;
 use crate::tls::local;
 
 use address::{AddressArgs, parse_listen};
@@ -40,6 +40,7 @@ pub use reload::ReloadArgs;
 use served::Served;
 pub use status::StatusArgs;
 pub use top::TopArgs;
+pub use trust::TrustArgs;
 pub use upgrade::UpgradeArgs;
 pub use upstream::UpstreamArgs;
 
@@ -92,6 +93,8 @@ pub enum Command {
     Upstream(UpstreamArgs),
     /// Remove responses from a running server's cache.
     Purge(PurgeArgs),
+    /// Have this machine and its browsers trust the local certificate authority.
+    Trust(TrustArgs),
     /// Translate another server's configuration, and print it as TOML.
     Import(ImportArgs),
     /// Print completions for a shell.
@@ -250,8 +253,8 @@ pub struct LoadedConfig {
     pub config: Config,
     /// `true`: the address is a default, so another port may be used.
     pub any_port: bool,
-    /// The local authority that clients must trust, if one is used, and whether it is new.
-    pub authority: Option<(PathBuf, bool)>,
+    /// The local authority of `--tls`.
+    pub authority: Option<local::Prepared>,
 }
 
 /// The problems of a configuration, one line each.
@@ -315,9 +318,7 @@ impl ServeArgs {
         }
         let mut authority = None;
         if self.tls {
-            let local = local_certificate().map_err(|e| vec![e])?;
-            config.enable_local_tls(&local.certificate, any_port);
-            authority = Some((local.authority, local.is_new));
+            authority = Some(enable_local_tls(&mut config, any_port).map_err(|e| vec![e])?);
         }
         addresses.replace_default_ip(&mut config);
         set(&mut config.workers, self.workers);
@@ -439,10 +440,12 @@ impl ExplainArgs {
     }
 }
 
-/// Loads or creates the certificate for localhost.
-fn local_certificate() -> Result<local::Local, String> {
-    let dir = sys::data_dir().ok_or("there is no HOME to store a certificate in; set it")?;
-    local::localhost(&dir.join("hurtle")).map_err(|e| format!("no certificate for localhost: {e}"))
+/// Adds HTTPS to a configuration, and makes the certificate.
+fn enable_local_tls(config: &mut Config, any_port: bool) -> Result<local::Prepared, String> {
+    let dir = config::own_directory();
+    let dir = dir.ok_or("there is no HOME to store a certificate in; set it")?;
+    config.enable_local_tls(&dir, any_port);
+    local::prepare(config).map_err(|e| format!("no certificate for localhost: {e}"))
 }
 
 fn set<T>(slot: &mut T, choice: Option<T>) {

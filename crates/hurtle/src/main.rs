@@ -45,6 +45,13 @@ fn main() -> ExitCode {
         Command::LogLevel(args) => say_reply(args.send()),
         Command::Upstream(args) => say_reply(args.send()),
         Command::Purge(args) => say_reply(args.send()),
+        Command::Trust(args) => match args.run().map_err(CommandError::Config) {
+            Ok(report) => match say(report.text.trim_end()) {
+                Ok(()) if report.has_failed => return ExitCode::FAILURE,
+                said => said,
+            },
+            Err(failure) => Err(failure),
+        },
         Command::Import(args) => {
             let translated = args.translated().map_err(CommandError::Config);
             match translated.and_then(|it| say(it.text.trim_end()).map(|()| it.left_out)) {
@@ -69,8 +76,8 @@ fn serve(args: ServeArgs) -> Result<(), CommandError> {
     let errors = observe::init(&loaded.config.error_log).map_err(|e| {
         CommandError::Run(io::Error::new(e.kind(), format!("cannot open the error log: {e}")))
     })?;
-    if let Some((authority, is_new)) = &loaded.authority {
-        say(&tls::local::how_to_trust(authority, *is_new))?;
+    if let Some(authority) = &loaded.authority {
+        say(&tls::local::how_to_trust(authority))?;
     }
     let load = Arc::new(move || args.config().map(|loaded| loaded.config));
     let LoadedConfig { config, any_port, .. } = loaded;

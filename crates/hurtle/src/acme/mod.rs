@@ -79,7 +79,8 @@ impl Acme {
             .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", acme.storage.display())))?;
         let authorities = acme.authorities.iter();
         let authorities = authorities.map(|authority| Authority::load(authority, acme));
-        let sites = config.sites.iter().filter(|s| s.tls.as_ref().is_some_and(|t| t.automatic));
+        let sites =
+            config.sites.iter().filter(|s| s.tls.as_ref().is_some_and(config::Tls::is_automatic));
         Ok(Some(Acme {
             jobs: sites.map(|site| Job::new(site, acme)).collect(),
             authorities: authorities.collect::<io::Result<_>>()?,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::ConfigProblems;
 use crate::config::{Config, missing_pages, unguarded_mounts};
 use crate::server::log_files;
-use crate::tls::{Keyring, UpstreamConfigs};
+use crate::tls::{Keyring, UpstreamConfigs, local};
 use crate::wasm::WasmApps;
 
 /// Checks logs and certificates, and compiles WebAssembly components, as the start of the server would.
@@ -32,7 +32,12 @@ pub fn checked(config: &Config) -> String {
             ports.into_iter().collect::<Vec<_>>().join(", ")
         ),
     };
-    let warnings = [log_files::warnings(config), missing_pages(config), unguarded_mounts(config)];
+    let warnings = [
+        log_files::warnings(config),
+        missing_pages(config),
+        unguarded_mounts(config),
+        local::warnings(config),
+    ];
     for warning in warnings.concat() {
         text.push_str("\nwarning: ");
         text.push_str(&warning);

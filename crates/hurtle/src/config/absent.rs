@@ -9,7 +9,7 @@ use super::check_matcher::MATCH;
 use super::schema::{DefaultValue, Kind, Section, TOP};
 
 /// Beginnings of defaults that say nothing of their own: another key decides.
-const SET_ELSEWHERE: [&str; 4] = ["see ", "required ", "302 ", "true "];
+const SET_ELSEWHERE: [&str; 5] = ["see ", "required ", "where ", "302 ", "true "];
 
 /// Adds the comments to a printed configuration, behind the keys of each table.
 pub(super) fn add_comments(printed: &str) -> String {

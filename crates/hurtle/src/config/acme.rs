@@ -7,10 +7,12 @@ use http::Uri;
 use serde::Serialize;
 
 use super::error::{ValueError, shown};
+use super::local::{is_in_local_domain, is_within};
 use super::names::Named;
 use super::print;
 use super::reader::Reader;
 use super::table::Table;
+use super::tls::Tls;
 use super::types::{Config, HostName, Site};
 use super::value::Value;
 use crate::sys;
@@ -24,24 +26,8 @@ const DIRECTORY: &str = "https://acme-v02.api.letsencrypt.org/directory";
 /// Most names that authorities put in one certificate.
 const NAMES_MAX: usize = 100;
 
-/// Names for private use: RFC 6761, RFC 6762 with its appendix G, RFC 7686, RFC 8375, and
-/// `.internal`, which ICANN reserves.
-const PRIVATE_SUFFIXES: [&str; 14] = [
-    "localhost",
-    "local",
-    "test",
-    "example",
-    "invalid",
-    "onion",
-    "home.arpa",
-    "internal",
-    "intranet",
-    "private",
-    "corp",
-    "home",
-    "lan",
-    "localdomain",
-];
+/// Names that no certificate is for, beside those of private networks (RFC 6761, RFC 7686).
+const RESERVED_DOMAINS: [&str; 3] = ["example", "invalid", "onion"];
 
 /// Settings of automatic certificates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -101,7 +87,8 @@ impl Default for Authority {
 
 /// Reads `[acme]` into a configuration whose sites and listeners are known.
 pub(super) fn acme(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>) {
-    let automatic = config.sites.iter().any(|site| site.tls.as_ref().is_some_and(|t| t.automatic));
+    let automatic =
+        config.sites.iter().any(|site| site.tls.as_ref().is_some_and(Tls::is_automatic));
     let Some(written) = top.get("acme") else {
         if automatic {
             let wrong = ValueError::new(
@@ -126,7 +113,8 @@ pub(super) fn acme(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>
     let Some(acme) = read(&table, has_clear, config.user.is_some(), reader) else { return };
     for site in &mut config.sites {
         let file = site.hosts.first().map(|name| acme.file(&name.to_string()));
-        if let (Some(tls), Some(file)) = (site.tls.as_mut().filter(|tls| tls.automatic), file) {
+        if let (Some(tls), Some(file)) = (site.tls.as_mut().filter(|tls| tls.is_automatic()), file)
+        {
             tls.certificates = vec![super::CertificateFiles { chain: file.clone(), key: file }];
         }
     }
@@ -248,10 +236,9 @@ fn is_private(host: &HostName) -> bool {
     let name = match host {
         HostName::Exact(name) | HostName::Wildcard(name) => name.as_str(),
     };
-    let is_within = |suffix: &&str| {
-        name.strip_suffix(suffix).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-    };
-    !name.contains('.') || PRIVATE_SUFFIXES.iter().any(is_within)
+    !name.contains('.')
+        || is_in_local_domain(name)
+        || RESERVED_DOMAINS.iter().any(|domain| is_within(name, domain))
 }
 
 /// Reports names for which no certificate can be issued with the supported challenges.
@@ -268,8 +255,8 @@ pub(super) fn check_names(site: &Site, written: &Value<'_>, reader: &mut Reader<
     } else if let Some(private) = site.hosts.iter().find(|host| is_private(host)) {
         let wrong =
             ValueError::new(format!("no public authority issues a certificate for {private}"));
-        let hint = "name an [[acme.authority]] of your own that does, or a certificate with its key; \
-                    `hurtle DIR --tls` has one for localhost";
+        let hint = "write certificate = \"local\" for one of this server's own authority, name an \
+                    [[acme.authority]] of your own that does, or a certificate with its key";
         reader.private_names.push((written.spot.clone(), wrong.hint(hint)));
     } else if site.hosts.is_empty() {
         let wrong = ValueError::new("an automatic certificate needs a host name");

@@ -16,6 +16,7 @@ use super::defaults::workers;
 use super::document::document;
 use super::error::{ConfigError, ValueError, shown};
 use super::listen::listen;
+use super::local::local_authority;
 use super::monitoring::{metrics, tracing};
 use super::names::{FormatName, Named as _};
 use super::network::network;
@@ -92,6 +93,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
         config.proxy_protocol = Some(proxy_protocol(&table, &listening, reader));
     }
     acme(&top, &mut config, reader);
+    local_authority(&top, &mut config, reader);
     check_site_listens(&config, reader);
     check_privacy(&config.listen, reader);
     check_status_pages(&config, reader);

@@ -3,12 +3,13 @@
 
 use std::path::PathBuf;
 
-use super::acme::check_names;
+use super::acme;
 use super::error::{ValueError, shown};
 use super::field::field_value;
+use super::local::{self, LOCAL};
 use super::reader::Reader;
 use super::table::Table;
-use super::tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls};
+use super::tls::{CertificateFiles, CertificateSource, ClientAuth, ClientAuthMode, Tls};
 use super::types::{HostName, Site};
 use super::value::Value;
 
@@ -41,20 +42,34 @@ pub(super) fn tls(table: &Table<'_>, site: &Site, reader: &mut Reader<'_>) -> Op
     let hsts = hsts.and_then(|value| value.parse(reader, hsts_value));
     let ticket_secret = table.get("ticket_secret").and_then(|value| value.secret_file(reader));
     let written = table.get("certificate");
-    let automatic = written.filter(|written| written.as_text() == Some(AUTOMATIC));
-    let Some(written) = &automatic else {
-        let certificates = certificates(table, reader)?;
-        let automatic = false;
-        return Some(Tls { certificates, automatic, client_auth, redirect, hsts, ticket_secret });
+    let source = match written.as_ref().and_then(Value::as_text) {
+        Some(AUTOMATIC) => CertificateSource::Automatic,
+        // `local` fills in the directory.
+        Some(LOCAL) => CertificateSource::Local(PathBuf::new()),
+        _ => CertificateSource::Files,
     };
-    check_names(site, written, reader);
+    let certificates = match (&written, &source) {
+        (Some(written), CertificateSource::Automatic) => {
+            acme::check_names(site, written, reader);
+            // `acme` fills in the path.
+            without_key(table, "an automatic certificate", reader)
+        }
+        (Some(written), CertificateSource::Local(_)) => {
+            local::check_names(site, written, reader);
+            without_key(table, "a local certificate", reader)
+        }
+        _ => certificates(table, reader)?,
+    };
+    Some(Tls { certificates, source, client_auth, redirect, hsts, ticket_secret })
+}
+
+/// Reports a key beside a certificate that the server makes.
+fn without_key(table: &Table<'_>, what: &str, reader: &mut Reader<'_>) -> Vec<CertificateFiles> {
     if let Some(key) = table.get("key") {
-        let wrong = ValueError::new("an automatic certificate brings its own key");
+        let wrong = ValueError::new(format!("{what} brings its own key"));
         key.report(reader, wrong.hint("remove it"));
     }
-    // `acme` fills in the path.
-    let (certificates, automatic) = (Vec::new(), true);
-    Some(Tls { certificates, automatic, client_auth, redirect, hsts, ticket_secret })
+    Vec::new()
 }
 
 /// Parses a Strict-Transport-Security value; `max-age` is required (RFC 6797 section 6.1) and must

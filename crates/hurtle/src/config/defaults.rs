@@ -22,7 +22,7 @@ use super::request_policy::RequestPolicy;
 use super::rotation::Rotation;
 use super::sandbox::Sandbox;
 use super::symlinks::Symlinks;
-use super::tls::{CertificateFiles, Tls};
+use super::tls::{CertificateSource, Tls};
 use super::try_file::TryFile;
 use super::types::{
     Access, AccessLog, Config, EarlyHints, ErrorLog, EtagSource, Files, HeaderRule, Limits, Listen,
@@ -65,6 +65,7 @@ impl Config {
             http3_congestion: Congestion::default(),
             proxy_protocol: None,
             acme: None,
+            local_authority: None,
             sites,
             workers: workers(),
             backlog: BACKLOG,
@@ -95,17 +96,19 @@ impl Config {
         }
     }
 
-    /// Replaces listeners in clear by TLS listeners, with this certificate for every site.
-    /// `any_port`: the address was not chosen by the user, so the default TLS address is used.
-    pub fn enable_local_tls(&mut self, certificate: &CertificateFiles, any_port: bool) {
+    /// Replaces listeners in clear by TLS listeners, with a certificate of the local authority in this
+    /// directory for every site. `any_port`: the address was not chosen by the user, so the default TLS
+    /// address is used.
+    pub fn enable_local_tls(&mut self, authority: &Path, any_port: bool) {
         self.listen_tls = mem::take(&mut self.listen);
         if any_port {
             self.listen_tls = vec![Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, TLS_PORT)))];
         }
         for site in &mut self.sites {
-            let certificates = vec![certificate.clone()];
-            site.tls = Some(Tls { certificates, ..Tls::default() });
+            let source = CertificateSource::Local(authority.to_owned());
+            site.tls = Some(Tls { source, ..Tls::default() });
         }
+        self.set_local_authority(authority);
     }
 
     /// Returns the addresses whose UDP ports serve HTTP/3. Datagrams have no PROXY protocol header, so

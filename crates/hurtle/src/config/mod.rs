@@ -33,6 +33,7 @@ mod jwks;
 mod jwt;
 mod listen;
 mod load;
+mod local;
 mod log;
 mod log_field;
 mod manifest;
@@ -108,6 +109,10 @@ pub use health_check::{HealthCheck, StatusRange};
 pub use jwks::{KeySet, SET_BYTES_MAX, VerificationKey, read_jwks};
 pub use jwt::{JwksSource, Jwt};
 pub use load::{check_files, load};
+pub use local::{
+    LOCAL_DOMAINS, LOCAL_NETWORKS, address, certificate_file, is_local, is_single_label,
+    own_directory,
+};
 pub use manifest::{AppBackend, AppCommand, Manifest, SocketPassing, manifest};
 pub use matcher::{MatchedRequest, Matcher, ValueMatcher};
 pub use monitoring::{Metrics, Tracing};
@@ -129,7 +134,7 @@ pub use sandbox::Sandbox;
 pub use store::{Store, read_secret};
 pub use symlinks::Symlinks;
 pub use template::{Piece, Template, Variable};
-pub use tls::{CertificateFiles, ClientAuth, Tls};
+pub use tls::{CertificateFiles, CertificateSource, ClientAuth, Tls};
 pub use try_file::TryFile;
 pub use types::*;
 pub use unguarded::unguarded_mounts;

@@ -14,6 +14,7 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use super::absent::add_comments;
 use super::acme::Acme;
 use super::check_tls::AUTOMATIC;
+use super::local::LOCAL;
 use super::names::Named as _;
 use super::tls::{ClientAuth, ClientAuthMode, Tls};
 use super::types::{Config, RuleAction};
@@ -148,8 +149,10 @@ impl Serialize for Tls {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
         let text = |path: &PathBuf| path.to_string_lossy().into_owned();
         let mut map = out.serialize_map(None)?;
-        if self.automatic {
+        if self.is_automatic() {
             map.serialize_entry("certificate", AUTOMATIC)?;
+        } else if self.local_authority().is_some() {
+            map.serialize_entry("certificate", LOCAL)?;
         } else {
             let (chains, keys): (Vec<_>, Vec<_>) = self
                 .certificates

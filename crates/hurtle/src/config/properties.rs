@@ -7,7 +7,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use self::beside::{basic, is_of_auth, with_acme};
+use self::beside::{basic, is_of_auth, with_acme, with_dictionary};
 use super::schema::{DefaultValue, Kind, SECTIONS, Section};
 use super::try_file::TryFile;
 use super::types::*;
@@ -71,7 +71,9 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         ("", "listen_tls") => format!(
             "{line}{site}[site.tls]\ncertificate = \"c.pem\"\n[[site.mount]]\nfiles = \".\""
         ),
-        ("", "acme") | ("[acme]" | "[[acme.authority]]", _) => with_acme(section, name, &line),
+        ("", "acme" | "local_authority") | ("[acme]" | "[[acme.authority]]", _) => {
+            with_acme(section, name, &line)
+        }
         ("[site.tls]", name) => {
             let certificate = "certificate = \"c.pem\"\n";
             let beside = match name {
@@ -130,11 +132,7 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
             let mount = "[[site.mount]]\nfiles = \".\"\nlisting = true\n";
             format!("{site}{mount}[site.mount.archive]\n{line}")
         }
-        ("[[site.mount.dictionary]]", name) => {
-            let pattern = if name == "match" { "" } else { "match = \"*.js\"\n" };
-            let mount = "[[site.mount]]\nfiles = \".\"\n";
-            format!("{site}{mount}[[site.mount.dictionary]]\n{pattern}{line}")
-        }
+        ("[[site.mount.dictionary]]", name) => format!("{site}{}", with_dictionary(name, &line)),
         ("[site.mount.cache]", name) => {
             let beside = if name == "disk_size" { "disk = \".\"\n" } else { "" };
             let mount = "[[site.mount]]\nproxy = \"http://a\"\n";

@@ -12,6 +12,7 @@ use super::bounds::{
 };
 use super::check_matcher::MATCH;
 use super::congestion::Congestion;
+use super::local::LOCAL_AUTHORITY;
 use super::monitoring::{METRICS, TRACING};
 use super::names::names;
 use super::objects::OBJECT_STORE;
@@ -294,6 +295,7 @@ pub(super) static TOP: Section = Section {
             "Settings of listeners behind a load balancer that sends the PROXY protocol."),
         Key::new("acme", Table(&ACME), Words("required where a certificate is `\"auto\"`"),
             "{ accept_terms = true }", "Automatic certificates."),
+        LOCAL_AUTHORITY,
         Key::new("compress", Table(&COMPRESS), Words("see `[compress]`"), "{}",
             "What is compressed, and the cache of compressed files."),
         Key::new("limits", Table(&LIMITS), Words("see `[limits]`"), "{}",

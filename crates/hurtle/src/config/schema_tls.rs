@@ -12,10 +12,11 @@ pub(super) static TLS: Section = Section {
     doc: "Certificates and TLS settings of the site, for the addresses in `listen_tls`. Changed \
           files are read again; if the new ones are unusable, the old ones stay. See https.md.",
     keys: &[
-        Key::new("certificate", List("PEM files, or \"auto\""), Required, "\"example.org.pem\"",
+        Key::new("certificate", List("PEM files, \"auto\" or \"local\""), Required, "\"example.org.pem\"",
             "The site's certificate and its intermediates, one file for each type of key (ECDSA, \
              RSA). A client gets the first it supports. `\"auto\"`: the server obtains and renews a \
-             certificate for the names in `hosts`, see `[acme]`."),
+             certificate for the names in `hosts`, see `[acme]`. `\"local\"`: it signs one itself, by an \
+             authority of its own, for private names and addresses, see `local_authority`."),
         Key::new("key", List("PEM files"), Words("in the certificate's file"),
             "\"example.org.key\"", "The private keys, in the order of the certificates."),
         Key::new("client_auth", Choice(names::<ClientAuthMode>), Toml("\"off\""), "\"required\"",

@@ -1,6 +1,6 @@
 //! TLS settings of a site: certificates, client authentication, redirect and HSTS.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use http::HeaderValue;
 
@@ -9,9 +9,8 @@ use http::HeaderValue;
 pub struct Tls {
     /// At least one; a client gets the first it supports, ECDSA before RSA.
     pub certificates: Vec<CertificateFiles>,
-    /// `true`: the certificate is automatic (ACME). `certificates` then has one entry, whose file
-    /// may not exist yet.
-    pub automatic: bool,
+    /// Source of the certificates.
+    pub source: CertificateSource,
     /// Client authentication by certificate; `None`: off.
     pub client_auth: Option<ClientAuth>,
     /// `true`: requests in clear are redirected to HTTPS at the site's first name without a
@@ -21,6 +20,33 @@ pub struct Tls {
     pub hsts: Option<HeaderValue>,
     /// File with the secret from which ticket keys are derived; `None`: they are random.
     pub ticket_secret: Option<PathBuf>,
+}
+
+/// Source of the certificates of a site.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CertificateSource {
+    /// Files of the operator.
+    #[default]
+    Files,
+    /// ACME. There is one certificate, whose file may not exist yet.
+    Automatic,
+    /// The local authority in this directory. There is one certificate, whose file may not exist yet.
+    Local(PathBuf),
+}
+
+impl Tls {
+    /// `true`: the certificate is automatic (ACME).
+    pub fn is_automatic(&self) -> bool {
+        self.source == CertificateSource::Automatic
+    }
+
+    /// The directory of the local authority that signs the certificate; `None`: another source.
+    pub fn local_authority(&self) -> Option<&Path> {
+        match &self.source {
+            CertificateSource::Local(directory) => Some(directory),
+            CertificateSource::Files | CertificateSource::Automatic => None,
+        }
+    }
 }
 
 /// Files of a certificate.

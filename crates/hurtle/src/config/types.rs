@@ -60,6 +60,9 @@ pub struct Config {
     /// Automatic certificates (ACME); `None`: no site has one.
     #[serde(serialize_with = "print::acme")]
     pub acme: Option<Acme>,
+    /// Directory of the local certificate authority; `None`: no site has a certificate of it.
+    #[serde(serialize_with = "print::optional_path")]
+    pub local_authority: Option<PathBuf>,
     /// Worker threads, one event loop each.
     pub workers: NonZeroUsize,
     /// Connections the kernel may queue for each listener (`listen(2)`), 1 to 65,535.

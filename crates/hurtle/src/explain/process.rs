@@ -31,6 +31,14 @@ pub(super) fn describe_tls(
     for certificate in keyring.iter().flat_map(|keyring| keyring.describe(number)) {
         line(out, "tls", &certificate);
     }
+    if let Some(dir) = tls.local_authority() {
+        let what = "signed by the local authority in";
+        line(
+            out,
+            "",
+            &format!("{what} {}, which clients must trust: `hurtle trust`", dir.display()),
+        );
+    }
     line(out, "", "TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1");
     let udp: Vec<_> = config.http3_addresses().map(|address| address.to_string()).collect();
     if !udp.is_empty() {

@@ -1,18 +1,42 @@
-//! The thread that reloads certificates when their files change.
+//! Local certificates, and the thread that renews them and reloads certificates when their files
+//! change.
 
+use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
+use nix::unistd::{User, chown, geteuid};
+
 use crate::config::Config;
-use crate::tls::Keyring;
+use crate::tls::{Keyring, local};
 
 /// Interval of checks; each takes a few system calls.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Reads a configuration's certificates, and shares what is equal in `previous`.
+/// Creates the directory of the local authority, for the user that the process becomes. The sandbox
+/// then permits this directory, and not the one above.
+///
+/// # Errors
+/// The directory and the I/O error.
+pub(super) fn create_directory(config: &Config) -> io::Result<()> {
+    let Some(dir) = &config.local_authority else { return Ok(()) };
+    local::create_directory(dir)?;
+    let user = config.user.as_ref().filter(|_| geteuid().is_root());
+    // `switch_user` reports a user that does not exist.
+    let user = user.map(|name| User::from_name(name)).transpose()?.flatten();
+    match user {
+        Some(user) if fs::metadata(dir)?.uid() != user.uid.as_raw() => {
+            Ok(chown(dir, Some(user.uid), None)?)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Makes a configuration's local certificates, reads all certificates, and shares what is equal in `previous`.
 ///
 /// # Errors
 /// The unusable files, one line each.
@@ -20,12 +44,16 @@ pub(super) fn load(
     config: &Config,
     previous: Option<&Keyring>,
 ) -> io::Result<Option<Arc<Keyring>>> {
+    create_directory(config)?;
+    if let Some(new) = local::prepare(config)?.created {
+        tracing::warn!("{new}");
+    }
     let keyring = Keyring::load(config, previous);
     let keyring = keyring.map_err(|problems| io::Error::other(problems.join("\n")))?;
     Ok(keyring.map(Arc::new))
 }
 
-/// Starts the thread; it ends when the returned sender is dropped.
+/// Starts the thread, which also renews local certificates; it ends when the returned sender is dropped.
 pub(super) fn watch(keyring: Arc<Keyring>) -> io::Result<Sender<()>> {
     let (alive, ended) = mpsc::channel();
     let life = move || {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rustix::process::geteuid;
 
 use super::activation::{self, Passed};
+use super::certificates;
 use super::log_files;
 use super::resolver::{self, Resolver};
 use super::sandbox::{Permissions, Sandbox};
@@ -38,6 +39,7 @@ impl Launch {
         let passed = activation::listeners()?;
         // Before the permissions, which a file has only if it exists.
         log_files::create(config);
+        certificates::create_directory(config)?;
         let permissions = Permissions::of(config, file);
         // Without root the server could not start a process that has what it has now.
         let gives_up_root = config.user.is_some() && geteuid().is_root();

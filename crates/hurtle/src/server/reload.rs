@@ -395,7 +395,8 @@ fn cannot_listen(listen: &Listen, e: &io::Error) -> String {
 /// The names whose certificates are ordered.
 fn automatic(config: &Config) -> Vec<String> {
     let sites = config.sites.iter();
-    let sites = sites.filter(|site| site.tls.as_ref().is_some_and(|tls| tls.automatic));
+    let sites =
+        sites.filter(|site| site.tls.as_ref().is_some_and(crate::config::Tls::is_automatic));
     sites.flat_map(|site| site.hosts.iter().map(ToString::to_string)).collect()
 }
 

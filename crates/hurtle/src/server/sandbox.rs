@@ -108,6 +108,7 @@ impl Permissions {
             }
         }
         config.compress.disk.iter().for_each(|disk| needed.keep_written(&disk.path));
+        config.local_authority.iter().for_each(|directory| needed.keep_written(directory));
         if let Some(acme) = &config.acme {
             needed.keep_written(&acme.storage);
             for authority in &acme.authorities {

@@ -16,7 +16,7 @@ use rustix::process::Resource;
 use rustix::time::ClockId;
 use socket2::Socket;
 
-use super::{beneath, bind, count, paging};
+use super::{TrustStore, beneath, bind, count, paging};
 
 /// See the contract in `sys`.
 pub const UDP_BUFFER_SETTING: &str = "kern.ipc.maxsockbuf";
@@ -172,6 +172,9 @@ pub fn data_dir() -> Option<PathBuf> {
 }
 
 /// See the contract.
-pub fn trust_command(file: &str) -> String {
-    format!("sudo cp {file} /usr/local/etc/ssl/certs/hurtle.pem && sudo certctl rehash")
-}
+pub const TRUST_STORES: &[TrustStore] = &[TrustStore {
+    directory: Some("/usr/local/etc/ssl/certs"),
+    extension: "pem",
+    add: &["certctl", "rehash"],
+    remove: &["certctl", "rehash"],
+}];

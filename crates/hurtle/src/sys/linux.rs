@@ -17,7 +17,7 @@ use rustix::process::{Pid, Resource, getpid, set_child_subreaper};
 use rustix::time::ClockId;
 use socket2::{SockFilter, SockRef, Socket};
 
-use super::{beneath, bind, count, paging};
+use super::{TrustStore, beneath, bind, count, paging};
 
 /// See the contract in `sys`.
 pub const UDP_BUFFER_SETTING: &str = "net.core.rmem_max and net.core.wmem_max";
@@ -245,8 +245,33 @@ pub fn data_dir() -> Option<PathBuf> {
 }
 
 /// See the contract.
-pub fn trust_command(file: &str) -> String {
-    format!(
-        "sudo cp {file} /usr/local/share/ca-certificates/hurtle.crt && sudo update-ca-certificates"
-    )
-}
+pub const TRUST_STORES: &[TrustStore] = &[
+    // Debian, Ubuntu, Alpine.
+    TrustStore {
+        directory: Some("/usr/local/share/ca-certificates"),
+        extension: "crt",
+        add: &["update-ca-certificates"],
+        remove: &["update-ca-certificates", "--fresh"],
+    },
+    // Fedora and its relatives.
+    TrustStore {
+        directory: Some("/etc/pki/ca-trust/source/anchors"),
+        extension: "pem",
+        add: &["update-ca-trust", "extract"],
+        remove: &["update-ca-trust", "extract"],
+    },
+    // openSUSE.
+    TrustStore {
+        directory: Some("/etc/pki/trust/anchors"),
+        extension: "pem",
+        add: &["update-ca-certificates"],
+        remove: &["update-ca-certificates"],
+    },
+    // Arch Linux.
+    TrustStore {
+        directory: Some("/etc/ca-certificates/trust-source/anchors"),
+        extension: "crt",
+        add: &["trust", "extract-compat"],
+        remove: &["trust", "extract-compat"],
+    },
+];

@@ -14,7 +14,7 @@ use rustix::net::SendFlags;
 use rustix::process::Resource;
 use rustix::time::ClockId;
 
-use super::{beneath, bind, count, paging};
+use super::{TrustStore, beneath, bind, count, paging};
 
 /// See the contract in `sys`.
 pub const UDP_BUFFER_SETTING: &str = "kern.ipc.maxsockbuf";
@@ -155,9 +155,18 @@ pub fn data_dir() -> Option<PathBuf> {
 }
 
 /// See the contract.
-pub fn trust_command(file: &str) -> String {
-    format!(
-        "sudo security add-trusted-cert -d -r trustRoot -k /Library/Keychains/System.keychain \
-         '{file}'"
-    )
-}
+pub const TRUST_STORES: &[TrustStore] = &[TrustStore {
+    directory: None,
+    extension: "pem",
+    add: &[
+        "security",
+        "add-trusted-cert",
+        "-d",
+        "-r",
+        "trustRoot",
+        "-k",
+        "/Library/Keychains/System.keychain",
+        "",
+    ],
+    remove: &["security", "remove-trusted-cert", "-d", ""],
+}];

@@ -34,7 +34,8 @@
 //! - `init_groups(user, group)`: gives the process the groups of `user` and `group`; `Unsupported`
 //!   where the system has no safe call for it.
 //! - `data_dir()`: the directory for application data of this user; `None` without a home.
-//! - `trust_command(file)`: the shell command that has an authority's certificate trusted.
+//! - `TRUST_STORES`: the stores of trusted authorities that the system may have; the first whose
+//!   directory exists is in use.
 //! - `coarse_ms()`: milliseconds of a monotonic clock; cheap, a few ms behind.
 //! - `timer()`: a timer descriptor, not set and non-blocking; 8 bytes can be read from it once its time
 //!   has passed. `Unsupported` where the system has none.
@@ -128,13 +129,26 @@ compile_error!("hurtle runs on Linux, macOS and FreeBSD: add a file under src/sy
 pub use ktls::{encrypt_sent, offers_tls, send_record};
 pub use sandbox::{restrict_calls, restrict_files};
 pub use system::{
-    NO_SIGNAL, PROBE, PROGRAM_MEMORY, UDP_BUFFER_SETTING, adopt_orphans, backlog_max, bind_udp,
-    children, create_unnamed, data_dir, end_handshakes, fill_segments, give_precedence,
+    NO_SIGNAL, PROBE, PROGRAM_MEMORY, TRUST_STORES, UDP_BUFFER_SETTING, adopt_orphans, backlog_max,
+    bind_udp, children, create_unnamed, data_dir, end_handshakes, fill_segments, give_precedence,
     init_groups, link_unnamed, listen_tcp, open_beneath, page_in, read_resident, send_file,
-    send_head_and_file, trust_command,
+    send_head_and_file,
 };
 pub use timer::{set_timer, timer};
 pub use watch::{take_changes, watch, watch_directory};
+
+/// A store of authorities that the system's programs trust.
+#[derive(Debug)]
+pub struct TrustStore {
+    /// The directory for certificates; `None`: the commands read the file.
+    pub directory: Option<&'static str>,
+    /// Extension of a certificate in the directory.
+    pub extension: &'static str,
+    /// Command after a certificate was copied to the directory. An empty word stands for the file.
+    pub add: &'static [&'static str],
+    /// Command after a certificate was removed from the directory, likewise.
+    pub remove: &'static [&'static str],
+}
 
 /// The traffic keys of one side of a TLS 1.3 connection (RFC 8446 7.3).
 pub struct TlsKeys {

@@ -50,7 +50,7 @@ impl ClientCertificate {
 }
 
 /// Finds the `commonName` in the contents of a Name (RFC 5280 section 4.1.2.4).
-fn common_name(subject: &[u8]) -> Option<&str> {
+pub(super) fn common_name(subject: &[u8]) -> Option<&str> {
     let mut sets = Der(subject);
     while !sets.0.is_empty() {
         let mut attributes = sets.enter(SET)?;

@@ -14,11 +14,13 @@ mod site_config;
 mod tickets;
 mod upstream;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use rustls::ServerConfig;
+use rustls::pki_types::UnixTime;
 
-use crate::config::{self, Config};
+use crate::config::{self, CertificateSource, Config, HostName};
 use crate::metrics::CertificateSnapshot;
 use crate::sys;
 
@@ -33,6 +35,9 @@ use site_config::SiteConfig;
 pub use site_config::{HTTP2, HTTP3};
 pub use tickets::TicketKeys;
 pub use upstream::{UpstreamConfig, UpstreamConfigs, describe_failure};
+
+/// Time to the next attempt after a failed renewal of a local certificate.
+const RENEWAL_RETRY_SECS: u64 = 60 * 60;
 
 /// TLS configuration of every site, by the site's number.
 #[derive(Debug)]
@@ -78,6 +83,16 @@ struct Files {
     seen: Vec<Option<FileStamp>>,
     /// Stamps of files that failed to load once: another file may be about to change.
     suspect: Option<Vec<Option<FileStamp>>>,
+    renewal: Renewal,
+}
+
+/// State of the renewal of a local certificate.
+#[derive(Debug, Default)]
+struct Renewal {
+    /// Earliest time of the next attempt, in seconds since 1970.
+    from: u64,
+    /// The file is lost or unusable.
+    is_lost: bool,
 }
 
 impl Keyring {
@@ -198,12 +213,17 @@ impl Keyring {
         let files = entry.files.lock().unwrap_or_else(PoisonError::into_inner);
         match &files.loaded {
             Some(loaded) => loaded.describe(),
+            None if entry.authority().is_some() => {
+                vec!["no certificate yet: the local authority signs one at a start".to_owned()]
+            }
             None => vec!["no certificate yet: a running server orders one".to_owned()],
         }
     }
 
-    /// Checks all files and reloads the sites whose files have changed.
+    /// Renews the local certificates that are about to end, checks all files and reloads the sites
+    /// whose files have changed.
     pub fn reload_changed(&self) {
+        self.sites.iter().flatten().for_each(|entry| entry.renew());
         self.challenges.iter().for_each(PendingChallenges::reload);
         self.sites.iter().flatten().for_each(|entry| entry.reload());
     }
@@ -221,10 +241,10 @@ impl Entry {
         let previous = previous.as_ref().and_then(|files| files.loaded.as_ref());
         // Before the files are read, so that the next check finds a change during the read.
         let seen = stamps(tls);
-        let loaded = match SiteConfig::load(&name, tls, previous) {
+        let loaded = match SiteConfig::load(&name, site, tls, previous) {
             Ok(loaded) => Some(loaded),
-            // ACME replaces it.
-            Err(e) if tls.automatic => {
+            // ACME or a start of the server replaces it.
+            Err(e) if tls.source != CertificateSource::Files => {
                 if tls.certificates.iter().any(|files| files.chain.exists()) {
                     tracing::error!("{name}: {e}; or wait for a new one");
                 }
@@ -232,11 +252,11 @@ impl Entry {
             }
             Err(e) => return Err(format!("{name}: {e}")),
         };
-        for warning in loaded.iter().flat_map(|loaded| loaded.warnings(&site.hosts)) {
+        for warning in loaded.iter().flat_map(|loaded| loaded.warnings(&names(site, tls))) {
             tracing::warn!("{name}: {warning}");
         }
         let current = RwLock::new(loaded.as_ref().map(SiteConfig::handshakes));
-        let files = Mutex::new(Files { loaded, seen, suspect: None });
+        let files = Mutex::new(Files { loaded, seen, suspect: None, renewal: Renewal::default() });
         Ok(Entry { name, policy, site: site.clone(), current, files })
     }
 
@@ -252,13 +272,19 @@ impl Entry {
                 let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
                 *current = Some(loaded.handshakes());
                 tracing::info!("{}: new certificate, {}", self.name, loaded.describe().join("; "));
-                *files = Files { loaded: Some(loaded), seen: stamps, suspect: None };
+                *files = Files {
+                    loaded: Some(loaded),
+                    seen: stamps,
+                    suspect: None,
+                    renewal: Renewal::default(),
+                };
             }
             // Certificate and key are two files, which change one after the other.
             Err(_) if files.suspect.as_ref() != Some(&stamps) => files.suspect = Some(stamps),
             Err(e) => {
                 tracing::error!("{}: {e}; the previous certificate stays in use", self.name);
                 files.seen = stamps;
+                files.renewal.is_lost = true;
             }
         }
     }
@@ -269,13 +295,44 @@ impl Entry {
         tls: &config::Tls,
         previous: Option<&SiteConfig>,
     ) -> Result<SiteConfig, String> {
-        let loaded = SiteConfig::load(&self.name, tls, previous)?;
-        match (loaded.warnings(&self.site.hosts).into_iter().next(), previous) {
-            (Some(warning), Some(previous)) if previous.warnings(&self.site.hosts).is_empty() => {
-                Err(warning)
-            }
+        let loaded = SiteConfig::load(&self.name, &self.site, tls, previous)?;
+        let names = names(&self.site, tls);
+        match (loaded.warnings(&names).into_iter().next(), previous) {
+            (Some(warning), Some(previous)) if previous.warnings(&names).is_empty() => Err(warning),
             _ => Ok(loaded),
         }
+    }
+
+    /// The directory of the local authority of the site.
+    fn authority(&self) -> Option<&Path> {
+        self.site.tls.as_ref().and_then(config::Tls::local_authority)
+    }
+
+    /// Replaces a local certificate when it is due; the next check of the files loads the new one.
+    fn renew(&self) {
+        let Some(dir) = self.authority() else { return };
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = UnixTime::now().as_secs();
+        let loaded = files.loaded.as_ref().filter(|_| !files.renewal.is_lost);
+        let due = loaded.and_then(SiteConfig::validity).map_or(0, local::renewal);
+        if now < due.max(files.renewal.from) {
+            return;
+        }
+        files.renewal = Renewal { from: now + RENEWAL_RETRY_SECS, is_lost: false };
+        match local::prepare_for(dir, std::slice::from_ref(&self.site.hosts)) {
+            Ok(prepared) => prepared.created.iter().for_each(|new| tracing::warn!("{new}")),
+            Err(e) => {
+                tracing::error!("{}: {e}; its certificate cannot be renewed", self.name);
+            }
+        }
+    }
+}
+
+/// The names that the certificates of a site must have.
+fn names(site: &config::Site, tls: &config::Tls) -> Vec<HostName> {
+    match tls.local_authority() {
+        Some(_) => local::subjects(&site.hosts),
+        None => site.hosts.clone(),
     }
 }
 

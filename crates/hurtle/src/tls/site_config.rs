@@ -13,9 +13,10 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig, SignatureAlgorithm};
 
 use super::derived_keys::DerivedKeys;
+use super::local::OnDemand;
 use super::tickets::{PolicyDigest, TicketKeys, Ticketer};
 use super::{Handshakes, pem};
-use crate::config::{CertificateFiles, ClientAuth, HostName, Tls};
+use crate::config::{CertificateFiles, ClientAuth, HostName, Site, Tls};
 
 /// ALPN protocols (RFC 7301), the preferred one first.
 const ALPN: &[&[u8]] = &[HTTP2, b"http/1.1"];
@@ -53,11 +54,17 @@ impl SiteConfig {
     /// The unusable file, the reason, and what to do.
     pub(super) fn load(
         name: &str,
+        site: &Site,
         tls: &Tls,
         previous: Option<&SiteConfig>,
     ) -> Result<SiteConfig, String> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let resolver = Arc::new(CertificateResolver::read(&tls.certificates, &provider)?);
+        let on_demand = match (tls.local_authority(), tls.certificates.first()) {
+            (Some(dir), Some(files)) => OnDemand::load(dir, &site.hosts, files)?,
+            _ => None,
+        };
+        let keys = certified_keys(&tls.certificates, &provider)?;
+        let resolver = Arc::new(CertificateResolver { keys, on_demand });
         let authorities = match &tls.client_auth {
             Some(auth) => pem::certificates(&auth.authorities)?,
             None => Vec::new(),
@@ -121,7 +128,7 @@ impl SiteConfig {
 
     /// Describes why clients will reject the certificates.
     pub(super) fn warnings(&self, hosts: &[HostName]) -> Vec<String> {
-        let warnings = self.resolver.0.iter().zip(&self.files).flat_map(|(key, files)| {
+        let warnings = self.resolver.keys.iter().zip(&self.files).flat_map(|(key, files)| {
             let warnings = key.cert.first().map(|leaf| pem::warnings(leaf, hosts));
             let chain = files.chain.display();
             warnings.unwrap_or_default().into_iter().map(move |why| format!("{chain}: {why}"))
@@ -131,13 +138,19 @@ impl SiteConfig {
 
     /// Returns the end of each certificate's validity, in seconds since 1970.
     pub(super) fn ends(&self) -> Vec<u64> {
-        let ends = self.resolver.0.iter().filter_map(|key| key.cert.first());
+        let ends = self.resolver.keys.iter().filter_map(|key| key.cert.first());
         ends.filter_map(pem::not_after).map(|end| end.as_secs()).collect()
+    }
+
+    /// Validity period of the first certificate, in seconds since 1970.
+    pub(super) fn validity(&self) -> Option<(u64, u64)> {
+        let leaf = self.resolver.keys.first()?.cert.first()?;
+        Some((pem::not_before(leaf)?.as_secs(), pem::not_after(leaf)?.as_secs()))
     }
 
     /// Describes the certificates, one line each.
     pub(super) fn describe(&self) -> Vec<String> {
-        let lines = self.resolver.0.iter().zip(&self.files).map(|(key, files)| {
+        let lines = self.resolver.keys.iter().zip(&self.files).map(|(key, files)| {
             let until = key.cert.first().and_then(pem::not_after).map(pem::day);
             let until = until.unwrap_or_else(|| "?".to_owned());
             let kind = key.key.algorithm();
@@ -149,21 +162,25 @@ impl SiteConfig {
 
 /// A site's certificates and keys, in the order written.
 #[derive(Debug)]
-struct CertificateResolver(Vec<Arc<CertifiedKey>>);
+struct CertificateResolver {
+    keys: Vec<Arc<CertifiedKey>>,
+    /// Local certificates for names below a wildcard.
+    on_demand: Option<OnDemand>,
+}
 
-impl CertificateResolver {
-    fn read(files: &[CertificateFiles], provider: &CryptoProvider) -> Result<Self, String> {
-        let read = |CertificateFiles { chain, key }: &CertificateFiles| {
-            let certified =
-                CertifiedKey::from_der(pem::certificates(chain)?, pem::key(key)?, provider);
-            certified.map(Arc::new).map_err(|e| {
-                let (chain, key) = (chain.display(), key.display());
-                let what = format!("{chain}: cannot be used with the key in {key}: {e}");
-                format!("{what}; put the key there that the certificate was made for")
-            })
-        };
-        files.iter().map(read).collect::<Result<_, _>>().map(Self)
-    }
+fn certified_keys(
+    files: &[CertificateFiles],
+    provider: &CryptoProvider,
+) -> Result<Vec<Arc<CertifiedKey>>, String> {
+    let read = |CertificateFiles { chain, key }: &CertificateFiles| {
+        let certified = CertifiedKey::from_der(pem::certificates(chain)?, pem::key(key)?, provider);
+        certified.map(Arc::new).map_err(|e| {
+            let (chain, key) = (chain.display(), key.display());
+            let what = format!("{chain}: cannot be used with the key in {key}: {e}");
+            format!("{what}; put the key there that the certificate was made for")
+        })
+    };
+    files.iter().map(read).collect()
 }
 
 impl ResolvesServerCert for CertificateResolver {
@@ -172,7 +189,12 @@ impl ResolvesServerCert for CertificateResolver {
             |key: &&Arc<CertifiedKey>| key.key.choose_scheme(hello.signature_schemes()).is_some();
         let is_rsa = |key: &&Arc<CertifiedKey>| key.key.algorithm() == SignatureAlgorithm::RSA;
         // An RSA signature costs the server an order of magnitude more.
-        let usable = || self.0.iter().filter(is_usable);
+        let usable = || self.keys.iter().filter(is_usable);
+        let on_demand = self.on_demand.as_ref().zip(hello.server_name());
+        let on_demand = on_demand.and_then(|(signer, name)| signer.certificate(name));
+        if let Some(signed) = on_demand.filter(|key| is_usable(&key)) {
+            return Some(signed);
+        }
         usable().find(|key| !is_rsa(key)).or_else(|| usable().next()).cloned()
     }
 }

@@ -37,10 +37,10 @@ fn is_remarked(request: &str, caddy: &Seen, ours: &Seen, text: &str) -> bool {
 }
 
 /// Caddy with a configuration of the test.
-struct Caddy(Child);
+pub(super) struct Caddy(Child);
 
 impl Caddy {
-    fn start(program: &Path, file: &Path, dir: &Path, port: u16) -> Caddy {
+    pub(super) fn start(program: &Path, file: &Path, dir: &Path, port: u16) -> Caddy {
         let child = Command::new(program)
             .args(["run", "--adapter", "caddyfile", "--config"])
             .arg(file)

@@ -97,7 +97,27 @@ fn addresses_become_listeners_and_names() {
 
 #[test]
 fn options_certificates_and_logs_are_translated() {
-    let table: [(&str, &str, &str); 9] = [
+    let table: [(&str, &str, &str); 13] = [
+        (
+            "a certificate of Caddy's own",
+            "nas.lan {\ntls internal\nrespond a\n}",
+            "listen_tls = [\"0.0.0.0:443\", \"[::]:443\"]\n[[site]]\nhosts = \"nas.lan\"\n[site.tls]\ncertificate = \"local\"\n[[site.mount]]",
+        ),
+        (
+            "names of this machine and of a private network",
+            "localhost, *.localhost, nas, 192.168.1.5 {\nrespond a\n}",
+            "hosts = [\"localhost\", \"*.localhost\", \"nas\", \"192.168.1.5\"]\n[site.tls]\ncertificate = \"local\"",
+        ),
+        (
+            "beside a public name",
+            "a.test.org, nas.internal {\nrespond a\n}",
+            "hosts = \"a.test.org\"\n[site.tls]\ncertificate = \"auto\"\n[[site.mount]]\nrespond = \"a\"\n[[site]]\nhosts = \"nas.internal\"\n[site.tls]\ncertificate = \"local\"",
+        ),
+        (
+            "for all names",
+            "{\nlocal_certs\n}\nnas.lan {\nrespond a\n}",
+            "hosts = \"nas.lan\"\n[site.tls]\ncertificate = \"local\"",
+        ),
         (
             "an address for the authority",
             "{\nemail a@b.org\nacme_ca https://ca.test/directory\n}\na.test.org\nrespond a",
@@ -232,9 +252,21 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
         "respond = \"a\"",
     ),
     (
-        "a name of this machine",
-        "localhost {\nrespond a\n}",
-        "hurtle has no authority of its own for such a name",
+        "a certificate of Caddy's own for a public name",
+        "a.test.org {\ntls internal\nrespond a\n}",
+        "a.test.org: the local authority of hurtle signs for private names only",
+        "signs for private names only",
+    ),
+    (
+        "certificates of Caddy's own for any name",
+        ":443 {\ntls internal\nrespond a\n}",
+        "hurtle signs certificates for names in the configuration",
+        "for names in the configuration",
+    ),
+    (
+        "a public address",
+        "192.0.2.1 {\nrespond a\n}",
+        "192.0.2.1: the local authority of hurtle signs for private names only",
         "Its site is left out",
     ),
     (

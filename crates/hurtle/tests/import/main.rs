@@ -5,6 +5,7 @@ mod alike;
 mod alike_paths;
 mod caddy_alike;
 mod caddy_generated;
+mod caddy_local;
 mod caddy_rows;
 mod caddy_table;
 mod closed;

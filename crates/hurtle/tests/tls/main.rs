@@ -23,10 +23,12 @@ mod handshakes;
 mod http2;
 mod idle;
 mod local;
+mod local_sites;
 mod peer;
 mod proxied;
 mod reload;
 mod server;
 #[path = "../it/support/mod.rs"]
 mod support;
+mod trusted;
 mod wire;

@@ -1,9 +1,12 @@
-//! The keys beside a key of `[acme]` or of authentication, without which it is not valid.
+//! The keys beside a key of certificates, dictionaries or authentication, without which it is not valid.
 
 use super::super::schema::Section;
 
-/// A line of `[acme]` or `[[acme.authority]]` with the keys it needs.
+/// A line of `[acme]`, `[[acme.authority]]` or the local authority with the keys it needs.
 pub(super) fn with_acme(section: &Section, name: &str, line: &str) -> String {
+    if name == "local_authority" {
+        return with_local(line);
+    }
     let acme = match (section.header, name) {
         ("", _) => line.to_owned(),
         ("[acme]", "accept_terms") => format!("[acme]\n{line}"),
@@ -22,6 +25,20 @@ pub(super) fn with_acme(section: &Section, name: &str, line: &str) -> String {
         "listen = \"[::]:80\"\nlisten_tls = \"[::]:443\"\n{acme}[[site]]\nhosts = \"a.example.org\"\n\
          [site.tls]\ncertificate = \"auto\"\n[[site.mount]]\nfiles = \".\""
     )
+}
+
+/// A line of the local authority with a site that uses it.
+fn with_local(line: &str) -> String {
+    format!(
+        "{line}listen_tls = \"[::]:443\"\n[[site]]\nhosts = \"a.lan\"\n[site.tls]\n\
+         certificate = \"local\"\n[[site.mount]]\nfiles = \".\""
+    )
+}
+
+/// A line of a dictionary with the mount and the pattern that it needs.
+pub(super) fn with_dictionary(name: &str, line: &str) -> String {
+    let pattern = if name == "match" { "" } else { "match = \"*.js\"\n" };
+    format!("[[site.mount]]\nfiles = \".\"\n[[site.mount.dictionary]]\n{pattern}{line}")
 }
 
 /// `true` for a key that needs `auth`.

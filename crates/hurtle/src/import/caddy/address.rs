@@ -2,6 +2,7 @@
 
 use super::global::Global;
 use super::pattern::is_placeholder;
+use crate::config::{self, HostName};
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
 
@@ -118,11 +119,21 @@ fn lower(host: &str) -> String {
     host.chars().map(lower).collect()
 }
 
-/// `true` for a name for which Caddy signs certificates by an authority of its own.
+/// `true` for a name for which Caddy signs certificates by an authority of its own, or for which no
+/// public one does.
 pub(super) fn is_local(host: &str) -> bool {
     let ends = [".localhost", ".local", ".internal", ".home.arpa"];
-    host == "localhost"
+    let name = host.strip_prefix("*.").unwrap_or(host);
+    !host.is_empty() && !host.contains('{') && !name.contains('.')
         || ends.iter().any(|end| host.ends_with(end))
-        || host.parse::<std::net::IpAddr>().is_ok()
-        || host.starts_with('[')
+        || config::address(host).is_some()
+}
+
+/// `true`: the local authority of hurtle may sign for this name, as far as is known here.
+pub(super) fn is_signed(host: &str) -> bool {
+    host.contains('{')
+        || config::is_local(&match host.strip_prefix("*.") {
+            Some(suffix) => HostName::Wildcard(suffix.to_owned()),
+            None => HostName::Exact(host.to_owned()),
+        })
 }

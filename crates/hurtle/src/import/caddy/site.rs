@@ -53,7 +53,7 @@ pub(super) fn translate<'d>(
         match line.name.as_str() {
             "bind" => interfaces.extend(line.args.iter().cloned()),
             "log" => log = Some(access_log(line, report)),
-            "tls" => tls(line, &mut site.tls, global, report),
+            "tls" => tls(line, &addresses, &mut site.tls, global, report),
             "handle_errors" => errors::translate(line, &mut site.errors, report),
             _ => {}
         }
@@ -93,18 +93,20 @@ fn certificate(
     report: &mut Report,
 ) {
     let tls = || addresses.iter().filter(|address| address.is_tls);
+    let public = || tls().filter(|address| !address::is_local(&address.host));
+    for address in tls().filter(|address| address::is_local(&address.host)) {
+        if !address::is_signed(&address.host) {
+            return report.refuse(d, format!("{}: {NOT_SIGNED}", address.host));
+        }
+    }
     if !global.is_automatic {
         report.refuse(d, "it has TLS and no certificate: auto_https is off");
-    } else if global.is_local || tls().any(|address| address::is_local(&address.host)) {
-        report.refuse(
-            d,
-            "hurtle has no authority of its own for such a name: write http:// before it, or make a \
-             certificate, and name its files with `tls FILE KEY`",
-        );
+    } else if global.is_local {
+        return sign_locally(d, addresses, keys, report);
     } else if tls().any(|address| address.host.is_empty()) {
         report
             .refuse(d, "certificates on demand: hurtle gets those for names in the configuration");
-    } else if tls().any(|address| address.host.starts_with("*.")) {
+    } else if public().any(|address| address.host.starts_with("*.")) {
         report.refuse(
             d,
             "a certificate for all names of a domain needs a proof by DNS, which hurtle does not make: get it by \
@@ -114,16 +116,33 @@ fn certificate(
     put(keys, "certificate", "auto");
 }
 
+/// A certificate of the local authority for all names.
+fn sign_locally(d: &Directive, addresses: &[Address], keys: &mut Keys, report: &mut Report) {
+    for address in addresses.iter().filter(|address| address.is_tls) {
+        if address.host.is_empty() {
+            return report.refuse(d, "hurtle signs certificates for names in the configuration");
+        }
+        if !address::is_signed(&address.host) {
+            return report.refuse(d, format!("{}: {NOT_SIGNED}", address.host));
+        }
+    }
+    put(keys, "certificate", "local");
+}
+
+const NOT_SIGNED: &str = "the local authority of hurtle signs for private names only, such as those in \
+     .internal or .lan: name the files of a certificate with `tls FILE KEY`";
+
 /// Translates `tls`.
-fn tls(d: &Directive, keys: &mut Keys, global: &mut Global, report: &mut Report) {
+fn tls(
+    d: &Directive,
+    addresses: &[Address],
+    keys: &mut Keys,
+    global: &mut Global,
+    report: &mut Report,
+) {
     match d.args.as_slice() {
         [] => {}
-        [word] if word == "internal" => {
-            return report.refuse(
-                d,
-                "hurtle has no authority of its own for a name: make a certificate, and name its files",
-            );
-        }
+        [word] if word == "internal" => sign_locally(d, addresses, keys, report),
         [email] if email.contains('@') || email.contains("{env.") => global.mail_to(email),
         [certificate, key] => {
             put(keys, "certificate", certificate.as_str());

@@ -1,6 +1,6 @@
 //! Makes sites of hurtle from those of Caddy: listeners, certificates, and the one access log.
 
-use super::address::Address;
+use super::address::{self, Address};
 use super::global::Global;
 use super::site::{CaddySite, Log};
 use crate::import::mount::{Keys, ServerConfig, Site, put, put_list};
@@ -43,12 +43,14 @@ pub(super) fn add(
         all
     };
     let (clear, tls) = (all(|part| &part.clear), all(|part| &part.tls));
-    let uses_acme = parts.iter().any(|part| {
-        part.site
-            .tls
-            .iter()
-            .any(|(key, value)| key == "certificate" && value.as_str() == Some("auto"))
-    });
+    let uses_acme = parts.iter().any(|part| certificate(&part.site) == Some("auto"));
+    if parts.iter().any(|part| certificate(&part.site) == Some("local")) {
+        report.general(
+            "Local certificates are those of an authority of hurtle, which clients must trust: \
+             `hurtle trust`"
+                .to_owned(),
+        );
+    }
     put_list(&mut out.keys, "listen", &clear);
     put_list(&mut out.keys, "listen_tls", &tls);
     global.write(uses_acme, out, report);
@@ -75,23 +77,35 @@ pub(super) fn add(
     }
 }
 
+/// The source of a site's certificate, `auto`, `local` or a file.
+fn certificate(site: &Site) -> Option<&str> {
+    let written = site.tls.iter().find(|(key, _)| *key == "certificate");
+    written.and_then(|(_, value)| value.as_str())
+}
+
 /// The parts of a site: its names in clear, and those with TLS.
 fn parts_of(site: &CaddySite<'_>, sites: &[CaddySite<'_>], global: &Global) -> Vec<Part> {
-    let mut ports: Vec<(bool, &str)> = Vec::new();
+    let is_automatic = certificate(&site.site) == Some("auto");
+    // Names with a local certificate are a site of their own.
+    let kind = |address: &Address| {
+        let is_local = address.is_tls && is_automatic && address::is_local(&address.host);
+        (address.is_tls, address.port.clone(), is_local)
+    };
+    let mut kinds: Vec<(bool, String, bool)> = Vec::new();
     for address in &site.addresses {
-        if !ports.contains(&(address.is_tls, &address.port)) {
-            ports.push((address.is_tls, &address.port));
+        if !kinds.contains(&kind(address)) {
+            kinds.push(kind(address));
         }
     }
     let mut parts: Vec<Part> = Vec::new();
-    for (is_tls, port) in ports {
-        let is_of = |address: &&Address| address.is_tls == is_tls && address.port == port;
+    for (is_tls, port, is_local) in kinds {
+        let is_of = |address: &&Address| kind(address) == (is_tls, port.clone(), is_local);
         let names = site.addresses.iter().filter(is_of).map(|address| address.host.clone());
         let mut hosts: Vec<String> = names.collect();
         if hosts.iter().any(String::is_empty) {
             hosts.clear();
         }
-        let addresses = listeners(&site.interfaces, port);
+        let addresses = listeners(&site.interfaces, &port);
         let known = parts.iter_mut().find(|part| part.site.hosts == hosts);
         let part = match known {
             Some(part) => part,
@@ -110,6 +124,10 @@ fn parts_of(site: &CaddySite<'_>, sites: &[CaddySite<'_>], global: &Global) -> V
                 }
             }
         };
+        if is_local {
+            part.site.tls.retain(|(key, _)| key != "certificate");
+            part.site.tls.insert(0, ("certificate".to_owned(), "local".into()));
+        }
         match is_tls {
             true => part.tls.extend(addresses),
             false => part.clear.extend(addresses),
