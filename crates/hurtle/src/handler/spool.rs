@@ -8,6 +8,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -21,6 +22,10 @@ use crate::rt;
 
 /// Bytes that wait in memory before more are written to a file, and bytes of one read of the file.
 const MEMORY_BYTES_MAX: usize = 64 << 10;
+
+/// Longest time for which the source of a response waits before a file is used: most clients that cannot take
+/// something at once can take it soon, and a file costs more than a wait.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Pieces up to this size are joined, in bytes.
 const JOINED_BYTES_MAX: usize = 8 << 10;
@@ -70,10 +75,10 @@ struct State<E> {
     is_writing: bool,
     /// `true`: nothing is written anymore.
     is_memory_only: bool,
-    /// `true`: the client was polled and has not taken what fills the memory, so a file may have it.
-    may_write: bool,
-    /// `true`: the source waits until the client was polled.
+    /// `true`: the source waits until the client takes something.
     awaits_client: bool,
+    /// Time for which the source has waited.
+    waited: Duration,
     /// Most bytes in the file.
     file_bytes_max: u64,
     /// The source waits while this many bytes or more wait in memory.
@@ -95,6 +100,8 @@ enum Room {
     Free,
     /// These pieces are written to the file, at the end of what is there.
     Write(Vec<Bytes>, Option<Arc<OpenFile>>, u64),
+    /// It waits until the client takes something, at most for so long.
+    None(Option<Duration>),
     /// The client is gone.
     Gone,
 }
@@ -107,8 +114,8 @@ pub(super) fn spool<E>(buffer: Option<BodyBuffer>, tasks: Tasks) -> (Spool<E>, S
         reserved: Reserved::default(),
         is_writing: false,
         is_memory_only: buffer.is_none(),
-        may_write: false,
         awaits_client: false,
+        waited: Duration::ZERO,
         file_bytes_max: buffer.as_ref().map_or(0, |buffer| buffer.bytes_max),
         memory_bytes_max: if buffer.is_some() { MEMORY_BYTES_MAX } else { 1 },
         pieces: VecDeque::new(),
@@ -126,29 +133,33 @@ pub(super) fn spool<E>(buffer: Option<BodyBuffer>, tasks: Tasks) -> (Spool<E>, S
 impl<E> Spool<E> {
     /// Adds a piece, and waits while no more is kept. `false`: the client is gone.
     pub(super) async fn put(&self, data: Bytes) -> bool {
-        let is_full = match &mut *self.0.lock() {
+        match &mut *self.0.lock() {
             State { is_abandoned: true, .. } => return false,
             state => state.push(data),
-        };
-        if is_full && self.0.tasks == Tasks::Two && self.0.buffer.is_some() {
-            // The client may take it now.
-            rt::give_way().await;
-            self.0.lock().may_write = true;
         }
         loop {
-            match poll_fn(|cx| self.0.lock().poll_room(cx)).await {
+            let room = self.0.lock().room();
+            match room {
                 Room::Free => return true,
                 Room::Gone => return false,
                 Room::Write(pieces, file, offset) => self.write(pieces, file, offset).await,
+                Room::None(within) => {
+                    let begun = Instant::now();
+                    let taken = poll_fn(|cx| self.0.lock().poll_taken(self.0.tasks, cx));
+                    match within {
+                        None => taken.await,
+                        Some(time) => drop(rt::timeout(time, taken).await),
+                    }
+                    self.0.lock().waited += begun.elapsed();
+                }
             }
         }
     }
 
-    /// `true`: the source is polled again, because the client was polled.
+    /// `true`: the source has waited for what the client has now taken, and is polled again.
     pub(super) fn is_due(&self) -> bool {
         let mut state = self.0.lock();
-        state.may_write |= state.awaits_client;
-        std::mem::take(&mut state.awaits_client)
+        std::mem::take(&mut state.awaits_client) && !state.is_full()
     }
 
     /// Ends the body.
@@ -260,8 +271,8 @@ impl<E> Shared<E> {
 }
 
 impl<E> State<E> {
-    /// Adds a piece; `true`: the memory is full.
-    fn push(&mut self, data: Bytes) -> bool {
+    /// Adds a piece.
+    fn push(&mut self, data: Bytes) {
         let is_first = self.memory_bytes == 0;
         self.memory_bytes += data.len();
         if self.joined.len() + data.len() > JOINED_BYTES_MAX && !self.joined.is_empty() {
@@ -274,7 +285,10 @@ impl<E> State<E> {
             _ => self.joined.extend_from_slice(&data),
         }
         self.wake_client();
-        self.memory_bytes >= MEMORY_BYTES_MAX
+    }
+
+    fn is_full(&self) -> bool {
+        self.memory_bytes >= self.memory_bytes_max
     }
 
     fn pop(&mut self) -> Option<Bytes> {
@@ -284,36 +298,48 @@ impl<E> State<E> {
         Some(piece).filter(|piece| !piece.is_empty())
     }
 
-    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Room> {
+    fn room(&mut self) -> Room {
         // Before the other: the client leaves when it has taken all.
-        if self.memory_bytes < self.memory_bytes_max {
-            return Poll::Ready(Room::Free);
+        if !self.is_full() {
+            return Room::Free;
         }
         if self.is_abandoned {
-            return Poll::Ready(Room::Gone);
-        }
-        if !self.is_memory_only {
-            if !std::mem::take(&mut self.may_write) {
-                self.awaits_client = true;
-                return Poll::Pending;
-            }
-            let file_bytes = self.written.end + self.memory_bytes as u64;
-            if file_bytes > self.file_bytes_max {
-                self.stop_writing(&BufferError::TooLarge);
-            } else if !self.reserved.grow_to(file_bytes) {
-                self.stop_writing(&BufferError::Busy);
-            }
+            return Room::Gone;
         }
         if self.is_memory_only {
-            self.source = Some(cx.waker().clone());
-            return Poll::Pending;
+            return Room::None(None);
         }
+        if self.waited < PATIENCE {
+            return Room::None(Some(PATIENCE - self.waited));
+        }
+        let file_bytes = self.written.end + self.memory_bytes as u64;
+        let refused = match () {
+            () if file_bytes > self.file_bytes_max => BufferError::TooLarge,
+            () if !self.reserved.grow_to(file_bytes) => BufferError::Busy,
+            () => return self.begin_writing(),
+        };
+        self.stop_writing(&refused);
+        Room::None(None)
+    }
+
+    fn poll_taken(&mut self, tasks: Tasks, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.is_full() || self.is_abandoned {
+            return Poll::Ready(());
+        }
+        match tasks {
+            Tasks::One => self.awaits_client = true,
+            Tasks::Two => self.source = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    fn begin_writing(&mut self) -> Room {
         self.is_writing = true;
         self.memory_bytes = 0;
         let mut pieces = Vec::from(std::mem::take(&mut self.pieces));
         pieces.push(self.joined.split().freeze());
         let file = self.file.as_ref().and_then(|file| file.value.clone());
-        Poll::Ready(Room::Write(pieces, file, self.written.end))
+        Room::Write(pieces, file, self.written.end)
     }
 
     /// Writes no more: the source waits for the client.
@@ -388,10 +414,11 @@ mod tests {
     /// bytes that were put and those that were taken.
     async fn passed(
         (buffer, tasks): (Option<BodyBuffer>, Tasks),
-        pieces: Vec<usize>,
-        turns: Vec<u8>,
+        waited: Duration,
+        (pieces, turns): (Vec<usize>, Vec<u8>),
     ) -> (Vec<u8>, Vec<u8>) {
         let (spool, mut spooled) = spool::<()>(buffer, tasks);
+        spool.0.lock().waited = waited;
         let put = async {
             let mut all = Vec::new();
             for (n, len) in pieces.iter().enumerate() {
@@ -452,10 +479,13 @@ mod tests {
             turns in prop::collection::vec(0_u8..20, 1..6),
             is_buffered: bool,
             is_one: bool,
+            is_patient: bool,
         ) {
+            let tasks = if is_one { Tasks::One } else { Tasks::Two };
+            let waited = if is_patient { Duration::ZERO } else { PATIENCE };
             let disk = Disk::start(NonZeroUsize::MIN).unwrap();
             let buffer = is_buffered.then(|| BodyBuffer::new(&disk, &config::Buffer::default()));
-            let (put, taken) = run(passed((buffer, if is_one { Tasks::One } else { Tasks::Two }), pieces, turns));
+            let (put, taken) = run(passed((buffer, tasks), waited, (pieces, turns)));
             prop_assert!(put == taken);
         }
     }
@@ -471,16 +501,15 @@ mod tests {
         let (spool, mut spooled) = spool::<()>(Some(buffer.clone()), Tasks::Two);
         spool.0.lock().push(vec![1; MEMORY_BYTES_MAX].into());
         spool.0.lock().push(vec![2; 10].into());
-        let mut cx = Context::from_waker(Waker::noop());
-        assert!(spool.0.lock().poll_room(&mut cx).is_pending(), "the client comes first");
-        assert!(spool.is_due());
-        let Poll::Ready(Room::Write(pieces, None, 0)) = spool.0.lock().poll_room(&mut cx) else {
+        assert!(matches!(spool.0.lock().room(), Room::None(Some(_))), "the client comes first");
+        spool.0.lock().waited = PATIENCE;
+        let Room::Write(pieces, None, 0) = spool.0.lock().room() else {
             panic!("they are written");
         };
         assert!(poll(&mut spooled).is_pending(), "meanwhile nothing is taken");
         spool.0.lock().note_written(&buffer, pieces, Err(io::ErrorKind::StorageFull.into()));
-        let room = spool.0.lock().poll_room(&mut cx);
-        assert!(room.is_pending(), "the source waits for the client");
+        let room = spool.0.lock().room();
+        assert!(matches!(room, Room::None(None)), "the source waits for the client");
         spool.end(Ok(None));
         let mut taken = Vec::new();
         while let Poll::Ready(Some(frame)) = poll(&mut spooled) {
