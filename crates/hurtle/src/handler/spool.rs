@@ -75,8 +75,7 @@ struct State<E> {
     is_writing: bool,
     /// `true`: nothing is written anymore.
     is_memory_only: bool,
-    /// `true`: the source waits until the client takes something.
-    awaits_client: bool,
+    awaits: Awaits,
     /// Time for which the source has waited.
     waited: Duration,
     /// Most bytes in the file.
@@ -92,6 +91,17 @@ struct State<E> {
     is_abandoned: bool,
     source: Option<Waker>,
     client: Option<Waker>,
+}
+
+/// The event that a source waits for, if one task polls both ends.
+#[derive(Clone, Copy, Debug, Default)]
+enum Awaits {
+    #[default]
+    Nothing,
+    /// A poll of the client.
+    Poll,
+    /// The client takes something.
+    Room,
 }
 
 /// The next step of the source.
@@ -114,7 +124,7 @@ pub(super) fn spool<E>(buffer: Option<BodyBuffer>, tasks: Tasks) -> (Spool<E>, S
         reserved: Reserved::default(),
         is_writing: false,
         is_memory_only: buffer.is_none(),
-        awaits_client: false,
+        awaits: Awaits::Nothing,
         waited: Duration::ZERO,
         file_bytes_max: buffer.as_ref().map_or(0, |buffer| buffer.bytes_max),
         memory_bytes_max: if buffer.is_some() { MEMORY_BYTES_MAX } else { 1 },
@@ -137,6 +147,11 @@ impl<E> Spool<E> {
             State { is_abandoned: true, .. } => return false,
             state => state.push(data),
         }
+        if self.0.tasks == Tasks::One && self.0.lock().is_full() {
+            // Usually the client takes it now, so no timer is set.
+            let mut was_polled = false;
+            poll_fn(|_| self.0.lock().poll_client(&mut was_polled)).await;
+        }
         loop {
             let room = self.0.lock().room();
             match room {
@@ -156,10 +171,14 @@ impl<E> Spool<E> {
         }
     }
 
-    /// `true`: the source has waited for what the client has now taken, and is polled again.
+    /// `true`: the source has waited for what the client has now done, and is polled again.
     pub(super) fn is_due(&self) -> bool {
         let mut state = self.0.lock();
-        std::mem::take(&mut state.awaits_client) && !state.is_full()
+        match std::mem::take(&mut state.awaits) {
+            Awaits::Nothing => false,
+            Awaits::Poll => true,
+            Awaits::Room => !state.is_full(),
+        }
     }
 
     /// Ends the body.
@@ -322,12 +341,20 @@ impl<E> State<E> {
         Room::None(None)
     }
 
+    fn poll_client(&mut self, was_polled: &mut bool) -> Poll<()> {
+        if std::mem::replace(was_polled, true) {
+            return Poll::Ready(());
+        }
+        self.awaits = Awaits::Poll;
+        Poll::Pending
+    }
+
     fn poll_taken(&mut self, tasks: Tasks, cx: &mut Context<'_>) -> Poll<()> {
         if !self.is_full() || self.is_abandoned {
             return Poll::Ready(());
         }
         match tasks {
-            Tasks::One => self.awaits_client = true,
+            Tasks::One => self.awaits = Awaits::Room,
             Tasks::Two => self.source = Some(cx.waker().clone()),
         }
         Poll::Pending
