@@ -27,6 +27,9 @@ const MEMORY_BYTES_MAX: usize = 64 << 10;
 /// something at once can take it soon, and a file costs more than a wait.
 const PATIENCE: Duration = Duration::from_millis(20);
 
+/// Pieces up to this size that wait are copied, in bytes: each may be in a buffer of 64 KiB.
+const COPIED_BYTES_MAX: usize = 32 << 10;
+
 /// Pieces up to this size are joined, in bytes.
 const JOINED_BYTES_MAX: usize = 8 << 10;
 
@@ -300,7 +303,8 @@ impl<E> State<E> {
         match data.len() {
             0 => {}
             // One piece alone is not copied.
-            len if is_first || len > JOINED_BYTES_MAX => self.pieces.push_back(data),
+            len if is_first || len > COPIED_BYTES_MAX => self.pieces.push_back(data),
+            len if len > JOINED_BYTES_MAX => self.pieces.push_back(Bytes::copy_from_slice(&data)),
             _ => self.joined.extend_from_slice(&data),
         }
         self.wake_client();

@@ -49,12 +49,15 @@ impl Waits {
         self.is_late.get()
     }
 
-    /// Records that a deadline has passed; `true`: the exchange goes on.
+    /// Returns whether the exchange goes on after a deadline, and records then that one has passed.
     pub fn note_late(&self) -> bool {
-        self.is_late.set(true);
-        self.send_by_ms.set(NEVER);
-        self.read_by_ms.set(NEVER);
-        self.goes_on.get()
+        let goes_on = self.goes_on.get();
+        if goes_on {
+            self.is_late.set(true);
+            self.send_by_ms.set(NEVER);
+            self.read_by_ms.set(NEVER);
+        }
+        goes_on
     }
 
     /// The upstream has read something, which restarts its time to respond.

@@ -214,3 +214,23 @@ fn pieces_arrive_at_once_before_and_after_the_client_was_slow() {
         assert!(taken == body, "{turn}");
     }
 }
+
+#[test]
+fn the_time_of_an_upstream_that_was_too_slow_is_not_that_of_the_next() {
+    // Nobody answers the handshake of the first one.
+    let (silent, upstream) = (Upstream::new(), Upstream::new());
+    let urls = format!("['https://{}', 'http://{}']", silent.address, upstream.address);
+    let keys = "connect_timeout = '100ms'\nupstream_tls = { insecure_skip_verify = true }";
+    let proxy = Proxy::of("", &format!("proxy = {urls}\n{keys}"));
+    let body = noise(300_000);
+    let mut client = proxy.send(GET);
+    let (mut peer, _) = upstream.next_request();
+    peer.send(head(body.len()));
+    for half in body.chunks(150_000) {
+        peer.send(half);
+        if half[0] == body[0] {
+            client.head();
+        }
+        assert!(client.take(half.len()) == half);
+    }
+}
