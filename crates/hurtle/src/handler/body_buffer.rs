@@ -28,7 +28,7 @@ const MEMORY_BYTES_MAX: usize = 64 << 10;
 const FILES_BYTES_MAX: u64 = 16 << 30;
 
 /// The part of a file system that is left to other programs: one of so many.
-const UNUSED_PART: u64 = 20;
+const UNUSED_PART: u64 = 50;
 
 /// Least time between two warnings about bodies that are passed on, in milliseconds.
 const WARNING_EVERY_MS: u64 = 1_000;
@@ -148,7 +148,8 @@ impl BodyBuffer {
     }
 
     /// Reads a body to its end, or until the disk takes no more of it, or it has more than `bytes_max`
-    /// bytes (`None`: more in a file than is configured). Dropping the future removes the data.
+    /// bytes (`None`: it may be passed on, so the limits of the configuration hold). Dropping the future
+    /// removes the data.
     ///
     /// # Errors
     /// The body ended early, or the disk threads have lost a part of it.
@@ -158,6 +159,8 @@ impl BodyBuffer {
         bytes_max: Option<u64>,
     ) -> Result<Taken, BufferError> {
         let file_bytes_max = bytes_max.unwrap_or(self.bytes_max);
+        // A body that may be passed on leaves room to other programs.
+        let may_fill = bytes_max.is_some();
         let (mut file, mut reserved) = (self.drop_later(None), Reserved::default());
         let mut in_file = 0;
         loop {
@@ -171,7 +174,7 @@ impl BodyBuffer {
                 if reserved.add(bytes.len() as u64) {
                     let (begun, piece) = (file.value.take(), bytes.clone());
                     let directory = self.directory();
-                    let job = move || append(begun, &piece, &directory);
+                    let job = move || append(begun, &piece, &directory, may_fill);
                     let appended = self.disk.run(self.lane, job).await;
                     let (begun, written) = match appended {
                         Ok(appended) => appended,
@@ -352,12 +355,14 @@ fn append(
     begun: Option<Unnamed>,
     piece: &[u8],
     directory: &Path,
+    may_fill: bool,
 ) -> (Option<Unnamed>, io::Result<()>) {
     let mut file = match begun.map_or_else(|| Unnamed::create(directory), Ok) {
         Ok(file) => file,
         Err(e) => return (None, Err(e)),
     };
-    let written = leave_room(&file).and_then(|()| file.append(piece));
+    let room = if may_fill { Ok(()) } else { leave_room(&file) };
+    let written = room.and_then(|()| file.append(piece));
     (Some(file), written)
 }
 
