@@ -51,13 +51,21 @@ fn head(bytes: &[u8]) {
     for early in 0..end.min(PREFIXES_MAX) {
         assert_eq!(head_end(&bytes[..early]), None, "of {early} bytes, and of {end}");
     }
-    let Ok(Head { status, fields, file }) = Head::parse(&bytes[..end]) else { return };
+    let Ok(head) = Head::parse(&bytes[..end]) else { return };
+    let Head { status, fields, file, is_unbuffered } = head;
     assert!((200..600).contains(&status.as_u16()), "{status} is final");
     let mut again = format!("Status: {}\r\n", status.as_str()).into_bytes();
+    if is_unbuffered {
+        again.extend(b"X-Accel-Buffering: no\r\n");
+    }
     for (name, value) in fields.iter().chain(file.as_ref().map(|(name, value)| (name, value))) {
         again.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
     }
     again.extend(b"\r\n");
     assert_eq!(head_end(&again), Some(again.len()));
-    assert_eq!(Head::parse(&again), Ok(Head { status, fields, file }), "encoded again");
+    assert_eq!(
+        Head::parse(&again),
+        Ok(Head { status, fields, file, is_unbuffered }),
+        "encoded again"
+    );
 }
