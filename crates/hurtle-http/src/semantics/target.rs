@@ -248,7 +248,8 @@ pub fn is_spelling_of(sent: &[u8], decoded: &[u8]) -> bool {
         let byte = match (first, unhex(after)) {
             (b'%', Some(b'/')) => ENCODED_SLASH,
             (b'%', Some(byte)) => byte,
-            (b'%' | b'\\', _) => return false,
+            // A raw `?` would begin a query, a raw `#` a fragment.
+            (b'%' | b'\\' | b'?' | b'#', _) => return false,
             _ if is_printable(&first) => first,
             _ => return false,
         };
