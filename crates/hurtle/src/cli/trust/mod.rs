@@ -32,16 +32,14 @@ pub struct TrustArgs {
 /// The report of what was done, and what is left to do.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// For the user.
+    /// Lines for the terminal: the outcome of each store.
     pub text: String,
     /// `true`: a program failed.
     pub has_failed: bool,
 }
 
-/// An authority.
 #[derive(Debug)]
 struct Authority {
-    /// Its certificate.
     file: PathBuf,
     pem: Vec<u8>,
     /// Its name in stores, different for each authority.
@@ -49,7 +47,7 @@ struct Authority {
 }
 
 impl TrustArgs {
-    /// Changes the stores.
+    /// Changes the stores of the system and of this user's browsers.
     ///
     /// # Errors
     /// The problems of the configuration, or that there is no authority.
