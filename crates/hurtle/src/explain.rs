@@ -218,6 +218,7 @@ async fn answer(
                 },
                 passwords: None,
                 granted: &[],
+                place: None,
                 has_internal_files: false,
                 store,
                 buffers: &Buffers::default(),

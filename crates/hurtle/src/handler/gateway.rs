@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::rc::Rc;
 
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
@@ -19,11 +20,11 @@ use http_body::Body as _;
 use hurtle_http::cgi::{Head, RequestInfo, Script, Variables};
 use hurtle_http::fcgi::Role;
 use hurtle_http::h1::response::Fields;
+use hurtle_http::request::framing::BodyLength;
 use hurtle_http::semantics::target::separate_slashes;
 
 use self::exchange::{Exchange, GatewayError};
 use self::fastcgi::{FastCgiRequest, Peer};
-use super::Answering;
 use super::body_buffer::{BodyBuffer, BufferError, OutgoingBody, Taken, note_passed_on};
 use super::request::AuthorizerVariables;
 use crate::answer::Answer;
@@ -34,6 +35,7 @@ use crate::config::{
 };
 use crate::disk::Disk;
 use crate::files::{Found, Scripts};
+use crate::limits::concurrency::Place;
 
 pub use programs::Slots;
 
@@ -172,7 +174,7 @@ impl Gateway {
         request: Request<RequestBody>,
         (info, base, target): (&RequestInfo<'_>, &[u8], &ScriptTarget),
         granted: &[(Vec<u8>, Vec<u8>)],
-        body_bytes_max: u64,
+        (body_bytes_max, place): (u64, Option<&Rc<Place>>),
     ) -> Answering {
         let root = self.scripts.as_ref().map(|_| target.root.as_os_str().as_bytes());
         let name = match target.file.is_empty() {
@@ -192,12 +194,18 @@ impl Gateway {
             .scripts
             .as_ref()
             .map(|scripts| scripts.root().join(OsStr::from_bytes(&target.file)));
-        let gateway = Rc::clone(self);
+        let (gateway, place) = (Rc::clone(self), place.cloned());
         Box::pin(async move {
             let (head, body) = request.into_parts();
             let description = format!("{} {}", head.method, head.uri.path());
             match gateway.input(body, body_bytes_max, &mut variables).await {
                 Ok(input) => {
+                    if let Some(place) = place
+                        && let Err(error) = place.take().await
+                    {
+                        let why = error.to_string();
+                        return Err(Answer::error(StatusCode::SERVICE_UNAVAILABLE, Some(&why)));
+                    }
                     gateway.answer((head.method, &description), file, variables, input).await
                 }
                 Err(error) => {
@@ -213,10 +221,15 @@ impl Gateway {
                             status.as_u16()
                         );
                     }
-                    Answer::error(status, None)
+                    Err(Answer::error(status, None))
                 }
             }
         })
+    }
+
+    /// Returns whether the body of a request is taken whole before the application is asked.
+    pub fn takes_body(&self, body: BodyLength) -> bool {
+        self.buffering.of_requests() || body == BodyLength::Chunked
     }
 
     /// Returns the request's body for the application: whole if its length is unknown, or if bodies are
@@ -244,13 +257,17 @@ impl Gateway {
         Ok(body)
     }
 
+    /// Asks the application.
+    ///
+    /// # Errors
+    /// This server's own response.
     async fn answer(
         &self,
         (method, description): (Method, &str),
         file: Option<PathBuf>,
         variables: Variables,
         body: OutgoingBody,
-    ) -> Answer {
+    ) -> Result<Answer, Answer> {
         let (silent, variables) = (method == Method::HEAD, variables.pairs());
         let buffer = Some(self.keep.clone()).filter(|_| self.buffering.of_responses());
         let exchange = match (&self.to, &self.scripts, file) {
@@ -272,21 +289,24 @@ impl Gateway {
                     run.run(variables, body, sink).await
                 })
             }
-            (Backend::Programs(..), ..) => return Answer::error(StatusCode::NOT_FOUND, None),
+            (Backend::Programs(..), ..) => return Err(Answer::error(StatusCode::NOT_FOUND, None)),
         };
         match exchange.head().await {
             Ok((head, body)) => {
                 let Head { status, mut fields, file, .. } = head;
                 if let (true, Some((name, value))) = (self.names_files, file) {
                     fields.insert(name, value);
-                    return Answer::new(status, Fields::Map(fields), Body::Empty);
+                    return Ok(Answer::new(status, Fields::Map(fields), Body::Empty));
                 }
-                Answer::new(status, Fields::Map(fields), body)
+                Ok(Answer::new(status, Fields::Map(fields), body))
             }
-            Err(error) => failed(&self.describe(), &error, description),
+            Err(error) => Err(failed(&self.describe(), &error, description)),
         }
     }
 }
+
+/// A request that an application handles; an error is this server's own response.
+type Answering = Pin<Box<dyn Future<Output = Result<Answer, Answer>>>>;
 
 /// Search path of a program's shell.
 const PROGRAMS_PATH: &str = "/usr/local/bin:/usr/bin:/bin";

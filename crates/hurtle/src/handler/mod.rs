@@ -24,6 +24,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
+use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::{Method, RequestHead};
 use hurtle_http::semantics::target::Target;
 
@@ -113,6 +114,13 @@ pub enum HandlerError {
     Exchange(ExchangeError),
 }
 
+impl HandlerError {
+    /// The response of a server that has too much to do.
+    pub fn unavailable(why: &str) -> HandlerError {
+        HandlerError::Answer(Box::new(Answer::error(StatusCode::SERVICE_UNAVAILABLE, Some(why))))
+    }
+}
+
 impl From<ExchangeError> for HandlerError {
     fn from(error: ExchangeError) -> HandlerError {
         HandlerError::Exchange(error)
@@ -123,6 +131,16 @@ impl From<ExchangeError> for HandlerError {
 pub type Handled = Result<Outcome, HandlerError>;
 
 impl Handler {
+    /// Returns whether it takes the body of this request whole before an upstream or application is asked.
+    pub fn takes_body(&self, request: &RequestHead<'_>) -> bool {
+        let is_taken = match self {
+            Handler::Proxy(proxy) => proxy.takes_body(request) && !proxy.may_store(request),
+            Handler::Gateway { gateway, .. } => gateway.takes_body(request.body),
+            _ => false,
+        };
+        is_taken && request.body != BodyLength::None
+    }
+
     /// Handles a request.
     ///
     /// # Errors

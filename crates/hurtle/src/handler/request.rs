@@ -14,6 +14,7 @@ use super::proxy::cache::Shortcuts;
 use crate::auth::PasswordGate;
 use crate::config::EarlyHints;
 use crate::files::{FileQuery, Key, Store};
+use crate::limits::concurrency::Place;
 
 /// Variables that an authorizer adds to the request.
 pub type AuthorizerVariables = Vec<(Vec<u8>, Vec<u8>)>;
@@ -35,6 +36,8 @@ pub struct RequestContext<'a> {
     pub passwords: Option<&'a Rc<PasswordGate>>,
     /// Variables from the authorizer.
     pub granted: &'a [(Vec<u8>, Vec<u8>)],
+    /// The request's place of `concurrency`, which a handler that takes the body whole takes after it.
+    pub place: Option<&'a Rc<Place>>,
     /// `true` if the response may name an internal file.
     pub has_internal_files: bool,
     /// The worker's file cache.

@@ -27,7 +27,9 @@ pub(super) async fn open<C: Client>(
             let call = app.call(request, client);
             app.wait(call, request, client).await?
         }
-        Handler::Proxy(proxy) if proxy.may_switch(request) => proxy.call(request, client).await?,
+        Handler::Proxy(proxy) if proxy.may_switch(request.head) => {
+            proxy.call(request, client).await?
+        }
         Handler::Directory(directory) => {
             let (store, rest) = (request.store, request.matched.rest);
             match directory.hands_on_path(store, rest).await {

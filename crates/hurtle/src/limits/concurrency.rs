@@ -1,11 +1,13 @@
 //! Limits on requests at once, with a bounded queue. Requests wait in the order of their arrival,
 //! over all workers, and without a thread.
 
+use std::cell::RefCell;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::config::Concurrency;
-use crate::rt::{Permit, Permits};
+use crate::rt::{self, Permit, Permits};
 
 /// A limit and the requests that it counts.
 #[derive(Debug)]
@@ -24,13 +26,48 @@ pub enum Admission {
     Queued(QueuePlace),
 }
 
-/// As many requests as allowed are handled, and as many as allowed wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueFullError;
-
 /// A place in the queue. It is given up when dropped.
 #[derive(Debug)]
 pub struct QueuePlace(Arc<ConcurrencyLimiter>);
+
+/// A request's place among those that a limit counts. It is free again when this is dropped.
+#[derive(Debug)]
+pub struct Place {
+    limiter: Arc<ConcurrencyLimiter>,
+    state: RefCell<PlaceState>,
+}
+
+/// The state of a place.
+#[derive(Debug)]
+enum PlaceState {
+    /// The request has not asked for it.
+    Free,
+    /// The request has it.
+    Taken {
+        /// Held for its `Drop`.
+        _permit: Permit,
+    },
+    /// The request was refused.
+    Refused,
+}
+
+/// The reason for which a request gets no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlaceError {
+    /// As many requests as allowed are handled, and as many as allowed wait.
+    QueueFull,
+    /// It has waited for as long as allowed.
+    TooSlow,
+}
+
+impl fmt::Display for PlaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PlaceError::QueueFull => "the queue is full",
+            PlaceError::TooSlow => "the queue is too slow",
+        })
+    }
+}
 
 impl ConcurrencyLimiter {
     /// Creates a limiter without requests.
@@ -44,6 +81,11 @@ impl ConcurrencyLimiter {
         &self.config
     }
 
+    /// Returns whether a request would be refused now.
+    pub fn is_full(&self) -> bool {
+        self.permits.is_none_free() && self.waiting.load(Relaxed) >= self.config.queue
+    }
+
     /// Admits a request if it needs no place in the queue.
     pub fn try_admit(&self) -> Option<Permit> {
         self.permits.try_take()
@@ -53,16 +95,53 @@ impl ConcurrencyLimiter {
     ///
     /// # Errors
     /// The queue is full.
-    pub fn admit(self: &Arc<Self>) -> Result<Admission, QueueFullError> {
+    pub fn admit(self: &Arc<Self>) -> Result<Admission, PlaceError> {
         // Fails while requests wait, so that no request overtakes them.
         if let Some(permit) = self.permits.try_take() {
             return Ok(Admission::Now(permit));
         }
         if self.waiting.fetch_add(1, Relaxed) >= self.config.queue {
             self.waiting.fetch_sub(1, Relaxed);
-            return Err(QueueFullError);
+            return Err(PlaceError::QueueFull);
         }
         Ok(Admission::Queued(QueuePlace(Arc::clone(self))))
+    }
+}
+
+impl Place {
+    /// Creates a place that no request has yet.
+    pub fn new(limiter: &Arc<ConcurrencyLimiter>) -> Place {
+        Place { limiter: Arc::clone(limiter), state: RefCell::new(PlaceState::Free) }
+    }
+
+    /// Takes the place, unless the request has it. Waits for as long as the limit allows.
+    ///
+    /// # Errors
+    /// The queue is full, or too slow.
+    pub async fn take(&self) -> Result<(), PlaceError> {
+        if let PlaceState::Taken { .. } = *self.state.borrow() {
+            return Ok(());
+        }
+        let taken = self.wait().await;
+        let result = taken.as_ref().map(|_| ()).map_err(|error| *error);
+        let taken = taken.map(|permit| PlaceState::Taken { _permit: permit });
+        *self.state.borrow_mut() = taken.unwrap_or(PlaceState::Refused);
+        result
+    }
+
+    /// Returns whether the limit has refused the request.
+    pub fn is_refused(&self) -> bool {
+        matches!(*self.state.borrow(), PlaceState::Refused)
+    }
+
+    async fn wait(&self) -> Result<Permit, PlaceError> {
+        match self.limiter.admit()? {
+            Admission::Now(permit) => Ok(permit),
+            Admission::Queued(place) => {
+                let waited = rt::timeout(self.limiter.config.queue_timeout, place.wait()).await;
+                waited.ok_or(PlaceError::TooSlow)
+            }
+        }
     }
 }
 
@@ -97,7 +176,8 @@ mod tests {
         };
         let Ok(Admission::Now(running)) = limiter.admit() else { panic!("one may run") };
         let (first, second) = (place(), place());
-        assert_eq!(limiter.admit().unwrap_err(), QueueFullError);
+        assert_eq!(limiter.admit().unwrap_err(), PlaceError::QueueFull);
+        assert!(limiter.is_full());
         let cx = &mut Context::from_waker(Waker::noop());
         let mut second_waits = Box::pin(second.wait());
         {

@@ -1,5 +1,6 @@
 //! The second step: the gates before a request reaches its handler, in the order of its route's list.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, StatusCode};
@@ -13,15 +14,15 @@ use super::{Connection, Last};
 use crate::answer::Answer;
 use crate::clock;
 use crate::edits::cors::preflight;
-use crate::handler::client::{Client as _, ExchangeError};
+use crate::handler::client::ExchangeError;
 use crate::handler::proxy::{AuthDecision, ForwardAuth, with_fields};
 use crate::handler::request::{AuthorizerVariables, MatchedPath};
 use crate::handler::{Handled, HandlerError};
-use crate::limits::concurrency::{Admission, ConcurrencyLimiter, QueueFullError};
+use crate::limits::concurrency::{ConcurrencyLimiter, Place};
 use crate::limits::rate::{RateExceededError, RateLimiter, Requester};
 use crate::metrics::LimitKind;
 use crate::protocol::Protocol;
-use crate::rt::Permit;
+use crate::rt::{self, First};
 use crate::shared_store::{Decision, SharedStore};
 use crate::site::{Channel, Gate, Resolved, Visitor, admits};
 use crate::tls;
@@ -50,7 +51,7 @@ enum Grant {
     Fields(Vec<u8>, Vec<HeaderName>),
     /// The variables of an authorizer.
     Variables(AuthorizerVariables),
-    Permit(Permit),
+    Place(Rc<Place>),
 }
 
 /// The additions of all gates.
@@ -60,7 +61,7 @@ pub(super) struct Granted {
     /// The variables of an authorizer.
     pub(super) variables: AuthorizerVariables,
     /// Held until the response is sent, or the tunnel has ended.
-    pub(super) permit: Option<Permit>,
+    pub(super) place: Option<Rc<Place>>,
 }
 
 impl Granted {
@@ -76,7 +77,7 @@ impl Granted {
         match grant {
             Grant::Fields(lines, own) => self.fields = Some((lines, own)),
             Grant::Variables(variables) => self.variables = variables,
-            Grant::Permit(permit) => self.permit = Some(permit),
+            Grant::Place(place) => self.place = Some(place),
         }
     }
 }
@@ -224,9 +225,9 @@ impl<T: Protocol> Connection<T> {
                 granted.map_err(|answer| Refusal::Plain(Box::new(answer)))
             }
             Gate::Concurrency(limiter) => {
-                let permit = self.wait_for_permit(limiter, request).await;
+                let place = self.find_place(limiter, request, resolved).await;
                 let refused = |e| Refusal::Handled(Box::new((Err(e), Incoming::of(request))));
-                permit.map(|permit| Some(Grant::Permit(permit))).map_err(refused)
+                place.map(|place| Some(Grant::Place(place))).map_err(refused)
             }
         }
     }
@@ -317,33 +318,31 @@ impl<T: Protocol> Connection<T> {
         }
     }
 
-    /// Waits for the permit of a concurrency limit.
+    /// Waits for a place of a concurrency limit. A request whose body is taken whole first gets one that
+    /// its handler takes then, unless it would be refused now.
     ///
     /// # Errors
     /// The response (503), or the client is gone.
-    async fn wait_for_permit(
-        &mut self,
+    async fn find_place(
+        &self,
         limiter: &Arc<ConcurrencyLimiter>,
         request: &RequestHead<'_>,
-    ) -> Result<Permit, HandlerError> {
-        let place = match limiter.admit() {
-            Ok(Admission::Now(permit)) => return Ok(permit),
-            Ok(Admission::Queued(place)) => place,
-            Err(QueueFullError) => {
-                self.hit(LimitKind::Concurrency, Some(request));
-                return Err(unavailable("the queue is full"));
+        resolved: &Resolved<'_>,
+    ) -> Result<Rc<Place>, HandlerError> {
+        let place = Place::new(limiter);
+        let mount = resolved.mount().map(|(mount, _)| mount);
+        let is_later = mount.is_some_and(|mount| mount.handler().takes_body(request));
+        if !(is_later && !limiter.is_full()) {
+            match rt::race(place.take(), self.io.reset()).await {
+                First::A(Ok(())) => {}
+                First::A(Err(error)) => {
+                    self.hit(LimitKind::Concurrency, Some(request));
+                    return Err(HandlerError::unavailable(&error.to_string()));
+                }
+                First::B(()) => return Err(HandlerError::Exchange(ExchangeError::Gone)),
             }
-        };
-        let wait_ms = u64::try_from(limiter.config().queue_timeout.as_millis()).unwrap_or(u64::MAX);
-        let due_ms = clock::now_ms().saturating_add(wait_ms);
-        match ExchangeClient::new(self, request, None).until(due_ms, place.wait()).await {
-            Ok(permit) => Ok(permit),
-            Err(ExchangeError::UpstreamTimeout) => {
-                self.hit(LimitKind::Concurrency, Some(request));
-                Err(unavailable("the queue is too slow"))
-            }
-            Err(gone) => Err(HandlerError::Exchange(gone)),
         }
+        Ok(Rc::new(place))
     }
 
     /// Answers an ACME HTTP challenge (RFC 8555 section 8.3). This precedes all access rules: the
@@ -400,8 +399,4 @@ impl<T: Protocol> Connection<T> {
             }
         }
     }
-}
-
-fn unavailable(why: &str) -> HandlerError {
-    HandlerError::Answer(Box::new(Answer::error(StatusCode::SERVICE_UNAVAILABLE, Some(why))))
 }

@@ -189,6 +189,7 @@ impl<T: Protocol> Connection<T> {
             },
             passwords: resolved.passwords(),
             granted: &[],
+            place: None,
             has_internal_files: false,
             store: &worker.store,
             buffers: &worker.buffers,

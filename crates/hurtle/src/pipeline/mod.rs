@@ -46,7 +46,8 @@ use crate::clock;
 use crate::deadline::Watch;
 use crate::handler::Outcome;
 use crate::handler::client::is_private;
-use crate::metrics::{RouteMetrics, WorkerMetrics};
+use crate::handler::request::RequestContext;
+use crate::metrics::{LimitKind, RouteMetrics, WorkerMetrics};
 use crate::protocol::Protocol;
 use crate::site::{Gate, Resolved};
 use crate::transport::{Input, Progress};
@@ -303,16 +304,20 @@ impl<T: Protocol> Connection<T> {
         let now_ms = clock::now_ms();
         let variables = &granted.variables;
         let context = self.context(head, at, (mount, matched), variables, now_ms);
+        let context = RequestContext { place: granted.place.as_ref(), ..context };
         let mut client = ExchangeClient::new(self, head, Some(&resolved));
         let handled = mount.handler().call(&context, &mut client).await;
         let incoming = client.incoming;
+        if granted.place.as_ref().is_some_and(|place| place.is_refused()) {
+            self.hit(LimitKind::Concurrency, Some(head));
+        }
         if let Ok(Outcome::Otherwise) = handled {
             return Box::pin(self.otherwise(request, worker, resolved, granted)).await;
         }
         self.note_own_stream(mount.handler(), &handled);
         let mut last = self.write(head, at, handled, incoming).await;
         if let Last::Tunnel(tunnel) = &mut last {
-            tunnel.permit = granted.permit;
+            tunnel.place = granted.place;
         }
         last
     }

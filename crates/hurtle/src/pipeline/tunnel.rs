@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use http::StatusCode;
@@ -18,9 +19,10 @@ use crate::deadline::DeadlineError;
 use crate::handler::Tunnel;
 use crate::handler::client::ExchangeError;
 use crate::handler::{TunnelEnd, UpstreamTunnel};
+use crate::limits::concurrency::Place;
 use crate::protocol::Protocol;
 use crate::protocol::reading::Reading;
-use crate::rt::{self, Permit};
+use crate::rt;
 use crate::site::Resolved;
 use crate::transport::{Attempt, Fill, Input, Output, Pipe, SendQueue, Transport};
 
@@ -40,7 +42,7 @@ pub(super) struct OpenTunnel {
     /// Bytes of the head that were sent to the client.
     head_bytes: u64,
     /// Held until the tunnel ends.
-    pub(super) permit: Option<Permit>,
+    pub(super) place: Option<Rc<Place>>,
 }
 
 /// The end of a tunnel that is not the client.
@@ -84,7 +86,7 @@ impl<T: Protocol> Connection<T> {
         if let Err(error) = sent {
             return next_after(error).into();
         }
-        Last::Tunnel(Box::new(OpenTunnel { remote, received, head_bytes, permit: None }))
+        Last::Tunnel(Box::new(OpenTunnel { remote, received, head_bytes, place: None }))
     }
 
     /// Forwards bytes until both sides have ended or one of them fails.
@@ -93,7 +95,7 @@ impl<T: Protocol> Connection<T> {
         request: &RequestHead<'_>,
         tunnel: OpenTunnel,
     ) -> Next {
-        let OpenTunnel { remote, received, head_bytes, permit: _permit } = tunnel;
+        let OpenTunnel { remote, received, head_bytes, place: _place } = tunnel;
         let ended = match remote {
             Remote::Upstream(remote) => self.forward_both(*remote, received).await,
             Remote::App(remote) => self.forward_both(RemoteEnd(&remote), received).await,

@@ -26,6 +26,11 @@ impl Permits {
         Arc::clone(&self.0).try_acquire_owned().ok().map(|permit| Permit { _permit: Some(permit) })
     }
 
+    /// Returns whether no permit is free.
+    pub fn is_none_free(&self) -> bool {
+        self.0.available_permits() == 0
+    }
+
     /// Waits for a permit. A dropped future gives its turn to the next task.
     pub async fn take(&self) -> Permit {
         // Only a closed semaphore refuses, and this one is never closed.

@@ -207,3 +207,21 @@ fn clients_that_do_not_read_do_not_occupy_the_application() {
     }
     assert!(taken == body);
 }
+
+#[test]
+fn a_request_takes_a_place_of_the_limit_once_its_body_is_here() {
+    let upstream = Upstream::new();
+    let keys = "concurrency = 1\nqueue = 1\nqueue_timeout = \"1h\"";
+    let server = Proxy::of("", &format!("fastcgi = \"{}\"\n{keys}", upstream.address));
+    let mut slow = server.send([HEAD.as_bytes(), &chunk(b"ab")].concat());
+    for turn in 0..3 {
+        let mut quick = server.send("GET /quick HTTP/1.1\r\nHost: a\r\n\r\n");
+        receive(&upstream).answer(DOCUMENT);
+        assert_eq!(quick.answer().1, "hello", "{turn}");
+    }
+    slow.send("0\r\n\r\n");
+    let app = receive(&upstream);
+    assert_eq!(app.variables["CONTENT_LENGTH"], "2");
+    app.answer(DOCUMENT);
+    assert_eq!(slow.answer().1, "hello");
+}

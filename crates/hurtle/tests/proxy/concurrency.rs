@@ -107,3 +107,68 @@ fn a_permit_returns_after_every_end() {
         }
     }
 }
+
+/// A POST whose body of four bytes has not arrived whole.
+const BEGUN: &str = "POST /begun HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab";
+
+#[test]
+fn a_slow_client_takes_a_place_once_its_body_is_here() {
+    let upstream = Upstream::new();
+    // A place is free a moment after the response; so the next request may wait for it.
+    let keys = "concurrency = 1\nqueue = 1\nqueue_timeout = \"1h\"";
+    let proxy = limited(&upstream, keys);
+    let mut slow = [proxy.send(BEGUN), proxy.send(BEGUN)];
+    for turn in 0..3 {
+        let mut client = ask(&proxy, "/quick");
+        let (mut peer, head) = upstream.next_request();
+        assert!(head.starts_with("GET /quick "), "{turn}: {head}");
+        peer.send(LAST_OK);
+        assert_eq!(client.answer().1, "ok", "{turn}");
+    }
+    slow[0].send("cd");
+    let (mut peer, head) = upstream.next_request();
+    assert!(head.starts_with("POST /begun "), "{head}");
+    assert_eq!(peer.take(4), b"abcd");
+    slow[1].send("cd");
+    upstream.expect_no_connection();
+    peer.send(LAST_OK);
+    assert_eq!(slow[0].answer().1, "ok");
+    let (mut peer, _) = upstream.next_request();
+    assert_eq!(peer.take(4), b"abcd", "the other one waited for the place");
+    peer.send(LAST_OK);
+    assert_eq!(slow[1].answer().1, "ok");
+}
+
+#[test]
+fn a_request_is_refused_if_no_place_is_free_once_its_body_is_here() {
+    let upstream = Upstream::new();
+    let proxy = limited(&upstream, "concurrency = 1");
+    let mut late = proxy.send(BEGUN);
+    let mut running = ask(&proxy, "/running");
+    let (mut peer, _) = upstream.next_request();
+    late.send("cd");
+    let (head, body) = late.answer();
+    assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
+    assert_eq!(body, "503 Service Unavailable: the queue is full\n");
+    let (head, _) = proxy.send(BEGUN).answer();
+    assert!(
+        head.starts_with("HTTP/1.1 503 "),
+        "one that could not get a place is not read: {head}"
+    );
+    peer.send(LAST_OK);
+    assert_eq!(running.answer().1, "ok");
+}
+
+#[test]
+fn a_body_that_is_not_kept_has_a_place_while_it_arrives() {
+    let upstream = Upstream::new();
+    let proxy = limited(&upstream, "concurrency = 1\nbuffer = \"off\"");
+    let mut slow = proxy.send(BEGUN);
+    let (mut peer, _) = upstream.next_request();
+    let (head, _) = ask(&proxy, "/quick").answer();
+    assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
+    slow.send("cd");
+    assert_eq!(peer.take(4), b"abcd");
+    peer.send(LAST_OK);
+    assert_eq!(slow.answer().1, "ok");
+}

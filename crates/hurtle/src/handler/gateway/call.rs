@@ -71,7 +71,7 @@ impl Gateway {
     /// Handles a request. `None`: the path is not a script's, so the files beside it answer.
     ///
     /// # Errors
-    /// The exchange with the client has ended.
+    /// This server's own response, or the exchange with the client has ended.
     pub async fn respond<C: Client>(
         self: &Rc<Self>,
         request: &RequestContext<'_>,
@@ -86,7 +86,7 @@ impl Gateway {
         let script = match self.find(matched.rest).await {
             Ok(None) => return Ok(None),
             Ok(Some(script)) => script,
-            Err(error) => return answer(error),
+            Err(error) => return Err(HandlerError::Answer(Box::new(error))),
         };
         if request.head.method.as_bytes() == b"TRACE" {
             return answer(Answer::trace_refused());
@@ -99,8 +99,10 @@ impl Gateway {
         let base = base.strip_suffix(b"/").unwrap_or(base);
         let facts = RequestFacts::of(request);
         let target = (&facts.info(request), base, &script);
-        let answering = self.call(built, target, request.granted, request.body_bytes_max);
+        let answering =
+            self.call(built, target, request.granted, (request.body_bytes_max, request.place));
         let answered = client.beside(&Waits::default(), async |_| answering.await).await?;
+        let answered = answered.map_err(|own| HandlerError::Answer(Box::new(own)))?;
         Ok(Some(named_file(request, answered)))
     }
 }

@@ -81,7 +81,7 @@ impl Proxy {
             return Err(HandlerError::Answer(Box::new(refused)));
         }
         let mut exchange = self.begin(request, client)?;
-        if self.takes_body(request)
+        if self.takes_body(request.head)
             && let Some(body) = exchange.upstream.unread_body()
         {
             Box::pin(self.take_body(body, request, client, &mut exchange)).await?;
@@ -110,7 +110,7 @@ impl Proxy {
         let path = self.forwarded_path(request);
         let certificate = self.config().request_fields.as_ref().and_then(|_| client.certificate());
         let edits = self.edits(request, &path, certificate.as_ref())?;
-        let body = client.body(match self.takes_body(request) {
+        let body = client.body(match self.takes_body(request.head) {
             true => Continue::OnRead,
             false => Continue::ByHandler,
         });
@@ -125,7 +125,7 @@ impl Proxy {
             false => None,
         };
         // The proxy itself has sent 100 (Continue) then.
-        let continued = (self.takes_body(request) && request.head.expect_continue)
+        let continued = (self.takes_body(request.head) && request.head.expect_continue)
             .then(|| RequestHead { expect_continue: false, ..request.head.clone() });
         let head = continued.as_ref().unwrap_or(request.head);
         let upstream = match &web {
@@ -142,8 +142,8 @@ impl Proxy {
     }
 
     /// Returns whether the client may switch to the protocol that it asks for.
-    pub fn may_switch(&self, request: &RequestContext<'_>) -> bool {
-        forward::upgrade(request.head, &self.config().upgrades).is_some()
+    pub fn may_switch(&self, request: &RequestHead<'_>) -> bool {
+        forward::upgrade(request, &self.config().upgrades).is_some()
     }
 
     /// Tries upstreams until one responds.

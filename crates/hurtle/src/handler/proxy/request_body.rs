@@ -1,5 +1,7 @@
 //! Takes the body of a request whole before an upstream is asked (`buffer`).
 
+use hurtle_http::request::{Method, RequestHead};
+
 use super::super::HandlerError;
 use super::super::body_buffer::{Taken, note_passed_on};
 use super::super::client::{Client, InterimSender};
@@ -13,17 +15,24 @@ use crate::body::RequestBody;
 impl Proxy {
     /// Returns whether the body of a request is taken whole before an upstream is asked. Calls of gRPC to
     /// HTTP/2 upstreams share a connection, and answer before they end.
-    pub(super) fn takes_body(&self, request: &RequestContext<'_>) -> bool {
-        let is_call = || request.head.is_grpc() || WebCall::of(request.head).is_some();
+    pub fn takes_body(&self, request: &RequestHead<'_>) -> bool {
+        let is_call = || request.is_grpc() || WebCall::of(request).is_some();
         self.config().buffer.kind.of_requests()
             && !self.may_switch(request)
             && !(self.has_http2 && is_call())
     }
 
-    /// Takes the body of a request whole, so that a slow client holds no upstream.
+    /// Returns whether the response to a request may be stored, or be a stored one.
+    pub fn may_store(&self, request: &RequestHead<'_>) -> bool {
+        self.cache().is_some() && matches!(request.method, Method::Get | Method::Head)
+    }
+
+    /// Takes the body of a request whole, so that a slow client holds no upstream and no place of
+    /// `concurrency`.
     ///
     /// # Errors
-    /// The client is gone, its body is malformed or too slow, or the disk has lost a part of it.
+    /// The client is gone, its body is malformed or too slow, the disk has lost a part of it, or the limit
+    /// refuses the request.
     pub(super) async fn take_body<C: Client>(
         &self,
         body: RequestBody,
@@ -31,8 +40,15 @@ impl Proxy {
         client: &mut C,
         exchange: &mut UpstreamExchange,
     ) -> Result<(), HandlerError> {
-        let taking = async |_: &dyn InterimSender| self.bodies.take(body, None).await;
-        let taken = client.beside(&exchange.waits, taking).await?;
+        let taking = async |_: &dyn InterimSender| {
+            let taken = self.bodies.take(body, None).await;
+            match request.place {
+                Some(place) => (taken, place.take().await),
+                None => (taken, Ok(())),
+            }
+        };
+        let (taken, place) = client.beside(&exchange.waits, taking).await?;
+        place.map_err(|error| HandlerError::unavailable(&error.to_string()))?;
         let describe = || request.describe();
         let Taken { body, stopped, .. } = taken.map_err(|error| {
             let status = error.status();
