@@ -4,6 +4,7 @@
 
 mod client;
 mod compression;
+mod errors;
 mod files;
 mod gates;
 mod links;
@@ -167,6 +168,7 @@ async fn explain_request(
         (None, _) => config.sendfile,
     };
     describe_answer(&mut out, &answer, sendfile);
+    errors::describe(&mut out, &resolved, &answer);
     Ok(out)
 }
 
@@ -232,9 +234,7 @@ async fn answer(
     let mut answer = match handled {
         Ok(Outcome::Answer(answer)) => Some(answer),
         Err(HandlerError::Answer(answer)) => {
-            let at = resolved.mount().map(|(mount, _)| mount);
-            let page = resolved.site.with_page(at, store, head.accept_encoding, *answer);
-            Some(page.await)
+            Some(errors::replaced(resolved, store, head.accept_encoding, *answer).await)
         }
         Ok(_) | Err(HandlerError::Exchange(_)) => None,
     };
@@ -292,6 +292,7 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> Answered {
     let what = match handler {
         Handler::Redirect(_) => format!("{at}: a redirect"),
         Handler::Fixed(_) => format!("{at}: a fixed response"),
+        Handler::Abort => format!("{at}: no response, and the end of the connection"),
         Handler::Status(_) => format!("{at}: the status page of the server"),
         Handler::App(_) => format!("{at}: an application"),
         Handler::Proxy(proxy) => {

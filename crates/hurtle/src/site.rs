@@ -8,7 +8,7 @@ mod https;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::header;
+use http::{StatusCode, header};
 use hurtle_http::h1::forward;
 use hurtle_http::h1::response::{Fields, field};
 
@@ -259,6 +259,7 @@ impl Site {
                 && routing == Routing::ByPath
                 // A file may have appeared since the response was stored.
                 && !mounts.iter().any(Mount::hands_on)
+                && !mounts.iter().any(|mount| mount.has_cache() && mount.intercepts_errors())
                 && mounts.iter().any(Mount::has_cache),
             routing,
             gates,
@@ -392,26 +393,44 @@ impl Site {
         }
     }
 
-    /// Replaces a plain error response with the page of its mount or of the site, which gets its fields.
-    pub async fn with_page(
+    /// Returns what replaces an error of a mount, or of the site itself.
+    pub fn error_page(
         &self,
         at: Option<&MountRef<'_>>,
+        status: StatusCode,
+    ) -> Option<&config::ErrorPage> {
+        let own = match at {
+            Some(MountRef::Configured(number, _)) => self.mounts[*number].error_page(status),
+            Some(MountRef::Deployed(_)) | None => None,
+        };
+        own.or_else(|| self.config.error_pages.get(&status))
+    }
+
+    /// Returns what replaces an error response of this server.
+    pub fn page_for(
+        &self,
+        at: Option<&MountRef<'_>>,
+        error: &Answer,
+    ) -> Option<&config::ErrorPage> {
+        // 412 and 416 with a file's fields describe that file, and keep them.
+        let is_of_file = matches!(error.fields, Fields::Ready(_) | Fields::Dated(_));
+        self.error_page(at, error.status).filter(|_| !is_of_file)
+    }
+
+    /// Replaces a plain error response with a page of the site, which gets its fields, and a status of its
+    /// own if one is given.
+    pub async fn with_page(
+        &self,
+        (path, status): (&[u8], Option<StatusCode>),
         store: &Rc<Store>,
         accept_encoding: Option<&[u8]>,
         plain: Answer,
     ) -> Answer {
-        // 412 and 416 with a file's fields describe that file, and keep them.
-        if matches!(plain.fields, Fields::Ready(_) | Fields::Dated(_)) {
-            return plain;
-        }
-        let own = at.and_then(|mount| mount.error_page(plain.status));
-        let page = own.or_else(|| self.config.error_pages.get(&plain.status).map(String::as_str));
-        let Some(page) = page else { return plain };
-        let path = page.as_bytes();
         let Some((number, mount)) = self.mount_of(path, None) else { return plain };
         let Handler::Directory(directory) = &mount.handler else { return plain };
         let matched = self.matched_path(path, &MountRef::Configured(number, mount));
-        let page = directory.error_page(store, &matched, plain.status, accept_encoding).await;
+        let status = status.unwrap_or(plain.status);
+        let page = directory.error_page(store, &matched, status, accept_encoding).await;
         let Some(mut page) = page else { return plain };
         if let (Fields::Ready(lines), Fields::Map(fields)) = (&mut page.fields, &plain.fields) {
             // Retry-After, Allow and the like.

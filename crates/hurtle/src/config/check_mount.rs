@@ -9,11 +9,12 @@ use super::archive::archive;
 use super::auth::{self, Auth};
 use super::bounds::{FINAL_STATUS_MIN, STATUS_MAX};
 use super::check_matcher::matcher;
-use super::check_site::{error_pages, headers, redirect_status};
+use super::check_site::{headers, redirect_status};
 use super::cors::cors;
 use super::defaults::{FIXED_CONTENT_TYPE, FIXED_STATUS, MOUNT_PATH, REDIRECT_STATUS};
 use super::dictionary::dictionaries;
 use super::error::{ValueError, shown};
+use super::error_page::{ErrorPages, error_pages};
 use super::field::media_type;
 use super::gateway::{authorizer, cgi, fastcgi};
 use super::matcher::Matcher;
@@ -41,14 +42,23 @@ const PATH_PLACEHOLDER: &str = "{path}";
 pub(super) const HANDLERS: [&str; 7] =
     ["files", "proxy", "fastcgi", "cgi", "wasm", "redirect", "respond"];
 
-/// `HANDLERS`, and the key that chooses a handler if it is `true`.
-const NAMES: [&str; 8] =
-    ["files", "proxy", "fastcgi", "cgi", "wasm", "redirect", "respond", "status = true"];
+/// `HANDLERS`, and the keys that choose a handler if they are `true`.
+const NAMES: [&str; 9] = [
+    "files",
+    "proxy",
+    "fastcgi",
+    "cgi",
+    "wasm",
+    "redirect",
+    "respond",
+    "abort = true",
+    "status = true",
+];
 
-/// Reads the mounts of a site; `site` is the site's authentication.
+/// Reads the mounts of a site, which has this authentication and these error pages.
 pub(super) fn mounts(
     tables: &[Table<'_>],
-    site: Option<&Auth>,
+    (site, errors, pages): (Option<&Auth>, Option<Value<'_>>, &ErrorPages),
     reader: &mut Reader<'_>,
 ) -> Vec<Mount> {
     let mut taken: HashMap<String, String> = HashMap::new();
@@ -61,8 +71,10 @@ pub(super) fn mounts(
         let limits = mount_limits(table, reader);
         let cors = cors(table, reader);
         let policy = request_policy(table, reader);
-        let mut pages = BTreeMap::new();
-        table.set("errors", reader, error_pages, &mut pages);
+        let mut own_pages = ErrorPages::new();
+        table.set("errors", reader, error_pages, &mut own_pages);
+        let mut intercept_errors = false;
+        table.set("intercept_errors", reader, Value::flag, &mut intercept_errors);
         let handler = handler(table, auth.as_ref().or(site), reader);
         if let (
             Some(MountHandler::Proxy(proxy)),
@@ -100,7 +112,8 @@ pub(super) fn mounts(
             compress,
             limits,
             policy,
-            error_pages: pages,
+            error_pages: own_pages,
+            intercept_errors,
             cors,
             headers,
         };
@@ -111,7 +124,7 @@ pub(super) fn mounts(
         }
         mounts.push(mount);
     }
-    otherwise::check(tables, &mounts, reader);
+    otherwise::check(tables, &mounts, (errors, pages), reader);
     mounts
 }
 
@@ -210,15 +223,17 @@ fn handler(
     reader: &mut Reader<'_>,
 ) -> Option<MountHandler> {
     let status = table.get("status").filter(Value::is_true);
+    let abort = table.get("abort").filter(Value::is_true);
     let written: Vec<Value<'_>> = HANDLERS.into_iter().filter_map(|name| table.get(name)).collect();
-    let written = [written, status.clone().into_iter().collect()].concat();
+    let flags = status.clone().into_iter().chain(abort.clone());
+    let written: Vec<Value<'_>> = written.into_iter().chain(flags).collect();
     match written.as_slice() {
         [] => {
             let wrong = ValueError::new("the mount has no handler");
             reader.report_missing(
                 &table.spot,
                 wrong.hint(
-                    "write files =, proxy =, fastcgi =, cgi =, wasm =, redirect =, respond = or status = true",
+                    "write files =, proxy =, fastcgi =, cgi =, wasm =, redirect =, respond =, abort = true or status = true",
                 ),
             );
             return None;
@@ -233,6 +248,9 @@ fn handler(
     }
     if status.is_some() {
         return (written.len() == 1).then_some(MountHandler::Status);
+    }
+    if abort.is_some() {
+        return (written.len() == 1).then_some(MountHandler::Abort);
     }
     if let Some(value) = table.get("files") {
         return files(table, &value, auth, reader)
@@ -275,7 +293,7 @@ fn fixed(table: &Table<'_>, body: &Value<'_>, reader: &mut Reader<'_>) -> Option
     Some(MountHandler::Fixed { status, body: body_text, content_type })
 }
 
-fn final_status(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<StatusCode> {
+pub(super) fn final_status(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<StatusCode> {
     value.integer(reader).and_then(|status: u16| StatusCode::from_u16(status).ok())
 }
 

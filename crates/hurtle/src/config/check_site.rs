@@ -1,18 +1,18 @@
 //! Reads sites: their names, rules, header rules and error pages, and that no two sites claim the
 //! same name. `check_mount` reads mounts.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use http::StatusCode;
 
 use super::auth::auth;
-use super::bounds::{ERROR_STATUS_MIN, STATUS_MAX};
 use super::check_matcher::{matcher, path_matcher};
 use super::check_mount::{access, mounts};
 use super::check_tls::tls;
 use super::cors::cors;
 use super::defaults::{HEADER_PATTERN, REDIRECT_STATUS};
 use super::error::{ValueError, shown};
+use super::error_page::error_pages;
 use super::field::{field_name, field_value};
 use super::host::{HostEntry, host_entry};
 use super::matcher::Matcher;
@@ -111,7 +111,8 @@ fn site(table: &Table<'_>, alone: bool, claims: &mut Claims, reader: &mut Reader
     }
     table.set("errors", reader, error_pages, &mut site.error_pages);
     if let Some(value) = table.get("mount") {
-        site.mounts = mounts(&value.tables(reader), site.auth.as_ref(), reader);
+        let of_site = (site.auth.as_ref(), table.get("errors"), &site.error_pages);
+        site.mounts = mounts(&value.tables(reader), of_site, reader);
     }
     if let Some(table) = table.get("tls").and_then(|value| value.table(reader)) {
         site.tls = tls(&table, &site, reader);
@@ -303,29 +304,4 @@ fn header(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<HeaderRule> {
         reader.report_missing(&table.spot, wrong);
     }
     Some(rule)
-}
-
-/// Reads the error pages of a site or mount.
-pub(super) fn error_pages(
-    value: &Value<'_>,
-    reader: &mut Reader<'_>,
-) -> Option<BTreeMap<StatusCode, String>> {
-    let mut pages = BTreeMap::new();
-    for (name, spot, value) in value.pairs(reader) {
-        let path = value.parse(reader, url_path);
-        let status = name.parse::<u16>().ok().filter(|status| {
-            // "+404" and "0404" would be other spellings of the same status.
-            *name == status.to_string()
-                && (ERROR_STATUS_MIN..=STATUS_MAX).contains(&u64::from(*status))
-        });
-        match status.and_then(|status| StatusCode::from_u16(status).ok()) {
-            Some(status) => pages.extend(path.map(|path| (status, path))),
-            None => reader.report(
-                &spot,
-                ValueError::new("not an error status")
-                    .hint(format!("write one from {ERROR_STATUS_MIN} to {STATUS_MAX}")),
-            ),
-        }
-    }
-    Some(pages)
 }

@@ -191,6 +191,7 @@ impl Mount {
             limits: MountLimits::default(),
             policy: RequestPolicy::default(),
             error_pages: BTreeMap::new(),
+            intercept_errors: false,
             cors: None,
             compress: None,
             headers: Vec::new(),

@@ -1,6 +1,8 @@
-//! Mounts that hand requests without a file on to other mounts, which have a name in place of a path.
+//! Mounts with a name in place of a path: other mounts hand requests without a file on to them, and errors
+//! lead to them.
 
 use super::error::{ValueError, shown};
+use super::error_page::{ErrorPage, ErrorPages};
 use super::reader::Reader;
 use super::suggest::nearest;
 use super::table::Table;
@@ -22,13 +24,13 @@ pub(super) fn given_name(
         let wrong = ValueError::new("a mount with a name has the requests that others hand on");
         value.report(reader, wrong.hint(format!("remove {key} or name")));
     }
-    written.parse(reader, name)
+    written.parse(reader, mount_name)
 }
 
 /// Reads the key of a mount of files.
 pub(super) fn set(table: &Table<'_>, files: &mut Files, reader: &mut Reader<'_>) {
     let Some(written) = table.get("otherwise") else { return };
-    files.otherwise = written.parse(reader, name);
+    files.otherwise = written.parse(reader, mount_name);
     let other = if files.spa.is_some() {
         Some("spa has a page for these requests")
     } else if let Some(TryFile::Status(_)) = files.try_files.last() {
@@ -41,7 +43,8 @@ pub(super) fn set(table: &Table<'_>, files: &mut Files, reader: &mut Reader<'_>)
     }
 }
 
-fn name(text: &str) -> Result<String, ValueError> {
+/// Parses the name of a mount.
+pub(super) fn mount_name(text: &str) -> Result<String, ValueError> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if text.is_empty() || !text.chars().all(is_plain) {
         let wrong = ValueError::new(format!("{} is not a name of a mount", shown(text)));
@@ -50,40 +53,71 @@ fn name(text: &str) -> Result<String, ValueError> {
     Ok(text.to_owned())
 }
 
-/// Reports names that no mount has, circles, and names that nothing leads to.
-pub(super) fn check(tables: &[Table<'_>], mounts: &[Mount], reader: &mut Reader<'_>) {
+/// Reports names that no mount has, circles, and names that nothing leads to. `of_site`: the error pages
+/// of the site.
+pub(super) fn check(
+    tables: &[Table<'_>],
+    mounts: &[Mount],
+    of_site: (Option<Value<'_>>, &ErrorPages),
+    reader: &mut Reader<'_>,
+) {
     let leading = tables.iter().filter_map(|table| table.get("otherwise"));
     // All of them are checked.
     let wrong = leading.filter(|written| !leads(written, mounts, reader)).count();
-    if wrong > 0 {
+    let pages = mounts.iter().map(|mount| &mount.error_pages);
+    let of_mounts = tables.iter().map(|table| table.get("errors")).zip(pages);
+    let mut named = Vec::new();
+    let mut is_wrong = wrong > 0;
+    for (written, pages) in [of_site].into_iter().chain(of_mounts) {
+        for name in pages.values().filter_map(ErrorPage::mount) {
+            named.push(name);
+            if of_name(name, mounts).is_none()
+                && let Some(written) = &written
+            {
+                report_unknown(name, written, mounts, reader);
+                is_wrong = true;
+            }
+        }
+    }
+    if is_wrong {
         return;
     }
     for written in tables.iter().filter_map(|table| table.get("name")) {
         let Some(text) = written.as_text() else { continue };
-        if !mounts.iter().any(|mount| mount.otherwise() == Some(text)) {
+        let is_led_to = mounts.iter().any(|mount| mount.otherwise() == Some(text));
+        if !is_led_to && !named.contains(&text) {
             let wrong = ValueError::new("no mount hands requests on to this one");
-            let hint = format!("write otherwise = {text:?} in a mount of files, or a path here");
+            let hint = format!(
+                "write otherwise = {text:?} in a mount of files, \"@{text}\" in errors, or a path here"
+            );
             written.report(reader, wrong.hint(hint));
         }
     }
 }
 
+fn of_name<'m>(name: &str, mounts: &'m [Mount]) -> Option<&'m Mount> {
+    mounts.iter().find(|mount| mount.given_name.as_deref() == Some(name))
+}
+
+fn report_unknown(name: &str, written: &Value<'_>, mounts: &[Mount], reader: &mut Reader<'_>) {
+    let names = mounts.iter().filter_map(|mount| mount.given_name.as_deref());
+    let wrong = ValueError::new(format!("no mount of this site has the name {}", shown(name)));
+    let hint = match nearest(name, names) {
+        Some(near) => format!("did you mean {near:?}?"),
+        None => format!("add a [[site.mount]] with name = {name:?}"),
+    };
+    written.report(reader, wrong.hint(hint));
+}
+
 /// Returns whether an `otherwise` leads to a mount that answers.
 fn leads(written: &Value<'_>, mounts: &[Mount], reader: &mut Reader<'_>) -> bool {
     let Some(text) = written.as_text() else { return false };
-    let of_name = |name: &str| mounts.iter().find(|m| m.given_name.as_deref() == Some(name));
-    let Some(mut next) = of_name(text) else {
-        let names = mounts.iter().filter_map(|mount| mount.given_name.as_deref());
-        let wrong = ValueError::new(format!("no mount of this site has the name {}", shown(text)));
-        let hint = match nearest(text, names) {
-            Some(near) => format!("did you mean {near:?}?"),
-            None => format!("add a [[site.mount]] with name = {text:?}"),
-        };
-        written.report(reader, wrong.hint(hint));
+    let Some(mut next) = of_name(text, mounts) else {
+        report_unknown(text, written, mounts, reader);
         return false;
     };
     for _ in mounts {
-        match next.otherwise().and_then(of_name) {
+        match next.otherwise().and_then(|name| of_name(name, mounts)) {
             None => return true,
             Some(other) => next = other,
         }

@@ -18,6 +18,7 @@ fn missing_pages_of(site: &Site, key: &str, has_apps: bool) -> Vec<String> {
     });
     let of_site = site.error_pages.iter().map(|(status, page)| (key.to_owned(), status, page));
     for (place, status, page) in of_site.chain(of_mounts) {
+        let Some(page) = page.path() else { continue };
         let key = format!("{place}.errors.{}", status.as_u16());
         match site.mount_of(page).map(|mount| (mount, &mount.handler)) {
             Some((mount, MountHandler::Files(files))) => {

@@ -76,6 +76,13 @@ pub(super) fn status_page<S: Serializer>(out: S) -> Result<S::Ok, S::Error> {
     map.end()
 }
 
+/// A mount that gives no response: `abort = true`.
+pub(super) fn abort<S: Serializer>(out: S) -> Result<S::Ok, S::Error> {
+    let mut map = out.serialize_map(Some(1))?;
+    map.serialize_entry("abort", &true)?;
+    map.end()
+}
+
 pub(super) fn field_value<S: Serializer>(value: &HeaderValue, out: S) -> Result<S::Ok, S::Error> {
     out.serialize_str(&value_text(value))
 }
@@ -96,13 +103,6 @@ pub(super) fn media_types<S: Serializer>(
     out: S,
 ) -> Result<S::Ok, S::Error> {
     out.collect_map(types.iter().map(|(extension, value)| (extension, value_text(value))))
-}
-
-pub(super) fn error_pages<S: Serializer>(
-    pages: &BTreeMap<StatusCode, String>,
-    out: S,
-) -> Result<S::Ok, S::Error> {
-    out.collect_map(pages.iter().map(|(status, page)| (status.as_str(), page)))
 }
 
 /// An upstream that does not speak HTTP: without a scheme.

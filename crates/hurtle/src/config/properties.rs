@@ -232,7 +232,7 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         }
         (
             "[[site.mount]]",
-            "files" | "proxy" | "fastcgi" | "cgi" | "wasm" | "redirect" | "respond",
+            "files" | "proxy" | "fastcgi" | "cgi" | "wasm" | "redirect" | "respond" | "abort",
         ) => {
             format!("{site}[[site.mount]]\n{line}")
         }

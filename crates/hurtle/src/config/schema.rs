@@ -431,7 +431,9 @@ pub(super) static HEADER: Section = Section {
 #[rustfmt::skip] // One paragraph for each key.
 pub(super) static ERRORS: Section = Section {
     header: "[site.errors]",
-    doc: "Pages for error statuses: `404 = \"/404.html\"`. The key is a status from 400 to 599; \
-          the value is a path of this site, which is sent with that status.",
+    doc: "What replaces errors: `404 = \"/404.html\"`. The key is a status from 400 to 599; the value is a \
+          path of this site, which is sent with that status, or `\"@NAME\"`: the mount with this `name` \
+          responds. A table has a status, too: `404 = { to = \"/empty.gif\", status = 200 }`; see \
+          [routing.md](routing.md#errors).",
     keys: &[],
 };

@@ -51,7 +51,7 @@ const EXTERNAL: &[&str] = &["proxy", "fastcgi", "cgi", "wasm"];
 pub(super) static MOUNT: Section = Section {
     header: "[[site.mount]]",
     doc: "The handler of a path and everything beneath it: exactly one of `files`, `proxy`, \
-          `fastcgi`, `cgi`, `wasm`, `redirect`, `respond` and `status = true`.",
+          `fastcgi`, `cgi`, `wasm`, `redirect`, `respond`, `abort = true` and `status = true`.",
     keys: &[
         Key::new("path", Text("an absolute path"), Toml("\"/\""), "\"/docs\"",
             "Path of the mount. The longest matching path wins; see [routing.md](routing.md)."),
@@ -115,6 +115,9 @@ pub(super) static MOUNT: Section = Section {
             "Log these requests in the access log, if there is one."),
         Key::new("errors", Table(&MOUNT_ERRORS), Words("the site's"), "{}",
             "Error pages of the mount; statuses without one have that of the site."),
+        Key::new("intercept_errors", Flag, Toml("false"), "true",
+            "Replace errors of the upstream or application by error pages, too, not only this server's own \
+             (nginx's `proxy_intercept_errors`).").with(EXTERNAL),
         Key::new("compress", Flag, Words("the site's; else true for `files` and false for all others"), "true",
             "Compress responses; see [compression.md](compression.md). Responses that depend on \
              secrets and on what an attacker sends should not be compressed (BREACH)."),
@@ -331,6 +334,9 @@ pub(super) static MOUNT: Section = Section {
              and the query are appended."),
         Key::new("respond", Text("a string"), Words("see `files`, `proxy`, `redirect`"), "\"ok\"",
             "Send this body to every request."),
+        Key::new("abort", Flag, Words("see `respond`"), "true",
+            "`true` as the mount's handler: close the connection, or reset the stream, without a response \
+             (nginx's `return 444`)."),
         Key::new("status", TrueOrInteger(200, 599), Words("302 with redirect, 200 with respond"),
             "301",
             "`true` as the mount's handler: a page with the figures of the running server; see \
@@ -416,6 +422,6 @@ pub(super) static CACHE: Section = Section {
 
 pub(super) static MOUNT_ERRORS: Section = Section {
     header: "[site.mount.errors]",
-    doc: "Pages for error statuses of the mount, as in `[site.errors]`: paths of the site.",
+    doc: "What replaces errors of the mount, as in `[site.errors]`.",
     keys: &[],
 };

@@ -16,7 +16,7 @@ use super::table::Table;
 const OF_ONE_SITE: [&str; 3] = ["hosts", "default", "mount"];
 
 /// Keys that each mount has for itself, besides its handler.
-const OF_ONE_MOUNT: [&str; 6] = ["path", "name", "exact", "match", "final", "status"];
+const OF_ONE_MOUNT: [&str; 7] = ["path", "name", "exact", "match", "final", "status", "abort"];
 
 #[rustfmt::skip] // One paragraph for each key.
 pub(super) static DEFAULTS: Section = Section {

@@ -20,6 +20,7 @@ use super::compress::Compress;
 use super::congestion::Congestion;
 use super::cors::Cors;
 use super::dictionary::Dictionary;
+use super::error_page::{self, ErrorPages};
 use super::gateway::{Cgi, FastCgi};
 pub use super::host::HostName;
 pub use super::log::{AccessLog, ErrorLog, LogFormat, LogLevel, LogTarget};
@@ -274,13 +275,13 @@ pub struct Site {
     /// Header rules for responses, applied in order.
     #[serde(rename = "header", skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<HeaderRule>,
-    /// Pages for error statuses: URL paths in this site.
+    /// What replaces errors, by their status.
     #[serde(
         rename = "errors",
         skip_serializing_if = "BTreeMap::is_empty",
-        serialize_with = "print::error_pages"
+        serialize_with = "error_page::print_pages"
     )]
-    pub error_pages: BTreeMap<StatusCode, String>,
+    pub error_pages: ErrorPages,
     /// Client addresses admitted (403 otherwise).
     #[serde(flatten)]
     pub access: Access,
@@ -396,13 +397,16 @@ pub struct Mount {
     /// Settings of requests, in place of the site's.
     #[serde(flatten)]
     pub policy: RequestPolicy,
-    /// Pages for error statuses, before those of the site: URL paths in the site.
+    /// What replaces errors, by their status, before those of the site.
     #[serde(
         rename = "errors",
         skip_serializing_if = "BTreeMap::is_empty",
-        serialize_with = "print::error_pages"
+        serialize_with = "error_page::print_pages"
     )]
-    pub error_pages: BTreeMap<StatusCode, String>,
+    pub error_pages: ErrorPages,
+    /// `true`: they replace errors of the upstream or application, too.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub intercept_errors: bool,
     /// Access by scripts of other origins, in place of the site's.
     pub cors: Option<Cors>,
     /// Compression of responses, in place of the site's.
@@ -442,6 +446,9 @@ pub enum MountHandler {
     /// Shows the status of the server.
     #[serde(serialize_with = "print::status_page")]
     Status,
+    /// Closes the connection, or resets the stream, without a response.
+    #[serde(serialize_with = "print::abort")]
+    Abort,
     /// Gives the same response to every request.
     Fixed {
         /// Any final status.

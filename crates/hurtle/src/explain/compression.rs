@@ -61,8 +61,10 @@ pub(super) fn of_handler(handler: &Handler, policy: Option<&Policy>) -> Option<&
             Some(_) => "responses of the types in compress.types, while they are sent",
             None => "no: compress is off here",
         }),
-        Handler::Directory(_) | Handler::Redirect(_) | Handler::Fixed(_) | Handler::Status(_) => {
-            None
-        }
+        Handler::Directory(_)
+        | Handler::Redirect(_)
+        | Handler::Fixed(_)
+        | Handler::Abort
+        | Handler::Status(_) => None,
     }
 }

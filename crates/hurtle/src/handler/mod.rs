@@ -48,6 +48,8 @@ pub enum Handler {
     Directory(Directory),
     /// A redirect.
     Redirect(fixed::Redirect),
+    /// Closes the connection, or resets the stream.
+    Abort,
     /// A constant response.
     Fixed(fixed::Fixed),
     /// The status of the server.
@@ -77,6 +79,8 @@ pub enum Outcome {
     InternalRedirect(Box<InternalRedirect>),
     /// The request is for the mount that `otherwise` names; nothing of its body was read.
     Otherwise,
+    /// The exchange ends without a response.
+    Abort,
 }
 
 /// A switch to another protocol.
@@ -172,6 +176,7 @@ impl Handler {
                 let redirected = async || redirect.call(&request.for_files(), &request.matched);
                 Box::pin(whatever_method(request, client, redirected)).await
             }
+            Handler::Abort => Ok(Outcome::Abort),
             Handler::Fixed(fixed) => {
                 Box::pin(whatever_method(request, client, async || fixed.call())).await
             }

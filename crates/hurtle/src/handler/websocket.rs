@@ -37,6 +37,7 @@ pub(super) async fn open<C: Client>(
                 _ => return Err(refused()),
             }
         }
+        Handler::Abort => Outcome::Abort,
         _ => return Err(refused()),
     };
     let is_success = match &outcome {
@@ -44,7 +45,7 @@ pub(super) async fn open<C: Client>(
         Outcome::Stream(response) => response.status.is_success(),
         Outcome::Tunnel(_) => false,
         Outcome::InternalRedirect(_) => true,
-        Outcome::Otherwise => false,
+        Outcome::Otherwise | Outcome::Abort => false,
     };
     if is_success { Err(refused()) } else { Ok(outcome) }
 }

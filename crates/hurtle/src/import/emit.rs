@@ -74,9 +74,8 @@ impl Writer {
         }
         if !site.errors.is_empty() {
             let pages = site.errors.iter();
-            let pages: Keys = pages
-                .map(|(status, page)| (status.to_string(), Value::from(page.clone())))
-                .collect();
+            let pages: Keys =
+                pages.map(|(status, page)| (status.to_string(), page.clone())).collect();
             self.section("[site.errors]", &pages);
         }
         site.rules.iter().for_each(|rule| self.section("[[site.rule]]", rule));

@@ -95,6 +95,7 @@ kinds! {
         ProxySendTimeout "proxy_send_timeout",
         ProxyReadTimeout "proxy_read_timeout",
         ProxyBuffering "proxy_buffering",
+        ProxyInterceptErrors "proxy_intercept_errors",
         ProxyNextUpstream "proxy_next_upstream",
         ProxyRequestBuffering "proxy_request_buffering",
         ProxySetHeader "proxy_set_header",
@@ -111,6 +112,7 @@ kinds! {
         FastcgiReadTimeout "fastcgi_read_timeout",
         FastcgiBuffering "fastcgi_buffering",
         FastcgiRequestBuffering "fastcgi_request_buffering",
+        FastcgiInterceptErrors "fastcgi_intercept_errors",
         FastcgiParam "fastcgi_param",
         FastcgiHideHeader "fastcgi_hide_header",
     }

@@ -9,7 +9,7 @@ use super::files::files;
 use super::gates::AuthServer;
 use super::guard::guard;
 use super::kind::{HandlerKind, Kind, UpstreamKind};
-use super::mount::{Field, Keys, Mount, put};
+use super::mount::{ErrorPages, Field, Keys, Mount, put};
 use super::named::Named;
 use super::path::{has_variable, mount_path};
 use super::report::Report;
@@ -26,6 +26,8 @@ pub(super) struct Context<'a> {
     pub(super) scheme: Option<&'static str>,
     /// Its locations that auth_request names.
     pub(super) auth: &'a [AuthServer],
+    /// Its error pages.
+    pub(super) errors: &'a ErrorPages,
     /// Its named locations.
     pub(super) named: &'a [Named<'a>],
     /// Its first name.
@@ -148,7 +150,11 @@ pub(super) fn answer(
         put(keys, "status", i64::from(status));
         return Some(());
     }
-    if !(200..=599).contains(&status) || (300..400).contains(&status) || status == 444 {
+    if status == 444 {
+        put(keys, "abort", true);
+        return Some(());
+    }
+    if !(200..=599).contains(&status) || (300..400).contains(&status) {
         report.refuse(d, "hurtle answers with a status from 200 to 599");
         return None;
     }
@@ -265,6 +271,9 @@ fn proxy(
         put(keys, "upstream_tls", block.get(|scope| &scope.tls).table(d, &pass, report));
     }
     timeouts(block, keys);
+    if *block.get(|scope| &scope.intercepts.0) {
+        put(keys, "intercept_errors", true);
+    }
     let statuses = block.get(|scope| &scope.retry_status);
     if !statuses.is_empty() {
         put(keys, "retry_status", statuses.clone());
@@ -361,6 +370,9 @@ fn request_fields(d: &Directive, block: &Block<'_>, keys: &mut Keys, report: &mu
 /// Keys of a FastCGI mount beside its address.
 pub(super) fn fastcgi_settings(block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
     timeouts(block, keys);
+    if *block.get(|scope| &scope.intercepts.1) {
+        put(keys, "intercept_errors", true);
+    }
     hidden_fields(block.get(|scope| &scope.fastcgi_hidden), block, keys, report);
     let params = block.get(|scope| &scope.params);
     if !params.is_empty() {

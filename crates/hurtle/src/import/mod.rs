@@ -17,6 +17,7 @@ pub mod caddy;
 mod closed;
 mod condition;
 mod emit;
+mod error_pages;
 mod expression;
 mod files;
 mod gates;

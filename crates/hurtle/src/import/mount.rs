@@ -9,6 +9,9 @@ use super::path::mount_path;
 /// Keys of a table, in order.
 pub(super) type Keys = Vec<(String, Value)>;
 
+/// What replaces errors, by their status: a path, `@NAME`, or a table of one with a status.
+pub(super) type ErrorPages = BTreeMap<u16, Value>;
+
 /// The whole configuration.
 #[derive(Debug, Default)]
 pub(super) struct ServerConfig {
@@ -28,7 +31,7 @@ pub(super) struct Site {
     /// Other keys of the site, such as its password.
     pub(super) keys: Keys,
     pub(super) tls: Keys,
-    pub(super) errors: BTreeMap<u16, String>,
+    pub(super) errors: ErrorPages,
     pub(super) rules: Vec<Keys>,
     pub(super) headers: Vec<Keys>,
     pub(super) mounts: Vec<Mount>,

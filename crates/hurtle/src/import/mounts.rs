@@ -3,18 +3,19 @@
 
 use super::block::{Block, Target};
 use super::closed::{closed, unreachable};
+use super::error_pages::{place_of, put_pages};
 use super::expression::Expression;
 use super::files::script_of;
-use super::kind::{HandlerKind, Kind, PathKind, ResponseKind, StructureKind};
+use super::kind::{HandlerKind, Kind, PathKind, StructureKind};
 use super::location::{Context, mount, target};
 use super::modifier::{Modifier, modifier};
-use super::mount::{Keys, Mount, Site, put};
+use super::mount::{ErrorPages, Keys, Mount, Site, put};
 use super::named::Named;
 use super::overlap;
 use super::regex::{self, ScriptNames};
 use super::report::Report;
 use super::rules::{self, Rule, rewrites};
-use super::scope::{Scope, is_spa};
+use super::scope::Scope;
 use super::scripts::Scripts;
 use super::shared::Shared;
 use super::slashes::slash_redirect;
@@ -37,6 +38,8 @@ pub(super) struct Page<'a> {
     pub(super) at: &'a Directive,
     pub(super) path: String,
     pub(super) block: Block<'a>,
+    /// Its own error pages.
+    pub(super) errors: ErrorPages,
 }
 
 /// The mounts of a site, as its locations are translated.
@@ -146,21 +149,26 @@ impl<'a, 'b> Mounts<'a, 'b> {
         self.conditions_of(&block, (modifier, path), report);
         let target = target(&block);
         let is_page = modifier == Modifier::Exact && target == Target::Files;
-        self.error_pages(
+        let pages = self.error_pages(
             &block,
             (path == "/" && !is_page, target == Target::Files && !is_page),
             report,
         );
         if block.scope().denies_all() && target != Target::Answer && !is_root_page(modifier, path) {
             let mount = closed(&block, path, report);
-            let mount = if modifier == Modifier::Exact { mount.at_exactly(path) } else { mount };
+            let mut mount =
+                if modifier == Modifier::Exact { mount.at_exactly(path) } else { mount };
+            put_pages(pages, &mut mount);
             return self.add(d, (modifier, path), None, mount, report);
         }
         if is_covered && target == Target::Files {
+            if !pages.is_empty() {
+                report.refuse(d, "the rewrite leads elsewhere, and its error pages would be lost");
+            }
             return block.finish(Target::Rules, report);
         }
         if modifier == Modifier::Exact && block.first(&[INTERNAL]).is_some() {
-            if !outer.errors.peek().values().any(|page| page == path) {
+            if !outer.errors.peek().values().any(|page| place_of(page) == Some(path)) {
                 let mount = unreachable(&block, path, report);
                 return self.add(d, (modifier, path), None, mount, report);
             }
@@ -174,7 +182,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
             return self.redirects.push(redirect);
         }
         if is_page {
-            return self.pages.push(Page { at: d, path: path.to_owned(), block });
+            return self.pages.push(Page { at: d, path: path.to_owned(), block, errors: pages });
         }
         // A redirect of the rest of the path needs a mount that has one.
         let returns = block.first(&[Kind::Handler(HandlerKind::Return)]);
@@ -193,7 +201,8 @@ impl<'a, 'b> Mounts<'a, 'b> {
                 Some(d) => without_prefix(d, mount, report),
                 None => mount,
             };
-            let mount = if is_exact { mount.at_exactly(path) } else { mount };
+            let mut mount = if is_exact { mount.at_exactly(path) } else { mount };
+            put_pages(pages, &mut mount);
             self.add(d, (modifier, path), fallback, mount, report);
         }
     }
@@ -238,30 +247,8 @@ impl<'a, 'b> Mounts<'a, 'b> {
                 continue;
             }
             block.take(Kind::Path(PathKind::Rewrite));
-            self.pages.push(Page { at, path: path.to_owned(), block });
-        }
-    }
-
-    /// Error pages are those of the site. `spa`: a page in place of 404 is a key of the mount.
-    pub(super) fn error_pages(
-        &mut self,
-        block: &Block<'a>,
-        (is_root, has_spa): (bool, bool),
-        report: &mut Report,
-    ) {
-        if is_root {
-            self.site.errors = block.get(|scope| &scope.errors).clone();
-            if has_spa {
-                return;
-            }
-        }
-        for d in block.take_all(Kind::Response(ResponseKind::ErrorPage)) {
-            match is_spa(d) {
-                true if has_spa => {}
-                true => report.refuse(d, "a page in place of 404 belongs to a mount of files"),
-                false if is_root => {}
-                false => report.refuse(d, "error pages are those of the whole site"),
-            }
+            let errors = ErrorPages::new();
+            self.pages.push(Page { at, path: path.to_owned(), block, errors });
         }
     }
 
@@ -311,13 +298,14 @@ impl<'a, 'b> Mounts<'a, 'b> {
             return report.refuse(d, "only $uri =404 and $uri @name have a counterpart here");
         }
         let Some(expression) = Expression::of(d, report) else { return };
-        self.error_pages(&block, (false, false), report);
+        let pages = self.error_pages(&block, (false, target == Target::Files), report);
         let is_closed = block.scope().denies_all() && target != Target::Answer;
         let made = match is_closed {
             true => Some(closed(&block, "/", report)),
             false => mount(d, "/", (&block, try_files), self.context, report),
         };
         let Some(mut made) = made else { return };
+        put_pages(pages, &mut made);
         // A closed mount may take scripts, too, unless one is all that there is.
         let has_one =
             self.scripts.as_ref().is_some_and(|scripts| scripts.names != ScriptNames::All);

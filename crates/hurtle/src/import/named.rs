@@ -3,6 +3,7 @@
 use toml::Value;
 
 use super::block::{Block, Target};
+use super::error_pages::put_pages;
 use super::kind::{HandlerKind, Kind, PathKind};
 use super::location::{mount, target};
 use super::modifier::{Modifier, modifier};
@@ -62,10 +63,11 @@ impl<'a> Mounts<'a, '_> {
             return report.refuse(pass, "in a named location hurtle does not know the script");
         }
         let has_spa = target(&block) == Target::Files;
-        self.error_pages(&block, (false, has_spa), report);
+        let pages = self.error_pages(&block, (false, has_spa), report);
         let try_files = block.first(&[Kind::Handler(HandlerKind::TryFiles)]);
         let Some(made) = mount(d, "/", (&block, try_files), self.context, report) else { return };
         let mut made = Mount { path: String::new(), ..made };
+        put_pages(pages, &mut made);
         put(&mut made.place, "name", name);
         self.names.push(d);
         self.site.mounts.push(made);
@@ -74,14 +76,14 @@ impl<'a> Mounts<'a, '_> {
     /// Leaves named locations out that nothing leads to.
     pub(super) fn drop_unnamed(&mut self, report: &mut Report) {
         let leading = self.site.mounts.iter().filter_map(|mount| mount.key("otherwise").cloned());
-        let leading: Vec<Value> = leading.collect();
+        let leading: Vec<Value> = leading.chain(self.names_of_errors()).collect();
         for d in &self.names {
             let name = Value::from(d.arg(0).trim_start_matches('@'));
             if !leading.contains(&name) {
                 let is_it =
                     |mount: &Mount| mount.place.contains(&("name".to_owned(), name.clone()));
                 self.site.mounts.retain(|mount| !is_it(mount));
-                report.remark(d, "it is left out: no try_files leads to it");
+                report.remark(d, "it is left out: no try_files and no error_page leads to it");
             }
         }
     }

@@ -7,6 +7,7 @@ use std::mem;
 use toml::Value;
 
 use super::block::Block;
+use super::error_pages::{place_of, put_pages};
 use super::expression::Expression;
 use super::guard;
 use super::kind::{FilesKind, HandlerKind, Kind, PathKind};
@@ -149,8 +150,8 @@ impl<'a> Mounts<'a, '_> {
     /// A page of files: the mount of its directory serves it, if its settings are the same. Else it has
     /// one of its own.
     fn page(&mut self, page: Page<'a>, report: &mut Report) {
-        let Page { at, path, block } = page;
-        let is_error_page = self.site.errors.values().any(|other| *other == path);
+        let Page { at, path, block, errors } = page;
+        let is_error_page = self.site.errors.values().any(|other| place_of(other) == Some(&path));
         if is_error_page && let Some(d) = block.take(Kind::Path(PathKind::Internal)) {
             report.remark(d, "clients can request this path, too");
         }
@@ -167,6 +168,7 @@ impl<'a> Mounts<'a, '_> {
         let Some(mut wanted) = mount(at, &path, (&block, None), self.context, report) else {
             return;
         };
+        put_pages(errors, &mut wanted);
         if !is_directory {
             wanted.keys.retain(|(key, _)| key != "index" && key != "listing");
             // The file, whose directory is served, may have another name.

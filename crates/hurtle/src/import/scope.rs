@@ -4,8 +4,10 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use super::error_pages::{self, spa_of};
 use super::gates::TlsSettings;
 use super::kind::{FilesKind, GuardKind, Kind, ResponseKind, StructureKind, UpstreamKind};
+use super::mount::ErrorPages;
 use super::mount::Field;
 use super::path::{bytes, has_variable, seconds};
 use super::report::Report;
@@ -26,7 +28,9 @@ pub(super) struct Scope {
     pub(super) headers: Setting<BTreeMap<String, Field>>,
     /// Cache-Control of `expires`.
     pub(super) expires: Setting<Option<String>>,
-    pub(super) errors: Setting<BTreeMap<u16, String>>,
+    pub(super) errors: Setting<ErrorPages>,
+    /// Error pages replace errors of upstreams, and of FastCGI applications.
+    pub(super) intercepts: (Setting<bool>, Setting<bool>),
     /// The page sent with 200 in place of 404.
     pub(super) spa: Setting<Option<String>>,
     pub(super) realm: Setting<Option<String>>,
@@ -87,6 +91,10 @@ impl Default for Scope {
             headers: Setting::of(&[Kind::Response(ResponseKind::AddHeader)]),
             expires: Setting::of(&[Kind::Response(ResponseKind::Expires)]),
             errors: Setting::of(&[Kind::Response(ResponseKind::ErrorPage)]),
+            intercepts: (
+                Setting::of(&[Kind::Upstream(UpstreamKind::ProxyInterceptErrors)]),
+                Setting::of(&[Kind::Upstream(UpstreamKind::FastcgiInterceptErrors)]),
+            ),
             spa: Setting::of(&[Kind::Response(ResponseKind::ErrorPage)]),
             realm: Setting::of(&[Kind::Guard(GuardKind::AuthBasic)]),
             users: Setting::of(&[Kind::Guard(GuardKind::AuthBasicUserFile)]),
@@ -371,20 +379,11 @@ impl Scope {
     }
 
     fn error_page(&mut self, d: &Directive, report: &mut Report) {
-        let Some((page, statuses)) = d.args.split_last() else { return };
-        if is_spa(d) {
+        if let Some(page) = spa_of(d) {
             return self.spa.set(Some(page.clone()));
         }
-        if !page.starts_with('/') || has_variable(page) {
-            return report.refuse(d, "an error page is a path of the site");
-        }
-        for status in statuses {
-            match status.parse() {
-                Ok(status @ 400..=599) => {
-                    self.errors.edit().insert(status, page.clone());
-                }
-                _ => report.refuse(d, "an error page keeps its status, 400 to 599"),
-            }
+        if let Some(pages) = error_pages::of(d, report) {
+            self.errors.edit().extend(pages);
         }
     }
 
@@ -405,18 +404,6 @@ impl Scope {
         if uploads && !d.args.iter().any(|method| method == "DELETE") {
             report.remark(d, "uploads allow DELETE, too");
         }
-    }
-}
-
-/// `true`: the page is sent with 200 in place of 404.
-pub(super) fn is_spa(d: &Directive) -> bool {
-    match d.args.as_slice() {
-        [status, replaced, page] => {
-            let is_named = page.starts_with('@') && replaced == "=";
-            let is_page = page.starts_with('/') && (replaced == "=200" || replaced == "=");
-            status == "404" && (is_named || is_page)
-        }
-        _ => false,
     }
 }
 

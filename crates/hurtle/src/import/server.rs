@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::block::Block;
+use super::error_pages::check_name;
 use super::gates::auth_servers;
 use super::https_redirect;
-use super::kind::{Kind, StructureKind, UpstreamKind};
+use super::kind::{Kind, ResponseKind, StructureKind, UpstreamKind};
 use super::location::Context;
 use super::mount::{Site, put};
 use super::mounts::Mounts;
@@ -90,7 +91,11 @@ pub(super) fn server<'a>(
     server.site.errors = block.get(|scope| &scope.errors).clone();
     let name = server.site.hosts.first().cloned();
     let named = named_locations(&locations);
+    let errors = server.site.errors.clone();
+    let pages = block.all(Kind::Response(ResponseKind::ErrorPage));
+    pages.into_iter().for_each(|d| check_name(d, &named, report));
     let context = Context {
+        errors: &errors,
         named: &named,
         groups: &http.groups,
         zones: &http.zones,

@@ -170,7 +170,6 @@ const DEFAULTS: &[(&str, &[&str])] = &[
     ("ignore_invalid_headers", &["on"]),
     // A WebSocket is never stored.
     ("proxy_cache_bypass", &["$http_upgrade"]),
-    ("proxy_intercept_errors", &["off"]),
     ("proxy_no_cache", &["$http_upgrade"]),
     ("proxy_pass_request_body", &["on"]),
     ("proxy_pass_request_headers", &["on"]),

@@ -32,6 +32,8 @@ impl Scope {
             UpstreamKind::ProxyRequestBuffering | UpstreamKind::FastcgiRequestBuffering => {
                 self.passes_bodies_on.set(d.arg(0) == "off");
             }
+            UpstreamKind::ProxyInterceptErrors => self.intercepts.0.set(d.arg(0) == "on"),
+            UpstreamKind::FastcgiInterceptErrors => self.intercepts.1.set(d.arg(0) == "on"),
             UpstreamKind::ProxySetHeader => self.proxy_set_header(d, report),
             // Those of the location itself are translated with it.
             UpstreamKind::ProxyRedirect => {}

@@ -23,6 +23,8 @@ pub(crate) struct Exchange {
     pub(super) in_flight: Cell<Option<InFlight>>,
     /// Bytes of the request's body that were received, without framing.
     pub(super) request_bytes: Cell<u64>,
+    /// `true`: a mount has responded to an error of it.
+    pub(super) has_replacement: bool,
 }
 
 /// Details of a request that few requests have.
@@ -56,6 +58,7 @@ impl Exchange {
             details: None,
             in_flight: Cell::new(None),
             request_bytes: Cell::new(0),
+            has_replacement: false,
         }
     }
 }

@@ -6,6 +6,7 @@ mod body;
 mod body_writer;
 mod client;
 mod duplex;
+mod errors;
 mod exchange;
 pub(crate) mod finish;
 mod gates;
@@ -235,6 +236,9 @@ impl<T: Protocol> Connection<T> {
         }
 
         self.note_own_stream(mount.handler(), &handled);
+        if mount.intercepts_errors() {
+            handled = self.intercept(request, &resolved, handled);
+        }
         // Write, and observe. `write` writes every outcome; the common ones are not boxed.
         if let (Ok(Outcome::Answer(answer)), Incoming::Done) = (&mut handled, &incoming) {
             self.count_limit(answer);
@@ -306,7 +310,7 @@ impl<T: Protocol> Connection<T> {
         let context = self.context(head, at, (mount, matched), variables, now_ms);
         let context = RequestContext { place: granted.place.as_ref(), ..context };
         let mut client = ExchangeClient::new(self, head, Some(&resolved));
-        let handled = mount.handler().call(&context, &mut client).await;
+        let mut handled = mount.handler().call(&context, &mut client).await;
         let incoming = client.incoming;
         if granted.place.as_ref().is_some_and(|place| place.is_refused()) {
             self.hit(LimitKind::Concurrency, Some(head));
@@ -315,6 +319,9 @@ impl<T: Protocol> Connection<T> {
             return Box::pin(self.otherwise(request, worker, resolved, granted)).await;
         }
         self.note_own_stream(mount.handler(), &handled);
+        if mount.intercepts_errors() {
+            handled = self.intercept(head, &resolved, handled);
+        }
         let mut last = self.write(head, at, handled, incoming).await;
         if let Last::Tunnel(tunnel) = &mut last {
             tunnel.place = granted.place;

@@ -1,5 +1,6 @@
 //! The fourth step: writes the outcome of a request, by its kind. Each ends with the log record.
 
+use http::StatusCode;
 use hurtle_http::request::RequestHead;
 
 use super::client::Incoming;
@@ -12,6 +13,12 @@ use crate::handler::{Handled, HandlerError, Outcome};
 use crate::metrics::LimitKind;
 use crate::protocol::Protocol;
 use crate::site::Resolved;
+
+/// Status of a request without a response in logs and metrics, as nginx has it.
+const NO_RESPONSE: StatusCode = match StatusCode::from_u16(444) {
+    Ok(status) => status,
+    Err(_) => StatusCode::BAD_REQUEST,
+};
 
 impl<T: Protocol> Connection<T> {
     /// Writes the outcome of a handler by its kind.
@@ -35,6 +42,10 @@ impl<T: Protocol> Connection<T> {
             }
             // The caller runs it in another mount.
             Ok(Outcome::Otherwise) => Next::Drop,
+            Ok(Outcome::Abort) => {
+                self.observe(Some(request), NO_RESPONSE, 0, Ok(()));
+                Next::Abort
+            }
             Err(HandlerError::Answer(answer)) => {
                 self.count_limit(&answer);
                 self.write_error(request, at, *answer, incoming).await
@@ -66,7 +77,7 @@ impl<T: Protocol> Connection<T> {
     }
 
     /// Writes a response.
-    async fn write_answer(
+    pub(super) async fn write_answer(
         &mut self,
         request: &RequestHead<'_>,
         resolved: Option<&Resolved<'_>>,
@@ -81,25 +92,6 @@ impl<T: Protocol> Connection<T> {
                 self.respond_beside(request, resolved, answer, *upload).await
             }
         }
-    }
-
-    /// Writes an error response of this server, or the site's page for it.
-    pub(super) async fn write_error(
-        &mut self,
-        request: &RequestHead<'_>,
-        (worker, resolved): (&Worker, &Resolved<'_>),
-        answer: Answer,
-        incoming: Incoming,
-    ) -> Next {
-        let answer = match request.call_type() {
-            Some(media_type) => Answer::grpc(&answer, media_type),
-            None => {
-                let (at, coding) = (resolved.mount(), request.accept_encoding);
-                let at = at.as_ref().map(|(mount, _)| *mount);
-                resolved.site.with_page(at, &worker.store, coding, answer).await
-            }
-        };
-        self.write_answer(request, Some(resolved), answer, incoming).await
     }
 
     /// Ends an exchange that has no response, except to a request body that is malformed, too large or

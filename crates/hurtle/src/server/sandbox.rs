@@ -178,6 +178,7 @@ impl Permissions {
                 }
                 MountHandler::Cgi(_)
                 | MountHandler::Redirect { .. }
+                | MountHandler::Abort
                 | MountHandler::Fixed { .. }
                 | MountHandler::Status => {}
             }

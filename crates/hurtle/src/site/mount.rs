@@ -1,7 +1,6 @@
 //! A mount: a handler at a path of a site, with its gates and helpers.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -56,7 +55,9 @@ pub struct Mount {
     /// their own.
     pub(super) compress: Option<Policy>,
     /// Pages for error statuses, before those of the site.
-    error_pages: BTreeMap<StatusCode, String>,
+    error_pages: config::ErrorPages,
+    /// `true`: they replace errors of the handler, too.
+    intercepts_errors: bool,
     /// Counters of its requests.
     pub(super) metrics: Arc<RouteMetrics>,
 }
@@ -110,9 +111,14 @@ impl Mount {
         &self.handler
     }
 
-    /// Returns the path of its own page for an error.
-    pub(super) fn error_page(&self, status: StatusCode) -> Option<&str> {
-        self.error_pages.get(&status).map(String::as_str)
+    /// Returns what replaces an error, if it is the mount's own matter.
+    pub(super) fn error_page(&self, status: StatusCode) -> Option<&config::ErrorPage> {
+        self.error_pages.get(&status)
+    }
+
+    /// Returns whether error pages replace errors of its upstream or application, too.
+    pub fn intercepts_errors(&self) -> bool {
+        self.intercepts_errors
     }
 
     /// Returns the internal files that its upstreams may name; `None`: none.
@@ -184,6 +190,7 @@ impl Mount {
             MountHandler::Status => {
                 Handler::Status(Status::new(&resources.status, &resources.disk))
             }
+            MountHandler::Abort => Handler::Abort,
             MountHandler::Fixed { status, body, content_type } => Handler::Fixed(Fixed {
                 status: *status,
                 body: body.clone().into(),
@@ -208,6 +215,7 @@ impl Mount {
             internal,
             compress,
             error_pages: config.error_pages.clone(),
+            intercepts_errors: config.intercept_errors,
             metrics,
         }
     }
@@ -246,7 +254,8 @@ impl Mount {
             handler,
             edits: None,
             internal: None,
-            error_pages: BTreeMap::new(),
+            error_pages: config::ErrorPages::new(),
+            intercepts_errors: false,
             metrics,
         }
     }

@@ -133,9 +133,21 @@ impl<'a> Resolved<'a> {
         let Some(Some(Route::Mount { path, mount, rules })) = self.route.into_inner() else {
             return None;
         };
-        let next = self.site.otherwise_of(&mount)?;
+        let next = self.site.mount_with_name(mount.otherwise.as_deref()?)?;
         let route = Route::Mount { path, mount: next, rules };
         Some(Resolved { route: OnceCell::from(Some(route)), ..self })
+    }
+
+    /// Returns the request with the mount of this name, which responds to an error; `None`: there is no such
+    /// mount, or it is the one with the error.
+    pub fn after_error(&self, name: &str) -> Option<Resolved<'a>> {
+        let mount = self.site.mount_with_name(&format!("@{name}"))?;
+        if self.mount().is_some_and(|(failed, _)| failed.is(&mount)) {
+            return None;
+        }
+        let path = Cow::Owned(self.path().into_owned());
+        let route = Route::Mount { path, mount, rules: Vec::new() };
+        Some(Resolved { route: OnceCell::from(Some(route)), ..*self })
     }
 
     /// Returns the edits of the response: those of the path's mount, or of the site if it responds itself.

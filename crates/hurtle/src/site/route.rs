@@ -105,9 +105,8 @@ impl Site {
         }
     }
 
-    /// Returns the mount that has a mount's requests for which there is no file.
-    pub(super) fn otherwise_of(&self, mount: &MountRef<'_>) -> Option<MountRef<'_>> {
-        let name = mount.otherwise.as_deref()?;
+    /// Returns the mount with this name, which begins with `@`.
+    pub(super) fn mount_with_name(&self, name: &str) -> Option<MountRef<'_>> {
         let mut mounts = self.mounts.iter().enumerate();
         let (number, next) = mounts.find(|(_, mount)| mount.name() == name)?;
         Some(MountRef::Configured(number, next))

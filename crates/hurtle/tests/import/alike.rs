@@ -90,6 +90,39 @@ const ROWS: &[Row] = &[
         requests: &["GET /none", "GET /docs/guide.txt", "GET /bare/x.txt"],
     },
     Row {
+        sentence: "errors with named locations, other statuses, and of upstreams",
+        http: "server { listen 127.0.0.1:{port}; root {root}; error_page 404 /404.html;
+               error_page 502 503 =503 @down;
+               location / { try_files $uri =404; }
+               location /gone/ { proxy_pass http://127.0.0.1:1; proxy_set_header Host $http_host; }
+               location /shown/ { proxy_pass http://{upstream}; proxy_set_header Host $http_host;
+                                  proxy_intercept_errors on; error_page 403 =200 /about.html;
+                                  error_page 404 /404.html; error_page 502 503 =503 @down; }
+               location /asks/ { proxy_pass http://{upstream}; proxy_set_header Host $http_host;
+                                 proxy_intercept_errors on; error_page 403 = @other;
+                                 error_page 404 502 503 @down; }
+               location /passed/ { proxy_pass http://{upstream}; proxy_set_header Host $http_host; }
+               location /bare/ { error_page 403 404 = @other; error_page 502 503 @down; deny all; }
+               location /docs/ { error_page 404 @down; error_page 502 503 /404.html; }
+               location /closed/ { return 444; }
+               location @down { return 200 busy; }
+               location @other { proxy_pass http://{upstream}; proxy_set_header Host $http_host; } }",
+        requests: &[
+            "GET /a.txt",
+            "GET /none",
+            "GET /gone/x",
+            "HEAD /gone/x",
+            "GET /shown/x",
+            "GET /shown/deny",
+            "GET /asks/deny?a=b",
+            "GET /asks/x",
+            "GET /passed/deny",
+            "GET /docs/guide.txt",
+            "GET /docs/none",
+            "GET /closed/x",
+        ],
+    },
+    Row {
         sentence: "fields of errors",
         http: "server { listen 127.0.0.1:{port}; root {root}; add_header X-All yes always;
                location / { }

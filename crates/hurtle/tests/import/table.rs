@@ -218,6 +218,8 @@ fn files(kind: FilesKind) -> &'static str {
 fn upstream(kind: UpstreamKind) -> &'static str {
     match kind {
         UpstreamKind::ProxyNextUpstream => "proxy_next_upstream http_502;",
+        UpstreamKind::ProxyInterceptErrors => "proxy_intercept_errors on;",
+        UpstreamKind::FastcgiInterceptErrors => "fastcgi_intercept_errors on;",
         UpstreamKind::ProxyBuffering => "proxy_buffering off;",
         UpstreamKind::FastcgiBuffering => "fastcgi_buffering off;",
         UpstreamKind::ProxyRequestBuffering => "proxy_request_buffering off;",

@@ -19,6 +19,7 @@ mod coding;
 mod compression;
 mod concurrency;
 mod edges;
+mod errors;
 mod failures;
 mod finished;
 mod forward_auth;

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use toml::Value;
+
 use super::pattern::is_placeholder;
+use crate::import::mount::ErrorPages;
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
 
@@ -10,7 +13,7 @@ use crate::import::syntax::Directive;
 const ALL: [u16; 2] = [404, 500];
 
 /// Translates the pages of a site.
-pub(super) fn translate(d: &Directive, pages: &mut BTreeMap<u16, String>, report: &mut Report) {
+pub(super) fn translate(d: &Directive, pages: &mut ErrorPages, report: &mut Report) {
     let lines = d.children();
     let own: Vec<u16> = d.args.iter().filter_map(|arg| arg.parse().ok()).collect();
     if own.len() < d.args.len() {
@@ -50,21 +53,21 @@ fn page(
     line: &Directive,
     args: &[String],
     statuses: &[u16],
-    pages: &mut BTreeMap<u16, String>,
+    pages: &mut ErrorPages,
     report: &mut Report,
 ) {
     let path = args.iter().rfind(|arg| arg.as_str() != "*").map_or("", String::as_str);
     match line.name.as_str() {
         "rewrite" if path.starts_with('/') && !is_placeholder(path) => {
             for status in statuses {
-                pages.entry(*status).or_insert_with(|| path.to_owned());
+                pages.entry(*status).or_insert_with(|| Value::from(path));
             }
         }
         "rewrite"
             if matches!(path, "/{err.status_code}.html" | "/{http.error.status_code}.html") =>
         {
             for status in [403, 404, 500, 502, 503] {
-                pages.entry(status).or_insert_with(|| format!("/{status}.html"));
+                pages.entry(status).or_insert_with(|| Value::from(format!("/{status}.html")));
             }
             report.remark(
                 line,

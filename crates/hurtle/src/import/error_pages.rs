@@ -1,0 +1,137 @@
+//! Translates `error_page`: pages, named locations and statuses.
+
+use toml::Value;
+
+use super::block::Block;
+use super::kind::{Kind, ResponseKind};
+use super::mount::{ErrorPages, Mount, put};
+use super::mounts::Mounts;
+use super::named::Named;
+use super::path::has_variable;
+use super::report::Report;
+use super::syntax::Directive;
+
+/// Returns the page or named location that answers, with its own status, in place of 404.
+pub(super) fn spa_of(d: &Directive) -> Option<&String> {
+    let [status, replaced, page] = d.args.as_slice() else { return None };
+    let is_named = page.starts_with('@') && replaced == "=";
+    let is_page = page.starts_with('/') && (replaced == "=200" || replaced == "=");
+    (status == "404" && (is_named || is_page)).then_some(page)
+}
+
+/// Translates the directive; `None`: it was refused.
+pub(super) fn of(d: &Directive, report: &mut Report) -> Option<ErrorPages> {
+    let (page, statuses) = d.args.split_last()?;
+    let is_place = page.starts_with('/') || page.starts_with('@');
+    if !is_place || has_variable(page) {
+        report.refuse(d, "an error page is a path of the site, or a named location");
+        return None;
+    }
+    let (statuses, answer) = match statuses.split_last() {
+        Some((last, statuses)) if last.starts_with('=') => (statuses, Some(&last[1..])),
+        _ => (statuses, None),
+    };
+    let mut pages = ErrorPages::new();
+    for status in statuses {
+        let Some(status) = status.parse().ok().filter(|status| (400..=599).contains(status)) else {
+            report.refuse(d, "hurtle has pages for the statuses 400 to 599");
+            return None;
+        };
+        pages.insert(status, entry(page, status, answer, d, report)?);
+    }
+    Some(pages)
+}
+
+/// The value of one status.
+fn entry(
+    page: &str,
+    status: u16,
+    answer: Option<&str>,
+    d: &Directive,
+    report: &mut Report,
+) -> Option<Value> {
+    let is_named = page.starts_with('@');
+    let own = match answer {
+        None => is_named.then_some(status),
+        // The status of a file.
+        Some("") => (!is_named).then_some(200),
+        Some(own) => match own.parse() {
+            Ok(own @ 200..=599) => Some(own),
+            _ => {
+                report.refuse(d, "a response has a status from 200 to 599");
+                return None;
+            }
+        },
+    };
+    let Some(own) = own else { return Some(Value::from(page)) };
+    let mut table = toml::Table::new();
+    table.insert("to".to_owned(), Value::from(page));
+    table.insert("status".to_owned(), Value::from(i64::from(own)));
+    Some(Value::from(table))
+}
+
+/// Refuses a named location that is not there.
+pub(super) fn check_name(d: &Directive, named: &[Named<'_>], report: &mut Report) {
+    let name = d.args.last().and_then(|place| place.strip_prefix('@'));
+    if let Some(name) = name.filter(|name| !named.iter().any(|named| named.name == *name)) {
+        report.refuse(d, format!("there is no location @{name}, which error_page names"));
+    }
+}
+
+/// The path or `@NAME` of a translated page.
+pub(super) fn place_of(page: &Value) -> Option<&str> {
+    page.as_str().or_else(|| page.get("to")?.as_str())
+}
+
+impl<'a> Mounts<'a, '_> {
+    /// Takes the error pages of a location: those of `/` are the site's, and others its own. `has_spa`: a
+    /// page in place of 404 is a key of the mount.
+    pub(super) fn error_pages(
+        &mut self,
+        block: &Block<'a>,
+        (is_root, has_spa): (bool, bool),
+        report: &mut Report,
+    ) -> ErrorPages {
+        let mut pages = block.get(|scope| &scope.errors).clone();
+        for d in block.take_all(Kind::Response(ResponseKind::ErrorPage)) {
+            if spa_of(d).is_some() && !has_spa {
+                pages.extend(of(d, report).unwrap_or_default());
+            }
+            check_name(d, self.context.named, report);
+        }
+        if is_root {
+            self.site.errors = pages;
+            return ErrorPages::new();
+        }
+        let of_server = self.context.errors;
+        if let Some(status) = of_server.keys().find(|status| !pages.contains_key(status))
+            && let Some(d) = block.at
+        {
+            let why = format!(
+                "its error pages are all that nginx has there, and hurtle adds the server's for {status}; write \
+                 that one, too"
+            );
+            report.refuse(d, why);
+        }
+        pages.retain(|status, page| of_server.get(status) != Some(page));
+        pages
+    }
+
+    /// Returns the names of mounts that errors lead to.
+    pub(super) fn names_of_errors(&self) -> Vec<Value> {
+        let of_mount = |mount: &Mount| mount.key("errors").and_then(Value::as_table).cloned();
+        let of_mounts = self.site.mounts.iter().filter_map(of_mount).flatten();
+        let pages = self.site.errors.values().cloned().chain(of_mounts.map(|(_, page)| page));
+        let name = |page: Value| Some(Value::from(place_of(&page)?.strip_prefix('@')?));
+        pages.filter_map(name).collect()
+    }
+}
+
+/// Adds the error pages of a location to its mount.
+pub(super) fn put_pages(pages: ErrorPages, mount: &mut Mount) {
+    if !pages.is_empty() {
+        let table: toml::Table =
+            pages.into_iter().map(|(status, page)| (status.to_string(), page)).collect();
+        put(&mut mount.keys, "errors", table);
+    }
+}

@@ -1,0 +1,203 @@
+//! What replaces an error: a page of the site, or the response of a mount with a name.
+
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use hurtle_http::h1::response::Fields;
+use hurtle_http::request::framing::BodyLength;
+use hurtle_http::request::{Method, RequestFields, RequestHead};
+
+use super::client::{ExchangeClient, Incoming};
+use super::gates::Granted;
+use super::worker::Worker;
+use super::{Connection, Last, Next};
+use crate::answer::Answer;
+use crate::clock;
+use crate::config::ErrorPage;
+use crate::edits::edit_fields;
+use crate::handler::request::RequestContext;
+use crate::handler::{Handled, Handler, HandlerError, Outcome};
+use crate::protocol::Protocol;
+use crate::site::{Gate, Resolved};
+
+/// Fields of an upstream's error that its replacement keeps, because they are about the status.
+const KEPT_FIELDS: [HeaderName; 4] =
+    [header::WWW_AUTHENTICATE, header::PROXY_AUTHENTICATE, header::RETRY_AFTER, header::ALLOW];
+
+/// Fields of a request that a replacement is not asked with: they are about its body, about a
+/// representation of its target, or about the connection.
+const OMITTED_FIELDS: [&str; 14] = [
+    "content-length",
+    "content-type",
+    "content-encoding",
+    "transfer-encoding",
+    "trailer",
+    "expect",
+    "upgrade",
+    "range",
+    "if-range",
+    "if-match",
+    "if-none-match",
+    "if-modified-since",
+    "if-unmodified-since",
+    "sec-websocket-key",
+];
+
+impl<T: Protocol> Connection<T> {
+    /// Returns an error of the upstream or application as this server's own, if the mount has it replaced.
+    pub(super) fn intercept(
+        &self,
+        request: &RequestHead<'_>,
+        resolved: &Resolved<'_>,
+        handled: Handled,
+    ) -> Handled {
+        let status = match &handled {
+            Ok(Outcome::Answer(answer)) => answer.status,
+            Ok(Outcome::Stream(response)) => response.status,
+            _ => return handled,
+        };
+        let Some((mount, _)) = resolved.mount() else { return handled };
+        if status.as_u16() < 400
+            || request.call_type().is_some()
+            || resolved.site.error_page(Some(mount), status).is_none()
+        {
+            return handled;
+        }
+        let mut fields = match handled {
+            Ok(Outcome::Answer(answer)) => answer.fields,
+            Ok(Outcome::Stream(response)) => Fields::Dated(response.lines),
+            handled => return handled,
+        };
+        let mut error = Answer::error(status, None);
+        edit_fields(&mut fields, |fields| {
+            fields.each(&mut |name, value| {
+                let kept = KEPT_FIELDS.into_iter().find(|kept| is_same(name, kept.as_str()));
+                if let (Some(kept), Ok(value), Fields::Map(fields)) =
+                    (kept, HeaderValue::from_bytes(value), &mut error.fields)
+                {
+                    fields.append(kept, value);
+                }
+            });
+        });
+        Err(HandlerError::Answer(Box::new(error)))
+    }
+
+    /// Writes an error response of this server, or what the site has in place of it.
+    pub(super) async fn write_error(
+        &mut self,
+        request: &RequestHead<'_>,
+        at: (&Worker, &Resolved<'_>),
+        mut answer: Answer,
+        incoming: Incoming,
+    ) -> Next {
+        let (worker, resolved) = at;
+        if let Some(media_type) = request.call_type() {
+            answer = Answer::grpc(&answer, media_type);
+            return self.write_answer(request, Some(resolved), answer, incoming).await;
+        }
+        let mount = resolved.mount().map(|(mount, _)| mount);
+        let Some(page) = resolved.site.page_for(mount, &answer) else {
+            return self.write_answer(request, Some(resolved), answer, incoming).await;
+        };
+        match page.path() {
+            Some(path) => {
+                let (path, coding) = ((path.as_bytes(), page.status), request.accept_encoding);
+                let answer = resolved.site.with_page(path, &worker.store, coding, answer).await;
+                self.write_answer(request, Some(resolved), answer, incoming).await
+            }
+            None => Box::pin(self.run_replacement(request, at, page, (answer, incoming))).await,
+        }
+    }
+
+    /// Has a mount with a name respond to an error, through those gates of it that the request has not
+    /// passed. An exchange has one replacement: an error of it is sent as it is.
+    async fn run_replacement(
+        &mut self,
+        request: &RequestHead<'_>,
+        (worker, resolved): (&Worker, &Resolved<'_>),
+        page: &ErrorPage,
+        (plain, incoming): (Answer, Incoming),
+    ) -> Next {
+        let next = page.mount().and_then(|name| resolved.after_error(name));
+        let is_first = !std::mem::replace(&mut self.exchange.has_replacement, true);
+        let Some(next) = next.filter(|_| is_first) else {
+            return self.write_answer(request, Some(resolved), plain, incoming).await;
+        };
+        let mut lines = Vec::new();
+        let get = without_body(request, &mut lines);
+        let at = (worker, &next);
+        match self.replace(&get, at, page.status).await {
+            Some(handled) => {
+                self.count_for(next.metrics());
+                match self.write(request, at, handled, incoming).await {
+                    Last::Next(next) => next,
+                    // No replacement opens a tunnel.
+                    Last::Tunnel(_) => Next::Drop,
+                }
+            }
+            None => self.write_answer(request, Some(resolved), plain, incoming).await,
+        }
+    }
+
+    /// Returns the response of a mount to an error; `None`: a gate refuses the request, or there is none.
+    async fn replace(
+        &mut self,
+        get: &RequestHead<'_>,
+        at: (&Worker, &Resolved<'_>),
+        status: Option<StatusCode>,
+    ) -> Option<Handled> {
+        let (_, next) = at;
+        let gates: Vec<Gate> = next.gates().to_vec();
+        let granted = self.pass(get, at, &gates, Granted::default()).await.ok()?;
+        let head = &granted.head(get);
+        let (mount, matched) = next.mount()?;
+        let context = self.context(head, at, (mount, matched), &granted.variables, clock::now_ms());
+        let context = RequestContext { place: granted.place.as_ref(), ..context };
+        let mut client = ExchangeClient::new(self, head, Some(next));
+        let mut handled = mount.handler().call(&context, &mut client).await;
+        match (&mut handled, status) {
+            (Ok(Outcome::Answer(answer)), Some(status)) => answer.status = status,
+            (Ok(Outcome::Stream(response)), Some(status)) => response.status = status,
+            (Ok(Outcome::Answer(_) | Outcome::Stream(_) | Outcome::InternalRedirect(_)), _)
+            | (Ok(Outcome::Abort) | Err(HandlerError::Exchange(_)), _) => {}
+            // Such a mount is there to say it, and a file that is missing or an upstream that is down is not.
+            (Err(HandlerError::Answer(_)), _) if matches!(mount.handler(), Handler::Fixed(_)) => {
+                let Err(HandlerError::Answer(fixed)) = handled else { return None };
+                let status = status.unwrap_or(fixed.status);
+                return Some(Ok(Outcome::Answer(Answer { status, ..*fixed })));
+            }
+            _ => return None,
+        }
+        Some(handled)
+    }
+}
+
+/// Returns the request as a GET, or HEAD, without a body. `lines` get its fields.
+fn without_body<'a>(request: &RequestHead<'a>, lines: &'a mut Vec<u8>) -> RequestHead<'a> {
+    let is_kept = |name: &[u8]| !OMITTED_FIELDS.iter().any(|omitted| is_same(name, omitted));
+    let mut field_count = 0;
+    for (name, value) in request.fields.iter().filter(|(name, _)| is_kept(name)) {
+        [name, b": ", value, b"\r\n"].iter().for_each(|part| lines.extend_from_slice(part));
+        field_count += 1;
+    }
+    RequestHead {
+        method: if request.method == Method::Head { Method::Head } else { Method::Get },
+        body: BodyLength::None,
+        protocol: None,
+        upgrade: None,
+        expect_continue: false,
+        te_trailers: false,
+        if_match: None,
+        if_none_match: None,
+        if_modified_since: None,
+        if_unmodified_since: None,
+        if_range: None,
+        range: None,
+        fields: RequestFields::Lines(lines),
+        field_count,
+        section: None,
+        ..request.clone()
+    }
+}
+
+fn is_same(name: &[u8], other: &str) -> bool {
+    name.eq_ignore_ascii_case(other.as_bytes())
+}
