@@ -271,6 +271,23 @@ respond none",
         requests: &["GET /none", "GET /a.txt"],
     },
     Row {
+        sentence: "texts of errors, other servers in place of errors, and requests without a response",
+        site: "root * {root}\nabort /closed/*\nreverse_proxy /gone/* 127.0.0.1:1\nerror /busy* 503\nfile_server\nhandle_errors 404 {\nrespond \"{err.status_code}: {err.status_text}\"\n}\nhandle_errors 502 {\nreverse_proxy {upstream}\n}\nhandle_errors 503 {\nredir https://example.org/busy\n}",
+        requests: &[
+            "GET /none",
+            "HEAD /none",
+            "GET /gone/x?a=b",
+            "GET /busy",
+            "GET /closed/x",
+            "GET /a.txt",
+        ],
+    },
+    Row {
+        sentence: "one text for all errors",
+        site: "root * {root}\nfile_server\nreverse_proxy /gone/* 127.0.0.1:1\nhandle_errors {\nrespond \"sorry\"\n}",
+        requests: &["GET /none", "GET /gone/x", "GET /a.txt"],
+    },
+    Row {
         sentence: "a route keeps its order",
         site: "route {\nreverse_proxy /api/* {upstream}\nrespond /api/fixed never\nredir /r https://example.org{uri}\nrespond rest\n}",
         requests: &["GET /api/fixed", "GET /r", "GET /x"],

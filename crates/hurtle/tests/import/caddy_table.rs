@@ -247,8 +247,8 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "a page of errors",
-        ":80 {\nhandle_errors {\nreverse_proxy a:1\n}\nrespond a\n}",
-        "Caddyfile:3: cannot translate `reverse_proxy a:1`",
+        ":80 {\nhandle_errors {\nvars a b\n}\nrespond a\n}",
+        "Caddyfile:3: cannot translate `vars a b`",
         "respond = \"a\"",
     ),
     (

@@ -101,8 +101,12 @@ pub(super) fn ask(port: u16, request: &str) -> Seen {
         seen.fields.push(format!("cache-control: {}", values.join(", ")));
     }
     seen.fields.sort();
-    let is_error_page = seen.status.starts_with(['3', '4', '5']) && body != "no such page\n";
-    if !is_error_page {
+    // A server's own text of an error.
+    let is_own = body.contains("<center>nginx")
+        || body.starts_with("<a href=")
+        || body.starts_with(&format!("{} ", seen.status));
+    let is_error = seen.status.starts_with(['3', '4', '5']);
+    if !(is_error && is_own) {
         seen.body = body.to_owned();
     }
     seen

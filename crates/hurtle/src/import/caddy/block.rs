@@ -142,8 +142,9 @@ fn one(
             return push(answer("", status), item, scope, parts);
         }
         "abort" => {
-            report.remark(d, "such a request gets 403; Caddy closes the connection");
-            return push(answer("", 403), item, scope, parts);
+            let mut keys = Keys::new();
+            put(&mut keys, "abort", true);
+            return push(keys, item, scope, parts);
         }
         "reverse_proxy" => return reverse_proxy(item, scope, parts, report),
         "php_fastcgi" => {

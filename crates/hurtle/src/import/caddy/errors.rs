@@ -1,19 +1,28 @@
-//! `handle_errors`: pages for statuses.
+//! `handle_errors`: pages for statuses, and mounts that respond to them.
 
 use std::collections::BTreeMap;
 
+use http::StatusCode;
 use toml::Value;
 
+use super::block;
+use super::parts::Parts;
 use super::pattern::is_placeholder;
-use crate::import::mount::ErrorPages;
+use crate::import::mount::{ErrorPages, Keys, Mount, Site, put};
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
 
 /// Statuses that a page without a condition is for.
-const ALL: [u16; 2] = [404, 500];
+const ALL: [u16; 6] = [403, 404, 500, 502, 503, 504];
 
-/// Translates the pages of a site.
-pub(super) fn translate(d: &Directive, pages: &mut ErrorPages, report: &mut Report) {
+/// Directives that respond to an error, other than with a page.
+const RESPONDERS: [&str; 4] = ["respond", "reverse_proxy", "redir", "php_fastcgi"];
+
+/// Directives whose response has the status of the error, unless they name one.
+const OF_ERROR: &str = "respond";
+
+/// Translates the pages of a site. `parts`: what is known of the site.
+pub(super) fn translate(d: &Directive, parts: &Parts, site: &mut Site, report: &mut Report) {
     let lines = d.children();
     let own: Vec<u16> = d.args.iter().filter_map(|arg| arg.parse().ok()).collect();
     if own.len() < d.args.len() {
@@ -38,24 +47,20 @@ pub(super) fn translate(d: &Directive, pages: &mut ErrorPages, report: &mut Repo
             Some((star, args)) if star == "*" => (own.clone(), args),
             _ => (own.clone(), &line.args[..]),
         };
-        match line.name.as_str() {
-            "handle" => line
-                .children()
-                .iter()
-                .for_each(|line| page(line, &line.args, &statuses, pages, report)),
-            _ => page(line, args, &statuses, pages, report),
+        let line = Directive { args: args.to_vec(), ..line.clone() };
+        let lines = if line.name == "handle" { line.children() } else { std::slice::from_ref(&line) };
+        for line in lines {
+            match RESPONDERS.contains(&line.name.as_str()) {
+                true => responder(line, &statuses, parts, site, report),
+                false => page(line, &statuses, &mut site.errors, report),
+            }
         }
     }
 }
 
-/// Translates one directive of an error.
-fn page(
-    line: &Directive,
-    args: &[String],
-    statuses: &[u16],
-    pages: &mut ErrorPages,
-    report: &mut Report,
-) {
+/// Translates a directive that gives a page.
+fn page(line: &Directive, statuses: &[u16], pages: &mut ErrorPages, report: &mut Report) {
+    let args = &line.args;
     let path = args.iter().rfind(|arg| arg.as_str() != "*").map_or("", String::as_str);
     match line.name.as_str() {
         "rewrite" if path.starts_with('/') && !is_placeholder(path) => {
@@ -66,22 +71,111 @@ fn page(
         "rewrite"
             if matches!(path, "/{err.status_code}.html" | "/{http.error.status_code}.html") =>
         {
-            for status in [403, 404, 500, 502, 503] {
+            for status in ALL {
                 pages.entry(status).or_insert_with(|| Value::from(format!("/{status}.html")));
             }
             report.remark(
                 line,
-                "pages are named for 403, 404, 500, 502 and 503; other errors get hurtle's own",
+                "pages are named for 403, 404, 500, 502, 503 and 504; other errors get hurtle's own",
             );
         }
         "root" if args.iter().all(|arg| arg == "*") => {}
         "file_server" => {}
-        "respond" => report.remark(line, "errors have hurtle's own page in place of this text"),
         _ => {
             report
-                .refuse(line, "of errors it knows pages: `rewrite * /404.html` and `file_server`");
+                .refuse(line, "of errors it knows pages, `rewrite * /404.html` and `file_server`, and respond, \
+                               redir, reverse_proxy and php_fastcgi");
         }
     }
+}
+
+/// Translates a directive that responds: each of its texts is a mount with a name.
+fn responder(
+    line: &Directive,
+    statuses: &[u16],
+    parts: &Parts,
+    site: &mut Site,
+    report: &mut Report,
+) {
+    let mut made: Vec<(Keys, String)> = Vec::new();
+    for status in statuses.iter().filter(|status| (400..=599).contains(*status)) {
+        if site.errors.contains_key(status) {
+            continue;
+        }
+        let line = of_status(line, *status);
+        let known = Parts { is_clear: parts.is_clear, host: parts.host.clone(), ..Parts::default() };
+        let Some(keys) = mount_of(&line, known, report) else { return };
+        let known = made.iter().find(|(known, _)| *known == keys).map(|(_, name)| name.clone());
+        let name = known.unwrap_or_else(|| {
+            let name = name(&site.mounts);
+            let mut place = Keys::new();
+            put(&mut place, "name", name.clone());
+            let headers = BTreeMap::new();
+            site.mounts.push(Mount { path: String::new(), place, keys: keys.clone(), headers });
+            made.push((keys.clone(), name.clone()));
+            name
+        });
+        let to = format!("@{name}");
+        let has_status = line.args.last().is_some_and(|last| last.parse::<u16>().is_ok());
+        let is_of_error = line.name == OF_ERROR && !has_status;
+        let page = match is_of_error {
+            false => Value::from(to),
+            true => {
+                let mut table = toml::Table::new();
+                table.insert("to".to_owned(), Value::from(to));
+                table.insert("status".to_owned(), Value::from(i64::from(*status)));
+                Value::from(table)
+            }
+        };
+        site.errors.insert(*status, page);
+    }
+}
+
+/// A name that no mount has.
+fn name(mounts: &[Mount]) -> String {
+    let names: Vec<&Value> =
+        mounts.iter().flat_map(|mount| &mount.place).map(|(_, value)| value).collect();
+    let numbered = (2..).map(|number| format!("errors-{number}"));
+    let mut all = std::iter::once("errors".to_owned()).chain(numbered);
+    all.find(|name| !names.contains(&&Value::from(name.as_str()))).unwrap_or_default()
+}
+
+/// The keys of the mount that a directive makes of all requests; `None`: it was refused.
+fn mount_of(line: &Directive, mut parts: Parts, report: &mut Report) -> Option<Keys> {
+    let block =
+        Directive { name: String::new(), args: Vec::new(), block: Some(vec![line.clone()]), at: line.at.clone() };
+    block::translate_site(&block, &mut parts, report);
+    let is_whole = parts.rules.is_empty() && parts.keys.is_empty() && parts.headers.all().is_empty();
+    match parts.mounts.pop() {
+        _ if report.has_refused(line) => None,
+        Some(mount) if is_whole && parts.mounts.is_empty() && mount.place.is_empty() => {
+            Some(mount.keys)
+        }
+        _ => {
+            report.refuse(line, "for errors it knows one answer to all requests");
+            None
+        }
+    }
+}
+
+/// The directive for an error of this status.
+fn of_status(line: &Directive, status: u16) -> Directive {
+    let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+    let (code, reason) = (status.to_string(), reason.unwrap_or_default());
+    let written = |arg: &String| {
+        ["err", "http.error"].iter().fold(arg.clone(), |arg, error| {
+            arg.replace(&format!("{{{error}.status_code}}"), &code)
+                .replace(&format!("{{{error}.status_text}}"), reason)
+        })
+    };
+    let args = line.args.iter().map(written).collect();
+    let block = line.block.as_ref().map(|lines| {
+        let of_line = |line: &Directive| {
+            Directive { args: line.args.iter().map(written).collect(), ..line.clone() }
+        };
+        lines.iter().map(of_line).collect()
+    });
+    Directive { args, block, ..line.clone() }
 }
 
 /// The statuses of a condition such as `expression {err.status_code} == 404`.

@@ -64,7 +64,7 @@ impl Parts {
     ) -> Result<(), String> {
         let path = if prefix.is_empty() { "/" } else { prefix };
         let refuses = |(name, value): &(String, Value)| match name.as_str() {
-            "auth" => true,
+            "auth" | "abort" => true,
             "status" => value.as_integer().is_some_and(|status| status >= 400),
             _ => false,
         };

@@ -54,7 +54,6 @@ pub(super) fn translate<'d>(
             "bind" => interfaces.extend(line.args.iter().cloned()),
             "log" => log = Some(access_log(line, report)),
             "tls" => tls(line, &addresses, &mut site.tls, global, report),
-            "handle_errors" => errors::translate(line, &mut site.errors, report),
             _ => {}
         }
     }
@@ -67,10 +66,14 @@ pub(super) fn translate<'d>(
     if addresses.iter().any(|address| address.is_tls) && site.tls.is_empty() {
         certificate(d, &addresses, &mut site.tls, global, report);
     }
+    let of_errors = d.children().iter().filter(|line| line.name == "handle_errors");
+    let mut named = Site::default();
+    of_errors.for_each(|line| errors::translate(line, &parts, &mut named, report));
+    site.errors = named.errors;
     site.keys = parts.keys;
     site.headers = parts.headers.all();
     site.rules = parts.rules;
-    site.mounts = parts.mounts;
+    site.mounts = [parts.mounts, named.mounts].concat();
     CaddySite { at: d, addresses, interfaces, site, log, is_redirect }
 }
 
