@@ -25,7 +25,7 @@ use hurtle_http::h1;
 use hurtle_http::h1::response::{self, Delimiter, Fields, Persistence};
 use hurtle_http::request::{HeadLimits, Joined, RequestHead};
 use hurtle_http::semantics::host;
-use hurtle_http::semantics::target::{self, Target as RequestTarget};
+use hurtle_http::semantics::target::{self, Target as RequestTarget, append_query};
 use hurtle_objects::Origins;
 use rustix::process::geteuid;
 
@@ -272,16 +272,17 @@ enum Answered {
 /// Describes the route of a request and its handler.
 async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> Answered {
     let site = resolved.site;
-    let (path, mount, rules) = match resolved.route() {
+    let (path, query, mount, rules) = match resolved.route() {
         None => return Answered::Here,
         Some(Route::Answer(_, why)) => {
             line(out, "answer", why);
             return Answered::Here;
         }
-        Some(Route::Mount { path, mount, rules }) => (path, mount, rules),
+        Some(Route::Mount { path, query, mount, rules }) => (path, query, mount, rules),
     };
     if !rules.is_empty() {
-        let rewritten = String::from_utf8_lossy(path);
+        let mut rewritten = String::from_utf8_lossy(path).into_owned();
+        append_query(&mut rewritten, query.as_deref());
         line(out, "rule", &format!("{} -> {rewritten}", rules.join(", ")));
     }
     if let Some(why) = site.reason_of(mount) {

@@ -386,6 +386,7 @@ impl Site {
         MatchedPath {
             path,
             rest: mount.rest(path),
+            query: None,
             // Only files use the number, and no deployed mount has files.
             mount: if let MountRef::Configured(number, _) = mount { *number } else { 0 },
             // A file of another mount may appear, which goes before one of a mount that is handed requests.

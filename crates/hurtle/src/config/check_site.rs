@@ -16,6 +16,7 @@ use super::error_page::error_pages;
 use super::field::{field_name, field_value};
 use super::host::{HostEntry, host_entry};
 use super::matcher::Matcher;
+use super::matcher::QUERY;
 use super::pattern::fill_placeholders;
 use super::rate_limit::site_limits;
 use super::reader::{KeyPosition, Reader};
@@ -231,11 +232,7 @@ fn rule(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Rule> {
         (Some(to), None) => to
             .parse(reader, |text| rule_location(text, count, &names))
             .map(|to| RuleAction::Redirect(status, to)),
-        (None, Some(to)) => to
-            .parse(reader, |text| {
-                url_path(&fill_placeholders(text, count, &names)?).map(|_| text.to_owned())
-            })
-            .map(RuleAction::Rewrite),
+        (None, Some(to)) => to.parse(reader, |text| rewrite(text, count, &names)),
         (Some(_), Some(second)) => {
             let wrong = ValueError::new("a rule redirects or rewrites, not both");
             second.report(reader, wrong.hint("remove one, or write two rules"));
@@ -250,10 +247,43 @@ fn rule(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Rule> {
     Some(Rule { matcher: matcher?, action: action? })
 }
 
+/// Parses a path, and a query if there is a `?`, with placeholders.
+fn rewrite(text: &str, wildcards: usize, names: &[String]) -> Result<RuleAction, ValueError> {
+    let (path, query) = text.split_once('?').map_or((text, None), |(p, q)| (p, Some(q)));
+    url_path(&fill_placeholders(path, wildcards, names)?)?;
+    if let Some(query) = query {
+        check_query(text, query, wildcards, names)?;
+    }
+    Ok(RuleAction::Rewrite(path.to_owned(), query.map(str::to_owned)))
+}
+
+/// Checks a query, in which `{query}` stands for that of the request.
+fn check_query(
+    text: &str,
+    query: &str,
+    wildcards: usize,
+    names: &[String],
+) -> Result<(), ValueError> {
+    let names = [names, &[QUERY.to_owned()]].concat();
+    let filled = fill_placeholders(query, wildcards, &names)?;
+    match filled.chars().find(|c| !c.is_ascii_graphic() || matches!(c, '#' | '"' | '<' | '>')) {
+        None => Ok(()),
+        Some(wrong) => {
+            Err(ValueError::new(format!("the query of {} holds {wrong:?}", shown(text)))
+                .hint("encode it, such as %20 for a space"))
+        }
+    }
+}
+
 /// Parses a Location with placeholders; none may be in the host, so that a request cannot choose
 /// the site it is redirected to.
 fn rule_location(text: &str, wildcards: usize, names: &[String]) -> Result<String, ValueError> {
-    location(&fill_placeholders(text, wildcards, names)?)?;
+    let (path, query) = text.split_once('?').map_or((text, None), |(p, q)| (p, Some(q)));
+    let filled = fill_placeholders(path, wildcards, names)?;
+    location(&filled)?;
+    if let Some(query) = query {
+        check_query(text, query, wildcards, names)?;
+    }
     if authority(text).is_some_and(|authority| authority.contains('{')) {
         return Err(ValueError::new(format!("{} lets the request choose the host", shown(text)))
             .hint("write a / before the {"));

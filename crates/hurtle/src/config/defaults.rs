@@ -167,7 +167,7 @@ impl Config {
         site.mounts.push(Mount { handler, ..site.mounts[0].clone() });
         site.mounts[0].path = FILE_MOUNT.to_owned();
         // A mount's own path would be redirected to a trailing slash.
-        let to = || RuleAction::Rewrite(format!("{FILE_MOUNT}{path}"));
+        let to = || RuleAction::Rewrite(format!("{FILE_MOUNT}{path}"), None);
         let rule = |pattern: &str| Rule { matcher: Matcher::of_pattern(pattern), action: to() };
         site.rules = vec![rule(MOUNT_PATH), rule(&path)];
         Some(Config::new(vec![site]))

@@ -53,11 +53,6 @@ pub enum ErrorTarget {
 }
 
 impl ErrorPage {
-    /// A path of the site, sent with the status of the error.
-    pub fn of_path(path: &str) -> ErrorPage {
-        ErrorPage { to: ErrorTarget::Page(path.to_owned()), status: None }
-    }
-
     /// Returns the path of the page; `None`: a mount responds.
     pub fn path(&self) -> Option<&str> {
         match &self.to {
@@ -72,6 +67,13 @@ impl ErrorPage {
             ErrorTarget::Page(_) => None,
             ErrorTarget::Mount(name) => Some(name),
         }
+    }
+}
+
+/// A path of the site, sent with the status of the error.
+impl From<&str> for ErrorPage {
+    fn from(path: &str) -> ErrorPage {
+        ErrorPage { to: ErrorTarget::Page(path.to_owned()), status: None }
     }
 }
 

@@ -88,6 +88,9 @@ impl<'a> MatchedRequest<'a> {
     }
 }
 
+/// The placeholder of the query that was sent.
+pub(super) const QUERY: &str = "query";
+
 /// The parts of a path that a matcher's wildcards or groups have matched.
 #[derive(Debug)]
 pub struct Captures<'p> {
@@ -243,11 +246,37 @@ fn cookies<'a>(head: &RequestHead<'a>) -> impl Iterator<Item = (&'a [u8], &'a [u
 impl Captures<'_> {
     /// Replaces `{1}`, `{2}` ... and the names of groups in a template by the parts, after `change`.
     pub fn expand(&self, template: &str, change: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
-        glob::expand_with(template, |name| {
-            let named = self.names.iter().position(|known| known.as_deref() == Some(name));
-            let number = named.map_or_else(|| glob::capture_number(name), |at| Some(at + 1))?;
-            Some(self.parts.get(number - 1).map_or_else(Vec::new, |part| change(part)))
-        })
+        glob::expand_with(template, |name| self.part(name).map(&change))
+    }
+
+    /// Makes the query of a template, after `change` of the parts; `{query}` stands for the query that was
+    /// sent.
+    pub fn expand_query(
+        &self,
+        template: &str,
+        sent: &[u8],
+        change: impl Fn(&[u8]) -> Vec<u8>,
+    ) -> Vec<u8> {
+        let expanded = glob::expand_with(template, |name| match self.part(name) {
+            None if name == QUERY => Some(sent.to_vec()),
+            part => part.map(&change),
+        });
+        // Without a query, `a=b&{query}` has no end.
+        match sent.is_empty() {
+            true => {
+                let begin = expanded.iter().position(|&b| b != b'&').unwrap_or(expanded.len());
+                let end = expanded.iter().rposition(|&b| b != b'&').map_or(begin, |at| at + 1);
+                expanded[begin..end].to_vec()
+            }
+            false => expanded,
+        }
+    }
+
+    /// Returns the part with this number or name; `None`: there is no such placeholder.
+    fn part(&self, name: &str) -> Option<&[u8]> {
+        let named = self.names.iter().position(|known| known.as_deref() == Some(name));
+        let number = named.map_or_else(|| glob::capture_number(name), |at| Some(at + 1))?;
+        Some(self.parts.get(number - 1).map_or(b"", |part| part))
     }
 }
 

@@ -139,7 +139,10 @@ impl Serialize for RuleAction {
                 map.serialize_entry("redirect", to)?;
                 map.serialize_entry("status", &status.as_u16())?;
             }
-            RuleAction::Rewrite(to) => map.serialize_entry("rewrite", to)?,
+            RuleAction::Rewrite(path, None) => map.serialize_entry("rewrite", path)?,
+            RuleAction::Rewrite(path, Some(query)) => {
+                map.serialize_entry("rewrite", &format!("{path}?{query}"))?;
+            }
         }
         map.end()
     }

@@ -398,11 +398,14 @@ pub(super) static RULE: Section = Section {
             "Requests it applies to: a pattern of paths, such as `\"/old/*\"`, or a table of conditions, see \
              `[site.mount.match]`."),
         Key::new("redirect", Text("a URL or an absolute path"), Words("see `rewrite`"),
-            "\"/new/{1}\"", "Redirect to this Location."),
+            "\"/new/{1}\"",
+            "Redirect to this Location. Without a `?` it gets the query of the request; `{query}` stands for it, \
+             as in `\"/new?page={1}&{query}\"`, and `\"/new?\"` has none."),
         Key::new("status", Integer(301, 308), Toml("302"), "301",
             "Status of the redirect: 301, 302, 303, 307 or 308.").with(&["redirect"]),
         Key::new("rewrite", Text("an absolute path"), Words("see `redirect`"), "\"/app/{1}\"",
-            "Continue as if this path had been requested."),
+            "Continue as if this path had been requested; with a `?`, as if with this query, too: \
+             `\"/index.php?page={1}&{query}\"`."),
     ],
 };
 

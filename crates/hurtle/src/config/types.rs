@@ -351,8 +351,8 @@ pub struct Rule {
 pub enum RuleAction {
     /// Answer with this status (301, 302, 303, 307 or 308) and Location.
     Redirect(StatusCode, String),
-    /// Continue as if this path had been requested.
-    Rewrite(String),
+    /// Continue as if this path had been requested; and this query, in place of that of the request.
+    Rewrite(String, Option<String>),
 }
 
 /// A path pattern: `*` matches any run of characters except `/`, `**` any run, and every other

@@ -45,13 +45,14 @@ pub fn build(
     let known = head.section.as_deref();
     let lines = if known.is_some() { b"" } else { head.fields.bytes() };
     let (whole, lines) = buffers.copied((path, *query), lines);
-    let (own, original) = match find_encoded(path, matched.rest) {
+    let is_as_sent = matched.query == *query;
+    let (own, original) = match find_encoded(path, matched.rest).filter(|_| is_as_sent) {
         Some(0) => {
             let original = target(whole)?;
             (original.clone(), original)
         }
         Some(start) => (target(whole.slice(start..))?, target(whole)?),
-        None => (encoded(matched.rest, *query)?, target(whole)?),
+        None => (encoded(matched.rest, matched.query)?, target(whole)?),
     };
     let mut built = http::Request::new(body);
     set(original, built.extensions_mut());

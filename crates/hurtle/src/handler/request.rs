@@ -86,6 +86,8 @@ pub struct MatchedPath<'a> {
     pub path: &'a [u8],
     /// The rest of the path beneath the mount, without a leading `/`.
     pub rest: &'a [u8],
+    /// The query after the site's rules, without `?`.
+    pub query: Option<&'a [u8]>,
     /// The mount's number in its site.
     pub mount: usize,
     /// `true` if the response may be cached under the request's key.

@@ -69,6 +69,23 @@ pub(super) fn pattern(text: &str) -> Option<String> {
     out.ends_with("**").then_some(out)
 }
 
+/// Returns the text with which each path begins that an expression matches.
+pub(super) fn beginning(text: &str) -> String {
+    let Some(text) = text.strip_prefix('^') else { return String::new() };
+    // Each side of an alternative has a begin of its own.
+    if text.contains('|') && !text.contains('(') {
+        return String::new();
+    }
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_~@:,".contains(c);
+    let end = text.find(|c| !is_plain(c)).unwrap_or(text.len());
+    let plain = &text[..end];
+    // What a quantifier is for may be missing.
+    match text[end..].chars().next() {
+        Some('?' | '*' | '{') => plain[..plain.len().saturating_sub(1)].to_owned(),
+        _ => plain.to_owned(),
+    }
+}
+
 fn split_first(text: &str) -> Option<(char, &str)> {
     let c = text.chars().next()?;
     Some((c, &text[c.len_utf8()..]))
@@ -90,7 +107,7 @@ pub(super) fn replacement(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{pattern, replacement};
+    use super::{beginning, pattern, replacement};
 
     #[test]
     fn patterns() {
@@ -105,6 +122,18 @@ mod tests {
         ];
         for (text, expected) in rows {
             assert_eq!(pattern(text).as_deref(), expected, "{text}");
+        }
+        let rows = [
+            (r"^/wiki/(\w+)$", "/wiki/"),
+            ("^/ab?/", "/a"),
+            ("^/a(b|c)", "/a"),
+            ("^/a|/b", ""),
+            ("/a", ""),
+            ("^/a.b", "/a"),
+            ("^", ""),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(beginning(text), expected, "{text}");
         }
         assert_eq!(replacement("/new/$1/$2").as_deref(), Some("/new/{1}/{2}"));
         assert_eq!((replacement("/$host"), replacement("/a$")), (None, None));

@@ -2,6 +2,8 @@
 //! nginx applies those of a location only there, and stops at `last`. Where that differs, a rule is
 //! refused.
 
+use toml::Value;
+
 use super::block::Block;
 use super::kind::{HandlerKind, Kind, PathKind};
 use super::modifier::Modifier;
@@ -9,6 +11,7 @@ use super::mount::{Keys, put};
 use super::regex;
 use super::report::Report;
 use super::syntax::Directive;
+use crate::config::PathRegex;
 
 /// A translated rewrite.
 #[derive(Debug)]
@@ -16,7 +19,10 @@ pub(super) struct Rule<'a> {
     at: &'a Directive,
     /// The location that has it; `None`: the server.
     location: Option<(Modifier, String)>,
+    /// A pattern of the paths that it is for, or of more than them.
     pattern: String,
+    /// `true`: the pattern is of these paths and no others.
+    is_exact: bool,
     /// The path that replaces the request's; `None`: a redirect.
     target: Option<String>,
     pub(super) keys: Keys,
@@ -28,12 +34,18 @@ fn rewrite<'a>(
     location: Option<(Modifier, &str)>,
     report: &mut Report,
 ) -> Option<Rule<'a>> {
-    let (Some(pattern), Some(to)) = (regex::pattern(d.arg(0)), regex::replacement(d.arg(1))) else {
-        report.refuse(d, "of expressions it knows ^/path/(.*)$ and ^/path$, of variables $1");
+    let Some(to) = target(d.arg(1)) else {
+        report.refuse(d, "of variables it knows $1 to $9, and $args in the query");
         return None;
     };
+    let known = regex::pattern(d.arg(0));
+    let (pattern, is_exact) = match &known {
+        Some(pattern) => (pattern.clone(), true),
+        None => (regex::beginning(d.arg(0)) + "**", false),
+    };
     if let Some((_, path)) = location
-        && !pattern.starts_with(path.trim_end_matches('/'))
+        && !fixed(&pattern).starts_with(path.trim_end_matches('/'))
+        && (is_exact || !path.starts_with(fixed(&pattern)))
     {
         report.refuse(d, format!("it cannot match in the location {path}"));
         return None;
@@ -44,12 +56,11 @@ fn rewrite<'a>(
         ("redirect", _) | (_, true) => Some(302),
         _ => None,
     };
-    if to.contains('?') {
-        report.refuse(d, "the replacement has a query");
-        return None;
-    }
     let mut keys = Keys::new();
-    put(&mut keys, "match", pattern.clone());
+    match known {
+        Some(pattern) => put(&mut keys, "match", pattern),
+        None => put(&mut keys, "match", expression(d, location, report)?),
+    }
     match status {
         Some(status) => {
             put(&mut keys, "redirect", to.clone());
@@ -57,9 +68,50 @@ fn rewrite<'a>(
         }
         None => put(&mut keys, "rewrite", to.clone()),
     }
-    let target = status.is_none().then_some(to);
+    let path = to.split('?').next().unwrap_or_default().to_owned();
+    let target = status.is_none().then_some(path);
     let location = location.map(|(modifier, path)| (modifier, path.to_owned()));
-    Some(Rule { at: d, location, pattern, target, keys })
+    Some(Rule { at: d, location, pattern, is_exact, target, keys })
+}
+
+/// The conditions of a regular expression, for the paths of its location.
+fn expression(
+    d: &Directive,
+    location: Option<(Modifier, &str)>,
+    report: &mut Report,
+) -> Option<toml::Table> {
+    let regex = match PathRegex::new(d.arg(0)) {
+        Ok(regex) => regex,
+        Err(problem) => {
+            report.refuse(d, problem);
+            return None;
+        }
+    };
+    let mut matcher = toml::Table::new();
+    if let Some((modifier, path)) = location {
+        let path = match modifier {
+            Modifier::Exact => path.to_owned(),
+            _ => format!("{path}**"),
+        };
+        if path != "/**" {
+            matcher.insert("path".to_owned(), Value::from(path));
+        }
+    }
+    matcher.insert("regex".to_owned(), Value::from(regex.text()));
+    Some(matcher)
+}
+
+/// Translates a replacement: nginx appends the query of the request unless a `?` is at the end.
+fn target(text: &str) -> Option<String> {
+    let Some((path, query)) = text.split_once('?') else { return regex::replacement(text) };
+    let path = regex::replacement(path)?;
+    let (query, appended) = match query.strip_suffix('?') {
+        Some(query) => (query, ""),
+        None if query.is_empty() => ("", ""),
+        None => (query, "&{query}"),
+    };
+    let query = query.replace("$args", "{query}").replace("$query_string", "{query}");
+    Some(format!("{path}?{}{appended}", regex::replacement(&query)?))
 }
 
 impl<'a> Rule<'a> {
@@ -73,6 +125,7 @@ impl<'a> Rule<'a> {
     pub(super) fn covers(&self, (modifier, path): (Modifier, &str)) -> bool {
         let fixed = fixed(&self.pattern);
         match modifier {
+            _ if !self.is_exact => false,
             Modifier::Exact => self.pattern == path,
             _ => {
                 self.pattern.ends_with("**")

@@ -386,7 +386,8 @@ impl<T: Protocol> Connection<T> {
             Some((_, matched)) => matched,
             None => {
                 let path = resolved.target().map_or(&b""[..], |(path, _)| path);
-                MatchedPath { path, rest: path, mount: 0, cacheable: false }
+                let query = resolved.target().and_then(|(_, query)| query);
+                MatchedPath { path, rest: path, query, mount: 0, cacheable: false }
             }
         };
         let now_ms = clock::now_ms();

@@ -91,7 +91,7 @@ impl Internal {
             return missing();
         }
         let rest = path.strip_prefix(b"/").unwrap_or(&path);
-        let matched = MatchedPath { path: &path, rest, mount: 0, cacheable: true };
+        let matched = MatchedPath { path: &path, rest, query: None, mount: 0, cacheable: true };
         let request = HandlerRequest { key, ..*request };
         let answer = self.directory.call(store, &request, &matched).await.unwrap_or_else(missing);
         match answer.fields {

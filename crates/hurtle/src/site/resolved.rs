@@ -123,18 +123,25 @@ impl<'a> Resolved<'a> {
     pub fn mount(&self) -> Option<(&MountRef<'a>, MatchedPath<'_>)> {
         match self.route()? {
             Route::Answer(..) => None,
-            Route::Mount { path, mount, .. } => Some((mount, self.site.matched_path(path, mount))),
+            Route::Mount { path, query, mount, .. } => {
+                let query = match query.as_deref() {
+                    None => self.request.query(),
+                    Some(query) => Some(query).filter(|query| !query.is_empty()),
+                };
+                let matched = self.site.matched_path(path, mount);
+                Some((mount, MatchedPath { query, ..matched }))
+            }
         }
     }
 
     /// Returns the request with the mount that has it because there is no file; `None`: there is no such
     /// mount.
     pub fn handed_on(self) -> Option<Resolved<'a>> {
-        let Some(Some(Route::Mount { path, mount, rules })) = self.route.into_inner() else {
+        let Some(Some(Route::Mount { path, query, mount, rules })) = self.route.into_inner() else {
             return None;
         };
         let next = self.site.mount_with_name(mount.otherwise.as_deref()?)?;
-        let route = Route::Mount { path, mount: next, rules };
+        let route = Route::Mount { path, query, mount: next, rules };
         Some(Resolved { route: OnceCell::from(Some(route)), ..self })
     }
 
@@ -146,7 +153,11 @@ impl<'a> Resolved<'a> {
             return None;
         }
         let path = Cow::Owned(self.path().into_owned());
-        let route = Route::Mount { path, mount, rules: Vec::new() };
+        let query = match self.route() {
+            Some(Route::Mount { query, .. }) => query.clone(),
+            _ => None,
+        };
+        let route = Route::Mount { path, query, mount, rules: Vec::new() };
         Some(Resolved { route: OnceCell::from(Some(route)), ..*self })
     }
 

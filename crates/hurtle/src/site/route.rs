@@ -19,6 +19,8 @@ pub enum Route<'a> {
     Mount {
         /// The decoded path after the rules.
         path: Cow<'a, [u8]>,
+        /// The query after the rules; `None`: as sent.
+        query: Option<Vec<u8>>,
         /// The mount.
         mount: MountRef<'a>,
         /// The patterns of the rules that changed the path.
@@ -50,6 +52,16 @@ impl Routing {
     }
 }
 
+/// A target while the rules of a site change it.
+pub(super) struct RoutedTarget<'a> {
+    /// The decoded path.
+    pub(super) path: Cow<'a, [u8]>,
+    /// The query; `None`: as sent.
+    pub(super) query: Option<Vec<u8>>,
+    /// The patterns of the rules that have changed it.
+    pub(super) rules: Vec<String>,
+}
+
 impl Site {
     /// Routes a path as sent.
     pub fn route<'a>(&'a self, raw: &'a [u8], request: &MatchedRequest<'_>) -> Route<'a> {
@@ -69,30 +81,30 @@ impl Site {
     /// Routes a decoded path.
     pub(super) fn route_decoded<'a>(
         &'a self,
-        mut path: Cow<'a, [u8]>,
+        path: Cow<'a, [u8]>,
         request: &MatchedRequest<'_>,
     ) -> Route<'a> {
-        let mut rules = Vec::new();
-        if let Some(redirect) = self.apply_rules(&mut path, request, &mut rules) {
-            return Route::Answer(Box::new(redirect), rules.join(", ").into());
+        let mut target = RoutedTarget { path, query: None, rules: Vec::new() };
+        if let Some(redirect) = self.apply_rules(&mut target, request) {
+            return Route::Answer(Box::new(redirect), target.rules.join(", ").into());
         }
-        self.mounted(path, request, rules)
+        self.mounted(target, request)
     }
 
     /// Returns the mount of a path after the rules that have changed it.
     pub(super) fn mounted<'a>(
         &'a self,
-        path: Cow<'a, [u8]>,
+        target: RoutedTarget<'a>,
         request: &MatchedRequest<'_>,
-        rules: Vec<String>,
     ) -> Route<'a> {
+        let RoutedTarget { path, query, rules } = target;
         let found = self.mount_of(&path, Some(request));
         // A deployed application is a mount of all paths beneath its own.
         if found.is_none_or(|(_, mount)| mount.is_prefix())
             && let Some(mount) =
                 self.deployed.holding(&path, found.map(|(_, mount)| mount.path.len()))
         {
-            return Route::Mount { path, mount: MountRef::Deployed(mount), rules };
+            return Route::Mount { path, query, mount: MountRef::Deployed(mount), rules };
         }
         match found {
             None => {
@@ -100,7 +112,7 @@ impl Site {
                 Route::Answer(Box::new(answer), "no mount holds this path".into())
             }
             Some((number, mount)) => {
-                Route::Mount { path, mount: MountRef::Configured(number, mount), rules }
+                Route::Mount { path, query, mount: MountRef::Configured(number, mount), rules }
             }
         }
     }
@@ -151,19 +163,29 @@ impl Site {
     /// redirect that ended them.
     fn apply_rules(
         &self,
-        path: &mut Cow<'_, [u8]>,
+        target: &mut RoutedTarget<'_>,
         request: &MatchedRequest<'_>,
-        applied: &mut Vec<String>,
     ) -> Option<Answer> {
         for rule in &self.config.rules {
+            let path = &target.path;
             let Some(captures) = rule.matcher.captures(path, Some(request)) else { continue };
-            applied.push(rule.matcher.to_string());
+            target.rules.push(rule.matcher.to_string());
+            let sent =
+                target.query.as_deref().or(request.query()).filter(|query| !query.is_empty());
+            let make_query = |template: &str| {
+                captures.expand_query(template, sent.unwrap_or_default(), encode_parameter)
+            };
             match &rule.action {
                 RuleAction::Redirect(status, to) => {
-                    let expanded = captures.expand(to, encode_capture);
+                    let (place, query) =
+                        to.split_once('?').map_or((&**to, None), |(p, q)| (p, Some(q)));
+                    let expanded = captures.expand(place, encode_capture);
                     let mut location = String::from_utf8_lossy(&expanded).into_owned();
-                    if !location.contains('?') {
-                        append_query(&mut location, request.query());
+                    match query.map(make_query) {
+                        None => append_query(&mut location, sent),
+                        // One with `?` at its end has no query.
+                        Some(query) if query.is_empty() => {}
+                        Some(query) => append_query(&mut location, Some(&query)),
                     }
                     // A capture at the front must not name another host.
                     if location.starts_with("//") && !to.starts_with("//") {
@@ -171,8 +193,9 @@ impl Site {
                     }
                     return Some(Answer::redirect(*status, &location));
                 }
-                RuleAction::Rewrite(to) => {
+                RuleAction::Rewrite(to, query) => {
                     let mut rewritten = Vec::new();
+                    let query = query.as_deref().map(make_query);
                     let expanded = captures.expand(to, <[u8]>::to_vec);
                     // The path is decoded already: `%` is literal, and dot segments are resolved
                     // again.
@@ -180,7 +203,10 @@ impl Site {
                     if target::decode(encoded.as_bytes(), &mut rewritten).is_err() {
                         return Some(Answer::error(StatusCode::BAD_REQUEST, None));
                     }
-                    *path = Cow::Owned(rewritten);
+                    target.path = Cow::Owned(rewritten);
+                    if query.is_some() {
+                        target.query = query;
+                    }
                 }
             }
         }
@@ -189,6 +215,20 @@ impl Site {
 }
 
 /// Encodes a wildcard's match for a URL.
+/// Encodes a part for a query, of which it is one value.
+fn encode_parameter(part: &[u8]) -> Vec<u8> {
+    let mut encoded = Vec::new();
+    for byte in encode_capture(part) {
+        match byte {
+            b'&' | b'+' | b';' | b'=' => {
+                encoded.extend_from_slice(format!("%{byte:02X}").as_bytes())
+            }
+            byte => encoded.push(byte),
+        }
+    }
+    encoded
+}
+
 fn encode_capture(capture: &[u8]) -> Vec<u8> {
     let rooted = [b"/", capture].concat();
     let encoded = encode_path(&rooted);

@@ -7,6 +7,7 @@
 use http::StatusCode;
 use hurtle_http::semantics::target::{self, PathError};
 
+use super::route::RoutedTarget;
 use super::{Route, Site};
 use crate::answer::Answer;
 use crate::config::MatchedRequest;
@@ -50,7 +51,7 @@ impl Site {
         route: Route<'a>,
         request: &MatchedRequest<'_>,
     ) -> Route<'a> {
-        let Route::Mount { path, mount, rules } = &route else { return route };
+        let Route::Mount { path, mount, rules, .. } = &route else { return route };
         // Another mount may get the request, which interprets the path itself.
         if !reads_path(mount.handler()) && !mount.hands_on() {
             return route;
@@ -63,7 +64,11 @@ impl Site {
         // A path that a rule has changed meets no rule again.
         let found = match rules.is_empty() {
             true => self.route_decoded(other.clone().into(), request),
-            false => self.mounted(other.clone().into(), request, Vec::new()),
+            false => {
+                let target =
+                    RoutedTarget { path: other.clone().into(), query: None, rules: Vec::new() };
+                self.mounted(target, request)
+            }
         };
         match &found {
             Route::Mount { path, mount: found, .. } if **path == other && mount.is(found) => route,

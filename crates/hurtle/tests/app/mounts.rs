@@ -54,7 +54,8 @@ fn an_encoded_slash_reaches_an_application_that_both_readings_select() {
         |config| {
             let mut site = Site { default: true, ..Site::new() };
             let matcher = Matcher::of_pattern("/app/old/**");
-            site.rules.push(Rule { matcher, action: RuleAction::Rewrite("/app/new".to_owned()) });
+            site.rules
+                .push(Rule { matcher, action: RuleAction::Rewrite("/app/new".to_owned(), None) });
             config.sites.push(site);
         },
         |server| {
@@ -99,6 +100,10 @@ fn a_sites_rules_apply_to_its_applications() {
             let action =
                 RuleAction::Redirect(StatusCode::PERMANENT_REDIRECT, "/new/{1}".to_owned());
             site.rules.push(Rule { matcher, action });
+            let matcher = Matcher::of_pattern("/wiki/*");
+            let query = Some("title={1}&{query}".to_owned());
+            let action = RuleAction::Rewrite("/app/page".to_owned(), query);
+            site.rules.push(Rule { matcher, action });
             let set = vec![(header::VIA, HeaderValue::from_static("here"))];
             let matcher = Matcher::of_pattern("/app/**");
             site.headers.push(HeaderRule::setting(matcher, set));
@@ -106,6 +111,8 @@ fn a_sites_rules_apply_to_its_applications() {
         },
         |server| server.mount("*", "/app", tower::service_fn(describe)).unwrap(),
     );
+    let (_, body) = app.ask("GET /wiki/A%20b?c=d HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(body, "* /app /page?title=A%20b&c=d /wiki/A%20b?c=d 127.0.0.1", "a query of a rule");
     let (head, _) = app.ask("POST /old/x HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 308") && head.contains("Location: /new/x\n"), "{head}");
     let (head, _) = app.ask("POST /app/x HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -315,3 +315,17 @@ fn scripts_are_existing_files_of_their_name_beneath_the_root() {
     }
     upstream.expect_no_connection();
 }
+
+#[test]
+fn a_rule_sets_the_query_and_leaves_the_target() {
+    let upstream = Upstream::new();
+    let rule = "[[site.rule]]\nmatch = \"/wiki/*\"\nrewrite = \"/index?title={1}&{query}\"";
+    let server = Proxy::of_site(rule, &format!("fastcgi = \"{}\"", upstream.address));
+    let mut client = server.send("GET /wiki/A%20b?c=d HTTP/1.1\r\nHost: a\r\n\r\n");
+    let received = receive(&upstream);
+    assert_eq!(received.variables["QUERY_STRING"], "title=A%20b&c=d");
+    assert_eq!(received.variables["PATH_INFO"], "/index");
+    assert_eq!(received.variables["REQUEST_URI"], "/wiki/A%20b?c=d");
+    received.answer(DOCUMENT);
+    assert_eq!(client.answer().1, "hello");
+}

@@ -90,6 +90,36 @@ const ROWS: &[Row] = &[
         requests: &["GET /none", "GET /docs/guide.txt", "GET /bare/x.txt"],
     },
     Row {
+        sentence: "rewrites with queries and expressions",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               rewrite ^/q/([a-z]+)/(\\d+)$ /app/found?name=$1&id=$2 last;
+               rewrite ^/moved/(\\w+)$ /new?to=$1 permanent;
+               rewrite ^/short/(\\w+)$ /new? permanent;
+               rewrite ^/bare/(.*)$ /app/bare? last;
+               rewrite ^/gone\\.(html|php)$ /a.txt redirect;
+               rewrite ^/opt(/.*)?$ /app/opt$1 last;
+               location /app/ { proxy_pass http://{upstream}; proxy_set_header Host $http_host; }
+               location /wiki/ { rewrite ^/wiki/(.*)$ /app/wiki?title=$1 last; }
+               location /docs/ { rewrite \\.old$ /a.txt last; } }",
+        requests: &[
+            "GET /q/ab/12",
+            "GET /q/ab/12?x=y",
+            "GET /q/ab/x",
+            "GET /moved/x?a=b",
+            "GET /moved/x",
+            "GET /short/x?a=b",
+            "GET /bare/x?a=b",
+            "GET /gone.php?a=b",
+            "GET /opt",
+            "GET /opt/x?a=b",
+            "GET /wiki/A%20b%26c?d=e",
+            "GET /wiki/A/b+c",
+            "GET /wiki/",
+            "GET /docs/x.old",
+            "GET /x.old",
+        ],
+    },
+    Row {
         sentence: "errors with named locations, other statuses, and of upstreams",
         http: "server { listen 127.0.0.1:{port}; root {root}; error_page 404 /404.html;
                error_page 502 503 =503 @down;

@@ -132,8 +132,10 @@ const ROWS: &[(&str, &str)] = &[
     ("return 301 /a/b/;", "the rest of the path is appended"),
     ("return 301 $scheme://b.example$request_uri;", ""),
     ("return 301 https://$host.example/;", "of variables it knows"),
-    ("rewrite ^/a(\\d+)$ /b;", "of expressions it knows"),
-    ("rewrite ^/a/(.*)$ /b?c=$1;", "has a query"),
+    ("root /srv; rewrite ^/a(\\d+)$ /b;", ""),
+    ("root /srv; rewrite ^/a(?=b) /b;", "is not a regular expression"),
+    ("root /srv; rewrite ^/a$ /b/$uri;", "of variables it knows $1"),
+    ("root /srv; rewrite ^/a/(.*)$ /b?c=$1;", ""),
     ("root /srv; auth_basic x;", "auth_basic needs auth_basic_user_file"),
     ("root /srv; server_name ~^a;", "names are exact or begin with *."),
     (

@@ -105,13 +105,15 @@ fn fixed_answers_and_redirects() {
 fn rules() {
     let rule = |pattern: &str, action| Rule { matcher: Matcher::of_pattern(pattern), action };
     let moved = |to: &str| RuleAction::Redirect(StatusCode::MOVED_PERMANENTLY, to.to_owned());
-    let rewrite = |to: &str| RuleAction::Rewrite(to.to_owned());
+    let rewrite = |to: &str| RuleAction::Rewrite(to.to_owned(), None);
     let tree = [("api/7.json", "seven"), ("new/a.txt", "a"), (".hid/b.json", "hidden")];
     let server = Server::with(&tree, |config| {
         config.sites[0].rules = vec![
             rule("/old/**", moved("/new/{1}")),
             rule("/out/**", moved("https://out.example/{1}?from=here")),
             rule("/bare/**", moved("/{1}")),
+            rule("/ask/*", moved("/new/{1}?from={1}&{query}")),
+            rule("/plain", moved("/new/?")),
             rule("*.php", moved("/new/a.txt")),
             rule("/v1/*", rewrite("/api/{1}.json")),
             rule("/v2/**", rewrite("/{1}")),
@@ -124,6 +126,10 @@ fn rules() {
         ("a redirect", "/old/a.txt", 301, &["Location: /new/a.txt"], None),
         ("the query is kept", "/old/a?b=c", 301, &["Location: /new/a?b=c"], None),
         ("unless it has its own", "/out/a?b=c", 301, &["Location: https://out.example/a?from=here"], None),
+        ("which may have that of the request", "/ask/a?b=c&d", 301, &["Location: /new/a?from=a&b=c&d"], None),
+        ("or nothing in its place", "/ask/a", 301, &["Location: /new/a?from=a"], None),
+        ("what was matched adds no parameter", "/ask/a%26b=c%23+", 301, &["Location: /new/a&b=c%23+?from=a%26b%3Dc%23%2B"], None),
+        ("nor a query", "/plain?b=c", 301, &["Location: /new/"], None),
         ("what was matched is encoded again", "/old/a%20b%3Fc", 301, &["Location: /new/a%20b%3Fc"], None),
         ("line breaks above all", "/old/%0d%0aX:%20y", 301, &["Location: /new/%0D%0AX:%20y"], None),
         ("never another host", "/bare//evil.example", 301, &["Location: /evil.example"], None),
@@ -208,11 +214,11 @@ fn error_pages() {
     let server = Server::with(&tree, |config| {
         let site = &mut config.sites[0];
         site.error_pages = BTreeMap::from([
-            (StatusCode::NOT_FOUND, "/404.html".to_owned()),
-            (StatusCode::FORBIDDEN, "/403.html".to_owned()),
-            (StatusCode::GONE, "/none.html".to_owned()),
-            (StatusCode::RANGE_NOT_SATISFIABLE, "/404.html".to_owned()),
-            (StatusCode::PRECONDITION_FAILED, "/404.html".to_owned()),
+            (StatusCode::NOT_FOUND, "/404.html".into()),
+            (StatusCode::FORBIDDEN, "/403.html".into()),
+            (StatusCode::GONE, "/none.html".into()),
+            (StatusCode::RANGE_NOT_SATISFIABLE, "/404.html".into()),
+            (StatusCode::PRECONDITION_FAILED, "/404.html".into()),
         ]);
         let mut private = mount("/private", fixed(StatusCode::OK, "private"));
         private.access.deny = vec!["127.0.0.0/8".parse().unwrap()];

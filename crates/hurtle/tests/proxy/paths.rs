@@ -185,3 +185,49 @@ fn the_path_of_a_mount_is_taken_off() {
         }
     }
 }
+
+#[test]
+fn a_rule_sets_the_query() {
+    // The target as sent, and the one that the upstream gets.
+    let rows = [
+        ("/wiki/A%20b%26c?d=%2F", "/index?title=A%20b%26c&d=%2F"),
+        ("/wiki/A", "/index?title=A"),
+        ("/bare/x?a=b", "/bare"),
+        ("/twice/x?a=b", "/index?title=x&from=twice&a=b"),
+        ("/other?a=b", "/other?a=b"),
+    ];
+    let rules = "[[site.rule]]\nmatch = \"/twice/*\"\nrewrite = \"/wiki/{1}?from=twice&{query}\"\n\
+         [[site.rule]]\nmatch = \"/wiki/**\"\nrewrite = \"/index?title={1}&{query}\"\n\
+         [[site.rule]]\nmatch = \"/bare/*\"\nrewrite = \"/bare?\"\n";
+    for cache in ["", "cache = {}\n"] {
+        for (sent, wanted) in rows {
+            let upstream = Upstream::new();
+            let mount = format!("proxy = \"http://{}\"\n{cache}", upstream.address);
+            let proxy = Proxy::of_site(rules, &mount);
+            let mut client = proxy.connect();
+            for turn in 0..2 {
+                client.send(format!("GET {sent} HTTP/1.1\r\nHost: a\r\n\r\n"));
+                if turn == 0 || cache.is_empty() {
+                    let (mut peer, head) = upstream.next_request();
+                    peer.send(LAST_STORED);
+                    let line = head.lines().next();
+                    assert_eq!(line, Some(&*format!("GET {wanted} HTTP/1.1")), "{sent}");
+                }
+                assert_eq!(client.answer().1, "ok", "{sent}");
+            }
+            if !cache.is_empty() {
+                // Another query has another response.
+                let sent = format!("{sent}{}z", if sent.contains('?') { "&" } else { "?" });
+                client.send(format!("GET {sent} HTTP/1.1\r\nHost: a\r\n\r\n"));
+                if !sent.starts_with("/bare/") {
+                    upstream.next_request().0.send(LAST_STORED);
+                }
+                assert_eq!(client.answer().1, "ok", "{sent}");
+            }
+        }
+    }
+}
+
+/// A response that a cache stores.
+const LAST_STORED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nCache-Control: max-age=100\r\n\
+     Connection: close\r\n\r\nok";

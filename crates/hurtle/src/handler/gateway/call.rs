@@ -118,7 +118,7 @@ impl RequestFacts {
                 _ => "HTTP/1.1",
             },
             target: &self.target,
-            query: request.target.1.unwrap_or_default(),
+            query: request.matched.query.unwrap_or_default(),
             host: &self.host,
             client: request.client.address,
             user: self.user.as_deref(),

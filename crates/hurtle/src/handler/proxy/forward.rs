@@ -299,7 +299,7 @@ pub(super) fn forward_params<'a>(
     let client = request.client;
     ForwardParams {
         path,
-        query: request.target.1,
+        query: request.matched.query,
         authority: "",
         peer: client.peer,
         client: client.address,

@@ -80,7 +80,7 @@ fn fill(
             out.extend(request.client.address.map(|ip| ip.to_string()).unwrap_or_default().bytes());
         }
         Variable::Path => out.extend_from_slice(path),
-        Variable::Query => out.extend_from_slice(request.target.1.unwrap_or_default()),
+        Variable::Query => out.extend_from_slice(request.matched.query.unwrap_or_default()),
         Variable::ServerPort => {
             out.extend(
                 request.client.port.map(|port| port.to_string()).unwrap_or_default().bytes(),

@@ -48,7 +48,8 @@ pub(super) fn translate(d: &Directive, parts: &Parts, site: &mut Site, report: &
             _ => (own.clone(), &line.args[..]),
         };
         let line = Directive { args: args.to_vec(), ..line.clone() };
-        let lines = if line.name == "handle" { line.children() } else { std::slice::from_ref(&line) };
+        let lines =
+            if line.name == "handle" { line.children() } else { std::slice::from_ref(&line) };
         for line in lines {
             match RESPONDERS.contains(&line.name.as_str()) {
                 true => responder(line, &statuses, parts, site, report),
@@ -82,9 +83,11 @@ fn page(line: &Directive, statuses: &[u16], pages: &mut ErrorPages, report: &mut
         "root" if args.iter().all(|arg| arg == "*") => {}
         "file_server" => {}
         _ => {
-            report
-                .refuse(line, "of errors it knows pages, `rewrite * /404.html` and `file_server`, and respond, \
-                               redir, reverse_proxy and php_fastcgi");
+            report.refuse(
+                line,
+                "of errors it knows pages, `rewrite * /404.html` and `file_server`, and respond, \
+                               redir, reverse_proxy and php_fastcgi",
+            );
         }
     }
 }
@@ -103,7 +106,8 @@ fn responder(
             continue;
         }
         let line = of_status(line, *status);
-        let known = Parts { is_clear: parts.is_clear, host: parts.host.clone(), ..Parts::default() };
+        let known =
+            Parts { is_clear: parts.is_clear, host: parts.host.clone(), ..Parts::default() };
         let Some(keys) = mount_of(&line, known, report) else { return };
         let known = made.iter().find(|(known, _)| *known == keys).map(|(_, name)| name.clone());
         let name = known.unwrap_or_else(|| {
@@ -142,10 +146,15 @@ fn name(mounts: &[Mount]) -> String {
 
 /// The keys of the mount that a directive makes of all requests; `None`: it was refused.
 fn mount_of(line: &Directive, mut parts: Parts, report: &mut Report) -> Option<Keys> {
-    let block =
-        Directive { name: String::new(), args: Vec::new(), block: Some(vec![line.clone()]), at: line.at.clone() };
+    let block = Directive {
+        name: String::new(),
+        args: Vec::new(),
+        block: Some(vec![line.clone()]),
+        at: line.at.clone(),
+    };
     block::translate_site(&block, &mut parts, report);
-    let is_whole = parts.rules.is_empty() && parts.keys.is_empty() && parts.headers.all().is_empty();
+    let is_whole =
+        parts.rules.is_empty() && parts.keys.is_empty() && parts.headers.all().is_empty();
     match parts.mounts.pop() {
         _ if report.has_refused(line) => None,
         Some(mount) if is_whole && parts.mounts.is_empty() && mount.place.is_empty() => {
@@ -170,8 +179,9 @@ fn of_status(line: &Directive, status: u16) -> Directive {
     };
     let args = line.args.iter().map(written).collect();
     let block = line.block.as_ref().map(|lines| {
-        let of_line = |line: &Directive| {
-            Directive { args: line.args.iter().map(written).collect(), ..line.clone() }
+        let of_line = |line: &Directive| Directive {
+            args: line.args.iter().map(written).collect(),
+            ..line.clone()
         };
         lines.iter().map(of_line).collect()
     });
