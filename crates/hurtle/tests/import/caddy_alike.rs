@@ -25,12 +25,9 @@ fn is_remarked(request: &str, caddy: &Seen, ours: &Seen, text: &str) -> bool {
     let is_closed = ["401", "403"].contains(&&*caddy.status);
     let is_of_case = request.contains("/DOCS") && !is_closed;
     let is_method = [&*caddy.status, &*ours.status] == ["404", "405"];
-    let query = request.split_once('?').map_or("", |(_, query)| query);
-    let with_query = caddy.location.as_ref().map(|location| format!("{location}?{query}"));
     let is_refusal = caddy.status == ours.status && ["401", "403"].contains(&&*caddy.status);
     (is_refusal && text.contains("A refusal by a gate"))
         || (is_method && text.contains("gets 405, in Caddy 404"))
-        || (with_query.is_some() && with_query == ours.location && text.contains("query is kept"))
         || (is_directory && caddy.location == ours.location && text.contains("redirected with 301"))
         || (is_own && caddy.body == ours.body && text.contains("hurtle's own errors"))
         || (is_of_case && text.contains("without regard to case"))

@@ -360,6 +360,22 @@ respond none",
         requests: &["GET /closed/x", "GET /CLOSED/x", "GET /open"],
     },
     Row {
+        sentence: "a rewrite with a query",
+        site: "@wiki path_regexp wiki ^/wiki/([a-z]+)$\nrewrite @wiki /index?title={re.wiki.1}&{query}\nreverse_proxy {upstream}",
+        requests: &["GET /wiki/abc?d=e", "GET /other?d=e"],
+    },
+    Row {
+        sentence: "a rewrite to another query, and one that keeps it",
+        site: "rewrite /x /y?a=b\nreverse_proxy {upstream}",
+        requests: &["GET /x?d=e", "GET /x", "GET /z?d=e"],
+    },
+    Row {
+        sentence: "redirects with and without the query",
+        site: "@a path_regexp a ^/a/(.*)$\nredir @a /new/{re.a.1}\n@b path_regexp b ^/b/(.*)$\nredir @b /new/{re.b.1}?{query}\n\
+               @c path_regexp c ^/c/([a-z]+)$\nredir @c /new?c={re.c.1}&{query} 301\nrespond else",
+        requests: &["GET /a/x?y=z", "GET /a/x", "GET /b/x?y=z", "GET /c/x?y=z", "GET /d"],
+    },
+    Row {
         sentence: "a rewrite",
         site: "root * {root}\n@old path_regexp old ^/old/(.*)$\nrewrite @old /docs/{re.old.1}\nfile_server",
         requests: &["GET /old/guide.txt", "GET /old/none", "GET /a.txt"],

@@ -118,14 +118,7 @@ fn one(
             }
             let requests = scope.requests(matcher.as_ref())?;
             let (is_for_all, rules) = (matcher.is_none(), parts.rules.len());
-            let found = redirect::translate(
-                d,
-                args,
-                (requests, is_for_all),
-                scope.mounted(),
-                parts,
-                report,
-            );
+            let found = redirect::translate(args, (requests, is_for_all), scope.mounted(), parts);
             // A rule precedes all gates, and a mount has those of its block.
             let is_rule = parts.rules.len() > rules;
             if !scope.gates.is_empty() || (is_rule && scope.is_guarded(None, parts)) {

@@ -4,17 +4,13 @@ use super::matcher::Matcher;
 use super::parts::Parts;
 use super::pattern::is_placeholder;
 use crate::import::mount::{Keys, put};
-use crate::import::report::Report;
-use crate::import::syntax::Directive;
 
 /// Translates a redirect of these requests. `true`: it is for every request of its block.
 pub(super) fn translate(
-    d: &Directive,
     args: &[String],
     (requests, is_for_all): (Option<Matcher>, bool),
     mounted: Keys,
     parts: &mut Parts,
-    report: &mut Report,
 ) -> Result<bool, String> {
     let (to, status) = match args {
         [to] => (to, 302),
@@ -46,7 +42,7 @@ pub(super) fn translate(
             return Err("rules of hurtle precede its mounts, and a redirect before it is a mount"
                 .to_owned());
         }
-        let rule = rule(d, &to, status, requests.as_ref(), report)?;
+        let rule = rule(&to, status, requests.as_ref())?;
         parts.rules.push(rule);
         if is_for_all {
             // Requests reach no mount, and a site has one.
@@ -65,30 +61,20 @@ pub(super) fn translate(
 }
 
 /// A rule for a target with groups of an expression, or one that ends with a slash.
-fn rule(
-    d: &Directive,
-    to: &str,
-    status: i64,
-    requests: Option<&Matcher>,
-    report: &mut Report,
-) -> Result<Keys, String> {
+fn rule(to: &str, status: i64, requests: Option<&Matcher>) -> Result<Keys, String> {
     let name = requests.and_then(|matcher| matcher.regex.as_ref()).map_or("", |(name, _)| name);
-    let mut target = to.to_owned();
-    for query in ["?{query}", "?{http.request.uri.query}"] {
-        if let Some(bare) = target.strip_suffix(query) {
-            target = bare.to_owned();
-        }
-    }
-    let keeps_query = target == to && !target.contains('?');
-    target = groups(&target, name);
+    let target = groups(&with_query(to), name);
+    // Caddy sends the query only where it is written; hurtle drops it where another is.
+    let target = match target.strip_suffix(&format!("?{QUERY}")) {
+        Some(bare) => bare.to_owned(),
+        None if !target.contains('?') => target + "?",
+        None => target,
+    };
     if is_placeholder(&target) {
         return Err(format!("of variables it knows {{uri}}, {{host}} and {{re.NAME.1}}, not {to}"));
     }
     if !target.starts_with('/') && !target.contains("://") {
         return Err(format!("a target of hurtle begins with a slash or a scheme, not {to}"));
-    }
-    if keeps_query {
-        report.remark(d, "the query is kept: /x?y leads to the target with ?y");
     }
     let mut keys = match requests {
         Some(matcher) => matcher.key()?,
@@ -109,6 +95,16 @@ fn code(word: &str) -> Result<i64, String> {
             _ => Err("the status of a redirect is 301, 302, 303, 307 or 308".to_owned()),
         },
     }
+}
+
+/// The marked placeholder of the query.
+const QUERY: &str = "\u{1}query\u{2}";
+
+/// Marks the query of the request in that of a target.
+pub(super) fn with_query(target: &str) -> String {
+    let Some((path, query)) = target.split_once('?') else { return target.to_owned() };
+    let query = query.replace("{http.request.uri.query}", QUERY).replace("{query}", QUERY);
+    format!("{path}?{query}")
 }
 
 /// Marks the groups of an expression in a target, so that they are no variables.

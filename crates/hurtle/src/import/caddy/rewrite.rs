@@ -3,14 +3,14 @@
 use super::matcher::Matcher;
 use super::parts::Parts;
 use super::pattern::is_placeholder;
-use super::redirect::{braced, groups};
+use super::redirect::{braced, groups, with_query};
 use crate::import::mount::{Keys, put};
 use crate::import::syntax::Directive;
 
 /// Translates a rewrite of these requests.
 ///
 /// # Errors
-/// Targets with a query or variables, blocks, and what Caddy would do with the former path.
+/// Targets with variables, blocks, and what Caddy would do with the former path.
 pub(super) fn translate(
     d: &Directive,
     args: &[String],
@@ -32,8 +32,8 @@ pub(super) fn translate(
     }
     let [to] = args else { return Err("it has a target".to_owned()) };
     let name = requests.and_then(|matcher| matcher.regex.as_ref()).map_or("", |(name, _)| name);
-    let target = groups(to, name);
-    if is_placeholder(&target) || target.contains('?') || !target.starts_with('/') {
+    let target = groups(&with_query(to), name);
+    if is_placeholder(&target) || !target.starts_with('/') {
         return Err(format!("the target is a path, perhaps with {{re.NAME.1}}, not {to}"));
     }
     let mut keys: Keys = match requests {
