@@ -9,6 +9,7 @@ use super::auth::auth;
 use super::check_matcher::{matcher, path_matcher};
 use super::check_mount::{access, mounts};
 use super::check_tls::tls;
+use super::cookie_flag::CookieFlag;
 use super::cors::cors;
 use super::defaults::{HEADER_PATTERN, REDIRECT_STATUS};
 use super::error::{ValueError, shown};
@@ -327,10 +328,15 @@ fn header(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<HeaderRule> {
     if let Some(value) = table.get("remove") {
         rule.remove = value.list(reader, |item, reader| item.parse(reader, field_name));
     }
+    if let Some(value) = table.get("cookie_flags") {
+        rule.cookie_flags =
+            value.list(reader, |item, reader| item.parse(reader, CookieFlag::parse));
+    }
     table.set("always", reader, Value::flag, &mut rule.always);
     table.set("if_absent", reader, Value::flag, &mut rule.if_absent);
-    if table.get("set").is_none() && table.get("remove").is_none() {
-        let wrong = ValueError::new("the rule does nothing").hint("write set = or remove =");
+    if ["set", "remove", "cookie_flags"].iter().all(|name| table.get(name).is_none()) {
+        let wrong = ValueError::new("the rule does nothing")
+            .hint("write set =, remove = or cookie_flags =");
         reader.report_missing(&table.spot, wrong);
     }
     Some(rule)

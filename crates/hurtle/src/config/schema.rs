@@ -428,6 +428,9 @@ pub(super) static HEADER: Section = Section {
         Key::new("if_absent", Flag, Toml("false"), "true",
             "Set only fields that the response does not have, such as a default for an application that \
              may send its own."),
+        Key::new("cookie_flags", List("attributes of cookies"), Toml("[]"), "[\"Secure\", \"SameSite=Lax\"]",
+            "Attributes that each cookie of a response gets: `Secure`, `HttpOnly`, `Partitioned`, and \
+             `SameSite` with `Strict`, `Lax` or `None`, which replaces the cookie's own."),
     ],
 };
 

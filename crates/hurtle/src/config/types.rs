@@ -18,6 +18,7 @@ use super::archive::Archive;
 use super::auth::Auth;
 use super::compress::Compress;
 use super::congestion::Congestion;
+use super::cookie_flag::CookieFlag;
 use super::cors::Cors;
 use super::dictionary::Dictionary;
 use super::error_page::{self, ErrorPages};
@@ -538,12 +539,22 @@ pub struct HeaderRule {
     pub always: bool,
     /// `true`: a field that the response has keeps its value.
     pub if_absent: bool,
+    /// Attributes that each cookie gets.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "print::texts")]
+    pub cookie_flags: Vec<CookieFlag>,
 }
 
 impl HeaderRule {
     /// A rule that sets fields of responses below 400.
     pub fn setting(matcher: Matcher, set: Vec<(HeaderName, HeaderValue)>) -> HeaderRule {
-        HeaderRule { matcher, set, remove: Vec::new(), always: false, if_absent: false }
+        HeaderRule {
+            matcher,
+            set,
+            remove: Vec::new(),
+            always: false,
+            if_absent: false,
+            cookie_flags: Vec::new(),
+        }
     }
 
     /// Returns whether the rule applies to responses with this status.

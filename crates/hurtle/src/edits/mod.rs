@@ -2,6 +2,7 @@
 //! rules, Strict-Transport-Security, and the preset of security headers. CORS is in `cors`. Pure:
 //! `pipeline::finish` applies them to responses, and files keep ready field lines with them.
 
+mod cookies;
 pub mod cors;
 pub mod fields;
 
@@ -84,6 +85,7 @@ impl ResponseEdits {
                         fields.set(name, value);
                     }
                 }
+                cookies::flag(fields, &rule.cookie_flags);
             }
         }
         match &self.hsts {

@@ -100,6 +100,7 @@ kinds! {
         ProxyRequestBuffering "proxy_request_buffering",
         ProxySetHeader "proxy_set_header",
         ProxyHideHeader "proxy_hide_header",
+        ProxyCookieFlags "proxy_cookie_flags",
         ProxyRedirect "proxy_redirect",
         ProxyCache "proxy_cache",
         ProxySslVerify "proxy_ssl_verify",

@@ -307,6 +307,29 @@ fn response_fields(block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
         }
     }
     hidden_fields(block.get(|scope| &scope.proxy_hidden), block, keys, report);
+    if let Some(d) = block.get(|scope| &scope.proxy_cookies).as_ref() {
+        cookie_flags(d, keys, report);
+    }
+}
+
+/// Adds a rule for the flags of all cookies.
+fn cookie_flags(d: &Directive, keys: &mut Keys, report: &mut Report) {
+    let flags = match d.args.as_slice() {
+        [off] if off == "off" => return,
+        [all, flags @ ..] if matches!(all.as_str(), "~" | "~.*") => flags,
+        _ => return report.refuse(d, "hurtle has flags for all cookies of a response: write ~"),
+    };
+    if flags.iter().any(|flag| flag.starts_with("no")) {
+        return report.refuse(d, "hurtle takes no flag off a cookie");
+    }
+    let mut rule = toml::Table::new();
+    rule.insert("cookie_flags".to_owned(), Value::from(flags.to_vec()));
+    rule.insert("always".to_owned(), Value::from(true));
+    let rules = keys.iter_mut().find(|(name, _)| name == "header");
+    match rules.and_then(|(_, rules)| rules.as_array_mut()) {
+        Some(rules) => rules.push(Value::from(rule)),
+        None => put(keys, "header", vec![rule]),
+    }
 }
 
 /// Adds a rule for the fields of `proxy_hide_header` or `fastcgi_hide_header`.

@@ -58,6 +58,8 @@ pub(super) struct Scope {
     pub(super) request_fields: Setting<BTreeMap<String, String>>,
     pub(super) params: Setting<BTreeMap<String, String>>,
     /// `proxy_hide_header` and `fastcgi_hide_header`.
+    /// The flags of cookies; `None`: not written.
+    pub(super) proxy_cookies: Setting<Option<Directive>>,
     pub(super) proxy_hidden: Setting<Vec<Directive>>,
     pub(super) fastcgi_hidden: Setting<Vec<Directive>>,
     /// The zone of `proxy_cache`.
@@ -128,6 +130,7 @@ impl Default for Scope {
             server_name: None,
             request_fields: Setting::of(&[Kind::Upstream(UpstreamKind::ProxySetHeader)]),
             params: Setting::of(&[Kind::Upstream(UpstreamKind::FastcgiParam)]),
+            proxy_cookies: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyCookieFlags)]),
             proxy_hidden: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyHideHeader)]),
             fastcgi_hidden: Setting::of(&[Kind::Upstream(UpstreamKind::FastcgiHideHeader)]),
             cache: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyCache)]),

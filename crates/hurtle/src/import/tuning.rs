@@ -147,7 +147,10 @@ const UNSUPPORTED: &[(&str, &str)] = &[
         "proxy_cache_*",
         "hurtle's cache obeys the response's Cache-Control; set it in the application",
     ),
-    ("proxy_cookie_*", "it needs changes of the upstream's fields"),
+    (
+        "proxy_cookie_*",
+        "it needs changes of the upstream's cookies; hurtle translates their paths and domains itself",
+    ),
     ("proxy_ssl_crl", "hurtle has no revocation lists of upstreams"),
     ("proxy_ssl_password_file", "hurtle reads keys without a password"),
     ("random_index", "it needs a choice by chance"),

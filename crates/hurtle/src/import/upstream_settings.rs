@@ -37,6 +37,7 @@ impl Scope {
             UpstreamKind::ProxySetHeader => self.proxy_set_header(d, report),
             // Those of the location itself are translated with it.
             UpstreamKind::ProxyRedirect => {}
+            UpstreamKind::ProxyCookieFlags => self.proxy_cookies.set(Some(d.clone())),
             UpstreamKind::ProxyHideHeader => self.proxy_hidden.edit().push(d.clone()),
             UpstreamKind::FastcgiHideHeader => self.fastcgi_hidden.edit().push(d.clone()),
             UpstreamKind::ProxyCache => {

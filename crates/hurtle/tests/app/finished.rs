@@ -41,6 +41,7 @@ fn each_kind_of_response_is_finished_alike() {
             remove: vec![http::HeaderName::from_static("x-gone")],
             always,
             if_absent: false,
+            cookie_flags: Vec::new(),
         };
         let site = &mut config.sites[0];
         site.headers = vec![rule("x-some", false), rule("x-all", true)];

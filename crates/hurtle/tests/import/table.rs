@@ -230,6 +230,7 @@ fn upstream(kind: UpstreamKind) -> &'static str {
         UpstreamKind::ProxySetHeader => "proxy_set_header Host $proxy_host;",
         UpstreamKind::ProxyHideHeader => "proxy_hide_header X-B;",
         UpstreamKind::FastcgiHideHeader => "fastcgi_hide_header X-B;",
+        UpstreamKind::ProxyCookieFlags => "proxy_cookie_flags ~ secure;",
         UpstreamKind::ProxyRedirect => "proxy_redirect off;",
         UpstreamKind::ProxyCache => "proxy_cache c;",
         UpstreamKind::ProxySslVerify => "proxy_ssl_verify on;",

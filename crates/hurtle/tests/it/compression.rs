@@ -224,6 +224,7 @@ fn files_that_do_not_gain_are_sent_as_they_are() {
             set: vec![(http::HeaderName::from_static(name), http::HeaderValue::from_static(value))],
             always: false,
             if_absent: false,
+            cookie_flags: Vec::new(),
             remove: vec![],
         };
         config.sites[0].headers = vec![

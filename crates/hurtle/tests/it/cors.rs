@@ -122,6 +122,7 @@ fn the_security_preset_is_on_every_response_but_overrides_nothing() {
             remove: Vec::new(),
             always: false,
             if_absent: false,
+            cookie_flags: Vec::new(),
         });
     });
     let preset = |frame_options| {

@@ -249,6 +249,7 @@ fn header_rules_of_failed_conditions_and_ranges() {
             remove: vec![],
             always,
             if_absent: false,
+            cookie_flags: Vec::new(),
         };
         config.sites[0].headers = vec![rule("x-often", false), rule("x-always", true)];
     });

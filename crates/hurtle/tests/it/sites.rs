@@ -151,6 +151,7 @@ fn set(pattern: &str, name: &'static str, value: &'static str) -> HeaderRule {
         remove: vec![],
         always: false,
         if_absent: false,
+        cookie_flags: Vec::new(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Header rules on errors (`always`), as bytes on the connection.
 
-use crate::support::{Proxy, Upstream};
+use crate::support::{GET, Proxy, Upstream};
 
 const RULES: &str = r#"
 [[site.header]]
@@ -87,4 +87,28 @@ fn rules_with_always_reach_requests_without_a_password() {
     let proxy = Proxy::of_site(&site, "proxy = \"http://127.0.0.1:1\"");
     check(&proxy.send("GET /text HTTP/1.1\r\nHost: a\r\n\r\n").head(), "401", false);
     let _ = std::fs::remove_file(users);
+}
+
+#[test]
+fn all_cookies_get_flags() {
+    let upstream = Upstream::new();
+    let rule = "[[site.header]]\ncookie_flags = [\"Secure\", \"SameSite=Lax\"]\nalways = true";
+    for cache in ["", "cache = {}"] {
+        let mount = format!("proxy = \"http://{}\"\n{cache}", upstream.address);
+        let proxy = Proxy::of_site(rule, &mount);
+        for status in ["200 OK", "403 Forbidden"] {
+            let mut client = proxy.send(GET);
+            upstream.next_request().0.send(format!(
+                "HTTP/1.1 {status}\r\nContent-Length: 2\r\nSet-Cookie: a=b; Path=/; SameSite=None\r\n\
+                 X-A: b\r\nset-cookie: c=d\r\nConnection: close\r\n\r\nok"
+            ));
+            let (head, _) = client.answer();
+            let cookies: Vec<&str> = head
+                .lines()
+                .filter(|line| line.to_ascii_lowercase().starts_with("set-cookie: "))
+                .map(|line| &line["set-cookie: ".len()..])
+                .collect();
+            assert_eq!(cookies, ["a=b; Path=/; Secure; SameSite=Lax", "c=d; Secure; SameSite=Lax"]);
+        }
+    }
 }
