@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
 use crate::server::apps::keeper::KeeperOptions;
+use crate::server::dns_hooks::HookOptions;
 
 /// Arguments of `start-upgrades`.
 #[derive(Debug, Args)]
@@ -27,6 +29,27 @@ pub struct LookUpNamesArgs {
     /// Its group.
     #[arg(long)]
     pub group: Option<String>,
+}
+
+/// Arguments of `run-dns-hook`.
+#[derive(Debug, Args)]
+pub struct RunDnsHookArgs {
+    #[arg(long)]
+    user: Option<String>,
+    #[arg(long)]
+    group: Option<String>,
+    #[arg(long)]
+    timeout_ms: u64,
+    #[arg(last = true, required = true)]
+    program: PathBuf,
+}
+
+impl RunDnsHookArgs {
+    /// The options of the process.
+    pub fn options(self) -> HookOptions {
+        let RunDnsHookArgs { user, group, timeout_ms, program } = self;
+        HookOptions { user, group, timeout: Duration::from_millis(timeout_ms), program }
+    }
 }
 
 /// Arguments of `keep-app`.
