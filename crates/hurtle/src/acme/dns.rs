@@ -161,6 +161,13 @@ fn records(answer: &[u8], id: u16, question: &[u8]) -> io::Result<Option<Vec<Rec
     Ok(Some(answers.filter_map(|answer| record(&answer.name, &answer.rdata)).collect()))
 }
 
+/// Values of records of one kind, of a name or of all.
+pub(super) fn values(records: Vec<Record>, owner: Option<&str>, kind: RecordKind) -> Vec<String> {
+    let is_meant =
+        |record: &Record| record.kind == kind && owner.is_none_or(|owner| record.owner == owner);
+    records.into_iter().filter(is_meant).map(|record| record.value).collect()
+}
+
 /// A name in lower case.
 fn name_text(name: &Name<'_>) -> String {
     name.to_string().to_ascii_lowercase()
@@ -228,7 +235,11 @@ pub(super) mod tests {
         let asked = Packet::parse(question).unwrap();
         let mut packet = Packet::new_reply(asked.id());
         packet.questions.push(asked.questions[0].clone());
-        let name = name_text(&asked.questions[0].qname);
+        let asked_for = name_text(&asked.questions[0].qname);
+        let is_known = |name: &str| records.iter().any(|record| record.owner == name);
+        let wildcard = asked_for.split_once('.').map(|(_, above)| format!("*.{above}"));
+        let name = wildcard.filter(|name| !is_known(&asked_for) && is_known(name));
+        let name = name.unwrap_or_else(|| asked_for.clone());
         let kind = match asked.questions[0].qtype {
             QTYPE::TYPE(TYPE::CNAME) => RecordKind::Cname,
             QTYPE::TYPE(TYPE::NS) => RecordKind::Ns,
@@ -236,7 +247,7 @@ pub(super) mod tests {
         };
         if is_cut {
             packet.set_flags(PacketFlag::TRUNCATION);
-        } else if !records.iter().any(|record| record.owner == name) {
+        } else if !is_known(&name) {
             *packet.rcode_mut() = RCODE::NameError;
         }
         let found = records.iter().filter(|record| !is_cut && record.owner == name);
@@ -247,7 +258,7 @@ pub(super) mod tests {
                 RecordKind::Ns => RData::NS(NS(value)),
                 RecordKind::Txt => RData::TXT(TXT::new().with_string(&record.value).unwrap()),
             };
-            let owner = Name::new(&record.owner).unwrap();
+            let owner = Name::new(&asked_for).unwrap();
             packet.answers.push(ResourceRecord::new(owner, CLASS::IN, 1, data));
         }
         packet.build_bytes_vec().unwrap()

@@ -9,6 +9,7 @@ mod http;
 mod order;
 mod plan;
 mod propagation;
+pub mod resolvers;
 mod storage;
 
 use std::fs;

@@ -1,24 +1,17 @@
 //! Waits until the servers of a zone have a record, before the authority is asked to validate it: the
 //! authority's resolvers may keep an answer without it. Calls block.
 
-use std::fs;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::dns::{self, Record, RecordKind};
+use super::dns::{self, RecordKind, values};
+use super::resolvers::Resolvers;
 use crate::config::DnsHook;
 use crate::rt::host_names;
 
 /// Time between two rounds of questions.
 const PERIOD: Duration = Duration::from_secs(1);
-
-/// File with the system's resolvers (resolv.conf(5)), and how many of them it may name.
-const RESOLVERS_FILE: &str = "/etc/resolv.conf";
-const RESOLVERS_MAX: usize = 3;
-
-/// Longest chain of aliases.
-const ALIASES_MAX: usize = 8;
 
 /// Most servers of a zone that are asked.
 const SERVERS_MAX: usize = 16;
@@ -106,43 +99,26 @@ impl Server {
 /// Finds the servers that must have the record: the configured resolvers, or those of the zone.
 fn find_target(fqdn: &str, hook: &DnsHook) -> Result<Target, String> {
     let is_recursive = !hook.resolvers.is_empty();
-    let resolvers = match is_recursive {
-        true => hook.resolvers.clone(),
-        false => system_resolvers()?,
-    };
-    let name = follow_aliases(fqdn.trim_end_matches('.'), &resolvers)?;
+    let resolvers = Resolvers::of(&hook.resolvers)?;
+    let name = resolvers.record_name(fqdn)?;
     let servers = match is_recursive {
         true => {
             let server = |address: &SocketAddr| Server {
                 name: address.to_string(),
                 addresses: vec![*address],
             };
-            resolvers.iter().map(server).collect()
+            hook.resolvers.iter().map(server).collect()
         }
         false => servers_of_zone(&name, &resolvers)?,
     };
     Ok(Target { name, servers, is_recursive })
 }
 
-/// Returns the name that has the record: `_acme-challenge` may be an alias (CNAME) of a name in another
-/// zone, to which the hook has access.
-fn follow_aliases(name: &str, resolvers: &[SocketAddr]) -> Result<String, String> {
-    let mut name = name.to_ascii_lowercase();
-    for _ in 0..ALIASES_MAX {
-        let found = ask_any(resolvers, &name, RecordKind::Cname)?;
-        match values(found, Some(&name), RecordKind::Cname).pop() {
-            Some(next) => name = next,
-            None => return Ok(name),
-        }
-    }
-    Err(format!("its chain of aliases is longer than {ALIASES_MAX}"))
-}
-
 /// Returns the servers of the zone of a name: the nearest name above it that has some.
-fn servers_of_zone(name: &str, resolvers: &[SocketAddr]) -> Result<Vec<Server>, String> {
+fn servers_of_zone(name: &str, resolvers: &Resolvers) -> Result<Vec<Server>, String> {
     let mut zone = name;
     loop {
-        let found = ask_any(resolvers, zone, RecordKind::Ns)?;
+        let found = resolvers.ask(zone, RecordKind::Ns)?;
         let names = values(found, Some(zone), RecordKind::Ns);
         if !names.is_empty() {
             return Ok(names.into_iter().take(SERVERS_MAX).map(server_of_zone).collect());
@@ -159,50 +135,6 @@ fn server_of_zone(name: String) -> Server {
     let addresses = host_names::addresses(&name, PORT);
     let addresses = addresses.inspect_err(|e| tracing::debug!("{name}: {e}")).unwrap_or_default();
     Server { name, addresses }
-}
-
-/// Asks the first resolver that answers.
-fn ask_any(resolvers: &[SocketAddr], name: &str, kind: RecordKind) -> Result<Vec<Record>, String> {
-    let mut failure = "there is no resolver".to_owned();
-    for resolver in resolvers {
-        match dns::ask(*resolver, name, kind, true) {
-            Ok(records) => return Ok(records),
-            Err(e) => failure = format!("the resolver {resolver} has no answer for {name}: {e}"),
-        }
-    }
-    Err(failure)
-}
-
-/// Values of records of one kind, of a name or of all.
-fn values(records: Vec<Record>, owner: Option<&str>, kind: RecordKind) -> Vec<String> {
-    let is_meant =
-        |record: &Record| record.kind == kind && owner.is_none_or(|owner| record.owner == owner);
-    records.into_iter().filter(is_meant).map(|record| record.value).collect()
-}
-
-/// Reads the system's resolvers.
-fn system_resolvers() -> Result<Vec<SocketAddr>, String> {
-    let text = fs::read_to_string(RESOLVERS_FILE);
-    let text = text.map_err(|e| {
-        format!("{RESOLVERS_FILE}: {e}; without it, name resolvers in dns_resolvers")
-    })?;
-    Ok(parse_resolvers(&text))
-}
-
-/// Parses resolv.conf(5); without a resolver it is this machine.
-fn parse_resolvers(text: &str) -> Vec<SocketAddr> {
-    let address = |line: &str| {
-        let mut words = line.split_whitespace();
-        let is_resolver = words.next() == Some("nameserver");
-        // The zone of a link-local address is left out with it.
-        let address = words.next().filter(|_| is_resolver)?.parse::<IpAddr>().ok()?;
-        Some(SocketAddr::new(address, PORT))
-    };
-    let mut found: Vec<_> = text.lines().filter_map(address).take(RESOLVERS_MAX).collect();
-    if found.is_empty() {
-        found.push((Ipv4Addr::LOCALHOST, PORT).into());
-    }
-    found
 }
 
 #[cfg(test)]
@@ -233,19 +165,16 @@ mod tests {
     }
 
     #[test]
-    fn aliases_lead_to_the_record_and_loops_end() {
+    fn aliases_lead_to_the_record() {
         let zone = Zone::start(
             &[
                 (NAME, RecordKind::Cname, "a.dns.test"),
                 ("a.dns.test", RecordKind::Cname, "b.dns.test"),
                 ("b.dns.test", RecordKind::Txt, "value"),
-                ("loop.test", RecordKind::Cname, "loop.test"),
             ],
             false,
         );
         wait(&format!("{NAME}."), "value", &hook(&[&zone])).unwrap();
-        let found = follow_aliases("loop.test", &[zone.address]).unwrap_err();
-        assert!(found.contains("chain of aliases"), "{found}");
     }
 
     #[test]
@@ -258,11 +187,12 @@ mod tests {
             ],
             false,
         );
-        let servers = servers_of_zone(NAME, &[zone.address]).unwrap();
+        let resolvers = Resolvers::of(&[zone.address]).unwrap();
+        let servers = servers_of_zone(NAME, &resolvers).unwrap();
         let found: Vec<_> = servers.into_iter().flat_map(|server| server.addresses).collect();
         let expected = ["127.0.0.1:53", "127.0.0.2:53"].map(|text| text.parse().unwrap());
         assert_eq!(found, expected);
-        let found = servers_of_zone("a.b.example", &[zone.address]).unwrap_err();
+        let found = servers_of_zone("a.b.example", &resolvers).unwrap_err();
         assert_eq!(found, "no zone has the name a.b.example");
     }
 
@@ -282,28 +212,5 @@ mod tests {
         assert_eq!(check(&[gone.clone(), alive]), Ok(()));
         let found = check(&[gone]).unwrap_err();
         assert!(found.starts_with("none of its DNS servers (ns1.test) answers"), "{found}");
-    }
-
-    #[test]
-    fn the_systems_resolvers_are_read() {
-        let addresses = |text: &str| -> Vec<String> {
-            parse_resolvers(text).iter().map(ToString::to_string).collect()
-        };
-        let table = [
-            ("empty", "", vec!["127.0.0.1:53"]),
-            (
-                "two",
-                "search a\nnameserver 192.0.2.1 # b\nnameserver\t::1\n",
-                vec!["192.0.2.1:53", "[::1]:53"],
-            ),
-            (
-                "a comment and an unknown address",
-                "#nameserver 192.0.2.1\nnameserver x\nnameserver 192.0.2.2",
-                vec!["192.0.2.2:53"],
-            ),
-        ];
-        for (sentence, text, expected) in table {
-            assert_eq!(addresses(text), expected, "{sentence}");
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! Arguments of the processes that the server starts itself.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,6 +40,8 @@ pub struct RunDnsHookArgs {
     #[arg(long)]
     group: Option<String>,
     #[arg(long)]
+    resolver: Vec<SocketAddr>,
+    #[arg(long)]
     timeout_ms: u64,
     #[arg(last = true, required = true)]
     program: PathBuf,
@@ -47,8 +50,9 @@ pub struct RunDnsHookArgs {
 impl RunDnsHookArgs {
     /// The options of the process.
     pub fn options(self) -> HookOptions {
-        let RunDnsHookArgs { user, group, timeout_ms, program } = self;
-        HookOptions { user, group, timeout: Duration::from_millis(timeout_ms), program }
+        let RunDnsHookArgs { user, group, resolver, timeout_ms, program } = self;
+        let timeout = Duration::from_millis(timeout_ms);
+        HookOptions { user, group, resolvers: resolver, timeout, program }
     }
 }
 

@@ -417,7 +417,7 @@ fn need_restart(config: &Config, before: &Config) -> Vec<&'static str> {
         names.push("error_log.path");
     }
     if dns_hooks::process_of(config) != dns_hooks::process_of(before) {
-        names.push("acme.dns_hook or dns_timeout");
+        names.push("acme.dns_hook");
     }
     let (new, old) = (&config.compress, &before.compress);
     if (new.cache_bytes, &new.disk) != (old.cache_bytes, &old.disk) {

@@ -139,7 +139,7 @@ fn a_reload_that_adds_a_hook_starts_another_process() {
     let acme = keys(&net, &zone, KEEPS_RECORDS, "1m");
     Setup { hosts, acme, ..Setup::new(&net) }.write(&net, 0);
     server.child.signal(Signal::HUP);
-    server.eventually_says("a new process puts acme.dns_hook or dns_timeout in force");
+    server.eventually_says("a new process puts acme.dns_hook in force");
     server.eventually_says(" serves, process ");
     let log = server.child.stderr();
     let id = log.split_once("upgraded: process ").unwrap().1.split_once(' ').unwrap().0;

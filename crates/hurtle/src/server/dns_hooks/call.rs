@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read as _};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
@@ -15,6 +16,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use super::HookOptions;
 use crate::acme::hook::LABEL;
+use crate::acme::resolvers::Resolvers;
 
 /// Directories in which the hook finds programs.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -57,6 +59,16 @@ impl Record {
         let is_value = value.len() == VALUE_BYTES && value.bytes().all(is_plain);
         let record = || Record { fqdn: fqdn.to_owned(), value: value.to_owned() };
         (is_name && is_value).then(record)
+    }
+
+    /// Replaces the name by the one to which aliases lead, which the hook then writes, as with lego.
+    /// The names are looked up here, so that the server cannot choose them.
+    pub(super) fn follow_aliases(&mut self, resolvers: &[SocketAddr]) {
+        let found = Resolvers::of(resolvers).and_then(|some| some.record_name(&self.fqdn));
+        // Without an answer it is taken for no alias. The server tells of it: it asks the same.
+        if let Ok(name) = found {
+            self.fqdn = format!("{name}.");
+        }
     }
 }
 

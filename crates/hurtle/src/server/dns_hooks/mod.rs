@@ -12,6 +12,7 @@ mod call;
 use std::env;
 use std::ffi::OsString;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -47,6 +48,8 @@ pub struct HookOptions {
     pub user: Option<String>,
     /// Its group, if it is not that of the user.
     pub group: Option<String>,
+    /// Resolvers that are asked for aliases; empty: the system's.
+    pub resolvers: Vec<SocketAddr>,
     /// Time limit of a call.
     pub timeout: Duration,
     /// Path of the program.
@@ -54,9 +57,8 @@ pub struct HookOptions {
 }
 
 /// The hook of a configuration: another one needs another process.
-pub(super) fn process_of(config: &Config) -> Option<(&PathBuf, Duration)> {
-    let hook = config.acme.as_ref()?.dns.as_ref()?;
-    Some((&hook.program, hook.timeout))
+pub(super) fn process_of(config: &Config) -> Option<&DnsHook> {
+    config.acme.as_ref()?.dns.as_ref()
 }
 
 impl DnsHooks {
@@ -66,9 +68,7 @@ impl DnsHooks {
     /// # Errors
     /// The system's.
     pub(super) fn spawn(config: &Config) -> io::Result<Option<DnsHooks>> {
-        let Some(DnsHook { program, timeout, .. }) =
-            config.acme.as_ref().and_then(|acme| acme.dns.as_ref())
-        else {
+        let Some(DnsHook { program, timeout, resolvers }) = process_of(config) else {
             return Ok(None);
         };
         let (channel, theirs) = UnixStream::pair()?;
@@ -78,6 +78,8 @@ impl DnsHooks {
         for (option, value) in options {
             command.args(value.iter().flat_map(|value| [option, value]));
         }
+        let resolvers = resolvers.iter().map(ToString::to_string);
+        command.args(resolvers.flat_map(|address| ["--resolver".to_owned(), address]));
         command.arg("--timeout-ms").arg(timeout.as_millis().to_string()).arg("--").arg(program);
         // Others may be secrets.
         let kept = env::vars_os().filter(|(name, _)| name == LINKER_VARIABLE);
@@ -124,10 +126,11 @@ fn attend(options: &HookOptions, home: Option<&OsString>, server: &UnixStream) {
     let mut records = Vec::new();
     while let Some(line) = read_line(server) {
         let record = Record::parse(&line).filter(|_| records.len() < RECORDS_MAX);
-        let Some(record) = record else {
+        let Some(mut record) = record else {
             answer(server, Err("a malformed request".to_owned()));
             break;
         };
+        record.follow_aliases(&options.resolvers);
         answer(server, call::run(options, home, "present", &record, Some(server)));
         records.push(record);
     }

@@ -25,7 +25,16 @@ impl Hook {
         let program = dir.join("hook");
         fs::write(&program, format!("#!/bin/sh\nDIR={}\n{lines}", dir.display())).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        Hook { dir, options: HookOptions { user: None, group: None, timeout, program } }
+        Hook {
+            dir,
+            options: HookOptions {
+                user: None,
+                group: None,
+                resolvers: vec![nowhere()],
+                timeout,
+                program,
+            },
+        }
     }
 
     /// Sends requests for these names and closes; returns the answers.
@@ -163,4 +172,9 @@ fn wait_for_end(id: &str) {
         assert!(Instant::now() < end, "process {id} is still there");
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// An address at which nothing answers.
+fn nowhere() -> SocketAddr {
+    ([127, 0, 0, 1], 1).into()
 }
