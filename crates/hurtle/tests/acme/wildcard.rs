@@ -52,7 +52,7 @@ fn a_wildcard_and_its_domain_are_validated_by_records_of_a_hook() {
     server.eventually("the records are removed", || zone.left().is_empty());
     assert!(server.storage.join("_.a.test.pem").exists(), "its name needs no quotes");
     let log = server.child.stderr();
-    // Where the system has a sandbox, the server is in it.
+    // The server is in the sandbox, if the system has one.
     assert!(log.contains("starts no program") || log.contains("no sandbox: the kernel"), "{log}");
     assert!(!zone.read("env").contains("CARGO"), "{}", zone.read("env"));
     if geteuid().is_root() {
@@ -123,6 +123,20 @@ fn the_server_goes_on_without_the_process_that_runs_hooks() {
     kill_process(helper(&server), Signal::KILL).unwrap();
     server.eventually_says("the process that runs dns_hook does not answer");
     assert_serves(&server);
+}
+
+#[test]
+fn records_are_removed_when_the_server_is_killed() {
+    let Some(net) = Net::new() else { return };
+    // The zone never answers with a record.
+    let zone = Zone::start(&net, usize::MAX);
+    let _pebble = net.pebble(0, &options());
+    let acme = keys(&net, &zone, KEEPS_RECORDS, "10m");
+    let mut server = Setup { acme, ..Setup::new(&net) }.start(&net, 0);
+    server.eventually("the record is written", || !zone.left().is_empty());
+    server.child.signal(Signal::KILL);
+    server.child.wait();
+    server.eventually("the record is removed", || zone.left().is_empty());
 }
 
 #[test]

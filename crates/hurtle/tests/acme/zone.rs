@@ -110,7 +110,7 @@ fn values(path: &Path) -> Vec<String> {
 struct Known {
     records: PathBuf,
     lag: usize,
-    /// How often each value was in the file.
+    /// Questions in whose time each value was in the file.
     seen: Arc<Mutex<HashMap<String, usize>>>,
     values_max: Arc<AtomicUsize>,
 }
