@@ -83,10 +83,20 @@ impl Records {
 
     /// Removes the records; a failure is logged only, because the certificate does not depend on it.
     pub(super) async fn remove(self, name: &str) {
-        let failures = rt::blocking(move || end(&self.connection)).await;
+        let connection = Arc::clone(&self.connection);
+        let failures = rt::blocking(move || end(&connection)).await;
         for failure in failures.unwrap_or_default() {
             tracing::warn!("{name}: a record may remain in the DNS: {failure}");
         }
+    }
+}
+
+impl Drop for Records {
+    /// Ends the attempt at once if it is given up while the hook runs: the thread that waits for the
+    /// hook has the connection too.
+    fn drop(&mut self) {
+        // An error means that the process has ended.
+        let _ = self.connection.shutdown(Shutdown::Both);
     }
 }
 
@@ -167,6 +177,19 @@ mod tests {
                 (found, _) => panic!("{sentence}: {found:?}"),
             }
         }
+    }
+
+    #[test]
+    fn an_attempt_that_is_given_up_ends_the_connection_while_the_hook_runs() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let hook = DnsHook { program: "/hook".into(), timeout: Duration::ZERO, resolvers: vec![] };
+        let records = Records { hook, connection: Arc::new(ours) };
+        let connection = Arc::clone(&records.connection);
+        let waits = thread::spawn(move || present(&connection, "_acme-challenge.a.test. value\n"));
+        BufReader::new(&theirs).read_line(&mut String::new()).unwrap();
+        drop(records);
+        assert!(waits.join().unwrap().is_err());
+        assert_eq!(theirs.read(&mut [0]).unwrap(), 0, "the process gets the end");
     }
 
     #[test]
