@@ -180,6 +180,7 @@ pub(super) mod tests {
     use std::sync::{Arc, Mutex};
     use std::thread;
 
+    use proptest::prelude::*;
     use simple_dns::ResourceRecord;
     use simple_dns::rdata::{CNAME, NS, TXT};
 
@@ -282,6 +283,29 @@ pub(super) mod tests {
             assert_eq!(values("A.Test", RecordKind::Ns), ["ns.a.test"], "{is_long}");
             assert_eq!(values("b.test", RecordKind::Cname), ["a.test"], "{is_long}");
             assert_eq!(values("c.test", RecordKind::Txt), [""; 0], "an unknown name");
+        }
+    }
+
+    proptest! {
+        /// A peer may send anything: compressed names that point anywhere, lengths of other data.
+        #[test]
+        fn no_answer_makes_it_panic_or_loop(
+            bytes in prop::collection::vec(any::<u8>(), 0..300),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
+        ) {
+            let asked = question(7, "a.test", RecordKind::Txt, true).unwrap();
+            // A malformed answer is an error, which is expected here.
+            let _ = records(&bytes, 7, &asked);
+            let known = ["one", "two"].map(|value| Record {
+                owner: "a.test".to_owned(),
+                kind: RecordKind::Txt,
+                value: value.to_owned(),
+            });
+            let mut answer = answer(&asked, &known, false);
+            for (at, byte) in changes {
+                *at.get_mut(&mut answer) = byte;
+            }
+            let _ = records(&answer, 7, &asked);
         }
     }
 

@@ -31,6 +31,9 @@ const RESOLVERS_MAX: usize = 16;
 /// Bits of a mode that let the group or others write.
 const WRITABLE_MODE: u32 = 0o022;
 
+/// Bit of a directory's mode by which only the owner of a file may remove it.
+const STICKY_MODE: u32 = 0o1000;
+
 /// Bits of a mode that let somebody execute.
 const EXECUTABLE_MODE: u32 = 0o111;
 
@@ -113,8 +116,23 @@ pub(super) fn not_a_program(path: &Path, user: Option<&str>) -> Option<ValueErro
         let what = format!("belongs to the user {}", metadata.uid());
         Some(wrong(what).hint("it must belong to root or to the server's user"))
     } else {
-        None
+        not_a_safe_directory(path)
     }
+}
+
+/// The problem with the directory of a program; `None`: others can replace nothing in it.
+fn not_a_safe_directory(path: &Path) -> Option<ValueError> {
+    let directory = path.parent()?;
+    let mode = directory.metadata().ok()?.mode() & 0o7777;
+    let is_open = mode & WRITABLE_MODE != 0 && mode & STICKY_MODE == 0;
+    let shown = directory.display();
+    is_open.then(|| {
+        let what = format!(
+            "{} can be replaced by others: {shown} has the mode {mode:04o}",
+            path.display()
+        );
+        ValueError::new(what).hint(format!("chmod go-w {shown}"))
+    })
 }
 
 #[cfg(test)]
@@ -161,6 +179,11 @@ mod tests {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             let expected = expected.map(|what| format!("{} {what}", path.display()));
             assert_eq!(problem(&path), expected, "{mode:o}");
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        for (mode, is_safe) in [(0o755, true), (0o777, false), (0o775, false), (0o1777, true)] {
+            fs::set_permissions(&dir, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(problem(&path).is_none(), is_safe, "the directory has {mode:o}");
         }
         fs::remove_dir_all(&dir).unwrap();
     }

@@ -73,7 +73,11 @@ impl Zone {
 
     /// Writes a hook with these commands; `$DIR` is a directory that it may write, `$RECORDS` too.
     pub(crate) fn hook(&self, net: &Net, commands: &str) -> PathBuf {
-        let path = net.dir.path("../hook");
+        let dir = net.dir.path("../hooks");
+        fs::create_dir_all(&dir).unwrap();
+        // Others may not replace the hook, whatever the umask is.
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = dir.join("hook");
         let records = self.records.display();
         let text = format!("#!/bin/sh\nRECORDS={records}\nDIR={records}\n{commands}");
         fs::write(&path, text).unwrap();
