@@ -32,7 +32,7 @@ use crate::tls::local;
 use address::{AddressArgs, parse_listen};
 pub use admin::CommandError;
 pub use generate::{CompletionsArgs, man};
-pub use helpers::{KeepAppArgs, LookUpNamesArgs, StartUpgradesArgs};
+pub use helpers::{KeepAppArgs, LookUpNamesArgs, RunDnsHookArgs, StartUpgradesArgs};
 pub use import::ImportArgs;
 pub use log_level::LogLevelArgs;
 pub use purge::PurgeArgs;
@@ -78,6 +78,9 @@ pub enum Command {
     /// Look up names of hosts; the server starts this itself.
     #[command(hide = true)]
     LookUpNames(LookUpNamesArgs),
+    /// Run the program that writes records for certificates; the server starts this itself.
+    #[command(hide = true)]
+    RunDnsHook(RunDnsHookArgs),
     /// Put the configuration of a running server in force, as changed. SIGHUP does the same.
     Reload(ReloadArgs),
     /// Print the counters of a running server: requests, connections, caches, upstreams.

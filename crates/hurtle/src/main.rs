@@ -8,7 +8,7 @@ use clap::Parser;
 use hurtle::cli::{self, Cli, Command, ConfigProblems, LoadedConfig, ServeArgs};
 use hurtle::server::apps::keeper;
 use hurtle::server::process::ProcessConfig;
-use hurtle::server::{Launch, resolver, starter, supervisor};
+use hurtle::server::{Launch, dns_hooks, resolver, starter, supervisor};
 use hurtle::{config, explain, observe, server, tls};
 
 /// Exit code for an unusable configuration, the same as clap's for wrong arguments.
@@ -38,6 +38,7 @@ fn main() -> ExitCode {
             let (user, group) = (args.user.as_deref(), args.group.as_deref());
             resolver::run(user, group).map_err(CommandError::Run)
         }
+        Command::RunDnsHook(args) => dns_hooks::run(&args.options()).map_err(CommandError::Run),
         Command::Reload(args) => executed(args.send()),
         Command::Upgrade(args) => executed(args.send()),
         Command::Status(args) => say_reply(args.send()),

@@ -85,6 +85,16 @@ pub async fn sleep(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
+/// Runs `work`, which may block, on a thread of its own. It runs to its end even if this is dropped.
+///
+/// # Errors
+/// `work` panicked.
+pub async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
+}
+
 /// Awaits `task` for at most `time`; `None` if it took longer.
 pub fn timeout<F: Future>(time: Duration, task: F) -> Timeout<F> {
     Timeout { timed: tokio::time::timeout(time, task) }

@@ -3,9 +3,13 @@
 //! It runs apart from handshakes and requests: it writes files, and `tls` reads them when they change.
 
 mod account;
+mod dns;
+pub mod hook;
 mod http;
 mod order;
 mod plan;
+mod propagation;
+pub mod resolvers;
 mod storage;
 
 use std::fs;
@@ -13,7 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::config::{self, ChallengeKind, Config, HostName};
+use crate::config::{self, ChallengeKind, Config, DnsHook, HostName};
 use crate::rt;
 use crate::tls::IssuedCertificate;
 use account::Authority;
@@ -26,7 +30,7 @@ const CHECK_SECS: u64 = 60 * 60;
 /// Delay before the next try to lock a storage that another server has locked.
 const LOCKED_SECS: u64 = 5;
 
-/// Time limit of one attempt with one authority.
+/// Time limit of one attempt with one authority, without the time of a DNS hook.
 const ATTEMPT_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// Limit of an authority's `Retry-After`.
@@ -47,6 +51,7 @@ pub struct Acme {
     jobs: Vec<Job>,
     authorities: Vec<Authority>,
     challenges: Vec<ChallengeKind>,
+    dns: Option<DnsHook>,
     storage: Storage,
 }
 
@@ -85,6 +90,7 @@ impl Acme {
             jobs: sites.map(|site| Job::new(site, acme)).collect(),
             authorities: authorities.collect::<io::Result<_>>()?,
             challenges: acme.challenges.clone(),
+            dns: acme.dns.clone(),
             storage,
         }))
     }
@@ -161,6 +167,7 @@ impl Acme {
         current: Option<&IssuedCertificate>,
         mut record: Record,
     ) -> io::Result<u64> {
+        let limit = attempt_limit(self.dns.as_ref(), job.names.len());
         let has_lasted = current.is_none_or(|current| current.valid.0 + LASTED_SECS < now());
         for authority in &mut self.authorities {
             let trial = record.trials.entry(authority.directory.clone()).or_default();
@@ -181,16 +188,16 @@ impl Acme {
                 names: &job.names,
                 hosts: &job.hosts,
                 kinds,
+                dns: self.dns.as_ref(),
                 replaces: current
                     .filter(|_| record.issuer.as_ref() == Some(&authority.directory))
                     .and_then(|current| current.id.clone()),
             };
             let storage = &self.storage;
             let issued =
-                rt::timeout(ATTEMPT_MAX, order::obtain(authority, &request, &mut record, storage));
-            let issued = issued.await;
-            let issued =
-                issued.unwrap_or_else(|| Err("no certificate within 5 minutes".to_owned()));
+                rt::timeout(limit, order::obtain(authority, &request, &mut record, storage));
+            let late = || format!("no certificate within {} minutes", limit.as_secs() / 60);
+            let issued = issued.await.unwrap_or_else(|| Err(late()));
             self.storage.write_challenges(&[])?;
             match issued {
                 Ok(pem) => {
@@ -312,6 +319,13 @@ impl Job {
         }
         Some(current)
     }
+}
+
+/// Time limit of an attempt. For each name a hook writes a record, the servers get it, and the hook
+/// removes it.
+fn attempt_limit(dns: Option<&DnsHook>, names: usize) -> Duration {
+    let steps = u32::try_from(3 * names).unwrap_or(u32::MAX);
+    ATTEMPT_MAX + dns.map(|hook| hook.timeout.saturating_mul(steps)).unwrap_or_default()
 }
 
 /// Seconds since 1970.

@@ -12,10 +12,11 @@ use instant_acme::{
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 
 use super::account::{Authority, identifier};
+use super::hook::Records;
 use super::http::reason;
 use super::now;
 use super::storage::{OpenOrder, Record, Storage};
-use crate::config::{ChallengeKind, HostName};
+use crate::config::{ChallengeKind, DnsHook, HostName};
 use crate::rt;
 use crate::tls::{Challenge, IssuedCertificate};
 
@@ -42,6 +43,8 @@ pub(super) struct CertificateRequest<'a> {
     pub(super) hosts: &'a [HostName],
     /// Possible challenges, the preferred one first.
     pub(super) kinds: Vec<ChallengeKind>,
+    /// The hook of dns-01 validations.
+    pub(super) dns: Option<&'a DnsHook>,
     /// Identifier of the certificate that this one replaces, if this authority issued it.
     pub(super) replaces: Option<(Vec<u8>, Vec<u8>)>,
 }
@@ -189,6 +192,26 @@ async fn validate(
     request: &CertificateRequest<'_>,
     storage: &Storage,
 ) -> Result<(), String> {
+    let challenges = challenges(order, request).await?;
+    let Some(hook) = request.dns else {
+        storage.write_challenges(&challenges).map_err(|e| e.to_string())?;
+        rt::sleep(RELOAD_DELAY).await;
+        return confirm(order, request).await;
+    };
+    let records = Records::open(hook)?;
+    let mut outcome = records.publish(&challenges).await;
+    if outcome.is_ok() {
+        outcome = confirm(order, request).await;
+    }
+    records.remove(request.name).await;
+    outcome
+}
+
+/// The challenges of the pending authorizations. A name and its wildcard have one each.
+async fn challenges(
+    order: &mut Order,
+    request: &CertificateRequest<'_>,
+) -> Result<Vec<Challenge>, String> {
     let mut challenges = Vec::new();
     let mut authorizations = order.authorizations();
     while let Some(next) = authorizations.next().await {
@@ -208,8 +231,11 @@ async fn validate(
             until: now() + CHALLENGE_SECS,
         });
     }
-    storage.write_challenges(&challenges).map_err(|e| e.to_string())?;
-    rt::sleep(RELOAD_DELAY).await;
+    Ok(challenges)
+}
+
+/// Has the authority validate the challenges, and waits for its verdict.
+async fn confirm(order: &mut Order, request: &CertificateRequest<'_>) -> Result<(), String> {
     let mut authorizations = order.authorizations();
     while let Some(next) = authorizations.next().await {
         let mut authorization = next.map_err(|e| reason(&e))?;
@@ -249,6 +275,7 @@ fn challenge_type(kind: ChallengeKind) -> ChallengeType {
     match kind {
         ChallengeKind::TlsAlpn01 => ChallengeType::TlsAlpn01,
         ChallengeKind::Http01 => ChallengeType::Http01,
+        ChallengeKind::Dns01 => ChallengeType::Dns01,
     }
 }
 

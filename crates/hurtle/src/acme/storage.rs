@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::config;
 use crate::tls::{self, Challenge};
 
 /// Only the server's user can read the files.
@@ -100,7 +101,7 @@ impl Storage {
 
     /// Path of a certificate's record.
     pub(super) fn record_path(&self, name: &str) -> PathBuf {
-        self.0.join(format!("{name}.json"))
+        self.0.join(format!("{}.json", config::file_stem(name)))
     }
 
     /// Reads the account with an authority.

@@ -1,11 +1,14 @@
 //! Arguments of the processes that the server starts itself.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
 use crate::server::apps::keeper::KeeperOptions;
+use crate::server::dns_hooks::HookOptions;
 
 /// Arguments of `start-upgrades`.
 #[derive(Debug, Args)]
@@ -27,6 +30,30 @@ pub struct LookUpNamesArgs {
     /// Its group.
     #[arg(long)]
     pub group: Option<String>,
+}
+
+/// Arguments of `run-dns-hook`.
+#[derive(Debug, Args)]
+pub struct RunDnsHookArgs {
+    #[arg(long)]
+    user: Option<String>,
+    #[arg(long)]
+    group: Option<String>,
+    #[arg(long)]
+    resolver: Vec<SocketAddr>,
+    #[arg(long)]
+    timeout_ms: u64,
+    #[arg(last = true, required = true)]
+    program: PathBuf,
+}
+
+impl RunDnsHookArgs {
+    /// The options of the process.
+    pub fn options(self) -> HookOptions {
+        let RunDnsHookArgs { user, group, resolver, timeout_ms, program } = self;
+        let timeout = Duration::from_millis(timeout_ms);
+        HookOptions { user, group, resolvers: resolver, timeout, program }
+    }
 }
 
 /// Arguments of `keep-app`.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use http::Uri;
 use serde::Serialize;
 
+use super::dns_hook::{DnsHook, dns_hook};
 use super::error::{ValueError, shown};
 use super::local::{is_in_local_domain, is_within};
 use super::names::Named;
@@ -38,6 +39,9 @@ pub struct Acme {
     /// it.
     #[serde(serialize_with = "print::path")]
     pub storage: PathBuf,
+    /// The hook that writes records for `dns-01`, the only challenge if it is set.
+    #[serde(flatten)]
+    pub dns: Option<DnsHook>,
     /// Challenge types; each attempt uses the next one.
     #[serde(rename = "challenge")]
     pub challenges: Vec<ChallengeKind>,
@@ -77,6 +81,8 @@ pub enum ChallengeKind {
     TlsAlpn01,
     /// A request in clear on port 80 (RFC 8555 section 8.3).
     Http01,
+    /// A TXT record in the DNS (RFC 8555 section 8.4).
+    Dns01,
 }
 
 impl Default for Authority {
@@ -110,6 +116,11 @@ pub(super) fn acme(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>
         }
     }
     let has_clear = !config.listen.is_empty();
+    if table.get("dns_hook").is_none() {
+        for (spot, wrong) in std::mem::take(&mut reader.wildcard_names) {
+            reader.report(&spot, wrong);
+        }
+    }
     let Some(acme) = read(&table, has_clear, config.user.is_some(), reader) else { return };
     for site in &mut config.sites {
         let file = site.hosts.first().map(|name| acme.file(&name.to_string()));
@@ -124,8 +135,14 @@ pub(super) fn acme(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>
 impl Acme {
     /// Path of the key and certificate of the site with this first name.
     pub fn file(&self, name: &str) -> PathBuf {
-        self.storage.join(format!("{name}.pem"))
+        self.storage.join(format!("{}.pem", file_stem(name)))
     }
+}
+
+/// The name of a site's files in the storage, without an extension. Shells expand `*`, so the files of
+/// `*.example.org` are called `_.example.org`.
+pub fn file_stem(name: &str) -> String {
+    name.replacen("*.", "_.", 1)
 }
 
 fn read(
@@ -160,6 +177,7 @@ fn read(
         let wrong = ValueError::new("there is no HOME to store certificates in");
         reader.report_missing(&table.spot, wrong.hint("write storage = \"/var/lib/hurtle/acme\""));
     }
+    let dns = dns_hook(table, reader);
     let challenges = challenges(table, has_clear, reader);
     let authorities = match table.get("authority") {
         None => vec![Authority::default()],
@@ -171,12 +189,17 @@ fn read(
             written.tables(reader).iter().filter_map(|table| authority(table, reader)).collect()
         }
     };
-    Some(Acme { email, storage: storage?, challenges, authorities })
+    Some(Acme { email, storage: storage?, dns, challenges, authorities })
 }
 
 fn challenges(table: &Table<'_>, has_clear: bool, reader: &mut Reader<'_>) -> Vec<ChallengeKind> {
+    let by_dns = table.get("dns_hook").is_some();
     let Some(written) = table.get("challenge") else {
-        let possible = |kind: &ChallengeKind| *kind != ChallengeKind::Http01 || has_clear;
+        let possible = |kind: &ChallengeKind| match kind {
+            ChallengeKind::Dns01 => by_dns,
+            ChallengeKind::Http01 => has_clear && !by_dns,
+            ChallengeKind::TlsAlpn01 => !by_dns,
+        };
         return {
             let all = ChallengeKind::NAMES.iter().map(|(_, kind)| *kind);
             all.filter(possible).collect()
@@ -184,7 +207,15 @@ fn challenges(table: &Table<'_>, has_clear: bool, reader: &mut Reader<'_>) -> Ve
     };
     let kinds: Vec<ChallengeKind> = written.list(reader, Value::choice);
     if written.is_empty_list() {
-        written.report(reader, ValueError::new("no challenge").hint("leave the key out for both"));
+        written.report(reader, ValueError::new("no challenge").hint("leave the key out for all"));
+    }
+    let is_dns = |kind: &ChallengeKind| *kind == ChallengeKind::Dns01;
+    if by_dns && !kinds.iter().all(is_dns) {
+        let wrong = ValueError::new("with dns_hook, every name is validated by dns-01");
+        written.report(reader, wrong.hint("leave the key out"));
+    } else if !by_dns && kinds.iter().any(is_dns) {
+        let wrong = ValueError::new("dns-01 needs a program that writes records");
+        written.report(reader, wrong.hint("write dns_hook = \"/etc/hurtle/dns-hook\""));
     }
     if kinds.contains(&ChallengeKind::Http01) && !has_clear {
         let wrong = ValueError::new("http-01 needs a listener in clear, and there is none");
@@ -247,8 +278,14 @@ pub(super) fn check_names(site: &Site, written: &Value<'_>, reader: &mut Reader<
         HostName::Exact(name) => {
             !name.starts_with('[') && name.parse::<std::net::Ipv4Addr>().is_err()
         }
-        HostName::Wildcard(_) => false,
+        HostName::Wildcard(_) => true,
     };
+    if let Some(host) = site.hosts.iter().find(|host| matches!(host, HostName::Wildcard(_))) {
+        let wrong = ValueError::new(format!("{host} can be validated by DNS only"));
+        let hint = "write dns_hook in [acme] (docs/https.md), or move it to a site of its own with \
+                    a PEM file";
+        reader.wildcard_names.push((written.spot.clone(), wrong.hint(hint)));
+    }
     if let Some(other) = site.hosts.iter().find(|host| !is_name(host)) {
         let wrong = ValueError::new(format!("no automatic certificate can be issued for {other}"));
         written.report(reader, wrong.hint("move it to a site of its own with a PEM file"));

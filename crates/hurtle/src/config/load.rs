@@ -1,5 +1,6 @@
 //! Loads a configuration from the disk: the file, and the directories, files and accounts that it
-//! names. Only this file, `include`, `pages`, `placeholder`, `users` and `jwks` touch the file system.
+//! names. Only this file, `dns_hook`, `include`, `pages`, `placeholder`, `users` and `jwks` touch the
+//! file system.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -9,6 +10,7 @@ use nix::unistd::{Group, User};
 
 use super::bounds::FILE_BYTES_MAX;
 use super::check::read;
+use super::dns_hook::not_a_program;
 use super::error::{ConfigError, Position, ValueError};
 use super::include::Included;
 use super::jwks::read_jwks;
@@ -63,6 +65,11 @@ pub fn load(file: &Path) -> Result<Config, Vec<ConfigError>> {
     }
     for (spot, path) in std::mem::take(&mut reader.components) {
         if let Some(wrong) = not_a_component(&path) {
+            reader.report(&spot, wrong);
+        }
+    }
+    for (spot, path) in std::mem::take(&mut reader.programs) {
+        if let Some(wrong) = not_a_program(&path, config.user.as_deref()) {
             reader.report(&spot, wrong);
         }
     }

@@ -119,7 +119,7 @@ impl Named for ClientAuthMode {
 
 impl Named for ChallengeKind {
     const NAMES: &'static [(&'static str, Self)] =
-        &[("tls-alpn-01", Self::TlsAlpn01), ("http-01", Self::Http01)];
+        &[("tls-alpn-01", Self::TlsAlpn01), ("http-01", Self::Http01), ("dns-01", Self::Dns01)];
 }
 
 impl Named for LogLevel {

@@ -33,6 +33,10 @@ pub(super) struct Reader<'t> {
     pub(super) accounts: Vec<(KeyPosition, Account)>,
     /// Automatic certificates for names that no public authority signs; `acme` reports them.
     pub(super) private_names: Vec<(KeyPosition, ValueError)>,
+    /// Automatic certificates for wildcard names; `acme` reports them without a hook.
+    pub(super) wildcard_names: Vec<(KeyPosition, ValueError)>,
+    /// Programs that the server starts; `load` checks them.
+    pub(super) programs: Vec<(KeyPosition, PathBuf)>,
     /// Files of users; `load` checks them.
     pub(super) users: Vec<(KeyPosition, PathBuf)>,
     /// Files of keys that verify tokens; `load` checks them.
@@ -90,6 +94,8 @@ impl<'t> Reader<'t> {
             logs: Vec::new(),
             accounts: Vec::new(),
             private_names: Vec::new(),
+            wildcard_names: Vec::new(),
+            programs: Vec::new(),
             users: Vec::new(),
             jwks: Vec::new(),
             components: Vec::new(),

@@ -1,9 +1,10 @@
 //! The schema of `[acme]`, automatic certificates.
 
 use super::acme::ChallengeKind;
+use super::dns_hook::HOOK_MS_MAX;
 use super::names::names;
-use super::schema::DefaultValue::{Required, Words};
-use super::schema::Kind::{Choices, Flag, Tables, Text};
+use super::schema::DefaultValue::{Required, Toml, Words};
+use super::schema::Kind::{Choices, Flag, List, Tables, Text, Time};
 use super::schema::{Key, Section};
 
 #[rustfmt::skip] // One paragraph for each key.
@@ -11,7 +12,8 @@ pub(super) static ACME: Section = Section {
     header: "[acme]",
     doc: "Issues and renews the certificates of sites with `certificate = \"auto\"` in \
           `[site.tls]`. An authority issues them by ACME (RFC 8555) for the names in `hosts`. It \
-          must reach this server by those names on port 443 or 80. See https.md.",
+          must reach this server by those names on port 443 or 80, or `dns_hook` writes records in \
+          the DNS. See https.md.",
     keys: &[
         Key::new("accept_terms", Flag, Required, "true",
             "`true`: you have read the authorities' terms of service and accept them."),
@@ -24,9 +26,23 @@ pub(super) static ACME: Section = Section {
             "Accounts, keys, certificates and pending challenges, readable by the server's user \
              only. Servers of the same host names share it."),
         Key::new("challenge", Choices(names::<ChallengeKind>),
-            Words("both that the listeners allow"), "[\"http-01\"]",
-            "Method of proving control of a name: in a TLS handshake on port 443, or by a request \
-             in clear on port 80. If one fails, the next attempt uses the other."),
+            Words("with `dns_hook`: `dns-01`; otherwise both others that the listeners allow"),
+            "[\"http-01\"]",
+            "Method of proving control of a name: in a TLS handshake on port 443, by a request \
+             in clear on port 80, or by a record in the DNS. If one fails, the next attempt uses \
+             the other. `dns-01` needs `dns_hook`, and excludes the others."),
+        Key::new("dns_hook", Text("a program"), Words("none"), "\"/etc/hurtle/dns-hook\"",
+            "Program that writes and removes the records of `dns-01`. All names are then validated \
+             by DNS, and `hosts` may have wildcard names. It is called as by lego: \
+             `present|cleanup FQDN VALUE`, as the server's user and outside of its sandbox. See \
+             [https.md](https.md#wildcard-names)."),
+        Key::new("dns_timeout", Time(1_000, HOOK_MS_MAX), Toml("\"2m\""), "\"10m\"",
+            "Time limit of one call of the hook, and of the wait for a record at the zone's servers.")
+            .with(&["dns_hook"]),
+        Key::new("dns_resolvers", List("addresses"), Words("the system's, and the zone's servers"),
+            "[\"192.0.2.53\", \"[2001:db8::53]:5353\"]",
+            "Resolvers that are asked for the records in place of the system's and of the zone's \
+             servers; port 53 by default.").with(&["dns_hook"]),
         Key::new("authority", Tables(&AUTHORITY), Words("Let's Encrypt"),
             "[{ directory = \"https://acme.example/directory\" }]",
             "Authorities in order of preference; the next is used when one fails."),

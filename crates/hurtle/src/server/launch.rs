@@ -1,5 +1,5 @@
 //! The first steps of the server process, before its first thread starts: what it inherits, the
-//! processes that start upgrades and look up names, and the sandbox.
+//! processes that start upgrades, run the DNS hook and look up names, and the sandbox.
 
 use std::io;
 use std::path::Path;
@@ -9,6 +9,7 @@ use rustix::process::geteuid;
 
 use super::activation::{self, Passed};
 use super::certificates;
+use super::dns_hooks::DnsHooks;
 use super::log_files;
 use super::resolver::{self, Resolver};
 use super::sandbox::{Permissions, Sandbox};
@@ -50,6 +51,9 @@ impl Launch {
         } else {
             None
         };
+        if let Some(hooks) = DnsHooks::spawn(config)? {
+            hooks.install();
+        }
         // It ends again if the system has no sandbox.
         let resolver = match &permissions {
             Ok(_) if Resolver::is_needed(config) => Some(Resolver::spawn(config)?),

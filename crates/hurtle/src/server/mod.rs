@@ -13,6 +13,7 @@ mod command;
 mod config_watch;
 mod control;
 mod descriptors;
+pub mod dns_hooks;
 mod greeting;
 mod handover;
 mod handshakes;

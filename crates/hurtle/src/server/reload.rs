@@ -15,7 +15,7 @@ use super::accepting::ListenerChanges;
 use super::admission::AddressCounts;
 use super::handover::HeldSockets;
 use super::protocols::{self, Protocols};
-use super::{acme, certificates, quic};
+use super::{acme, certificates, dns_hooks, quic};
 use crate::auth::Guard;
 use crate::cache::Caches;
 use crate::config::{Config, Listen};
@@ -415,6 +415,9 @@ fn need_restart(config: &Config, before: &Config) -> Vec<&'static str> {
     }
     if config.error_log.to != before.error_log.to {
         names.push("error_log.path");
+    }
+    if dns_hooks::process_of(config) != dns_hooks::process_of(before) {
+        names.push("acme.dns_hook");
     }
     let (new, old) = (&config.compress, &before.compress);
     if (new.cache_bytes, &new.disk) != (old.cache_bytes, &old.disk) {

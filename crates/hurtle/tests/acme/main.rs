@@ -24,3 +24,5 @@ mod subscriber;
 #[path = "../it/support/mod.rs"]
 mod support;
 mod trouble;
+mod wildcard;
+mod zone;

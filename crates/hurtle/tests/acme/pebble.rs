@@ -41,6 +41,8 @@ pub(crate) struct Net {
 pub(crate) struct PebbleOptions {
     /// Requires external accounts.
     pub(crate) binding: bool,
+    /// Port of the DNS server that it asks; `None`: that of `Net`.
+    pub(crate) dns_port: Option<u16>,
     /// Percentage of nonces that it refuses.
     pub(crate) bad_nonces: u8,
 }
@@ -90,6 +92,7 @@ impl Net {
 
     pub(crate) fn pebble(&self, number: u16, options: &PebbleOptions) -> Pebble {
         let address = self.address;
+        let dns_port = options.dns_port.unwrap_or(DNS_PORT);
         let config = serde_json::json!({ "pebble": {
             "listenAddress": format!("{address}:{}", PORT + number),
             "managementListenAddress": format!("{address}:{}", MANAGEMENT_PORT + number),
@@ -106,7 +109,7 @@ impl Net {
         let path = self.dir.path(format!("../pebble-{number}.json"));
         fs::write(&path, config.to_string()).unwrap();
         let mut command = Command::new(self.tools.join("pebble"));
-        command.arg("-config").arg(path).args(["-dnsserver", &format!("{address}:{DNS_PORT}")]);
+        command.arg("-config").arg(path).args(["-dnsserver", &format!("{address}:{dns_port}")]);
         command.arg("-strict").env("PEBBLE_VA_NOSLEEP", "1");
         command.env("PEBBLE_WFE_NONCEREJECT", options.bad_nonces.to_string());
         let child = Child::spawn(&mut command);

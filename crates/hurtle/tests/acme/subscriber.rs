@@ -19,6 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Setup<'a> {
     pub(crate) hosts: &'a [&'a str],
     pub(crate) challenge: &'a str,
+    /// Lines of `[acme]` in place of `challenge`.
+    pub(crate) acme: String,
     /// Lines of each `[[acme.authority]]` beside `root`.
     pub(crate) authorities: Vec<String>,
     pub(crate) ports: (u16, u16),
@@ -30,6 +32,7 @@ impl<'a> Setup<'a> {
         Setup {
             hosts: &["a.test"],
             challenge: "tls-alpn-01",
+            acme: String::new(),
             authorities: vec![authority(net, 0)],
             ports: (HTTP_PORT, TLS_PORT),
         }
@@ -37,25 +40,35 @@ impl<'a> Setup<'a> {
 
     /// Starts a server; `number` distinguishes the servers of a test.
     pub(crate) fn start(&self, net: &Net, number: usize) -> Subscriber {
+        let path = self.write(net, number);
+        let (clear, tls) = (net.at(self.ports.0), net.at(self.ports.1));
+        let child = Child::start(hurtle().arg("--config").arg(path));
+        Subscriber { child, tls, clear, storage: net.dir.path("../state/acme") }
+    }
+
+    /// Writes the configuration of the server with this number.
+    pub(crate) fn write(&self, net: &Net, number: usize) -> PathBuf {
         let user = if geteuid().is_root() { "user = \"nobody\"\n" } else { "" };
         let (clear, tls) = (net.at(self.ports.0), net.at(self.ports.1));
         let authorities = self.authorities.iter();
         let authorities: String = authorities
             .map(|lines| format!("[[acme.authority]]\nroot = \"root.pem\"\n{lines}\n"))
             .collect();
+        let challenge = match self.acme.is_empty() {
+            true => format!("challenge = [{:?}]\n", self.challenge),
+            false => self.acme.clone(),
+        };
         let text = format!(
             "listen = \"{clear}\"\nlisten_tls = \"{tls}\"\nworkers = 1\n{user}[acme]\n\
              accept_terms = true\nemail = \"admin@a.test\"\nstorage = \"state/acme\"\n\
-             challenge = [{:?}]\n{authorities}[[site]]\nhosts = {:?}\n[site.tls]\n\
+             {challenge}{authorities}[[site]]\nhosts = {:?}\n[site.tls]\n\
              certificate = \"auto\"\n[[site.mount]]\nfiles = {:?}\n",
-            self.challenge,
             self.hosts,
             net.dir.root()
         );
         let path = net.dir.path(format!("../hurtle-{number}.toml"));
         fs::write(&path, text).unwrap();
-        let child = Child::start(hurtle().arg("--config").arg(path));
-        Subscriber { child, tls, clear, storage: net.dir.path("../state/acme") }
+        path
     }
 }
 

@@ -10,7 +10,14 @@ pub(super) fn with_acme(section: &Section, name: &str, line: &str) -> String {
     let acme = match (section.header, name) {
         ("", _) => line.to_owned(),
         ("[acme]", "accept_terms") => format!("[acme]\n{line}"),
-        ("[acme]", _) => format!("[acme]\naccept_terms = true\n{line}"),
+        ("[acme]", name) => {
+            let needs_hook = name.starts_with("dns_") || line.contains("dns-01");
+            let hook = match needs_hook && name != "dns_hook" {
+                true => "dns_hook = \"hook\"\n",
+                false => "",
+            };
+            format!("[acme]\naccept_terms = true\n{hook}{line}")
+        }
         (_, name) => {
             let directory = if name == "directory" { "" } else { "directory = \"https://a\"\n" };
             let beside = match name {

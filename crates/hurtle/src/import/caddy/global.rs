@@ -31,9 +31,9 @@ const TUNING: &[&str] = &[
 ];
 
 /// The remark where Caddy proves names by DNS.
-pub(super) const BY_DNS: &str = "Caddy proves the names by DNS. hurtle does so by HTTP or TLS: port 80 or 443 \
-     must be reachable for the authority; or get the certificate by another program, and name its files in \
-     [site.tls]";
+pub(super) const BY_DNS: &str = "Caddy proves the names by DNS. hurtle does so by a program that you name in \
+     acme.dns_hook, see docs/https.md. Without it, by HTTP or TLS: port 80 or 443 must be reachable for the \
+     authority";
 
 /// Options that matter to sites.
 #[derive(Debug)]

@@ -112,8 +112,9 @@ fn certificate(
     } else if public().any(|address| address.host.starts_with("*.")) {
         report.refuse(
             d,
-            "a certificate for all names of a domain needs a proof by DNS, which hurtle does not make: get it by \
-             another program, and name its files with `tls FILE KEY`",
+            "a certificate for all names of a domain needs a proof by DNS, which hurtle makes by a program of \
+             yours: name files with `tls FILE KEY`, then write certificate = \"auto\" and acme.dns_hook in their \
+             place (docs/https.md)",
         );
     }
     put(keys, "certificate", "auto");
