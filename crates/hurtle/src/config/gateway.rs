@@ -26,9 +26,9 @@ pub const FASTCGI_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A FastCGI application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FastCgi {
-    /// Its address.
-    #[serde(rename = "fastcgi", serialize_with = "print::plain_upstream")]
-    pub upstream: Upstream,
+    /// Its addresses, which get requests in turn.
+    #[serde(rename = "fastcgi", serialize_with = "print::plain_upstreams")]
+    pub upstreams: Vec<Upstream>,
     /// Directory of its scripts; other files in it are served. `None`: the application gets every
     /// path.
     #[serde(serialize_with = "print::optional_path")]
@@ -52,6 +52,9 @@ pub struct FastCgi {
     /// Bodies that are kept for slow clients.
     #[serde(flatten)]
     pub buffer: Buffer,
+    /// Time for which a request waits while no address accepts connections; 0: it fails at once.
+    #[serde(serialize_with = "print::duration")]
+    pub retry_for: Duration,
     /// Time limit of connecting to it.
     #[serde(serialize_with = "print::duration")]
     pub connect_timeout: Duration,
@@ -143,9 +146,10 @@ impl Default for GatewayTimeouts {
 
 impl FastCgi {
     /// An application with default settings.
-    pub fn new(upstream: Upstream) -> FastCgi {
+    pub fn new(upstreams: Vec<Upstream>) -> FastCgi {
         FastCgi {
-            upstream,
+            upstreams,
+            retry_for: Duration::ZERO,
             root: None,
             symlinks: Symlinks::default(),
             real_path: true,
@@ -176,8 +180,11 @@ pub(super) fn fastcgi(
     written: &Value<'_>,
     reader: &mut Reader<'_>,
 ) -> Option<FastCgi> {
-    let upstream = upstream(written, reader);
-    let mut fastcgi = FastCgi::new(Upstream::Unix(PathBuf::new()));
+    let mut fastcgi = FastCgi::new(written.list(reader, upstream));
+    if written.is_empty_list() {
+        let wrong = ValueError::new("there is no address");
+        written.report(reader, wrong.hint("write one such as \"unix:/run/php/php-fpm.sock\""));
+    }
     let f = &mut fastcgi;
     table.set("root", reader, |v, r| v.directory(r).map(Some), &mut f.root);
     table.set("symlinks", reader, symlinks, &mut f.symlinks);
@@ -191,7 +198,8 @@ pub(super) fn fastcgi(
     table.set("connect_timeout", reader, Value::duration, &mut f.connect_timeout);
     f.timeouts = timeouts(table, reader);
     table.set("params", reader, |v, r| Some(params(v, r)), &mut f.params);
-    Some(FastCgi { upstream: upstream?, ..fastcgi })
+    table.set("retry_for", reader, Value::duration, &mut f.retry_for);
+    Some(fastcgi).filter(|fastcgi| !fastcgi.upstreams.is_empty())
 }
 
 /// Reads the keys of a mount of CGI programs; `written` is the value of `cgi`.

@@ -105,12 +105,15 @@ pub(super) fn media_types<S: Serializer>(
     out.collect_map(types.iter().map(|(extension, value)| (extension, value_text(value))))
 }
 
-/// An upstream that does not speak HTTP: without a scheme.
-pub(super) fn plain_upstream<S: Serializer>(
-    upstream: &Upstream,
+/// Upstreams that do not speak HTTP: without a scheme. One alone is no list.
+pub(super) fn plain_upstreams<S: Serializer>(
+    upstreams: &[Upstream],
     out: S,
 ) -> Result<S::Ok, S::Error> {
-    out.serialize_str(&upstream.plain())
+    match upstreams {
+        [one] => out.serialize_str(&one.plain()),
+        _ => out.collect_seq(upstreams.iter().map(Upstream::plain)),
+    }
 }
 
 pub(super) fn authorizer<S: Serializer>(

@@ -242,7 +242,7 @@ pub(super) static MOUNT: Section = Section {
         Key::new("retry_for", Time(0, TIME_MS_MAX), Toml("\"0s\""), "\"5s\"",
             "Time for which a request waits while no upstream accepts connections, such as during a \
              restart, before it gets 502, 503 or 504. Each is tried again every 250 ms. Requests whose \
-             body was sent in part do not wait.").with(PROXY),
+             body was sent in part do not wait.").with(CONNECTED),
         Key::new("retry_status", List("statuses"), Toml("[]"), "[502, 503]",
             "Error statuses of an upstream in place of which another one is tried, if the method may be \
              repeated (GET, HEAD, OPTIONS, PUT, DELETE). The client gets the response of the last one.")
@@ -283,10 +283,10 @@ pub(super) static MOUNT: Section = Section {
             "{ set = { X-Forwarded-Port = \"{server.port}\" } }",
             "Fields of requests that the upstream gets, or does not get. See \
              [proxy.md](proxy.md#request-fields).").with(PROXY),
-        Key::new("fastcgi", Text("an address"), Words("see `files`, `proxy`, `cgi`"),
+        Key::new("fastcgi", List("addresses"), Words("see `files`, `proxy`, `cgi`"),
             "\"unix:/run/php/php-fpm.sock\"",
             "Forward requests to this FastCGI application, such as PHP-FPM: a host with its port, \
-             or `unix:` and the path of a socket; see [fastcgi.md](fastcgi.md)."),
+             or `unix:` and the path of a socket. Several get requests in turn; see [fastcgi.md](fastcgi.md)."),
         Key::new("root", Text("a directory"), Words("the application has no files"),
             "\"/srv/app/public\"",
             "Directory of its scripts. Other files in it are served. Without it the application \

@@ -5,6 +5,7 @@
 mod call;
 mod exchange;
 mod fastcgi;
+mod peers;
 mod programs;
 mod stderr_log;
 
@@ -25,6 +26,7 @@ use hurtle_http::semantics::target::separate_slashes;
 
 use self::exchange::{Exchange, GatewayError};
 use self::fastcgi::{FastCgiRequest, Peer};
+use self::peers::Peers;
 use super::body_buffer::{BodyBuffer, BufferError, OutgoingBody, Taken, note_passed_on};
 use super::request::AuthorizerVariables;
 use crate::answer::Answer;
@@ -56,7 +58,7 @@ pub struct Gateway {
 
 #[derive(Debug)]
 enum Backend {
-    FastCgi(Rc<Peer>),
+    FastCgi(Rc<Peers>),
     Programs(Slots, ProgramLimits),
 }
 
@@ -84,14 +86,12 @@ impl Gateway {
                 .following(&config.symlinks, config.real_path)
                 .with_front(config.front_controller)
         });
-        let peer = Peer::new(
-            config.upstream.clone(),
-            config.keep,
-            config.connect_timeout,
-            config.timeouts,
-        );
+        let peer = |upstream: &Upstream| {
+            Peer::new(upstream.clone(), config.keep, config.connect_timeout, config.timeouts)
+        };
+        let peers = Peers::new(config.upstreams.iter().map(peer), config.retry_for);
         Gateway {
-            to: Backend::FastCgi(Rc::new(peer)),
+            to: Backend::FastCgi(Rc::new(peers)),
             scripts,
             params: config.params.clone(),
             timeouts: config.timeouts,
@@ -132,7 +132,7 @@ impl Gateway {
     /// Describes the gateway for `hurtle explain` and the log.
     pub fn describe(&self) -> String {
         match (&self.to, &self.scripts) {
-            (Backend::FastCgi(peer), _) => format!("FastCGI, {}", peer.name()),
+            (Backend::FastCgi(peers), _) => format!("FastCGI, {}", peers.name()),
             (Backend::Programs(..), scripts) => {
                 let root = scripts.as_ref().map_or(PathBuf::new(), |s| s.root().to_owned());
                 format!("CGI programs of {}", root.display())
@@ -271,10 +271,10 @@ impl Gateway {
         let (silent, variables) = (method == Method::HEAD, variables.pairs());
         let buffer = Some(self.keep.clone()).filter(|_| self.buffering.of_responses());
         let exchange = match (&self.to, &self.scripts, file) {
-            (Backend::FastCgi(peer), ..) => {
-                let (peer, may_repeat) = (Rc::clone(peer), method.is_safe());
+            (Backend::FastCgi(peers), ..) => {
+                let (peers, may_repeat) = (Rc::clone(peers), method.is_safe());
                 let call = FastCgiRequest { role: Role::Responder, variables, body, may_repeat };
-                Exchange::start(silent, buffer, async move |sink| peer.request(call, sink).await)
+                Exchange::start(silent, buffer, async move |sink| peers.request(call, sink).await)
             }
             (Backend::Programs(slots, limits), Some(scripts), Some(file)) => {
                 let (disk, lane) = scripts.disk();

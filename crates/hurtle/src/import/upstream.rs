@@ -286,13 +286,28 @@ impl Pass {
     }
 }
 
-/// Reads `fastcgi_pass`; returns one address.
-pub(super) fn fastcgi_pass(d: &Directive, groups: &Groups, report: &mut Report) -> Option<String> {
-    match groups.get(d.arg(0)).map(|group| group.servers.as_slice()) {
+/// Reads `fastcgi_pass`; returns the address, or a list of them.
+pub(super) fn fastcgi_pass(d: &Directive, groups: &Groups, report: &mut Report) -> Option<Value> {
+    let is_plain = |server: &GroupServer| {
+        server.weight.is_none() && !server.backup && server.max_connections.is_none()
+    };
+    match groups.get(d.arg(0)) {
         _ if d.arg(0).contains('$') => report.refuse(d, "it needs variables"),
-        Some([one]) => return Some(one.address.clone()),
-        Some(_) => report.refuse(d, "hurtle has one address for a FastCGI application"),
-        None => return Some(d.arg(0).to_owned()),
+        None => return Some(Value::from(d.arg(0))),
+        Some(group) => match group.servers.as_slice() {
+            [one] => return Some(Value::from(one.address.clone())),
+            servers if servers.iter().all(is_plain) && group.balance.is_none() => {
+                if group.failures.is_some() {
+                    report.general(
+                        "max_fails of FastCGI: an address that accepts no connection is left out for 10 s"
+                            .to_owned(),
+                    );
+                }
+                let addresses = servers.iter().map(|server| server.address.clone());
+                return Some(Value::from(addresses.collect::<Vec<String>>()));
+            }
+            _ => report.refuse(d, "FastCGI applications get requests in turn, without weights"),
+        },
     }
     None
 }

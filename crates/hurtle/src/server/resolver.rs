@@ -66,7 +66,7 @@ impl Resolver {
                     MountHandler::Proxy(proxy) => {
                         proxy.upstreams.iter().any(|server| is_name(&server.upstream))
                     }
-                    MountHandler::FastCgi(fastcgi) => is_name(&fastcgi.upstream),
+                    MountHandler::FastCgi(fastcgi) => fastcgi.upstreams.iter().any(&is_name),
                     _ => false,
                 };
                 proxied

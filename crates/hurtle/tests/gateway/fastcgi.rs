@@ -4,7 +4,7 @@ use crate::dir::Dir;
 use crate::peer::{
     ReceivedRequest, STDERR, STDOUT, end, read, read_input, receive, receive_on, record,
 };
-use crate::support::{Proxy, Upstream};
+use crate::support::{NOBODY, Proxy, Upstream};
 
 /// A server that forwards every path to the application.
 pub(crate) fn server(upstream: &Upstream, keys: &str) -> Proxy {
@@ -327,5 +327,51 @@ fn a_rule_sets_the_query_and_leaves_the_target() {
     assert_eq!(received.variables["PATH_INFO"], "/index");
     assert_eq!(received.variables["REQUEST_URI"], "/wiki/A%20b?c=d");
     received.answer(DOCUMENT);
+    assert_eq!(client.answer().1, "hello");
+}
+
+#[test]
+fn several_addresses_get_requests_in_turn() {
+    let upstreams = [Upstream::new(), Upstream::new()];
+    let [one, other] = upstreams.each_ref().map(|upstream| upstream.address);
+    let server = Proxy::of("", &format!("fastcgi = [\"{one}\", \"{other}\"]"));
+    for turn in 0..4 {
+        let mut client = server.send("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
+        receive(&upstreams[turn % 2]).answer(DOCUMENT);
+        assert_eq!(client.answer().1, "hello", "{turn}");
+    }
+}
+
+#[test]
+fn an_address_that_accepts_no_connection_is_left_out() {
+    let upstream = Upstream::new();
+    let server = Proxy::of("", &format!("fastcgi = [\"{NOBODY}\", \"{}\"]", upstream.address));
+    for turn in 0..3 {
+        let mut client = server.send("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
+        let mut app = receive(&upstream);
+        assert_eq!(read_input(&mut app.client), b"abc", "{turn}");
+        app.client.send([record(STDOUT, DOCUMENT), end()].concat());
+        assert_eq!(client.answer().1, "hello", "{turn}");
+    }
+    let server = Proxy::of("", &format!("fastcgi = [\"{NOBODY}\", \"{NOBODY}\"]"));
+    let (head, _) = server.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").answer();
+    assert!(head.starts_with("HTTP/1.1 502 "), "{head}");
+}
+
+#[test]
+fn a_request_waits_for_an_application_that_restarts() {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    let server = Proxy::of("", &format!("fastcgi = \"{address}\"\nretry_for = \"1h\""));
+    let mut client = server.send("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
+    // Without `retry_for` the same request fails.
+    let other = Proxy::of("", &format!("fastcgi = \"{address}\""));
+    let (head, _) = other.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").answer();
+    assert!(head.starts_with("HTTP/1.1 502 "), "{head}");
+    socket.listen(1).unwrap();
+    let mut app = receive(&Upstream::of(socket.into()));
+    assert_eq!(read_input(&mut app.client), b"abc");
+    app.client.send([record(STDOUT, DOCUMENT), end()].concat());
     assert_eq!(client.answer().1, "hello");
 }

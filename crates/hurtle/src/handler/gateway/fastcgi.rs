@@ -39,6 +39,14 @@ struct IdleConnection {
     since_ms: u64,
 }
 
+/// The end of a request to an application.
+pub(super) enum Asked {
+    /// It got the request.
+    Done(Result<(), GatewayError>),
+    /// It accepts no connection.
+    NoConnection(GatewayError),
+}
+
 /// A request to the application.
 pub(super) struct FastCgiRequest {
     pub(super) role: Role,
@@ -70,20 +78,28 @@ impl Peer {
         mut call: FastCgiRequest,
         sink: &mut Sink,
     ) -> Result<(), GatewayError> {
+        match self.ask(&mut call, sink).await {
+            Asked::Done(done) => done,
+            Asked::NoConnection(error) => Err(error),
+        }
+    }
+
+    /// Like `request`, and tells whether the application has seen anything of the request.
+    pub(super) async fn ask(self: &Rc<Peer>, call: &mut FastCgiRequest, sink: &mut Sink) -> Asked {
         while let Some(io) = self.idle() {
             let bodiless = call.body.is_end_stream();
-            match self.exchange(io, &mut call, sink).await {
+            match self.exchange(io, call, sink).await {
                 // The application closed the idle connection at the same moment.
                 Err(GatewayError::Gone(_))
                     if call.may_repeat && bodiless && sink.is_untouched() => {}
-                done => return done,
+                done => return Asked::Done(done),
             }
         }
-        let connected = rt::timeout(self.connect_timeout, self.connect()).await;
-        let io = connected
-            .ok_or(GatewayError::Slow("accept a connection"))?
-            .map_err(GatewayError::Refused)?;
-        self.exchange(io, &mut call, sink).await
+        match rt::timeout(self.connect_timeout, self.connect()).await {
+            None => Asked::NoConnection(GatewayError::Slow("accept a connection")),
+            Some(Err(error)) => Asked::NoConnection(GatewayError::Refused(error)),
+            Some(Ok(io)) => Asked::Done(self.exchange(io, call, sink).await),
+        }
     }
 
     async fn connect(&self) -> io::Result<Plain> {

@@ -5,7 +5,7 @@ use toml::Value;
 use super::pattern::is_placeholder;
 use super::proxy;
 use super::scope::Scope;
-use crate::import::mount::{Keys, put};
+use crate::import::mount::{Keys, put, put_list};
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
 
@@ -16,13 +16,17 @@ pub(super) fn php(
     scope: &Scope,
     report: &mut Report,
 ) -> Result<Keys, String> {
-    let [address] = args else { return Err("it has one address".to_owned()) };
-    let address = match address.strip_prefix("unix/") {
+    let address = |address: &String| match address.strip_prefix("unix/") {
         Some(path) => format!("unix:/{}", path.trim_start_matches('/')),
         None => address.trim_start_matches("tcp/").to_owned(),
     };
+    let addresses: Vec<String> = args.iter().map(address).collect();
     let mut root = scope.root.clone();
-    let mut keys: Keys = vec![("fastcgi".to_owned(), Value::from(address))];
+    let mut keys = Keys::new();
+    put_list(&mut keys, "fastcgi", &addresses);
+    if addresses.len() > 1 {
+        report.remark(d, "its addresses get requests in turn; Caddy chooses by chance");
+    }
     let (mut params, mut rest) = (toml::Table::new(), Keys::new());
     for line in d.children() {
         let value = line.arg(0);
@@ -36,7 +40,8 @@ pub(super) fn php(
             "dial_timeout" => put(&mut rest, "connect_timeout", proxy::duration(value)?),
             "read_timeout" => put(&mut rest, "read_timeout", proxy::duration(value)?),
             "write_timeout" => put(&mut rest, "send_timeout", proxy::duration(value)?),
-            "resolve_root_symlink" | "capture_stderr" => report.leave_out(line),
+            "resolve_root_symlink" => put(&mut rest, "real_path", true),
+            "capture_stderr" => report.leave_out(line),
             _ => report.refuse(line, "hurtle's fastcgi has no such setting"),
         }
     }
