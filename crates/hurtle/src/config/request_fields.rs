@@ -19,7 +19,7 @@ use super::value::Value;
 pub(super) static REQUEST_FIELDS: Section = Section {
     header: "[site.mount.request_fields]",
     doc: "Fields of requests to upstreams. Values may have placeholders: `{host}`, `{scheme}`, `{client}`, \
-          `{path}`, `{query}`, `{server.port}`, `{tls.client.certificate}` (RFC 9440) \
+          `{path}`, `{query}`, `{server.port}`, `{tls.client.subject}` (RFC 4514), `{tls.client.certificate}` (RFC 9440) \
           and `{request.NAME}`; `{{` means a brace. See [proxy.md](proxy.md#request-fields).",
     keys: &[
         Key::new("set", Map("a table of names and values"), Toml("{}"),

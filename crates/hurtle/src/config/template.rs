@@ -39,6 +39,8 @@ pub enum Variable {
     Query,
     /// The port of the listener.
     ServerPort,
+    /// The subject of the client's certificate (RFC 4514).
+    TlsClientSubject,
     /// The client's certificate, as in the field Client-Cert (RFC 9440 section 2.2).
     TlsClientCertificate,
     /// The value of a field of the request.
@@ -46,13 +48,14 @@ pub enum Variable {
 }
 
 /// The names of the variables but `request.NAME`.
-const NAMES: [(&str, Variable); 7] = [
+const NAMES: [(&str, Variable); 8] = [
     ("host", Variable::Host),
     ("scheme", Variable::Scheme),
     ("client", Variable::Client),
     ("path", Variable::Path),
     ("query", Variable::Query),
     ("server.port", Variable::ServerPort),
+    ("tls.client.subject", Variable::TlsClientSubject),
     ("tls.client.certificate", Variable::TlsClientCertificate),
 ];
 

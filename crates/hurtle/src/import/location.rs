@@ -366,7 +366,9 @@ fn hidden_fields(
 fn request_fields(d: &Directive, block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
     let fields = block.get(|scope| &scope.request_fields);
     let is_of_client = |value: &&String| {
-        ["{client}", "{server.port}", "{request."].iter().any(|variable| value.contains(variable))
+        ["{client}", "{server.port}", "{request.", "{tls."]
+            .iter()
+            .any(|variable| value.contains(variable))
     };
     if block.get(|scope| &scope.cache).is_some() && fields.values().any(|v| is_of_client(&v)) {
         return report

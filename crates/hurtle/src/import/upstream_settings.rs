@@ -100,8 +100,8 @@ impl Scope {
             (name, value) => match template(value, self.server_name.as_deref()) {
                 None => report.refuse(
                     d,
-                    "of variables it knows $host, $remote_addr, $scheme, $server_name, $server_port, $args and \
-                     $http_NAME",
+                    "of variables it knows $host, $remote_addr, $scheme, $server_name, $server_port, $args, $ssl_client_s_dn \
+                     and $http_NAME",
                 ),
                 Some(value) if !RequestFields::takes(name, &value) || name == "host" && value.is_empty() => {
                     report.refuse(d, "hurtle does not set this field, or not to this value");
@@ -169,6 +169,7 @@ fn template(value: &str, server_name: Option<&str>) -> Option<String> {
             "scheme" => "scheme".to_owned(),
             "server_port" => "server.port".to_owned(),
             "args" | "query_string" => "query".to_owned(),
+            "ssl_client_s_dn" => "tls.client.subject".to_owned(),
             name => format!("request.{}", name.strip_prefix("http_")?.replace('_', "-")),
         };
         out.push_str(&format!("{{{variable}}}{}", rest.replace('{', "{{")));

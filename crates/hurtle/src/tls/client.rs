@@ -8,6 +8,7 @@ use webpki::EndEntityCert;
 use super::der::{
     Der, IA5_STRING, OBJECT_IDENTIFIER, PRINTABLE_STRING, SEQUENCE, SET, UTF8_STRING,
 };
+use super::subject;
 
 /// DER of the object identifier `commonName`, 2.5.4.3 (RFC 5280 appendix A.1).
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
@@ -42,6 +43,12 @@ impl ClientCertificate {
     /// The first `commonName` of the subject; `None` without one in UTF-8 or ASCII.
     pub fn common_name(&self) -> Option<String> {
         common_name(self.parsed()?.subject()).map(str::to_owned)
+    }
+
+    /// The subject as text (RFC 4514), such as `CN=anna,O=Example`; `None`: it is malformed or has control
+    /// characters.
+    pub fn subject(&self) -> Option<String> {
+        subject::text(self.parsed()?.subject())
     }
 
     fn parsed(&self) -> Option<EndEntityCert<'_>> {

@@ -11,6 +11,7 @@ pub mod local;
 mod outgoing;
 mod pem;
 mod site_config;
+mod subject;
 mod tickets;
 mod upstream;
 

@@ -156,7 +156,13 @@ fn stored_responses_depend_on_the_target_alone() {
         check(&format!("{mount}[site.mount.request_fields]\n{keys}"), file)
     };
     assert!(cached("set = { X-A = \"{scheme} {host} {path} {query}\" }").is_ok());
-    for variable in ["{client}", "{request.Cookie}", "{server.port}", "{tls.client.certificate}"] {
+    for variable in [
+        "{client}",
+        "{request.Cookie}",
+        "{server.port}",
+        "{tls.client.certificate}",
+        "{tls.client.subject}",
+    ] {
         let problems = cached(&format!("add = {{ X-A = \"{variable}\" }}")).unwrap_err();
         let said = problems[0].to_string();
         assert!(said.contains("differs between requests that share a stored response"), "{said}");

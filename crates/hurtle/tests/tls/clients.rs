@@ -1,9 +1,14 @@
 //! Client certificates, and requests without one.
 
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::Path;
+
 use axum::Router;
 use axum::extract::Request;
 use axum::routing::get;
 use hurtle::ClientCertificate;
+use hurtle::config::check;
 
 use crate::peer::{Choices, Options, Peer};
 use crate::server::{Authority, Secure, client_auth, sibling, tls};
@@ -15,7 +20,9 @@ pub(crate) fn server() -> Secure {
         match request.extensions().get::<ClientCertificate>() {
             Some(client) => {
                 let name = client.common_name().unwrap_or_default();
-                format!("{name} {} {}", client.dns_names().join(","), client.chain().count())
+                let subject = client.subject().unwrap_or_default();
+                let names = client.dns_names().join(",");
+                format!("{name} {names} {} {subject}", client.chain().count())
             }
             None => "nobody".to_owned(),
         }
@@ -54,15 +61,50 @@ fn applications_get_the_client_certificate_also_after_resumption() {
     let server = server();
     let alice = known(&server, "alice");
     for (host, options, resumed, expected) in [
-        ("must.test", &alice, false, "alice alice.clients 1"),
-        ("must.test", &alice, true, "alice alice.clients 1"),
-        ("may.test", &alice, false, "alice alice.clients 1"),
+        ("must.test", &alice, false, "alice alice.clients 1 CN=alice"),
+        ("must.test", &alice, true, "alice alice.clients 1 CN=alice"),
+        ("may.test", &alice, false, "alice alice.clients 1 CN=alice"),
         ("may.test", &server.options(), false, "nobody"),
     ] {
         let mut peer = Peer::connect(server.address, host, options).unwrap();
         assert_eq!(peer.is_resumed(), resumed, "{host}");
         let answer = peer.get_of(host, "/who");
         assert_eq!(String::from_utf8(answer.body).unwrap(), expected, "{host}");
+    }
+}
+
+#[test]
+fn upstreams_get_the_subject_of_the_certificate() {
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = upstream.local_addr().unwrap();
+    let server = Secure::mounted(
+        &[],
+        |config, authority, dir| {
+            let mut tls = tls(authority.issue("may.test").write(dir, "may.test"));
+            tls.client_auth = Some(client_auth(authority, false, dir));
+            let mut site = sibling(config, "may.test", Some(tls));
+            let text = format!(
+                "[[site]]\n[[site.mount]]\nproxy = \"http://{address}\"\n\
+                 request_fields = {{ set = {{ X-Subject = \"{{tls.client.subject}}\" }} }}\n"
+            );
+            let written = check(&text, Path::new("/nowhere/hurtle.toml")).unwrap();
+            site.mounts = written.sites[0].mounts.clone();
+            config.sites.push(site);
+        },
+        |server| server,
+    );
+    for (options, expected) in
+        [(known(&server, "alice"), Some("x-subject: cn=alice")), (server.options(), None)]
+    {
+        let mut peer = Peer::connect(server.address, "may.test", &options).unwrap();
+        peer.send("GET / HTTP/1.1\r\nHost: may.test\r\nX-Subject: CN=mallory\r\n\r\n");
+        let (stream, _) = upstream.accept().unwrap();
+        let lines = BufReader::new(&stream).lines().map_while(Result::ok);
+        let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+        let found = head.iter().map(|line| line.to_lowercase());
+        let found: Vec<String> = found.filter(|line| line.starts_with("x-subject")).collect();
+        assert_eq!(found.first().map(String::as_str), expected);
+        assert!(found.len() < 2, "{found:?}");
     }
 }
 

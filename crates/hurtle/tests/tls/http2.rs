@@ -71,7 +71,7 @@ fn applications_get_the_client_certificate_also_after_resumption() {
         assert_eq!(wire.socket.is_resumed(), resumed);
         for stream in [1, 3] {
             let body = get(&mut wire, stream, "must.test", "/who");
-            assert_eq!(body, "alice alice.clients 1");
+            assert_eq!(body, "alice alice.clients 1 CN=alice");
         }
     }
 }

@@ -86,6 +86,10 @@ fn fill(
                 request.client.port.map(|port| port.to_string()).unwrap_or_default().bytes(),
             );
         }
+        Variable::TlsClientSubject => {
+            let subject = certificate.and_then(ClientCertificate::subject);
+            out.extend(subject.unwrap_or_default().bytes());
+        }
         // RFC 9440 section 2.1: a byte sequence of RFC 8941.
         Variable::TlsClientCertificate => {
             let encoded = certificate.map(|of| format!(":{}:", STANDARD.encode(of.der())));

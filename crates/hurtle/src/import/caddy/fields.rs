@@ -201,6 +201,7 @@ fn template(value: &str, upstream: &str) -> Result<String, String> {
             "hostport" => out.push_str("{request.Host}"),
             "scheme" => out.push_str("{scheme}"),
             "remote" | "remote_host" | "remote.host" | "client_ip" => out.push_str("{client}"),
+            "tls_client_subject" | "tls.client.subject" => out.push_str("{tls.client.subject}"),
             "port" => out.push_str("{server.port}"),
             "upstream_hostport" | "http.reverse_proxy.upstream.hostport"
                 if !upstream.is_empty() =>
