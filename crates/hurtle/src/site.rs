@@ -34,10 +34,12 @@ pub use access::admits;
 pub use deployed::Deployment;
 pub use gate::{Gate, Visitor};
 pub use https::Channel;
+pub use maintenance::Maintenance;
 pub use resolved::Resolved;
 pub use route::Route;
 
 mod internal;
+mod maintenance;
 mod mount;
 mod names;
 mod resolved;

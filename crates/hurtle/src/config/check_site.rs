@@ -112,6 +112,7 @@ fn site(table: &Table<'_>, alone: bool, claims: &mut Claims, reader: &mut Reader
         site.headers = headers(&value, reader);
     }
     table.set("errors", reader, error_pages, &mut site.error_pages);
+    table.set("maintenance", reader, |v, r| v.path(r).map(Some), &mut site.maintenance);
     if let Some(value) = table.get("mount") {
         let of_site = (site.auth.as_ref(), table.get("errors"), &site.error_pages);
         site.mounts = mounts(&value.tables(reader), of_site, reader);

@@ -221,6 +221,7 @@ impl Site {
             mounts: Vec::new(),
             headers: Vec::new(),
             error_pages: BTreeMap::new(),
+            maintenance: None,
             access: Access::default(),
             tls: None,
             auth: None,

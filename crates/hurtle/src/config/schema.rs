@@ -383,6 +383,9 @@ pub(super) static SITE: Section = Section {
         Key::new("header", Tables(&HEADER), Words("none"),
             "[]", "Response fields to set and remove."),
         Key::new("errors", Table(&ERRORS), Words("the server's own"), "{}", "Error pages."),
+        Key::new("maintenance", Text("a file"), Words("none"), "\"/srv/shop/maintenance.html\"",
+            "While this file exists, every request gets 503 with its contents, or with the error page of 503 if \
+             it is empty. It is looked up once a second; see [routing.md](routing.md#maintenance)."),
         Key::new("tls", Table(&TLS), Words("in clear only"), "{}", "Certificates."),
         Key::new("mount", Tables(&MOUNT), Words("none"), "[]", "The handler of a path."),
     ],

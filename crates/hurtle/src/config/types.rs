@@ -299,6 +299,9 @@ pub struct Site {
     /// Settings of requests: the size of bodies and the access log.
     #[serde(flatten)]
     pub policy: RequestPolicy,
+    /// File during whose existence all requests get 503; `None`: none does.
+    #[serde(serialize_with = "print::optional_path")]
+    pub maintenance: Option<PathBuf>,
     /// Access by scripts of other origins; `None`: browsers' own rule.
     pub cors: Option<Cors>,
     /// `true`: the preset of security headers is added to responses.

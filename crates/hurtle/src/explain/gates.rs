@@ -20,6 +20,11 @@ pub(super) fn describe(
         match gate {
             // `tls` has its own lines.
             Gate::AcmeChallenge | Gate::Channel => {}
+            Gate::Maintenance(maintenance) => {
+                let file = maintenance.file();
+                is_refused |= file.exists();
+                line(out, "limit", &format!("503 while there is {}", file.display()));
+            }
             Gate::Cors(cors) => describe_cors(out, cors),
             Gate::Address(access) => {
                 let is_admitted = admits(access, client);

@@ -27,6 +27,9 @@ impl<'a> Mounts<'a, '_> {
         let of = |modifier: &Directive| super::modifier::modifier(modifier).map(|(kind, _)| kind);
         let has_expressions = locations.iter().any(|d| of(d) == Some(Modifier::Regex));
         for d in server.take_all(IF) {
+            if self.maintenance(d, server, report) {
+                continue;
+            }
             let Some(mount) = self.condition(d, server, "/", report) else { continue };
             for location in locations {
                 match of(location) {
@@ -49,6 +52,10 @@ impl<'a> Mounts<'a, '_> {
         report: &mut Report,
     ) {
         for d in block.take_all(IF) {
+            if path == "/" && kind == Modifier::Prefix && self.maintenance(d, block, report) {
+                report.remark(d, "it holds for all locations");
+                continue;
+            }
             let Some(mount) = self.condition(d, block, path, report) else { continue };
             let mount = if kind == Modifier::Exact { mount.at_exactly(path) } else { mount };
             self.conditions.push((d, path, mount));
@@ -72,6 +79,32 @@ impl<'a> Mounts<'a, '_> {
                 }
             }
         }
+    }
+
+    /// Translates `if (-f FILE) { return 503; }`, the usual way to take a site down. `false`: it is another
+    /// condition.
+    fn maintenance(&mut self, d: &Directive, around: &Block<'a>, report: &mut Report) -> bool {
+        let words = d.args.join(" ");
+        let file = words.strip_prefix("(-f ").and_then(|rest| rest.strip_suffix(')'));
+        let [only] = d.children() else { return false };
+        let is_503 = only.name == "return" && only.args == ["503"];
+        let Some(file) = file.map(str::trim).filter(|_| is_503) else { return false };
+        let root = around.get(|scope| &scope.root).clone();
+        let file = match (file.strip_prefix("$document_root"), root) {
+            (Some(name), Some(root)) => format!("{}{name}", root.trim_end_matches('/')),
+            (Some(_), None) => return false,
+            (None, _) => file.to_owned(),
+        };
+        let has = |(name, _): &(String, Value)| name == "maintenance";
+        if !file.starts_with('/') || file.contains('$') || self.site.keys.iter().any(has) {
+            return false;
+        }
+        put(&mut self.site.keys, "maintenance", file);
+        report.remark(
+            d,
+            "the file itself is sent with 503, or the page of 503 if it is empty; nginx sends its page",
+        );
+        true
     }
 
     /// Returns the mount of a condition; `None` if it was refused.

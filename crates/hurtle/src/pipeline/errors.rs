@@ -145,7 +145,9 @@ impl<T: Protocol> Connection<T> {
         status: Option<StatusCode>,
     ) -> Option<Handled> {
         let (_, next) = at;
-        let gates: Vec<Gate> = next.gates().to_vec();
+        // A site that is down has a page that says so.
+        let is_asked = |gate: &&Gate| !matches!(gate, Gate::Maintenance(_));
+        let gates: Vec<Gate> = next.gates().iter().filter(is_asked).cloned().collect();
         let granted = self.pass(get, at, &gates, Granted::default()).await.ok()?;
         let head = &granted.head(get);
         let (mount, matched) = next.mount()?;

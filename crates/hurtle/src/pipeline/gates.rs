@@ -24,7 +24,7 @@ use crate::metrics::LimitKind;
 use crate::protocol::Protocol;
 use crate::rt::{self, First};
 use crate::shared_store::{Decision, SharedStore};
-use crate::site::{Channel, Gate, Resolved, Visitor, admits};
+use crate::site::{Channel, Gate, Maintenance, Resolved, Visitor, admits};
 use crate::tls;
 
 /// The reason why a request passes no further, with its response.
@@ -35,6 +35,16 @@ pub(super) enum Refusal {
     Error(Box<Answer>),
     /// The outcome, and the state of the request's body.
     Handled(Box<(Handled, Incoming)>),
+}
+
+impl Refusal {
+    /// The response of a site that is down.
+    fn of(maintenance: &Maintenance) -> Refusal {
+        match maintenance.answer() {
+            Ok(page) => Refusal::Plain(Box::new(page)),
+            Err(error) => Refusal::Error(Box::new(error)),
+        }
+    }
 }
 
 /// The rest of a request's gates.
@@ -146,6 +156,10 @@ impl<T: Protocol> Connection<T> {
         let refused = match gate {
             Gate::AcmeChallenge => self.challenge(request),
             Gate::Channel => self.redirect_channel(request, resolved),
+            Gate::Maintenance(maintenance) => {
+                let is_up = maintenance.is_up(clock::now_ms())?;
+                return Some(if is_up { Ok(()) } else { Err(Refusal::of(maintenance)) });
+            }
             Gate::Cors(cors) => preflight(request, cors),
             Gate::Address(access) => {
                 let is_admitted = admits(access, self.exchange.client);
@@ -197,6 +211,10 @@ impl<T: Protocol> Connection<T> {
             | Gate::Address(_)
             | Gate::BodySize(_)
             | Gate::Rate(_) => Ok(None),
+            Gate::Maintenance(maintenance) => {
+                maintenance.look_up().await;
+                self.decide(gate, request, resolved).unwrap_or(Ok(())).map(|()| None)
+            }
             Gate::SharedRate(limiters) => {
                 let Some(store) = &worker.shared_store else { return Ok(None) };
                 let checked = self.check_shared_rates(store, limiters, request, resolved).await;

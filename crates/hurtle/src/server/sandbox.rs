@@ -137,6 +137,8 @@ impl Permissions {
     }
 
     fn serve(&mut self, site: &Site) {
+        // It is there at times.
+        site.maintenance.iter().for_each(|file| self.read_beside(file));
         if let Some(tls) = &site.tls {
             tls.certificates.iter().for_each(|files| self.read_certificate(files));
             tls.client_auth.iter().for_each(|auth| self.read_file(&auth.authorities));

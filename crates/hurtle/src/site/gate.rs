@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::access::admits;
+use super::maintenance::Maintenance;
 use super::mount::names_lane;
 use super::{Channel, Site};
 use crate::auth::{Guard, PasswordGate, TokenGate};
@@ -25,6 +26,8 @@ pub enum Gate {
     AcmeChallenge,
     /// Requires TLS, or the site's authentication of clients by certificates.
     Channel,
+    /// Refuses all requests while a file exists.
+    Maintenance(Rc<Maintenance>),
     /// Answers preflights of scripts of other origins.
     Cors(Rc<Cors>),
     /// Admits addresses of clients; a mount has its site's gate, too.
@@ -70,6 +73,7 @@ impl Gate {
         match self {
             Gate::AcmeChallenge => !visitor.is_challenge,
             Gate::Channel => site.is_open_to(visitor.channel),
+            Gate::Maintenance(maintenance) => maintenance.is_up(visitor.now_ms) == Some(true),
             Gate::Address(access) => admits(access, visitor.address),
             // Only requests without a body are for something known.
             Gate::BodySize(_) => true,
@@ -87,7 +91,9 @@ impl Gate {
     /// Returns whether both are one gate, which is passed once.
     pub fn is(&self, other: &Gate) -> bool {
         match (self, other) {
-            (Gate::AcmeChallenge, Gate::AcmeChallenge) | (Gate::Channel, Gate::Channel) => true,
+            (Gate::AcmeChallenge, Gate::AcmeChallenge)
+            | (Gate::Channel, Gate::Channel)
+            | (Gate::Maintenance(_), Gate::Maintenance(_)) => true,
             (Gate::Token(one), Gate::Token(other)) => Rc::ptr_eq(one, other),
             (Gate::Forward(one), Gate::Forward(other)) => Rc::ptr_eq(one, other),
             (Gate::Basic(one), Gate::Basic(other)) => Rc::ptr_eq(one, other),
@@ -98,7 +104,10 @@ impl Gate {
     /// Returns whether the gate is about the connection, the body or the whole server alone. Without
     /// other gates a response may be for all clients.
     pub(super) fn is_for_all(&self) -> bool {
-        matches!(self, Gate::AcmeChallenge | Gate::Channel | Gate::BodySize(_))
+        matches!(
+            self,
+            Gate::AcmeChallenge | Gate::Channel | Gate::Maintenance(_) | Gate::BodySize(_)
+        )
     }
 
     /// Returns whether a request without a path, such as `OPTIONS *`, needs to pass the gate.
@@ -129,6 +138,7 @@ pub(super) struct Compiler<'a> {
     resources: &'a Resources,
     /// The authentication of the site, which its mounts share.
     auth: Option<Gate>,
+    maintenance: Option<Rc<Maintenance>>,
 }
 
 impl Compiler<'_> {
@@ -137,7 +147,9 @@ impl Compiler<'_> {
         guard: &'a Guard,
         resources: &'a Resources,
     ) -> Compiler<'a> {
-        let mut compiler = Compiler { site, guard, resources, auth: None };
+        let maintenance = site.maintenance.as_deref();
+        let maintenance = maintenance.map(|file| Rc::new(Maintenance::new(file, &resources.disk)));
+        let mut compiler = Compiler { site, guard, resources, auth: None, maintenance };
         compiler.auth = site.auth.as_ref().and_then(|auth| compiler.authentication(auth));
         compiler
     }
@@ -184,6 +196,7 @@ impl Compiler<'_> {
         (body_bytes, rates): (Option<u64>, Vec<Arc<RateLimiter>>),
     ) -> Vec<Gate> {
         let mut gates = vec![Gate::AcmeChallenge, Gate::Channel];
+        gates.extend(self.maintenance.clone().map(Gate::Maintenance));
         gates.extend(cors.map(|cors| Gate::Cors(Rc::new(cors.clone()))));
         let restricts = |access: &&&Access| !access.allow.is_empty() || !access.deny.is_empty();
         let restricting = access.iter().filter(restricts);

@@ -268,6 +268,55 @@ fn a_mount_may_give_no_response() {
     assert_eq!(answered(&mut client).1, "ok");
 }
 
+/// Asks until the answer has this status line: the file is looked up again after a second.
+fn eventually(proxy: &Proxy, request: &str, status: &str) -> (String, String) {
+    let begun = std::time::Instant::now();
+    loop {
+        let (head, body) = proxy.send(request).answer();
+        if head.starts_with(&format!("HTTP/1.1 {status}\n")) {
+            return (head, body);
+        }
+        assert!(begun.elapsed() < crate::client::PATIENCE, "{head}");
+    }
+}
+
+#[test]
+fn a_site_is_down_while_a_file_exists() {
+    let tree = Tree::new("maintenance");
+    let flag = tree.0.join("off.html");
+    let proxy = Proxy::of_site(
+        &format!("maintenance = {flag:?}\nerrors = {{ 503 = \"@down\" }}"),
+        &format!(
+            "{}\n[[site.mount]]\nname = \"down\"\nrespond = \"busy\"\nstatus = 503",
+            tree.files()
+        ),
+    );
+    let up = |what: &str| {
+        let (_, body) = eventually(&proxy, &get("/down.html"), "200 OK");
+        assert_eq!(body, "we are down", "{what}");
+    };
+    up("before");
+    // A known file, too.
+    up("again");
+    fs::write(&flag, "<p>soon").unwrap();
+    let (head, body) = eventually(&proxy, &get("/down.html"), "503 Service Unavailable");
+    assert_eq!(body, "<p>soon");
+    assert!(head.contains("\nContent-Type: text/html; charset=utf-8\n"), "{head}");
+    assert!(head.contains("\nRetry-After: 60\n"), "{head}");
+    for request in [get("/none"), get("/down.html").replace("GET", "POST")] {
+        assert_eq!(answered(&mut proxy.send(&request)).0, "503 Service Unavailable", "{request}");
+    }
+    fs::remove_file(&flag).unwrap();
+    up("after it");
+    fs::write(&flag, "").unwrap();
+    let (_, body) = eventually(&proxy, &get("/down.html"), "503 Service Unavailable");
+    assert_eq!(body, "busy", "an empty file has the site's page");
+    fs::remove_file(&flag).unwrap();
+    up("at last");
+    fs::create_dir(&flag).unwrap();
+    eventually(&proxy, &get("/down.html"), "503 Service Unavailable");
+}
+
 fn problems(text: &str) -> String {
     let errors = check(text, Path::new("/nowhere/hurtle.toml")).expect_err(text);
     errors.iter().map(ToString::to_string).collect()

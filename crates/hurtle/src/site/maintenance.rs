@@ -1,0 +1,135 @@
+//! A site that is down for maintenance while a file exists.
+
+use std::cell::RefCell;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
+use hurtle_http::semantics::media;
+
+use crate::answer::Answer;
+use crate::clock;
+use crate::disk::{Disk, Lane};
+
+/// Age at which the file is looked up again, in milliseconds.
+const TRUSTED_MS: u64 = 1_000;
+
+/// Largest page, in bytes.
+const PAGE_BYTES_MAX: u64 = 1 << 20;
+
+/// Time after which clients may try again, in seconds.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("60");
+
+/// Media type of a file whose name has no known extension.
+const DEFAULT_TYPE: &str = "text/html; charset=utf-8";
+
+/// The file that takes a site down, as one worker knows it.
+#[derive(Debug)]
+pub struct Maintenance {
+    file: PathBuf,
+    disk: Disk,
+    lane: Lane,
+    known: RefCell<Known>,
+}
+
+/// The last look-up.
+#[derive(Debug, Default)]
+struct Known {
+    /// The contents of the file; `None`: there is none.
+    page: Option<Bytes>,
+    /// Time of the look-up; `None`: there was none.
+    at_ms: Option<u64>,
+    /// `true` while another request looks it up.
+    is_asked: bool,
+}
+
+impl Maintenance {
+    pub(super) fn new(file: &Path, disk: &Disk) -> Maintenance {
+        let lane = disk.lane_of(format!("maintenance, {}", file.display()));
+        Maintenance { file: file.to_owned(), disk: disk.clone(), lane, known: RefCell::default() }
+    }
+
+    /// Returns the file.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Returns whether the site is up, without a look-up; `None`: one is due.
+    pub fn is_up(&self, now_ms: u64) -> Option<bool> {
+        let known = self.known.borrow();
+        let at_ms = known.at_ms?;
+        let is_fresh = known.is_asked || now_ms.saturating_sub(at_ms) < TRUSTED_MS;
+        is_fresh.then_some(known.page.is_none())
+    }
+
+    /// Looks the file up.
+    pub async fn look_up(&self) {
+        self.known.borrow_mut().is_asked = true;
+        let asked = Asked(self);
+        let file = self.file.clone();
+        let found = self.disk.run(self.lane, move || read(&file)).await;
+        let mut known = self.known.borrow_mut();
+        known.at_ms = Some(clock::now_ms());
+        match found {
+            Ok(Ok(page)) => known.page = page,
+            // It is there, but cannot be read.
+            Ok(Err(error)) => {
+                if known.page.is_none() {
+                    tracing::error!("maintenance: {}: {error}", self.file.display());
+                }
+                known.page = Some(Bytes::new());
+            }
+            // The disk is too busy to tell.
+            Err(_) => {}
+        }
+        drop(known);
+        drop(asked);
+    }
+
+    /// Returns the response while the site is down: the page, or an error, which the site may have a page
+    /// for.
+    pub fn answer(&self) -> Result<Answer, Answer> {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        let retry = |answer: Answer| answer.with(header::RETRY_AFTER, RETRY_AFTER);
+        let page = self.known.borrow().page.clone().unwrap_or_default();
+        if page.is_empty() {
+            return Err(retry(Answer::error(status, Some("down for maintenance"))));
+        }
+        let extension = media::extension(self.file.as_os_str().as_bytes());
+        let media_type = media::of_extension(&extension).unwrap_or(DEFAULT_TYPE);
+        Ok(retry(Answer::bytes(status, HeaderValue::from_static(media_type), page)))
+    }
+}
+
+/// Ends a look-up, even if its request is gone.
+struct Asked<'m>(&'m Maintenance);
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.0.known.borrow_mut().is_asked = false;
+    }
+}
+
+/// Reads the file; `None`: there is none. What is no file, or too large, has no content.
+fn read(path: &Path) -> io::Result<Option<Bytes>> {
+    let metadata = match fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(e) => return Err(e),
+    };
+    if !metadata.is_file() || metadata.len() > PAGE_BYTES_MAX {
+        return Ok(Some(Bytes::new()));
+    }
+    let mut bytes = Vec::new();
+    match File::open(path) {
+        Ok(file) => file.take(PAGE_BYTES_MAX).read_to_end(&mut bytes)?,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    Ok(Some(bytes.into()))
+}
