@@ -6,6 +6,7 @@
 //! request that needs a disk.
 
 mod mailbox;
+mod small_file;
 
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -21,6 +22,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 pub(crate) use mailbox::deliver;
+pub use small_file::read_small;
 
 use crate::metrics::LaneSnapshot;
 use crate::{rt, sys};

@@ -4,6 +4,9 @@ use serde::Serialize;
 
 use super::error::{ValueError, shown};
 use super::reader::Reader;
+use super::schema::DefaultValue::{Required, Words};
+use super::schema::Kind::Text;
+use super::schema::{Key, Section};
 use super::table::Table;
 use super::types::Files;
 
@@ -12,6 +15,21 @@ const PATTERNS_MAX: usize = 64;
 
 /// Length of an identifier (RFC 9842 section 2.1.3).
 const ID_CHARACTERS_MAX: usize = 1024;
+
+#[rustfmt::skip] // One paragraph for each key.
+pub(super) static DICTIONARY: Section = Section {
+    header: "[[site.mount.dictionary]]",
+    doc: "A client that has a former version of a file gets a later one as the difference (`dcz`, RFC \
+          9842); see [compression.md](compression.md#dictionaries).",
+    keys: &[
+        Key::new("match", Text("a path with `*` in its last segment"), Required, "\"js/app.*.js\"",
+            "The versions of a file, as a path beneath the mount. `*` stands for any characters of the \
+             name. Of several patterns that match a file, the first is used."),
+        Key::new("id", Text("a few words"), Words("none"), "\"app\"",
+            "Identifier that clients repeat in Dictionary-ID, for logs and scripts. The server finds \
+             dictionaries by their hashes."),
+    ],
+};
 
 /// Files whose former versions are dictionaries for later ones (RFC 9842).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -1,5 +1,5 @@
-//! What clients get in place of the plain response of an error: a page of the site, or the response of a
-//! mount with a name.
+//! Replacements of the plain response of an error: a page of the site, or the response of a mount with a
+//! name.
 
 use std::collections::BTreeMap;
 
@@ -31,10 +31,16 @@ pub(super) static ERROR_PAGE: Section = Section {
     ],
 };
 
+pub(super) static MOUNT_ERRORS: Section = Section {
+    header: "[site.mount.errors]",
+    doc: "What replaces errors of the mount, as in `[site.errors]`.",
+    keys: &[],
+};
+
 /// The pages of a site or mount, by the status of the error.
 pub type ErrorPages = BTreeMap<StatusCode, ErrorPage>;
 
-/// What replaces an error.
+/// The replacement of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorPage {
     /// The place of the response.

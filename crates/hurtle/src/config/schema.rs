@@ -12,6 +12,8 @@ use super::bounds::{
 };
 use super::check_matcher::MATCH;
 use super::congestion::Congestion;
+use super::dictionary::DICTIONARY;
+use super::error_page::MOUNT_ERRORS;
 use super::local::LOCAL_AUTHORITY;
 use super::monitoring::{METRICS, TRACING};
 use super::names::names;
@@ -24,7 +26,7 @@ use super::schema_acme::{ACME, AUTHORITY};
 use super::schema_compress::COMPRESS;
 use super::schema_jwt::{ALGORITHMS, AUDIENCE, CLAIMS, ISSUER, JWKS, LEEWAY, TOKEN_COOKIE};
 use super::schema_limits::{LIMITS, MOUNT_CORS, MOUNT_RATE_LIMIT, SITE_CORS, SITE_RATE_LIMIT};
-use super::schema_mount::{ARCHIVE, CACHE, DICTIONARY, MOUNT, MOUNT_ERRORS, UPLOADS};
+use super::schema_mount::{ARCHIVE, CACHE, MOUNT, UPLOADS};
 use super::schema_proxy::{EJECTION, UPSTREAM};
 use super::schema_tls::{self, PROXY_PROTOCOL, TLS, UPSTREAM_TLS};
 use super::schema_wasm::WASM;

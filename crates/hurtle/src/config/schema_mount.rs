@@ -9,10 +9,12 @@ use super::bounds::{
 };
 use super::buffering::Buffering;
 use super::check_matcher::MATCH;
+use super::dictionary::DICTIONARY;
+use super::error_page::MOUNT_ERRORS;
 use super::names::names;
 use super::objects::OBJECT_STORE;
 use super::request_fields::REQUEST_FIELDS;
-use super::schema::DefaultValue::{Required, Toml, Words};
+use super::schema::DefaultValue::{Toml, Words};
 use super::schema::Kind::{
     Choice, Flag, Integer, List, Map, Size, Table, Tables, Text, Time, TrueOrInteger,
 };
@@ -384,21 +386,6 @@ pub(super) static ARCHIVE: Section = Section {
 };
 
 #[rustfmt::skip] // One paragraph for each key.
-pub(super) static DICTIONARY: Section = Section {
-    header: "[[site.mount.dictionary]]",
-    doc: "A client that has a former version of a file gets a later one as the difference (`dcz`, RFC \
-          9842); see [compression.md](compression.md#dictionaries).",
-    keys: &[
-        Key::new("match", Text("a path with `*` in its last segment"), Required, "\"js/app.*.js\"",
-            "The versions of a file, as a path beneath the mount. `*` stands for any characters of the \
-             name. Of several patterns that match a file, the first is used."),
-        Key::new("id", Text("a few words"), Words("none"), "\"app\"",
-            "Identifier that clients repeat in Dictionary-ID, for logs and scripts. The server finds \
-             dictionaries by their hashes."),
-    ],
-};
-
-#[rustfmt::skip] // One paragraph for each key.
 pub(super) static CACHE: Section = Section {
     header: "[site.mount.cache]",
     doc: "Cache of upstream responses; see [cache.md](cache.md).",
@@ -418,10 +405,4 @@ pub(super) static CACHE: Section = Section {
             "Freshness lifetime of a response that gives none, in percent of the time since its \
              `Last-Modified`; at most a day. With 0 such responses are not stored."),
     ],
-};
-
-pub(super) static MOUNT_ERRORS: Section = Section {
-    header: "[site.mount.errors]",
-    doc: "What replaces errors of the mount, as in `[site.errors]`.",
-    keys: &[],
 };

@@ -276,7 +276,7 @@ pub struct Site {
     /// Header rules for responses, applied in order.
     #[serde(rename = "header", skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<HeaderRule>,
-    /// What replaces errors, by their status.
+    /// Replacements of errors, by their status.
     #[serde(
         rename = "errors",
         skip_serializing_if = "BTreeMap::is_empty",
@@ -401,7 +401,7 @@ pub struct Mount {
     /// Settings of requests, in place of the site's.
     #[serde(flatten)]
     pub policy: RequestPolicy,
-    /// What replaces errors, by their status, before those of the site.
+    /// Replacements of errors, by their status, before those of the site.
     #[serde(
         rename = "errors",
         skip_serializing_if = "BTreeMap::is_empty",

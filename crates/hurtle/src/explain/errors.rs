@@ -1,4 +1,4 @@
-//! What replaces an error.
+//! The replacement of an error.
 
 use std::rc::Rc;
 

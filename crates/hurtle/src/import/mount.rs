@@ -9,7 +9,7 @@ use super::path::mount_path;
 /// Keys of a table, in order.
 pub(super) type Keys = Vec<(String, Value)>;
 
-/// What replaces errors, by their status: a path, `@NAME`, or a table of one with a status.
+/// Replacements of errors, by their status: a path, `@NAME`, or a table of one with a status.
 pub(super) type ErrorPages = BTreeMap<u16, Value>;
 
 /// The whole configuration.

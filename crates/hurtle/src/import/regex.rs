@@ -79,7 +79,7 @@ pub(super) fn beginning(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_~@:,".contains(c);
     let end = text.find(|c| !is_plain(c)).unwrap_or(text.len());
     let plain = &text[..end];
-    // What a quantifier is for may be missing.
+    // The character before a quantifier may be missing.
     match text[end..].chars().next() {
         Some('?' | '*' | '{') => plain[..plain.len().saturating_sub(1)].to_owned(),
         _ => plain.to_owned(),

@@ -1,4 +1,4 @@
-//! What replaces an error: a page of the site, or the response of a mount with a name.
+//! The replacement of an error: a page of the site, or the response of a mount with a name.
 
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use hurtle_http::h1::response::Fields;
@@ -129,7 +129,7 @@ impl<T: Protocol> Connection<T> {
                 self.count_for(next.metrics());
                 match self.write(request, at, handled, incoming).await {
                     Last::Next(next) => next,
-                    // No replacement opens a tunnel.
+                    // A GET without upgrades opens none.
                     Last::Tunnel(_) => Next::Drop,
                 }
             }

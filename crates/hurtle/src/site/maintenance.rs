@@ -1,8 +1,6 @@
 //! A site that is down for maintenance while a file exists.
 
 use std::cell::RefCell;
-use std::fs::{self, File};
-use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +10,7 @@ use hurtle_http::semantics::media;
 
 use crate::answer::Answer;
 use crate::clock;
-use crate::disk::{Disk, Lane};
+use crate::disk::{Disk, Lane, read_small};
 
 /// Age at which the file is looked up again, in milliseconds.
 const TRUSTED_MS: u64 = 1_000;
@@ -70,11 +68,12 @@ impl Maintenance {
         self.known.borrow_mut().is_asked = true;
         let asked = Asked(self);
         let file = self.file.clone();
-        let found = self.disk.run(self.lane, move || read(&file)).await;
+        let found = self.disk.run(self.lane, move || read_small(&file, PAGE_BYTES_MAX)).await;
         let mut known = self.known.borrow_mut();
         known.at_ms = Some(clock::now_ms());
         match found {
-            Ok(Ok(page)) => known.page = page,
+            // One that is no file, or is too large, has no content.
+            Ok(Ok(found)) => known.page = found.map(|page| page.unwrap_or_default().into()),
             // It is there, but cannot be read.
             Ok(Err(error)) => {
                 if known.page.is_none() {
@@ -111,25 +110,4 @@ impl Drop for Asked<'_> {
     fn drop(&mut self) {
         self.0.known.borrow_mut().is_asked = false;
     }
-}
-
-/// Reads the file; `None`: there is none. What is no file, or too large, has no content.
-fn read(path: &Path) -> io::Result<Option<Bytes>> {
-    let metadata = match fs::metadata(path) {
-        Ok(metadata) => metadata,
-        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            return Ok(None);
-        }
-        Err(e) => return Err(e),
-    };
-    if !metadata.is_file() || metadata.len() > PAGE_BYTES_MAX {
-        return Ok(Some(Bytes::new()));
-    }
-    let mut bytes = Vec::new();
-    match File::open(path) {
-        Ok(file) => file.take(PAGE_BYTES_MAX).read_to_end(&mut bytes)?,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(e),
-    };
-    Ok(Some(bytes.into()))
 }

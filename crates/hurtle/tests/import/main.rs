@@ -2,6 +2,7 @@
 //! alike; what cannot be translated is refused by file and line; the documents' examples hold.
 
 mod alike;
+mod alike_errors;
 mod alike_paths;
 mod caddy_alike;
 mod caddy_generated;

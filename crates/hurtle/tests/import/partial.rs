@@ -33,7 +33,7 @@ const ROWS: &[(&str, &str, usize, &[&str])] = &[
         "of one path, of an expression, and of a name",
         "server { root /srv; location = /x { limit_except GET { deny all; } }
            location ~ \\.key$ { secure_link $a; } location / { try_files $uri @a; }
-           location @a { proxy_pass http://a; proxy_set_header X-User $ssl_client_s_dn; } }",
+           location @a { proxy_pass http://a; proxy_set_header X-User $ssl_client_i_dn; } }",
         3,
         &[
             "path = \"/x\"\nexact = true\nrespond = \"\"\nstatus = 403",

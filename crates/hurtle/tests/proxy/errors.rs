@@ -1,4 +1,4 @@
-//! What clients get in place of errors: pages, and responses of mounts with a name. Mounts that give no
+//! Replacements of errors: pages, and responses of mounts with names. Mounts that give no
 //! response at all.
 
 use std::fs;

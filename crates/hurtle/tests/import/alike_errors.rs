@@ -1,0 +1,69 @@
+//! Configurations that answer errors by other locations, and rewrite with queries and expressions.
+
+use crate::alike::Row;
+
+pub(crate) const ROWS: &[Row] = &[
+    Row {
+        sentence: "rewrites with queries and expressions",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               rewrite ^/q/([a-z]+)/(\\d+)$ /app/found?name=$1&id=$2 last;
+               rewrite ^/moved/(\\w+)$ /new?to=$1 permanent;
+               rewrite ^/short/(\\w+)$ /new? permanent;
+               rewrite ^/bare/(.*)$ /app/bare? last;
+               rewrite ^/gone\\.(html|php)$ /a.txt redirect;
+               rewrite ^/opt(/.*)?$ /app/opt$1 last;
+               location /app/ { proxy_pass http://{upstream}; proxy_set_header Host $http_host; }
+               location /wiki/ { rewrite ^/wiki/(.*)$ /app/wiki?title=$1 last; }
+               location /docs/ { rewrite \\.old$ /a.txt last; } }",
+        requests: &[
+            "GET /q/ab/12",
+            "GET /q/ab/12?x=y",
+            "GET /q/ab/x",
+            "GET /moved/x?a=b",
+            "GET /moved/x",
+            "GET /short/x?a=b",
+            "GET /bare/x?a=b",
+            "GET /gone.php?a=b",
+            "GET /opt",
+            "GET /opt/x?a=b",
+            "GET /wiki/A%20b%26c?d=e",
+            "GET /wiki/A/b+c",
+            "GET /wiki/",
+            "GET /docs/x.old",
+            "GET /x.old",
+        ],
+    },
+    Row {
+        sentence: "errors with named locations, other statuses, and of upstreams",
+        http: "server { listen 127.0.0.1:{port}; root {root}; error_page 404 /404.html;
+               error_page 502 503 =503 @down;
+               location / { try_files $uri =404; }
+               location /gone/ { proxy_pass http://127.0.0.1:1; proxy_set_header Host $http_host; }
+               location /shown/ { proxy_pass http://{upstream}; proxy_set_header Host $http_host;
+                                  proxy_intercept_errors on; error_page 403 =200 /about.html;
+                                  error_page 404 /404.html; error_page 502 503 =503 @down; }
+               location /asks/ { proxy_pass http://{upstream}; proxy_set_header Host $http_host;
+                                 proxy_intercept_errors on; error_page 403 = @other;
+                                 error_page 404 502 503 @down; }
+               location /passed/ { proxy_pass http://{upstream}; proxy_set_header Host $http_host; }
+               location /bare/ { error_page 403 404 = @other; error_page 502 503 @down; deny all; }
+               location /docs/ { error_page 404 @down; error_page 502 503 /404.html; }
+               location /closed/ { return 444; }
+               location @down { return 200 busy; }
+               location @other { proxy_pass http://{upstream}; proxy_set_header Host $http_host; } }",
+        requests: &[
+            "GET /a.txt",
+            "GET /none",
+            "GET /gone/x",
+            "HEAD /gone/x",
+            "GET /shown/x",
+            "GET /shown/deny",
+            "GET /asks/deny?a=b",
+            "GET /asks/x",
+            "GET /passed/deny",
+            "GET /docs/guide.txt",
+            "GET /docs/none",
+            "GET /closed/x",
+        ],
+    },
+];
