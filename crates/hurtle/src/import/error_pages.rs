@@ -100,6 +100,9 @@ impl<'a> Mounts<'a, '_> {
             check_name(d, self.context.named, report);
         }
         if is_root {
+            if let Some(d) = block.at.filter(|_| self.has_others && pages != *self.context.errors) {
+                report.remark(d, "its error pages hold for the other locations, too");
+            }
             self.site.errors = pages;
             return ErrorPages::new();
         }

@@ -61,6 +61,8 @@ pub(super) struct Mounts<'a, 'b> {
     pub(super) conditions: Vec<(&'a Directive, &'a str, Mount)>,
     /// The named locations that became mounts.
     pub(super) names: Vec<&'a Directive>,
+    /// `true`: there are several locations.
+    pub(super) has_others: bool,
     /// The root directory of `/`, and `try_files` there.
     pub(super) root: Option<(Option<String>, Option<&'a Directive>)>,
 }
@@ -84,6 +86,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
             redirects: Vec::new(),
             conditions: Vec::new(),
             names: Vec::new(),
+            has_others: false,
             root: None,
         }
     }
@@ -97,6 +100,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
                 report.refuse(d, "nginx sends `return` of the server first; remove the location");
             }
         }
+        self.has_others = locations.len() > 1;
         self.conditions_of_server(server, &locations, report);
         let mut paths = Vec::new();
         for d in locations.iter().copied() {

@@ -1,5 +1,7 @@
 //! The replacement of an error: a page of the site, or the response of a mount with a name.
 
+use std::rc::Rc;
+
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use hurtle_http::h1::response::Fields;
 use hurtle_http::request::framing::BodyLength;
@@ -15,6 +17,7 @@ use crate::config::ErrorPage;
 use crate::edits::edit_fields;
 use crate::handler::request::RequestContext;
 use crate::handler::{Handled, Handler, HandlerError, Outcome};
+use crate::limits::concurrency::Place;
 use crate::protocol::Protocol;
 use crate::site::{Gate, Resolved};
 
@@ -125,7 +128,7 @@ impl<T: Protocol> Connection<T> {
         let get = without_body(request, &mut lines);
         let at = (worker, &next);
         match self.replace(&get, at, page.status).await {
-            Some(handled) => {
+            Some((handled, _place)) => {
                 self.count_for(next.metrics());
                 match self.write(request, at, handled, incoming).await {
                     Last::Next(next) => next,
@@ -137,13 +140,14 @@ impl<T: Protocol> Connection<T> {
         }
     }
 
-    /// Returns the response of a mount to an error; `None`: a gate refuses the request, or there is none.
+    /// Returns the response of a mount to an error, with its place of `concurrency`; `None`: a gate refuses
+    /// the request, or there is none.
     async fn replace(
         &mut self,
         get: &RequestHead<'_>,
         at: (&Worker, &Resolved<'_>),
         status: Option<StatusCode>,
-    ) -> Option<Handled> {
+    ) -> Option<(Handled, Option<Rc<Place>>)> {
         let (_, next) = at;
         // A site that is down has a page that says so.
         let is_asked = |gate: &&Gate| !matches!(gate, Gate::Maintenance(_));
@@ -164,11 +168,12 @@ impl<T: Protocol> Connection<T> {
             (Err(HandlerError::Answer(_)), _) if matches!(mount.handler(), Handler::Fixed(_)) => {
                 let Err(HandlerError::Answer(fixed)) = handled else { return None };
                 let status = status.unwrap_or(fixed.status);
-                return Some(Ok(Outcome::Answer(Answer { status, ..*fixed })));
+                let fixed = Ok(Outcome::Answer(Answer { status, ..*fixed }));
+                return Some((fixed, granted.place));
             }
             _ => return None,
         }
-        Some(handled)
+        Some((handled, granted.place))
     }
 }
 

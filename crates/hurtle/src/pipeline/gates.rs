@@ -41,8 +41,8 @@ impl Refusal {
     /// The response of a site that is down.
     fn of(maintenance: &Maintenance) -> Refusal {
         match maintenance.answer() {
-            Ok(page) => Refusal::Plain(Box::new(page)),
-            Err(error) => Refusal::Error(Box::new(error)),
+            Ok(page) => Refusal::Plain(page),
+            Err(error) => Refusal::Error(error),
         }
     }
 }
@@ -350,7 +350,7 @@ impl<T: Protocol> Connection<T> {
         let place = Place::new(limiter);
         let mount = resolved.mount().map(|(mount, _)| mount);
         let is_later = mount.is_some_and(|mount| mount.handler().takes_body(request));
-        if !(is_later && !limiter.is_full()) {
+        if !is_later || limiter.is_full() {
             match rt::race(place.take(), self.io.reset()).await {
                 First::A(Ok(())) => {}
                 First::A(Err(error)) => {

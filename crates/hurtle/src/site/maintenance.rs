@@ -90,9 +90,9 @@ impl Maintenance {
 
     /// Returns the response while the site is down: the page, or an error, which the site may have a page
     /// for.
-    pub fn answer(&self) -> Result<Answer, Answer> {
+    pub fn answer(&self) -> Result<Box<Answer>, Box<Answer>> {
         let status = StatusCode::SERVICE_UNAVAILABLE;
-        let retry = |answer: Answer| answer.with(header::RETRY_AFTER, RETRY_AFTER);
+        let retry = |answer: Answer| Box::new(answer.with(header::RETRY_AFTER, RETRY_AFTER));
         let page = self.known.borrow().page.clone().unwrap_or_default();
         if page.is_empty() {
             return Err(retry(Answer::error(status, Some("down for maintenance"))));

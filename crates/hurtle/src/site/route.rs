@@ -221,7 +221,7 @@ fn encode_parameter(part: &[u8]) -> Vec<u8> {
     for byte in encode_capture(part) {
         match byte {
             b'&' | b'+' | b';' | b'=' => {
-                encoded.extend_from_slice(format!("%{byte:02X}").as_bytes())
+                encoded.extend_from_slice(format!("%{byte:02X}").as_bytes());
             }
             byte => encoded.push(byte),
         }

@@ -335,3 +335,20 @@ fn trailers() {
         });
     }
 }
+
+#[test]
+fn replaced_errors_queries_of_rules_and_flags_of_cookies() {
+    let more = "[[site.rule]]\nmatch = \"/asked/*\"\nredirect = \"/new?of={1}&{query}\"\n\
+                [[site.mount]]\npath = \"/gone\"\nproxy = \"http://127.0.0.1:1\"\n\
+                errors = { 502 = \"@spare\" }\n\
+                [[site.mount]]\nname = \"spare\"\nrespond = \"spare\"\nstatus = 503\n\
+                header = [{ set = { Set-Cookie = \"a=b\" }, cookie_flags = \"Secure\", always = true }]\n";
+    compare_with(more, |_| {
+        vec![
+            row("an error that a mount replaces", "GET", "/gone/x", 503),
+            row("its head", "HEAD", "/gone/x", 503),
+            with_body("one of a request with a body", "POST", "/gone/x", 503),
+            row("a query of a rule", "GET", "/asked/a%26b?c=d", 302),
+        ]
+    });
+}
