@@ -28,6 +28,7 @@ mod include;
 pub mod kind;
 mod location;
 mod main_context;
+mod missing_files;
 mod modifier;
 mod mount;
 mod mounts;
@@ -98,6 +99,7 @@ pub fn nginx_file(file: &Path, prefix: &Path, is_partial: bool) -> Result<Import
 /// # Errors
 /// Every directive that cannot be translated, one line each.
 pub fn nginx(directives: &[Directive]) -> Result<String, Vec<String>> {
+    let directives = &missing_files::as_try_files(directives);
     let mut report = Report::default();
     let server = main_context::translate(directives, &mut report);
     if !report.problems.is_empty() {
@@ -112,7 +114,7 @@ pub fn nginx(directives: &[Directive]) -> Result<String, Vec<String>> {
 /// # Errors
 /// Problems of the whole configuration, one line each.
 pub fn nginx_partially(directives: &[Directive]) -> Result<Imported, Vec<String>> {
-    partial::translate(directives)
+    partial::translate(&missing_files::as_try_files(directives))
 }
 
 /// Writes a translated configuration, and checks it.

@@ -21,7 +21,7 @@ pub(super) struct Named<'a> {
 }
 
 /// Expressions that match every path.
-const EVERY_PATH: [&str; 7] = ["^", ".*", "^.*$", "^(.*)$", "^/(.*)$", "(.*)", "^.*"];
+pub(super) const EVERY_PATH: [&str; 7] = ["^", ".*", "^.*$", "^(.*)$", "^/(.*)$", "(.*)", "^.*"];
 
 /// Returns the named locations among these.
 pub(super) fn named_locations<'a>(locations: &[&'a Directive]) -> Vec<Named<'a>> {

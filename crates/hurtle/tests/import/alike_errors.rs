@@ -1,4 +1,5 @@
-//! Configurations that answer errors by other locations, and rewrite with queries and expressions.
+//! Configurations that answer errors by other locations, rewrite with queries and expressions, or hand on
+//! requests without a file.
 
 use crate::alike::Row;
 
@@ -65,5 +66,34 @@ pub(crate) const ROWS: &[Row] = &[
             "GET /docs/none",
             "GET /closed/x",
         ],
+    },
+    Row {
+        sentence: "an application behind a condition on missing files",
+        http: "server { listen 127.0.0.1:{port}; root {root}; add_header X-All yes;
+               location / { proxy_set_header Host $http_host;
+                            if (!-f $request_filename) { proxy_pass http://{upstream}; break; } }
+               location /docs/ { index guide.txt; } }",
+        requests: &[
+            "GET /a.txt",
+            "GET /gone?a=b",
+            "POST /gone",
+            "GET /",
+            "GET /dir/",
+            "GET /docs/guide.txt",
+            "GET /docs/gone",
+        ],
+    },
+    Row {
+        sentence: "a page in place of missing files",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               location / { index about.html;
+                            if (!-e $request_filename) { rewrite ^(.*)$ /a.txt last; break; } } }",
+        requests: &["GET /a.txt", "GET /gone?a=b", "GET /", "GET /style.css"],
+    },
+    Row {
+        sentence: "a page in place of missing files of a server",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               if (!-f $request_filename) { rewrite ^ /a.txt last; } }",
+        requests: &["GET /about.html", "GET /gone?a=b", "GET /dir/", "GET /"],
     },
 ];

@@ -87,6 +87,8 @@ const ROWS: &[(&str, &str)] = &[
     ("root /srv; unheard_of on;", "the importer does not know it"),
     ("location / { proxy_pass http://a/; } location /api/ { proxy_pass http://b/; }", ""),
     ("location / { proxy_pass https://a; }", ""),
+    ("root /srv; location / { if (!-e $request_filename) { rewrite ^/(.*)$ /i.php?q=$1 last; } }", "if"),
+    ("root /srv; if (!-e $request_filename) { rewrite ^ /x last; } location /a/ { }", "if"),
     ("root /srv; if (-f $document_root/off.html) { return 503; }", ""),
     ("root /srv; location / { if (-f /srv/off.html) { return 503; } }", ""),
     ("root /srv; if (-f $request_filename) { return 503; }", "if"),
