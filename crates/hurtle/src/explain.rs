@@ -305,6 +305,9 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> Answered {
         }
         Handler::Gateway { gateway, .. } => {
             line(out, "mount", &format!("{at}: {}", gateway.describe()));
+            if let Some(fields) = gateway.request_fields() {
+                line(out, "fields", &format!("of the request: {}", fields.describe()));
+            }
             if gateway.is_fastcgi() {
                 upstreams::describe_buffering(out, gateway.buffering());
             }

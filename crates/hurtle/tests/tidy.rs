@@ -70,8 +70,16 @@ const DEATHMATCH_LAYERS: &[&[&str]] = &[
 ];
 
 /// The modules of `handler` that are no handlers: what all handlers get and return.
-const SHARED_BY_HANDLERS: &[&str] =
-    &["body_buffer", "client", "http_request", "named_file", "request", "spool", "wait"];
+const SHARED_BY_HANDLERS: &[&str] = &[
+    "body_buffer",
+    "client",
+    "http_request",
+    "named_file",
+    "request",
+    "request_fields",
+    "spool",
+    "wait",
+];
 
 /// A crate whose modules have layers.
 struct Tree {

@@ -13,6 +13,7 @@ use super::check_mount::index;
 use super::error::{ValueError, shown};
 use super::print;
 use super::reader::Reader;
+use super::request_fields::{RequestFields, request_fields};
 use super::symlinks::{Symlinks, symlinks};
 use super::table::Table;
 use super::types::Files;
@@ -49,6 +50,8 @@ pub struct FastCgi {
     /// Directory of files that it may name in X-Accel-Redirect or X-Sendfile; `None`: none.
     #[serde(serialize_with = "print::optional_path")]
     pub internal: Option<PathBuf>,
+    /// Edits of the fields that it gets; `None`: as the client sent them.
+    pub request_fields: Option<RequestFields>,
     /// Bodies that are kept for slow clients.
     #[serde(flatten)]
     pub buffer: Buffer,
@@ -84,6 +87,8 @@ pub struct Cgi {
     /// Resource limits of each program.
     #[serde(flatten)]
     pub limits: ProgramLimits,
+    /// Edits of the fields that they get; `None`: as the client sent them.
+    pub request_fields: Option<RequestFields>,
 }
 
 /// Resource limits of a program; each process that it starts has the same limits.
@@ -158,6 +163,7 @@ impl FastCgi {
             suffix: ".php".to_owned(),
             keep: 0,
             internal: None,
+            request_fields: None,
             buffer: Buffer::default(),
             connect_timeout: FASTCGI_CONNECT_TIMEOUT,
             timeouts: GatewayTimeouts::default(),
@@ -194,6 +200,7 @@ pub(super) fn fastcgi(
     table.set("suffix", reader, |v, r| v.parse(r, suffix), &mut f.suffix);
     table.set("keep_connections", reader, Value::integer, &mut f.keep);
     f.internal = internal(table, reader);
+    f.request_fields = edits(table, reader);
     f.buffer = buffer(table, reader);
     table.set("connect_timeout", reader, Value::duration, &mut f.connect_timeout);
     f.timeouts = timeouts(table, reader);
@@ -213,7 +220,13 @@ pub(super) fn cgi(table: &Table<'_>, written: &Value<'_>, reader: &mut Reader<'_
     table.set("memory", reader, Value::size, &mut limits.memory);
     table.set("open_files", reader, Value::integer, &mut limits.open_files);
     table.set("processes", reader, |v, r| v.integer(r).map(Some), &mut limits.processes);
-    Some(Cgi { root: root?, internal, timeouts, params: variables, limits })
+    let request_fields = edits(table, reader);
+    Some(Cgi { root: root?, internal, timeouts, params: variables, limits, request_fields })
+}
+
+fn edits(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<RequestFields> {
+    let fields = table.get("request_fields")?.table(reader)?;
+    Some(request_fields(&fields, false, reader))
 }
 
 /// Reads the key of an authorizer.

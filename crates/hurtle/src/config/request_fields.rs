@@ -18,7 +18,7 @@ use super::value::Value;
 #[rustfmt::skip] // One paragraph for each key.
 pub(super) static REQUEST_FIELDS: Section = Section {
     header: "[site.mount.request_fields]",
-    doc: "Fields of requests to upstreams. Values may have placeholders: `{host}`, `{scheme}`, `{client}`, \
+    doc: "Fields of requests to upstreams and to FastCGI and CGI applications (`HTTP_NAME`). Values may have placeholders: `{host}`, `{scheme}`, `{client}`, \
           `{path}`, `{query}`, `{server.port}`, `{tls.client.subject}` (RFC 4514), `{tls.client.certificate}` (RFC 9440) \
           and `{request.NAME}`; `{{` means a brace. See [proxy.md](proxy.md#request-fields).",
     keys: &[

@@ -46,6 +46,8 @@ const CGI: &[&str] = &["cgi"];
 
 /// The handler keys that connect to an upstream.
 const CONNECTED: &[&str] = &["proxy", "fastcgi"];
+/// The handler keys that pass the fields of requests on.
+const CALLED: &[&str] = &["proxy", "fastcgi", "cgi"];
 /// The handler keys whose response comes from another process, or from a component.
 const EXTERNAL: &[&str] = &["proxy", "fastcgi", "cgi", "wasm"];
 
@@ -284,7 +286,7 @@ pub(super) static MOUNT: Section = Section {
         Key::new("request_fields", Table(&REQUEST_FIELDS), Words("as the client sent them"),
             "{ set = { X-Forwarded-Port = \"{server.port}\" } }",
             "Fields of requests that the upstream gets, or does not get. See \
-             [proxy.md](proxy.md#request-fields).").with(PROXY),
+             [proxy.md](proxy.md#request-fields).").with(CALLED),
         Key::new("fastcgi", List("addresses"), Words("see `files`, `proxy`, `cgi`"),
             "\"unix:/run/php/php-fpm.sock\"",
             "Forward requests to this FastCGI application, such as PHP-FPM: a host with its port, \

@@ -33,7 +33,7 @@ use crate::answer::Answer;
 use crate::body::{Body, RequestBody};
 use crate::config::{
     self, Buffering, Cgi, FASTCGI_CONNECT_TIMEOUT, FastCgi, GatewayTimeouts, ProgramLimits,
-    Upstream,
+    RequestFields, Upstream,
 };
 use crate::disk::Disk;
 use crate::files::{Found, Scripts};
@@ -51,6 +51,7 @@ pub struct Gateway {
     timeouts: GatewayTimeouts,
     /// `true`: the response may name a file that is sent instead of the body.
     names_files: bool,
+    request_fields: Option<RequestFields>,
     keep: BodyBuffer,
     /// Bodies that are kept besides those of requests of unknown length.
     buffering: Buffering,
@@ -96,6 +97,7 @@ impl Gateway {
             params: config.params.clone(),
             timeouts: config.timeouts,
             names_files: config.internal.is_some(),
+            request_fields: config.request_fields.clone(),
             keep: BodyBuffer::new(disk, &config.buffer),
             buffering: config.buffer.kind,
         }
@@ -109,6 +111,7 @@ impl Gateway {
             params: config.params.clone(),
             timeouts: config.timeouts,
             names_files: config.internal.is_some(),
+            request_fields: config.request_fields.clone(),
             keep: BodyBuffer::new(disk, &config::Buffer::default()),
             buffering: Buffering::Off,
         }
@@ -138,6 +141,11 @@ impl Gateway {
                 format!("CGI programs of {}", root.display())
             }
         }
+    }
+
+    /// Returns the edits of the fields that it gets.
+    pub fn request_fields(&self) -> Option<&RequestFields> {
+        self.request_fields.as_ref()
     }
 
     /// Returns the scripts; `None`: the application handles every path.

@@ -12,6 +12,7 @@ pub mod http_request;
 mod named_file;
 pub mod proxy;
 pub mod request;
+mod request_fields;
 mod spool;
 pub mod status;
 pub mod wait;

@@ -405,6 +405,12 @@ pub(super) fn fastcgi_settings(block: &Block<'_>, keys: &mut Keys, report: &mut 
             params.iter().map(|(name, value)| (name.clone(), Value::from(value.clone()))).collect();
         put(keys, "params", params);
     }
+    let fields = block.get(|scope| &scope.fastcgi_fields);
+    if !fields.is_empty() {
+        let set: toml::Table =
+            fields.iter().map(|(name, value)| (name.clone(), Value::from(value.clone()))).collect();
+        put(keys, "request_fields", toml::Table::from_iter([("set".to_owned(), Value::from(set))]));
+    }
 }
 
 fn timeouts(block: &Block<'_>, keys: &mut Keys) {

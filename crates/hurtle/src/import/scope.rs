@@ -57,6 +57,8 @@ pub(super) struct Scope {
     /// Fields of requests to upstreams, as hurtle's templates; empty: the field is removed.
     pub(super) request_fields: Setting<BTreeMap<String, String>>,
     pub(super) params: Setting<BTreeMap<String, String>>,
+    /// Fields of requests to FastCGI applications with variables, by name.
+    pub(super) fastcgi_fields: Setting<BTreeMap<String, String>>,
     /// `proxy_hide_header` and `fastcgi_hide_header`.
     /// The flags of cookies; `None`: not written.
     pub(super) proxy_cookies: Setting<Option<Directive>>,
@@ -130,6 +132,7 @@ impl Default for Scope {
             server_name: None,
             request_fields: Setting::of(&[Kind::Upstream(UpstreamKind::ProxySetHeader)]),
             params: Setting::of(&[Kind::Upstream(UpstreamKind::FastcgiParam)]),
+            fastcgi_fields: Setting::of(&[Kind::Upstream(UpstreamKind::FastcgiParam)]),
             proxy_cookies: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyCookieFlags)]),
             proxy_hidden: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyHideHeader)]),
             fastcgi_hidden: Setting::of(&[Kind::Upstream(UpstreamKind::FastcgiHideHeader)]),
@@ -180,7 +183,10 @@ impl Scope {
                     scope.errors.edit().clear();
                     scope.spa.set(None);
                 }
-                Kind::Upstream(UpstreamKind::FastcgiParam) => scope.params.edit().clear(),
+                Kind::Upstream(UpstreamKind::FastcgiParam) => {
+                    scope.params.edit().clear();
+                    scope.fastcgi_fields.edit().clear();
+                }
                 Kind::Upstream(UpstreamKind::ProxyHideHeader) => scope.proxy_hidden.edit().clear(),
                 Kind::Upstream(UpstreamKind::FastcgiHideHeader) => {
                     scope.fastcgi_hidden.edit().clear();

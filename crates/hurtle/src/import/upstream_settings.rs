@@ -131,12 +131,27 @@ impl Scope {
                     "fastcgi_param HTTP_HOST: applications get Host as the client sent it, with its port"
                         .to_owned(),
                 );
-            } else if !is_usual {
+            } else if !is_usual && !self.fastcgi_field(name, value) {
                 report.refuse(d, "it needs variables");
             }
         } else if !USUAL_PARAMS.contains(&name) {
             self.params.edit().insert(name.to_owned(), value.to_owned());
         }
+    }
+}
+
+impl Scope {
+    /// Translates a field of the request with variables. `false`: it is another parameter.
+    fn fastcgi_field(&mut self, name: &str, value: &str) -> bool {
+        let name =
+            name.strip_prefix("HTTP_").map(|name| name.to_ascii_lowercase().replace('_', "-"));
+        let value = template(value, self.server_name.as_deref());
+        let Some((name, value)) = name.zip(value) else { return false };
+        let is_taken = RequestFields::takes(&name, &value);
+        if is_taken {
+            self.fastcgi_fields.edit().insert(name, value);
+        }
+        is_taken
     }
 }
 

@@ -375,3 +375,31 @@ fn a_request_waits_for_an_application_that_restarts() {
     app.client.send([record(STDOUT, DOCUMENT), end()].concat());
     assert_eq!(client.answer().1, "hello");
 }
+
+#[test]
+fn fields_of_requests_are_edited() {
+    let upstream = Upstream::new();
+    let fields = "request_fields = { set = { X-Port = \"{server.port}\", X-Of = \"{client} {path}?{query}\", \
+                  X-Empty = \"{request.X-None}\", Host = \"app.internal\" }, add = { X-Tag = \"b\" }, \
+                  remove = [\"Cookie\"] }";
+    let server = server(&upstream, fields);
+    let mut client = server.send(
+        "GET /a%20b?c HTTP/1.1\r\nHost: a\r\nX-Port: 1\r\nX-Of: evil\r\nX-Empty: evil\r\nX-Tag: a\r\n\
+         Cookie: s=1\r\nX-Kept: 1\r\nX_Port: 2\r\n\r\n",
+    );
+    let received = receive(&upstream);
+    let port = server.address.port().to_string();
+    for (name, value) in [
+        ("HTTP_X_PORT", Some(&*port)),
+        ("HTTP_X_OF", Some("127.0.0.1 /a%20b?c")),
+        ("HTTP_X_EMPTY", None),
+        ("HTTP_HOST", Some("app.internal")),
+        ("HTTP_X_TAG", Some("a, b")),
+        ("HTTP_COOKIE", None),
+        ("HTTP_X_KEPT", Some("1")),
+    ] {
+        assert_eq!(received.variables.get(name).map(String::as_str), value, "{name}");
+    }
+    received.answer(DOCUMENT);
+    assert_eq!(client.answer().1, "hello");
+}

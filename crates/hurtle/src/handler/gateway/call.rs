@@ -9,7 +9,7 @@ use hurtle_http::request::framing::BodyLength;
 use super::super::client::{Client, Continue};
 use super::super::request::{AuthorizerVariables, RequestContext};
 use super::super::wait::Waits;
-use super::super::{HandlerError, Outcome, http_request, named_file::named_file};
+use super::super::{HandlerError, Outcome, http_request, named_file::named_file, request_fields};
 use super::{Authorizer, Gateway};
 use crate::answer::Answer;
 
@@ -92,9 +92,13 @@ impl Gateway {
             return answer(Answer::trace_refused());
         }
         let body = client.body(Continue::OnRead);
-        let Some(built) = http_request::build(request, body, |_, _| {}) else {
+        let Some(mut built) = http_request::build(request, body, |_, _| {}) else {
             return answer(Answer::error(StatusCode::BAD_REQUEST, None));
         };
+        if let Some(fields) = self.request_fields() {
+            let certificate = client.certificate();
+            request_fields::edit(built.headers_mut(), fields, request, certificate.as_ref())?;
+        }
         let base = &matched.path[..matched.path.len() - matched.rest.len()];
         let base = base.strip_suffix(b"/").unwrap_or(base);
         let facts = RequestFacts::of(request);
