@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::ConfigProblems;
-use crate::config::{Config, missing_pages, unguarded_mounts};
+use crate::config::{Config, page_warnings, unguarded_mounts};
 use crate::server::log_files;
 use crate::tls::{Keyring, UpstreamConfigs, local};
 use crate::wasm::WasmApps;
@@ -34,7 +34,7 @@ pub fn checked(config: &Config) -> String {
     };
     let warnings = [
         log_files::warnings(config),
-        missing_pages(config),
+        page_warnings(config),
         unguarded_mounts(config),
         local::warnings(config),
     ];

@@ -123,7 +123,7 @@ pub use manifest::{AppBackend, AppCommand, Manifest, SocketPassing, manifest};
 pub use matcher::{MatchedRequest, Matcher, ValueMatcher};
 pub use monitoring::{Metrics, Tracing};
 pub use objects::ObjectStore;
-pub use pages::missing_pages;
+pub use pages::page_warnings;
 pub use path_regex::PathRegex;
 pub use placeholder::Placeholders;
 pub use print::print;

@@ -1,17 +1,21 @@
-//! Finds pages of `errors` and `spa` that do not exist. They may be deployed later, so a server starts
-//! without them.
+//! Finds pages of `errors` and `spa` that do not exist, and sites that are down for maintenance. The server
+//! starts all the same.
 
 use super::types::{Config, Files, MountHandler, Site};
 
-/// Returns a warning for each page that no client would get.
-pub fn missing_pages(config: &Config) -> Vec<String> {
+/// Returns a warning for each page that no client would get, and each site that is down.
+pub fn page_warnings(config: &Config) -> Vec<String> {
     let sites = config.sites.iter().enumerate();
     let has_apps = config.apps.is_some();
-    sites.flat_map(|(n, site)| missing_pages_of(site, &format!("site[{n}]"), has_apps)).collect()
+    sites.flat_map(|(n, site)| page_warnings_of(site, &format!("site[{n}]"), has_apps)).collect()
 }
 
-fn missing_pages_of(site: &Site, key: &str, has_apps: bool) -> Vec<String> {
+fn page_warnings_of(site: &Site, key: &str, has_apps: bool) -> Vec<String> {
     let mut warnings = Vec::new();
+    if let Some(file) = site.maintenance.as_deref().filter(|file| file.exists()) {
+        let file = file.display();
+        warnings.push(format!("{key}.maintenance: there is {file}, so all requests get 503"));
+    }
     let of_mounts = site.mounts.iter().enumerate().flat_map(|(number, mount)| {
         let of_mount = move |(status, page)| (format!("{key}.mount[{number}]"), status, page);
         mount.error_pages.iter().map(of_mount)

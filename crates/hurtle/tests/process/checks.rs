@@ -101,6 +101,12 @@ fn a_check_warns_of_pages_that_do_not_exist() {
         ("a missing page", "errors = { 500 = '/500.html' }", "", Some("site[0].errors.500: ")),
         ("a start page", "", "spa = '/app.html'", Some("site[0].mount[0].spa: ")),
         (
+            "a site that is down",
+            "maintenance = '{root}/errors/404.html'",
+            "",
+            Some("site[0].maintenance: there is "),
+        ),
+        (
             "a page that another handler has",
             "errors = { 404 = '/api/404.html' }",
             "[[site.mount]]\npath = '/api'\nproxy = 'http://127.0.0.1:1'",
