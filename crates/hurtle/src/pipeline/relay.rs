@@ -35,7 +35,9 @@ impl<T: Protocol> Connection<T> {
         let delimiter = body.delimiter();
         let body_allows_reuse = match &incoming {
             Incoming::Upload(upload) => upload.allows_reuse(),
-            Incoming::Done | Incoming::Unread => true,
+            Incoming::Done => true,
+            // The upstream responds to an error, and nothing reads the body.
+            Incoming::Unread => false,
         };
         let is_reusable =
             self.count_request(request) && body_allows_reuse && delimiter != Delimiter::Close;
@@ -83,6 +85,7 @@ impl<T: Protocol> Connection<T> {
                 drop(body);
                 Box::pin(self.discard_rest(*upload, is_reusable)).await
             }
+            Incoming::Unread => self.after(false, true),
             _ => self.after(is_reusable, false),
         }
     }

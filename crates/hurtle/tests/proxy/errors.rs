@@ -155,6 +155,34 @@ fn an_upstream_gets_a_get_without_the_body_in_place_of_an_error() {
 }
 
 #[test]
+fn a_body_that_nobody_reads_is_no_request() {
+    let spare = Upstream::new();
+    let url = format!("proxy = \"http://{}\"", spare.address);
+    for named in [url.as_str(), "respond = \"busy\"\nstatus = 503"] {
+        let proxy = Proxy::written(
+            1,
+            &format!(
+                "[[site]]\nerrors = {{ 403 = \"@spare\" }}\n[[site.mount]]\npath = \"/closed\"\n\
+                 respond = \"\"\ndeny = \"127.0.0.1\"\n[[site.mount]]\nrespond = \"smuggled\"\n\
+                 [[site.mount]]\nname = \"spare\"\n{named}\n"
+            ),
+        );
+        let body = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
+        let len = body.len();
+        let mut client = proxy.send(format!(
+            "POST /closed HTTP/1.1\r\nHost: a\r\nContent-Length: {len}\r\n\r\n{body}"
+        ));
+        if named == url {
+            let (mut peer, head) = spare.next_request();
+            assert!(head.starts_with("GET /closed "), "{head}");
+            peer.send(response("503 Service Unavailable", "", "busy"));
+        }
+        assert_eq!(answered(&mut client).1, "busy");
+        assert_eq!(client.rest(), "", "{named}");
+    }
+}
+
+#[test]
 fn errors_of_an_upstream_are_replaced_where_the_mount_says_so() {
     let tree = Tree::new("intercepted");
     let upstream = Upstream::new();
