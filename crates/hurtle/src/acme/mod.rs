@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::config::{self, ChallengeKind, Config, DnsHook, HostName};
 use crate::rt;
-use crate::tls::IssuedCertificate;
+use crate::tls::{Automatic, IssuedCertificate};
 use account::Authority;
 use hurtle_http::semantics::date;
 use storage::{Record, Storage};
@@ -70,6 +70,8 @@ struct Job {
     /// Renewal window that the authority suggests, and when to fetch it again.
     window: Option<(u64, u64)>,
     window_due: u64,
+    /// Time of the next attempt.
+    due: u64,
 }
 
 impl Acme {
@@ -101,12 +103,14 @@ impl Acme {
     }
 
     /// Keeps the certificates valid; never returns.
-    pub async fn run(mut self) {
+    pub async fn run(mut self, automatic: &Automatic) {
+        automatic.clear_renewals();
         let mut jobs = std::mem::take(&mut self.jobs);
         loop {
             let mut next = now() + CHECK_SECS;
             for job in &mut jobs {
                 next = next.min(self.check(job).await);
+                automatic.set_renewal(&job.file, job.due);
             }
             rt::sleep(Duration::from_secs(next.saturating_sub(now()).max(1))).await;
         }
@@ -127,6 +131,7 @@ impl Acme {
             self.update_window(job, current.as_ref(), &record).await;
         }
         let due = self.due(job, current.as_ref(), &record);
+        job.due = due;
         if due > now() {
             job.log_wait(current.as_ref(), due);
             let refresh = if current.is_some() { job.window_due } else { u64::MAX };
@@ -295,6 +300,7 @@ impl Job {
             seen: Vec::new(),
             window: None,
             window_due: 0,
+            due: 0,
         }
     }
 

@@ -164,8 +164,13 @@ pub struct CertificateSnapshot {
     pub site: String,
     /// Its number among the site's certificates.
     pub number: usize,
-    /// End of its validity, in seconds since 1970.
-    pub not_after: u64,
+    /// `files`, `acme` or `local`.
+    pub source: Name,
+    /// End of its validity, in seconds since 1970; `None`: it has not been issued yet.
+    pub not_after: Option<u64>,
+    /// Time at which the server replaces it, or tries so again, in seconds since 1970; `None`: the
+    /// operator replaces it, or the time is not known yet.
+    pub renewal: Option<u64>,
 }
 
 /// The file caches of all workers.

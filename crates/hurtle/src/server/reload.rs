@@ -221,7 +221,9 @@ impl Reloader {
             observe::set_level(level);
         }
         if orders_change {
-            self.ordering = acme.map(acme::start).transpose().map_err(|e| vec![e.to_string()])?;
+            let keyring = self.settings.keyring.as_deref();
+            let ordering = acme.map(|acme| acme::start(acme, keyring)).transpose();
+            self.ordering = ordering.map_err(|e| vec![e.to_string()])?;
         }
         let is_kept =
             |open: &Listening| listening.iter().any(|kept| kept.configured == open.configured);

@@ -2,6 +2,7 @@
 //! configurations for handshakes, `upstream` those with upstreams, `outgoing` those of the server itself. Sessions belong to `transport`.
 
 mod atomic;
+mod automatic;
 mod certificate;
 mod challenges;
 mod client;
@@ -25,6 +26,7 @@ use crate::metrics::CertificateSnapshot;
 use crate::sys;
 
 pub use atomic::write_atomically;
+pub use automatic::Automatic;
 pub use certificate::IssuedCertificate;
 use challenges::PendingChallenges;
 pub use challenges::{ALPN, Challenge, HTTP_PREFIX, path as challenges_path};
@@ -45,6 +47,7 @@ pub struct Keyring {
     sites: Vec<Option<Arc<Entry>>>,
     /// Pending ACME challenges; `None` without `[acme]`.
     challenges: Option<PendingChallenges>,
+    automatic: Arc<Automatic>,
 }
 
 /// A site's configuration for a new handshake.
@@ -130,7 +133,13 @@ impl Keyring {
         // Only root can make the kernel load its TLS module, so this comes before `user`.
         sys::offers_tls();
         let challenges = config.acme.as_ref().map(|acme| PendingChallenges::new(&acme.storage));
-        Ok(Some(Keyring { sites, challenges }))
+        let automatic = previous.map(|previous| Arc::clone(&previous.automatic));
+        Ok(Some(Keyring { sites, challenges, automatic: automatic.unwrap_or_default() }))
+    }
+
+    /// State that is shared with the thread of ACME certificates.
+    pub fn automatic(&self) -> Arc<Automatic> {
+        Arc::clone(&self.automatic)
     }
 
     fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
@@ -173,18 +182,14 @@ impl Keyring {
         self.challenges.as_ref()?.answer(host, path.strip_prefix(HTTP_PREFIX)?)
     }
 
-    /// Returns the end of each certificate's validity.
+    /// Returns the expiry and the next renewal of each certificate.
     pub fn snapshot(&self) -> Vec<CertificateSnapshot> {
-        let of = |entry: &Arc<Entry>| {
-            let files = entry.files.lock().unwrap_or_else(PoisonError::into_inner);
-            let ends = files.loaded.as_ref().map(SiteConfig::ends).unwrap_or_default();
-            let of = |(number, not_after)| {
-                let site = entry.name.clone();
-                CertificateSnapshot { site, number, not_after }
-            };
-            ends.into_iter().enumerate().map(of).collect::<Vec<_>>()
-        };
-        self.sites.iter().flatten().flat_map(of).collect()
+        self.sites.iter().flatten().flat_map(|entry| entry.snapshot(&self.automatic)).collect()
+    }
+
+    /// Describes the certificates that clients reject, now or soon if no one replaces them.
+    pub fn warnings(&self) -> Vec<String> {
+        self.sites.iter().flatten().flat_map(|entry| entry.warnings()).collect()
     }
 
     /// The keys of all sites' session tickets, for another process.
@@ -303,6 +308,46 @@ impl Entry {
         }
     }
 
+    fn snapshot(&self, automatic: &Automatic) -> Vec<CertificateSnapshot> {
+        let Some(tls) = &self.site.tls else { return Vec::new() };
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let (source, renewal) = match &tls.source {
+            CertificateSource::Files => ("files", None),
+            CertificateSource::Automatic => {
+                let file = tls.certificates.first();
+                ("acme", file.and_then(|files| automatic.renewal(&files.chain)))
+            }
+            CertificateSource::Local(_) => ("local", Some(files.local_renewal())),
+        };
+        let ends = files.loaded.as_ref().map(SiteConfig::ends).unwrap_or_default();
+        let mut ends: Vec<_> = ends.into_iter().map(Some).collect();
+        if ends.is_empty() {
+            // Not issued yet.
+            ends.push(None);
+        }
+        let of = |(number, not_after)| {
+            let (site, source) = (self.name.clone(), source.into());
+            CertificateSnapshot { site, number, source, not_after, renewal }
+        };
+        ends.into_iter().enumerate().map(of).collect()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let Some(tls) = &self.site.tls else { return Vec::new() };
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(loaded) = &files.loaded else { return Vec::new() };
+        let warnings = match tls.source {
+            CertificateSource::Files => {
+                let mut warnings = loaded.warnings(&self.site.hosts);
+                warnings.extend(loaded.expiring(UnixTime::now().as_secs()));
+                warnings
+            }
+            // The server replaces a certificate that lacks names, or that expires soon.
+            _ => loaded.warnings(&[]),
+        };
+        warnings.into_iter().map(|warning| format!("{}: {warning}", self.name)).collect()
+    }
+
     /// The directory of the local authority of the site.
     fn authority(&self) -> Option<&Path> {
         self.site.tls.as_ref().and_then(config::Tls::local_authority)
@@ -313,9 +358,7 @@ impl Entry {
         let Some(dir) = self.authority() else { return };
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let now = UnixTime::now().as_secs();
-        let loaded = files.loaded.as_ref().filter(|_| !files.renewal.is_lost);
-        let due = loaded.and_then(SiteConfig::validity).map_or(0, local::renewal);
-        if now < due.max(files.renewal.from) {
+        if now < files.local_renewal() {
             return;
         }
         files.renewal = Renewal { from: now + RENEWAL_RETRY_SECS, is_lost: false };
@@ -325,6 +368,15 @@ impl Entry {
                 tracing::error!("{}: {e}; its certificate cannot be renewed", self.name);
             }
         }
+    }
+}
+
+impl Files {
+    /// Time at which a local certificate is replaced, in seconds since 1970.
+    fn local_renewal(&self) -> u64 {
+        let loaded = self.loaded.as_ref().filter(|_| !self.renewal.is_lost);
+        let due = loaded.and_then(SiteConfig::validity).map_or(0, local::renewal);
+        due.max(self.renewal.from)
     }
 }
 

@@ -32,6 +32,9 @@ pub const HTTP3: &[u8] = b"h3";
 /// counts the bytes of every try.
 const SKIPPED_BYTES_MAX: u32 = 4 << 20;
 
+/// Time before the expiry of a certificate at which the operator is warned.
+const EXPIRING_SECS: u64 = 14 * 24 * 60 * 60;
+
 /// A site's configuration, and the contents of the files it was made from.
 #[derive(Debug)]
 pub(super) struct SiteConfig {
@@ -140,6 +143,17 @@ impl SiteConfig {
     pub(super) fn ends(&self) -> Vec<u64> {
         let ends = self.resolver.keys.iter().filter_map(|key| key.cert.first());
         ends.filter_map(pem::not_after).map(|end| end.as_secs()).collect()
+    }
+
+    /// Describes the certificates that expire within `EXPIRING_SECS`; `now` is in seconds since 1970.
+    pub(super) fn expiring(&self, now: u64) -> Vec<String> {
+        let describe = |(key, files): (&Arc<CertifiedKey>, &CertificateFiles)| {
+            let until = key.cert.first().and_then(pem::not_after)?;
+            let is_soon = (now..now + EXPIRING_SECS).contains(&until.as_secs());
+            let (chain, day) = (files.chain.display(), pem::day(until));
+            is_soon.then(|| format!("{chain}: the certificate expires on {day}; renew it"))
+        };
+        self.resolver.keys.iter().zip(&self.files).filter_map(describe).collect()
     }
 
     /// Validity period of the first certificate, in seconds since 1970.
