@@ -16,6 +16,7 @@ use super::local::LOCAL_AUTHORITY;
 use super::monitoring::{METRICS, TRACING};
 use super::names::names;
 use super::objects::OBJECT_STORE;
+use super::on_demand::ON_DEMAND;
 use super::request_fields::REQUEST_FIELDS;
 use super::rotation::{ACCESS_LOG, ERROR_LOG};
 use super::sandbox::Sandbox;
@@ -182,6 +183,7 @@ pub(super) static SECTIONS: &[&Section] = &[
     &DEFAULTS,
     &SITE,
     &TLS,
+    &ON_DEMAND,
     &SITE_RATE_LIMIT,
     &SITE_CORS,
     &MOUNT,

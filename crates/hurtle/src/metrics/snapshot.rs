@@ -164,7 +164,8 @@ pub struct CertificateSnapshot {
     pub site: String,
     /// Its number among the site's certificates.
     pub number: usize,
-    /// `files`, `acme` or `local`.
+    /// `files`, `acme`, `local` or `on-demand`, which stands for all certificates of the site in memory:
+    /// their first expiry and their first renewal.
     pub source: Name,
     /// End of its validity, in seconds since 1970; `None`: it has not been issued yet.
     pub not_after: Option<u64>,

@@ -15,7 +15,7 @@ use rustls::{RootCertStore, ServerConfig, SignatureAlgorithm};
 use super::derived_keys::DerivedKeys;
 use super::local::OnDemand;
 use super::tickets::{PolicyDigest, TicketKeys, Ticketer};
-use super::{Handshakes, pem};
+use super::{Automatic, Handshakes, pem};
 use crate::config::{CertificateFiles, ClientAuth, HostName, Site, Tls};
 
 /// ALPN protocols (RFC 7301), the preferred one first.
@@ -51,7 +51,7 @@ pub(super) struct SiteConfig {
 
 impl SiteConfig {
     /// Reads the files of the site of this name. The new configuration accepts tickets of the `previous`
-    /// one if the client policy is the same.
+    /// one if the client policy is the same. `automatic`: it has certificates on demand.
     ///
     /// # Errors
     /// The unusable file, the reason, and what to do.
@@ -60,6 +60,7 @@ impl SiteConfig {
         site: &Site,
         tls: &Tls,
         previous: Option<&SiteConfig>,
+        automatic: Option<&Arc<Automatic>>,
     ) -> Result<SiteConfig, String> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let on_demand = match (tls.local_authority(), tls.certificates.first()) {
@@ -67,7 +68,8 @@ impl SiteConfig {
             _ => None,
         };
         let keys = certified_keys(&tls.certificates, &provider)?;
-        let resolver = Arc::new(CertificateResolver { keys, on_demand });
+        let resolver =
+            Arc::new(CertificateResolver { keys, on_demand, automatic: automatic.cloned() });
         let authorities = match &tls.client_auth {
             Some(auth) => pem::certificates(&auth.authorities)?,
             None => Vec::new(),
@@ -180,6 +182,8 @@ struct CertificateResolver {
     keys: Vec<Arc<CertifiedKey>>,
     /// Local certificates for names below a wildcard.
     on_demand: Option<OnDemand>,
+    /// ACME certificates, by name.
+    automatic: Option<Arc<Automatic>>,
 }
 
 fn certified_keys(
@@ -202,6 +206,9 @@ impl ResolvesServerCert for CertificateResolver {
         let is_usable =
             |key: &&Arc<CertifiedKey>| key.key.choose_scheme(hello.signature_schemes()).is_some();
         let is_rsa = |key: &&Arc<CertifiedKey>| key.key.algorithm() == SignatureAlgorithm::RSA;
+        if let Some(automatic) = &self.automatic {
+            return automatic.certificate(hello.server_name()?).filter(|key| is_usable(&key));
+        }
         // An RSA signature costs the server an order of magnitude more.
         let usable = || self.keys.iter().filter(is_usable);
         let on_demand = self.on_demand.as_ref().zip(hello.server_name());
