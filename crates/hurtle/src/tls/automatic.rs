@@ -215,8 +215,11 @@ impl Automatic {
 
     /// Figures of the certificates in memory for a site.
     pub(super) fn figures(&self, site: &str) -> OnDemandFigures {
+        let now = UnixTime::now().as_secs();
         let names = self.names();
-        let of_site = || names.issued.values().filter(|issued| issued.site == site);
+        // Nobody misses an expired one: a handshake orders another.
+        let counts = |issued: &&Issued| issued.site == site && now < issued.until;
+        let of_site = || names.issued.values().filter(counts);
         OnDemandFigures {
             not_after: of_site().map(|issued| issued.until).min(),
             renewal: of_site().map(|issued| issued.renewal).min(),
