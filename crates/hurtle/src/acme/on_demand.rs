@@ -117,7 +117,7 @@ impl NameOrders {
             return Ok(());
         }
         let wait = self.acme.next_attempt(&job).saturating_sub(now());
-        if wait > 0 {
+        if wait > 0 && !self.is_ordered_elsewhere(name) {
             return Err(Refusal::For(wait.min(REFUSED_SECS)));
         }
         if self.allowance(&request.site, settings.rate) < 1.0 {
@@ -141,16 +141,22 @@ impl NameOrders {
         }
         let end = now() + ORDERED_ELSEWHERE_SECS;
         loop {
-            let next = self.order(&mut job).await;
+            let wait = self.order(&mut job).await.saturating_sub(now());
+            // Before the certificate is read, because it is written under the lock.
+            let is_under_way = wait <= LOCKED_SECS || self.is_ordered_elsewhere(name);
             if self.publish(&mut job, &request.site) {
                 return Ok(());
             }
-            let wait = next.saturating_sub(now());
-            if wait > LOCKED_SECS || now() >= end {
+            if !is_under_way || now() >= end {
                 return Err(Refusal::For(wait.min(REFUSED_SECS)));
             }
             rt::sleep(Duration::from_secs(1)).await;
         }
+    }
+
+    /// `true`: another server with the same storage orders the certificate. It has recorded its attempt.
+    fn is_ordered_elsewhere(&self, name: &str) -> bool {
+        matches!(self.acme.storage.lock(name), Ok(None))
     }
 
     /// Has handshakes use the stored certificate; `false` if there is no usable one.

@@ -101,6 +101,25 @@ fn the_first_handshake_for_a_name_waits_for_its_certificate() {
 }
 
 #[test]
+fn two_servers_with_one_storage_order_one_certificate_for_a_name() {
+    let Some(net) = Net::new() else { return };
+    let pebble = net.pebble(0, &PebbleOptions::default());
+    let ask = Ask::start();
+    // The authority connects to the first server, whichever server has ordered.
+    let other = Setup { ports: (6002, 6001), ..ask.setup(&net, "100/m") };
+    let (second, first) = (other.start(&net, 2), ask.setup(&net, "100/m").start(&net, 1));
+    let roots = pebble.roots();
+    let connect =
+        |server: &Subscriber| server.connect("a.allowed.test", &roots).unwrap().certificate();
+    let shown = thread::scope(|scope| {
+        let other = scope.spawn(|| connect(&second));
+        [connect(&first), other.join().unwrap()]
+    });
+    assert_eq!(shown[0], shown[1]);
+    assert_eq!(pebble.orders(), 1);
+}
+
+#[test]
 fn refused_names_are_asked_once_and_not_ordered() {
     let Some(net) = Net::new() else { return };
     let pebble = net.pebble(0, &PebbleOptions::default());
