@@ -60,13 +60,32 @@ impl Authority {
         })
     }
 
+    /// A copy with a `Retry-After` of its own.
+    pub(super) fn copy(&self) -> Authority {
+        let (http, retry_after) = self.http.copy();
+        Authority {
+            directory: self.directory.clone(),
+            email: self.email.clone(),
+            binding: self.binding.clone(),
+            http,
+            retry_after,
+            // An account sends requests by the client it was made with.
+            account: None,
+        }
+    }
+
     /// Takes the `Retry-After` of the last refused request, in seconds since 1970; 0 without one.
     pub(super) fn take_retry_after(&self) -> u64 {
         self.retry_after.take()
     }
 
-    /// Reads or creates the account. The caller holds the storage's lock.
+    /// Reads or creates the account.
     pub(super) async fn account(&mut self, storage: &Storage) -> Result<Account, String> {
+        if let Some(account) = self.stored(storage).await? {
+            return Ok(account);
+        }
+        // Another order may be creating one.
+        let _lock = storage.lock_accounts().await.map_err(|e| e.to_string())?;
         if let Some(account) = self.stored(storage).await? {
             return Ok(account);
         }

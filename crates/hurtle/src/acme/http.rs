@@ -60,6 +60,12 @@ impl Http {
         let client = Client::builder(TokioExecutor::new()).build(connector);
         Ok((Http { client, retry_after: retry_after.clone() }, retry_after))
     }
+
+    /// A copy that shares connections, with a `Retry-After` of its own.
+    pub(super) fn copy(&self) -> (Http, RetryAfter) {
+        let retry_after = RetryAfter::default();
+        (Http { client: self.client.clone(), retry_after: retry_after.clone() }, retry_after)
+    }
 }
 
 impl HttpClient for Http {

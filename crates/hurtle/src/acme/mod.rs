@@ -3,9 +3,11 @@
 //! It runs apart from handshakes and requests: it writes files, and `tls` reads them when they change.
 
 mod account;
+mod ask;
 mod dns;
 pub mod hook;
 mod http;
+mod on_demand;
 mod order;
 mod plan;
 mod propagation;
@@ -15,13 +17,15 @@ mod storage;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::config::{self, ChallengeKind, Config, DnsHook, HostName};
 use crate::rt;
-use crate::tls::IssuedCertificate;
+use crate::tls::{Automatic, IssuedCertificate};
 use account::Authority;
 use hurtle_http::semantics::date;
+use on_demand::NameOrders;
 use storage::{Record, Storage};
 
 /// All certificates are checked this often: a clock can be set, a file can be removed.
@@ -53,6 +57,8 @@ pub struct Acme {
     challenges: Vec<ChallengeKind>,
     dns: Option<DnsHook>,
     storage: Storage,
+    /// Sites whose names decide about certificates on demand; none if no site has them.
+    sites: Vec<config::Site>,
 }
 
 /// A site's certificate.
@@ -65,11 +71,13 @@ struct Job {
     file: PathBuf,
     /// The time of the next attempt was logged.
     has_logged_wait: bool,
-    /// The certificate of the last check, in DER.
-    seen: Vec<u8>,
+    /// Hash of the certificate of the last check.
+    seen: u64,
     /// Renewal window that the authority suggests, and when to fetch it again.
     window: Option<(u64, u64)>,
     window_due: u64,
+    /// Time of the next attempt.
+    due: u64,
 }
 
 impl Acme {
@@ -86,12 +94,17 @@ impl Acme {
         let authorities = authorities.map(|authority| Authority::load(authority, acme));
         let sites =
             config.sites.iter().filter(|s| s.tls.as_ref().is_some_and(config::Tls::is_automatic));
+        let job = |site: &config::Site| {
+            let name = site.hosts.first().map(ToString::to_string).unwrap_or_default();
+            Job::new(site.hosts.clone(), acme.file(&name))
+        };
         Ok(Some(Acme {
-            jobs: sites.map(|site| Job::new(site, acme)).collect(),
+            jobs: sites.map(job).collect(),
             authorities: authorities.collect::<io::Result<_>>()?,
             challenges: acme.challenges.clone(),
             dns: acme.dns.clone(),
             storage,
+            sites: on_demand::sites(config),
         }))
     }
 
@@ -100,13 +113,46 @@ impl Acme {
         self.storage.dir()
     }
 
+    /// A copy for names on demand, with their storage.
+    fn on_demand(&self) -> io::Result<Acme> {
+        Ok(Acme { storage: self.storage.on_demand()?, ..self.copy() })
+    }
+
+    /// A copy without certificates, for orders at the same time.
+    fn copy(&self) -> Acme {
+        Acme {
+            jobs: Vec::new(),
+            authorities: self.authorities.iter().map(Authority::copy).collect(),
+            challenges: self.challenges.clone(),
+            dns: self.dns.clone(),
+            storage: self.storage.clone(),
+            sites: Vec::new(),
+        }
+    }
+
+    /// The certificate of a name on demand.
+    fn job(&self, name: &str) -> Job {
+        Job::new(vec![HostName::Exact(name.to_owned())], self.storage.certificate_path(name))
+    }
+
+    /// Earliest time of an attempt, by the attempts that failed.
+    fn next_attempt(&self, job: &Job) -> u64 {
+        let record = self.storage.record(&job.name, &job.names);
+        record.map_or(0, |record| self.allowed(&record))
+    }
+
     /// Keeps the certificates valid; never returns.
-    pub async fn run(mut self) {
+    pub async fn run(mut self, automatic: &Arc<Automatic>) {
+        automatic.reset();
+        if let Some(names) = NameOrders::new(&self, automatic) {
+            names.start();
+        }
         let mut jobs = std::mem::take(&mut self.jobs);
         loop {
             let mut next = now() + CHECK_SECS;
             for job in &mut jobs {
                 next = next.min(self.check(job).await);
+                automatic.set_renewal(&job.file, job.due);
             }
             rt::sleep(Duration::from_secs(next.saturating_sub(now()).max(1))).await;
         }
@@ -120,19 +166,25 @@ impl Acme {
         })
     }
 
-    async fn try_check(&mut self, job: &mut Job) -> io::Result<u64> {
+    /// Reads the current certificate, and when the next attempt is.
+    async fn plan(&mut self, job: &mut Job) -> io::Result<(Option<IssuedCertificate>, u64)> {
         let record = self.storage.record(&job.name, &job.names)?;
         let current = job.current();
         if current.is_some() && job.window_due <= now() {
             self.update_window(job, current.as_ref(), &record).await;
         }
-        let due = self.due(job, current.as_ref(), &record);
+        job.due = self.due(job, current.as_ref(), &record);
+        Ok((current, job.due))
+    }
+
+    async fn try_check(&mut self, job: &mut Job) -> io::Result<u64> {
+        let (current, due) = self.plan(job).await?;
         if due > now() {
             job.log_wait(current.as_ref(), due);
             let refresh = if current.is_some() { job.window_due } else { u64::MAX };
             return Ok(due.min(refresh));
         }
-        let Some(_lock) = self.storage.lock()? else { return Ok(now() + LOCKED_SECS) };
+        let Some(_lock) = self.storage.lock(&job.name)? else { return Ok(now() + LOCKED_SECS) };
         // Another server may have renewed it before this one had the lock.
         let record = self.storage.record(&job.name, &job.names)?;
         let current = job.current();
@@ -145,9 +197,7 @@ impl Acme {
     /// Time of the next attempt.
     fn due(&self, job: &Job, current: Option<&IssuedCertificate>, record: &Record) -> u64 {
         let wanted = match current {
-            Some(current) if current.missing_names.is_empty() => {
-                plan::renewal(current.valid, job.window, plan::fraction_of(&current.der))
-            }
+            Some(current) if current.missing_names.is_empty() => job.planned(current),
             _ => 0,
         };
         wanted.max(self.allowed(record))
@@ -198,7 +248,7 @@ impl Acme {
                 rt::timeout(limit, order::obtain(authority, &request, &mut record, storage));
             let late = || format!("no certificate within {} minutes", limit.as_secs() / 60);
             let issued = issued.await.unwrap_or_else(|| Err(late()));
-            self.storage.write_challenges(&[])?;
+            self.storage.remove_challenges(&job.names).await?;
             match issued {
                 Ok(pem) => {
                     storage::write_certificate(&job.file, &pem)?;
@@ -282,20 +332,24 @@ impl Acme {
 }
 
 impl Job {
-    fn new(site: &config::Site, acme: &config::Acme) -> Job {
-        let names: Vec<String> = site.hosts.iter().map(ToString::to_string).collect();
-        let name = names.first().cloned().unwrap_or_default();
-        let file = acme.file(&name);
+    fn new(hosts: Vec<HostName>, file: PathBuf) -> Job {
+        let names: Vec<String> = hosts.iter().map(ToString::to_string).collect();
         Job {
-            name,
-            hosts: site.hosts.clone(),
+            name: names.first().cloned().unwrap_or_default(),
+            hosts,
             names,
             file,
             has_logged_wait: false,
-            seen: Vec::new(),
+            seen: 0,
             window: None,
             window_due: 0,
+            due: 0,
         }
+    }
+
+    /// Time of the renewal of the current certificate.
+    fn planned(&self, current: &IssuedCertificate) -> u64 {
+        plan::renewal(current.valid, self.window, plan::fraction_of(&current.der))
     }
 
     /// Logs once when the first certificate will be ordered.
@@ -313,8 +367,8 @@ impl Job {
         let current = IssuedCertificate::read(&bytes, &self.hosts);
         let current =
             current.inspect_err(|e| tracing::warn!("{}: {e}", self.file.display())).ok()?;
-        if self.seen != current.der {
-            self.seen.clone_from(&current.der);
+        let hash = xxhash_rust::xxh3::xxh3_64(&current.der);
+        if std::mem::replace(&mut self.seen, hash) != hash {
             (self.window, self.window_due) = (None, 0);
         }
         Some(current)

@@ -194,7 +194,7 @@ async fn validate(
 ) -> Result<(), String> {
     let challenges = challenges(order, request).await?;
     let Some(hook) = request.dns else {
-        storage.write_challenges(&challenges).map_err(|e| e.to_string())?;
+        storage.add_challenges(&challenges).await.map_err(|e| e.to_string())?;
         rt::sleep(RELOAD_DELAY).await;
         return confirm(order, request).await;
     };

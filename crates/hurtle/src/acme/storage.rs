@@ -6,22 +6,36 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::config;
+use crate::rt;
 use crate::tls::{self, Challenge};
 
 /// Only the server's user can read the files.
 const MODE: u32 = 0o600;
 
+/// Name of the directory for names on demand.
+const ON_DEMAND: &str = "on-demand";
+
+/// Extension of certificates.
+const CERTIFICATE: &str = "pem";
+
+/// Delay before the next try to lock a file that is locked for a moment.
+const LOCKED: Duration = Duration::from_millis(20);
+
 /// The storage directory; servers can share it.
 #[derive(Clone, Debug)]
-pub(super) struct Storage(PathBuf);
+pub(super) struct Storage {
+    dir: PathBuf,
+    /// Directory of certificates and records: `dir`, or one in it for names on demand.
+    own: PathBuf,
+}
 
-/// The storage's lock: one server at a time sends requests to authorities. The end of the process
-/// releases it.
+/// A lock. The end of the process releases it.
 #[derive(Debug)]
 pub(super) struct Lock(#[allow(dead_code)] File);
 
@@ -62,29 +76,61 @@ pub(super) struct OpenOrder {
 impl Storage {
     /// Creates the directory if it does not exist.
     pub(super) fn open(dir: &Path) -> io::Result<Storage> {
-        let storage = Storage(dir.to_owned());
+        let storage = Storage { dir: dir.to_owned(), own: dir.to_owned() };
         // The server's user must be able to pass its parents, so they get the default mode.
         dir.parent().map_or(Ok(()), fs::create_dir_all)?;
-        match DirBuilder::new().mode(0o700).create(dir) {
-            Err(e) if e.kind() != ErrorKind::AlreadyExists => Err(e),
-            _ => Ok(storage),
-        }
+        create(dir)?;
+        Ok(storage)
+    }
+
+    /// The part of the storage for names on demand. Creates the directory if it does not exist.
+    pub(super) fn on_demand(&self) -> io::Result<Storage> {
+        let own = self.dir.join(ON_DEMAND);
+        create(&own).map_err(|e| with_path(&own, &e))?;
+        Ok(Storage { dir: self.dir.clone(), own })
     }
 
     /// The directory.
     pub(super) fn dir(&self) -> &Path {
-        &self.0
+        &self.dir
     }
 
-    /// Takes the lock; `None` if another server holds it.
-    pub(super) fn lock(&self) -> io::Result<Option<Lock>> {
-        let mut options = OpenOptions::new();
-        options.create(true).truncate(false).write(true).mode(MODE);
-        let file = options.open(self.0.join("lock"))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(Lock(file))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(e)) => Err(e),
+    /// Takes the lock of orders: one server at a time orders the certificates of sites, and each name
+    /// on demand. `None`: another server holds it.
+    pub(super) fn lock(&self, name: &str) -> io::Result<Option<Lock>> {
+        match self.is_on_demand() {
+            true => try_lock(&self.own.join(format!("{name}.lock"))),
+            false => try_lock(&self.dir.join("lock")),
+        }
+    }
+
+    /// Takes the lock of the creation of accounts; waits for it.
+    pub(super) async fn lock_accounts(&self) -> io::Result<Lock> {
+        lock(&self.dir.join("accounts.lock")).await
+    }
+
+    fn is_on_demand(&self) -> bool {
+        self.own != self.dir
+    }
+
+    /// Path of the certificate of a name on demand.
+    pub(super) fn certificate_path(&self, name: &str) -> PathBuf {
+        self.own.join(format!("{name}.{CERTIFICATE}"))
+    }
+
+    /// Names of the stored certificates.
+    pub(super) fn certificates(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.own).into_iter().flatten().flatten();
+        let files = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let extension = format!(".{CERTIFICATE}");
+        files.filter_map(|file| file.strip_suffix(&extension).map(str::to_owned)).collect()
+    }
+
+    /// Removes the files of a name on demand.
+    pub(super) fn remove(&self, name: &str) {
+        for extension in [CERTIFICATE, "json", "lock"] {
+            // One that stays is refused again at the next check.
+            let _ = fs::remove_file(self.own.join(format!("{name}.{extension}")));
         }
     }
 
@@ -101,7 +147,7 @@ impl Storage {
 
     /// Path of a certificate's record.
     pub(super) fn record_path(&self, name: &str) -> PathBuf {
-        self.0.join(format!("{}.json", config::file_stem(name)))
+        self.own.join(format!("{}.json", config::file_stem(name)))
     }
 
     /// Reads the account with an authority.
@@ -122,17 +168,66 @@ impl Storage {
         fs::remove_file(self.account_path(directory))
     }
 
-    /// Writes the pending challenges, for all servers that share the storage.
-    pub(super) fn write_challenges(&self, challenges: &[Challenge]) -> io::Result<()> {
-        write(&tls::challenges_path(&self.0), &challenges)
+    /// Adds pending challenges, for all servers that share the storage. Each name has those of its last
+    /// order.
+    pub(super) async fn add_challenges(&self, challenges: &[Challenge]) -> io::Result<()> {
+        let names: Vec<String> = challenges.iter().map(|of| of.name.clone()).collect();
+        self.change_challenges(&names, challenges).await
+    }
+
+    /// Removes the challenges of these names.
+    pub(super) async fn remove_challenges(&self, names: &[String]) -> io::Result<()> {
+        self.change_challenges(names, &[]).await
+    }
+
+    async fn change_challenges(&self, names: &[String], added: &[Challenge]) -> io::Result<()> {
+        let _lock = lock(&self.dir.join("challenges.lock")).await?;
+        let path = tls::challenges_path(&self.dir);
+        let mut pending: Vec<Challenge> = read(&path)?.unwrap_or_default();
+        // A server that was killed leaves some behind.
+        pending.retain(|of| super::now() < of.until && !names.contains(&of.name));
+        pending.extend_from_slice(added);
+        write(&path, &pending)
     }
 
     /// Path of an account. The directory URL can be longer than a file name, so this has its hash.
     fn account_path(&self, directory: &str) -> PathBuf {
         let host = directory.split('/').nth(2).unwrap_or_default().replace(':', "_");
         let number = xxhash_rust::xxh3::xxh3_64(directory.as_bytes());
-        self.0.join(format!("{host}-{number:016x}.account"))
+        self.dir.join(format!("{host}-{number:016x}.account"))
     }
+}
+
+fn create(dir: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Err(e) if e.kind() != ErrorKind::AlreadyExists => Err(e),
+        _ => Ok(()),
+    }
+}
+
+fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true).mode(MODE);
+    let file = options.open(path).map_err(|e| with_path(path, &e))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(Lock(file))),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(e)) => Err(with_path(path, &e)),
+    }
+}
+
+/// Takes a lock that others hold for a short time.
+async fn lock(path: &Path) -> io::Result<Lock> {
+    loop {
+        if let Some(lock) = try_lock(path)? {
+            return Ok(lock);
+        }
+        rt::sleep(LOCKED).await;
+    }
+}
+
+fn with_path(path: &Path, e: &io::Error) -> io::Error {
+    io::Error::new(e.kind(), format!("{}: {e}", path.display()))
 }
 
 /// Reads a JSON file; `None` if it does not exist or is malformed.
@@ -142,14 +237,13 @@ fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
             .inspect_err(|e| tracing::warn!("{}: {e}; ignored", path.display()))
             .ok()),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(io::Error::new(e.kind(), format!("{}: {e}", path.display()))),
+        Err(e) => Err(with_path(path, &e)),
     }
 }
 
 fn write(path: &Path, what: &impl Serialize) -> io::Result<()> {
     let text = serde_json::to_vec_pretty(what)?;
-    let with_path = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
-    tls::write_atomically(path, &text, MODE).map_err(with_path)
+    tls::write_atomically(path, &text, MODE).map_err(|e| with_path(path, &e))
 }
 
 /// Writes a certificate and its key, in PEM, to one file.

@@ -37,10 +37,18 @@ pub fn checked(config: &Config) -> String {
         page_warnings(config),
         unguarded_mounts(config),
         local::warnings(config),
+        certificates(config),
     ];
     for warning in warnings.concat() {
         text.push_str("\nwarning: ");
         text.push_str(&warning);
     }
     text
+}
+
+/// Warns about certificates that clients reject or will reject soon.
+fn certificates(config: &Config) -> Vec<String> {
+    // `check_files` has reported unusable files.
+    let keyring = Keyring::load(config, None).ok().flatten();
+    keyring.map(|keyring| keyring.warnings()).unwrap_or_default()
 }

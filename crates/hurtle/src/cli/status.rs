@@ -210,11 +210,14 @@ fn upstreams(status: &Value, out: &mut String) {
 
 fn certificates(status: &Value, out: &mut String) {
     let now = status["time"].as_f64().unwrap_or(0.0);
-    let mut rows = vec![["CERTIFICATE", "EXPIRES IN"].map(str::to_owned)];
+    let in_time = |of: &Value, past: &str| {
+        of.as_f64().map(|at| if at < now { past.to_owned() } else { time(at - now) })
+    };
+    let mut rows = vec![["CERTIFICATE", "SOURCE", "EXPIRES IN", "RENEWED IN"].map(str::to_owned)];
     for of in list(status, "/tls/certificates") {
-        let left = of["not_after"].as_f64().unwrap_or(0.0) - now;
-        let left = if left < 0.0 { "expired".to_owned() } else { time(left) };
-        rows.push([name(&of["site"], "?"), left]);
+        let left = in_time(&of["not_after"], "expired").unwrap_or_else(|| "not issued".to_owned());
+        let renewal = in_time(&of["renewal"], "now").unwrap_or_else(|| "-".to_owned());
+        rows.push([name(&of["site"], "?"), name(&of["source"], "-"), left, renewal]);
     }
     columns(&rows, out);
 }

@@ -93,8 +93,7 @@ impl Default for Authority {
 
 /// Reads `[acme]` into a configuration whose sites and listeners are known.
 pub(super) fn acme(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>) {
-    let automatic =
-        config.sites.iter().any(|site| site.tls.as_ref().is_some_and(Tls::is_automatic));
+    let automatic = config.sites.iter().any(|site| site.tls.as_ref().is_some_and(Tls::uses_acme));
     let Some(written) = top.get("acme") else {
         if automatic {
             let wrong = ValueError::new(
@@ -273,14 +272,21 @@ fn is_private(host: &HostName) -> bool {
 }
 
 /// Reports names for which no certificate can be issued with the supported challenges.
-pub(super) fn check_names(site: &Site, written: &Value<'_>, reader: &mut Reader<'_>) {
+pub(super) fn check_names(
+    site: &Site,
+    is_on_demand: bool,
+    written: &Value<'_>,
+    reader: &mut Reader<'_>,
+) {
     let is_name = |host: &HostName| match host {
         HostName::Exact(name) => {
             !name.starts_with('[') && name.parse::<std::net::Ipv4Addr>().is_err()
         }
         HostName::Wildcard(_) => true,
     };
-    if let Some(host) = site.hosts.iter().find(|host| matches!(host, HostName::Wildcard(_))) {
+    // On demand, each name has a certificate of its own.
+    let is_wildcard = |host: &&HostName| matches!(host, HostName::Wildcard(_)) && !is_on_demand;
+    if let Some(host) = site.hosts.iter().find(is_wildcard) {
         let wrong = ValueError::new(format!("{host} can be validated by DNS only"));
         let hint = "write dns_hook in [acme] (docs/https.md), or move it to a site of its own with \
                     a PEM file";
@@ -295,6 +301,8 @@ pub(super) fn check_names(site: &Site, written: &Value<'_>, reader: &mut Reader<
         let hint = "write certificate = \"local\" for one of this server's own authority, name an \
                     [[acme.authority]] of your own that does, or a certificate with its key";
         reader.private_names.push((written.spot.clone(), wrong.hint(hint)));
+    } else if is_on_demand {
+        // Any number of names, also none.
     } else if site.hosts.is_empty() {
         let wrong = ValueError::new("an automatic certificate needs a host name");
         written.report(reader, wrong.hint("write hosts = \"example.org\""));

@@ -7,6 +7,7 @@ use super::acme;
 use super::error::{ValueError, shown};
 use super::field::field_value;
 use super::local::{self, LOCAL};
+use super::on_demand;
 use super::reader::Reader;
 use super::table::Table;
 use super::tls::{CertificateFiles, CertificateSource, ClientAuth, ClientAuthMode, Tls};
@@ -43,14 +44,21 @@ pub(super) fn tls(table: &Table<'_>, site: &Site, reader: &mut Reader<'_>) -> Op
     let ticket_secret = table.get("ticket_secret").and_then(|value| value.secret_file(reader));
     let written = table.get("certificate");
     let source = match written.as_ref().and_then(Value::as_text) {
-        Some(AUTOMATIC) => CertificateSource::Automatic,
+        Some(AUTOMATIC) => on_demand(table, reader)?,
         // `local` fills in the directory.
         Some(LOCAL) => CertificateSource::Local(PathBuf::new()),
         _ => CertificateSource::Files,
     };
+    if !matches!(source, CertificateSource::Automatic | CertificateSource::OnDemand(_))
+        && let Some(extra) = table.get("on_demand")
+    {
+        let wrong = ValueError::new("only automatic certificates are ordered on demand");
+        extra.report(reader, wrong.hint("write certificate = \"auto\", or remove it"));
+    }
     let certificates = match (&written, &source) {
-        (Some(written), CertificateSource::Automatic) => {
-            acme::check_names(site, written, reader);
+        (Some(written), CertificateSource::Automatic | CertificateSource::OnDemand(_)) => {
+            let is_on_demand = source != CertificateSource::Automatic;
+            acme::check_names(site, is_on_demand, written, reader);
             // `acme` fills in the path.
             without_key(table, "an automatic certificate", reader)
         }
@@ -61,6 +69,13 @@ pub(super) fn tls(table: &Table<'_>, site: &Site, reader: &mut Reader<'_>) -> Op
         _ => certificates(table, reader)?,
     };
     Some(Tls { certificates, source, client_auth, redirect, hsts, ticket_secret })
+}
+
+/// Reads how automatic certificates are ordered.
+fn on_demand(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<CertificateSource> {
+    let Some(written) = table.get("on_demand") else { return Some(CertificateSource::Automatic) };
+    let table = written.table(reader)?;
+    on_demand::on_demand(&table, reader).map(CertificateSource::OnDemand)
 }
 
 /// Reports a key beside a certificate that the server makes.

@@ -155,7 +155,7 @@ impl Serialize for Tls {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
         let text = |path: &PathBuf| path.to_string_lossy().into_owned();
         let mut map = out.serialize_map(None)?;
-        if self.is_automatic() {
+        if self.uses_acme() {
             map.serialize_entry("certificate", AUTOMATIC)?;
         } else if self.local_authority().is_some() {
             map.serialize_entry("certificate", LOCAL)?;
@@ -176,6 +176,9 @@ impl Serialize for Tls {
         map.serialize_entry("redirect", &self.redirect)?;
         map.serialize_entry("hsts", &self.hsts.as_ref().map(value_text))?;
         map.serialize_entry("ticket_secret", &self.ticket_secret.as_ref().map(text))?;
+        if let Some(on_demand) = self.on_demand() {
+            map.serialize_entry("on_demand", on_demand)?;
+        }
         map.end()
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use self::beside::{basic, is_of_auth, with_acme, with_dictionary};
+use self::beside::{basic, is_of_auth, with_acme, with_dictionary, with_on_demand};
 use super::schema::{DefaultValue, Kind, SECTIONS, Section};
 use super::try_file::TryFile;
 use super::types::*;
@@ -74,6 +74,8 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         ("", "acme" | "local_authority") | ("[acme]" | "[[acme.authority]]", _) => {
             with_acme(section, name, &line)
         }
+        ("[site.tls]", "on_demand") => with_on_demand("", &line),
+        ("[site.tls.on_demand]", name) => with_on_demand(name, &line),
         ("[site.tls]", name) => {
             let certificate = "certificate = \"c.pem\"\n";
             let beside = match name {

@@ -195,7 +195,7 @@ fn rate_limit(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<RateLimit> {
     Some(RateLimit { requests: requests?, burst, key })
 }
 
-fn request_rate(text: &str) -> Result<RequestRate, ValueError> {
+pub(super) fn request_rate(text: &str) -> Result<RequestRate, ValueError> {
     let wrong = |what: &str| {
         ValueError::new(format!("{} {what}", shown(text)))
             .hint("write a number and a period, such as \"10/s\", \"100/m\" or \"1000/h\"")

@@ -18,6 +18,7 @@ use super::local::LOCAL_AUTHORITY;
 use super::monitoring::{METRICS, TRACING};
 use super::names::names;
 use super::objects::OBJECT_STORE;
+use super::on_demand::ON_DEMAND;
 use super::request_fields::REQUEST_FIELDS;
 use super::rotation::{ACCESS_LOG, ERROR_LOG};
 use super::sandbox::Sandbox;
@@ -184,6 +185,7 @@ pub(super) static SECTIONS: &[&Section] = &[
     &DEFAULTS,
     &SITE,
     &TLS,
+    &ON_DEMAND,
     &SITE_RATE_LIMIT,
     &SITE_CORS,
     &MOUNT,

@@ -1,8 +1,9 @@
 //! The schema of `[site.tls]`, `[site.mount.upstream_tls]` and `[proxy_protocol]`.
 
 use super::names::names;
+use super::on_demand::ON_DEMAND;
 use super::schema::DefaultValue::{Required, Toml, Words};
-use super::schema::Kind::{Choice, Flag, List, Text};
+use super::schema::Kind::{Choice, Flag, List, Table, Text};
 use super::schema::{Key, Section};
 use super::tls::ClientAuthMode;
 
@@ -17,6 +18,10 @@ pub(super) static TLS: Section = Section {
              RSA). A client gets the first it supports. `\"auto\"`: the server obtains and renews a \
              certificate for the names in `hosts`, see `[acme]`. `\"local\"`: it signs one itself, by an \
              authority of its own, for private names and addresses, see `local_authority`."),
+        Key::new("on_demand", Table(&ON_DEMAND), Words("certificates for `hosts` only"),
+            "{ ask = \"http://127.0.0.1:9000/allowed\" }",
+            "With `certificate = \"auto\"`: each name of the site gets a certificate of its own, \
+             ordered by the first handshake for it."),
         Key::new("key", List("PEM files"), Words("in the certificate's file"),
             "\"example.org.key\"", "The private keys, in the order of the certificates."),
         Key::new("client_auth", Choice(names::<ClientAuthMode>), Toml("\"off\""), "\"required\"",

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use http::HeaderValue;
 
+use super::on_demand::OnDemand;
+
 /// A site's TLS; by default without a certificate, a redirect or a client policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
@@ -30,21 +32,36 @@ pub enum CertificateSource {
     Files,
     /// ACME. There is one certificate, whose file may not exist yet.
     Automatic,
+    /// ACME, by the handshakes for each name. There are no files.
+    OnDemand(OnDemand),
     /// The local authority in this directory. There is one certificate, whose file may not exist yet.
     Local(PathBuf),
 }
 
 impl Tls {
-    /// `true`: the certificate is automatic (ACME).
+    /// `true`: there is one certificate by ACME, for the names in `hosts`.
     pub fn is_automatic(&self) -> bool {
         self.source == CertificateSource::Automatic
+    }
+
+    /// Settings of certificates by ACME that handshakes order; `None`: another source.
+    pub fn on_demand(&self) -> Option<&OnDemand> {
+        match &self.source {
+            CertificateSource::OnDemand(on_demand) => Some(on_demand),
+            _ => None,
+        }
+    }
+
+    /// `true`: certificates by ACME.
+    pub fn uses_acme(&self) -> bool {
+        self.is_automatic() || self.on_demand().is_some()
     }
 
     /// The directory of the local authority that signs the certificate; `None`: another source.
     pub fn local_authority(&self) -> Option<&Path> {
         match &self.source {
             CertificateSource::Local(directory) => Some(directory),
-            CertificateSource::Files | CertificateSource::Automatic => None,
+            _ => None,
         }
     }
 }

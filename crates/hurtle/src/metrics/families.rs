@@ -7,7 +7,7 @@ use super::UpstreamSnapshot;
 use super::exposition::Kind::{Counter, Gauge, Histogram};
 use super::exposition::{Family, Labels};
 
-pub(super) static REQUESTS: [Family; 19] = [
+pub(super) static REQUESTS: [Family; 20] = [
     Family {
         name: "hurtle_http_requests",
         kind: Counter,
@@ -160,7 +160,23 @@ pub(super) static REQUESTS: [Family; 19] = [
         help: "End of the validity of each certificate, as Unix time.",
         write: |out, s| {
             for of in &s.tls.certificates {
-                out.put(&[("site", &of.site), ("number", &of.number)], of.not_after);
+                if let Some(not_after) = of.not_after {
+                    out.put(&[("site", &of.site), ("number", &of.number)], not_after);
+                }
+            }
+        },
+    },
+    Family {
+        name: "hurtle_tls_certificate_renewal_seconds",
+        kind: Gauge,
+        unit: "seconds",
+        labels: &["site", "number"],
+        help: "Time at which the server replaces the certificate, or tries so again, as Unix time.",
+        write: |out, s| {
+            for of in &s.tls.certificates {
+                if let Some(renewal) = of.renewal {
+                    out.put(&[("site", &of.site), ("number", &of.number)], renewal);
+                }
             }
         },
     },

@@ -4,6 +4,7 @@
 use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use hurtle_http::request::ParseError;
 use rustls::server::ClientHello;
@@ -16,10 +17,14 @@ use crate::metrics::{HandshakeFailure, Protocol};
 use crate::pipeline::Connection;
 use crate::pipeline::worker::{ConnectionSlot, Worker};
 use crate::protocol::h1::H1;
+use crate::rt::{self, oneshot};
 use crate::tls::{self, SiteTls};
-use crate::transport::handshake::{Choice, HandshakeError, handshake};
+use crate::transport::handshake::{self, Choice, HandshakeError};
 use crate::transport::quic::LocalAddress;
 use crate::transport::{Input, Plain, Tls};
+
+/// Longest wait for a certificate on demand. An order takes some seconds, and goes on after that.
+const SOUGHT_MAX: Duration = Duration::from_secs(30);
 
 /// Serves a connection to its end; `input` has the bytes read so far.
 pub async fn run(socket: Plain, input: Input, peer: Option<IpAddr>, slot: ConnectionSlot) {
@@ -56,8 +61,20 @@ async fn secured(
     // A stopping server closes connections that have sent nothing.
     watch.set_idle(true);
     let local = own_name(&socket);
-    let choose = |hello: &ClientHello<'_>| choose(worker, hello, (listen, local.as_deref()));
-    let making = handshake(socket, input, || watch.set_idle(false), choose);
+    let making = async {
+        let begun = handshake::begin(socket, input, || watch.set_idle(false)).await?;
+        let (mut choice, sought) =
+            choose(worker, &begun.client_hello(), (listen, local.as_deref()));
+        if let Some(sought) = sought {
+            let timeout = worker.limits.handshake_timeout;
+            watch.set(clock::now_ms() + (SOUGHT_MAX + timeout).as_millis() as u64);
+            if rt::timeout(SOUGHT_MAX, sought.recv()).await.flatten() != Some(true) {
+                choice = Choice::UnknownName;
+            }
+            watch.set(clock::now_ms() + timeout.as_millis() as u64);
+        }
+        handshake::complete(begun, choice).await
+    };
     match watch.wait(making).await {
         Ok(Ok(io)) => {
             let (version, resumed) = (io.version(), io.is_resumed());
@@ -96,13 +113,13 @@ fn failure(e: &io::Error) -> HandshakeFailure {
 }
 
 /// Selects the configuration of the site that serves this name, or that of a pending ACME
-/// challenge.
+/// challenge. With a receiver, the choice holds once that gets `true`.
 fn choose(
     worker: &Worker,
     hello: &ClientHello<'_>,
     (listen, local): (Option<&Listen>, Option<&str>),
-) -> Choice {
-    let Some(keyring) = &worker.keyring else { return Choice::UnknownName };
+) -> (Choice, Option<oneshot::Receiver<bool>>) {
+    let Some(keyring) = &worker.keyring else { return (Choice::UnknownName, None) };
     // RFC 8737 section 3: a validation offers this protocol only. Without a pending challenge the
     // handshake ends with no_application_protocol.
     let is_challenge = hello
@@ -110,10 +127,16 @@ fn choose(
         .is_some_and(|mut offered| offered.next() == Some(tls::ALPN) && offered.next().is_none());
     let challenged = hello.server_name().filter(|_| is_challenge);
     if let Some(config) = challenged.and_then(|name| keyring.challenge_config(name)) {
-        return Choice::Validate(config);
+        return (Choice::Validate(config), None);
     }
     let name = hello.server_name().or(local).map(str::as_bytes);
-    choice(worker.sites.at(listen).find(name).and_then(|(site, _)| keyring.site(site)))
+    let site = worker.sites.at(listen).find(name);
+    match site.and_then(|(site, _)| keyring.site(site, hello.server_name())) {
+        Some(SiteTls::Sought(config, policy, sought)) => {
+            (Choice::Serve(config, policy), Some(sought))
+        }
+        site => (choice(site), None),
+    }
 }
 
 /// Selects the configuration of the site for a handshake of QUIC.
@@ -122,13 +145,14 @@ pub fn choose_quic(worker: &Worker, hello: &ClientHello<'_>, local: &LocalAddres
     let own = local.ip.map(host_name);
     let name = hello.server_name().or(own.as_deref()).map(str::as_bytes);
     let sites = worker.sites.at(local.listen.as_deref());
-    choice(sites.find(name).and_then(|(site, _)| keyring.quic_site(site)))
+    choice(sites.find(name).and_then(|(site, _)| keyring.quic_site(site, hello.server_name())))
 }
 
 fn choice(site: Option<SiteTls>) -> Choice {
     match site {
         Some(SiteTls::Ready(config, policy)) => Choice::Serve(config, policy),
-        Some(SiteTls::NotIssued) => Choice::NotIssued,
+        // A handshake of QUIC cannot wait; clients come by TCP first (Alt-Svc).
+        Some(SiteTls::NotIssued | SiteTls::Sought(..)) => Choice::NotIssued,
         None => Choice::UnknownName,
     }
 }

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use super::worker::event_loop;
 use crate::acme::Acme;
 use crate::config::Config;
+use crate::tls::Keyring;
 
 /// Certificates are issued and renewed until this is dropped.
 pub(super) type AcmeHandle = oneshot::Sender<()>;
@@ -29,15 +30,16 @@ pub(super) fn load(config: &Config) -> io::Result<Option<Acme>> {
     Ok(acme)
 }
 
-/// Starts the ACME thread.
+/// Starts the ACME thread, for the certificates of a keyring.
 ///
 /// # Errors
 /// The system refuses a thread.
-pub(super) fn start(acme: Acme) -> io::Result<AcmeHandle> {
+pub(super) fn start(acme: Acme, keyring: Option<&Keyring>) -> io::Result<AcmeHandle> {
     let (alive, ended) = oneshot::channel();
+    let automatic = keyring.map(Keyring::automatic).unwrap_or_default();
     let life = move || {
         let work = async {
-            tokio::select! { _ = ended => {}, () = acme.run() => {} }
+            tokio::select! { _ = ended => {}, () = acme.run(&automatic) => {} }
         };
         if let Err(e) = event_loop().map(|runtime| runtime.block_on(work)) {
             tracing::error!("automatic certificates are off: {e}");

@@ -429,7 +429,8 @@ impl Server {
         }
         drop(accepts);
         let watching = self.settings.keyring.clone().map(certificates::watch).transpose()?;
-        let ordering = self.acme.map(acme::start).transpose()?;
+        let keyring = self.settings.keyring.as_deref();
+        let ordering = self.acme.map(|acme| acme::start(acme, keyring)).transpose()?;
         let reloader = Reloader {
             settings: self.settings,
             listening: self.listening,

@@ -18,7 +18,7 @@ use super::protocols::{self, Protocols};
 use super::{acme, certificates, dns_hooks, quic};
 use crate::auth::Guard;
 use crate::cache::Caches;
-use crate::config::{Config, Listen};
+use crate::config::{Config, HostName, Listen, OnDemand, Site};
 use crate::metrics::Registry;
 use crate::observe;
 use crate::shared_store::{self, Feed};
@@ -221,7 +221,9 @@ impl Reloader {
             observe::set_level(level);
         }
         if orders_change {
-            self.ordering = acme.map(acme::start).transpose().map_err(|e| vec![e.to_string()])?;
+            let keyring = self.settings.keyring.as_deref();
+            let ordering = acme.map(|acme| acme::start(acme, keyring)).transpose();
+            self.ordering = ordering.map_err(|e| vec![e.to_string()])?;
         }
         let is_kept =
             |open: &Listening| listening.iter().any(|kept| kept.configured == open.configured);
@@ -392,12 +394,20 @@ fn cannot_listen(listen: &Listen, e: &io::Error) -> String {
     format!("cannot listen on {listen}: {e}{hint}")
 }
 
-/// The names whose certificates are ordered.
-fn automatic(config: &Config) -> Vec<String> {
+/// The names whose certificates are ordered, and the settings of those on demand.
+fn automatic(config: &Config) -> Vec<(Vec<HostName>, bool, Option<OnDemand>)> {
     let sites = config.sites.iter();
+    let has_on_demand =
+        |site: &Site| site.tls.as_ref().is_some_and(|tls| tls.on_demand().is_some());
+    // All names decide about those on demand.
+    let all = config.sites.iter().any(has_on_demand);
     let sites =
-        sites.filter(|site| site.tls.as_ref().is_some_and(crate::config::Tls::is_automatic));
-    sites.flat_map(|site| site.hosts.iter().map(ToString::to_string)).collect()
+        sites.filter(|site| all || site.tls.as_ref().is_some_and(crate::config::Tls::is_automatic));
+    let of = |site: &Site| {
+        let on_demand = site.tls.as_ref().and_then(|tls| tls.on_demand().cloned());
+        (site.hosts.clone(), site.default, on_demand)
+    };
+    sites.map(of).collect()
 }
 
 /// Returns the names of the settings that differ and that only a start puts in force.

@@ -29,13 +29,24 @@ impl IssuedCertificate {
     /// # Errors
     /// Why the server cannot use it.
     pub fn read(bytes: &[u8], hosts: &[HostName]) -> Result<IssuedCertificate, String> {
+        IssuedCertificate::read_with_key(bytes, hosts).map(|(issued, _)| issued)
+    }
+
+    /// Reads them, and makes the certificate of handshakes.
+    ///
+    /// # Errors
+    /// Why the server cannot use it.
+    pub(super) fn read_with_key(
+        bytes: &[u8],
+        hosts: &[HostName],
+    ) -> Result<(IssuedCertificate, CertifiedKey), String> {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bytes).collect();
         let chain =
             chain.map_err(|e| format!("its certificates cannot be read: {}", pem::reason(&e)))?;
         let key = PrivateKeyDer::from_pem_slice(bytes);
         let key = key.map_err(|e| format!("its key cannot be read: {}", pem::reason(&e)))?;
         let leaf = chain.first().cloned().ok_or("it contains no certificate")?;
-        CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
+        let certified = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
             .map_err(|e| format!("certificate and key do not belong together: {e}"))?;
         let parsed = EndEntityCert::try_from(&leaf);
         let parsed = parsed.map_err(|e| format!("it is not a server certificate: {e}"))?;
@@ -43,12 +54,13 @@ impl IssuedCertificate {
         let (from, until) = valid.ok_or("its validity period cannot be read")?;
         let id = issuer_key(&leaf).map(|issuer| (issuer.to_vec(), parsed.serial().to_vec()));
         let missing = hosts.iter().filter(|host| !pem::covers(&parsed, host));
-        Ok(IssuedCertificate {
+        let issued = IssuedCertificate {
             valid: (from.as_secs(), until.as_secs()),
             id,
             missing_names: missing.map(ToString::to_string).collect(),
             der: leaf.to_vec(),
-        })
+        };
+        Ok((issued, certified))
     }
 }
 

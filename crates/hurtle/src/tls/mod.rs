@@ -2,6 +2,7 @@
 //! configurations for handshakes, `upstream` those with upstreams, `outgoing` those of the server itself. Sessions belong to `transport`.
 
 mod atomic;
+mod automatic;
 mod certificate;
 mod challenges;
 mod client;
@@ -23,9 +24,12 @@ use rustls::pki_types::UnixTime;
 
 use crate::config::{self, CertificateSource, Config, HostName};
 use crate::metrics::CertificateSnapshot;
+use crate::rt::oneshot;
 use crate::sys;
 
 pub use atomic::write_atomically;
+use automatic::Demand;
+pub use automatic::{Automatic, NameRequest, Serving};
 pub use certificate::IssuedCertificate;
 use challenges::PendingChallenges;
 pub use challenges::{ALPN, Challenge, HTTP_PREFIX, path as challenges_path};
@@ -46,6 +50,7 @@ pub struct Keyring {
     sites: Vec<Option<Arc<Entry>>>,
     /// Pending ACME challenges; `None` without `[acme]`.
     challenges: Option<PendingChallenges>,
+    automatic: Arc<Automatic>,
 }
 
 /// A site's configuration for a new handshake.
@@ -53,6 +58,8 @@ pub struct Keyring {
 pub enum SiteTls {
     /// The rustls configuration, and the number of the site's client policy (see `policy`).
     Ready(Arc<ServerConfig>, u32),
+    /// The same, once the receiver gets `true`: the certificate for the name is sought.
+    Sought(Arc<ServerConfig>, u32, oneshot::Receiver<bool>),
     /// The site's ACME certificate has not been issued yet.
     NotIssued,
 }
@@ -63,6 +70,8 @@ struct Entry {
     name: String,
     policy: u32,
     site: config::Site,
+    /// Certificates on demand.
+    automatic: Option<Arc<Automatic>>,
     /// Read at each handshake, which costs far more than the lock; one thread writes it. `None`:
     /// the certificate has not been issued yet.
     current: RwLock<Option<Handshakes>>,
@@ -109,13 +118,18 @@ impl Keyring {
         previous: Option<&Keyring>,
     ) -> Result<Option<Keyring>, Vec<String>> {
         let (mut sites, mut problems) = (Vec::new(), Vec::new());
+        let automatic = previous.map(|previous| Arc::clone(&previous.automatic));
+        let automatic = automatic.unwrap_or_default();
         for site in &config.sites {
             let known = previous.and_then(|keyring| keyring.entry(&site.name()));
             let entry = site.tls.as_ref().map(|tls| match known {
                 Some(known) if known.site.tls == site.tls && known.site.hosts == site.hosts => {
                     Ok(Arc::clone(known))
                 }
-                known => Entry::load(site, tls, known.map(|known| &**known)).map(Arc::new),
+                known => {
+                    let known = known.map(|known| &**known);
+                    Entry::load(site, tls, known, &automatic).map(Arc::new)
+                }
             });
             sites.push(entry.transpose().unwrap_or_else(|e| {
                 problems.push(e);
@@ -131,35 +145,48 @@ impl Keyring {
         // Only root can make the kernel load its TLS module, so this comes before `user`.
         sys::offers_tls();
         let challenges = config.acme.as_ref().map(|acme| PendingChallenges::new(&acme.storage));
-        Ok(Some(Keyring { sites, challenges }))
+        Ok(Some(Keyring { sites, challenges, automatic }))
+    }
+
+    /// State that is shared with the thread of ACME certificates.
+    pub fn automatic(&self) -> Arc<Automatic> {
+        Arc::clone(&self.automatic)
     }
 
     fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
         self.sites.iter().flatten().find(|entry| entry.name == name)
     }
 
-    /// Configuration for a handshake with a site; `None` for a site without certificates.
-    pub fn site(&self, number: usize) -> Option<SiteTls> {
-        self.handshake(number, |handshakes| &handshakes.tcp)
+    /// Configuration for a handshake with a site; `None` for a site without certificates, or without
+    /// one for the client's server name.
+    pub fn site(&self, number: usize, name: Option<&str>) -> Option<SiteTls> {
+        self.handshake(number, name, |handshakes| &handshakes.tcp)
     }
 
     /// Configuration for a handshake of QUIC with a site, likewise.
-    pub fn quic_site(&self, number: usize) -> Option<SiteTls> {
-        self.handshake(number, |handshakes| &handshakes.quic)
+    pub fn quic_site(&self, number: usize, name: Option<&str>) -> Option<SiteTls> {
+        self.handshake(number, name, |handshakes| &handshakes.quic)
     }
 
     fn handshake(
         &self,
         number: usize,
+        name: Option<&str>,
         of: fn(&Handshakes) -> &Arc<ServerConfig>,
     ) -> Option<SiteTls> {
         let entry = self.sites.get(number)?.as_ref()?;
         // A poisoned lock still holds a whole value.
         let current = entry.current.read().unwrap_or_else(PoisonError::into_inner);
-        Some(match &*current {
-            Some(current) => SiteTls::Ready(Arc::clone(of(current)), entry.policy),
-            None => SiteTls::NotIssued,
-        })
+        let Some(current) = &*current else { return Some(SiteTls::NotIssued) };
+        let (config, policy) = (Arc::clone(of(current)), entry.policy);
+        let Some(settings) = entry.site.tls.as_ref().and_then(config::Tls::on_demand) else {
+            return Some(SiteTls::Ready(config, policy));
+        };
+        match self.automatic.demand(name?, &entry.name, settings) {
+            Demand::Ready => Some(SiteTls::Ready(config, policy)),
+            Demand::Sought(receiver) => Some(SiteTls::Sought(config, policy, receiver)),
+            Demand::Refused => None,
+        }
     }
 
     /// Configuration for a tls-alpn-01 validation of this name (RFC 8737); `None` if no such
@@ -174,18 +201,14 @@ impl Keyring {
         self.challenges.as_ref()?.answer(host, path.strip_prefix(HTTP_PREFIX)?)
     }
 
-    /// Returns the end of each certificate's validity.
+    /// Returns the expiry and the next renewal of each certificate.
     pub fn snapshot(&self) -> Vec<CertificateSnapshot> {
-        let of = |entry: &Arc<Entry>| {
-            let files = entry.files.lock().unwrap_or_else(PoisonError::into_inner);
-            let ends = files.loaded.as_ref().map(SiteConfig::ends).unwrap_or_default();
-            let of = |(number, not_after)| {
-                let site = entry.name.clone();
-                CertificateSnapshot { site, number, not_after }
-            };
-            ends.into_iter().enumerate().map(of).collect::<Vec<_>>()
-        };
-        self.sites.iter().flatten().flat_map(of).collect()
+        self.sites.iter().flatten().flat_map(|entry| entry.snapshot(&self.automatic)).collect()
+    }
+
+    /// Describes the certificates that clients reject, now or soon if no one replaces them.
+    pub fn warnings(&self) -> Vec<String> {
+        self.sites.iter().flatten().flat_map(|entry| entry.warnings()).collect()
     }
 
     /// The keys of all sites' session tickets, for another process.
@@ -213,6 +236,9 @@ impl Keyring {
         let Some(Some(entry)) = self.sites.get(site) else { return Vec::new() };
         let files = entry.files.lock().unwrap_or_else(PoisonError::into_inner);
         match &files.loaded {
+            Some(_) if entry.automatic.is_some() => {
+                vec!["certificates on demand, one for each name that clients ask for".to_owned()]
+            }
             Some(loaded) => loaded.describe(),
             None if entry.authority().is_some() => {
                 vec!["no certificate yet: the local authority signs one at a start".to_owned()]
@@ -235,17 +261,19 @@ impl Entry {
         site: &config::Site,
         tls: &config::Tls,
         previous: Option<&Entry>,
+        automatic: &Arc<Automatic>,
     ) -> Result<Entry, String> {
+        let automatic = tls.on_demand().map(|_| Arc::clone(automatic));
         let (name, policy) = (site.name(), policy(site));
         let previous = previous.map(|entry| entry.files.lock());
         let previous = previous.map(|files| files.unwrap_or_else(PoisonError::into_inner));
         let previous = previous.as_ref().and_then(|files| files.loaded.as_ref());
         // Before the files are read, so that the next check finds a change during the read.
         let seen = stamps(tls);
-        let loaded = match SiteConfig::load(&name, site, tls, previous) {
+        let loaded = match SiteConfig::load(&name, site, tls, previous, automatic.as_ref()) {
             Ok(loaded) => Some(loaded),
             // ACME or a start of the server replaces it.
-            Err(e) if tls.source != CertificateSource::Files => {
+            Err(e) if !tls.certificates.is_empty() && tls.source != CertificateSource::Files => {
                 if tls.certificates.iter().any(|files| files.chain.exists()) {
                     tracing::error!("{name}: {e}; or wait for a new one");
                 }
@@ -258,7 +286,7 @@ impl Entry {
         }
         let current = RwLock::new(loaded.as_ref().map(SiteConfig::handshakes));
         let files = Mutex::new(Files { loaded, seen, suspect: None, renewal: Renewal::default() });
-        Ok(Entry { name, policy, site: site.clone(), current, files })
+        Ok(Entry { name, policy, site: site.clone(), automatic, current, files })
     }
 
     fn reload(&self) {
@@ -296,12 +324,59 @@ impl Entry {
         tls: &config::Tls,
         previous: Option<&SiteConfig>,
     ) -> Result<SiteConfig, String> {
-        let loaded = SiteConfig::load(&self.name, &self.site, tls, previous)?;
+        let loaded =
+            SiteConfig::load(&self.name, &self.site, tls, previous, self.automatic.as_ref())?;
         let names = names(&self.site, tls);
         match (loaded.warnings(&names).into_iter().next(), previous) {
             (Some(warning), Some(previous)) if previous.warnings(&names).is_empty() => Err(warning),
             _ => Ok(loaded),
         }
+    }
+
+    fn snapshot(&self, automatic: &Automatic) -> Vec<CertificateSnapshot> {
+        let Some(tls) = &self.site.tls else { return Vec::new() };
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first_end = None;
+        let (source, renewal) = match &tls.source {
+            CertificateSource::OnDemand(_) => {
+                let of_site = automatic.figures(&self.name);
+                first_end = of_site.not_after;
+                ("on-demand", of_site.renewal)
+            }
+            CertificateSource::Files => ("files", None),
+            CertificateSource::Automatic => {
+                let file = tls.certificates.first();
+                ("acme", file.and_then(|files| automatic.renewal(&files.chain)))
+            }
+            CertificateSource::Local(_) => ("local", Some(files.local_renewal())),
+        };
+        let ends = files.loaded.as_ref().map(SiteConfig::ends).unwrap_or_default();
+        let mut ends: Vec<_> = ends.into_iter().map(Some).collect();
+        if ends.is_empty() {
+            // Not issued yet, or on demand.
+            ends.push(first_end);
+        }
+        let of = |(number, not_after)| {
+            let (site, source) = (self.name.clone(), source.into());
+            CertificateSnapshot { site, number, source, not_after, renewal }
+        };
+        ends.into_iter().enumerate().map(of).collect()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let Some(tls) = &self.site.tls else { return Vec::new() };
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(loaded) = &files.loaded else { return Vec::new() };
+        let warnings = match tls.source {
+            CertificateSource::Files => {
+                let mut warnings = loaded.warnings(&self.site.hosts);
+                warnings.extend(loaded.expiring(UnixTime::now().as_secs()));
+                warnings
+            }
+            // The server replaces a certificate that lacks names, or that expires soon.
+            _ => loaded.warnings(&[]),
+        };
+        warnings.into_iter().map(|warning| format!("{}: {warning}", self.name)).collect()
     }
 
     /// The directory of the local authority of the site.
@@ -314,9 +389,7 @@ impl Entry {
         let Some(dir) = self.authority() else { return };
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let now = UnixTime::now().as_secs();
-        let loaded = files.loaded.as_ref().filter(|_| !files.renewal.is_lost);
-        let due = loaded.and_then(SiteConfig::validity).map_or(0, local::renewal);
-        if now < due.max(files.renewal.from) {
+        if now < files.local_renewal() {
             return;
         }
         files.renewal = Renewal { from: now + RENEWAL_RETRY_SECS, is_lost: false };
@@ -326,6 +399,15 @@ impl Entry {
                 tracing::error!("{}: {e}; its certificate cannot be renewed", self.name);
             }
         }
+    }
+}
+
+impl Files {
+    /// Time at which a local certificate is replaced, in seconds since 1970.
+    fn local_renewal(&self) -> u64 {
+        let loaded = self.loaded.as_ref().filter(|_| !self.renewal.is_lost);
+        let due = loaded.and_then(SiteConfig::validity).map_or(0, local::renewal);
+        due.max(self.renewal.from)
     }
 }
 

@@ -15,7 +15,7 @@ use rustls::{RootCertStore, ServerConfig, SignatureAlgorithm};
 use super::derived_keys::DerivedKeys;
 use super::local::OnDemand;
 use super::tickets::{PolicyDigest, TicketKeys, Ticketer};
-use super::{Handshakes, pem};
+use super::{Automatic, Handshakes, pem};
 use crate::config::{CertificateFiles, ClientAuth, HostName, Site, Tls};
 
 /// ALPN protocols (RFC 7301), the preferred one first.
@@ -31,6 +31,9 @@ pub const HTTP3: &[u8] = b"h3";
 /// send 16 KiB. rustls buffers up to 18 KiB, tries to decrypt all of it again after each read, and
 /// counts the bytes of every try.
 const SKIPPED_BYTES_MAX: u32 = 4 << 20;
+
+/// Time before the expiry of a certificate at which the operator is warned.
+const EXPIRING_SECS: u64 = 14 * 24 * 60 * 60;
 
 /// A site's configuration, and the contents of the files it was made from.
 #[derive(Debug)]
@@ -48,7 +51,7 @@ pub(super) struct SiteConfig {
 
 impl SiteConfig {
     /// Reads the files of the site of this name. The new configuration accepts tickets of the `previous`
-    /// one if the client policy is the same.
+    /// one if the client policy is the same. `automatic`: it has certificates on demand.
     ///
     /// # Errors
     /// The unusable file, the reason, and what to do.
@@ -57,6 +60,7 @@ impl SiteConfig {
         site: &Site,
         tls: &Tls,
         previous: Option<&SiteConfig>,
+        automatic: Option<&Arc<Automatic>>,
     ) -> Result<SiteConfig, String> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let on_demand = match (tls.local_authority(), tls.certificates.first()) {
@@ -64,7 +68,8 @@ impl SiteConfig {
             _ => None,
         };
         let keys = certified_keys(&tls.certificates, &provider)?;
-        let resolver = Arc::new(CertificateResolver { keys, on_demand });
+        let resolver =
+            Arc::new(CertificateResolver { keys, on_demand, automatic: automatic.cloned() });
         let authorities = match &tls.client_auth {
             Some(auth) => pem::certificates(&auth.authorities)?,
             None => Vec::new(),
@@ -142,6 +147,17 @@ impl SiteConfig {
         ends.filter_map(pem::not_after).map(|end| end.as_secs()).collect()
     }
 
+    /// Describes the certificates that expire within `EXPIRING_SECS`; `now` is in seconds since 1970.
+    pub(super) fn expiring(&self, now: u64) -> Vec<String> {
+        let describe = |(key, files): (&Arc<CertifiedKey>, &CertificateFiles)| {
+            let until = key.cert.first().and_then(pem::not_after)?;
+            let is_soon = (now..now + EXPIRING_SECS).contains(&until.as_secs());
+            let (chain, day) = (files.chain.display(), pem::day(until));
+            is_soon.then(|| format!("{chain}: the certificate expires on {day}; renew it"))
+        };
+        self.resolver.keys.iter().zip(&self.files).filter_map(describe).collect()
+    }
+
     /// Validity period of the first certificate, in seconds since 1970.
     pub(super) fn validity(&self) -> Option<(u64, u64)> {
         let leaf = self.resolver.keys.first()?.cert.first()?;
@@ -166,6 +182,8 @@ struct CertificateResolver {
     keys: Vec<Arc<CertifiedKey>>,
     /// Local certificates for names below a wildcard.
     on_demand: Option<OnDemand>,
+    /// ACME certificates, by name.
+    automatic: Option<Arc<Automatic>>,
 }
 
 fn certified_keys(
@@ -188,6 +206,9 @@ impl ResolvesServerCert for CertificateResolver {
         let is_usable =
             |key: &&Arc<CertifiedKey>| key.key.choose_scheme(hello.signature_schemes()).is_some();
         let is_rsa = |key: &&Arc<CertifiedKey>| key.key.algorithm() == SignatureAlgorithm::RSA;
+        if let Some(automatic) = &self.automatic {
+            return automatic.certificate(hello.server_name()?).filter(|key| is_usable(&key));
+        }
         // An RSA signature costs the server an order of magnitude more.
         let usable = || self.keys.iter().filter(is_usable);
         let on_demand = self.on_demand.as_ref().zip(hello.server_name());

@@ -1,5 +1,5 @@
-//! The server's side of a TLS handshake: reads the ClientHello, asks the caller for a
-//! configuration, and completes the handshake. Deadlines belong to `serve`.
+//! The server's side of a TLS handshake: reads the ClientHello, by which the caller chooses a
+//! configuration, and completes the handshake with it. Deadlines belong to `serve`.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -44,18 +44,23 @@ impl From<io::Error> for HandshakeError {
     }
 }
 
-/// Performs the handshake. `input` has the bytes read so far; `begun` is called once the client has
-/// sent some; `choose` selects the configuration by the ClientHello, above all by its server name
-/// (RFC 6066 section 3).
+/// A handshake after its ClientHello.
+#[derive(Debug)]
+pub struct Handshake {
+    socket: Plain,
+    input: Input,
+    accepted: Accepted,
+}
+
+/// Begins a handshake. `input` has the bytes read so far; `begun` is called once the client has sent some.
 ///
 /// # Errors
 /// See `HandshakeError`. A client that spoke TLS has received an alert.
-pub async fn handshake(
+pub async fn begin(
     mut socket: Plain,
     mut input: Input,
     begun: impl FnOnce(),
-    choose: impl FnOnce(&ClientHello<'_>) -> Choice,
-) -> Result<Tls, HandshakeError> {
+) -> Result<Handshake, HandshakeError> {
     if input.bytes().is_empty() {
         fill(&mut socket, &mut input).await?;
     }
@@ -67,7 +72,22 @@ pub async fn handshake(
         _ => return Err(io::Error::from(io::ErrorKind::InvalidData).into()),
     }
     let accepted = read_hello(&mut socket, &mut input).await?;
-    let choice = choose(&accepted.client_hello());
+    Ok(Handshake { socket, input, accepted })
+}
+
+impl Handshake {
+    /// The ClientHello, above all its server name (RFC 6066 section 3).
+    pub fn client_hello(&self) -> ClientHello<'_> {
+        self.accepted.client_hello()
+    }
+}
+
+/// Completes a handshake.
+///
+/// # Errors
+/// See `HandshakeError`. The client has received an alert.
+pub async fn complete(handshake: Handshake, choice: Choice) -> Result<Tls, HandshakeError> {
+    let Handshake { mut socket, mut input, accepted } = handshake;
     let ((config, overheard), policy) = match choice {
         Choice::Serve(config, policy) => (ktls::overhear(config), Some(policy)),
         Choice::Validate(config) => ((config, None), None),
@@ -92,7 +112,7 @@ pub async fn handshake(
         input.consume(n);
         process(&socket, &mut session)?;
     }
-    complete(&mut socket, &mut session).await?;
+    exchange(&mut socket, &mut session).await?;
     match policy {
         Some(policy) => {
             let sending = Sending::new(&session, overheard.as_deref());
@@ -137,7 +157,7 @@ async fn read_hello(socket: &mut Plain, input: &mut Input) -> Result<Accepted, H
 }
 
 /// Exchanges messages until the handshake is complete.
-async fn complete(
+async fn exchange(
     socket: &mut Plain,
     session: &mut ServerConnection,
 ) -> Result<(), HandshakeError> {

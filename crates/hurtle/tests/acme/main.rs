@@ -12,6 +12,7 @@ mod authority;
 #[allow(dead_code)]
 mod child;
 mod issuing;
+mod on_demand;
 mod pebble;
 #[path = "../tls/peer.rs"]
 #[allow(dead_code)]

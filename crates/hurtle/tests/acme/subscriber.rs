@@ -24,6 +24,8 @@ pub(crate) struct Setup<'a> {
     /// Lines of each `[[acme.authority]]` beside `root`.
     pub(crate) authorities: Vec<String>,
     pub(crate) ports: (u16, u16),
+    /// Value of `on_demand`; without one, the site has one certificate for `hosts`.
+    pub(crate) on_demand: String,
 }
 
 impl<'a> Setup<'a> {
@@ -35,6 +37,7 @@ impl<'a> Setup<'a> {
             acme: String::new(),
             authorities: vec![authority(net, 0)],
             ports: (HTTP_PORT, TLS_PORT),
+            on_demand: String::new(),
         }
     }
 
@@ -58,12 +61,17 @@ impl<'a> Setup<'a> {
             true => format!("challenge = [{:?}]\n", self.challenge),
             false => self.acme.clone(),
         };
+        let on_demand = match self.on_demand.as_str() {
+            "" => String::new(),
+            value => format!("on_demand = {value}\n"),
+        };
         let text = format!(
             "listen = \"{clear}\"\nlisten_tls = \"{tls}\"\nworkers = 1\n{user}[acme]\n\
              accept_terms = true\nemail = \"admin@a.test\"\nstorage = \"state/acme\"\n\
-             {challenge}{authorities}[[site]]\nhosts = {:?}\n[site.tls]\n\
-             certificate = \"auto\"\n[[site.mount]]\nfiles = {:?}\n",
+             {challenge}{authorities}[[site]]\nhosts = {:?}\ndefault = {}\n[site.tls]\n\
+             certificate = \"auto\"\n{on_demand}[[site.mount]]\nfiles = {:?}\n",
             self.hosts,
+            self.hosts.is_empty(),
             net.dir.root()
         );
         let path = net.dir.path(format!("../hurtle-{number}.toml"));

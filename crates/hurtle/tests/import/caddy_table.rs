@@ -97,7 +97,22 @@ fn addresses_become_listeners_and_names() {
 
 #[test]
 fn options_certificates_and_logs_are_translated() {
-    let table: [(&str, &str, &str); 13] = [
+    let table: [(&str, &str, &str); 16] = [
+        (
+            "certificates on demand",
+            "{\non_demand_tls {\nask http://127.0.0.1:9000/ok?key=1\ninterval 2m\nburst 5\n}\n}\nhttps:// {\ntls {\non_demand\n}\nrespond a\n}",
+            "[[site]]\ndefault = true\n[site.tls]\ncertificate = \"auto\"\non_demand = { ask = \"http://127.0.0.1:9000/ok?key=1\" }",
+        ),
+        (
+            "for a wildcard, beside a private name",
+            "{\non_demand_tls {\npermission http http://a.test.org/\n}\n}\n*.b.test.org, nas.internal {\ntls a@b.org {\non_demand\n}\nrespond a\n}",
+            "hosts = \"*.b.test.org\"\n[site.tls]\ncertificate = \"auto\"\non_demand = { ask = \"http://a.test.org/\" }\n[[site.mount]]\nrespond = \"a\"\n[[site]]\nhosts = \"nas.internal\"\n[site.tls]\ncertificate = \"local\"\n[[site.mount]]",
+        ),
+        (
+            "the URL in a block",
+            "{\non_demand_tls {\npermission http {\nendpoint http://a.test.org/\n}\n}\n}\n:443 {\ntls {\non_demand\n}\nrespond a\n}",
+            "on_demand = { ask = \"http://a.test.org/\" }",
+        ),
         (
             "a certificate of Caddy's own",
             "nas.lan {\ntls internal\nrespond a\n}",
@@ -238,6 +253,12 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
         ":80 {\nreverse_proxy a:1 {\nheader_up Remote-User {http.auth.user.id}\n}\n}",
         "hurtle has no variable {http.auth.user.id}",
         "respond = \"\"\nstatus = 403",
+    ),
+    (
+        "certificates on demand for any name",
+        ":443 {\ntls {\non_demand\n}\nrespond a\n}",
+        "hurtle asks a server about each name",
+        "all names: write `tls { on_demand }`",
     ),
     (
         "a field of responses",

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 use hurtle::config::CertificateFiles;
 use rcgen::{
@@ -55,6 +56,14 @@ impl Authority {
             params.not_before = date_time_ymd(2019, 1, 1);
             params.not_after = date_time_ymd(2020, 1, 1);
         })
+    }
+
+    /// Like `issue`, with this many days until the expiry.
+    #[allow(dead_code)]
+    pub(crate) fn issue_for_days(&self, name: &str, days: u64) -> Pair {
+        let until = SystemTime::now() + Duration::from_secs(days * 24 * 60 * 60);
+        let change = |params: &mut CertificateParams| params.not_after = until.into();
+        self.sign(name, &KeyPair::generate().unwrap(), change)
     }
 
     /// Issues a client certificate.

@@ -12,6 +12,7 @@ mod clients;
 mod cold;
 mod early_data;
 mod exchange;
+mod expiry;
 mod explained;
 #[path = "../h2/wire.rs"]
 #[allow(dead_code)]

@@ -34,6 +34,20 @@ pub(super) fn with_acme(section: &Section, name: &str, line: &str) -> String {
     )
 }
 
+/// A line of `[site.tls]` or of `on_demand`, whose key has this name, with the keys it needs.
+pub(super) fn with_on_demand(name: &str, line: &str) -> String {
+    let section = match name {
+        "" => String::new(),
+        "ask" => "[site.tls.on_demand]\n".to_owned(),
+        _ => "[site.tls.on_demand]\nask = \"http://a\"\n".to_owned(),
+    };
+    format!(
+        "acme = {{ accept_terms = true }}\nlisten_tls = \"[::]:443\"\n[[site]]\n\
+         hosts = \"a.example.org\"\n[site.tls]\ncertificate = \"auto\"\n{section}{line}\
+         [[site.mount]]\nfiles = \".\""
+    )
+}
+
 /// A line of the local authority with a site that uses it.
 fn with_local(line: &str) -> String {
     format!(

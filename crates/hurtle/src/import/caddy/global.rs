@@ -47,6 +47,8 @@ pub(super) struct Global {
     /// `false`: no redirects from HTTP to HTTPS.
     pub(super) redirects: bool,
     pub(super) is_local: bool,
+    /// URL that is asked about names on demand.
+    pub(super) ask: Option<String>,
     keys: Keys,
     limits: Keys,
 }
@@ -61,6 +63,7 @@ pub(super) fn read(blocks: &[Directive], report: &mut Report) -> Global {
         is_automatic: true,
         redirects: true,
         is_local: false,
+        ask: None,
         keys: Keys::new(),
         limits: Keys::new(),
     };
@@ -95,6 +98,7 @@ impl Global {
                 _ => return Err("it is off, disable_redirects or disable_certs".to_owned()),
             },
             "servers" => self.servers(d, report),
+            "on_demand_tls" => self.on_demand(d, report),
             "acme_dns" => report.remark(d, BY_DNS),
             "cert_issuer" if value == "internal" => self.is_local = true,
             "cert_issuer" => {
@@ -107,6 +111,25 @@ impl Global {
             _ => return Err("hurtle has no such option".to_owned()),
         }
         Ok(())
+    }
+
+    /// Reads the server to ask about names on demand.
+    fn on_demand(&mut self, of: &Directive, report: &mut Report) {
+        for d in of.children() {
+            match (d.name.as_str(), d.args.as_slice(), d.children()) {
+                ("ask", [url], []) => self.ask = Some(url.clone()),
+                ("permission", [module, url], []) if module == "http" => {
+                    self.ask = Some(url.clone());
+                }
+                ("permission", [module], [endpoint])
+                    if module == "http" && endpoint.name == "endpoint" =>
+                {
+                    self.ask = Some(endpoint.arg(0).to_owned());
+                }
+                ("interval" | "burst", ..) => report.leave_out(d),
+                _ => report.refuse(d, "hurtle asks a URL: `ask URL`, or `permission http URL`"),
+            }
+        }
     }
 
     fn servers(&mut self, servers: &Directive, report: &mut Report) {

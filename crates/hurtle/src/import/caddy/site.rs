@@ -107,8 +107,10 @@ fn certificate(
     } else if global.is_local {
         return sign_locally(d, addresses, keys, report);
     } else if tls().any(|address| address.host.is_empty()) {
-        report
-            .refuse(d, "certificates on demand: hurtle gets those for names in the configuration");
+        report.refuse(
+            d,
+            "certificates for all names: write `tls { on_demand }`, and `ask` in on_demand_tls",
+        );
     } else if public().any(|address| address.host.starts_with("*.")) {
         report.refuse(
             d,
@@ -164,9 +166,7 @@ fn tls(
             "dns" | "dns_ttl" | "propagation_delay" | "propagation_timeout" | "resolvers" => {
                 report.general(BY_DNS.to_owned());
             }
-            "on_demand" => {
-                report.refuse(line, "hurtle gets certificates for names in the configuration");
-            }
+            "on_demand" => on_demand(line, keys, global, report),
             _ => report.refuse(line, "hurtle's TLS has no such setting"),
         }
     }
@@ -175,6 +175,22 @@ fn tls(
             put(keys, "certificate", "auto");
         }
         keys.extend(clients);
+    }
+}
+
+/// Certificates that handshakes order, if a server allows the name.
+fn on_demand(d: &Directive, keys: &mut Keys, global: &Global, report: &mut Report) {
+    match &global.ask {
+        None => report.refuse(d, "hurtle asks a server about each name: `ask` in on_demand_tls"),
+        Some(_) if !keys.is_empty() => {
+            report.refuse(d, "hurtle orders certificates on demand from public authorities only");
+        }
+        Some(ask) => {
+            put(keys, "certificate", "auto");
+            let mut settings = toml::Table::new();
+            settings.insert("ask".to_owned(), ask.as_str().into());
+            put(keys, "on_demand", settings);
+        }
     }
 }
 

@@ -125,7 +125,7 @@ fn parts_of(site: &CaddySite<'_>, sites: &[CaddySite<'_>], global: &Global) -> V
             }
         };
         if is_local {
-            part.site.tls.retain(|(key, _)| key != "certificate");
+            part.site.tls.retain(|(key, _)| key != "certificate" && key != "on_demand");
             part.site.tls.insert(0, ("certificate".to_owned(), "local".into()));
         }
         match is_tls {
