@@ -31,6 +31,16 @@ pub(super) static ERROR_PAGE: Section = Section {
     ],
 };
 
+#[rustfmt::skip] // One paragraph for each key.
+pub(super) static ERRORS: Section = Section {
+    header: "[site.errors]",
+    doc: "What replaces errors: `404 = \"/404.html\"`. The key is a status from 400 to 599; the value is a \
+          path of this site, which is sent with that status, or `\"@NAME\"`: the mount with this `name` \
+          responds. A table has a status, too: `404 = { to = \"/empty.gif\", status = 200 }`; see \
+          [routing.md](routing.md#errors).",
+    keys: &[],
+};
+
 pub(super) static MOUNT_ERRORS: Section = Section {
     header: "[site.mount.errors]",
     doc: "What replaces errors of the mount, as in `[site.errors]`.",

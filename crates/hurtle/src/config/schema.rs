@@ -13,7 +13,7 @@ use super::bounds::{
 use super::check_matcher::MATCH;
 use super::congestion::Congestion;
 use super::dictionary::DICTIONARY;
-use super::error_page::MOUNT_ERRORS;
+use super::error_page::{ERRORS, MOUNT_ERRORS};
 use super::local::LOCAL_AUTHORITY;
 use super::monitoring::{METRICS, TRACING};
 use super::names::names;
@@ -439,14 +439,4 @@ pub(super) static HEADER: Section = Section {
             "Attributes that each cookie of a response gets: `Secure`, `HttpOnly`, `Partitioned`, and \
              `SameSite` with `Strict`, `Lax` or `None`, which replaces the cookie's own."),
     ],
-};
-
-#[rustfmt::skip] // One paragraph for each key.
-pub(super) static ERRORS: Section = Section {
-    header: "[site.errors]",
-    doc: "What replaces errors: `404 = \"/404.html\"`. The key is a status from 400 to 599; the value is a \
-          path of this site, which is sent with that status, or `\"@NAME\"`: the mount with this `name` \
-          responds. A table has a status, too: `404 = { to = \"/empty.gif\", status = 200 }`; see \
-          [routing.md](routing.md#errors).",
-    keys: &[],
 };
