@@ -20,7 +20,7 @@ const RESPONSE_MAX: Duration = Duration::from_secs(5);
 /// Requests at a time; others wait.
 const REQUESTS_MAX: usize = 16;
 
-/// The client.
+/// An HTTP client for the operator's server.
 #[derive(Debug)]
 pub(super) struct Asker {
     client: Client<HttpsConnector<HttpConnector<HostNames>>, Empty<Bytes>>,

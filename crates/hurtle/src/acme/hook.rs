@@ -51,7 +51,7 @@ impl Records {
     /// Connects to the process.
     ///
     /// # Errors
-    /// There is none.
+    /// The process of the hook has ended, or was not started.
     pub(super) fn open(hook: &DnsHook) -> Result<Records, String> {
         let connect = CONNECT.get().ok_or_else(|| gone(&io::ErrorKind::NotFound.into()))?;
         let connection = connect().map_err(|e| gone(&e))?;

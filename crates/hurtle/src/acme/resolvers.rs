@@ -53,7 +53,7 @@ impl Resolvers {
     /// may be in another zone, to which the hook has access.
     ///
     /// # Errors
-    /// No resolver answers, or the aliases have no end.
+    /// Every resolver fails, or too many aliases follow each other.
     pub fn record_name(&self, fqdn: &str) -> Result<String, String> {
         let own = fqdn.trim_end_matches('.').to_ascii_lowercase();
         let mut name = own.clone();

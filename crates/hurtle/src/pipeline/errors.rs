@@ -164,7 +164,8 @@ impl<T: Protocol> Connection<T> {
             (Ok(Outcome::Stream(response)), Some(status)) => response.status = status,
             (Ok(Outcome::Answer(_) | Outcome::Stream(_) | Outcome::InternalRedirect(_)), _)
             | (Ok(Outcome::Abort) | Err(HandlerError::Exchange(_)), _) => {}
-            // Such a mount is there to say it, and a file that is missing or an upstream that is down is not.
+            // A fixed response with an error status is the configured replacement. Errors of other handlers,
+            // such as a missing file or an upstream that is down, replace nothing.
             (Err(HandlerError::Answer(_)), _) if matches!(mount.handler(), Handler::Fixed(_)) => {
                 let Err(HandlerError::Answer(fixed)) = handled else { return None };
                 let status = status.unwrap_or(fixed.status);

@@ -58,7 +58,8 @@ pub struct Keyring {
 pub enum SiteTls {
     /// The rustls configuration, and the number of the site's client policy (see `policy`).
     Ready(Arc<ServerConfig>, u32),
-    /// The same, once the receiver gets `true`: the certificate for the name is sought.
+    /// The settings and the policy of the site; the receiver gets `true` when the certificate, which is
+    /// being ordered or loaded, is there.
     Sought(Arc<ServerConfig>, u32, oneshot::Receiver<bool>),
     /// The site's ACME certificate has not been issued yet.
     NotIssued,

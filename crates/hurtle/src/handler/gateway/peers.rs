@@ -49,7 +49,7 @@ impl Peers {
     /// arrives.
     ///
     /// # Errors
-    /// No address accepts a connection, or the request failed on one.
+    /// Every address refuses connections, or the one that accepted the request failed.
     pub(super) async fn request(
         &self,
         mut call: FastCgiRequest,

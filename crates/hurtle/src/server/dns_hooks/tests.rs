@@ -128,6 +128,7 @@ fn a_hook_is_ended_when_the_server_has_gone() {
     thread::scope(|scope| {
         let attending = scope.spawn(|| attend(&hook.options, None, &theirs));
         while hook.read("child").is_empty() {
+            assert!(!attending.is_finished(), "the hook has started no child");
             thread::sleep(Duration::from_millis(5));
         }
         drop(ours);
