@@ -15,7 +15,7 @@ use hurtle_http::h1::response::{Fields, field};
 use crate::answer::{Answer, Needs};
 use crate::auth::Guard;
 use crate::compress::Policy;
-use crate::config::{self, Compress, EarlyHints, Listen, Sendfile};
+use crate::config::{self, ClientTimeouts, Compress, EarlyHints, Listen, Sendfile};
 use crate::edits::ResponseEdits;
 use crate::files::{Entry, Routes, Store};
 use crate::handler::Handler;
@@ -87,6 +87,9 @@ pub struct Site {
     routing: Routing,
     /// The gates of paths without a mount, and of applications that are deployed at run time.
     gates: Vec<Gate>,
+    /// Timeouts of clients whose requests have no mount, or that of an application that is deployed at run
+    /// time; `None`: those of the server.
+    timeouts: Option<Rc<ClientTimeouts>>,
     /// The edits of its responses.
     edits: Rc<ResponseEdits>,
     /// Counters of the responses that no mount makes.
@@ -237,7 +240,9 @@ impl Site {
             let gates = compiler.of_mount(mount);
             let name = config.name();
             let shared = (&routes, &edits);
-            let mount = Mount::new(mount, &name, resources, shared, gates, known, &compression);
+            let timeouts = mount.policy.timeouts.or(&config.policy.timeouts).map(Rc::new);
+            let mut mount = Mount::new(mount, &name, resources, shared, gates, known, &compression);
+            mount.timeouts = timeouts;
             if let Handler::Proxy(proxy) = &mount.handler {
                 proxy.limit_by(guard.limiters());
             }
@@ -261,10 +266,12 @@ impl Site {
                 && routing == Routing::ByPath
                 // A file may have appeared since the response was stored.
                 && !mounts.iter().any(Mount::hands_on)
+                && !mounts.iter().any(|mount| mount.has_cache() && mount.timeouts.is_some())
                 && !mounts.iter().any(|mount| mount.has_cache() && mount.intercepts_errors())
                 && mounts.iter().any(Mount::has_cache),
             routing,
             gates,
+            timeouts: config.policy.timeouts.or(&ClientTimeouts::default()).map(Rc::new),
             metrics: resources.0.metrics.route(&config.name(), ""),
             mounts,
             deployed: previous
@@ -369,6 +376,12 @@ impl Site {
     /// Returns whether each gate of its mount lets a request for a file from the file cache pass.
     pub fn allows_known_file(&self, entry: &Entry, visitor: &Visitor<'_>) -> bool {
         self.mounts[entry.mount].gates.iter().all(|gate| gate.allows_known(self, visitor))
+    }
+
+    /// Returns the timeouts of clients of a known file; `None`: those of the server.
+    #[inline]
+    pub fn timeouts_of(&self, entry: &Entry) -> Option<&Rc<ClientTimeouts>> {
+        self.mounts[entry.mount].timeouts.as_ref()
     }
 
     /// Returns whether each gate lets a request for a stored response pass. Every mount of a site that

@@ -45,6 +45,10 @@ pub(super) fn size<S: Serializer>(bytes: &u64, out: S) -> Result<S::Ok, S::Error
     out.serialize_str(&size_text(*bytes))
 }
 
+pub(super) fn optional_size<S: Serializer>(bytes: &Option<u64>, out: S) -> Result<S::Ok, S::Error> {
+    bytes.map(size_text).serialize(out)
+}
+
 pub(super) fn memory_size<S: Serializer>(bytes: &usize, out: S) -> Result<S::Ok, S::Error> {
     size(&(*bytes as u64), out)
 }

@@ -11,6 +11,7 @@ use super::bounds::{
     BACKLOG_MAX, BYTES_MAX, COUNT_MAX, DISK_THREADS_MAX, TIME_MS_MAX, WORKERS_MAX,
 };
 use super::check_matcher::MATCH;
+use super::client_timeouts::{BODY_GRACE, BODY_RATE, WRITE_STALL};
 use super::congestion::Congestion;
 use super::dictionary::DICTIONARY;
 use super::error_page::{ERRORS, MOUNT_ERRORS};
@@ -373,6 +374,9 @@ pub(super) static SITE: Section = Section {
         Key::new("body_bytes", Size(0, BYTES_MAX), Words("no limit but those of `[limits]`"), "\"1 MiB\"",
             "Size of a request body to any handler, proxies and programs included (413). A body without a \
              length is cut there; its upstream sees an incomplete request."),
+        BODY_RATE,
+        BODY_GRACE,
+        WRITE_STALL,
         Key::new("access_log", Flag, Words("true if there is an `[access_log]`"), "false",
             "Log these requests in the access log, if there is one."),
         Key::new("cors", Table(&SITE_CORS), Words("off"), "{ origins = \"*\" }",

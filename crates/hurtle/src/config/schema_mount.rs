@@ -9,6 +9,7 @@ use super::bounds::{
 };
 use super::buffering::Buffering;
 use super::check_matcher::MATCH;
+use super::client_timeouts::{BODY_GRACE, BODY_RATE, WRITE_STALL};
 use super::dictionary::DICTIONARY;
 use super::error_page::MOUNT_ERRORS;
 use super::names::names;
@@ -115,6 +116,9 @@ pub(super) static MOUNT: Section = Section {
         Key::new("body_bytes", Size(0, BYTES_MAX), Words("the site's"), "\"1 MiB\"",
             "Size of a request body to any handler, proxies and programs included (413). A body without a \
              length is cut there; its upstream sees an incomplete request."),
+        BODY_RATE,
+        BODY_GRACE,
+        WRITE_STALL,
         Key::new("access_log", Flag, Words("the site's"), "false",
             "Log these requests in the access log, if there is one."),
         Key::new("errors", Table(&MOUNT_ERRORS), Words("the site's"), "{}",

@@ -296,7 +296,7 @@ pub struct Site {
     /// Request limits.
     #[serde(flatten)]
     pub limits: SiteLimits,
-    /// Settings of requests: the size of bodies and the access log.
+    /// Settings of requests: the size of bodies, timeouts and the access log.
     #[serde(flatten)]
     pub policy: RequestPolicy,
     /// File during whose existence all requests get 503; `None`: none does.

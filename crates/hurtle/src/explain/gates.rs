@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::line;
-use crate::config::{Concurrency, Cors, Jwt, RateLimit, Store};
+use crate::config::{ClientTimeouts, Concurrency, Cors, Jwt, RateLimit, Store};
 use crate::limits::rate::RateLimiter;
 use crate::site::{Gate, Resolved, admits};
 
@@ -66,7 +66,19 @@ pub(super) fn describe(
             Gate::Concurrency(limiter) => describe_concurrency(out, limiter.config()),
         }
     }
+    if let Some(timeouts) = resolved.timeouts() {
+        describe_timeouts(out, timeouts);
+    }
     is_refused
+}
+
+fn describe_timeouts(out: &mut String, timeouts: &ClientTimeouts) {
+    let ClientTimeouts { body_rate, body_grace, write_stall } = timeouts;
+    let rate = body_rate.map(|rate| format!("at least {rate} bytes of a body a second, else 408"));
+    let grace = body_grace.map(|time| format!("{} ms for a slower body", time.as_millis()));
+    let stall =
+        write_stall.map(|time| format!("{} ms without progress of a response", time.as_millis()));
+    rate.into_iter().chain(grace).chain(stall).for_each(|text| line(out, "limit", &text));
 }
 
 fn describe_cors(out: &mut String, cors: &Cors) {

@@ -8,7 +8,6 @@ use hurtle_http::request::fields::pairs;
 
 use super::Connection;
 use crate::clock;
-use crate::config::Limits;
 use crate::deadline::DeadlineError;
 use crate::protocol::Protocol;
 use crate::protocol::reading::{Piece, Reading};
@@ -65,23 +64,23 @@ impl<T: Protocol> Connection<T> {
         reading: &mut Reading,
         bytes_max: u64,
     ) -> Result<(), Option<ParseError>> {
-        let mut pace = Pace { started_ms: clock::now_ms(), received: 0, data: 0 };
+        let mut progress = Progress { started_ms: clock::now_ms(), received: 0, data: 0 };
         loop {
             let buffered = self.input.bytes().len();
             let piece = reading.next(&mut self.input).map_err(Some)?;
             if let Piece::Data(len) = piece {
                 self.input.consume(len);
-                pace.data += len as u64;
+                progress.data += len as u64;
                 self.exchange.request_bytes.set(self.exchange.request_bytes.get() + len as u64);
             }
             // Saturating, because a peer can announce a length or chunk size of 2^64 - 1.
-            if pace.data.saturating_add(reading.announced()) > bytes_max {
+            if progress.data.saturating_add(reading.announced()) > bytes_max {
                 return Err(Some(ParseError::BodyTooLarge));
             }
-            pace.received += (buffered - self.input.bytes().len()) as u64;
+            progress.received += (buffered - self.input.bytes().len()) as u64;
             match piece {
                 Piece::Data(_) => {}
-                Piece::More => pace.more(self, reading).await?,
+                Piece::More => progress.more(self, reading).await?,
                 Piece::End(trailers) => return self.check_trailers(&trailers).map_err(Some),
             }
         }
@@ -89,23 +88,24 @@ impl<T: Protocol> Connection<T> {
 }
 
 /// The progress of a body: after a grace period it must keep an average rate.
-struct Pace {
+struct Progress {
     started_ms: u64,
     received: u64,
     data: u64,
 }
 
-impl Pace {
+impl Progress {
     /// Waits for more bytes.
     async fn more<T: Protocol>(
         &mut self,
         connection: &mut Connection<T>,
         reading: &mut Reading,
     ) -> Result<(), Option<ParseError>> {
-        let earned_ms = earned_ms(&connection.worker.limits, self.received);
+        let pace = connection.exchange.body_pace(&connection.worker.limits);
+        let earned_ms = pace.earned_ms(self.received);
         let now_ms = clock::now_ms();
         let left_ms = self.started_ms.saturating_add(earned_ms).saturating_sub(now_ms);
-        let wait_ms = left_ms.min(pause_ms_max(&connection.worker.limits));
+        let wait_ms = left_ms.min(pace.pause_ms_max());
         connection.watch.set(now_ms.saturating_add(wait_ms));
         match connection.fill_body(reading).await {
             // RFC 9112 section 8: the peer may have closed one direction only, so it gets an error
@@ -120,18 +120,27 @@ impl Pace {
     }
 }
 
-/// Returns the time in milliseconds that a client may take to send `received` bytes of a body.
-pub(super) fn earned_ms(limits: &Limits, received: u64) -> u64 {
-    let grace_ms = limits.body_grace.as_millis() as u64;
-    // A rate of 0 disables the limit.
-    let at_rate = received.saturating_mul(1_000).checked_div(limits.body_rate);
-    grace_ms.saturating_add(at_rate.unwrap_or(NO_HURRY_MS))
+/// The lowest rate of a request body.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BodyPace {
+    /// Bytes a second; 0: any.
+    pub(super) rate: u64,
+    /// Time during which the body may be slower, in milliseconds.
+    pub(super) grace_ms: u64,
 }
 
-/// Returns the longest pause within a body, in milliseconds.
-pub(super) fn pause_ms_max(limits: &Limits) -> u64 {
-    match limits.body_rate {
-        0 => NO_HURRY_MS,
-        _ => BODY_PAUSE_MS_MAX.max(limits.body_grace.as_millis() as u64),
+impl BodyPace {
+    /// Returns the time in milliseconds that a client may take to send `received` bytes.
+    pub(super) fn earned_ms(self, received: u64) -> u64 {
+        let at_rate = received.saturating_mul(1_000).checked_div(self.rate);
+        self.grace_ms.saturating_add(at_rate.unwrap_or(NO_HURRY_MS))
+    }
+
+    /// Returns the longest pause within the body, in milliseconds.
+    pub(super) fn pause_ms_max(self) -> u64 {
+        match self.rate {
+            0 => NO_HURRY_MS,
+            _ => BODY_PAUSE_MS_MAX.max(self.grace_ms),
+        }
     }
 }

@@ -11,6 +11,7 @@ use http::StatusCode;
 use hurtle_http::request::ParseError;
 
 use super::Connection;
+use super::body::BodyPace;
 use super::upload::Upload;
 use crate::clock::{self, NEVER};
 use crate::handler::client::{ExchangeError, InterimSender, Sending};
@@ -37,6 +38,8 @@ pub(super) struct Duplex<'a, T> {
     queued: Cell<bool>,
     /// `true` if the handler got a frame of the body since it was polled.
     has_fed: Cell<bool>,
+    /// The lowest rate of the request body.
+    pub(super) pace: BodyPace,
     /// Time by which the peer must send more bytes, in milliseconds, if the exchange waits for
     /// them.
     more_by_ms: Cell<u64>,
@@ -53,10 +56,11 @@ impl<T: Protocol> Connection<T> {
     ) -> Result<R, ExchangeError> {
         let Connection { io, input, ended, worker, watch, sent, exchange, .. } = self;
         let request_bytes = &exchange.request_bytes;
-        let stall_ms = worker.limits.write_stall.as_millis() as u64;
+        let stall_ms = exchange.write_stall_ms(&worker.limits);
+        let pace = exchange.body_pace(&worker.limits);
         let (share, sent) = (sent.share.as_deref(), &sent.moved);
         let (queued, has_fed, more_by_ms) = (Cell::new(false), Cell::new(false), Cell::new(NEVER));
-        let duplex = Duplex { io, sent, request_bytes, share, queued, has_fed, more_by_ms };
+        let duplex = Duplex { io, sent, pace, request_bytes, share, queued, has_fed, more_by_ms };
         let mut work = pin!(work(&duplex));
         let mut upload = pin!(upload.run(&duplex, input, ended, worker));
         let mut both = poll_fn(|cx| {

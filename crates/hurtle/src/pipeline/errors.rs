@@ -130,6 +130,7 @@ impl<T: Protocol> Connection<T> {
         match self.replace(&get, at, page.status).await {
             Some((handled, _place)) => {
                 self.count_for(next.metrics());
+                self.time_by(next.timeouts());
                 match self.write(request, at, handled, incoming).await {
                     Last::Next(next) => next,
                     // A GET without upgrades opens none.

@@ -81,6 +81,7 @@ impl<T: Protocol> Connection<T> {
             return None;
         }
         self.count_for(entry.route.as_ref().unwrap_or(site.own_metrics()));
+        self.time_by(site.timeouts_of(&entry));
         self.metrics.file_hits.add(1);
         Some(answer)
     }

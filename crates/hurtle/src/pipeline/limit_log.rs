@@ -28,8 +28,8 @@ const KEYS: [(LimitKind, &str); 7] = [
     (LimitKind::Head, "head_bytes, head_fields or target_bytes in [limits]"),
     (LimitKind::HeadTime, "head_timeout in [limits]"),
     (LimitKind::Body, "body_bytes"),
-    (LimitKind::BodyTime, "body_rate in [limits]"),
-    (LimitKind::SendTime, "write_stall in [limits]"),
+    (LimitKind::BodyTime, "body_rate"),
+    (LimitKind::SendTime, "write_stall"),
     (LimitKind::RequestRate, "rate_limit"),
     (LimitKind::Concurrency, "concurrency"),
 ];

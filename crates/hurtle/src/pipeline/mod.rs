@@ -169,6 +169,7 @@ impl<T: Protocol> Connection<T> {
         }
 
         self.count_for(resolved.metrics());
+        self.time_by(resolved.timeouts());
         self.exchange.begun.get_or_insert_with(Instant::now);
         self.record_in_flight(request);
         let last = match worker.tracing.is_on() {
@@ -283,6 +284,7 @@ impl<T: Protocol> Connection<T> {
         let passed = resolved.gates().to_vec();
         let Some(next) = resolved.handed_on() else { return Next::Drop.into() };
         self.count_for(next.metrics());
+        self.time_by(next.timeouts());
         self.record_in_flight(request);
         let is_new = |gate: &&Gate| !passed.iter().any(|passed| passed.is(gate));
         let gates: Vec<Gate> = next.gates().iter().filter(is_new).cloned().collect();

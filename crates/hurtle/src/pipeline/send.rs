@@ -2,11 +2,13 @@
 
 use std::io::{self, ErrorKind};
 use std::pin::pin;
+use std::rc::Rc;
 
 use http::StatusCode;
 
 use super::{Connection, Next};
 use crate::body::Body;
+use crate::config::ClientTimeouts;
 use crate::deadline::DeadlineError;
 use crate::handler::client::ExchangeError;
 use crate::protocol::{InterimFields, Protocol};
@@ -55,11 +57,20 @@ impl<T: Protocol> Connection<T> {
         self.send(interim, &Body::Empty).await
     }
 
+    /// Gives the client these timeouts; `None`: those of the server.
+    #[inline]
+    pub(super) fn time_by(&mut self, timeouts: Option<&Rc<ClientTimeouts>>) {
+        if let Some(timeouts) = timeouts {
+            timeouts.write_stall.into_iter().for_each(|stall| self.slot.extend_write_stall(stall));
+        }
+        self.exchange.timeouts = timeouts.cloned();
+    }
+
     /// Resets the progress of the response; returns the stall timeout in milliseconds.
     fn begin_to_send(&self) -> u64 {
         self.sent.moved.set(0);
         self.sent.held.set(false);
-        self.worker.limits.write_stall.as_millis() as u64
+        self.exchange.write_stall_ms(&self.worker.limits)
     }
 }
 

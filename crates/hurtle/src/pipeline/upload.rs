@@ -11,7 +11,6 @@ use hurtle_http::request::fields::is_same;
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::{ParseError, fields};
 
-use super::body::{earned_ms, pause_ms_max};
 use super::duplex::Duplex;
 use super::tunnel::SILENCE_MS_MAX;
 use super::worker::Worker;
@@ -186,8 +185,9 @@ impl Upload {
             let now_ms = clock::now_ms();
             let wait_ms = match self.is_paced {
                 true => {
-                    let earned_ms = earned_ms(&worker.limits, self.received);
-                    earned_ms.saturating_sub(self.waited_ms).min(pause_ms_max(&worker.limits))
+                    let pace = duplex.pace;
+                    let left_ms = pace.earned_ms(self.received).saturating_sub(self.waited_ms);
+                    left_ms.min(pace.pause_ms_max())
                 }
                 false => SILENCE_MS_MAX,
             };

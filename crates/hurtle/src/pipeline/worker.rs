@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hurtle_http::request::HeadLimits;
 use hurtle_http::request::section::SectionCache;
@@ -132,6 +133,8 @@ pub struct ConnectionSlot {
     protocol: Cell<Option<Protocol>>,
     /// Open streams, if it is HTTP/2 or HTTP/3.
     streams: Cell<usize>,
+    /// The longest `write_stall` of the places of its requests, in milliseconds, beside that of the limits.
+    stall_ms: Cell<u64>,
     listener: Rc<ListenerAddress>,
 }
 
@@ -157,8 +160,8 @@ impl ConnectionSlot {
         thread.open.set(thread.open.get() + 1);
         thread.metrics.accepted.add(1);
         thread.metrics.open.add(1);
-        let (protocol, streams) = (Cell::new(None), Cell::new(0));
-        ConnectionSlot { thread: Rc::clone(thread), protocol, streams, listener }
+        let (protocol, streams, stall_ms) = (Cell::new(None), Cell::new(0), Cell::new(0));
+        ConnectionSlot { thread: Rc::clone(thread), protocol, streams, stall_ms, listener }
     }
 
     /// Returns the port of the listener.
@@ -211,6 +214,16 @@ impl ConnectionSlot {
             Some(Protocol::Http3) => &self.thread.metrics.http3_active,
             _ => &self.thread.metrics.http2_active,
         }
+    }
+
+    /// Returns the time for which the connection may make no progress, in milliseconds.
+    pub fn write_stall_ms(&self, limits: &Limits) -> u64 {
+        self.stall_ms.get().max(limits.write_stall.as_millis() as u64)
+    }
+
+    /// Lets the connection make no progress for as long as one of its requests may.
+    pub fn extend_write_stall(&self, stall: Duration) {
+        self.stall_ms.set(self.stall_ms.get().max(stall.as_millis() as u64));
     }
 
     /// Counts a stream of the connection until the guard is dropped.

@@ -37,6 +37,7 @@ struct Driver<T: Transport> {
 /// The times that the connection's deadlines depend on.
 struct Clocks {
     shared: Rc<Shared>,
+    slot: Rc<ConnectionSlot>,
     worker: Rc<Worker>,
     /// Time of the last check that found open streams, in milliseconds.
     seen_busy_ms: u64,
@@ -77,6 +78,7 @@ pub async fn run<T: Transport>(
     let session = Session::new(io, early, worker.limits.head_bytes);
     let clocks = Clocks {
         shared: Rc::clone(session.shared()),
+        slot: Rc::clone(&slot),
         worker,
         seen_busy_ms: 0,
         goaway_ms: NEVER,
@@ -195,7 +197,7 @@ impl Clocks {
     fn stall(&self) -> Stall {
         match self.shared.pulse().blocked_ms() {
             since_ms if since_ms == self.stall.since_ms() => self.stall,
-            since_ms => Stall::new(since_ms, ms(self.worker.limits.write_stall)),
+            since_ms => Stall::new(since_ms, self.slot.write_stall_ms(&self.worker.limits)),
         }
     }
 

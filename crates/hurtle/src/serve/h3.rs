@@ -46,6 +46,7 @@ struct Driver {
 /// The times that the connection's deadlines depend on.
 struct Clocks {
     shared: Rc<Shared>,
+    slot: Rc<ConnectionSlot>,
     worker: Rc<Worker>,
     began_ms: u64,
     /// Time of the last check that found open requests, in milliseconds.
@@ -92,16 +93,18 @@ pub async fn run<G>(
     watch.set(clock::now_ms() + ms(worker.limits.head_timeout));
     // A stopping server checks this connection at once.
     watch.set_idle(true);
+    let slot = Rc::new(slot);
     let session = Session::new(connection, negotiated, worker.limits.head_bytes);
     let clocks = Clocks {
         shared: Rc::clone(session.shared()),
+        slot: Rc::clone(&slot),
         worker,
         began_ms: clock::now_ms(),
         seen_busy_ms: 0,
         goaway_ms: NEVER,
         has_left: false,
     };
-    let driver = Driver { session, slot: Rc::new(slot), clocks, served: 0, has_given_up: false };
+    let driver = Driver { session, slot, clocks, served: 0, has_given_up: false };
     Box::pin(driver.run(&watch)).await;
 }
 
@@ -231,11 +234,14 @@ impl Driver {
 impl Clocks {
     /// Returns the time and the reason of the next check.
     fn due(&self) -> (u64, Due) {
-        let Limits { head_timeout, idle_timeout, write_stall, .. } = &self.worker.limits;
+        let Limits { head_timeout, idle_timeout, .. } = &self.worker.limits;
         if self.worker.deadlines.is_draining() && !self.has_sent_goaway() {
             return (0, Due::Drain);
         }
-        let owing_ms = if self.has_left { CLOSE_MS_MAX } else { ms(*write_stall) };
+        let owing_ms = match self.has_left {
+            true => CLOSE_MS_MAX,
+            false => self.slot.write_stall_ms(&self.worker.limits),
+        };
         let begun = match self.shared.is_established() {
             true => self.shared.begun_ms().unwrap_or(NEVER),
             false => self.began_ms,

@@ -10,7 +10,7 @@ use super::internal::Internal;
 use http::StatusCode;
 
 use crate::compress::Policy;
-use crate::config::{self, MatchedRequest, Matcher, MountHandler};
+use crate::config::{self, ClientTimeouts, MatchedRequest, Matcher, MountHandler};
 use crate::disk::{Disk, Lane};
 use crate::edits::ResponseEdits;
 use crate::files::Routes;
@@ -58,6 +58,8 @@ pub struct Mount {
     error_pages: config::ErrorPages,
     /// `true`: they replace errors of the handler, too.
     intercepts_errors: bool,
+    /// Timeouts of its clients; `None`: those of the server.
+    pub(super) timeouts: Option<Rc<ClientTimeouts>>,
     /// Counters of its requests.
     pub(super) metrics: Arc<RouteMetrics>,
 }
@@ -216,6 +218,7 @@ impl Mount {
             compress,
             error_pages: config.error_pages.clone(),
             intercepts_errors: config.intercept_errors,
+            timeouts: None,
             metrics,
         }
     }
@@ -256,6 +259,7 @@ impl Mount {
             internal: None,
             error_pages: config::ErrorPages::new(),
             intercepts_errors: false,
+            timeouts: None,
             metrics,
         }
     }

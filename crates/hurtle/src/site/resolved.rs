@@ -14,7 +14,7 @@ use super::route::Routing;
 use super::{Gate, MountRef, Route, Site, Sites};
 use crate::answer::Answer;
 use crate::auth::PasswordGate;
-use crate::config::{Cors, Listen, MatchedRequest};
+use crate::config::{ClientTimeouts, Cors, Listen, MatchedRequest};
 use crate::edits::ResponseEdits;
 use crate::files::Key;
 use crate::handler::request::MatchedPath;
@@ -108,6 +108,16 @@ impl<'a> Resolved<'a> {
             Gate::BodySize(bytes_max) => Some(*bytes_max),
             _ => None,
         })
+    }
+
+    /// Returns the timeouts of its client; `None`: those of the server.
+    pub fn timeouts(&self) -> Option<&Rc<ClientTimeouts>> {
+        match self.route() {
+            Some(Route::Mount { mount: MountRef::Configured(_, mount), .. }) => {
+                mount.timeouts.as_ref()
+            }
+            _ => self.site.timeouts.as_ref(),
+        }
     }
 
     /// Returns the passwords that the request must have one of.

@@ -10,11 +10,13 @@ const SOON: Duration = Duration::from_millis(300);
 #[test]
 fn a_window_that_stays_closed_resets_the_stream() {
     let large = "x".repeat(2_000_000);
-    let server = Server::with(&[("large", &large), ("a.txt", "a")], |config| {
-        config.limits.write_stall = SOON;
+    let files = [("large", &*large), ("a.txt", "a")];
+    let of_server = Server::with(&files, |config| config.limits.write_stall = SOON);
+    let of_mount = Server::with(&files, |config| {
+        config.sites[0].mounts[0].policy.timeouts.write_stall = Some(SOON);
     });
     // An initial window of 0, and one that is used up.
-    for window in [0, 65_535] {
+    for (server, window) in [(&of_server, 0), (&of_server, 65_535), (&of_mount, 0)] {
         let mut wire = Wire::begin(server.address, &[(4, window)]);
         wire.send(&get(1, "/large"));
         let reset = wire.next_of(RST_STREAM);

@@ -212,9 +212,16 @@ async fn server_answers(server: &Server) {
 /// The client reads nothing of a response that is larger than its window.
 #[test]
 fn a_response_that_the_client_does_not_read_is_given_up() {
-    let server = Server::with(&[("a.txt", "")], |config| {
-        config.limits.write_stall = Duration::from_millis(300);
-    });
+    let soon = Duration::from_millis(300);
+    expect_to_be_given_up(&Server::with(&[("a.txt", "")], |config| {
+        config.limits.write_stall = soon
+    }));
+    expect_to_be_given_up(&Server::with(&[("a.txt", "")], |config| {
+        config.sites[0].mounts[0].policy.timeouts.write_stall = Some(soon);
+    }));
+}
+
+fn expect_to_be_given_up(server: &Server) {
     std::fs::write(server.dir.path("a.txt"), vec![9; 16 << 20]).unwrap();
     server.converse(async |connection, _| {
         let mut control = connection.open_uni().await.unwrap();

@@ -127,6 +127,51 @@ fn a_slow_but_steady_reader_gets_the_whole_file() {
     assert!(begun.elapsed() > Duration::from_millis(1_000), "it was not slow");
 }
 
+/// The first mount has the limits of the server, the second one its own.
+#[test]
+fn a_mount_may_be_more_patient_than_the_server() {
+    let dir = Dir::new(&[]);
+    for name in ["quick", "patient"] {
+        std::fs::create_dir(dir.path(name)).unwrap();
+        dir.write(&format!("{name}/large.bin"), vec![b'x'; LARGE_KIB as usize * 1024]);
+    }
+    let sites = "[[site]]\n[[site.mount]]\npath = '/quick'\nfiles = '{root}/quick'\n\
+                 [[site.mount]]\npath = '/patient'\nfiles = '{root}/patient'\n\
+                 body_grace = '1h'\nwrite_stall = '1h'\n";
+    let config = CONFIG.replacen("root = '{root}'\n", "", 1) + sites;
+    let child = Child::configured(&dir, &config);
+
+    // A body of which half is sent.
+    let post = |mount: &str| {
+        let mut client = child.connect();
+        let head = format!("GET /{mount}/large.bin HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n");
+        client.send(format!("{head}Range: bytes=0-0\r\n\r\nx"));
+        client
+    };
+    let (mut patient, mut quick) = (post("patient"), post("quick"));
+    assert_eq!(quick.response().status, 408);
+    patient.send("x");
+    assert_eq!(patient.response().status, 206);
+
+    // Responses that are not read. The second file is known when it is requested again.
+    let ask = |mount: &str| {
+        let mut stream = child.connect_narrow();
+        let request =
+            format!("GET /{mount}/large.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    };
+    let mut patient = [ask("patient"), ask("patient")];
+    let quick = ask("quick");
+    let socket = socket2::SockRef::from(&quick);
+    eventually("the quick one is reset", || socket.take_error().unwrap().is_some());
+    for client in &mut patient {
+        let mut response = Vec::new();
+        client.read_to_end(&mut response).unwrap();
+        assert!(response.len() as u64 > LARGE_KIB * 1024, "only {} bytes", response.len());
+    }
+}
+
 /// Regression: the kernel reports a socket writable only once a third of its buffer is free. A slow
 /// but steady reader that takes longer than the stall limit for that was cut.
 #[test]
