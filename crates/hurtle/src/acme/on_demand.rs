@@ -259,17 +259,19 @@ fn on_demand(site: &Site) -> Option<&OnDemand> {
     site.tls.as_ref()?.on_demand()
 }
 
-/// Returns the site that serves a name: an exact name, the longest wildcard, or the default site.
+/// Returns the site that serves a name, as `site::names` chooses it: by an exact name, the longest wildcard,
+/// or the default site.
 fn site_of<'a>(sites: &'a [Site], name: &str) -> Option<&'a Site> {
-    let length = |host: &HostName| match host {
-        HostName::Exact(exact) if exact == name => Some(usize::MAX),
-        HostName::Wildcard(suffix) => {
-            name.strip_suffix(suffix.as_str())?.ends_with('.').then_some(suffix.len())
-        }
-        HostName::Exact(_) => None,
+    let rank = |host: &HostName| match host {
+        HostName::Exact(_) => (2, 0),
+        HostName::Wildcard(suffix) => (1, suffix.len()),
+        HostName::AnyDomain(prefix) => (0, prefix.len()),
     };
-    let longest = |site: &'a Site| Some((site.hosts.iter().filter_map(length).max()?, site));
-    let named = sites.iter().filter_map(longest).max_by_key(|(length, _)| *length);
+    let best = |site: &'a Site| {
+        let matching = site.hosts.iter().filter(|host| host.matches(name.as_bytes()));
+        Some((matching.map(rank).max()?, site))
+    };
+    let named = sites.iter().filter_map(best).max_by_key(|(rank, _)| *rank);
     named.map(|(_, site)| site).or_else(|| sites.iter().find(|site| site.default))
 }
 

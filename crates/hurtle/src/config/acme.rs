@@ -265,6 +265,7 @@ fn email(text: &str) -> Result<String, ValueError> {
 fn is_private(host: &HostName) -> bool {
     let name = match host {
         HostName::Exact(name) | HostName::Wildcard(name) => name.as_str(),
+        HostName::AnyDomain(_) => return false,
     };
     !name.contains('.')
         || is_in_local_domain(name)
@@ -278,11 +279,12 @@ pub(super) fn check_names(
     written: &Value<'_>,
     reader: &mut Reader<'_>,
 ) {
-    let is_name = |host: &HostName| match host {
+    let is_issued = |host: &HostName| match host {
         HostName::Exact(name) => {
             !name.starts_with('[') && name.parse::<std::net::Ipv4Addr>().is_err()
         }
         HostName::Wildcard(_) => true,
+        HostName::AnyDomain(_) => is_on_demand,
     };
     // On demand, each name has a certificate of its own.
     let is_wildcard = |host: &&HostName| matches!(host, HostName::Wildcard(_)) && !is_on_demand;
@@ -292,7 +294,7 @@ pub(super) fn check_names(
                     a PEM file";
         reader.wildcard_names.push((written.spot.clone(), wrong.hint(hint)));
     }
-    if let Some(other) = site.hosts.iter().find(|host| !is_name(host)) {
+    if let Some(other) = site.hosts.iter().find(|host| !is_issued(host)) {
         let wrong = ValueError::new(format!("no automatic certificate can be issued for {other}"));
         written.report(reader, wrong.hint("move it to a site of its own with a PEM file"));
     } else if let Some(private) = site.hosts.iter().find(|host| is_private(host)) {

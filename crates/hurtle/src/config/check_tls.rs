@@ -11,7 +11,7 @@ use super::on_demand;
 use super::reader::Reader;
 use super::table::Table;
 use super::tls::{CertificateFiles, CertificateSource, ClientAuth, ClientAuthMode, Tls};
-use super::types::{HostName, Site};
+use super::types::Site;
 use super::value::Value;
 
 /// Value of `certificate` that asks for an automatic one. A file of that name is `./auto`.
@@ -21,17 +21,8 @@ pub(super) const AUTOMATIC: &str = "auto";
 pub(super) fn tls(table: &Table<'_>, site: &Site, reader: &mut Reader<'_>) -> Option<Tls> {
     table.check_companions(reader);
     let client_auth = client_auth(table, reader);
-    let named = site.hosts.iter().any(|name| matches!(name, HostName::Exact(_)));
-    let mut redirect = named;
+    let mut redirect = !site.hosts.is_empty() || table.get("on_demand").is_some();
     table.set("redirect", reader, Value::flag, &mut redirect);
-    if let Some(written) = table.get("redirect")
-        && redirect
-        && !named
-    {
-        let wrong = ValueError::new("there is no host name to redirect to");
-        let hint = "write a name without a wildcard in hosts, or redirect = false";
-        written.report(reader, wrong.hint(hint));
-    }
     let hsts = table.get("hsts");
     if let Some(written) = &hsts
         && !redirect

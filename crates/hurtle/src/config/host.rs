@@ -13,6 +13,25 @@ pub enum HostName {
     Exact(String),
     /// Any name that ends in `.` and this suffix (`*.example.org` stores `example.org`).
     Wildcard(String),
+    /// Any name that begins with this prefix and `.` (`mail.*` stores `mail`).
+    AnyDomain(String),
+}
+
+impl HostName {
+    /// Returns whether this is the name of a request, which is in lower case.
+    pub fn matches(&self, name: &[u8]) -> bool {
+        match self {
+            HostName::Exact(own) => own.as_bytes() == name,
+            HostName::Wildcard(suffix) => {
+                let labels = name.strip_suffix(suffix.as_bytes());
+                labels.is_some_and(|labels| labels.len() > 1 && labels.ends_with(b"."))
+            }
+            HostName::AnyDomain(prefix) => {
+                let domain = name.strip_prefix(prefix.as_bytes());
+                domain.is_some_and(|domain| domain.len() > 1 && domain.starts_with(b"."))
+            }
+        }
+    }
 }
 
 impl fmt::Display for HostName {
@@ -20,6 +39,7 @@ impl fmt::Display for HostName {
         match self {
             HostName::Exact(name) => f.write_str(name),
             HostName::Wildcard(suffix) => write!(f, "*.{suffix}"),
+            HostName::AnyDomain(prefix) => write!(f, "{prefix}.*"),
         }
     }
 }
@@ -57,9 +77,10 @@ pub(super) fn host_entry(text: &str) -> Result<HostEntry, ValueError> {
     }
     let lower = text.to_ascii_lowercase();
     let name = lower.strip_suffix('.').unwrap_or(&lower);
-    match name.strip_prefix("*.") {
-        Some(suffix) => parse_labels(text, suffix).map(HostName::Wildcard),
-        None => parse_labels(text, name).map(HostName::Exact),
+    match (name.strip_prefix("*."), name.strip_suffix(".*")) {
+        (Some(suffix), _) => parse_labels(text, suffix).map(HostName::Wildcard),
+        (None, Some(prefix)) => parse_labels(text, prefix).map(HostName::AnyDomain),
+        (None, None) => parse_labels(text, name).map(HostName::Exact),
     }
     .map(HostEntry::Name)
 }
@@ -90,7 +111,7 @@ fn parse_labels(written: &str, name: &str) -> Result<String, ValueError> {
     }
     if name.contains('*') {
         return Err(wrong("has a wildcard within the name")
-            .hint("\"*.\" may stand in front of a name, \"*\" alone"));
+            .hint("\"*.\" may stand in front of a name, \".*\" behind one, \"*\" alone"));
     }
     if name.len() > HOST_BYTES_MAX {
         return Err(wrong("is too long").hint(format!("at most {HOST_BYTES_MAX} characters")));
@@ -124,6 +145,11 @@ mod tests {
                 "*.Example.org",
                 Ok(HostEntry::Name(HostName::Wildcard("example.org".into()))),
             ),
+            (
+                "names in any domain",
+                "Mail.*",
+                Ok(HostEntry::Name(HostName::AnyDomain("mail".into()))),
+            ),
             ("a port", "example.org:80", Err("\"example.org:80\" has a port")),
             (
                 "a URL",
@@ -137,6 +163,7 @@ mod tests {
                 Err("\"[::1]:80\" is not an IPv6 address in brackets"),
             ),
             ("a star inside", "a.*.org", Err("\"a.*.org\" has a wildcard within the name")),
+            ("stars at both ends", "*.a.*", Err("\"*.a.*\" has a wildcard within the name")),
             ("two dots", "a..org", Err("\"a..org\" is not a host name")),
             ("a space", "a b", Err("\"a b\" is not a host name")),
             ("nothing", "", Err("\"\" is not a host name")),

@@ -137,6 +137,8 @@ pub(super) fn check_names(site: &Site, written: &Value<'_>, reader: &mut Reader<
             "{public} may be all of a public domain"
         ))
         .hint("write the names themselves, or names below a private domain such as .internal"),
+        HostName::AnyDomain(_) => ValueError::new(format!("{public} may be a public name"))
+            .hint("write the names themselves, or name a certificate and its key"),
         HostName::Exact(name) if address(name).is_some() => ValueError::new(format!(
             "{public} is a public address"
         ))
@@ -162,6 +164,7 @@ pub fn is_local(host: &HostName) -> bool {
             None => is_single_label(host) || is_in_local_domain(name),
         },
         HostName::Wildcard(suffix) => is_in_local_domain(suffix),
+        HostName::AnyDomain(_) => false,
     }
 }
 
@@ -172,7 +175,7 @@ pub fn is_single_label(host: &HostName) -> bool {
         HostName::Exact(name) => {
             address(name).is_none() && !name.contains('.') && !is_in_local_domain(name)
         }
-        HostName::Wildcard(_) => false,
+        HostName::Wildcard(_) | HostName::AnyDomain(_) => false,
     }
 }
 

@@ -205,13 +205,7 @@ impl Matcher {
         let Some(named) = &head.host else { return false };
         let mut name = Vec::with_capacity(named.name.len());
         host::normalize(named.name, &mut name);
-        self.hosts.iter().any(|known| match known {
-            HostName::Exact(known) => known.as_bytes() == name,
-            HostName::Wildcard(suffix) => {
-                let labels = name.strip_suffix(suffix.as_bytes());
-                labels.is_some_and(|labels| labels.len() > 1 && labels.ends_with(b"."))
-            }
-        })
+        self.hosts.iter().any(|known| known.matches(&name))
     }
 }
 

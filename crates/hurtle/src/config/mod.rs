@@ -148,7 +148,7 @@ pub use tls::{CertificateFiles, CertificateSource, ClientAuth, Tls};
 pub use try_file::TryFile;
 pub use types::*;
 pub use unguarded::unguarded_mounts;
-pub use units::{parse_duration, parse_size};
+pub use units::{parse_duration, parse_size, size_text};
 pub use uploads::Uploads;
 pub use upstream::{Proxy, Upstream};
 pub use upstream_queue::UpstreamQueue;

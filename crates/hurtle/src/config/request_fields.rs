@@ -19,7 +19,7 @@ use super::value::Value;
 pub(super) static REQUEST_FIELDS: Section = Section {
     header: "[site.mount.request_fields]",
     doc: "Fields of requests to upstreams and to FastCGI and CGI applications (`HTTP_NAME`). Values may have placeholders: `{host}`, `{scheme}`, `{client}`, \
-          `{path}`, `{query}`, `{server.port}`, `{tls.client.subject}` (RFC 4514), `{tls.client.certificate}` (RFC 9440) \
+          `{path}`, `{query}`, `{uri}`, `{method}`, `{server.port}`, `{tls.client.subject}` (RFC 4514), `{tls.client.certificate}` (RFC 9440) \
           and `{request.NAME}`; `{{` means a brace. See [proxy.md](proxy.md#request-fields).",
     keys: &[
         Key::new("set", Map("a table of names and values"), Toml("{}"),
@@ -98,7 +98,7 @@ pub(super) fn request_fields(
     if is_cached && !fields.variables().all(Variable::is_of_target) {
         let wrong =
             ValueError::new("a value differs between requests that share a stored response");
-        let hint = "with cache, use {host}, {scheme}, {path} and {query} only";
+        let hint = "with cache, use {host}, {scheme}, {path}, {query} and {uri} only";
         reader.report(&table.spot, wrong.hint(hint));
     }
     fields

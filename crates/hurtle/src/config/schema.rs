@@ -329,7 +329,7 @@ pub(super) static SITE: Section = Section {
         Key::new("hosts", List("host names"), Words("none; a single site is then the default"),
             "[\"example.org\", \"*.example.org\"]",
             "Host names of the site, without a port. A leading `*.` stands for any number of \
-             labels, and `\"*\"` alone for every name that no other site has."),
+             labels, `.*` at the end for any domain, and `\"*\"` alone for every name that no other site has."),
         Key::new("listen", List("addresses"), Words("every listener"), "[\"127.0.0.1:8081\"]",
             "Addresses of `listen` and `listen_tls` on which the site answers, written as there. On them it \
              precedes sites without this key; each address may have sites and a default of its own."),

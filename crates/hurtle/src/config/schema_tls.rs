@@ -30,9 +30,9 @@ pub(super) static TLS: Section = Section {
         Key::new("client_ca", Text("a PEM file"), Words("see `client_auth`"),
             "\"clients.pem\"", "Trusted authorities of client certificates.")
             .with(&["client_auth"]),
-        Key::new("redirect", Flag, Words("true if a name in `hosts` has no wildcard"), "false",
-            "Redirect requests in clear to HTTPS (308), at the configured name and the port of the \
-             first address in `listen_tls`."),
+        Key::new("redirect", Flag, Words("true with `hosts`, or `on_demand`"), "false",
+            "Redirect requests in clear to HTTPS (308), at the port of the first address in `listen_tls`. The \
+             name is the requested one if it is in `hosts`, else the first of them without a wildcard."),
         Key::new("hsts", Text("a field value"), Words("off"), "\"max-age=31536000\"",
             "Strict-Transport-Security: how long browsers use HTTPS only for this site. It cannot \
              be revoked sooner."),

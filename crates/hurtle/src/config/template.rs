@@ -37,6 +37,10 @@ pub enum Variable {
     Path,
     /// The query as sent, without `?`.
     Query,
+    /// The path and the query as the client sent them.
+    Uri,
+    /// The method of the request.
+    Method,
     /// The port of the listener.
     ServerPort,
     /// The subject of the client's certificate (RFC 4514).
@@ -48,12 +52,14 @@ pub enum Variable {
 }
 
 /// The names of the variables but `request.NAME`.
-const NAMES: [(&str, Variable); 8] = [
+const NAMES: [(&str, Variable); 10] = [
     ("host", Variable::Host),
     ("scheme", Variable::Scheme),
     ("client", Variable::Client),
     ("path", Variable::Path),
     ("query", Variable::Query),
+    ("uri", Variable::Uri),
+    ("method", Variable::Method),
     ("server.port", Variable::ServerPort),
     ("tls.client.subject", Variable::TlsClientSubject),
     ("tls.client.certificate", Variable::TlsClientCertificate),
@@ -62,7 +68,10 @@ const NAMES: [(&str, Variable); 8] = [
 impl Variable {
     /// Returns whether requests with the same scheme, host, path and query have the same value.
     pub fn is_of_target(&self) -> bool {
-        matches!(self, Variable::Host | Variable::Scheme | Variable::Path | Variable::Query)
+        matches!(
+            self,
+            Variable::Host | Variable::Scheme | Variable::Path | Variable::Query | Variable::Uri
+        )
     }
 }
 

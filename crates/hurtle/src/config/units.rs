@@ -70,7 +70,7 @@ fn message(wrong: ValueError) -> String {
 }
 
 /// Prints a size exactly, in the largest binary unit that divides it.
-pub(super) fn size_text(bytes: u64) -> String {
+pub fn size_text(bytes: u64) -> String {
     let unit = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)]
         .into_iter()
         .find(|(_, shift)| bytes > 0 && bytes.is_multiple_of(1 << shift));

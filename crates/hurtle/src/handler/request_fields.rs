@@ -95,6 +95,12 @@ fn fill(
         }
         Variable::Path => out.extend_from_slice(path),
         Variable::Query => out.extend_from_slice(request.matched.query.unwrap_or_default()),
+        Variable::Uri => {
+            let (path, query) = request.target;
+            out.extend_from_slice(path);
+            query.into_iter().for_each(|query| out.extend([b"?", query].concat()));
+        }
+        Variable::Method => out.extend_from_slice(request.head.method.as_bytes()),
         Variable::ServerPort => {
             out.extend(
                 request.client.port.map(|port| port.to_string()).unwrap_or_default().bytes(),

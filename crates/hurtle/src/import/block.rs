@@ -11,7 +11,7 @@ use super::scope::{Scope, Use};
 use super::setting::Setting;
 use super::shared::Shared;
 use super::syntax::Directive;
-use super::tuning::{difference, is_default, is_tuning, needs};
+use super::tuning::{difference, is_default, is_of_cache, is_tuning, needs};
 
 /// The directives written in a block, and the settings in force there.
 #[derive(Debug)]
@@ -75,6 +75,8 @@ impl<'a> Block<'a> {
                     Use::Done => {}
                 },
                 None if is_tuning(&d.name) || is_default(d) => report.leave_out(d),
+                // It is about a cache.
+                None if is_of_cache(&d.name) && !shared.has_cache => report.leave_out(d),
                 None => match difference(d) {
                     Some(text) => report.remark(d, text),
                     None => report.refuse(d, needs(&d.name)),
@@ -211,6 +213,7 @@ fn is_without_effect(kind: Kind, target: Target) -> bool {
         Kind::Files(_) => !matches!(target, Target::Files | Target::Rules),
         // A proxy and a FastCGI application take all of them that have an effect.
         Kind::Upstream(_) => target != Target::Rules,
+        Kind::Response(ResponseKind::ClientMaxBodySize | ResponseKind::SendTimeout) => true,
         Kind::Response(ResponseKind::Gzip | ResponseKind::Brotli) => {
             matches!(target, Target::Closed | Target::HttpsRedirect)
         }

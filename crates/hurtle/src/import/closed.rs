@@ -1,6 +1,7 @@
 //! Mounts of paths that no client reaches.
 
 use super::block::{Block, Target};
+use super::client_limits::client_limits;
 use super::location::fields;
 use super::mount::{Keys, Mount, put};
 use super::path::mount_path;
@@ -12,6 +13,7 @@ pub(super) fn closed(block: &Block<'_>, path: &str, report: &mut Report) -> Moun
     let mut keys = Keys::new();
     put(&mut keys, "respond", "");
     put(&mut keys, "status", 403);
+    client_limits(block, &mut keys, report);
     let headers = fields(block);
     block.finish(Target::Closed, report);
     let path = mount_path(path);
@@ -23,6 +25,7 @@ pub(super) fn unreachable(block: &Block<'_>, path: &str, report: &mut Report) ->
     let mut keys = Keys::new();
     put(&mut keys, "respond", "");
     put(&mut keys, "status", 404);
+    client_limits(block, &mut keys, report);
     let headers = fields(block);
     block.finish(Target::Closed, report);
     Mount { path: String::new(), place: Keys::new(), keys, headers }.at_exactly(path)

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use toml::Value;
 
 use super::block::{Block, Target};
+use super::client_limits::client_limits;
 use super::files::files;
 use super::gates::AuthServer;
 use super::guard::guard;
@@ -66,6 +67,7 @@ pub(super) fn mount(
     if target == Target::Answer && keys.len() > unguarded {
         report.remark(at, "nginx sends `return` before it checks addresses, passwords and limits");
     }
+    client_limits(block, &mut keys, report);
     compression(block, &mut keys, report);
     let path = mount_path(path);
     let headers = fields(block);
@@ -299,11 +301,17 @@ fn proxy(
 
 /// Adds the keys of `proxy_hide_header`, and `rewrite_location` for `proxy_redirect`.
 fn response_fields(block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
-    for d in block.take_all(Kind::Upstream(UpstreamKind::ProxyRedirect)) {
+    for d in block.get(|scope| &scope.proxy_redirects) {
         match d.args.as_slice() {
             [one] if one == "default" => {}
             [one] if one == "off" => put(keys, "rewrite_location", false),
-            _ => report.refuse(d, "of proxy_redirect it knows default and off"),
+            // The upstream's own address is translated anyway.
+            [from, to] if from == "http://" && matches!(to.as_str(), "https://" | "$scheme://") => {
+                let text = "a Location with the site's own name and http:// stays as the upstream writes it; nginx \
+                            writes the client's scheme. Have the application use X-Forwarded-Proto";
+                report.remark(d, text);
+            }
+            _ => report.refuse(d, "of proxy_redirect it knows default, off and http:// $scheme://"),
         }
     }
     hidden_fields(block.get(|scope| &scope.proxy_hidden), block, keys, report);

@@ -18,7 +18,7 @@ use super::upstream::{Groups, group};
 /// Translates a configuration. Problems are in `report`.
 pub(super) fn translate(directives: &[Directive], report: &mut Report) -> ServerConfig {
     let mut out = ServerConfig::default();
-    let mut shared = Shared::default();
+    let mut shared = Shared { has_cache: has_cache(directives), ..Shared::default() };
     let mut blocks = Vec::new();
     // An excerpt, such as a file of sites-enabled, has the directives of `http` without it.
     let mut excerpt = Vec::new();
@@ -40,6 +40,7 @@ pub(super) fn translate(directives: &[Directive], report: &mut Report) -> Server
             _ => excerpt.push(d.clone()),
         }
     }
+    let excerpt = with_server(excerpt, report);
     blocks.push(&excerpt);
     let mut servers = Vec::new();
     for block in blocks {
@@ -52,6 +53,33 @@ pub(super) fn translate(directives: &[Directive], report: &mut Report) -> Server
     shared.put(&mut out);
     out
 }
+
+/// `true` if a block or one within it has a cache of upstreams' responses.
+fn has_cache(directives: &[Directive]) -> bool {
+    let is_cache = |d: &Directive| d.name == "proxy_cache" && d.arg(0) != "off";
+    directives.iter().any(|d| is_cache(d) || has_cache(d.children()))
+}
+
+/// An excerpt with locations, such as a file that a server includes, in a server.
+fn with_server(excerpt: Vec<Directive>, report: &mut Report) -> Vec<Directive> {
+    let Some(first) = excerpt.iter().find(|d| d.name == "location") else { return excerpt };
+    if excerpt.iter().any(|d| d.name == "server") {
+        return excerpt;
+    }
+    report.remark(
+        first,
+        "the file has locations without a server: they are those of a site on port 80",
+    );
+    let at = first.at.clone();
+    let is_of_http = |d: &Directive| OF_HTTP.contains(&d.name.as_str());
+    let (mut http, own): (Vec<_>, Vec<_>) = excerpt.into_iter().partition(is_of_http);
+    http.push(Directive { name: "server".to_owned(), args: Vec::new(), block: Some(own), at });
+    http
+}
+
+/// Directives that a server cannot have.
+const OF_HTTP: [&str; 6] =
+    ["upstream", "map", "geo", "proxy_cache_path", "limit_req_zone", "limit_conn_zone"];
 
 fn http<'a>(
     block: &'a [Directive],

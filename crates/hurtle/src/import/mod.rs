@@ -14,8 +14,10 @@
 
 mod block;
 pub mod caddy;
+mod client_limits;
 mod closed;
 mod condition;
+mod constants;
 mod emit;
 mod error_pages;
 mod expression;
@@ -99,7 +101,7 @@ pub fn nginx_file(file: &Path, prefix: &Path, is_partial: bool) -> Result<Import
 /// # Errors
 /// Every directive that cannot be translated, one line each.
 pub fn nginx(directives: &[Directive]) -> Result<String, Vec<String>> {
-    let directives = &missing_files::as_try_files(directives);
+    let directives = &prepared(directives);
     let mut report = Report::default();
     let server = main_context::translate(directives, &mut report);
     if !report.problems.is_empty() {
@@ -114,7 +116,12 @@ pub fn nginx(directives: &[Directive]) -> Result<String, Vec<String>> {
 /// # Errors
 /// Problems of the whole configuration, one line each.
 pub fn nginx_partially(directives: &[Directive]) -> Result<Imported, Vec<String>> {
-    partial::translate(&missing_files::as_try_files(directives))
+    partial::translate(&prepared(directives))
+}
+
+/// Writes what has a plainer form in that form.
+fn prepared(directives: &[Directive]) -> Vec<Directive> {
+    missing_files::as_try_files(&constants::written_out(directives))
 }
 
 /// Writes a translated configuration, and checks it.

@@ -61,6 +61,8 @@ pub(super) struct Mounts<'a, 'b> {
     pub(super) conditions: Vec<(&'a Directive, &'a str, Mount)>,
     /// The named locations that became mounts.
     pub(super) names: Vec<&'a Directive>,
+    /// The paths of its locations, as written.
+    paths: Vec<(Modifier, &'a str)>,
     /// `true`: there are several locations.
     pub(super) has_others: bool,
     /// The root directory of `/`, and `try_files` there.
@@ -86,6 +88,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
             redirects: Vec::new(),
             conditions: Vec::new(),
             names: Vec::new(),
+            paths: Vec::new(),
             has_others: false,
             root: None,
         }
@@ -102,16 +105,16 @@ impl<'a, 'b> Mounts<'a, 'b> {
         }
         self.has_others = locations.len() > 1;
         self.conditions_of_server(server, &locations, report);
-        let mut paths = Vec::new();
+        let is_of_path = |(modifier, _): &(Modifier, &str)| *modifier != Modifier::Named;
+        let paths = locations.iter().filter_map(|d| modifier(d)).filter(is_of_path);
+        self.paths = paths.collect();
         for d in locations.iter().copied() {
             match modifier(d) {
                 Some((Modifier::Regex, text)) => {
-                    paths.push((Modifier::Regex, text));
                     self.regex(d, text, server.scope(), report);
                 }
                 Some((Modifier::Named, name)) => self.named(d, name, server.scope(), report),
                 Some((modifier, path)) => {
-                    paths.push((modifier, path));
                     self.path(d, (modifier, path), server.scope(), report);
                 }
                 None => {
@@ -123,10 +126,11 @@ impl<'a, 'b> Mounts<'a, 'b> {
         self.drop_unnamed(report);
         self.add_conditions(&locations, report);
         self.finals();
-        rules::check(&self.rules, &paths, report);
+        rules::check(&self.rules, &self.paths, report);
         self.site.rules = self.rules.iter().map(|rule| rule.keys.clone()).collect();
         self.site.rules.append(&mut self.redirects);
-        self.site.rules.extend(self.slashes(&paths));
+        let slashes = self.slashes(&self.paths);
+        self.site.rules.extend(slashes);
     }
 
     fn path(
@@ -142,7 +146,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
         }
         let block = Block::of(d, outer, self.shared, report);
         let is_proxy = target(&block) == Target::Proxy && modifier != Modifier::Exact;
-        let strip = if is_proxy { rules::take_strip(&block, path) } else { None };
+        let strip = if is_proxy { rules::take_strip(&block, path, report) } else { None };
         let rules = match strip {
             Some(_) => Vec::new(),
             None => rewrites(&block, Some((modifier, path)), report),
@@ -180,8 +184,12 @@ impl<'a, 'b> Mounts<'a, 'b> {
             let text = format!("GET {path} itself is answered with the page; nginx answers 404");
             report.remark(d, &text);
         }
-        if modifier == Modifier::Exact
-            && let Some(redirect) = slash_redirect(&block, path, report)
+        let with_slash = format!("{path}/");
+        let leads_on = matches!(modifier, Modifier::Prefix | Modifier::Final)
+            && self.paths.iter().any(|(_, other)| *other == with_slash);
+        let to = if leads_on { Some(&*with_slash) } else { None };
+        if (modifier == Modifier::Exact || leads_on)
+            && let Some(redirect) = slash_redirect(&block, (path, to), report)
         {
             return self.redirects.push(redirect);
         }

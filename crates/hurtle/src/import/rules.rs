@@ -137,21 +137,33 @@ impl<'a> Rule<'a> {
 }
 
 /// Takes the rewrite of a block that only takes the path of its location off, for a proxy:
-/// `rewrite ^/api/(.*)$ /$1 break`.
-pub(super) fn take_strip<'a>(block: &Block<'a>, path: &str) -> Option<&'a Directive> {
+/// `rewrite ^/api/(.*)$ /$1 break`. Paths of the location begin with it, so `^` changes nothing.
+pub(super) fn take_strip<'a>(
+    block: &Block<'a>,
+    path: &str,
+    report: &mut Report,
+) -> Option<&'a Directive> {
     let kind = Kind::Path(PathKind::Rewrite);
     let [only] = block.all(kind)[..] else { return None };
-    let bare = path.strip_suffix('/')?;
+    let bare = path.strip_suffix('/').unwrap_or(path);
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/_-".contains(&b);
     let text = only.arg(0);
     let text = text.strip_prefix('^').unwrap_or(text);
     let text = text.strip_suffix('$').unwrap_or(text);
     let rest = text.strip_prefix(bare)?;
-    let is_strip = !bare.is_empty()
-        && bare.bytes().all(is_plain)
-        && rest == "/(.*)"
-        && only.args[1..] == ["/$1", "break"];
-    is_strip.then(|| block.take(kind)).flatten()
+    let to = match rest {
+        "/(.*)" => "/$1",
+        "(/.*)" | "(.*)" => "$1",
+        _ => return None,
+    };
+    if bare.is_empty() || !bare.bytes().all(is_plain) || only.args[1..] != [to, "break"] {
+        return None;
+    }
+    if !path.ends_with('/') {
+        let nginx = if rest == "(.*)" { "answers 500" } else { "sends the path as it is" };
+        report.remark(only, &format!("the upstream gets / for GET {path}; nginx {nginx}"));
+    }
+    block.take(kind)
 }
 
 /// Translates the rewrites of a block.

@@ -41,6 +41,10 @@ pub(super) struct Scope {
     pub(super) media_types: Setting<BTreeMap<String, String>>,
     /// Bytes a second of one response.
     pub(super) rate: Setting<u64>,
+    /// Bytes of a request's body.
+    pub(super) body_bytes: Setting<Option<u64>>,
+    /// Seconds without progress of a response.
+    pub(super) write_stall: Setting<Option<u64>>,
     pub(super) uploads: Setting<bool>,
     pub(super) connect_timeout: Setting<Option<u64>>,
     pub(super) send_timeout: Setting<Option<u64>>,
@@ -59,9 +63,11 @@ pub(super) struct Scope {
     pub(super) params: Setting<BTreeMap<String, String>>,
     /// Fields of requests to FastCGI applications with variables, by name.
     pub(super) fastcgi_fields: Setting<BTreeMap<String, String>>,
-    /// `proxy_hide_header` and `fastcgi_hide_header`.
+    /// Those of `proxy_redirect`.
+    pub(super) proxy_redirects: Setting<Vec<Directive>>,
     /// The flags of cookies; `None`: not written.
     pub(super) proxy_cookies: Setting<Option<Directive>>,
+    /// Those of `proxy_hide_header` and `fastcgi_hide_header`.
     pub(super) proxy_hidden: Setting<Vec<Directive>>,
     pub(super) fastcgi_hidden: Setting<Vec<Directive>>,
     /// The zone of `proxy_cache`.
@@ -106,6 +112,8 @@ impl Default for Scope {
             default_type: Setting::of(&[Kind::Files(FilesKind::DefaultType)]),
             media_types: Setting::of(&[Kind::Files(FilesKind::Types)]),
             rate: Setting::of(&[Kind::Response(ResponseKind::LimitRate)]),
+            body_bytes: Setting::of(&[Kind::Response(ResponseKind::ClientMaxBodySize)]),
+            write_stall: Setting::of(&[Kind::Response(ResponseKind::SendTimeout)]),
             uploads: Setting::of(&[Kind::Files(FilesKind::DavMethods)]),
             connect_timeout: Setting::of(&[
                 Kind::Upstream(UpstreamKind::ProxyConnectTimeout),
@@ -133,6 +141,7 @@ impl Default for Scope {
             request_fields: Setting::of(&[Kind::Upstream(UpstreamKind::ProxySetHeader)]),
             params: Setting::of(&[Kind::Upstream(UpstreamKind::FastcgiParam)]),
             fastcgi_fields: Setting::of(&[Kind::Upstream(UpstreamKind::FastcgiParam)]),
+            proxy_redirects: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyRedirect)]),
             proxy_cookies: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyCookieFlags)]),
             proxy_hidden: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyHideHeader)]),
             fastcgi_hidden: Setting::of(&[Kind::Upstream(UpstreamKind::FastcgiHideHeader)]),
@@ -187,6 +196,7 @@ impl Scope {
                     scope.params.edit().clear();
                     scope.fastcgi_fields.edit().clear();
                 }
+                Kind::Upstream(UpstreamKind::ProxyRedirect) => scope.proxy_redirects.edit().clear(),
                 Kind::Upstream(UpstreamKind::ProxyHideHeader) => scope.proxy_hidden.edit().clear(),
                 Kind::Upstream(UpstreamKind::FastcgiHideHeader) => {
                     scope.fastcgi_hidden.edit().clear();
@@ -346,6 +356,8 @@ impl Scope {
                 Some(rate) => self.rate.set(rate),
                 None => report.refuse(d, "write a size, such as 500k"),
             },
+            ResponseKind::ClientMaxBodySize => self.client_max_body_size(d, report),
+            ResponseKind::SendTimeout => self.client_send_timeout(d, report),
             ResponseKind::Gzip | ResponseKind::Brotli => self.compression(d),
         }
         Use::Held

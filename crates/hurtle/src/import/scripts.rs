@@ -3,6 +3,7 @@
 use toml::Value;
 
 use super::block::{Block, Target};
+use super::client_limits::client_limits;
 use super::files::script_of;
 use super::guard::{self, guard};
 use super::kind::{HandlerKind, Kind, PathKind, ResponseKind};
@@ -78,6 +79,7 @@ impl Mounts<'_, '_> {
         put(&mut keys, "fastcgi", fastcgi_pass(pass, self.context.groups, report)?);
         fastcgi_settings(block, &mut keys, report);
         guard(at, block, self.context, &mut keys, report)?;
+        client_limits(block, &mut keys, report);
         compression(block, &mut keys, report);
         // hurtle runs files only, and splits the path itself.
         if let Some(d) = block.take(Kind::Handler(HandlerKind::TryFiles))

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::block::Block;
+use super::client_limits::lift;
 use super::error_pages::check_name;
 use super::gates::auth_servers;
 use super::https_redirect;
-use super::kind::{Kind, ResponseKind, StructureKind, UpstreamKind};
+use super::kind::{Kind, ResponseKind, StructureKind};
 use super::location::Context;
 use super::mount::{Site, put};
 use super::mounts::Mounts;
@@ -74,10 +75,6 @@ pub(super) fn server<'a>(
         return server;
     }
     http.shared.trust(&block, report);
-    let redirects = block.all(Kind::Upstream(UpstreamKind::ProxyRedirect));
-    for d in redirects.into_iter().filter(|d| d.args != ["default"]) {
-        report.refuse(d, "write it in the locations");
-    }
     let mut inherited = block.scope().clone();
     // A site that is also served in clear sends it as any field.
     if server.clear.is_empty()
@@ -117,6 +114,7 @@ pub(super) fn server<'a>(
     mounts.scripts(report);
     mounts.check(report);
     mounts.headers(report);
+    lift(&mut server.site);
     block.finish_server(report);
     server
 }

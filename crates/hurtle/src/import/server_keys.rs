@@ -45,8 +45,8 @@ pub(super) fn names(d: &Directive, hosts: &mut Vec<String>, report: &mut Report)
     for name in &d.args {
         match name.as_str() {
             "" | "_" => {}
-            name if name.starts_with('~') || name.ends_with(".*") => {
-                report.refuse(d, "names are exact or begin with *.");
+            name if name.starts_with('~') => {
+                report.refuse(d, "names are exact, begin with *. or end with .*");
             }
             name => match name.strip_prefix('.') {
                 Some(name) => hosts.extend([name.to_owned(), format!("*.{name}")]),

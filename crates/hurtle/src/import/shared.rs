@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use super::block::Block;
 use super::gates::{CompressSettings, RateZone};
 use super::kind::{Kind, StructureKind, WholeKind};
-use super::path::{bytes, has_variable};
+use super::path::has_variable;
 use super::report::Report;
 use super::scope::duration;
 use super::syntax::Directive;
@@ -24,16 +24,16 @@ pub(super) struct Shared {
     pub(super) rate_zones: BTreeMap<String, RateZone>,
     /// Media types and the least size of `gzip_types` and `gzip_min_length`.
     pub(super) compress: CompressSettings,
+    /// `true`: a location has a cache.
+    pub(super) has_cache: bool,
 }
 
 impl Shared {
     /// Applies a directive of the whole server.
     pub(super) fn apply(&mut self, kind: WholeKind, d: &Directive, report: &mut Report) {
         match kind {
-            WholeKind::ClientMaxBodySize => self.body_bytes(d, report),
             WholeKind::ClientHeaderTimeout => self.duration("head_timeout", d, report),
             WholeKind::KeepaliveTimeout => self.duration("idle_timeout", d, report),
-            WholeKind::SendTimeout => self.duration("write_stall", d, report),
             WholeKind::KeepaliveRequests => match d.arg(0).parse() {
                 Ok(requests) => self.limit("requests_per_connection", requests, d, report),
                 Err(_) => report.refuse(d, "write a number"),
@@ -122,21 +122,6 @@ impl Shared {
             Some(seconds) => self.limit(key, seconds, d, report),
             None => {}
         }
-    }
-
-    fn body_bytes(&mut self, d: &Directive, report: &mut Report) {
-        /// The largest value of `body_bytes`.
-        const LARGEST: u64 = 1 << 40;
-        match bytes(d.arg(0)) {
-            Some(0) => self.limit("body_bytes", LARGEST, d, report),
-            Some(size) => self.limit("body_bytes", size, d, report),
-            None => report.refuse(d, "write a size, such as 20m"),
-        }
-        report.general(
-            "client_max_body_size: body_bytes does not limit what `proxy` passes on, nor uploads \
-             (file_bytes)"
-                .to_owned(),
-        );
     }
 
     fn access_log(&mut self, d: &Directive, report: &mut Report) {

@@ -30,23 +30,29 @@ impl Mounts<'_, '_> {
     }
 }
 
-/// The rule of an exact location that only redirects to a path with a slash at its end, to which a mount
-/// would append more.
-pub(super) fn slash_redirect(block: &Block<'_>, path: &str, report: &mut Report) -> Option<Keys> {
+/// The rule of a location that only redirects its path to one with a slash at its end, to which a mount
+/// would append more. `only_to`: no other path.
+pub(super) fn slash_redirect(
+    block: &Block<'_>,
+    (path, only_to): (&str, Option<&str>),
+    report: &mut Report,
+) -> Option<Keys> {
     let d = block.first(&[Kind::Handler(HandlerKind::Return)])?;
     let (status @ ("301" | "302" | "303" | "307" | "308"), to) = (d.arg(0), own_path(d.arg(1))?)
     else {
         return None;
     };
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/._~-".contains(&b);
+    if only_to.is_some_and(|only| only != to) {
+        return None;
+    }
     if !to.ends_with('/') || !to.bytes().chain(path.bytes()).all(is_plain) {
         return None;
     }
     block.take(Kind::Handler(HandlerKind::Return));
-    report.remark(d, "the query of the request is appended to the redirect; nginx drops it");
     let mut keys = Keys::new();
     put(&mut keys, "match", path);
-    put(&mut keys, "redirect", to);
+    put(&mut keys, "redirect", format!("{to}?"));
     put(&mut keys, "status", status.parse::<i64>().ok()?);
     block.finish(Target::Answer, report);
     Some(keys)

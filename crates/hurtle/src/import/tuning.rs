@@ -199,6 +199,11 @@ pub(super) fn is_default(d: &Directive) -> bool {
     d.block.is_none() && DEFAULTS.iter().any(|(name, args)| d.name == *name && d.args == *args)
 }
 
+/// `true` for a setting of caches of upstreams' responses.
+pub(super) fn is_of_cache(name: &str) -> bool {
+    name.starts_with("proxy_cache_") || name == "proxy_no_cache"
+}
+
 /// `true` for a directive that changes no response.
 pub(super) fn is_tuning(name: &str) -> bool {
     TUNING.binary_search(&name).is_ok()

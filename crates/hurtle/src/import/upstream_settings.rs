@@ -35,8 +35,7 @@ impl Scope {
             UpstreamKind::ProxyInterceptErrors => self.intercepts.0.set(d.arg(0) == "on"),
             UpstreamKind::FastcgiInterceptErrors => self.intercepts.1.set(d.arg(0) == "on"),
             UpstreamKind::ProxySetHeader => self.proxy_set_header(d, report),
-            // Those of the location itself are translated with it.
-            UpstreamKind::ProxyRedirect => {}
+            UpstreamKind::ProxyRedirect => self.proxy_redirects.edit().push(d.clone()),
             UpstreamKind::ProxyCookieFlags => self.proxy_cookies.set(Some(d.clone())),
             UpstreamKind::ProxyHideHeader => self.proxy_hidden.edit().push(d.clone()),
             UpstreamKind::FastcgiHideHeader => self.fastcgi_hidden.edit().push(d.clone()),
@@ -100,7 +99,7 @@ impl Scope {
             (name, value) => match template(value, self.server_name.as_deref()) {
                 None => report.refuse(
                     d,
-                    "of variables it knows $host, $remote_addr, $scheme, $server_name, $server_port, $args, $ssl_client_s_dn \
+                    "of variables it knows $host, $remote_addr, $scheme, $server_name, $server_port, $args, $request_uri, $request_method, $ssl_client_s_dn \
                      and $http_NAME",
                 ),
                 Some(value) if !RequestFields::takes(name, &value) || name == "host" && value.is_empty() => {
@@ -184,6 +183,13 @@ fn template(value: &str, server_name: Option<&str>) -> Option<String> {
             "scheme" => "scheme".to_owned(),
             "server_port" => "server.port".to_owned(),
             "args" | "query_string" => "query".to_owned(),
+            "request_uri" => "uri".to_owned(),
+            "request_method" => "method".to_owned(),
+            // hurtle takes no early data.
+            "ssl_early_data" => {
+                out.push_str(&rest.replace('{', "{{"));
+                continue;
+            }
             "ssl_client_s_dn" => "tls.client.subject".to_owned(),
             name => format!("request.{}", name.strip_prefix("http_")?.replace('_', "-")),
         };

@@ -20,8 +20,8 @@ pub struct Channel {
 #[derive(Debug, PartialEq)]
 pub(super) struct Demand {
     policy: u32,
-    /// The site's names and the port of HTTPS redirects. The first name is the default.
-    redirect: Option<(Vec<String>, String)>,
+    /// The site's names and the port of HTTPS redirects, behind a colon; empty: the default port.
+    redirect: Option<(Vec<HostName>, String)>,
 }
 
 /// The default port of `https:` (RFC 9110 section 4.2.2).
@@ -30,17 +30,12 @@ const PORT: u16 = 443;
 impl Demand {
     /// Creates the requirements; `port` is the TLS port.
     pub(super) fn new(site: &config::Site, policy: u32, port: Option<u16>) -> Demand {
-        let names = site.hosts.iter().filter_map(|host| match host {
-            HostName::Exact(name) => Some(name.clone()),
-            HostName::Wildcard(_) => None,
-        });
-        let names: Vec<String> = names.collect();
-        let wanted = site.tls.as_ref().is_some_and(|tls| tls.redirect) && !names.is_empty();
         let port = match port {
             None | Some(PORT) => String::new(),
             Some(port) => format!(":{port}"),
         };
-        Demand { policy, redirect: wanted.then_some((names, port)) }
+        let wanted = site.tls.as_ref().is_some_and(|tls| tls.redirect);
+        Demand { policy, redirect: wanted.then(|| (site.hosts.clone(), port)) }
     }
 
     /// Returns whether the channel meets the requirements.
@@ -61,10 +56,20 @@ impl Demand {
         };
         let mut normal = Vec::new();
         host::normalize(name.unwrap_or_default(), &mut normal);
-        // The redirect uses a configured name, never the client's text.
-        let own = names.iter().find(|own| own.as_bytes() == normal).or(names.first());
+        let first = names.iter().find_map(|own| match own {
+            HostName::Exact(name) => Some(name.as_bytes()),
+            HostName::Wildcard(_) | HostName::AnyDomain(_) => None,
+        });
+        // Another name than the site's own is that of a default site.
+        let own = match (names.iter().any(|own| own.matches(&normal)), first) {
+            (false, Some(first)) => first,
+            _ => &normal,
+        };
+        if own.is_empty() {
+            return Answer::error(StatusCode::MISDIRECTED_REQUEST, None);
+        }
         let (path, query) = target.unwrap_or((b"/", None));
-        let own = own.map_or("", String::as_str);
+        let own = String::from_utf8_lossy(own);
         let mut location = format!("https://{own}{port}{}", String::from_utf8_lossy(path));
         append_query(&mut location, query);
         Answer::redirect(StatusCode::PERMANENT_REDIRECT, &location)

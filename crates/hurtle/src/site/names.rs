@@ -22,8 +22,9 @@ pub(super) struct NamesByListener {
 #[derive(Debug, Default)]
 pub(super) struct Names {
     exact: HashMap<Vec<u8>, usize>,
-    /// Wildcard suffixes with their leading dot, longest first.
-    wildcards: Vec<(Vec<u8>, usize)>,
+    /// Names with wildcards, in the order in which they are tried: the longest suffix, then the longest
+    /// prefix.
+    wildcards: Vec<(HostName, usize)>,
     default: Option<usize>,
 }
 
@@ -65,15 +66,16 @@ impl Names {
                     HostName::Exact(name) => {
                         names.exact.entry(name.clone().into_bytes()).or_insert(number);
                     }
-                    HostName::Wildcard(suffix) => {
-                        names.wildcards.push((format!(".{suffix}").into_bytes(), number));
-                    }
+                    wildcard => names.wildcards.push((wildcard.clone(), number)),
                 }
             }
             names.default = names.default.or(site.default.then_some(number));
         }
-        // Stable: the first site of a suffix stays the first.
-        names.wildcards.sort_by_key(|(suffix, _)| Reverse(suffix.len()));
+        // Stable: the first site of a name stays the first.
+        names.wildcards.sort_by_key(|(name, _)| match name {
+            HostName::AnyDomain(prefix) => (true, Reverse(prefix.len())),
+            HostName::Exact(name) | HostName::Wildcard(name) => (false, Reverse(name.len())),
+        });
         names
     }
 
@@ -95,10 +97,7 @@ impl Names {
         if let Some(number) = self.exact.get(&normal) {
             return Some(*number);
         }
-        let matching = self
-            .wildcards
-            .iter()
-            .find(|(suffix, _)| normal.len() > suffix.len() && normal.ends_with(suffix));
+        let matching = self.wildcards.iter().find(|(name, _)| name.matches(&normal));
         matching.map(|(_, number)| *number)
     }
 }

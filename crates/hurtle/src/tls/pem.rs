@@ -150,6 +150,12 @@ pub(super) fn covers(certificate: &EndEntityCert<'_>, host: &HostName) -> bool {
         HostName::Exact(name) => name.trim_matches(['[', ']']).to_owned(),
         // Wildcard certificates cover one label, so any one will do.
         HostName::Wildcard(suffix) => format!("any.{suffix}"),
+        // Wildcard certificates of any domain cover one of them.
+        HostName::AnyDomain(prefix) => {
+            let names = || certificate.valid_dns_names();
+            let begins = format!("{prefix}.");
+            return names().any(|name| name.starts_with("*.") || name.starts_with(&begins));
+        }
     };
     let Ok(name) = ServerName::try_from(name) else { return false };
     certificate.verify_is_valid_for_subject_name(&name).is_ok()

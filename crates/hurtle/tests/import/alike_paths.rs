@@ -42,4 +42,76 @@ pub(crate) const ROWS: &[Row] = &[
             "GET /one/x",
         ],
     },
+    Row {
+        sentence: "variables with constant values",
+        http: "server { listen 127.0.0.1:{port}; root {root}; set $server_part one; set $base http://{upstream};
+               location /whole/ { proxy_pass $base; proxy_set_header Host $http_host; }
+               location /parts/ { set $proto http; set $app {upstream}; proxy_set_header Host $http_host;
+                                  proxy_set_header X-Own-Part \"${server_part}-two\";
+                                  proxy_pass $proto://$app; }
+               location /sent/ { proxy_pass http://{upstream}$request_uri; proxy_set_header Host $http_host; }
+               location = /one { proxy_pass $base/page; proxy_set_header Host $http_host; } }",
+        requests: &[
+            "GET /whole/a%20b?c=d",
+            "GET /parts/x",
+            "GET /sent/a%2Fb?c",
+            "GET /one",
+            "GET /a.txt",
+        ],
+    },
+    Row {
+        sentence: "properties of the request in its fields",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               location / { proxy_pass http://{upstream}; proxy_set_header Host $http_host;
+                            proxy_set_header X-Own-Uri $request_uri;
+                            proxy_set_header X-Own-Url $scheme://$http_host$request_uri;
+                            proxy_set_header X-Own-Early $ssl_early_data;
+                            proxy_set_header X-Own-Method $request_method; } }",
+        requests: &[
+            "GET /a%20b?c=d Host=a.example:8080",
+            "POST /x Host=a.example X-Own-Early=1",
+            "GET /x? Host=a.example",
+        ],
+    },
+    Row {
+        sentence: "a prefix that a rewrite takes off, and its redirect to a slash",
+        http: "server { listen 127.0.0.1:{port}; root {root}; proxy_set_header Host $http_host;
+               location /app { return 301 $scheme://$http_host/app/; }
+               location ^~ /app/ { rewrite /app(.*) $1 break; proxy_pass http://{upstream}; }
+               location /tool { rewrite ^/tool(/.*)$ $1 break; proxy_pass http://{upstream}; } }",
+        requests: &["GET /app?q=1", "GET /app/", "GET /app/x?y=z", "POST /app/x/app/y", "GET /tool/", "GET /tool/x"],
+    },
+    Row {
+        sentence: "sizes of bodies, of the server and of a location",
+        http: "server { listen 127.0.0.1:{port}; root {root}; client_max_body_size 1k;
+               proxy_set_header Host $http_host;
+               location / { proxy_pass http://{upstream}; }
+               location /small/ { client_max_body_size 100; proxy_pass http://{upstream}; }
+               location /any/ { client_max_body_size 0; proxy_pass http://{upstream}; } }",
+        requests: &[
+            "POST /x Content-Length=1025",
+            "POST /small/x Content-Length=101",
+            "GET /x",
+            "GET /any/x",
+        ],
+    },
+    Row {
+        sentence: "a name in any domain",
+        http: "server { listen 127.0.0.1:{port}; server_name www.example; root {root}; }
+               server { listen 127.0.0.1:{port}; server_name mail.*; location / { return 200 mail; } }
+               server { listen 127.0.0.1:{port}; server_name *.wild.example; location / { return 200 wild; } }",
+        requests: &[
+            "GET / Host=mail.a.example",
+            "GET / Host=mail.wild.example",
+            "GET / Host=mailx.example",
+            "GET / Host=www.example",
+        ],
+    },
+    Row {
+        sentence: "settings of a cache where there is none",
+        http: "server { listen 127.0.0.1:{port}; root {root}; proxy_no_cache $cookie_a; proxy_cache_valid 200 1h;
+               location /api/ { proxy_cache_bypass $cookie_a; proxy_pass http://{upstream};
+                                proxy_set_header Host $http_host; } }",
+        requests: &["GET /api/x", "GET /api/x Cookie=a=1"],
+    },
 ];

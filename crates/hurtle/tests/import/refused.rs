@@ -150,7 +150,7 @@ const ROWS: &[(&str, &str)] = &[
     ("root /srv; rewrite ^/a$ /b/$uri;", "of variables it knows $1"),
     ("root /srv; rewrite ^/a/(.*)$ /b?c=$1;", ""),
     ("root /srv; auth_basic x;", "auth_basic needs auth_basic_user_file"),
-    ("root /srv; server_name ~^a;", "names are exact or begin with *."),
+    ("root /srv; server_name ~^a;", "names are exact, begin with *. or end with .*"),
     (
         "root /srv; location /api/ { fastcgi_pass unix:/p;
            fastcgi_param SCRIPT_FILENAME $document_root/index.php; }",

@@ -161,7 +161,7 @@ fn path(kind: PathKind) -> &'static str {
     match kind {
         PathKind::Rewrite => "rewrite ^/x/b$ /c;",
         PathKind::Internal => "internal;",
-        PathKind::Set => "set $a b;",
+        PathKind::Set => "set $a $b;",
         PathKind::If => "if ($a) { return 404; }",
     }
 }
@@ -255,6 +255,8 @@ fn response(kind: ResponseKind) -> &'static str {
         ResponseKind::Expires => "expires 1h;",
         ResponseKind::ErrorPage => "error_page 410 /g;",
         ResponseKind::LimitRate => "limit_rate 1k;",
+        ResponseKind::ClientMaxBodySize => "client_max_body_size 7m;",
+        ResponseKind::SendTimeout => "send_timeout 7s;",
         ResponseKind::Gzip => "gzip off;",
         ResponseKind::Brotli => "brotli on;",
     }
@@ -265,11 +267,9 @@ fn whole(kind: WholeKind) -> &'static str {
         WholeKind::Charset => "charset utf-8;",
         WholeKind::MergeSlashes => "merge_slashes on;",
         WholeKind::IfModifiedSince => "if_modified_since exact;",
-        WholeKind::ClientMaxBodySize => "client_max_body_size 7m;",
         WholeKind::ClientHeaderTimeout => "client_header_timeout 7s;",
         WholeKind::KeepaliveTimeout => "keepalive_timeout 7s;",
         WholeKind::KeepaliveRequests => "keepalive_requests 7;",
-        WholeKind::SendTimeout => "send_timeout 7s;",
         WholeKind::GzipTypes => "gzip_types text/a;",
         WholeKind::BrotliTypes => "brotli_types text/a;",
         WholeKind::GzipMinLength => "gzip_min_length 7;",

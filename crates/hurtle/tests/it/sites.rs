@@ -37,6 +37,8 @@ fn hosts() {
             site_of(vec![wildcard("wild.example")], say("wild")),
             site_of(vec![wildcard("deep.wild.example")], say("deep")),
             site_of(vec![exact("exact.wild.example")], say("exact")),
+            site_of(vec![HostName::AnyDomain("mail".to_owned())], say("mail")),
+            site_of(vec![HostName::AnyDomain("mail.deep".to_owned())], say("deep mail")),
         ]);
     });
     check(
@@ -54,6 +56,11 @@ fn hosts() {
             ("an exact name beats it", "/\nHost: exact.wild.example", 200, &[], Some("exact")),
             ("but not itself", "/\nHost: wild.example", 421, &[], None),
             ("nor what ends alike", "/\nHost: xwild.example", 421, &[], None),
+            ("a name in any domain", "/\nHost: mail.example.org", 200, &[], Some("mail")),
+            ("the longest of them", "/\nHost: mail.deep.org", 200, &[], Some("deep mail")),
+            ("a wildcard in front beats it", "/\nHost: mail.wild.example", 200, &[], Some("wild")),
+            ("without a domain", "/\nHost: mail", 421, &[], None),
+            ("what begins alike", "/\nHost: mailx.org", 421, &[], None),
             ("unknown: misdirected", "/a.txt\nHost: c.example", 421, &[], None),
             ("no name", "/a.txt\nHost:", 421, &[], None),
             ("the target's name", "http://b.example/a.txt\nHost: c.example", 200, &[], Some("b")),

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::routing::post;
 use http_body_util::BodyExt;
-use hurtle::config::Sendfile;
+use hurtle::config::{HostName, Sendfile};
 use hurtle::{Arrival, ClientCertificate};
 
 use crate::peer::{Peer, field};
@@ -214,6 +214,31 @@ fn every_response_over_tls_has_hsts() {
         assert_eq!(answer.status, status, "{sentence}");
         let pinned = field(&answer.head, "Strict-Transport-Security");
         assert_eq!(pinned, Some("max-age=60"), "{sentence}");
+    }
+}
+
+#[test]
+fn plain_http_is_redirected_to_a_name_of_the_site() {
+    let any = vec![HostName::Wildcard("w.test".to_owned()), HostName::AnyDomain("mail".to_owned())];
+    let own = [vec![HostName::Exact("a.test".to_owned())], any.clone()].concat();
+    #[rustfmt::skip]
+    let rows = [
+        (&own, "x.w.test", "x.w.test", "a wildcard"),
+        (&own, "Mail.Example.", "mail.example", "in any domain"),
+        (&own, "evil.test", "a.test", "another name of a default site"),
+        (&any, "evil.test", "evil.test", "where no name is whole"),
+    ];
+    for (names, host, expected, sentence) in rows {
+        let server = Secure::with(&[("a.txt", "")], |config, _, _| {
+            config.sites[0].hosts.clone_from(names);
+            config.sites[0].default = true;
+            config.sites[0].tls.iter_mut().for_each(|tls| tls.redirect = true);
+        });
+        let mut client = crate::support::Client::connect(server.clear);
+        let answer = client.request("GET", &format!("/a.txt\nHost: {host}"));
+        assert_eq!(answer.status, 308, "{sentence}");
+        let location = format!("https://{expected}:{}/a.txt", server.address.port());
+        assert_eq!(answer.field("Location"), Some(&*location), "{sentence}");
     }
 }
 

@@ -197,7 +197,9 @@ fn subject(name: &HostName) -> Result<SanType, rcgen::Error> {
             Some(address) => Ok(SanType::IpAddress(address)),
             None => Ok(SanType::DnsName(text.as_str().try_into()?)),
         },
-        HostName::Wildcard(_) => Ok(SanType::DnsName(name.to_string().try_into()?)),
+        HostName::Wildcard(_) | HostName::AnyDomain(_) => {
+            Ok(SanType::DnsName(name.to_string().try_into()?))
+        }
     }
 }
 

@@ -44,7 +44,7 @@ impl OnDemand {
     ) -> Result<Option<OnDemand>, String> {
         let wildcards = hosts.iter().filter_map(|host| match host {
             HostName::Wildcard(suffix) => Some(format!(".{suffix}")),
-            HostName::Exact(_) => None,
+            HostName::Exact(_) | HostName::AnyDomain(_) => None,
         });
         let wildcards: Vec<String> = wildcards.collect();
         if wildcards.is_empty() {
