@@ -12,7 +12,7 @@ use super::syntax::Directive;
 use crate::config::size_text;
 
 /// The keys of a mount.
-const KEYS: [&str; 2] = ["body_bytes", "write_stall"];
+pub(super) const KEYS: [&str; 2] = ["body_bytes", "write_stall"];
 
 /// The largest value of `body_bytes`.
 const LARGEST: u64 = 1 << 40;

@@ -57,8 +57,8 @@ pub(super) fn mount(
         Target::Fastcgi => {
             let pass = block.take(Kind::Handler(HandlerKind::FastcgiPass))?;
             put(&mut keys, "fastcgi", fastcgi_pass(pass, context.groups, report)?);
-            refuse_script(block, report);
             fastcgi_settings(block, &mut keys, report);
+            only_script(block, &mut keys, report);
         }
         _ => files(at, path, (block, try_files), (context.named, &mut keys), report)?,
     }
@@ -117,19 +117,42 @@ pub(super) fn compression(block: &Block<'_>, keys: &mut Keys, report: &mut Repor
     }
 }
 
-/// Refuses a script that an application of its own path cannot get.
-fn refuse_script(block: &Block<'_>, report: &mut Report) {
-    for d in block.all(Kind::Upstream(UpstreamKind::FastcgiParam)) {
-        let value = d.arg(1);
-        let is_usual = matches!(
-            value,
+/// Adds the parameters of a script that answers every path of a location: `SCRIPT_FILENAME
+/// $document_root/index.php`.
+fn only_script(block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
+    let params = block.all(Kind::Upstream(UpstreamKind::FastcgiParam));
+    let named = |name: &str| params.iter().rev().find(|d| d.arg(0) == name);
+    let Some(d) = named("SCRIPT_FILENAME") else { return };
+    let roots = ["$document_root/", "$realpath_root/"];
+    let script = roots.iter().find_map(|root| d.arg(1).strip_prefix(root));
+    let root = block.get(|scope| &scope.root).as_deref().map(|root| root.trim_end_matches('/'));
+    match (script, root) {
+        _ if matches!(
+            d.arg(1),
             "$document_root$fastcgi_script_name" | "$realpath_root$fastcgi_script_name"
-        );
-        if d.arg(0) == "SCRIPT_FILENAME" && !is_usual {
-            let why =
-                "hurtle finds scripts by their paths; write location ~ \\.php$, and try_files";
-            report.refuse(d, why);
+        ) => {}
+        (Some(script), Some(root)) if !has_variable(script) => {
+            let own = match keys.iter_mut().find(|(key, _)| key == "params") {
+                Some((_, Value::Table(own))) => own,
+                _ => {
+                    put(keys, "params", toml::Table::new());
+                    let Some((_, Value::Table(own))) = keys.last_mut() else { return };
+                    own
+                }
+            };
+            own.insert("SCRIPT_FILENAME".to_owned(), Value::from(format!("{root}/{script}")));
+            own.insert("DOCUMENT_ROOT".to_owned(), Value::from(root));
+            let name = named("SCRIPT_NAME").map(|d| d.arg(1)).filter(|name| !has_variable(name));
+            if let Some(name) = name {
+                own.insert("SCRIPT_NAME".to_owned(), Value::from(name));
+            }
+            own.insert("PATH_INFO".to_owned(), Value::from(""));
         }
+        _ if has_variable(d.arg(1)) => report.refuse(
+            d,
+            "hurtle finds scripts by their paths; write location ~ \\.php$, and try_files",
+        ),
+        _ => {}
     }
 }
 

@@ -3,7 +3,7 @@
 use toml::Value;
 
 use super::block::{Block, Target};
-use super::client_limits::client_limits;
+use super::client_limits::{self, client_limits};
 use super::files::script_of;
 use super::guard::{self, guard};
 use super::kind::{HandlerKind, Kind, PathKind, ResponseKind};
@@ -200,9 +200,11 @@ fn unlike(at: &Directive, block: &Block<'_>, (mount, keys): (&Mount, &Keys), rep
     if is_off(&mount.keys) != is_off(keys) {
         report.refuse(at, "files and scripts have one mount; write gzip in the server");
     }
-    let only_files = mount.keys.iter().find(|(key, _)| {
+    let only_files = mount.keys.iter().find(|(key, value)| {
         !matches!(key.as_str(), "files" | "index" | "compress")
             && !guard::KEYS.contains(&key.as_str())
+            && !(client_limits::KEYS.contains(&key.as_str())
+                && keys.contains(&(key.clone(), value.clone())))
     });
     if let Some((key, _)) = only_files {
         report.refuse(at, format!("a mount of scripts has no `{key}`"));

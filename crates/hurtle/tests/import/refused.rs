@@ -153,7 +153,7 @@ const ROWS: &[(&str, &str)] = &[
     ("root /srv; server_name ~^a;", "names are exact, begin with *. or end with .*"),
     (
         "root /srv; location /api/ { fastcgi_pass unix:/p;
-           fastcgi_param SCRIPT_FILENAME $document_root/index.php; }",
+           fastcgi_param SCRIPT_FILENAME $document_root/$arg_a.php; }",
         "finds scripts by their paths",
     ),
     (
