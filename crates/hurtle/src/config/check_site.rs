@@ -9,6 +9,7 @@ use super::auth::auth;
 use super::check_matcher::{matcher, path_matcher};
 use super::check_mount::{access, mounts};
 use super::check_tls::tls;
+use super::compress::type_pattern;
 use super::cookie_flag::CookieFlag;
 use super::cors::cors;
 use super::defaults::{HEADER_PATTERN, REDIRECT_STATUS};
@@ -324,6 +325,13 @@ fn header(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<HeaderRule> {
                 reader.report(&spot, wrong.hint("names are case-insensitive: remove one"));
             }
             rule.set.push((name, value));
+        }
+    }
+    if let Some(value) = table.get("types") {
+        rule.types = value.list(reader, |item, reader| item.parse(reader, type_pattern));
+        if rule.types.is_empty() {
+            let wrong = ValueError::new("the rule is for no response");
+            value.report(reader, wrong.hint("name a type, or remove the key"));
         }
     }
     if let Some(value) = table.get("remove") {

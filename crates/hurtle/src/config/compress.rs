@@ -101,7 +101,8 @@ pub(super) fn compress(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Com
     Some(compress)
 }
 
-fn type_pattern(text: &str) -> Result<String, ValueError> {
+/// Parses a pattern of media types: `type/subtype`, `type/*` or `*+suffix`.
+pub(super) fn type_pattern(text: &str) -> Result<String, ValueError> {
     let token = |part: &str| {
         !part.is_empty()
             && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b))

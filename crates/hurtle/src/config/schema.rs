@@ -429,6 +429,8 @@ pub(super) static HEADER: Section = Section {
         Key::new("match", Table(&MATCH), Toml("\"**\""), "\"*.css\"",
             "Paths it applies to, compared decoded and without the query: a pattern, a list of patterns, or a \
              table with `path`, `regex` and `not`, see `[site.mount.match]`."),
+        Key::new("types", List("media types"), Words("all"), "[\"text/html\", \"image/*\"]",
+            "Responses it applies to, by their Content-Type: `type/subtype`, `type/*` or `*+suffix`."),
         Key::new("set", Map("a table of names and values"), Toml("{}"),
             "{ Cache-Control = \"max-age=3600\" }", "Fields to set; they replace existing ones."),
         Key::new("remove", List("field names"), Toml("[]"), "[\"Server\"]", "Fields to remove."),

@@ -532,6 +532,10 @@ pub struct HeaderRule {
     /// Conditions on the path of the request, and on nothing else.
     #[serde(rename = "match", serialize_with = "matcher::print")]
     pub matcher: Matcher,
+    /// Media types of responses: `type/subtype`, `type/*` or `*+suffix`; empty: all, also responses without
+    /// one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<String>,
     /// Fields to set; they replace those of the response.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "print::fields")]
     pub set: Vec<(HeaderName, HeaderValue)>,
@@ -552,6 +556,7 @@ impl HeaderRule {
     pub fn setting(matcher: Matcher, set: Vec<(HeaderName, HeaderValue)>) -> HeaderRule {
         HeaderRule {
             matcher,
+            types: Vec::new(),
             set,
             remove: Vec::new(),
             always: false,

@@ -18,6 +18,17 @@ pub trait FieldEdits {
     /// Calls `take` with the name and value of each line.
     fn each(&self, take: &mut dyn FnMut(&[u8], &[u8]));
 
+    /// Returns the value of Content-Type; `None`: there is none.
+    fn media_type(&self) -> Option<Vec<u8>> {
+        let mut own = None;
+        self.each(&mut |name, value| {
+            if is_same(name, b"content-type") {
+                own = Some(value.to_vec());
+            }
+        });
+        own
+    }
+
     /// Replaces all lines of a field by one.
     fn set(&mut self, name: &HeaderName, value: &HeaderValue) {
         self.remove(name);
@@ -109,6 +120,8 @@ pub struct ReadyEdits {
     pub set: Vec<(HeaderName, HeaderValue)>,
     /// Fields to remove.
     pub remove: Vec<HeaderName>,
+    /// The file's own Content-Type.
+    pub media_type: Option<HeaderValue>,
 }
 
 /// The fields that every file has of its own, besides those that only the protocol sets.
@@ -124,6 +137,12 @@ impl FieldEdits for ReadyEdits {
     fn has(&self, name: &HeaderName) -> bool {
         let is_own = OF_FILES.contains(name) && !self.remove.contains(name);
         is_own || self.set.iter().any(|(other, _)| other == name)
+    }
+
+    fn media_type(&self) -> Option<Vec<u8>> {
+        let set = self.set.iter().find(|(name, _)| *name == header::CONTENT_TYPE);
+        let own = self.media_type.as_ref().filter(|_| !self.remove.contains(&header::CONTENT_TYPE));
+        set.map(|(_, value)| value).or(own).map(|value| value.as_bytes().to_vec())
     }
 
     fn remove(&mut self, name: &HeaderName) {

@@ -9,6 +9,7 @@ pub mod fields;
 use std::borrow::Cow;
 
 use http::{HeaderName, HeaderValue, StatusCode, header};
+use hurtle_http::semantics::media;
 use memchr::memmem;
 
 pub use self::fields::{FieldEdits, ReadyEdits, edit_fields};
@@ -79,6 +80,9 @@ impl ResponseEdits {
         if !self.rules.is_empty() {
             let path = path();
             for rule in self.rules_for(&path).filter(|rule| rule.applies_to(status)) {
+                if !rule.types.is_empty() && !is_of_type(fields, &rule.types) {
+                    continue;
+                }
                 rule.remove.iter().for_each(|name| fields.remove(name));
                 for (name, value) in &rule.set {
                     if !(rule.if_absent && fields.has(name)) {
@@ -104,10 +108,11 @@ impl ResponseEdits {
         }
     }
 
-    /// Returns the value that the rules of a path give a field; `None`: they leave it or remove it.
+    /// Returns the value that the rules of a path give a field of a response of any type; `None`: they leave
+    /// it or remove it.
     pub fn value(&self, name: &HeaderName, path: &[u8]) -> Option<&HeaderValue> {
         let mut value = None;
-        for rule in self.rules_for(path) {
+        for rule in self.rules_for(path).filter(|rule| rule.types.is_empty()) {
             let set = rule.set.iter().find(|(other, _)| other == name);
             let is_kept = rule.if_absent && value.is_some() && !rule.remove.contains(name);
             if !is_kept && (set.is_some() || rule.remove.contains(name)) {
@@ -131,6 +136,12 @@ impl ResponseEdits {
     fn rules_for(&self, path: &[u8]) -> impl Iterator<Item = &HeaderRule> {
         self.rules.iter().filter(move |rule| rule.matcher.matches(path, None))
     }
+}
+
+/// Returns whether a response has one of these media types.
+fn is_of_type(fields: &dyn FieldEdits, types: &[String]) -> bool {
+    let media_type = fields.media_type();
+    media_type.is_some_and(|own| types.iter().any(|pattern| media::matches(pattern, &own)))
 }
 
 /// Returns rules without fields that frame bodies, which are the protocol's.

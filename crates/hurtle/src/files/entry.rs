@@ -245,7 +245,7 @@ impl Representation {
         &self,
         rules: &FieldRules,
         varies: bool,
-        ReadyEdits { set, remove }: &ReadyEdits,
+        ReadyEdits { set, remove, .. }: &ReadyEdits,
         out: &mut Vec<u8>,
     ) {
         let mut add = |name: &HeaderName, text: &str, value: &[u8]| {

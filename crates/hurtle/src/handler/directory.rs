@@ -404,11 +404,11 @@ impl Directory {
         path: &[u8],
         status: StatusCode,
     ) -> FieldRules {
-        let edits = self.file_edits(matched, status);
+        let edits = self.file_edits(matched, path, status);
         let own_type = edits.set.iter().find(|(name, _)| *name == header::CONTENT_TYPE);
         FieldRules {
             media_type: own_type.map_or_else(|| self.media_type(path), |(_, own)| own.clone()),
-            on_failure: self.file_edits(matched, StatusCode::PRECONDITION_FAILED),
+            on_failure: self.file_edits(matched, path, StatusCode::PRECONDITION_FAILED),
             edits,
             varies_by_accept: false,
             dictionary: None,
@@ -417,8 +417,9 @@ impl Directory {
     }
 
     /// Returns the edits of files' fields: the directory's own, then those of its site.
-    fn file_edits(&self, matched: &MatchedPath<'_>, status: StatusCode) -> ReadyEdits {
-        let mut edits = ReadyEdits::default();
+    fn file_edits(&self, matched: &MatchedPath<'_>, path: &[u8], status: StatusCode) -> ReadyEdits {
+        let media_type = Some(self.media_type(path));
+        let mut edits = ReadyEdits { media_type, ..ReadyEdits::default() };
         if self.uploads.is_some() {
             let no_sniff = HeaderValue::from_static("nosniff");
             edits.set.push((header::X_CONTENT_TYPE_OPTIONS, no_sniff));

@@ -11,7 +11,7 @@ use super::scope::{Scope, Use};
 use super::setting::Setting;
 use super::shared::Shared;
 use super::syntax::Directive;
-use super::tuning::{difference, is_default, is_of_cache, is_tuning, needs};
+use super::tuning::{difference, is_default, is_of_cache, is_passed_on, is_tuning, needs};
 
 /// The directives written in a block, and the settings in force there.
 #[derive(Debug)]
@@ -76,6 +76,7 @@ impl<'a> Block<'a> {
                 },
                 None if is_tuning(&d.name) || is_default(d) => report.leave_out(d),
                 // It is about a cache.
+                None if is_passed_on(d) => report.leave_out(d),
                 None if is_of_cache(&d.name) && !shared.has_cache => report.leave_out(d),
                 None => match difference(d) {
                     Some(text) => report.remark(d, text),

@@ -24,9 +24,10 @@ impl Mounts<'_, '_> {
                     .to_owned(),
             );
         }
+        let of_pages = self.page_fields.take();
         for mount in &mut self.site.mounts {
-            let own: Vec<toml::Table> =
-                rules(&mount.headers).into_iter().map(toml::Table::from_iter).collect();
+            let own = rules(&mount.headers).into_iter().chain(of_pages.rules(mount));
+            let own: Vec<toml::Table> = own.map(toml::Table::from_iter).collect();
             let known = mount.keys.iter_mut().find(|(key, _)| key == "header");
             match known {
                 Some((_, Value::Array(known))) => known.extend(own.into_iter().map(Value::from)),
@@ -38,7 +39,7 @@ impl Mounts<'_, '_> {
 }
 
 /// The header rules that set these fields: one for successes, and one for all responses.
-fn rules(fields: &BTreeMap<String, Field>) -> Vec<Keys> {
+pub(super) fn rules(fields: &BTreeMap<String, Field>) -> Vec<Keys> {
     let mut rules = Vec::new();
     for always in [false, true] {
         let set: toml::Table = fields

@@ -22,6 +22,8 @@ const DEPTH_MAX: usize = 16;
 const STANDARD: &[(&str, &str)] = &[
     ("fastcgi.conf", ""),
     ("fastcgi_params", ""),
+    // Of certbot: versions and ciphers of TLS.
+    ("options-ssl-nginx.conf", ""),
     ("proxy_params", "proxy_set_header Host $http_host;"),
     ("scgi_params", ""),
     ("snippets/fastcgi-php.conf", "try_files $fastcgi_script_name =404;"),

@@ -15,6 +15,7 @@ use super::named::Named;
 use super::path::{has_variable, mount_path};
 use super::report::Report;
 use super::syntax::Directive;
+use super::type_map;
 use super::upstream::{Groups, fastcgi_pass, proxy_pass};
 use crate::config::RequestFields;
 
@@ -69,6 +70,7 @@ pub(super) fn mount(
     }
     client_limits(block, &mut keys, report);
     compression(block, &mut keys, report);
+    typed_expires(at, block, &mut keys, report);
     let path = mount_path(path);
     let headers = fields(block);
     block.finish(target, report);
@@ -101,6 +103,28 @@ pub(super) fn fields(block: &Block<'_>) -> BTreeMap<String, Field> {
         fields.insert("cache-control".to_owned(), field);
     }
     fields
+}
+
+/// Adds the rules of an `expires` by media types.
+fn typed_expires(at: &Directive, block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
+    let map = block.get(|scope| &scope.typed_expires);
+    if map.is_empty() {
+        return;
+    }
+    if block.get(|scope| &scope.headers).contains_key("cache-control") {
+        report.refuse(
+            at,
+            "it has Cache-Control by add_header and by the media type; write one of both",
+        );
+    }
+    report.general(
+        "expires by media types: parameters, such as charset, are not compared".to_owned(),
+    );
+    let rules = type_map::rules(map).into_iter().map(Value::from);
+    match keys.iter_mut().find(|(key, _)| key == "header") {
+        Some((_, Value::Array(known))) => known.extend(rules),
+        _ => put(keys, "header", rules.collect::<Vec<Value>>()),
+    }
 }
 
 /// Adds `compress`; files are compressed without it.

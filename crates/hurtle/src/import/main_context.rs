@@ -1,6 +1,7 @@
 //! Translates the outermost directives and the `http` block.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use super::block::Block;
 use super::kind::{Kind, StructureKind, WholeKind};
@@ -13,6 +14,7 @@ use super::shared::Shared;
 use super::sites;
 use super::syntax::Directive;
 use super::tuning::{is_tuning, needs};
+use super::type_map::type_maps;
 use super::upstream::{Groups, group};
 
 /// Translates a configuration. Problems are in `report`.
@@ -92,7 +94,9 @@ fn http<'a>(
     for d in block.iter().filter(|d| d.name == zones_kind.name()) {
         shared.limit_req_zone(d, report);
     }
-    let read = Block::read(None, block, &Scope::default(), shared, report);
+    let maps = type_maps(block);
+    let outer = Scope { type_maps: Rc::new(maps.clone()), ..Scope::default() };
+    let read = Block::read(None, block, &outer, shared, report);
     let mut groups = Groups::new();
     for d in read.take_all(Kind::Structure(StructureKind::Upstream)) {
         let group = group(d, report);
@@ -102,7 +106,7 @@ fn http<'a>(
     let zones: BTreeMap<_, _> = caches.iter().filter_map(|d| zone(d)).collect();
     for d in read.take_all(Kind::Structure(StructureKind::Map)) {
         // The usual preparation of WebSockets, which hurtle passes on anyway.
-        if d.arg(0) != "$http_upgrade" {
+        if d.arg(0) != "$http_upgrade" && !maps.contains_key(d.arg(1)) {
             report.refuse(d, needs("map"));
         }
     }

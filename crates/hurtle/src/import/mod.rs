@@ -36,6 +36,7 @@ mod mount;
 mod mounts;
 mod named;
 mod overlap;
+mod page_fields;
 mod partial;
 mod path;
 mod regex;
@@ -51,6 +52,7 @@ mod sites;
 mod slashes;
 pub mod syntax;
 pub mod tuning;
+mod type_map;
 mod upstream;
 mod upstream_settings;
 

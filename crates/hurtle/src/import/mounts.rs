@@ -1,6 +1,8 @@
 //! Makes the mounts of a site from the locations of a server. `overlap` compares them afterwards
 //! with the locations that became no mount of their own.
 
+use std::cell::RefCell;
+
 use super::block::{Block, Target};
 use super::closed::{closed, unreachable};
 use super::error_pages::{place_of, put_pages};
@@ -12,6 +14,7 @@ use super::modifier::{Modifier, modifier};
 use super::mount::{ErrorPages, Keys, Mount, Site, put};
 use super::named::Named;
 use super::overlap;
+use super::page_fields::PageFields;
 use super::regex::{self, ScriptNames};
 use super::report::Report;
 use super::rules::{self, Rule, rewrites};
@@ -65,6 +68,8 @@ pub(super) struct Mounts<'a, 'b> {
     paths: Vec<(Modifier, &'a str)>,
     /// `true`: there are several locations.
     pub(super) has_others: bool,
+    /// Fields of pages that answer other paths.
+    pub(super) page_fields: RefCell<PageFields>,
     /// The root directory of `/`, and `try_files` there.
     pub(super) root: Option<(Option<String>, Option<&'a Directive>)>,
 }
@@ -90,6 +95,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
             names: Vec::new(),
             paths: Vec::new(),
             has_others: false,
+            page_fields: RefCell::default(),
             root: None,
         }
     }

@@ -67,8 +67,11 @@ impl<'a> Mounts<'a, '_> {
             );
             report.refuse(d, why);
         }
+        let unlike =
+            |path: &str| self.holder(path, None).filter(|other| other.headers != mount.headers);
         if let Some((path, d)) = &placed.fallback
-            && self.holder(path, None).is_some_and(|other| other.headers != mount.headers)
+            && let Some(other) = unlike(path)
+            && !self.page_fields.borrow_mut().add(path, mount, other, false)
         {
             let text = format!(
                 "{path} in answer to another path has the fields of {}; nginx gives it those of its own \
@@ -82,7 +85,13 @@ impl<'a> Mounts<'a, '_> {
         let name = placed.path.rsplit('/').next().unwrap_or_default();
         let is_index = is_index(parent, name);
         if admits_alike(&parent.keys, &mount.keys) {
-            if is_index && parent.headers != mount.headers {
+            let is_unlike = is_index && parent.headers != mount.headers;
+            if is_unlike && self.page_fields.borrow_mut().add(name, parent, mount, false) {
+                let path = &parent.path;
+                let text =
+                    format!("all HTML of {path} has the fields of this location, not {name} alone");
+                report.remark(placed.at, &text);
+            } else if is_unlike {
                 let path = placed.path.strip_suffix(name).unwrap_or_default();
                 let text = format!(
                     "GET {path} has the fields of {}, and so have other paths that this page answers; \
@@ -231,7 +240,9 @@ impl<'a> Mounts<'a, '_> {
                 return report.refuse(at, why);
             }
             let is_part = is_part(&Mount { path: mount.path.clone(), ..own.clone() }, mount);
-            if own.headers != mount.headers || !is_part {
+            let is_unlike = own.headers != mount.headers || !is_part;
+            if is_unlike && !(is_part && self.page_fields.borrow_mut().add(&page, mount, own, true))
+            {
                 report.remark(
                     at,
                     &format!(

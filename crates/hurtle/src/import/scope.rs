@@ -15,6 +15,7 @@ use super::setting::Setting;
 use super::shared::Shared;
 use super::syntax::Directive;
 use super::tuning::needs;
+use super::type_map::TypeMap;
 
 /// Settings in force in a block. A translation reads them by `Block::get`.
 #[derive(Clone, Debug)]
@@ -28,6 +29,10 @@ pub(super) struct Scope {
     pub(super) headers: Setting<BTreeMap<String, Field>>,
     /// Cache-Control of `expires`.
     pub(super) expires: Setting<Option<String>>,
+    /// That of a map of media types.
+    pub(super) typed_expires: Setting<TypeMap>,
+    /// Maps of media types, by their variables.
+    pub(super) type_maps: Rc<BTreeMap<String, TypeMap>>,
     pub(super) errors: Setting<ErrorPages>,
     /// Error pages replace errors of upstreams, and of FastCGI applications.
     pub(super) intercepts: (Setting<bool>, Setting<bool>),
@@ -100,6 +105,8 @@ impl Default for Scope {
             listing: Setting::of(&[Kind::Files(FilesKind::Autoindex)]),
             headers: Setting::of(&[Kind::Response(ResponseKind::AddHeader)]),
             expires: Setting::of(&[Kind::Response(ResponseKind::Expires)]),
+            typed_expires: Setting::of(&[Kind::Response(ResponseKind::Expires)]),
+            type_maps: Rc::default(),
             errors: Setting::of(&[Kind::Response(ResponseKind::ErrorPage)]),
             intercepts: (
                 Setting::of(&[Kind::Upstream(UpstreamKind::ProxyInterceptErrors)]),
@@ -382,21 +389,15 @@ impl Scope {
     }
 
     fn expires(&mut self, d: &Directive, report: &mut Report) {
-        const TEN_YEARS: u64 = 315_360_000;
-        let value = match d.arg(0) {
-            "off" => None,
-            "max" => Some(format!("max-age={TEN_YEARS}")),
-            "epoch" => Some("no-cache".to_owned()),
-            text if text.starts_with('-') => Some("no-cache".to_owned()),
-            text => {
-                let age = seconds(text).filter(|_| d.args.len() == 1);
-                if age.is_none() {
-                    report.refuse(d, "write one duration, such as 30d");
-                }
-                age.map(|age| format!("max-age={age}"))
-            }
-        };
-        self.expires.set(value);
+        let value = d.arg(0);
+        let types = self.type_maps.get(value).filter(|_| d.args.len() == 1).cloned();
+        let is_off = value == "off" || types.is_some();
+        let control = cache_control(value).filter(|_| d.args.len() == 1);
+        if !is_off && control.is_none() {
+            report.refuse(d, "write one duration, such as 30d");
+        }
+        self.expires.set(control);
+        self.typed_expires.set(types.unwrap_or_default());
     }
 
     fn error_page(&mut self, d: &Directive, report: &mut Report) {
@@ -425,6 +426,18 @@ impl Scope {
         if uploads && !d.args.iter().any(|method| method == "DELETE") {
             report.remark(d, "uploads allow DELETE, too");
         }
+    }
+}
+
+/// Returns the Cache-Control of a value of `expires`; `None`: it has none, or is not known.
+pub(super) fn cache_control(value: &str) -> Option<String> {
+    const TEN_YEARS: u64 = 315_360_000;
+    match value {
+        "off" => None,
+        "max" => Some(format!("max-age={TEN_YEARS}")),
+        "epoch" => Some("no-cache".to_owned()),
+        text if text.starts_with('-') => Some("no-cache".to_owned()),
+        text => seconds(text).map(|age| format!("max-age={age}")),
     }
 }
 

@@ -129,6 +129,9 @@ impl Shared {
         if path == "off" {
             return report.leave_out(d);
         }
+        if !path.starts_with('/') && !path.contains([':', '$']) {
+            return report.remark(d, RELATIVE_LOG);
+        }
         if path.starts_with("syslog:") || has_variable(path) || !path.starts_with('/') {
             return report.refuse(d, "the access log is one file, named by an absolute path");
         }
@@ -158,10 +161,15 @@ impl Shared {
                 }
                 _ => self.error_log = Some((path.to_owned(), level.to_owned())),
             },
+            path if !path.contains([':', '$']) => report.remark(d, RELATIVE_LOG),
             _ => report.refuse(d, "the error log is stderr or one file, named by an absolute path"),
         }
     }
 }
+
+/// The remark about a log in a directory that nginx knows.
+const RELATIVE_LOG: &str =
+    "it is left out: its directory is relative to that of nginx; write an absolute path";
 
 /// `true` if a block or one within it distinguishes clients by their addresses.
 fn has_address_rules(block: &Directive) -> bool {

@@ -199,6 +199,15 @@ pub(super) fn is_default(d: &Directive) -> bool {
     d.block.is_none() && DEFAULTS.iter().any(|(name, args)| d.name == *name && d.args == *args)
 }
 
+/// `true` for `proxy_pass_header` of a field that hurtle passes on anyway.
+pub(super) fn is_passed_on(d: &Directive) -> bool {
+    let name = d.arg(0).to_ascii_lowercase();
+    matches!(d.name.as_str(), "proxy_pass_header" | "fastcgi_pass_header")
+        && d.args.len() == 1
+        && !name.starts_with("x-accel-")
+        && !matches!(name.as_str(), "date" | "x-pad")
+}
+
 /// `true` for a setting of caches of upstreams' responses.
 pub(super) fn is_of_cache(name: &str) -> bool {
     name.starts_with("proxy_cache_") || name == "proxy_no_cache"

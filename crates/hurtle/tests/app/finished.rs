@@ -40,6 +40,7 @@ fn each_kind_of_response_is_finished_alike() {
             set: vec![(http::HeaderName::from_static(name), "ours".parse().unwrap())],
             remove: vec![http::HeaderName::from_static("x-gone")],
             always,
+            types: Vec::new(),
             if_absent: false,
             cookie_flags: Vec::new(),
         };

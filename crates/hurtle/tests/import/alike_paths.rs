@@ -114,4 +114,28 @@ pub(crate) const ROWS: &[Row] = &[
                                 proxy_set_header Host $http_host; } }",
         requests: &["GET /api/x", "GET /api/x Cookie=a=1"],
     },
+    Row {
+        sentence: "fields of a page that answers other paths",
+        http: "server { listen 127.0.0.1:{port}; root {root}; add_header X-All yes;
+               location / { try_files $uri $uri/ /index.html; }
+               location ~* \\.(css|png)$ { expires 1y; }
+               location ~* \\.html$ { expires -1; add_header X-Page yes; } }",
+        requests: &["GET /", "GET /index.html", "GET /gone/route", "GET /a.txt", "GET /style.css"],
+    },
+    Row {
+        sentence: "fields of one page that answers other paths",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               location / { try_files $uri $uri/ /index.html; }
+               location = /index.html { add_header Cache-Control no-cache; } }",
+        requests: &["GET /", "GET /index.html", "GET /gone/route", "GET /a.txt"],
+    },
+    Row {
+        sentence: "a map of media types to lifetimes",
+        http: "map $sent_http_content_type $lifetime { default off; text/html epoch; text/plain max; ~image/ 1h; }
+               server { listen 127.0.0.1:{port}; root {root}; expires $lifetime;
+               location / { }
+               location /docs/ { expires 2h; }
+               location /app/ { proxy_pass http://{upstream}; proxy_set_header Host $http_host; } }",
+        requests: &["GET /", "GET /a.txt", "GET /docs/guide.txt", "GET /app/x"],
+    },
 ];

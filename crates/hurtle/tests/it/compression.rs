@@ -223,6 +223,7 @@ fn files_that_do_not_gain_are_sent_as_they_are() {
             matcher: hurtle::config::Matcher::of_pattern(pattern),
             set: vec![(http::HeaderName::from_static(name), http::HeaderValue::from_static(value))],
             always: false,
+            types: Vec::new(),
             if_absent: false,
             cookie_flags: Vec::new(),
             remove: vec![],

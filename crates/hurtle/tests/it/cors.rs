@@ -121,6 +121,7 @@ fn the_security_preset_is_on_every_response_but_overrides_nothing() {
             set: vec![(http::header::X_FRAME_OPTIONS, http::HeaderValue::from_static("DENY"))],
             remove: Vec::new(),
             always: false,
+            types: Vec::new(),
             if_absent: false,
             cookie_flags: Vec::new(),
         });

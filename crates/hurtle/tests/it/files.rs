@@ -248,6 +248,7 @@ fn header_rules_of_failed_conditions_and_ranges() {
             set: vec![(HeaderName::from_static(name), HeaderValue::from_static("1"))],
             remove: vec![],
             always,
+            types: Vec::new(),
             if_absent: false,
             cookie_flags: Vec::new(),
         };

@@ -209,3 +209,41 @@ fn header_rules_of_a_mount_come_after_those_of_its_site() {
         ],
     );
 }
+
+#[test]
+fn header_rules_may_be_for_media_types() {
+    let tree =
+        [("index.html", "i"), ("a.js", "js"), ("a.json", "{}"), ("i.png", "png"), ("none", "n")];
+    let site = "[[site.header]]\nset = { X-Any = \"1\", Cache-Control = \"max-age=60\" }\n\
+                [[site.header]]\ntypes = [\"text/HTML\", \"image/*\", \"*+json\"]\n\
+                set = { Cache-Control = \"no-cache\" }\nremove = \"X-Any\"\n\
+                [[site.header]]\ntypes = \"text/html\"\nset = { X-Error = \"1\" }\nalways = true\n\
+                [[site.header]]\nmatch = \"*.json\"\nset = { Content-Type = \"application/a+json\" }\n\
+                [[site.header]]\ntypes = \"*+json\"\nset = { X-Json = \"1\" }\n\
+                [site.errors]\n404 = \"/index.html\"\n\
+                [[site.mount]]\nfiles = \".\"\n\
+                [[site.mount]]\npath = \"/app\"\nfiles = \".\"\ntry_files = [\"{path}\", \"/index.html\"]\n\
+                [[site.mount]]\npath = \"/text\"\nrespond = \"t\"\n\
+                [[site.mount]]\npath = \"/page\"\nrespond = \"p\"\ncontent_type = \"text/html; charset=latin1\"\n";
+    let server = server(&tree, site);
+    let html = &["Cache-Control: no-cache", "X-Error: 1", "!X-Any"][..];
+    let other = &["Cache-Control: max-age=60", "X-Any: 1", "!X-Error"][..];
+    // Twice: the second time the files are known.
+    for _ in 0..2 {
+        check(
+            &server,
+            &[
+                ("a directory", "/", 200, html, Some("i")),
+                ("its file", "/index.html", 200, html, Some("i")),
+                ("a page in place of a missing file", "/app/deep/route", 200, html, Some("i")),
+                ("a script", "/a.js", 200, other, Some("js")),
+                ("a group of types", "/i.png", 200, &["Cache-Control: no-cache"], Some("png")),
+                ("a type by its ending", "/none", 200, other, Some("n")),
+                ("a type that a rule sets", "/a.json", 200, &["X-Json: 1"], Some("{}")),
+                ("a fixed text", "/text", 200, other, Some("t")),
+                ("with a parameter", "/page", 200, html, Some("p")),
+                ("an error", "/gone", 404, &["X-Error: 1", "!X-Any"], Some("i")),
+            ],
+        );
+    }
+}

@@ -157,6 +157,7 @@ fn set(pattern: &str, name: &'static str, value: &'static str) -> HeaderRule {
         set: vec![field],
         remove: vec![],
         always: false,
+        types: Vec::new(),
         if_absent: false,
         cookie_flags: Vec::new(),
     }
