@@ -22,7 +22,7 @@ const DEPTH_MAX: usize = 16;
 const STANDARD: &[(&str, &str)] = &[
     ("fastcgi.conf", ""),
     ("fastcgi_params", ""),
-    // Of certbot: versions and ciphers of TLS.
+    // Versions and ciphers of TLS, by certbot.
     ("options-ssl-nginx.conf", ""),
     ("proxy_params", "proxy_set_header Host $http_host;"),
     ("scgi_params", ""),

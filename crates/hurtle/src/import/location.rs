@@ -6,10 +6,11 @@ use toml::Value;
 
 use super::block::{Block, Target};
 use super::client_limits::client_limits;
+use super::fastcgi::{fastcgi_settings, only_script};
 use super::files::files;
 use super::gates::AuthServer;
 use super::guard::guard;
-use super::kind::{HandlerKind, Kind, UpstreamKind};
+use super::kind::{HandlerKind, Kind};
 use super::mount::{ErrorPages, Field, Keys, Mount, put};
 use super::named::Named;
 use super::path::{has_variable, mount_path};
@@ -70,7 +71,7 @@ pub(super) fn mount(
     }
     client_limits(block, &mut keys, report);
     compression(block, &mut keys, report);
-    typed_expires(at, block, &mut keys, report);
+    type_map::put_rules(at, block, &mut keys, report);
     let path = mount_path(path);
     let headers = fields(block);
     block.finish(target, report);
@@ -105,28 +106,6 @@ pub(super) fn fields(block: &Block<'_>) -> BTreeMap<String, Field> {
     fields
 }
 
-/// Adds the rules of an `expires` by media types.
-fn typed_expires(at: &Directive, block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
-    let map = block.get(|scope| &scope.typed_expires);
-    if map.is_empty() {
-        return;
-    }
-    if block.get(|scope| &scope.headers).contains_key("cache-control") {
-        report.refuse(
-            at,
-            "it has Cache-Control by add_header and by the media type; write one of both",
-        );
-    }
-    report.general(
-        "expires by media types: parameters, such as charset, are not compared".to_owned(),
-    );
-    let rules = type_map::rules(map).into_iter().map(Value::from);
-    match keys.iter_mut().find(|(key, _)| key == "header") {
-        Some((_, Value::Array(known))) => known.extend(rules),
-        _ => put(keys, "header", rules.collect::<Vec<Value>>()),
-    }
-}
-
 /// Adds `compress`; files are compressed without it.
 pub(super) fn compression(block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
     let has = |name: &str| keys.iter().any(|(key, _)| key == name);
@@ -137,45 +116,6 @@ pub(super) fn compression(block: &Block<'_>, keys: &mut Keys, report: &mut Repor
         Some(true) if !has("files") => put(keys, "compress", true),
         Some(true) => report.general("gzip: files are compressed without a setting".to_owned()),
         Some(false) => put(keys, "compress", false),
-        _ => {}
-    }
-}
-
-/// Adds the parameters of a script that answers every path of a location: `SCRIPT_FILENAME
-/// $document_root/index.php`.
-fn only_script(block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
-    let params = block.all(Kind::Upstream(UpstreamKind::FastcgiParam));
-    let named = |name: &str| params.iter().rev().find(|d| d.arg(0) == name);
-    let Some(d) = named("SCRIPT_FILENAME") else { return };
-    let roots = ["$document_root/", "$realpath_root/"];
-    let script = roots.iter().find_map(|root| d.arg(1).strip_prefix(root));
-    let root = block.get(|scope| &scope.root).as_deref().map(|root| root.trim_end_matches('/'));
-    match (script, root) {
-        _ if matches!(
-            d.arg(1),
-            "$document_root$fastcgi_script_name" | "$realpath_root$fastcgi_script_name"
-        ) => {}
-        (Some(script), Some(root)) if !has_variable(script) => {
-            let own = match keys.iter_mut().find(|(key, _)| key == "params") {
-                Some((_, Value::Table(own))) => own,
-                _ => {
-                    put(keys, "params", toml::Table::new());
-                    let Some((_, Value::Table(own))) = keys.last_mut() else { return };
-                    own
-                }
-            };
-            own.insert("SCRIPT_FILENAME".to_owned(), Value::from(format!("{root}/{script}")));
-            own.insert("DOCUMENT_ROOT".to_owned(), Value::from(root));
-            let name = named("SCRIPT_NAME").map(|d| d.arg(1)).filter(|name| !has_variable(name));
-            if let Some(name) = name {
-                own.insert("SCRIPT_NAME".to_owned(), Value::from(name));
-            }
-            own.insert("PATH_INFO".to_owned(), Value::from(""));
-        }
-        _ if has_variable(d.arg(1)) => report.refuse(
-            d,
-            "hurtle finds scripts by their paths; write location ~ \\.php$, and try_files",
-        ),
         _ => {}
     }
 }
@@ -388,7 +328,7 @@ fn cookie_flags(d: &Directive, keys: &mut Keys, report: &mut Report) {
 }
 
 /// Adds a rule for the fields of `proxy_hide_header` or `fastcgi_hide_header`.
-fn hidden_fields(
+pub(super) fn hidden_fields(
     directives: &[Directive],
     block: &Block<'_>,
     keys: &mut Keys,
@@ -447,28 +387,7 @@ fn request_fields(d: &Directive, block: &Block<'_>, keys: &mut Keys, report: &mu
     }
 }
 
-/// Keys of a FastCGI mount beside its address.
-pub(super) fn fastcgi_settings(block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
-    timeouts(block, keys);
-    if *block.get(|scope| &scope.intercepts.1) {
-        put(keys, "intercept_errors", true);
-    }
-    hidden_fields(block.get(|scope| &scope.fastcgi_hidden), block, keys, report);
-    let params = block.get(|scope| &scope.params);
-    if !params.is_empty() {
-        let params: toml::Table =
-            params.iter().map(|(name, value)| (name.clone(), Value::from(value.clone()))).collect();
-        put(keys, "params", params);
-    }
-    let fields = block.get(|scope| &scope.fastcgi_fields);
-    if !fields.is_empty() {
-        let set: toml::Table =
-            fields.iter().map(|(name, value)| (name.clone(), Value::from(value.clone()))).collect();
-        put(keys, "request_fields", toml::Table::from_iter([("set".to_owned(), Value::from(set))]));
-    }
-}
-
-fn timeouts(block: &Block<'_>, keys: &mut Keys) {
+pub(super) fn timeouts(block: &Block<'_>, keys: &mut Keys) {
     let passes_requests_on = *block.get(|scope| &scope.passes_bodies_on);
     match (passes_requests_on, *block.get(|scope| &scope.passes_responses_on)) {
         (false, false) => {}

@@ -21,6 +21,7 @@ mod constants;
 mod emit;
 mod error_pages;
 mod expression;
+mod fastcgi;
 mod files;
 mod gates;
 mod guard;

@@ -4,10 +4,11 @@ use toml::Value;
 
 use super::block::{Block, Target};
 use super::client_limits::{self, client_limits};
+use super::fastcgi::fastcgi_settings;
 use super::files::script_of;
 use super::guard::{self, guard};
 use super::kind::{HandlerKind, Kind, PathKind, ResponseKind};
-use super::location::{compression, fastcgi_settings, fields};
+use super::location::{compression, fields};
 use super::modifier::Modifier;
 use super::mount::{Keys, Mount, put};
 use super::mounts::Mounts;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use toml::Value;
 
+use super::block::Block;
 use super::mount::{Keys, put};
+use super::report::Report;
 use super::scope::cache_control;
 use super::syntax::Directive;
 
@@ -60,7 +62,7 @@ fn pattern(name: &str) -> Option<String> {
 }
 
 /// Returns the header rules of a map.
-pub(super) fn rules(map: &TypeMap) -> Vec<toml::Table> {
+fn rules(map: &TypeMap) -> Vec<toml::Table> {
     let mut rules = Vec::new();
     for (media_type, value) in map {
         let mut keys = Keys::new();
@@ -76,6 +78,28 @@ pub(super) fn rules(map: &TypeMap) -> Vec<toml::Table> {
         rules.push(toml::Table::from_iter(keys));
     }
     rules
+}
+
+/// Adds the rules of an `expires` by media types.
+pub(super) fn put_rules(at: &Directive, block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
+    let map = block.get(|scope| &scope.typed_expires);
+    if map.is_empty() {
+        return;
+    }
+    if block.get(|scope| &scope.headers).contains_key("cache-control") {
+        report.refuse(
+            at,
+            "it has Cache-Control by add_header and by the media type; write one of both",
+        );
+    }
+    report.general(
+        "expires by media types: parameters, such as charset, are not compared".to_owned(),
+    );
+    let rules = rules(map).into_iter().map(Value::from);
+    match keys.iter_mut().find(|(key, _)| key == "header") {
+        Some((_, Value::Array(known))) => known.extend(rules),
+        _ => put(keys, "header", rules.collect::<Vec<Value>>()),
+    }
 }
 
 #[cfg(test)]

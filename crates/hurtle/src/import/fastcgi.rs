@@ -1,0 +1,70 @@
+//! Keys of mounts of FastCGI applications.
+
+use toml::Value;
+
+use super::block::Block;
+use super::kind::{Kind, UpstreamKind};
+use super::location::{hidden_fields, timeouts};
+use super::mount::{Keys, put};
+use super::path::has_variable;
+use super::report::Report;
+
+/// Adds the parameters of a script that answers every path of a location: `SCRIPT_FILENAME
+/// $document_root/index.php`.
+pub(super) fn only_script(block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
+    let params = block.all(Kind::Upstream(UpstreamKind::FastcgiParam));
+    let named = |name: &str| params.iter().rev().find(|d| d.arg(0) == name);
+    let Some(d) = named("SCRIPT_FILENAME") else { return };
+    let roots = ["$document_root/", "$realpath_root/"];
+    let script = roots.iter().find_map(|root| d.arg(1).strip_prefix(root));
+    let root = block.get(|scope| &scope.root).as_deref().map(|root| root.trim_end_matches('/'));
+    match (script, root) {
+        _ if matches!(
+            d.arg(1),
+            "$document_root$fastcgi_script_name" | "$realpath_root$fastcgi_script_name"
+        ) => {}
+        (Some(script), Some(root)) if !has_variable(script) => {
+            let own = match keys.iter_mut().find(|(key, _)| key == "params") {
+                Some((_, Value::Table(own))) => own,
+                _ => {
+                    put(keys, "params", toml::Table::new());
+                    let Some((_, Value::Table(own))) = keys.last_mut() else { return };
+                    own
+                }
+            };
+            own.insert("SCRIPT_FILENAME".to_owned(), Value::from(format!("{root}/{script}")));
+            own.insert("DOCUMENT_ROOT".to_owned(), Value::from(root));
+            let name = named("SCRIPT_NAME").map(|d| d.arg(1)).filter(|name| !has_variable(name));
+            if let Some(name) = name {
+                own.insert("SCRIPT_NAME".to_owned(), Value::from(name));
+            }
+            own.insert("PATH_INFO".to_owned(), Value::from(""));
+        }
+        _ if has_variable(d.arg(1)) => report.refuse(
+            d,
+            "hurtle finds scripts by their paths; write location ~ \\.php$, and try_files",
+        ),
+        _ => {}
+    }
+}
+
+/// Keys of a FastCGI mount beside its address.
+pub(super) fn fastcgi_settings(block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
+    timeouts(block, keys);
+    if *block.get(|scope| &scope.intercepts.1) {
+        put(keys, "intercept_errors", true);
+    }
+    hidden_fields(block.get(|scope| &scope.fastcgi_hidden), block, keys, report);
+    let params = block.get(|scope| &scope.params);
+    if !params.is_empty() {
+        let params: toml::Table =
+            params.iter().map(|(name, value)| (name.clone(), Value::from(value.clone()))).collect();
+        put(keys, "params", params);
+    }
+    let fields = block.get(|scope| &scope.fastcgi_fields);
+    if !fields.is_empty() {
+        let set: toml::Table =
+            fields.iter().map(|(name, value)| (name.clone(), Value::from(value.clone()))).collect();
+        put(keys, "request_fields", toml::Table::from_iter([("set".to_owned(), Value::from(set))]));
+    }
+}
