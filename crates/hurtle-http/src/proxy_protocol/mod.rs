@@ -2,8 +2,11 @@
 //! balancer sends this header before a client's first byte to name the client's address. The caller
 //! decides which peers may send it and how long to wait for it.
 
+mod encode;
 mod v1;
 mod v2;
+
+pub use encode::{Version, encode};
 
 use std::fmt;
 use std::net::IpAddr;
@@ -101,6 +104,24 @@ mod tests {
             assert_eq!(parse(&bytes[..header.len - 1]), Ok(None), "it needs its last byte");
         }
         whole
+    }
+
+    proptest! {
+        #[test]
+        fn headers_that_are_made_are_parsed(four: [u8; 4], six: [u8; 16], is_six: bool) {
+            let address = if is_six { IpAddr::from(six) } else { IpAddr::from(four) };
+            for version in [Version::One, Version::Two] {
+                for client in [Client::Address(address), Client::Peer, Client::Unix] {
+                    let bytes = encode(version, client);
+                    let expected = match client {
+                        Client::Address(address) => Client::Address(address.to_canonical()),
+                        Client::Peer | Client::Unix => Client::Peer,
+                    };
+                    let header = check_every_split(&bytes).unwrap().unwrap();
+                    prop_assert_eq!(header, Header { client: expected, len: bytes.len() });
+                }
+            }
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::buffering::Buffering;
 use super::congestion::Congestion;
 use super::manifest::SocketPassing;
 use super::sandbox::Sandbox;
+use super::send_proxy::ProxyProtocolVersion;
 use super::tls::ClientAuthMode;
 use super::types::{EarlyHints, EtagSource, LogField, LogLevel, Schedule, Sendfile};
 
@@ -45,6 +46,7 @@ serialize_by_name!(
     LogLevel,
     Congestion,
     Sandbox,
+    ProxyProtocolVersion,
     Schedule,
     Sendfile
 );

@@ -26,6 +26,7 @@ use super::schema_limits::{MOUNT_CORS, MOUNT_RATE_LIMIT};
 use super::schema_proxy::EJECTION;
 use super::schema_tls::UPSTREAM_TLS;
 use super::schema_wasm::WASM;
+use super::send_proxy::ProxyProtocolVersion;
 use super::types::EtagSource;
 
 /// The key that limits requests at once.
@@ -282,6 +283,9 @@ pub(super) static MOUNT: Section = Section {
         Key::new("grpc_web", Flag, Toml("false"), "true",
             "Translate calls of gRPC-Web, which browsers make, to gRPC. See \
              [proxy.md](proxy.md#http2-to-upstreams-and-grpc).").with(PROXY),
+        Key::new("send_proxy_protocol", Choice(names::<ProxyProtocolVersion>), Words("none"), "\"v2\"",
+            "Version of the PROXY protocol's header, with the client's address, at the beginning of each \
+             connection to the upstreams, before TLS. Each request then has a connection of its own.").with(PROXY),
         Key::new("strip_prefix", Flag, Toml("false"), "true",
             "Take the path of the mount off: the upstream gets `/x` for `/api/x`.").with(PROXY),
         Key::new("rewrite_location", Flag, Toml("true"), "false",

@@ -17,6 +17,7 @@ use super::print;
 use super::reader::Reader;
 use super::request_fields::{RequestFields, request_fields};
 use super::response_cache::{ResponseCache, response_cache};
+use super::send_proxy::{self, ProxyProtocolVersion};
 use super::table::Table;
 use super::upstream_queue::{UpstreamQueue, upstream_queue};
 use super::upstream_server::{UpstreamServer, servers};
@@ -70,6 +71,8 @@ pub struct Proxy {
     /// Error statuses in place of which another upstream is tried, if the request may be repeated.
     #[serde(serialize_with = "print::texts")]
     pub retry_status: Vec<StatusRange>,
+    /// Version of the PROXY protocol's header that names the client on each connection; `None`: none is sent.
+    pub send_proxy_protocol: Option<ProxyProtocolVersion>,
     /// `true`: the upstream gets paths without that of the mount.
     pub strip_prefix: bool,
     /// `true`: URLs and cookies that name the upstream are translated for the client.
@@ -129,6 +132,7 @@ impl Proxy {
             internal: None,
             grpc_web: false,
             retry_status: Vec::new(),
+            send_proxy_protocol: None,
             strip_prefix: false,
             rewrite_location: true,
             request_fields: None,
@@ -189,6 +193,7 @@ pub(super) fn proxy(
     let tls = table.get("upstream_tls");
     p.upstream_tls = tls.and_then(|written| upstream_tls(&written, &p.upstreams, reader));
     p.cache = response_cache(table, reader);
+    p.send_proxy_protocol = send_proxy::version(table, &p.upstreams, reader);
     table.set("strip_prefix", reader, Value::flag, &mut p.strip_prefix);
     table.set("rewrite_location", reader, Value::flag, &mut p.rewrite_location);
     let fields = table.get("request_fields").and_then(|written| written.table(reader));

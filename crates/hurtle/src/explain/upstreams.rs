@@ -17,6 +17,10 @@ pub(super) fn describe(out: &mut String, at: &str, proxy: &Proxy) {
     if let Some(fields) = &config.request_fields {
         line(out, "fields", &format!("of the request: {}", fields.describe()));
     }
+    if let Some(version) = config.send_proxy_protocol {
+        let text = format!("each connection begins with the PROXY protocol, {}", version.name());
+        line(out, "client", &text);
+    }
     line(out, "balance", &config.balancing.describe());
     if let Some(queue) = &config.queue {
         line(out, "queue", &queue.describe());

@@ -20,7 +20,8 @@ impl Mounts<'_, '_> {
         }
         if !self.site.rules.is_empty() {
             report.general(
-                "Redirects of `rewrite` have no fields of add_header: those differ between locations"
+                "Redirects of `rewrite`, and those to a slash at the end, have no fields of add_header: they differ between \
+                 locations"
                     .to_owned(),
             );
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hurtle_http::semantics::media;
 use toml::Value;
 
 use super::block::{Block, Target};
@@ -154,11 +155,9 @@ pub(super) fn answer(
     put(keys, "respond", text);
     put(keys, "status", i64::from(status));
     if !text.is_empty() {
-        put(
-            keys,
-            "content_type",
-            block.get(|scope| &scope.default_type).as_deref().unwrap_or("text/plain"),
-        );
+        let default = block.get(|scope| &scope.default_type).as_deref().unwrap_or("text/plain");
+        let extension = media::extension(path.as_bytes());
+        put(keys, "content_type", media::of_extension(&extension).unwrap_or(default));
     }
     Some(())
 }

@@ -225,6 +225,33 @@ impl<'a, 'b> Mounts<'a, 'b> {
         }
     }
 
+    /// Names the paths of directories without their slash, and paths without a location.
+    pub(super) fn bare_directories(&self, report: &mut Report) {
+        let is_mount = |path: &str| self.site.mounts.iter().any(|mount| mount.is_of(path, false));
+        if !is_mount("/") {
+            report.general(
+                "Paths without a location are 404, without fields of add_header; nginx looks for them in its own \
+                 directory html"
+                    .to_owned(),
+            );
+            return;
+        }
+        for placed in &self.placed {
+            let bare = placed.path.strip_suffix('/').filter(|bare| !bare.is_empty());
+            let mount = self.site.mounts.iter().find(|mount| mount.is_of(placed.path, false));
+            let is_files = mount.is_some_and(|mount| mount.key("files").is_some());
+            if let Some(bare) =
+                bare.filter(|bare| is_files && !self.paths.iter().any(|(_, path)| path == bare))
+            {
+                let text = format!(
+                    "GET {bare} is redirected to {}; nginx asks the location of shorter paths, such as /",
+                    placed.path
+                );
+                report.remark(placed.at, &text);
+            }
+        }
+    }
+
     /// Marks mounts of `^~` as final, if others have expressions.
     fn finals(&mut self) {
         if self.expressions.is_empty() {

@@ -81,6 +81,11 @@ pub(super) fn server<'a>(
         && let Some(hsts) = inherited.headers.edit().remove("strict-transport-security")
     {
         put(&mut server.site.tls, "hsts", hsts.value);
+        report.general(
+            "Strict-Transport-Security is in all responses over TLS; nginx leaves it out in locations with an \
+             add_header of their own"
+                .to_owned(),
+        );
     }
     let block = block.with_scope(inherited);
     let locations = block.all(Kind::Structure(StructureKind::Location));
@@ -113,6 +118,7 @@ pub(super) fn server<'a>(
     mounts.server(&block, report);
     mounts.scripts(report);
     mounts.check(report);
+    mounts.bare_directories(report);
     mounts.headers(report);
     lift(&mut server.site);
     block.finish_server(report);

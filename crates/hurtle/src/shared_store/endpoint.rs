@@ -75,13 +75,13 @@ impl Endpoint {
     }
 
     async fn open(&self, address: SocketAddr) -> Result<UpstreamSocket, ConnectError> {
-        let Some(tls) = &self.tls else { return UpstreamSocket::connect(address).await };
+        let Some(tls) = &self.tls else { return UpstreamSocket::connect(address, &[]).await };
         let host = match &self.settings.config.server {
             Upstream::Name(name, _) => name.clone(),
             _ => address.ip().to_string(),
         };
         let name = tls.server_name(&host).map_err(ConnectError::Handshake)?;
-        UpstreamSocket::connect_tls(address, (tls.client(false), false), &name).await
+        UpstreamSocket::connect_tls((address, &[]), (tls.client(false), false), &name).await
     }
 
     /// Authenticates and selects the database.

@@ -1,5 +1,6 @@
 //! A connection to an upstream: in clear, or by TLS.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,7 +11,7 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
 use super::tls_client::{TlsClient, handshake};
-use super::{Attempt, Fill, Input, Plain, SendQueue, Transport};
+use super::{Attempt, Fill, Input, Output, Plain, SendQueue, Transport};
 use crate::tls::describe_failure;
 
 #[cfg(test)]
@@ -38,35 +39,41 @@ pub enum ConnectError {
 }
 
 impl UpstreamSocket {
-    /// Connects to an address.
+    /// Connects to an address, and sends these bytes first.
     ///
     /// # Errors
     /// Errors of the system.
-    pub async fn connect(address: SocketAddr) -> Result<UpstreamSocket, ConnectError> {
-        let connected = Clear::connect(address).await;
-        connected.map(UpstreamSocket::Clear).map_err(ConnectError::Refused)
+    pub async fn connect(
+        address: SocketAddr,
+        first: &[u8],
+    ) -> Result<UpstreamSocket, ConnectError> {
+        let socket = Clear::connect(address).await.map_err(ConnectError::Refused)?;
+        send_first(&socket, first).await?;
+        Ok(UpstreamSocket::Clear(socket))
     }
 
-    /// Connects to a unix socket.
+    /// Connects to a unix socket, and sends these bytes first.
     ///
     /// # Errors
     /// Errors of the system.
-    pub async fn connect_unix(path: &Path) -> Result<UpstreamSocket, ConnectError> {
-        let connected = Clear::connect_unix(path).await;
-        connected.map(UpstreamSocket::Clear).map_err(ConnectError::Refused)
+    pub async fn connect_unix(path: &Path, first: &[u8]) -> Result<UpstreamSocket, ConnectError> {
+        let socket = Clear::connect_unix(path).await.map_err(ConnectError::Refused)?;
+        send_first(&socket, first).await?;
+        Ok(UpstreamSocket::Clear(socket))
     }
 
-    /// Connects to an address and makes the TLS handshake with the upstream of this name. `true`: the
-    /// upstream must select HTTP/2.
+    /// Connects to an address, sends these bytes first, and makes the TLS handshake with the upstream of this
+    /// name. `true`: the upstream must select HTTP/2.
     ///
     /// # Errors
     /// Errors of the system or of the handshake.
     pub async fn connect_tls(
-        address: SocketAddr,
+        (address, first): (SocketAddr, &[u8]),
         (config, is_http2): (&Arc<ClientConfig>, bool),
         name: &ServerName<'static>,
     ) -> Result<UpstreamSocket, ConnectError> {
         let socket = Plain::connect(address).await.map_err(ConnectError::Refused)?;
+        send_first(&socket, first).await?;
         match handshake(socket, config, name.clone()).await {
             Ok(secure) if is_http2 && !secure.has_selected_http2() => {
                 Err(ConnectError::Handshake("it does not offer HTTP/2 (ALPN h2)".to_owned()))
@@ -84,6 +91,22 @@ impl UpstreamSocket {
             UpstreamSocket::Secure(socket) => socket.is_quiet(),
         }
     }
+}
+
+/// Sends the first bytes of a connection.
+async fn send_first(socket: &impl Transport, first: &[u8]) -> Result<(), ConnectError> {
+    if first.is_empty() {
+        return Ok(());
+    }
+    let mut output = Output::new();
+    output.vec().extend_from_slice(first);
+    let mut queue = SendQueue::default();
+    queue.push(output);
+    while !queue.is_empty() {
+        let sent = poll_fn(|cx| socket.poll_send(cx, &mut queue, Attempt::Ready)).await;
+        sent.map_err(ConnectError::Refused)?;
+    }
+    Ok(())
 }
 
 impl Transport for UpstreamSocket {

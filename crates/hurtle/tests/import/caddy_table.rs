@@ -97,7 +97,7 @@ fn addresses_become_listeners_and_names() {
 
 #[test]
 fn options_certificates_and_logs_are_translated() {
-    let table: [(&str, &str, &str); 16] = [
+    let table: [(&str, &str, &str); 17] = [
         (
             "certificates on demand",
             "{\non_demand_tls {\nask http://127.0.0.1:9000/ok?key=1\ninterval 2m\nburst 5\n}\n}\nhttps:// {\ntls {\non_demand\n}\nrespond a\n}",
@@ -177,6 +177,11 @@ fn options_certificates_and_logs_are_translated() {
             "TLS to an upstream",
             ":80\nreverse_proxy https://a {\ntransport http {\ntls_insecure_skip_verify\ntls_server_name b\n}\n}",
             "proxy = \"https://a:443\"\nupstream_tls = { insecure_skip_verify = true, server_name = \"b\" }",
+        ),
+        (
+            "the PROXY protocol",
+            ":80\nreverse_proxy a:1 {\ntransport http {\nproxy_protocol v2\n}\n}",
+            "proxy = \"http://a:1\"\nsend_proxy_protocol = \"v2\"",
         ),
     ];
     for (sentence, text, expected) in table {

@@ -45,6 +45,7 @@ mod real;
 mod request_fields;
 mod secure;
 mod secure_auth;
+mod send_proxy_protocol;
 mod slashes;
 mod streams;
 mod streams_node;

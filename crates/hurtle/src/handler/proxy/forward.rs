@@ -128,13 +128,14 @@ impl Proxy {
         let continued = (self.takes_body(request.head) && request.head.expect_continue)
             .then(|| RequestHead { expect_continue: false, ..request.head.clone() });
         let head = continued.as_ref().unwrap_or(request.head);
-        let upstream = match &web {
+        let mut upstream = match &web {
             None => UpstreamRequest::new(self, head, body, params),
             Some(call) => {
                 let head = call.head(head);
                 UpstreamRequest::new(self, &head, body, params).decoding(call.format)
             }
         };
+        upstream.client = request.client.address;
         let (waits, protocol) = (Waits::default(), protocol.map(str::to_owned));
         let web = web.map(|call| call.format);
         let exchange = UpstreamExchange { upstream, waits, protocol, web, has_continued: false };

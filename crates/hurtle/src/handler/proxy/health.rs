@@ -96,7 +96,7 @@ impl HealthChecker {
     async fn ask(&self, peer: &Rc<Peer>) -> Result<(Link, RawHead), UpstreamError> {
         let within_ms = CHECK_TIMEOUT.as_millis() as u64;
         let mut link = match peer.is_http2() {
-            false => peer.connect(within_ms).await?,
+            false => peer.connect(None, within_ms).await?,
             true => {
                 let is_call = self.is_call(peer);
                 let line = RequestLine {

@@ -24,6 +24,7 @@ mod link;
 mod multiplexer;
 mod path;
 mod peer;
+mod phase;
 mod queue;
 mod relay;
 mod request_body;
@@ -56,10 +57,11 @@ pub use framing::Framing;
 pub use gate::Availability;
 pub use link::{Channel, Link, RawHead, Source};
 pub use peer::UpstreamError;
+pub use phase::Phase;
 pub use queue::BusyError;
 pub use relay::{Failure, RelayEnd, RelayError};
 pub use tunnel_end::TunnelEnd;
-pub use upstream_request::{ListenOutcome, Phase, UpstreamRequest};
+pub use upstream_request::{ListenOutcome, UpstreamRequest};
 
 use super::body_buffer::BodyBuffer;
 use super::wait;
@@ -116,7 +118,8 @@ impl Proxy {
         tls: Option<Arc<UpstreamConfig>>,
         cache: Option<Arc<Cache>>,
     ) -> Proxy {
-        let peer = |server| Rc::new(Peer::new(server, tls.as_ref(), disk.clone(), lane));
+        let version = config.send_proxy_protocol.map(|version| version.0);
+        let peer = |server| Rc::new(Peer::new((server, version), tls.as_ref(), disk.clone(), lane));
         let balancing = &config.balancing;
         let sticky = balancing.cookie.as_ref();
         let slow_ms = balancing.slow_start.map_or(0, |time| time.as_millis() as u64);

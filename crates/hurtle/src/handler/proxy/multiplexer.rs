@@ -128,7 +128,7 @@ impl Peer {
     /// Opens a connection and waits for the upstream's settings.
     async fn open_shared(self: &Rc<Peer>, within_ms: u64) -> Result<(), UpstreamError> {
         let connecting = Connecting::begin(&self.multiplexer);
-        let Link { channel, generation, .. } = self.connect(within_ms).await?;
+        let Link { channel, generation, .. } = self.connect(None, within_ms).await?;
         let Channel::Socket(io) = channel else { return Err(UpstreamError::Gone(None)) };
         let mut session = Session::connect(io);
         let established = session.establish().await;

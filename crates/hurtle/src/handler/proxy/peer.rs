@@ -3,7 +3,7 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use hurtle_http::h1::response_head::ResponseError;
+use hurtle_http::proxy_protocol::{self, Version};
 use rustls::pki_types::ServerName;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -43,6 +44,8 @@ pub(super) struct Peer {
     server: UpstreamServer,
     /// Configuration of TLS and the name to verify; `None`: in clear.
     tls: Option<Secured>,
+    /// The PROXY protocol that it expects; `None`: none.
+    version: Option<Version>,
     /// Host and port.
     pub(super) authority: String,
     /// Seed of its rendezvous hash.
@@ -160,9 +163,10 @@ impl From<ConnectError> for UpstreamError {
 }
 
 impl Peer {
-    /// An upstream; `tls` is the configuration of those with `https://`.
+    /// An upstream that expects this version of the PROXY protocol; `tls` is the configuration of those with
+    /// `https://`.
     pub(super) fn new(
-        server: UpstreamServer,
+        (server, version): (UpstreamServer, Option<Version>),
         tls: Option<&Arc<UpstreamConfig>>,
         disk: Disk,
         lane: Lane,
@@ -195,6 +199,7 @@ impl Peer {
             healthy: Cell::new(true),
             drained: drained::state_of(server.to_string()),
             server,
+            version,
             addresses,
             metrics: OnceCell::new(),
         }
@@ -278,7 +283,8 @@ impl Peer {
     /// have changed since it was opened.
     pub(super) fn keep(self: &Rc<Peer>, Link { channel, generation, .. }: Link) {
         let Channel::Socket(io) = channel else { return };
-        if generation != self.addresses.generation() {
+        // The header at its beginning names one client.
+        if generation != self.addresses.generation() || self.version.is_some() {
             return;
         }
         let mut idle = self.idle.borrow_mut();
@@ -309,9 +315,13 @@ impl Peer {
         self.swept.set(false);
     }
 
-    /// Opens a new connection. `within_ms` is divided among the addresses that are tried.
-    pub(super) async fn connect(&self, within_ms: u64) -> Result<Link, UpstreamError> {
-        self.connect_with(self.server.http2, within_ms).await
+    /// Opens a new connection for this client; `None`: for the server itself. `within_ms` is divided among the addresses that are tried.
+    pub(super) async fn connect(
+        &self,
+        client: Option<IpAddr>,
+        within_ms: u64,
+    ) -> Result<Link, UpstreamError> {
+        self.connect_with(self.server.http2, client, within_ms).await
     }
 
     /// Opens a connection for HTTP/1.1 to an upstream over HTTP/2 that takes no other protocol on a
@@ -324,7 +334,7 @@ impl Peer {
             let why = "its scheme allows no HTTP/1.1; use http:// for the mount of the WebSocket";
             return Err(UpstreamError::NoConnectProtocol(why.to_owned()));
         }
-        self.connect_with(false, within_ms).await.map_err(|error| match error {
+        self.connect_with(false, None, within_ms).await.map_err(|error| match error {
             UpstreamError::Handshake(why) => {
                 UpstreamError::NoConnectProtocol(format!("no HTTP/1.1 instead: {why}"))
             }
@@ -332,12 +342,18 @@ impl Peer {
         })
     }
 
-    async fn connect_with(&self, is_http2: bool, within_ms: u64) -> Result<Link, UpstreamError> {
+    async fn connect_with(
+        &self,
+        is_http2: bool,
+        client: Option<IpAddr>,
+        within_ms: u64,
+    ) -> Result<Link, UpstreamError> {
+        let first = self.first_bytes(client);
         self.metrics().count_connect();
         let due_ms = clock::now_ms().saturating_add(within_ms);
         let generation = self.addresses.generation();
         if let Upstream::Unix(path) = &self.server.upstream {
-            let io = UpstreamSocket::connect_unix(path).await?;
+            let io = UpstreamSocket::connect_unix(path, &first).await?;
             return Ok(Link::new(io, false, generation));
         }
         self.look_up().await?;
@@ -346,7 +362,7 @@ impl Peer {
         let mut failed = UpstreamError::Refused(io::ErrorKind::AddrNotAvailable.into());
         for (tried, address) in addresses.iter().enumerate() {
             let left = addresses.len() - tried;
-            let connecting = self.connect_to(*address, is_http2);
+            let connecting = self.connect_to((*address, &first), is_http2);
             let connected = match left {
                 // The caller has the deadline.
                 1 => connecting.await,
@@ -365,20 +381,26 @@ impl Peer {
         Err(failed)
     }
 
+    /// Returns the header of the PROXY protocol, if the upstream expects one.
+    fn first_bytes(&self, client: Option<IpAddr>) -> Vec<u8> {
+        let client = client.map_or(proxy_protocol::Client::Peer, proxy_protocol::Client::Address);
+        self.version.map(|version| proxy_protocol::encode(version, client)).unwrap_or_default()
+    }
+
     async fn connect_to(
         &self,
-        address: SocketAddr,
+        (address, first): (SocketAddr, &[u8]),
         is_http2: bool,
     ) -> Result<UpstreamSocket, UpstreamError> {
         if !self.server.tls {
-            return Ok(UpstreamSocket::connect(address).await?);
+            return Ok(UpstreamSocket::connect(address, first).await?);
         }
         let Some((config, name)) = &self.tls else {
             return Err(UpstreamError::Handshake("TLS is not configured".to_owned()));
         };
         let name = name.as_ref().map_err(|why| UpstreamError::Handshake(why.clone()))?;
         let protocol = (config.client(is_http2), is_http2);
-        Ok(UpstreamSocket::connect_tls(address, protocol, name).await?)
+        Ok(UpstreamSocket::connect_tls((address, first), protocol, name).await?)
     }
 }
 

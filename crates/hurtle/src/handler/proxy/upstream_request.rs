@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use super::super::body_buffer::OutgoingBody;
 use super::assigned_peer::AssignedPeer;
 use super::link::{Channel, Link, RawHead, Source};
 use super::peer::UpstreamError;
+use super::phase::Phase;
 use super::queue::{Admitted, BusyError};
 use super::request_sender::{RequestSender, SendError};
 use super::retry::Hold;
@@ -52,16 +54,8 @@ pub struct UpstreamRequest {
     /// Times since then.
     connected: Option<Duration>,
     answered: Cell<Duration>,
-}
-
-/// The last operation of the upstream that was awaited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Phase {
-    Connecting,
-    Sending,
-    Waiting,
-    Reading,
+    /// The client, for the PROXY protocol.
+    pub(super) client: Option<IpAddr>,
 }
 
 /// Result of `listen`.
@@ -72,17 +66,6 @@ pub enum ListenOutcome {
     ExpectTimeout,
     /// The client sends its body without waiting for 100 (Continue).
     BodyBegun,
-}
-
-impl fmt::Display for Phase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Phase::Connecting => "it takes too long to connect",
-            Phase::Sending => "it takes none of the request's bytes",
-            Phase::Waiting => "it takes too long to respond",
-            Phase::Reading => "its response stopped",
-        })
-    }
 }
 
 impl UpstreamRequest {
@@ -115,6 +98,7 @@ impl UpstreamRequest {
             chosen: None,
             connected: None,
             answered: Cell::new(Duration::ZERO),
+            client: None,
         }
     }
 
@@ -261,7 +245,7 @@ impl UpstreamRequest {
         if self.link.is_none() {
             let _wait = waits.read(within_ms);
             let connected = match at.peer.is_http2() {
-                false => Box::pin(at.peer.connect(within_ms)).await,
+                false => Box::pin(at.peer.connect(self.client, within_ms)).await,
                 true => Box::pin(at.peer.connect_http1(within_ms)).await,
             };
             self.link = Some(connected?);

@@ -193,6 +193,10 @@ impl Reader {
         for line in transport.children() {
             let keys = &mut self.proxy.keys;
             let value = line.arg(0);
+            if line.name == "proxy_protocol" && matches!(value, "v1" | "v2") {
+                put(keys, "send_proxy_protocol", value);
+                continue;
+            }
             let timeout = match line.name.as_str() {
                 "dial_timeout" => Some("connect_timeout"),
                 "response_header_timeout" => Some("first_byte_timeout"),
