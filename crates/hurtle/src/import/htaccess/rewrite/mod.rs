@@ -1,0 +1,523 @@
+//! mod_rewrite: rules in their order, as rules of a site, mounts that refuse, and a front controller.
+//!
+//! `condition` and `rule` read directives, `target` translates targets, `matching` writes the requests of a
+//! rule, and `front` the page or script that answers paths without a file.
+
+mod condition;
+mod front;
+mod matching;
+mod rule;
+mod target;
+
+use toml::Value;
+
+use self::condition::{Condition, Requests, combinations};
+pub(super) use self::front::Front;
+use self::matching::Subject;
+use self::rule::{Action, Query, Rule};
+pub(super) use self::target::is_location;
+use self::target::{Conditions, Values, expand, with_query};
+use super::parts::Parts;
+use super::pattern::{is_everything, of_path};
+use super::tree::Tree;
+use super::{NEEDS_HOSTS, Options};
+use crate::config::PathRegex;
+use crate::import::mount::{Keys, put};
+use crate::import::report::Report;
+use crate::import::syntax::Directive;
+
+/// A rewrite to another path, for the check of rules that its result would meet.
+#[derive(Debug)]
+pub(super) struct Internal<'d> {
+    pub(super) d: &'d Directive,
+    /// The path that it leads to, up to its first placeholder.
+    to: String,
+    is_fixed: bool,
+}
+
+/// Expressions of rules, for the same check.
+#[derive(Debug)]
+struct Met<'d> {
+    d: &'d Directive,
+    regex: String,
+}
+
+/// The state between two rules.
+pub(super) struct Rewriting<'d, 'p> {
+    parts: &'p mut Parts<'d>,
+    options: &'p Options,
+    tree: &'p Tree,
+    report: &'p mut Report,
+    has_base: bool,
+    /// `true`: RewriteBase is `/`.
+    has_root_base: bool,
+    /// Expressions of paths that no later rule is for.
+    skipped: Vec<String>,
+    /// Files, and directories, that no later rule is for.
+    skips_files: bool,
+    skips_directories: bool,
+    internal: Vec<Internal<'d>>,
+    met: Vec<Met<'d>>,
+}
+
+/// Translates the directives of mod_rewrite.
+pub(super) fn translate<'d>(
+    directives: &[&'d Directive],
+    (options, tree): (&Options, &Tree),
+    parts: &mut Parts<'d>,
+    report: &mut Report,
+) {
+    let is = |d: &&&Directive, name: &str| d.name.eq_ignore_ascii_case(name);
+    let engine = directives.iter().rfind(|d| is(d, "RewriteEngine"));
+    if !engine.is_some_and(|d| d.arg(0).eq_ignore_ascii_case("on")) {
+        return;
+    }
+    let base = directives.iter().rfind(|d| is(d, "RewriteBase"));
+    if let Some(base) = base.filter(|d| d.arg(0) != "/") {
+        report.refuse(base, "this directory is served at /: write RewriteBase /");
+    }
+    for d in directives.iter().filter(|d| is(d, "RewriteOptions")) {
+        report.refuse(d, "rules are those of this file alone");
+    }
+    let mut rewriting = Rewriting {
+        parts,
+        options,
+        tree,
+        report,
+        has_base: false,
+        has_root_base: base.is_some(),
+        skipped: Vec::new(),
+        skips_files: false,
+        skips_directories: false,
+        internal: Vec::new(),
+        met: Vec::new(),
+    };
+    let mut conditions = Vec::new();
+    for d in directives {
+        if is(&d, "RewriteCond") {
+            match Condition::of(d) {
+                Ok(condition) => conditions.push(condition),
+                Err(needs) => rewriting.report.refuse(d, needs),
+            }
+        } else if is(&d, "RewriteRule") {
+            let rule = Rule::of(d, std::mem::take(&mut conditions));
+            if let Err(needs) = rule.and_then(|rule| rewriting.rule(&rule)) {
+                rewriting.report.refuse(d, needs);
+            }
+        }
+    }
+    rewriting.check();
+}
+
+impl<'d> Rewriting<'d, '_> {
+    fn rule(&mut self, rule: &Rule<'d>) -> Result<(), String> {
+        if self.is_of_variables(rule)? {
+            return Ok(());
+        }
+        if of_path(&rule.pattern)?.is_none() && !rule.is_not {
+            self.report.remark(
+                rule.d,
+                "in .htaccess no path begins with a slash, so Apache never applies this rule",
+            );
+            return Ok(());
+        }
+        let mut found = Vec::new();
+        for conditions in combinations(&rule.conditions)? {
+            let requests = Requests::of(&conditions, self.options)?;
+            found.push(requests);
+        }
+        // One that is met in the first alternative needs no other.
+        found.dedup();
+        for requests in found {
+            if requests.is_never || requests.hosts.as_ref().is_some_and(Vec::is_empty) {
+                continue;
+            }
+            if let Some(remark) = &requests.remark {
+                self.report.remark(rule.d, remark);
+            }
+            self.act(rule, requests)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a rule that only sets variables; `true`: it is one.
+    fn is_of_variables(&mut self, rule: &Rule<'d>) -> Result<bool, String> {
+        if rule.variables.is_empty() {
+            return Ok(false);
+        }
+        if rule.action != Action::Pass || rule.is_last {
+            return Err("variables of the environment are not known".to_owned());
+        }
+        for variable in &rule.variables {
+            let (name, value) = variable.split_once(':').unwrap_or((variable, ""));
+            if name == "BASE" && rule.conditions.iter().any(Condition::finds_base) {
+                self.has_base = true;
+                continue;
+            }
+            // Applications get the fields of requests anyway.
+            let is_field = name.strip_prefix("HTTP_").is_some_and(|field| {
+                let field = field.replace('_', "-");
+                let of_value =
+                    value.strip_prefix("%{HTTP:").and_then(|rest| rest.strip_suffix('}'));
+                let is_of =
+                    |text: &str| text.to_ascii_lowercase().contains(&field.to_ascii_lowercase());
+                of_value.is_some_and(is_of)
+                    || (matches!(value, "%0" | "%1")
+                        && rule.conditions.iter().all(|condition| is_of(condition.d.arg(0))))
+            });
+            if !is_field {
+                return Err(format!("the variable {name} of the environment is not known"));
+            }
+        }
+        Ok(true)
+    }
+
+    fn act(&mut self, rule: &Rule<'d>, mut requests: Requests) -> Result<(), String> {
+        requests.not_regex.extend(self.skipped.iter().cloned());
+        let has_files = requests.is_no_file || requests.is_no_directory;
+        let has_skips = self.skips_files || self.skips_directories;
+        match &rule.action {
+            Action::Pass => self.pass(rule, &requests),
+            Action::Status(status)
+                if !has_files && !has_skips && !requests.is_file && !requests.is_directory =>
+            {
+                self.refuse_requests(rule, &requests, *status)
+            }
+            Action::Rewrite { to } if has_files || has_skips => {
+                requests.is_no_file |= self.skips_files;
+                requests.is_no_directory |= self.skips_directories;
+                self.front(rule, &requests, to)
+            }
+            Action::Rewrite { to } if !requests.is_file && !requests.is_directory => {
+                self.rewrite(rule, &requests, to)
+            }
+            Action::Redirect { to, status } if requests.is_no_directory && !has_skips => {
+                self.slash(rule, requests, (to, *status))
+            }
+            Action::Redirect { to, status }
+                if !has_files && !has_skips && !requests.is_file && !requests.is_directory =>
+            {
+                self.redirect(rule, &requests, (to, *status))
+            }
+            _ => Err(
+                "rules and refusals look at no files: only a page or script for missing files does"
+                    .to_owned(),
+            ),
+        }
+    }
+
+    /// A rule that lets requests pass: later ones are not for them.
+    fn pass(&mut self, rule: &Rule<'d>, requests: &Requests) -> Result<(), String> {
+        if !rule.is_last {
+            return Ok(());
+        }
+        let is_all = is_everything(&rule.pattern) && !rule.is_not;
+        if is_all && (requests.is_file || requests.is_directory) {
+            let bare = Requests {
+                is_file: false,
+                is_directory: false,
+                not_regex: Vec::new(),
+                ..requests.clone()
+            };
+            if bare != Requests::default() {
+                return Err("beside -f or -d it knows no other condition".to_owned());
+            }
+            self.skips_files |= requests.is_file;
+            self.skips_directories |= requests.is_directory;
+            return Ok(());
+        }
+        let subject = Subject::of(rule, requests)?;
+        let others = Requests { regex: None, not_regex: Vec::new(), ..requests.clone() };
+        match subject.regex_alone() {
+            Some(regex) if others == Requests::default() => {
+                self.skipped.push(regex);
+                Ok(())
+            }
+            _ => Err("it lets requests pass by more than their path".to_owned()),
+        }
+    }
+
+    fn refuse_requests(
+        &mut self,
+        rule: &Rule<'d>,
+        requests: &Requests,
+        status: u16,
+    ) -> Result<(), String> {
+        self.no_channel(requests)?;
+        let subject = Subject::of(rule, requests)?;
+        let place = subject.place(requests, requests.host_names().as_deref())?;
+        self.parts.refuse(place, status);
+        match subject.regex_alone() {
+            Some(regex) if requests.is_of_path() => self.parts.closed.push(regex),
+            _ => self.parts.has_conditional_refusal = true,
+        }
+        Ok(())
+    }
+
+    /// A rewrite to another path.
+    fn rewrite(&mut self, rule: &Rule<'d>, requests: &Requests, to: &str) -> Result<(), String> {
+        self.no_channel(requests)?;
+        let mut requests = requests.clone();
+        if self.parts.has_conditional_refusal {
+            return Err("write it before the rules with [F], which would see its result".to_owned());
+        }
+        requests.not_regex.extend(self.parts.closed.iter().cloned());
+        let subject = Subject::of(rule, &requests)?;
+        let to = match to.strip_prefix('/') {
+            Some(_) => to.to_owned(),
+            None => format!("/{to}"),
+        };
+        let to = self.target(&to, &subject, rule.query, None, &[])?;
+        let path = to.split('?').next().unwrap_or_default();
+        if path.contains("//") || path.contains("/.") {
+            return Err("write the path it leads to, without // and dots".to_owned());
+        }
+        let end = path.find('{');
+        let fixed = path[..end.unwrap_or(path.len())].to_owned();
+        if fixed.ends_with(".php") {
+            self.parts.settings.has_php = true;
+        }
+        self.internal.push(Internal { d: rule.d, to: fixed, is_fixed: end.is_none() });
+        self.met.push(Met { d: rule.d, regex: subject.regex() });
+        let place = subject.place(&requests, requests.host_names().as_deref())?;
+        let mut keys = place;
+        put(&mut keys, "rewrite", to);
+        self.parts.rules.push(keys);
+        Ok(())
+    }
+
+    /// A redirect; one to HTTPS is the site's own.
+    fn redirect(
+        &mut self,
+        rule: &Rule<'d>,
+        requests: &Requests,
+        (to, status): (&str, u16),
+    ) -> Result<(), String> {
+        let subject = Subject::of(rule, requests)?;
+        if requests.is_clear {
+            return self.https(rule, requests, &subject, to);
+        }
+        let mut requests = requests.clone();
+        let depends_on_host = to.contains("%{HTTP_HOST}") || to.contains("%{SERVER_NAME}");
+        if requests.is_forwarded_clear {
+            let names = Value::from(vec!["https".to_owned()]);
+            requests.not_header.insert("X-Forwarded-Proto".to_owned(), names);
+        }
+        let hosts: Vec<(String, Vec<String>)> = match requests.hosts.take() {
+            Some(hosts) => hosts,
+            None if depends_on_host && self.options.hosts.is_empty() => {
+                return Err(NEEDS_HOSTS.to_owned());
+            }
+            None if depends_on_host => {
+                let hosts =
+                    self.options.hosts.iter().filter(|host| !requests.not_hosts.contains(host));
+                hosts.map(|host| (host.clone(), Vec::new())).collect()
+            }
+            None => Vec::new(),
+        };
+        // Hosts with one target have one rule.
+        let mut targets: Vec<(String, Vec<String>)> = Vec::new();
+        for (host, groups) in &hosts {
+            let to = self.location(to, &subject, rule.query, Some(host), groups)?;
+            match targets.iter_mut().find(|(known, _)| *known == to) {
+                Some((_, names)) => names.push(host.clone()),
+                None => targets.push((to, vec![host.clone()])),
+            }
+        }
+        if hosts.is_empty() {
+            targets.push((self.location(to, &subject, rule.query, None, &[])?, Vec::new()));
+        }
+        if depends_on_host && !hosts.is_empty() {
+            requests.not_hosts.clear();
+        }
+        for (to, hosts) in targets {
+            let mut keys = subject.place(&requests, Some(&hosts))?;
+            put(&mut keys, "redirect", to);
+            put(&mut keys, "status", i64::from(status));
+            self.parts.rules.push(keys);
+        }
+        self.met.push(Met { d: rule.d, regex: subject.regex() });
+        Ok(())
+    }
+
+    /// A redirect to HTTPS, which a site with a certificate makes.
+    fn https(
+        &mut self,
+        rule: &Rule<'d>,
+        requests: &Requests,
+        subject: &Subject,
+        to: &str,
+    ) -> Result<(), String> {
+        let own_host = to.contains("%{HTTP_HOST}") || to.contains("%{SERVER_NAME}");
+        let known: Vec<String> = match &requests.hosts {
+            Some(hosts) => hosts.iter().map(|(host, _)| host.clone()).collect(),
+            None => self.options.hosts.clone(),
+        };
+        let to = match known.first() {
+            Some(first) if own_host => self.location(to, subject, rule.query, Some(first), &[])?,
+            None if own_host => return Err(NEEDS_HOSTS.to_owned()),
+            _ => self.location(to, subject, rule.query, None, &[])?,
+        };
+        let rest =
+            to.strip_prefix("https://").ok_or("a request in clear is redirected to HTTPS only")?;
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let exceptions = requests.not_regex.iter().filter(|regex| !regex.contains("well-known"));
+        if path != "{1}" || !subject.is_everything() || exceptions.count() > 0 {
+            return Err("the redirect to HTTPS is for all paths: https://HOST/$1 or https://HOST%{REQUEST_URI}".to_owned());
+        }
+        let hosts = if own_host { known } else { vec![host.to_owned()] };
+        self.parts.secure(hosts, own_host);
+        self.report.remark(
+            rule.d,
+            "HTTPS is a matter of `certificate`: this one is ordered from Let's Encrypt, whose terms you accept with \
+             accept_terms; the redirect has the status 308, and precedes passwords and refusals: GET http://HOST/x",
+        );
+        Ok(())
+    }
+
+    /// A redirect that takes the slash off a path, except that of a directory.
+    fn slash(
+        &mut self,
+        rule: &Rule<'d>,
+        mut requests: Requests,
+        (to, status): (&str, u16),
+    ) -> Result<(), String> {
+        let is_of_slash = |text: &str| text.ends_with("/$");
+        let subject = Subject::of(rule, &requests)?;
+        if requests.is_no_file && !is_of_slash(&subject.regex()) || !is_of_slash(&subject.regex()) {
+            return Err(
+                "of redirects that look at files it knows the one that takes a last slash off"
+                    .to_owned(),
+            );
+        }
+        let names: Vec<String> =
+            self.tree.directories.iter().map(|name| super::pattern::escaped(name)).collect();
+        let all = match names.as_slice() {
+            [] => "directories are not known: write them in `not`, or GET /dir/ loops".to_owned(),
+            _ => {
+                requests.not_regex.push(format!("^/(?:{})/", names.join("|")));
+                format!(
+                    "it is not for paths beneath the directories that are there now: GET /{}/gone/ is not redirected; \
+                     add others to `not`, or they loop",
+                    self.tree.directories[0]
+                )
+            }
+        };
+        self.report.remark(rule.d, &all);
+        requests.is_no_directory = false;
+        requests.is_no_file = false;
+        // The group of such a condition has the first slash, too.
+        let is_whole =
+            matches!(subject.regex().as_str(), "(.+)/$" | "(.*)/$" | "^(.+)/$" | "^(.*)/$");
+        let (subject, to) = match to {
+            "%1" if subject.is_of_condition() && is_whole => {
+                let text = "^/(.+)/$".to_owned();
+                (Subject::Regex { text, of_condition: true }, "/%1")
+            }
+            to => (subject, to),
+        };
+        let to = self.location(to, &subject, rule.query, None, &[])?;
+        let mut keys = subject.place(&requests, None)?;
+        put(&mut keys, "redirect", to);
+        put(&mut keys, "status", i64::from(status));
+        self.parts.rules.push(keys);
+        Ok(())
+    }
+
+    /// The target of a redirect.
+    fn location(
+        &self,
+        to: &str,
+        subject: &Subject,
+        query: Query,
+        host: Option<&str>,
+        groups: &[String],
+    ) -> Result<String, String> {
+        let is_relative = !to.starts_with(['/', '%', '$']) && !to.contains("://");
+        let to = match is_relative {
+            true if !self.has_root_base => {
+                return Err("without RewriteBase, Apache redirects to the directory's path on the disk: write /".to_owned());
+            }
+            true => format!("/{to}"),
+            false => to.to_owned(),
+        };
+        let to = self.target(&to, subject, query, host, groups)?;
+        match is_location(&to) {
+            true => Ok(to),
+            false => Err(format!("{to} is no target of a redirect")),
+        }
+    }
+
+    fn target(
+        &self,
+        to: &str,
+        subject: &Subject,
+        query: Query,
+        host: Option<&str>,
+        groups: &[String],
+    ) -> Result<String, String> {
+        let conditions = match (subject.is_of_condition(), groups.is_empty()) {
+            (true, _) => Conditions::OfPath,
+            (false, false) => Conditions::Of(groups),
+            (false, true) => Conditions::None,
+        };
+        let values = Values {
+            groups: subject.group(),
+            path: subject.path(),
+            host,
+            conditions,
+            has_base: self.has_base,
+        };
+        Ok(with_query(&expand(to, &values)?, query))
+    }
+
+    fn no_channel(&self, requests: &Requests) -> Result<(), String> {
+        match requests.is_clear || requests.is_forwarded_clear {
+            true => Err("of rules for requests in clear it knows the redirect to HTTPS".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses rewrites whose result another rule would be for: Apache begins anew with it.
+    fn check(&mut self) {
+        for internal in &self.internal {
+            let meets = |met: &&Met<'_>| {
+                let regex = PathRegex::new(&met.regex);
+                match internal.is_fixed {
+                    true => regex.is_ok_and(|regex| regex.is_in(internal.to.as_bytes())),
+                    false => {
+                        let begin = crate::import::regex::beginning(&met.regex);
+                        begin.is_empty()
+                            || begin.starts_with(&internal.to)
+                            || internal.to.starts_with(&begin)
+                    }
+                }
+            };
+            if let Some(met) =
+                self.met.iter().find(|met| meets(met) && !self.excludes(internal, met))
+            {
+                let why = format!(
+                    "its result may meet `{}` ({}), which Apache applies to it",
+                    met.d, met.d.at
+                );
+                self.report.refuse(internal.d, why);
+            }
+        }
+    }
+
+    /// `true`: the rule itself is not for its results, by a condition.
+    fn excludes(&self, internal: &Internal<'_>, met: &Met<'_>) -> bool {
+        if internal.d.at != met.d.at {
+            return false;
+        }
+        let own = self.parts.rules.iter().find(|keys| {
+            keys.iter().any(|(name, value)| {
+                name == "rewrite" && value.as_str().is_some_and(|to| to.starts_with(&internal.to))
+            })
+        });
+        let not = own.and_then(|keys| keys.iter().find(|(name, _)| name == "match"));
+        let not = not.and_then(|(_, value)| value.get("not")).and_then(|not| not.get("regex"));
+        let regex = not.and_then(Value::as_str).and_then(|text| PathRegex::new(text).ok());
+        regex.is_some_and(|regex| regex.is_in(internal.to.as_bytes()))
+    }
+}
