@@ -11,7 +11,7 @@ use hurtle::import::htaccess::{Options, htaccess_file};
 
 use crate::servers::{Dir, Ours, PATIENCE, Seen, ask, free_port};
 
-const MODULES: [&str; 18] = [
+const MODULES: [&str; 20] = [
     "authn_core",
     "authn_file",
     "authz_core",
@@ -30,6 +30,8 @@ const MODULES: [&str; 18] = [
     "filter",
     "deflate",
     "autoindex",
+    "proxy",
+    "proxy_fcgi",
 ];
 
 /// Apache with a configuration of the test.
@@ -37,7 +39,11 @@ pub(super) struct Apache(Child);
 
 impl Apache {
     /// Starts it for the directory `www` in `dir`, whose .htaccess it reads.
-    pub(super) fn start(program: &Path, dir: &Path, port: u16) -> Apache {
+    pub(super) fn start(
+        program: &Path,
+        (dir, fastcgi): (&Path, Option<&str>),
+        port: u16,
+    ) -> Apache {
         let here = dir.display();
         let load =
             |name: &&str| format!("LoadModule {name}_module {MODULE_DIRECTORY}/mod_{name}.so\n");
@@ -46,11 +52,16 @@ impl Apache {
             true => "User www-data\nGroup www-data\n",
             false => "",
         };
+        let scripts = fastcgi.map_or(String::new(), |address| {
+            format!(
+                "DirectoryIndex index.html index.php\n<FilesMatch \"\\.php$\">\nSetHandler \"proxy:{address}|fcgi://localhost\"\n</FilesMatch>\n"
+            )
+        });
         let text = format!(
             "ServerRoot {here}\nServerName localhost\nPidFile {here}/pid\nMutex pthread\nListen 127.0.0.1:{port}\n\
              {modules}{user}TypesConfig /etc/mime.types\nErrorLog {here}/apache.log\nDocumentRoot {here}/www\n\
              <Directory {here}/www>\nAllowOverride All\nRequire all granted\nOptions FollowSymLinks\n</Directory>\n\
-             <FilesMatch \"^\\.ht\">\nRequire all denied\n</FilesMatch>\n"
+             <FilesMatch \"^\\.ht\">\nRequire all denied\n</FilesMatch>\n{scripts}"
         );
         let file = dir.join("apache.conf");
         fs::write(&file, text).expect("the configuration is written");
@@ -101,6 +112,8 @@ pub(super) struct Case<'c> {
     pub(super) text: &'c str,
     pub(super) options: Options,
     pub(super) requests: &'c [&'c str],
+    /// Files beside those of every site.
+    pub(super) files: &'c [(&'c str, &'c str)],
 }
 
 /// Compares the answers of Apache and of hurtle. Returns the differences.
@@ -109,17 +122,20 @@ pub(super) fn compare(
     case: &Case<'_>,
     is_remarked: fn(&str, &Seen, &Seen, &str) -> bool,
 ) -> Vec<String> {
-    let Case { sentence, text, options, requests } = case;
+    let Case { sentence, text, options, requests, files } = case;
     let dir = Dir::new();
     let port = free_port();
     fs::create_dir_all(dir.0.join("www/empty")).expect("it is made");
+    for (name, content) in *files {
+        fs::write(dir.0.join("www").join(name), content).expect("it is written");
+    }
     let file = dir.0.join("www/.htaccess");
     fs::write(&file, text.replace("{dir}", &dir.0.display().to_string())).expect("it is written");
     let imported = match htaccess_file(&file, options, false) {
         Ok(imported) => imported,
         Err(problems) => return vec![format!("{sentence}: refused:\n{}", problems.join("\n"))],
     };
-    let _theirs = Apache::start(apache, &dir.0, port);
+    let _theirs = Apache::start(apache, (&dir.0, options.fastcgi.as_deref()), port);
     let ours = Ours::start_in(&local(&imported.text), port, &dir.0);
     let mut faults = Vec::new();
     for request in *requests {
@@ -133,8 +149,15 @@ pub(super) fn compare(
     }
     match faults.is_empty() {
         true => faults,
-        false => [faults, vec![imported.text]].concat(),
+        false => [faults, vec![configuration(&imported.text)]].concat(),
     }
+}
+
+/// A configuration without its comments.
+pub(super) fn configuration(text: &str) -> String {
+    let lines: Vec<&str> =
+        text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
+    lines.join("\n")
 }
 
 /// The configuration for ports of this machine, with a certificate that it signs itself.
@@ -155,6 +178,9 @@ fn local(text: &str) -> String {
 
 /// Escapes are compared in upper case, and an escape that a path does not need as its character.
 fn normalize(seen: &mut Seen) {
+    if let Some(body) = unchunked(&seen.body) {
+        seen.body = body;
+    }
     if let Some(location) = &mut seen.location {
         let mut out = String::new();
         let mut rest = location.as_str();
@@ -176,5 +202,19 @@ fn normalize(seen: &mut Seen) {
             out = format!("{}https://{host}{}", &out[..begin], &authority[end..]);
         }
         *location = out;
+    }
+}
+
+/// The body of chunks; `None`: it has none (RFC 9112 section 7.1).
+fn unchunked(body: &str) -> Option<String> {
+    let (mut out, mut rest) = (String::new(), body);
+    loop {
+        let (size, after) = rest.split_once("\r\n")?;
+        let size = usize::from_str_radix(size, 16).ok()?;
+        if size == 0 {
+            return Some(out);
+        }
+        out.push_str(after.get(..size)?);
+        rest = after.get(size..)?.strip_prefix("\r\n")?;
     }
 }

@@ -133,8 +133,11 @@ fn error_document(d: &Directive, parts: &mut Parts<'_>) -> Result<(), String> {
         return Ok(());
     }
     let page = if words.starts_with('/') {
-        if words.contains(['?', '#']) || words.split('/').any(|part| part.starts_with('.')) {
-            return Err("its path has no query and no dots".to_owned());
+        if words.ends_with('/')
+            || words.contains(['?', '#'])
+            || words.split('/').any(|part| part.starts_with('.'))
+        {
+            return Err("its path is that of a page, without a query and dots".to_owned());
         }
         if words.ends_with(".php") {
             return Err("a script answers no errors here: write a page, or leave missing paths to index.php by \

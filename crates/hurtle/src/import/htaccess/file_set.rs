@@ -2,6 +2,7 @@
 
 use toml::Value;
 
+use super::lookahead;
 use super::pattern::{NameEnd, escaped, of_name};
 use crate::config::PathRegex;
 use crate::import::syntax::Directive;
@@ -27,9 +28,8 @@ impl FileSet {
             [text] => wildcards(text)?,
             _ => return Err("it names one file, or an expression".to_owned()),
         };
-        if PathRegex::new(&written).is_err() {
-            PathRegex::new(&written).map(|_| ())?;
-        }
+        let written = lookahead::without(&written);
+        PathRegex::new(&written)?;
         Ok(FileSet {
             closing: of_name(&written, NameEnd::Any)?,
             selecting: of_name(&written, NameEnd::Last)?,

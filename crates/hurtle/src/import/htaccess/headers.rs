@@ -28,9 +28,6 @@ pub(super) fn header(
         (_, [value, rest @ ..]) => (Some(value), rest),
         _ => return Err("the field has a value".to_owned()),
     };
-    if !rest.is_empty() {
-        return Err("fields depend on the path alone, not on variables and expressions".to_owned());
-    }
     let is_varying = name.eq_ignore_ascii_case("vary");
     let is_cache = name.eq_ignore_ascii_case("cache-control");
     let is_if_absent = match action.to_ascii_lowercase().as_str() {
@@ -66,6 +63,9 @@ pub(super) fn header(
             ));
         }
     };
+    if !rest.is_empty() {
+        return Err("fields depend on the path alone, not on variables and expressions".to_owned());
+    }
     let mut keys = Keys::new();
     if let Some(files) = &section.files {
         put(&mut keys, "match", files.condition(index));

@@ -3,7 +3,7 @@
 //! `syntax` parses the text, and `tree` looks at the directory, as only `include` does elsewhere. `sections`
 //! decides `<IfModule>` and finds what is for some files or methods (`file_set`). Each module of Apache has
 //! a translation: `rewrite`, `alias`, `access`, `headers`, `expires` with `media_names`, `settings`.
-//! `pattern` has the expressions. `site` puts the `parts` together, with the mounts of `serving`. `partial` closes what
+//! `pattern` and `lookahead` have the expressions. `site` puts the `parts` together, with the mounts of `serving`. `partial` closes what
 //! is refused.
 
 mod access;
@@ -11,6 +11,7 @@ mod alias;
 mod expires;
 mod file_set;
 mod headers;
+mod lookahead;
 mod media_names;
 mod partial;
 mod parts;

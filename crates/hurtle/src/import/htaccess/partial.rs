@@ -94,7 +94,7 @@ fn change(directives: &mut Vec<Directive>, problem: &Problem) -> Option<&'static
     if let Some(at) = at {
         let name = directives[at].name.to_ascii_lowercase();
         return Some(match name.as_str() {
-            _ if HARMLESS.contains(&name.as_str()) => {
+            _ if is_harmless(&directives[at]) => {
                 directives.remove(at);
                 "It is left out."
             }
@@ -116,10 +116,10 @@ fn change(directives: &mut Vec<Directive>, problem: &Problem) -> Option<&'static
             continue;
         }
         let is_files = matches!(name.as_str(), "<files>" | "<filesmatch>");
-        let own = block.iter().find(|d| problem.is_of(d)).map(|d| d.name.to_ascii_lowercase());
+        let own = block.iter().find(|d| problem.is_of(d)).map(is_harmless);
         let Some(block) = directives[index].block.as_mut() else { continue };
         return match own {
-            Some(own) if is_files && !HARMLESS.contains(&own.as_str()) => {
+            Some(false) if is_files => {
                 let denied = closed(block);
                 *block = denied;
                 Some("Its files answer 403.")
@@ -158,6 +158,13 @@ fn rewrite(directives: &mut Vec<Directive>, at: usize) -> &'static str {
     directives[rule].args = args;
     directives.drain(begin..rule);
     "Its paths answer 403."
+}
+
+/// `true`: without it no client gets more.
+fn is_harmless(d: &Directive) -> bool {
+    let name = d.name.to_ascii_lowercase();
+    let is_condition = matches!(name.as_str(), "<if>" | "<elseif>" | "<else>" | "<ifdefine>");
+    HARMLESS.contains(&name.as_str()) || (is_condition && d.children().iter().all(is_harmless))
 }
 
 fn pattern_is_closed(rule: &Directive, is_alone: bool) -> bool {

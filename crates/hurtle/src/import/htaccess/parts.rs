@@ -25,6 +25,8 @@ pub(super) struct Parts<'d> {
     /// `true`: requests are refused by more than their path.
     pub(super) has_conditional_refusal: bool,
     pub(super) settings: Settings,
+    /// `true`: a proxy in front says which requests are of HTTPS.
+    pub(super) is_forwarded: bool,
     /// Names of a site with a certificate.
     pub(super) secure_hosts: Vec<String>,
     /// `true`: other names lead to the first one of these.

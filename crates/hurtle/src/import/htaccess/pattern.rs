@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use super::lookahead;
 use crate::config::PathRegex;
 
 /// Most texts of a finite expression.
@@ -19,6 +20,7 @@ pub(super) enum NameEnd {
 
 /// Makes an expression of the last name of a path one of the whole path.
 pub(super) fn of_name(text: &str, end: NameEnd) -> Result<String, String> {
+    let text = &lookahead::without(text);
     let mut out = String::new();
     let mut chars = text.chars().peekable();
     let mut class: Option<usize> = None;
@@ -60,6 +62,7 @@ pub(super) fn of_name(text: &str, end: NameEnd) -> Result<String, String> {
 
 /// Makes an expression of a path without its first slash one of the whole path. `None`: no path matches it.
 pub(super) fn of_path(text: &str) -> Result<Option<String>, String> {
+    let text = &lookahead::without(text);
     let mut parts = Vec::new();
     for part in alternatives(text) {
         if part.starts_with("^/?") {
@@ -93,9 +96,33 @@ pub(super) fn glob(text: &str) -> Option<String> {
 
 /// `true`: it matches every path, and is no more than that.
 pub(super) fn is_everything(text: &str) -> bool {
-    const ALL: [&str; 22] = [
-        "", "^", "$", ".", ".*", "(.*)", "^.*", "^.*$", ".*$", "^(.*)", "^(.*)$", "(.*)$",
-        "^(.+)$", "(.+)", ".+", "^.+$", "^/?(.*)$", "^/?(.*)", "/?(.*)", "^/?.*$", "^.", "^(.+)",
+    const ALL: [&str; 26] = [
+        "",
+        "^",
+        "$",
+        ".",
+        ".*",
+        "(.*)",
+        "^.*",
+        "^.*$",
+        ".*$",
+        "^(.*)",
+        "^(.*)$",
+        "(.*)$",
+        "^(.+)$",
+        "(.+)",
+        ".+",
+        "^.+$",
+        "^/?(.*)$",
+        "^/?(.*)",
+        "/?(.*)",
+        "^/?.*$",
+        "^.",
+        "^(.+)",
+        "^([^?]*)",
+        "^([^?]*)$",
+        "([^?]*)",
+        r"^([^\?]*)$",
     ];
     ALL.contains(&text)
 }

@@ -4,7 +4,7 @@ use toml::Value;
 
 use super::access::{self, Passwords, Rules};
 use super::expires::{self, Served};
-use super::parts::{Parts, mount, refusal};
+use super::parts::{Parts, mount, named, refusal};
 use super::sections::{self, Section};
 use super::tree::Tree;
 use super::{Options, alias, headers, rewrite, serving};
@@ -37,6 +37,10 @@ pub(super) fn translate(
     let alias_refusals = std::mem::take(&mut parts.refusals);
     rewrite::translate(&top.own, (options, tree), &mut parts, report);
     parts.refusals.extend(alias_refusals);
+    let links = top.own.iter().rfind(|d| d.name.eq_ignore_ascii_case("options"));
+    if let Some(d) = links.filter(|_| parts.settings.has_no_links && !parts.rules.is_empty()) {
+        report.refuse(d, "Apache answers 403: mod_rewrite needs FollowSymLinks");
+    }
     check_rewrites(top, others.iter().zip(&inner), &rules, &parts, report);
     response_fields(&sections, &mut parts, report);
     let mut mounts =
@@ -81,6 +85,7 @@ pub(super) fn translate(
     }
     mounts.splice(0..0, parts.refusals.drain(..));
     mounts.extend(root);
+    error_pages(&mut parts, tree, report);
     mounts.append(&mut parts.named);
     nested(tree, report);
     finish(parts, mounts, options, report)
@@ -96,6 +101,10 @@ fn settings<'d>(sections: &[Section<'d>], parts: &mut Parts<'d>, report: &mut Re
             let found = match at {
                 _ if is_access => continue,
                 0 if name.starts_with("rewrite") || is_field => continue,
+                0 if name == "requestheader" && d.arg(0) == "unset" && d.arg(1).eq_ignore_ascii_case("proxy") => {
+                    report.leave_out(d);
+                    Ok(())
+                }
                 0 if name == "fallbackresource" => serving::fallback(d, parts),
                 0 => parts.settings.read(d, report).or_else(|| alias::translate(d, parts)).unwrap_or_else(|| {
                     let needs = match name.as_str() {
@@ -131,8 +140,7 @@ fn check_rewrites<'s, 'd: 's>(
         !own.is_empty() && !(access.is_closed && section.methods.is_none()) && !access.is_open()
             || section.methods.is_some() && !own.is_empty()
     };
-    let is_closed = rules.access().is_ok_and(|access| !access.is_open());
-    let has_exceptions = others.any(is_other) || is_closed && parts.closed.is_empty();
+    let has_exceptions = others.any(is_other);
     if has_rewrites
         && has_exceptions
         && let Some(d) = top.own.iter().find(|d| d.name.eq_ignore_ascii_case("rewriterule"))
@@ -259,6 +267,33 @@ fn guarded<'s, 'd: 's>(
     [of_methods, of_files].concat()
 }
 
+/// Has mounts of files send pages for errors where scripts are served, and names their difference.
+fn error_pages(parts: &mut Parts<'_>, tree: &Tree, report: &mut Report) {
+    let is_path = |page: &Value| page.as_str().is_some_and(|page| page.starts_with('/'));
+    let is_of_success = |keys: &Keys| !keys.iter().any(|(name, _)| name == "always");
+    if parts.errors.values().any(is_path) && parts.headers.iter().any(is_of_success) {
+        report.general(
+            "Pages of ErrorDocument have the fields of `Header always` alone, and in Apache those of `Header`: GET /none."
+                .to_owned(),
+        );
+    }
+    if !parts.settings.has_php {
+        return;
+    }
+    for (status, page) in &mut parts.errors {
+        let Some(path) = page.as_str().filter(|path| path.starts_with('/')) else { continue };
+        let mut keys = Keys::new();
+        put(&mut keys, "name", format!("error{status}"));
+        put(&mut keys, "files", tree.root.as_str());
+        put(&mut keys, "try_files", vec![path.to_owned()]);
+        parts.named.push(named(keys));
+        let mut to = toml::Table::new();
+        to.insert("to".to_owned(), Value::from(format!("@error{status}")));
+        to.insert("status".to_owned(), Value::from(i64::from(*status)));
+        *page = Value::Table(to);
+    }
+}
+
 /// Names the other files that Apache reads.
 fn nested(tree: &Tree, report: &mut Report) {
     for file in tree.nested.iter().take(NESTED_MAX) {
@@ -276,6 +311,20 @@ fn nested(tree: &Tree, report: &mut Report) {
     }
 }
 
+/// The rules of both modules: a redirect of mod_alias is for the path before it is rewritten.
+fn ordered(rules: &[Keys], redirects: &[Keys], report: &mut Report) -> Vec<Keys> {
+    let is_rewrite = |keys: &Keys| keys.iter().any(|(name, _)| name == "rewrite");
+    let first = rules.iter().position(is_rewrite).unwrap_or(rules.len());
+    let (before, behind) = rules.split_at(first);
+    if !redirects.is_empty() && behind.iter().any(|keys| !is_rewrite(keys)) {
+        report.general(
+            "A path of Redirect and of a RewriteRule behind the first rewrite has the target of Redirect: GET /old."
+                .to_owned(),
+        );
+    }
+    [before, redirects, behind].concat()
+}
+
 fn finish(
     parts: Parts<'_>,
     mounts: Vec<Mount>,
@@ -285,7 +334,7 @@ fn finish(
     let mut site = Site {
         hosts: options.hosts.clone(),
         errors: parts.errors,
-        rules: [parts.rules, parts.redirects].concat(),
+        rules: ordered(&parts.rules, &parts.redirects, report),
         headers: parts.headers,
         mounts,
         ..Site::default()

@@ -2,8 +2,8 @@
 
 use toml::Value;
 
-use super::super::Options;
 use super::super::pattern::{alternatives, checked, texts};
+use super::super::{Options, lookahead};
 use crate::config::PathRegex;
 use crate::import::syntax::Directive;
 
@@ -58,6 +58,7 @@ impl<'d> Condition<'d> {
             Some(text) => format!("^{}$", super::super::pattern::escaped(text.trim_matches('"'))),
             None => self.pattern.clone(),
         };
+        let text = lookahead::without(&text);
         checked(&if self.ignores_case { format!("(?i){text}") } else { text })
     }
 
@@ -262,30 +263,28 @@ impl Requests {
     fn add_host(&mut self, condition: &Condition<'_>, options: &Options) -> Result<(), String> {
         let regex = format!("(?i){}", condition.expression()?);
         let regex = PathRegex::new(&regex)?;
-        let found: Vec<(String, Vec<String>)> =
-            match (condition.patterns(true, true), condition.is_not) {
-                (Some(known), false) => known
-                    .into_iter()
-                    .map(|host| host.to_ascii_lowercase())
-                    .map(|host| (host.clone(), regex.groups(&host)))
-                    .collect(),
-                (Some(known), true) if options.hosts.is_empty() => {
-                    self.not_hosts.extend(known.iter().map(|host| host.to_ascii_lowercase()));
-                    return Ok(());
-                }
-                _ if options.hosts.is_empty() => return Err(NEEDS_HOST.to_owned()),
-                _ => options
-                    .hosts
-                    .iter()
-                    .filter(|host| regex.is_in(host.as_bytes()) != condition.is_not)
-                    .map(|host| {
-                        (
-                            host.clone(),
-                            if condition.is_not { Vec::new() } else { regex.groups(host) },
-                        )
-                    })
-                    .collect(),
-            };
+        let known =
+            condition.patterns(true, true).filter(|all| !all.iter().any(|one| one.contains('*')));
+        let found: Vec<(String, Vec<String>)> = match (known, condition.is_not) {
+            (Some(known), false) => known
+                .into_iter()
+                .map(|host| host.to_ascii_lowercase())
+                .map(|host| (host.clone(), regex.groups(&host)))
+                .collect(),
+            (Some(known), true) if options.hosts.is_empty() => {
+                self.not_hosts.extend(known.iter().map(|host| host.to_ascii_lowercase()));
+                return Ok(());
+            }
+            _ if options.hosts.is_empty() => return Err(NEEDS_HOST.to_owned()),
+            _ => options
+                .hosts
+                .iter()
+                .filter(|host| regex.is_in(host.as_bytes()) != condition.is_not)
+                .map(|host| {
+                    (host.clone(), if condition.is_not { Vec::new() } else { regex.groups(host) })
+                })
+                .collect(),
+        };
         self.hosts = Some(match self.hosts.take() {
             None => found,
             // The last expression that matches has the groups.

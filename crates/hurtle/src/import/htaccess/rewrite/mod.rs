@@ -18,13 +18,16 @@ use self::rule::{Action, Query, Rule};
 pub(super) use self::target::is_location;
 use self::target::{Conditions, Values, expand, with_query};
 use super::parts::Parts;
-use super::pattern::{is_everything, of_path};
+use super::pattern::{glob, is_everything, of_path};
 use super::tree::Tree;
 use super::{NEEDS_HOSTS, Options};
 use crate::config::PathRegex;
-use crate::import::mount::{Keys, put};
+use crate::import::mount::put;
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
+
+/// The reason for a refusal where both servers would end TLS.
+const TWO_CHANNELS: &str = "either this server has the certificate, or a proxy that sends X-Forwarded-Proto: write one of them";
 
 /// A rewrite to another path, for the check of rules that its result would meet.
 #[derive(Debug)]
@@ -109,6 +112,22 @@ pub(super) fn translate<'d>(
     rewriting.check();
 }
 
+/// `true`: it refuses names that begin with a dot, which no mount serves.
+fn is_of_dot_names(rule: &Rule<'_>) -> bool {
+    let names = [
+        r"(^|/)\.",
+        r"(^|/)\.(?!well-known)",
+        r"(^|/)\.(?!well-known/)",
+        r"/\.|^\.(?!well-known/)",
+    ];
+    let spares =
+        |condition: &Condition<'_>| condition.d.args.iter().any(|arg| arg.contains("well-known"));
+    let is_sparing = rule.pattern.contains("well-known") || rule.conditions.iter().any(spares);
+    matches!(rule.action, Action::Status(403 | 404))
+        && names.contains(&rule.pattern.as_str())
+        && is_sparing
+}
+
 impl<'d> Rewriting<'d, '_> {
     fn rule(&mut self, rule: &Rule<'d>) -> Result<(), String> {
         if self.is_of_variables(rule)? {
@@ -118,6 +137,13 @@ impl<'d> Rewriting<'d, '_> {
             self.report.remark(
                 rule.d,
                 "in .htaccess no path begins with a slash, so Apache never applies this rule",
+            );
+            return Ok(());
+        }
+        if is_of_dot_names(rule) {
+            self.report.remark(
+                rule.d,
+                "names that begin with a dot are not served in any case: GET /.git is 404",
             );
             return Ok(());
         }
@@ -279,8 +305,7 @@ impl<'d> Rewriting<'d, '_> {
         }
         self.internal.push(Internal { d: rule.d, to: fixed, is_fixed: end.is_none() });
         self.met.push(Met { d: rule.d, regex: subject.regex() });
-        let place = subject.place(&requests, requests.host_names().as_deref())?;
-        let mut keys = place;
+        let mut keys = subject.place(&requests, requests.host_names().as_deref())?;
         put(&mut keys, "rewrite", to);
         self.parts.rules.push(keys);
         Ok(())
@@ -294,12 +319,16 @@ impl<'d> Rewriting<'d, '_> {
         (to, status): (&str, u16),
     ) -> Result<(), String> {
         let subject = Subject::of(rule, requests)?;
-        if requests.is_clear {
+        if requests.is_clear && !requests.is_forwarded_clear {
             return self.https(rule, requests, &subject, to);
         }
         let mut requests = requests.clone();
         let depends_on_host = to.contains("%{HTTP_HOST}") || to.contains("%{SERVER_NAME}");
         if requests.is_forwarded_clear {
+            if !self.parts.secure_hosts.is_empty() {
+                return Err(TWO_CHANNELS.to_owned());
+            }
+            self.parts.is_forwarded = true;
             let names = Value::from(vec!["https".to_owned()]);
             requests.not_header.insert("X-Forwarded-Proto".to_owned(), names);
         }
@@ -366,6 +395,9 @@ impl<'d> Rewriting<'d, '_> {
             return Err("the redirect to HTTPS is for all paths: https://HOST/$1 or https://HOST%{REQUEST_URI}".to_owned());
         }
         let hosts = if own_host { known } else { vec![host.to_owned()] };
+        if self.parts.is_forwarded {
+            return Err(TWO_CHANNELS.to_owned());
+        }
         self.parts.secure(hosts, own_host);
         self.report.remark(
             rule.d,
@@ -509,6 +541,10 @@ impl<'d> Rewriting<'d, '_> {
     fn excludes(&self, internal: &Internal<'_>, met: &Met<'_>) -> bool {
         if internal.d.at != met.d.at {
             return false;
+        }
+        // Apache ignores a rewrite to the path that the request has.
+        if internal.is_fixed && glob(&met.regex).is_some_and(|path| path == internal.to) {
+            return true;
         }
         let own = self.parts.rules.iter().find(|keys| {
             keys.iter().any(|(name, value)| {
