@@ -12,16 +12,17 @@ mod caddy_rows;
 mod caddy_table;
 mod closed;
 #[path = "../gateway/dir.rs"]
-#[expect(dead_code, reason = "other tests use more of it")]
+#[allow(dead_code, clippy::unwrap_used)] // shared with tests that use more of it
 mod dir;
 mod documents;
 mod htaccess_alike;
+mod htaccess_responses;
 mod htaccess_rows;
 mod htaccess_scripts;
 mod htaccess_table;
 mod partial;
 #[path = "../gateway/php_fpm.rs"]
-#[expect(dead_code, reason = "other tests use more of it")]
+#[allow(dead_code, clippy::unwrap_used)] // shared with tests that use more of it
 mod php_fpm;
 mod refused;
 mod servers;

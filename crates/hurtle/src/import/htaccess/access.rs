@@ -123,7 +123,7 @@ impl<'d> Passwords<'d> {
     }
 }
 
-/// What a section says about access; each part is `None` where it says nothing. Apache asks both.
+/// The access rules of a section; a part is `None` where it has none. Apache asks both.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rules<'d> {
     /// `Require`, with the directive.

@@ -50,7 +50,7 @@ pub(super) fn translate(
         for (media, seconds) in &expires.types {
             match (type_condition(media, served), &section.files) {
                 (None, _) => {
-                    report.general(format!("ExpiresByType {media}: no file has this type here."))
+                    report.general(format!("ExpiresByType {media}: no file has this type here."));
                 }
                 (Some(condition), None) => types.push(rule(Some(condition), *seconds)),
                 (Some(_), Some(_)) => {

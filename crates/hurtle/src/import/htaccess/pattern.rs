@@ -65,8 +65,8 @@ pub(super) fn of_path(text: &str) -> Result<Option<String>, String> {
     let text = &lookahead::without(text);
     let mut parts = Vec::new();
     for part in alternatives(text) {
-        if part.starts_with("^/?") {
-            parts.push(format!("^/{}", &part[3..]));
+        if let Some(rest) = part.strip_prefix("^/?") {
+            parts.push(format!("^/{rest}"));
         } else if part.starts_with("^/") {
             continue;
         } else if let Some(rest) = part.strip_prefix('^') {

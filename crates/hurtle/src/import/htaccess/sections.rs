@@ -72,9 +72,11 @@ fn collect<'d>(
                     (true, _) => collect(d.children(), within, sections, report),
                     (false, true) => {}
                     (false, false) if guards(d) => {
-                        report.refuse(d, "write its lines without <IfModule>, or take them out: it is not known here")
+                        report.refuse(d, "write its lines without <IfModule>, or take them out: it is not known here");
                     }
-                    (false, false) => report.remark(d, "the module is taken for absent, and so are these lines"),
+                    (false, false) => {
+                        report.remark(d, "the module is taken for absent, and so are these lines");
+                    }
                 }
                 continue;
             }

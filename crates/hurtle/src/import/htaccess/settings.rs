@@ -189,7 +189,7 @@ impl Settings {
         if media.starts_with("application/x-httpd-php")
             || media.starts_with("application/x-httpd-ea-php")
         {
-            return self.scripts(extensions.collect());
+            return self.scripts(&extensions.collect::<Vec<_>>());
         }
         if media.starts_with("application/x-httpd") || media.contains("server-parsed") {
             return Err("it makes programs of files".to_owned());
@@ -234,10 +234,10 @@ impl Settings {
         }
         let extensions =
             d.args.iter().skip(1).map(|ext| ext.trim_start_matches('.').to_ascii_lowercase());
-        self.scripts(extensions.collect())
+        self.scripts(&extensions.collect::<Vec<_>>())
     }
 
-    fn scripts(&mut self, extensions: Vec<String>) -> Result<(), String> {
+    fn scripts(&mut self, extensions: &[String]) -> Result<(), String> {
         self.has_php = true;
         match extensions.iter().all(|ext| ext == "php") {
             true => Ok(()),

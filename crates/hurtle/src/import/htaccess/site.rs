@@ -137,8 +137,8 @@ fn check_rewrites<'s, 'd: 's>(
         parts.rules.iter().any(|keys| keys.iter().any(|(name, _)| name == "rewrite"));
     let is_other = |(section, own): (&Section<'_>, &Rules<'_>)| {
         let access = own.within(rules).access().unwrap_or_default();
-        !own.is_empty() && !(access.is_closed && section.methods.is_none()) && !access.is_open()
-            || section.methods.is_some() && !own.is_empty()
+        let is_simple = access.is_closed || access.is_open();
+        !own.is_empty() && (section.methods.is_some() || !is_simple)
     };
     let has_exceptions = others.any(is_other);
     if has_rewrites

@@ -134,7 +134,8 @@ impl Requests {
             ("host", &self.not_hosts),
             ("client", &self.not_clients),
         ] {
-            if !values.is_empty() && !(name == "host" && has_hosts) {
+            let is_known = name == "host" && has_hosts;
+            if !values.is_empty() && !is_known {
                 kinds.push((name, Value::from(values.clone())));
             }
         }

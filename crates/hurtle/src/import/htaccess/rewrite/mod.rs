@@ -1,49 +1,31 @@
 //! mod_rewrite: rules in their order, as rules of a site, mounts that refuse, and a front controller.
 //!
 //! `condition` and `rule` read directives, `target` translates targets, `matching` writes the requests of a
-//! rule, and `front` the page or script that answers paths without a file.
+//! rule, `redirect` redirects, and `front` the page or script that answers paths without a file. `results` refuses
+//! rewrites with results that other rules are for.
 
 mod condition;
 mod front;
 mod matching;
+mod redirect;
+mod results;
 mod rule;
 mod target;
-
-use toml::Value;
 
 use self::condition::{Condition, Requests, combinations};
 pub(super) use self::front::Front;
 use self::matching::Subject;
+use self::results::{Internal, Met};
 use self::rule::{Action, Query, Rule};
 pub(super) use self::target::is_location;
 use self::target::{Conditions, Values, expand, with_query};
+use super::Options;
 use super::parts::Parts;
-use super::pattern::{glob, is_everything, of_path};
+use super::pattern::{is_everything, of_path};
 use super::tree::Tree;
-use super::{NEEDS_HOSTS, Options};
-use crate::config::PathRegex;
 use crate::import::mount::put;
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
-
-/// The reason for a refusal where both servers would end TLS.
-const TWO_CHANNELS: &str = "either this server has the certificate, or a proxy that sends X-Forwarded-Proto: write one of them";
-
-/// A rewrite to another path, for the check of rules that its result would meet.
-#[derive(Debug)]
-pub(super) struct Internal<'d> {
-    pub(super) d: &'d Directive,
-    /// The path that it leads to, up to its first placeholder.
-    to: String,
-    is_fixed: bool,
-}
-
-/// Expressions of rules, for the same check.
-#[derive(Debug)]
-struct Met<'d> {
-    d: &'d Directive,
-    regex: String,
-}
 
 /// The state between two rules.
 pub(super) struct Rewriting<'d, 'p> {
@@ -311,175 +293,6 @@ impl<'d> Rewriting<'d, '_> {
         Ok(())
     }
 
-    /// A redirect; one to HTTPS is the site's own.
-    fn redirect(
-        &mut self,
-        rule: &Rule<'d>,
-        requests: &Requests,
-        (to, status): (&str, u16),
-    ) -> Result<(), String> {
-        let subject = Subject::of(rule, requests)?;
-        if requests.is_clear && !requests.is_forwarded_clear {
-            return self.https(rule, requests, &subject, to);
-        }
-        let mut requests = requests.clone();
-        let depends_on_host = to.contains("%{HTTP_HOST}") || to.contains("%{SERVER_NAME}");
-        if requests.is_forwarded_clear {
-            if !self.parts.secure_hosts.is_empty() {
-                return Err(TWO_CHANNELS.to_owned());
-            }
-            self.parts.is_forwarded = true;
-            let names = Value::from(vec!["https".to_owned()]);
-            requests.not_header.insert("X-Forwarded-Proto".to_owned(), names);
-        }
-        let hosts: Vec<(String, Vec<String>)> = match requests.hosts.take() {
-            Some(hosts) => hosts,
-            None if depends_on_host && self.options.hosts.is_empty() => {
-                return Err(NEEDS_HOSTS.to_owned());
-            }
-            None if depends_on_host => {
-                let hosts =
-                    self.options.hosts.iter().filter(|host| !requests.not_hosts.contains(host));
-                hosts.map(|host| (host.clone(), Vec::new())).collect()
-            }
-            None => Vec::new(),
-        };
-        // Hosts with one target have one rule.
-        let mut targets: Vec<(String, Vec<String>)> = Vec::new();
-        for (host, groups) in &hosts {
-            let to = self.location(to, &subject, rule.query, Some(host), groups)?;
-            match targets.iter_mut().find(|(known, _)| *known == to) {
-                Some((_, names)) => names.push(host.clone()),
-                None => targets.push((to, vec![host.clone()])),
-            }
-        }
-        if hosts.is_empty() {
-            targets.push((self.location(to, &subject, rule.query, None, &[])?, Vec::new()));
-        }
-        if depends_on_host && !hosts.is_empty() {
-            requests.not_hosts.clear();
-        }
-        for (to, hosts) in targets {
-            let mut keys = subject.place(&requests, Some(&hosts))?;
-            put(&mut keys, "redirect", to);
-            put(&mut keys, "status", i64::from(status));
-            self.parts.rules.push(keys);
-        }
-        self.met.push(Met { d: rule.d, regex: subject.regex() });
-        Ok(())
-    }
-
-    /// A redirect to HTTPS, which a site with a certificate makes.
-    fn https(
-        &mut self,
-        rule: &Rule<'d>,
-        requests: &Requests,
-        subject: &Subject,
-        to: &str,
-    ) -> Result<(), String> {
-        let own_host = to.contains("%{HTTP_HOST}") || to.contains("%{SERVER_NAME}");
-        let known: Vec<String> = match &requests.hosts {
-            Some(hosts) => hosts.iter().map(|(host, _)| host.clone()).collect(),
-            None => self.options.hosts.clone(),
-        };
-        let to = match known.first() {
-            Some(first) if own_host => self.location(to, subject, rule.query, Some(first), &[])?,
-            None if own_host => return Err(NEEDS_HOSTS.to_owned()),
-            _ => self.location(to, subject, rule.query, None, &[])?,
-        };
-        let rest =
-            to.strip_prefix("https://").ok_or("a request in clear is redirected to HTTPS only")?;
-        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let exceptions = requests.not_regex.iter().filter(|regex| !regex.contains("well-known"));
-        if path != "{1}" || !subject.is_everything() || exceptions.count() > 0 {
-            return Err("the redirect to HTTPS is for all paths: https://HOST/$1 or https://HOST%{REQUEST_URI}".to_owned());
-        }
-        let hosts = if own_host { known } else { vec![host.to_owned()] };
-        if self.parts.is_forwarded {
-            return Err(TWO_CHANNELS.to_owned());
-        }
-        self.parts.secure(hosts, own_host);
-        self.report.remark(
-            rule.d,
-            "HTTPS is a matter of `certificate`: this one is ordered from Let's Encrypt, whose terms you accept with \
-             accept_terms; the redirect has the status 308, and precedes passwords and refusals: GET http://HOST/x",
-        );
-        Ok(())
-    }
-
-    /// A redirect that takes the slash off a path, except that of a directory.
-    fn slash(
-        &mut self,
-        rule: &Rule<'d>,
-        mut requests: Requests,
-        (to, status): (&str, u16),
-    ) -> Result<(), String> {
-        let is_of_slash = |text: &str| text.ends_with("/$");
-        let subject = Subject::of(rule, &requests)?;
-        if requests.is_no_file && !is_of_slash(&subject.regex()) || !is_of_slash(&subject.regex()) {
-            return Err(
-                "of redirects that look at files it knows the one that takes a last slash off"
-                    .to_owned(),
-            );
-        }
-        let names: Vec<String> =
-            self.tree.directories.iter().map(|name| super::pattern::escaped(name)).collect();
-        let all = match names.as_slice() {
-            [] => "directories are not known: write them in `not`, or GET /dir/ loops".to_owned(),
-            _ => {
-                requests.not_regex.push(format!("^/(?:{})/", names.join("|")));
-                format!(
-                    "it is not for paths beneath the directories that are there now: GET /{}/gone/ is not redirected; \
-                     add others to `not`, or they loop",
-                    self.tree.directories[0]
-                )
-            }
-        };
-        self.report.remark(rule.d, &all);
-        requests.is_no_directory = false;
-        requests.is_no_file = false;
-        // The group of such a condition has the first slash, too.
-        let is_whole =
-            matches!(subject.regex().as_str(), "(.+)/$" | "(.*)/$" | "^(.+)/$" | "^(.*)/$");
-        let (subject, to) = match to {
-            "%1" if subject.is_of_condition() && is_whole => {
-                let text = "^/(.+)/$".to_owned();
-                (Subject::Regex { text, of_condition: true }, "/%1")
-            }
-            to => (subject, to),
-        };
-        let to = self.location(to, &subject, rule.query, None, &[])?;
-        let mut keys = subject.place(&requests, None)?;
-        put(&mut keys, "redirect", to);
-        put(&mut keys, "status", i64::from(status));
-        self.parts.rules.push(keys);
-        Ok(())
-    }
-
-    /// The target of a redirect.
-    fn location(
-        &self,
-        to: &str,
-        subject: &Subject,
-        query: Query,
-        host: Option<&str>,
-        groups: &[String],
-    ) -> Result<String, String> {
-        let is_relative = !to.starts_with(['/', '%', '$']) && !to.contains("://");
-        let to = match is_relative {
-            true if !self.has_root_base => {
-                return Err("without RewriteBase, Apache redirects to the directory's path on the disk: write /".to_owned());
-            }
-            true => format!("/{to}"),
-            false => to.to_owned(),
-        };
-        let to = self.target(&to, subject, query, host, groups)?;
-        match is_location(&to) {
-            true => Ok(to),
-            false => Err(format!("{to} is no target of a redirect")),
-        }
-    }
-
     fn target(
         &self,
         to: &str,
@@ -508,52 +321,5 @@ impl<'d> Rewriting<'d, '_> {
             true => Err("of rules for requests in clear it knows the redirect to HTTPS".to_owned()),
             false => Ok(()),
         }
-    }
-
-    /// Refuses rewrites whose result another rule would be for: Apache begins anew with it.
-    fn check(&mut self) {
-        for internal in &self.internal {
-            let meets = |met: &&Met<'_>| {
-                let regex = PathRegex::new(&met.regex);
-                match internal.is_fixed {
-                    true => regex.is_ok_and(|regex| regex.is_in(internal.to.as_bytes())),
-                    false => {
-                        let begin = crate::import::regex::beginning(&met.regex);
-                        begin.is_empty()
-                            || begin.starts_with(&internal.to)
-                            || internal.to.starts_with(&begin)
-                    }
-                }
-            };
-            if let Some(met) =
-                self.met.iter().find(|met| meets(met) && !self.excludes(internal, met))
-            {
-                let why = format!(
-                    "its result may meet `{}` ({}), which Apache applies to it",
-                    met.d, met.d.at
-                );
-                self.report.refuse(internal.d, why);
-            }
-        }
-    }
-
-    /// `true`: the rule itself is not for its results, by a condition.
-    fn excludes(&self, internal: &Internal<'_>, met: &Met<'_>) -> bool {
-        if internal.d.at != met.d.at {
-            return false;
-        }
-        // Apache ignores a rewrite to the path that the request has.
-        if internal.is_fixed && glob(&met.regex).is_some_and(|path| path == internal.to) {
-            return true;
-        }
-        let own = self.parts.rules.iter().find(|keys| {
-            keys.iter().any(|(name, value)| {
-                name == "rewrite" && value.as_str().is_some_and(|to| to.starts_with(&internal.to))
-            })
-        });
-        let not = own.and_then(|keys| keys.iter().find(|(name, _)| name == "match"));
-        let not = not.and_then(|(_, value)| value.get("not")).and_then(|not| not.get("regex"));
-        let regex = not.and_then(Value::as_str).and_then(|text| PathRegex::new(text).ok());
-        regex.is_some_and(|regex| regex.is_in(internal.to.as_bytes()))
     }
 }
