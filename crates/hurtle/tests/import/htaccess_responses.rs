@@ -137,4 +137,78 @@ pub(super) const ROWS: &[Row] = &[
             "GET /a.txt",
         ],
     },
+    Row {
+        sentence: "a path that is closed before it is rewritten",
+        text: "RewriteEngine On\nRewriteRule ^x\\.php$ /a.txt [L]\nRewriteRule ^(.*)\\.log$ /about.html [L]\nRewriteRule ^secret - [F]\n\
+               RewriteRule ^(secret|open)/guide$ /docs/guide.txt [L]\n<FilesMatch \"\\.(php|log)$\">\nRequire all denied\n</FilesMatch>\n",
+        hosts: NONE,
+        requests: &[
+            "GET /x.php",
+            "GET /y.log",
+            "GET /secret/guide",
+            "GET /open/guide",
+            "GET /a.txt",
+            "GET /about.html",
+        ],
+    },
+    Row {
+        sentence: "Redirect and a rewrite of the same path",
+        text: "Redirect 301 /d/old /a.txt\nRewriteEngine On\nRewriteRule ^d/(.*)$ docs/$1 [L]\nRedirect gone /d/gone\n",
+        hosts: NONE,
+        requests: &["GET /d/old", "GET /d/guide.txt", "GET /d/gone", "GET /d/none"],
+    },
+    Row {
+        sentence: "paths that pass before a redirect and a page",
+        text: "RewriteEngine On\nRewriteRule ^(docs|api)/ - [L]\nRewriteRule \\.htm$ /a.txt [R=302,L]\nRewriteCond %{REQUEST_FILENAME} !-f\n\
+               RewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule ^ about.html [L]\n",
+        hosts: NONE,
+        requests: &[
+            "GET /docs/x.htm",
+            "GET /docs/guide.txt",
+            "GET /api/x",
+            "GET /x.htm",
+            "GET /x",
+            "GET /dir/",
+            "GET /docs",
+        ],
+    },
+    Row {
+        sentence: "names that begin with a dot",
+        text: "RewriteEngine On\nRewriteRule \"(^|/)\\.(?!well-known)\" - [F]\nRedirectMatch 404 /\\.git\n",
+        hosts: NONE,
+        requests: &[
+            "GET /.hidden",
+            "GET /.git/x",
+            "GET /.well-known/a.txt",
+            "GET /bare/.well-known/a.txt",
+            "GET /a.txt",
+        ],
+    },
+    Row {
+        sentence: "sections in their order",
+        text: "<FilesMatch \"\\.txt$\">\nRequire all denied\n</FilesMatch>\n<Files a.txt>\nRequire all granted\n</Files>\n\
+               <Files style.css>\nRequire all granted\n</Files>\n<FilesMatch \"\\.css$\">\nRequire all denied\n</FilesMatch>\n",
+        hosts: NONE,
+        requests: &["GET /a.txt", "GET /docs/guide.txt", "GET /style.css", "GET /docs/style.css"],
+    },
+    Row {
+        sentence: "both releases at once",
+        text: "Order deny,allow\nDeny from all\n<Files a.txt>\nRequire all granted\n</Files>\n<Files style.css>\nAllow from all\n</Files>\n\
+               <Files about.html>\nOrder allow,deny\nAllow from all\nRequire all denied\n</Files>\n",
+        hosts: NONE,
+        requests: &["GET /a.txt", "GET /style.css", "GET /about.html", "GET /"],
+    },
+    Row {
+        sentence: "methods and files",
+        text: "<Limit GET>\nRequire all denied\n</Limit>\n<Files a.txt>\nRequire all granted\n</Files>\n",
+        hosts: NONE,
+        requests: &["GET /a.txt", "HEAD /a.txt", "GET /style.css", "DELETE /style.css"],
+    },
+    Row {
+        sentence: "one of two addresses, and none of two",
+        text: "<RequireAny>\nRequire ip 192.0.2.1\nRequire ip 127.0.0.1\n</RequireAny>\n<Files a.txt>\nRequire ip 192.0.2.1\nRequire ip 192.0.2.2\n</Files>\n\
+               <Files style.css>\n<RequireAll>\nRequire all granted\n<RequireNone>\nRequire ip 127.0.0.0/8\n</RequireNone>\n</RequireAll>\n</Files>\n",
+        hosts: NONE,
+        requests: &["GET /", "GET /a.txt", "GET /style.css", "GET /about.html"],
+    },
 ];

@@ -116,7 +116,32 @@ fn directives_become_keys() {
 
 #[test]
 fn what_has_no_counterpart_is_refused_by_line() {
-    let rows: [(&str, usize, &str); 42] = [
+    let rows: [(&str, usize, &str); 47] = [
+        (
+            "Redirect /docs/x /y\nRewriteEngine On\nRewriteRule ^d/(.*)$ docs/$1 [L]",
+            3,
+            "meet a Redirect",
+        ),
+        (
+            "Redirect /index.php /\nFoo\nRewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule ^ index.php [L]",
+            5,
+            "meet a Redirect",
+        ),
+        (
+            "RewriteEngine On\nRewriteRule \\.html$ /a [R]\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule ^ /b.html [L]",
+            4,
+            "its result may meet",
+        ),
+        (
+            "RewriteEngine On\nRewriteRule ^index - [F]\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule ^ /index.html [L]",
+            4,
+            "its result may meet",
+        ),
+        (
+            "Options -FollowSymLinks\nRewriteEngine On\nRewriteRule ^a$ /b [R]",
+            1,
+            "needs FollowSymLinks",
+        ),
         ("RewriteEngine On\nRewriteRule ^a$ b.html [R]", 2, "without RewriteBase"),
         ("RewriteEngine On\nRewriteBase /blog/", 2, "write RewriteBase /"),
         (

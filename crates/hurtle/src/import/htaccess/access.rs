@@ -163,6 +163,16 @@ impl<'d> Rules<'d> {
         rules
     }
 
+    /// `true`: it has directives of 2.4 alone.
+    pub(super) fn is_new(&self) -> bool {
+        self.compat.is_none()
+    }
+
+    /// `true`: it has directives of 2.2 alone.
+    pub(super) fn is_old(&self) -> bool {
+        self.authz.is_none()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.authz.is_none() && self.compat.is_none()
     }

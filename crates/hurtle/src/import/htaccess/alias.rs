@@ -47,7 +47,7 @@ fn redirect(args: &[String], parts: &mut Parts<'_>) -> Result<(), String> {
     };
     // Parts of the target that are not the path's.
     let written = rest.get(1).map_or("", String::as_str);
-    push(matched, to, status, written, parts)
+    push(matched, to, status, (text, written), parts)
 }
 
 fn redirect_match(args: &[String], parts: &mut Parts<'_>) -> Result<(), String> {
@@ -67,7 +67,7 @@ fn redirect_match(args: &[String], parts: &mut Parts<'_>) -> Result<(), String> 
         _ => return Err("it has an expression and a target".to_owned()),
     };
     let written = rest.get(1).map_or("", String::as_str);
-    push(matched, to, status, written, parts)
+    push(matched, to, status, (checked(from)?, written), parts)
 }
 
 /// Adds a rule, or the mount of a status that is no redirect.
@@ -75,13 +75,14 @@ fn push(
     matched: Value,
     to: Option<String>,
     status: u16,
-    written: &str,
+    (text, written): (String, &str),
     parts: &mut Parts<'_>,
 ) -> Result<(), String> {
     let place = vec![("match".to_owned(), matched)];
     match (to, status) {
         (None, 400..=599) => {
             parts.refuse(place, status);
+            parts.closed.push(text);
             Ok(())
         }
         (Some(to), 300..=399) => {
@@ -94,6 +95,7 @@ fn push(
             put(&mut keys, "redirect", to);
             put(&mut keys, "status", i64::from(status));
             parts.redirects.push(keys);
+            parts.redirected.push(text);
             Ok(())
         }
         _ => Err("a redirect has a target, and another status has none".to_owned()),

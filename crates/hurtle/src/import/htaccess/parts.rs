@@ -20,6 +20,8 @@ pub(super) struct Parts<'d> {
     /// Mounts that error pages name.
     pub(super) named: Vec<Mount>,
     pub(super) front: Option<Front<'d>>,
+    /// Expressions of the paths of `redirects`.
+    pub(super) redirected: Vec<String>,
     /// Expressions of paths that are closed; rewrites are not for them.
     pub(super) closed: Vec<String>,
     /// `true`: requests are refused by more than their path.

@@ -205,7 +205,10 @@ fn guarded<'s, 'd: 's>(
     report: &mut Report,
 ) -> Vec<Mount> {
     let (mut of_methods, mut of_files) = (Vec::new(), Vec::new());
-    for (section, own) in sections.filter(|(_, own)| !own.is_empty()) {
+    let sections: Vec<_> = sections.filter(|(_, own)| !own.is_empty()).collect();
+    let is_of_one_release = sections.iter().all(|(_, own)| own.is_new())
+        || sections.iter().all(|(_, own)| own.is_old());
+    for (section, own) in sections {
         let all = own.within(rules);
         let Some(at) = section.at else { continue };
         let mut matched = toml::Table::new();
@@ -264,7 +267,11 @@ fn guarded<'s, 'd: 's>(
             "A section of files is for what is beneath a directory of such a name, too: GET /a.log/x.".to_owned(),
         );
     }
-    [of_methods, of_files].concat()
+    // The access of files replaces that of methods, if both are of one release of Apache.
+    match is_of_one_release {
+        true => [of_files, of_methods].concat(),
+        false => [of_methods, of_files].concat(),
+    }
 }
 
 /// Has mounts of files send pages for errors where scripts are served, and names their difference.

@@ -286,7 +286,7 @@ impl<'d> Rewriting<'d, '_> {
             self.parts.settings.has_php = true;
         }
         self.internal.push(Internal { d: rule.d, to: fixed, is_fixed: end.is_none() });
-        self.met.push(Met { d: rule.d, regex: subject.regex() });
+        self.met.push(Met::of(rule, &subject, requests.not_regex.clone()));
         let mut keys = subject.place(&requests, requests.host_names().as_deref())?;
         put(&mut keys, "rewrite", to);
         self.parts.rules.push(keys);

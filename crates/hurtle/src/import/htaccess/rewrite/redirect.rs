@@ -70,7 +70,7 @@ impl<'d> Rewriting<'d, '_> {
             put(&mut keys, "status", i64::from(status));
             self.parts.rules.push(keys);
         }
-        self.met.push(Met { d: rule.d, regex: subject.regex() });
+        self.met.push(Met::of(rule, &subject, requests.not_regex));
         Ok(())
     }
 

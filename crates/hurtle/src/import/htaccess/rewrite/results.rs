@@ -4,6 +4,9 @@ use toml::Value;
 
 use super::super::pattern::glob;
 use super::Rewriting;
+use super::condition::Condition;
+use super::matching::Subject;
+use super::rule::Rule;
 use crate::config::PathRegex;
 use crate::import::syntax::Directive;
 
@@ -16,38 +19,70 @@ pub(super) struct Internal<'d> {
     pub(super) is_fixed: bool,
 }
 
-/// Expressions of rules, for the same check.
+/// The paths of a rule, for the same check.
 #[derive(Debug)]
 pub(super) struct Met<'d> {
-    pub(super) d: &'d Directive,
-    pub(super) regex: String,
+    d: &'d Directive,
+    regex: String,
+    not: Vec<String>,
+    /// `true`: it is for requests as they came, and for no result.
+    is_of_first_round: bool,
+}
+
+impl<'d> Met<'d> {
+    pub(super) fn of(rule: &Rule<'d>, subject: &Subject, not: Vec<String>) -> Met<'d> {
+        let is_first = |condition: &Condition<'_>| condition.d.arg(0).contains("REDIRECT_STATUS");
+        let is_of_first_round = rule.conditions.iter().any(is_first);
+        Met { d: rule.d, regex: subject.regex(), not, is_of_first_round }
+    }
+
+    /// `true`: the rule may be for such a result.
+    fn meets(&self, to: &str, is_fixed: bool) -> bool {
+        let is_spared = self.not.iter().any(|not| is_in(not, to));
+        !self.is_of_first_round && !(is_fixed && is_spared) && may_meet(&self.regex, to, is_fixed)
+    }
+}
+
+/// `true`: a path that begins with this one, or is this one, may match an expression.
+fn may_meet(regex: &str, to: &str, is_fixed: bool) -> bool {
+    let begin = crate::import::regex::beginning(regex);
+    match is_fixed {
+        true => is_in(regex, to),
+        false => begin.is_empty() || begin.starts_with(to) || to.starts_with(&begin),
+    }
+}
+
+fn is_in(regex: &str, path: &str) -> bool {
+    PathRegex::new(regex).is_ok_and(|regex| regex.is_in(path.as_bytes()))
 }
 
 impl Rewriting<'_, '_> {
     /// Refuses rewrites whose result another rule would be for: Apache begins anew with it.
     pub(super) fn check(&mut self) {
+        let mut found = Vec::new();
         for internal in &self.internal {
-            let meets = |met: &&Met<'_>| {
-                let regex = PathRegex::new(&met.regex);
-                match internal.is_fixed {
-                    true => regex.is_ok_and(|regex| regex.is_in(internal.to.as_bytes())),
-                    false => {
-                        let begin = crate::import::regex::beginning(&met.regex);
-                        begin.is_empty()
-                            || begin.starts_with(&internal.to)
-                            || internal.to.starts_with(&begin)
-                    }
-                }
-            };
-            if let Some(met) =
-                self.met.iter().find(|met| meets(met) && !self.excludes(internal, met))
-            {
-                let why = format!(
-                    "its result may meet `{}` ({}), which Apache applies to it",
-                    met.d, met.d.at
-                );
-                self.report.refuse(internal.d, why);
-            }
+            let (to, is_fixed) = (internal.to.as_str(), internal.is_fixed);
+            let met = self.met.iter().find(|met| meets_other(self, internal, met));
+            found.extend(met.map(|met| (internal.d, format!("`{}` ({})", met.d, met.d.at))));
+            let is_redirected =
+                self.parts.redirected.iter().any(|regex| may_meet(regex, to, is_fixed));
+            found.extend(is_redirected.then(|| (internal.d, "a Redirect".to_owned())));
+        }
+        if let Some(front) = &self.parts.front {
+            // A rule for every path was met before, or is not met by the result either.
+            let met = self.met.iter().find(|met| met.regex != "^/" && met.meets(&front.path, true));
+            found.extend(met.map(|met| (front.d, format!("`{}` ({})", met.d, met.d.at))));
+            let others = self.parts.redirected.iter().chain(&self.parts.closed);
+            let spares = |not: &String| is_in(not, &front.path);
+            let is_spared = self.skipped.iter().any(spares);
+            let meets = others.filter(|_| !is_spared).any(|regex| is_in(regex, &front.path));
+            found.extend(
+                meets.then(|| (front.d, "a Redirect, a refusal or a section of files".to_owned())),
+            );
+        }
+        for (d, other) in found {
+            let why = format!("its result may meet {other}, which Apache applies to it");
+            self.report.refuse(d, why);
         }
     }
 
@@ -70,4 +105,8 @@ impl Rewriting<'_, '_> {
         let regex = not.and_then(Value::as_str).and_then(|text| PathRegex::new(text).ok());
         regex.is_some_and(|regex| regex.is_in(internal.to.as_bytes()))
     }
+}
+
+fn meets_other(rewriting: &Rewriting<'_, '_>, internal: &Internal<'_>, met: &Met<'_>) -> bool {
+    met.meets(&internal.to, internal.is_fixed) && !rewriting.excludes(internal, met)
 }
