@@ -150,6 +150,37 @@ const ROWS: &[(&str, &str, &[&str])] = &[
         ],
     ),
     (
+        "a script with a password, one for some addresses, and a page of errors",
+        "DirectoryIndex index.php\nErrorDocument 403 /404.html\n<Files x.php>\nAuthType Basic\nAuthName x\nAuthUserFile {dir}/ht\n\
+         Require valid-user\n</Files>\n<Files wp-config.php>\nOrder deny,allow\nDeny from all\nAllow from 192.0.2.0/24\n</Files>\n\
+         RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule ^ index.php [L]\n",
+        &[
+            "GET /x.php",
+            "GET /docs/x.php",
+            "POST /x.php/more",
+            "GET /wp-config.php",
+            "GET /wp-config.php/x",
+            "GET /",
+            "GET /gone",
+            "GET /x.php Authorization=Basic~YW5uYTp4",
+        ],
+    ),
+    (
+        "settings of a mount beside a front controller: paths that pass, and methods",
+        "DirectoryIndex index.php\nRewriteEngine On\nRewriteRule ^(docs|api)/ - [L]\nRewriteCond %{REQUEST_FILENAME} !-f\n\
+         RewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule ^ index.php [L]\n<Limit DELETE>\nRequire all denied\n</Limit>\n",
+        &[
+            "GET /docs/gone",
+            "GET /docs/x.php",
+            "GET /docs/",
+            "GET /api/x",
+            "GET /gone",
+            "DELETE /gone",
+            "DELETE /x.php",
+            "PUT /gone",
+        ],
+    ),
+    (
         "scripts that nobody gets, and all but images",
         "DirectoryIndex index.php\n<FilesMatch \"\\.php$\">\nRequire all denied\n</FilesMatch>\n<Files x.php>\nRequire all granted\n</Files>\n",
         &[
