@@ -103,6 +103,22 @@ pub(super) const ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "names without their ending",
+        text: "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteCond %{REQUEST_FILENAME}\\.html -f\n\
+               RewriteRule ^(.*)$ $1.html [NC,L]\n",
+        hosts: NONE,
+        requests: &[
+            "GET /about",
+            "HEAD /about",
+            "GET /about.html",
+            "GET /none",
+            "GET /",
+            "GET /dir",
+            "GET /a.txt",
+            "GET /docs/guide",
+        ],
+    },
+    Row {
         sentence: "redirects of mod_alias",
         text: "Redirect 301 /old /about.html\nRedirect /moved/ https://example.org/new/\nRedirectPermanent /home https://example.org/\n\
                RedirectMatch 301 ^/blog/(.*)$ /news/$1\nRedirectMatch 302 \\.php5$ /about.html\nRedirect gone /gone\nRedirect 307 /t /a.txt\n\

@@ -179,9 +179,9 @@ fn what_has_no_counterpart_is_refused_by_line() {
             "in this directory",
         ),
         (
-            "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME}.html -f\nRewriteRule ^(.*)$ $1.html [L]",
+            "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME}.php -f\nRewriteRule ^(.*)$ $1.php [L]",
             3,
-            "of files it knows",
+            "by their whole names",
         ),
         (
             "RewriteEngine On\nRewriteCond %{THE_REQUEST} x\nRewriteRule ^ - [F]",

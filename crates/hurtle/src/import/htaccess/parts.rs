@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::rewrite::Front;
 use super::settings::Settings;
 use crate::import::mount::{ErrorPages, Keys, Mount, put};
+use crate::import::syntax::Directive;
 
 /// The parts of the site.
 #[derive(Debug, Default)]
@@ -20,6 +21,8 @@ pub(super) struct Parts<'d> {
     /// Mounts that error pages name.
     pub(super) named: Vec<Mount>,
     pub(super) front: Option<Front<'d>>,
+    /// Endings with which files are found.
+    pub(super) suffixes: Vec<(&'d Directive, String)>,
     /// Expressions of the paths of `redirects`.
     pub(super) redirected: Vec<String>,
     /// Expressions of paths that are closed; rewrites are not for them.

@@ -75,8 +75,13 @@ fn files(parts: &Parts<'_>, front: Option<&Front<'_>>, tree: &Tree, report: &mut
     } else if names != ["index.html"] {
         put(&mut keys, "index", names);
     }
+    let mut tried = vec!["{path}".to_owned()];
+    tried.extend(parts.suffixes.iter().map(|(_, suffix)| format!("{{path}}{suffix}")));
+    tried.extend(front.map(|front| front.path.clone()));
+    if tried.len() > 1 {
+        put(&mut keys, "try_files", tried);
+    }
     if let Some(front) = front {
-        put(&mut keys, "try_files", vec!["{path}".to_owned(), front.path.clone()]);
         report.remark(
             front.d,
             &format!("a request of another method for a missing path is not answered by {}: POST /x gets 405", front.path),
@@ -123,6 +128,9 @@ fn scripts(
              DirectoryIndex: GET /."
                 .to_owned(),
         );
+    }
+    for (d, _) in &parts.suffixes {
+        report.refuse(d, "a mount of scripts finds files by their whole names");
     }
     let page = front.filter(|front| front.script().is_none());
     if let Some(page) = page {

@@ -146,6 +146,8 @@ pub(super) struct Requests {
     pub(super) is_no_directory: bool,
     pub(super) is_file: bool,
     pub(super) is_directory: bool,
+    /// The ending with which there is a file, such as `.html`.
+    pub(super) suffix: Option<String>,
     /// The connection is not encrypted.
     pub(super) is_clear: bool,
     /// A proxy says so.
@@ -215,6 +217,13 @@ impl Requests {
     }
 
     fn add_file(&mut self, variable: &str, test: &str, is_not: bool) -> Result<(), String> {
+        let suffix =
+            variable.strip_prefix("%{REQUEST_FILENAME}").map(|rest| rest.replace('\\', ""));
+        if let Some(suffix) = suffix.filter(|rest| rest.starts_with('.') && test == "-f" && !is_not)
+        {
+            self.suffix = Some(suffix);
+            return Ok(());
+        }
         let is_own = matches!(
             variable,
             "%{REQUEST_FILENAME}"

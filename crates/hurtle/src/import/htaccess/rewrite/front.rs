@@ -104,6 +104,38 @@ impl<'d> Rewriting<'d, '_> {
         Ok(())
     }
 
+    /// Pages that are found without their ending.
+    pub(super) fn with_suffix(
+        &mut self,
+        rule: &Rule<'d>,
+        requests: Requests,
+        to: &str,
+    ) -> Result<(), String> {
+        let suffix = requests.suffix.clone().unwrap_or_default();
+        let others =
+            Requests { suffix: None, is_no_file: false, is_no_directory: false, ..requests };
+        let is_all = is_everything(&rule.pattern)
+            || ["^([^.]+)$", r"^([^\.]+)$"].contains(&rule.pattern.as_str());
+        let bare = to.strip_suffix(&suffix).unwrap_or_default().trim_start_matches('/');
+        let is_own = matches!(bare, "$1" | "%{REQUEST_FILENAME}" | "%{REQUEST_URI}");
+        if others != Requests::default() || !is_all || rule.is_not || !is_own {
+            return Err(format!(
+                "with an ending it knows `RewriteRule ^(.*)$ $1{suffix}` for all paths"
+            ));
+        }
+        if !matches!(suffix.as_str(), ".html" | ".htm" | ".txt") {
+            return Err(format!("files of {suffix} are found by their whole names"));
+        }
+        self.report.remark(
+            rule.d,
+            &format!(
+                "a directory precedes the file of its name, and names with a dot are tried, too: GET /dir, for /dir{suffix}"
+            ),
+        );
+        self.parts.suffixes.push((rule.d, suffix));
+        Ok(())
+    }
+
     /// A script that gets the path in a parameter: a rule for all paths that are not of this directory's files.
     fn with_path(
         &mut self,

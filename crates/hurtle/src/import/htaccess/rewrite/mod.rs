@@ -191,6 +191,12 @@ impl<'d> Rewriting<'d, '_> {
             {
                 self.refuse_requests(rule, &requests, *status)
             }
+            Action::Rewrite { to } if requests.suffix.is_some() && !has_skips => {
+                self.with_suffix(rule, requests, to)
+            }
+            _ if requests.suffix.is_some() => {
+                Err("with an ending it knows a rewrite to that file".to_owned())
+            }
             Action::Rewrite { to } if has_files || has_skips => {
                 requests.is_no_file |= self.skips_files;
                 requests.is_no_directory |= self.skips_directories;
