@@ -116,7 +116,24 @@ fn directives_become_keys() {
 
 #[test]
 fn what_has_no_counterpart_is_refused_by_line() {
-    let rows: [(&str, usize, &str); 47] = [
+    let rows: [(&str, usize, &str); 52] = [
+        ("Redirect 301 /index.html /", 1, "the index of a directory"),
+        ("RewriteEngine On\nRewriteRule ^docs/index\\.html$ - [F]", 2, "the index of a directory"),
+        (
+            "RewriteEngine On\nRewriteBase /\nRewriteRule \\.html$ /a.txt [R]",
+            3,
+            "the index of a directory",
+        ),
+        (
+            "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME}.html -f\nRewriteRule ^(.*)$ $1.html\n<Files b.html>\nRequire all denied\n</Files>",
+            3,
+            "for names with .html",
+        ),
+        (
+            "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME}.html -f\nRewriteRule ^(.*)$ $1.html\n<Files b.html>\nRequire ip 192.0.2.1\n</Files>",
+            4,
+            "without their ending",
+        ),
         (
             "Redirect /docs/x /y\nRewriteEngine On\nRewriteRule ^d/(.*)$ docs/$1 [L]",
             3,

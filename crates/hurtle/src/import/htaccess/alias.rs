@@ -10,18 +10,20 @@ use crate::import::mount::{Keys, put};
 use crate::import::syntax::Directive;
 
 /// Translates a directive; `None`: it is of another module.
-pub(super) fn translate(d: &Directive, parts: &mut Parts<'_>) -> Option<Result<(), String>> {
+pub(super) fn translate<'d>(d: &'d Directive, parts: &mut Parts<'d>) -> Option<Result<(), String>> {
     Some(match d.name.to_ascii_lowercase().as_str() {
-        "redirect" => redirect(&d.args, parts),
-        "redirectpermanent" => redirect(&[&["301".to_owned()], d.args.as_slice()].concat(), parts),
-        "redirecttemp" => redirect(&[&["302".to_owned()], d.args.as_slice()].concat(), parts),
-        "redirectmatch" => redirect_match(&d.args, parts),
+        "redirect" => redirect(d, &d.args, parts),
+        "redirectpermanent" => {
+            redirect(d, &[&["301".to_owned()], d.args.as_slice()].concat(), parts)
+        }
+        "redirecttemp" => redirect(d, &[&["302".to_owned()], d.args.as_slice()].concat(), parts),
+        "redirectmatch" => redirect_match(d, parts),
         "errordocument" => error_document(d, parts),
         _ => return None,
     })
 }
 
-fn redirect(args: &[String], parts: &mut Parts<'_>) -> Result<(), String> {
+fn redirect<'d>(d: &'d Directive, args: &[String], parts: &mut Parts<'d>) -> Result<(), String> {
     let (status, rest) = status_of(args)?;
     let from = rest
         .first()
@@ -47,11 +49,11 @@ fn redirect(args: &[String], parts: &mut Parts<'_>) -> Result<(), String> {
     };
     // Parts of the target that are not the path's.
     let written = rest.get(1).map_or("", String::as_str);
-    push(matched, to, status, (text, written), parts)
+    push(d, matched, (to, status), (text, written), parts)
 }
 
-fn redirect_match(args: &[String], parts: &mut Parts<'_>) -> Result<(), String> {
-    let (status, rest) = status_of(args)?;
+fn redirect_match<'d>(d: &'d Directive, parts: &mut Parts<'d>) -> Result<(), String> {
+    let (status, rest) = status_of(&d.args)?;
     let from = rest.first().ok_or("it has an expression")?;
     let matched = match glob(from) {
         Some(glob) => Value::from(glob),
@@ -67,18 +69,19 @@ fn redirect_match(args: &[String], parts: &mut Parts<'_>) -> Result<(), String> 
         _ => return Err("it has an expression and a target".to_owned()),
     };
     let written = rest.get(1).map_or("", String::as_str);
-    push(matched, to, status, (checked(from)?, written), parts)
+    push(d, matched, (to, status), (checked(from)?, written), parts)
 }
 
 /// Adds a rule, or the mount of a status that is no redirect.
-fn push(
+fn push<'d>(
+    d: &'d Directive,
     matched: Value,
-    to: Option<String>,
-    status: u16,
+    (to, status): (Option<String>, u16),
     (text, written): (String, &str),
-    parts: &mut Parts<'_>,
+    parts: &mut Parts<'d>,
 ) -> Result<(), String> {
     let place = vec![("match".to_owned(), matched)];
+    parts.met.push((d, text.clone()));
     match (to, status) {
         (None, 400..=599) => {
             parts.refuse(place, status);

@@ -5,10 +5,11 @@ use toml::Value;
 use super::access::{self, Passwords, Rules};
 use super::expires::{self, Served};
 use super::parts::{Parts, mount, named, refusal};
+use super::pattern::escaped;
 use super::sections::{self, Section};
 use super::tree::Tree;
 use super::{Options, alias, headers, rewrite, serving};
-use crate::config::{self, HostName};
+use crate::config::{self, HostName, PathRegex};
 use crate::import::mount::{Keys, Mount, ServerConfig, Site, put};
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
@@ -41,6 +42,7 @@ pub(super) fn translate(
     if let Some(d) = links.filter(|_| parts.settings.has_no_links && !parts.rules.is_empty()) {
         report.refuse(d, "Apache answers 403: mod_rewrite needs FollowSymLinks");
     }
+    check_indexes(&parts, report);
     check_rewrites(top, others.iter().zip(&inner), &rules, &parts, report);
     response_fields(&sections, &mut parts, report);
     let mut mounts =
@@ -121,6 +123,26 @@ fn settings<'d>(sections: &[Section<'d>], parts: &mut Parts<'d>, report: &mut Re
             if let Err(needs) = found {
                 report.refuse(d, needs);
             }
+        }
+    }
+}
+
+/// Refuses rules for the path of an index: Apache finds it by that path, and applies them to its directory.
+fn check_indexes(parts: &Parts<'_>, report: &mut Report) {
+    // A rule for all missing files and directories precedes the search for an index.
+    if parts.front.as_ref().is_some_and(|front| front.takes_directories) {
+        return;
+    }
+    for (d, text) in &parts.met {
+        let Ok(regex) = PathRegex::new(text) else { continue };
+        let is_in = |path: &str| regex.is_in(path.as_bytes());
+        let is_of = |name: &String| {
+            (is_in(&format!("/{name}")) && !is_in("/"))
+                || (is_in(&format!("/x/{name}")) && !is_in("/x/"))
+                || text.contains(&escaped(name))
+        };
+        if serving::index(parts).iter().any(is_of) {
+            report.refuse(d, "it is for the index of a directory, too, and so for GET / in Apache");
         }
     }
 }
@@ -223,6 +245,13 @@ fn guarded<'s, 'd: 's>(
                 .front
                 .as_ref()
                 .filter(|front| files.has(front.path.rsplit('/').next().unwrap_or_default()));
+            if !parts.suffixes.is_empty() && !files.closing.starts_with(r"/\.") {
+                report.refuse(
+                    at,
+                    "files are found without their ending, and it may be for one of them",
+                );
+                continue;
+            }
             if front.is_some() {
                 report.refuse(at, "it is for the page or script that answers missing files, too");
                 continue;

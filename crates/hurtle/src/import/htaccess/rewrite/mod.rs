@@ -260,6 +260,7 @@ impl<'d> Rewriting<'d, '_> {
         self.no_channel(requests)?;
         let subject = Subject::of(rule, requests)?;
         let place = subject.place(requests, requests.host_names().as_deref())?;
+        self.parts.met.push((rule.d, subject.regex()));
         self.parts.refuse(place, status);
         match subject.regex_alone() {
             Some(regex) if requests.is_of_path() => self.parts.closed.push(regex),

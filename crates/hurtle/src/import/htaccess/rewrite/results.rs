@@ -38,8 +38,8 @@ impl<'d> Met<'d> {
 
     /// `true`: the rule may be for such a result.
     fn meets(&self, to: &str, is_fixed: bool) -> bool {
-        let is_spared = self.not.iter().any(|not| is_in(not, to));
-        !self.is_of_first_round && !(is_fixed && is_spared) && may_meet(&self.regex, to, is_fixed)
+        let is_spared = is_fixed && self.not.iter().any(|not| is_in(not, to));
+        !self.is_of_first_round && !is_spared && may_meet(&self.regex, to, is_fixed)
     }
 }
 
@@ -80,6 +80,15 @@ impl Rewriting<'_, '_> {
                 meets.then(|| (front.d, "a Redirect, a refusal or a section of files".to_owned())),
             );
         }
+        for (d, suffix) in &self.parts.suffixes {
+            let is_dot = |regex: &&String| regex.starts_with(r"/\.");
+            let others = self.parts.redirected.iter().chain(&self.parts.closed);
+            let meets = others.filter(|regex| !is_dot(regex)).count() > 0
+                || self.met.iter().any(|met| met.regex != "^/" && !met.is_of_first_round);
+            found.extend(meets.then(|| (*d, format!("a rule or section for names with {suffix}"))));
+        }
+        let firsts = self.met.iter().filter(|met| !met.is_of_first_round && met.not.is_empty());
+        self.parts.met.extend(firsts.map(|met| (met.d, met.regex.clone())));
         for (d, other) in found {
             let why = format!("its result may meet {other}, which Apache applies to it");
             self.report.refuse(d, why);
