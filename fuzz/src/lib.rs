@@ -9,6 +9,8 @@ mod chunked;
 mod config;
 pub mod driver;
 mod gateway_answer;
+#[cfg(feature = "config")]
+mod htaccess;
 mod http2_fields;
 mod http2_frames;
 mod http3_fields;
@@ -32,6 +34,8 @@ pub use chunked::chunked;
 #[cfg(feature = "config")]
 pub use config::config;
 pub use gateway_answer::gateway_answer;
+#[cfg(feature = "config")]
+pub use htaccess::htaccess;
 pub use http2_fields::http2_fields;
 pub use http2_frames::http2_frames;
 pub use http3_fields::http3_fields;
@@ -57,7 +61,7 @@ pub struct Target {
     pub run: fn(data: &[u8]),
 }
 
-/// All targets; `caddyfile`, `config` and `nginx_config` only with the feature `config`.
+/// All targets; `caddyfile`, `config`, `htaccess` and `nginx_config` only with the feature `config`.
 pub const TARGETS: &[Target] = &[
     Target { name: "cache_control", run: cache_control },
     #[cfg(feature = "config")]
@@ -66,6 +70,8 @@ pub const TARGETS: &[Target] = &[
     #[cfg(feature = "config")]
     Target { name: "config", run: config },
     Target { name: "gateway_answer", run: gateway_answer },
+    #[cfg(feature = "config")]
+    Target { name: "htaccess", run: htaccess },
     Target { name: "http2_fields", run: http2_fields },
     Target { name: "http2_frames", run: http2_frames },
     Target { name: "http3_fields", run: http3_fields },

@@ -139,6 +139,7 @@ const FENCES: &[Fence] = &[
                 "binds and unlinks sockets before the loops start; applications have a thread",
             ),
             ("explain", "a command: nobody waits but its user"),
+            ("import/htaccess/tree", "a command: nobody waits but its user"),
             ("import/include", "a command: nobody waits but its user"),
             ("cli", "a command: nobody waits but its user"),
             ("main.rs", "a command: nobody waits but its user"),

@@ -22,6 +22,8 @@ const PACKAGES: &[Package] = &[
     Package { name: "chromium", programs: &["chromium", "chromium-browser", "google-chrome"] },
     // Servers that hurtle is compared with.
     Package { name: "nginx", programs: &["nginx"] },
+    // Its .htaccess files are imported.
+    Package { name: "apache2", programs: &["apache2"] },
     Package { name: "lighttpd", programs: &["lighttpd"] },
     // Balances load over several servers.
     Package { name: "haproxy", programs: &["haproxy"] },

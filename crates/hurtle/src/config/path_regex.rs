@@ -42,6 +42,12 @@ impl PathRegex {
         self.0.is_match(path)
     }
 
+    /// Returns what each group has matched in a text; none if it does not match.
+    pub fn groups(&self, text: &str) -> Vec<String> {
+        let parts = self.captures(text.as_bytes()).unwrap_or_default();
+        parts.iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect()
+    }
+
     /// Returns what each group has matched; one that took no part in the match is empty.
     pub(super) fn captures<'p>(&self, path: &'p [u8]) -> Option<Vec<Cow<'p, [u8]>>> {
         let found = self.0.captures(path)?;

@@ -14,6 +14,7 @@ const WIDTH: usize = 96;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Nginx,
+    Apache,
     /// Its values may have variables of the environment, which are hurtle's placeholders.
     Caddy,
 }
@@ -27,6 +28,7 @@ pub(super) fn text(
 ) -> String {
     let name = match source {
         Source::Nginx => "nginx",
+        Source::Apache => "Apache",
         Source::Caddy => "Caddy",
     };
     let mut out = String::new();
@@ -122,8 +124,8 @@ impl Writer {
             }
             // One line in any case: a value may have line breaks.
             Value::String(text) => match self.source {
-                // In nginx such text means itself.
-                Source::Nginx => {
+                // There such text means itself.
+                Source::Nginx | Source::Apache => {
                     quoted(&text.replace("{env.", "{{env.").replace("{file.", "{{file."))
                 }
                 Source::Caddy => quoted(text),

@@ -1,4 +1,5 @@
-//! `hurtle import`: translates nginx's configuration to hurtle's, and Caddyfiles (`caddy`).
+//! `hurtle import`: translates nginx's configuration to hurtle's, Caddyfiles (`caddy`), and .htaccess files
+//! of Apache (`htaccess`).
 //!
 //! `syntax` parses the text, and `include` reads the files. `kind` and `tuning` list the directives.
 //! `block` holds those of a block until a translation takes them; `scope`, `setting`, `shared`,
@@ -26,6 +27,7 @@ mod files;
 mod gates;
 mod guard;
 mod headers;
+pub mod htaccess;
 mod https_redirect;
 mod include;
 pub mod kind;

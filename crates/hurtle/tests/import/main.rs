@@ -1,17 +1,34 @@
-//! `hurtle import`: nginx and hurtle, with the imported configuration, answer the same requests
+//! `hurtle import`: nginx, Caddy or Apache and hurtle, with the imported configuration, answer the same requests
 //! alike; what cannot be translated is refused by file and line; the documents' examples hold.
 
 mod alike;
 mod alike_errors;
 mod alike_paths;
+mod apache;
 mod caddy_alike;
 mod caddy_generated;
 mod caddy_local;
 mod caddy_rows;
 mod caddy_table;
 mod closed;
+#[path = "../gateway/dir.rs"]
+#[allow(dead_code, clippy::unwrap_used)] // shared with tests that use more of it
+mod dir;
 mod documents;
+mod htaccess_alike;
+mod htaccess_responses;
+mod htaccess_rows;
+mod htaccess_scripts;
+mod htaccess_table;
 mod partial;
+#[path = "../gateway/php_fpm.rs"]
+#[allow(dead_code, clippy::unwrap_used)] // shared with tests that use more of it
+mod php_fpm;
 mod refused;
 mod servers;
 mod table;
+
+/// Names that shared modules use.
+mod client {
+    pub(crate) use crate::servers::PATIENCE;
+}

@@ -103,6 +103,7 @@ pub(super) fn ask(port: u16, request: &str) -> Seen {
     seen.fields.sort();
     // A server's own text of an error.
     let is_own = body.contains("<center>nginx")
+        || body.starts_with("<!DOCTYPE HTML PUBLIC")
         || body.starts_with("<a href=")
         || body.starts_with(&format!("{} ", seen.status));
     let is_error = seen.status.starts_with(['3', '4', '5']);
