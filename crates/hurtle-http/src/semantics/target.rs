@@ -269,10 +269,18 @@ pub fn is_spelling_of(sent: &[u8], decoded: &[u8]) -> bool {
 /// (`/a;x=1/b` is `/a/b`), such as Tomcat. `Ok(None)`: they read it alike.
 ///
 /// # Errors
-/// They would find a dot segment.
+/// They would find a dot segment, or another path than each other: those that take parameters off first
+/// read a `\\` behind `;` as a part of the parameter.
 pub fn read_leniently(decoded: &[u8]) -> Result<Option<Vec<u8>>, PathError> {
     if !decoded.iter().any(|byte| matches!(byte, b';' | b'\\')) {
         return Ok(None);
+    }
+    let is_split = |segment: &[u8]| {
+        let parameters = segment.iter().skip_while(|byte| **byte != b';');
+        parameters.copied().any(|byte| matches!(byte, b'\\' | ENCODED_SLASH))
+    };
+    if decoded.split(|byte| *byte == b'/').any(is_split) {
+        return Err(PathError::Ambiguous);
     }
     let mut out = Vec::with_capacity(decoded.len());
     for segment in decoded.split(|byte| matches!(byte, b'/' | b'\\' | &ENCODED_SLASH)) {
@@ -797,6 +805,8 @@ mod tests {
             ("one dot with parameters", b"/a/.;x=1/b", refused.clone()),
             ("dots between backslashes", b"/a\\..\\b", refused.clone()),
             ("dots behind a backslash", b"/a\\..", refused.clone()),
+            ("a backslash within parameters", b"/a;x\\ b/", refused.clone()),
+            ("an encoded slash within parameters", b"/a;x\0b", refused.clone()),
             ("dots with parameters behind an encoded slash", b"/a\0..;\0b", refused),
         ];
         for (why, decoded, expected) in rows {
