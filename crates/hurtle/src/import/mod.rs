@@ -38,6 +38,7 @@ mod modifier;
 mod mount;
 mod mounts;
 mod named;
+mod nested;
 mod overlap;
 mod page_fields;
 mod partial;
@@ -126,7 +127,7 @@ pub fn nginx_partially(directives: &[Directive]) -> Result<Imported, Vec<String>
 
 /// Writes what has a plainer form in that form.
 fn prepared(directives: &[Directive]) -> Vec<Directive> {
-    missing_files::as_try_files(&constants::written_out(directives))
+    missing_files::as_try_files(&nested::lifted(&constants::written_out(directives)))
 }
 
 /// Writes a translated configuration, and checks it.

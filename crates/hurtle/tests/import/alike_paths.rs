@@ -138,4 +138,45 @@ pub(crate) const ROWS: &[Row] = &[
                location /app/ { proxy_pass http://{upstream}; proxy_set_header Host $http_host; } }",
         requests: &["GET /", "GET /a.txt", "GET /docs/guide.txt", "GET /app/x"],
     },
+    Row {
+        sentence: "locations within a location",
+        http: "server { listen 127.0.0.1:{port}; root {root}; add_header X-Server 1;
+               location / { }
+               location /docs/ { add_header X-Docs 1; expires 1h;
+                                 location /docs/sub/ { expires 2h; }
+                                 location /docs/secret/ { deny all; }
+                                 location = /docs/guide.txt { add_header X-Guide 1; } }
+               location /app/ { proxy_set_header Host $http_host; proxy_set_header X-Own-App 1;
+                                proxy_pass http://{upstream};
+                                location /app/own/ { proxy_set_header X-Own-Nested 1;
+                                                     proxy_set_header Host $http_host;
+                                                     proxy_pass http://{upstream}; }
+                                location /app/same/ { proxy_pass http://{upstream}; } } }",
+        requests: &[
+            "GET /a.txt",
+            "GET /docs/guide.txt",
+            "GET /docs/none",
+            "GET /docs/secret/x",
+            "GET /app/x",
+            "GET /app/own/x",
+            "GET /app/same/x",
+        ],
+    },
+    Row {
+        sentence: "expressions within a location, for its paths alone",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               location / { add_header X-Root 1;
+                            location ~* \\.(css|png)$ { expires 30d; }
+                            location ~ \\.txt$ { add_header X-Text 1; } }
+               location /docs/ { add_header X-Docs 1; }
+               location /app/ { proxy_pass http://{upstream}; proxy_set_header Host $http_host; } }",
+        requests: &[
+            "GET /",
+            "GET /style.css",
+            "GET /a.txt",
+            "GET /docs/guide.txt",
+            "GET /app/x.css",
+            "GET /app/y.txt",
+        ],
+    },
 ];

@@ -174,7 +174,10 @@ const ROWS: &[(&str, &str)] = &[
     ("a proxied page beside files", "location = / { PROXY }"),
     ("an answer for the page of /", "location = / { return 200 ok; }"),
     ("try_files before a proxy", "location /app/ { try_files $uri =404; PROXY }"),
-    ("nested locations", "location /docs/ { location /docs/secret/ { deny all; } }"),
+    (
+        "nested locations behind an alias",
+        "location /docs/ { alias {root}/docs/; location /docs/secret/ { deny all; } }",
+    ),
     ("a limit of methods", "location /docs/ { limit_except POST { deny all; } }"),
     ("a condition", "location /docs/ { if ($http_x_key != k) { return 403; } }"),
     // Addresses of clients.

@@ -76,7 +76,7 @@ const ROWS: &[(&str, &str, usize, &[&str])] = &[
     ),
     (
         "a location within another one",
-        "server { root /srv; location /x/ { location /x/y/ { deny all; } } }",
+        "server { root /srv; location /x/ { alias /srv/z/; location /x/y/ { deny all; } } }",
         1,
         &["path = \"/x\"\nrespond = \"\"\nstatus = 403"],
     ),

@@ -1,0 +1,118 @@
+//! Writes locations within locations as locations of the server, before anything is translated.
+
+use super::modifier::{Modifier, modifier};
+use super::syntax::Directive;
+
+/// Directives that a location within another does not inherit.
+const OWN: [&str; 13] = [
+    "proxy_pass",
+    "grpc_pass",
+    "fastcgi_pass",
+    "uwsgi_pass",
+    "scgi_pass",
+    "return",
+    "rewrite",
+    "set",
+    "if",
+    "break",
+    "try_files",
+    "internal",
+    "location",
+];
+
+/// Directives whose inheritance is not that of a setting: with them the location stays as it is.
+const UNKNOWN: [&str; 2] = ["alias", "limit_except"];
+
+/// Rewrites the servers of a configuration.
+pub(super) fn lifted(directives: &[Directive]) -> Vec<Directive> {
+    let rewritten = |d: &Directive| {
+        let block = d.block.as_ref().map(|block| match d.name.as_str() {
+            "server" => server(block),
+            "http" => lifted(block),
+            _ => block.clone(),
+        });
+        Directive { block, ..d.clone() }
+    };
+    match directives.iter().any(|d| d.name == "location") {
+        // A file with locations alone, which a server includes.
+        true => server(directives),
+        false => directives.iter().map(rewritten).collect(),
+    }
+}
+
+/// Rewrites the directives of a server.
+fn server(block: &[Directive]) -> Vec<Directive> {
+    let has_regex = block.iter().any(|d| is_of(d, |modifier| modifier == Modifier::Regex));
+    let outer = |d: &&Directive| {
+        let nested = d.children().iter().filter(|inner| inner.name == "location");
+        d.name == "location" && nested.clone().any(|d| is_of(d, |m| m == Modifier::Regex))
+    };
+    // nginx tries the expressions of one location for its paths alone. So do expressions of the server, if
+    // all other locations are final.
+    let makes_final = block.iter().filter(outer).count() == 1 && !has_regex;
+    let is_alone = !block.iter().any(|d| outer(&d)) || makes_final;
+    if !is_alone {
+        return block.to_vec();
+    }
+    let mut rewritten = Vec::new();
+    for d in block {
+        let is_prefix = is_of(d, |modifier| modifier == Modifier::Prefix);
+        let lifts = is_prefix || is_of(d, |modifier| modifier == Modifier::Final);
+        match d.name == "location" && lifts && can_lift(d) {
+            true => rewritten.extend(with_inner(d, makes_final, outer(&d))),
+            false if makes_final && is_prefix => rewritten.push(as_final(d)),
+            false => rewritten.push(d.clone()),
+        }
+    }
+    rewritten
+}
+
+/// Returns whether all locations within a location are for its paths, and inherit nothing but settings.
+fn can_lift(d: &Directive) -> bool {
+    let Some((_, path)) = modifier(d) else { return false };
+    let mut nested = d.children().iter().filter(|inner| inner.name == "location");
+    let is_known = |inner: &Directive| match modifier(inner) {
+        Some((Modifier::Regex, _)) => true,
+        Some((Modifier::Named, _)) | None => false,
+        Some((_, inner)) => inner.starts_with(path) && inner != path,
+    };
+    let is_plain = !d.children().iter().any(|inner| UNKNOWN.contains(&&*inner.name));
+    let is_flat = |inner: &Directive| !inner.children().iter().any(|d| d.name == "location");
+    is_plain && nested.all(|inner| is_known(inner) && is_flat(inner))
+}
+
+/// Returns a location without those within it, and then those. `is_outer`: expressions are among them.
+fn with_inner(d: &Directive, makes_final: bool, is_outer: bool) -> Vec<Directive> {
+    let is_nested = |inner: &&Directive| inner.name == "location";
+    let own = d.children().iter().filter(|inner| !is_nested(inner)).cloned().collect();
+    let bare = Directive { block: Some(own), ..d.clone() };
+    let mut all = vec![if makes_final && !is_outer { as_final(&bare) } else { bare }];
+    for inner in d.children().iter().filter(is_nested) {
+        let mut block: Vec<Directive> =
+            d.children().iter().filter(|setting| is_inherited(setting, inner)).cloned().collect();
+        block.extend(inner.children().iter().cloned());
+        let lifted = Directive { block: Some(block), ..inner.clone() };
+        let is_prefix = is_of(&lifted, |modifier| modifier == Modifier::Prefix);
+        all.push(if makes_final && is_prefix { as_final(&lifted) } else { lifted });
+    }
+    all
+}
+
+/// Returns whether a location within another inherits a directive: it is a setting, and the location has none
+/// of its kind.
+fn is_inherited(d: &Directive, by: &Directive) -> bool {
+    let is_access = |name: &str| matches!(name, "allow" | "deny");
+    let is_alike =
+        |own: &Directive| own.name == d.name || is_access(&own.name) && is_access(&d.name);
+    !OWN.contains(&&*d.name) && !by.children().iter().any(is_alike)
+}
+
+/// Writes a location as one whose paths no expression takes.
+fn as_final(d: &Directive) -> Directive {
+    let path = d.args.last().cloned().unwrap_or_default();
+    Directive { args: vec!["^~".to_owned(), path], ..d.clone() }
+}
+
+fn is_of(d: &Directive, is: impl Fn(Modifier) -> bool) -> bool {
+    d.name == "location" && modifier(d).is_some_and(|(modifier, _)| is(modifier))
+}
