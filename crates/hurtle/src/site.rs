@@ -433,6 +433,16 @@ impl Site {
         self.error_page(at, error.status).filter(|_| !is_of_file)
     }
 
+    /// Returns whether the page at a path is a response of an upstream or application, or a fixed one.
+    pub fn is_of_application(&self, page: &str) -> bool {
+        self.mount_of(page.as_bytes(), None).is_some_and(|(_, mount)| {
+            matches!(
+                mount.handler,
+                Handler::Proxy(_) | Handler::Gateway { .. } | Handler::App(_) | Handler::Fixed(_)
+            )
+        })
+    }
+
     /// Replaces a plain error response with a page of the site, which gets its fields, and a status of its
     /// own if one is given.
     pub async fn with_page(

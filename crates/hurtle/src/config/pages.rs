@@ -29,10 +29,21 @@ fn page_warnings_of(site: &Site, key: &str, has_apps: bool) -> Vec<String> {
                 let missing = missing(files, mount.rest(page));
                 warnings.extend(missing.map(|missing| format!("{key}: {missing}")));
             }
-            // An application may be deployed there.
+            // An application responds.
+            Some((
+                _,
+                MountHandler::Proxy(_)
+                | MountHandler::FastCgi(_)
+                | MountHandler::Cgi(_)
+                | MountHandler::Wasm(_)
+                | MountHandler::Fixed { .. },
+            )) => {}
+            // One may be deployed there.
             None if has_apps => {}
             _ => {
-                warnings.push(format!("{key}: {page} is in no mount of files, so it is not shown"));
+                warnings.push(format!(
+                    "{key}: {page} is in no mount of files or of an application, so it is not shown"
+                ));
             }
         }
     }

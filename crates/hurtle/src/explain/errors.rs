@@ -21,13 +21,15 @@ pub(super) async fn replaced(
     }
 }
 
-/// Describes the mount that responds in place of an error.
+/// Describes the mount or application that responds in place of an error.
 pub(super) fn describe(out: &mut String, resolved: &Resolved<'_>, answer: &Answer) {
     let page = resolved.site.page_for(resolved.mount().map(|(mount, _)| mount), answer);
-    if let Some(page) = page
-        && let Some(name) = page.mount()
-    {
-        let status = page.status.map_or_else(String::new, |status| format!(", with {status}"));
-        line(out, "errors", &format!("@{name} responds in place of {}{status}", answer.status));
-    }
+    let Some(page) = page else { return };
+    let place = match page.path() {
+        Some(path) if resolved.site.is_of_application(path) => path.to_owned(),
+        Some(_) => return,
+        None => format!("@{}", page.mount().unwrap_or_default()),
+    };
+    let status = page.status.map_or_else(String::new, |status| format!(", with {status}"));
+    line(out, "errors", &format!("{place} responds in place of {}{status}", answer.status));
 }

@@ -100,7 +100,7 @@ impl<T: Protocol> Connection<T> {
         let Some(page) = resolved.site.page_for(mount, &answer) else {
             return self.write_answer(request, Some(resolved), answer, incoming).await;
         };
-        match page.path() {
+        match page.path().filter(|path| !resolved.site.is_of_application(path)) {
             Some(path) => {
                 let (path, coding) = ((path.as_bytes(), page.status), request.accept_encoding);
                 let answer = resolved.site.with_page(path, &worker.store, coding, answer).await;
@@ -110,7 +110,7 @@ impl<T: Protocol> Connection<T> {
         }
     }
 
-    /// Has a mount with a name respond to an error, through those gates of it that the request has not
+    /// Has a mount respond to an error, through those gates of it that the request has not
     /// passed. An exchange has one replacement: an error of it is sent as it is.
     async fn run_replacement(
         &mut self,
@@ -119,15 +119,17 @@ impl<T: Protocol> Connection<T> {
         page: &ErrorPage,
         (plain, incoming): (Answer, Incoming),
     ) -> Next {
-        let next = page.mount().and_then(|name| resolved.after_error(name));
+        let next = resolved.after_error(page);
         let is_first = !std::mem::replace(&mut self.exchange.has_replacement, true);
         let Some(next) = next.filter(|_| is_first) else {
             return self.write_answer(request, Some(resolved), plain, incoming).await;
         };
+        // A page has the status of the error, a mount with a name its own.
+        let status = page.status.or(page.path().map(|_| plain.status));
         let mut lines = Vec::new();
         let get = without_body(request, &mut lines);
         let at = (worker, &next);
-        match self.replace(&get, at, page.status).await {
+        match self.replace(&get, at, status).await {
             Some((handled, _place)) => {
                 self.count_for(next.metrics());
                 self.time_by(next.timeouts());

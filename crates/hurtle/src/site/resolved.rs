@@ -14,7 +14,7 @@ use super::route::Routing;
 use super::{Gate, MountRef, Route, Site, Sites};
 use crate::answer::Answer;
 use crate::auth::PasswordGate;
-use crate::config::{ClientTimeouts, Cors, Listen, MatchedRequest};
+use crate::config::{ClientTimeouts, Cors, ErrorPage, ErrorTarget, Listen, MatchedRequest};
 use crate::edits::ResponseEdits;
 use crate::files::Key;
 use crate::handler::request::MatchedPath;
@@ -155,19 +155,28 @@ impl<'a> Resolved<'a> {
         Some(Resolved { route: OnceCell::from(Some(route)), ..self })
     }
 
-    /// Returns the request with the mount of this name, which responds to an error; `None`: there is no such
-    /// mount, or it is the one with the error.
-    pub fn after_error(&self, name: &str) -> Option<Resolved<'a>> {
-        let mount = self.site.mount_with_name(&format!("@{name}"))?;
-        if self.mount().is_some_and(|(failed, _)| failed.is(&mount)) {
-            return None;
-        }
-        let path = Cow::Owned(self.path().into_owned());
-        let query = match self.route() {
-            Some(Route::Mount { query, .. }) => query.clone(),
-            _ => None,
+    /// Returns the request with the mount that responds to an error: one with a name, or that of a page's path;
+    /// `None`: there is no such mount, or it is the named one that has the error.
+    pub fn after_error(&self, page: &ErrorPage) -> Option<Resolved<'a>> {
+        let (mount, path, query) = match &page.to {
+            ErrorTarget::Page(page) => {
+                let (number, mount) = self.site.mount_of(page.as_bytes(), None)?;
+                let mount = MountRef::Configured(number, mount);
+                (mount, page.clone().into_bytes(), Some(Vec::new()))
+            }
+            ErrorTarget::Mount(name) => {
+                let mount = self.site.mount_with_name(&format!("@{name}"))?;
+                if self.mount().is_some_and(|(failed, _)| failed.is(&mount)) {
+                    return None;
+                }
+                let query = match self.route() {
+                    Some(Route::Mount { query, .. }) => query.clone(),
+                    _ => None,
+                };
+                (mount, self.path().into_owned(), query)
+            }
         };
-        let route = Route::Mount { path, query, mount, rules: Vec::new() };
+        let route = Route::Mount { path: path.into(), query, mount, rules: Vec::new() };
         Some(Resolved { route: OnceCell::from(Some(route)), ..*self })
     }
 

@@ -248,6 +248,55 @@ fn a_stored_error_is_replaced_each_time() {
     upstream.expect_no_connection();
 }
 
+/// The page is in the same mount as the error, and the error of the page itself is not replaced again.
+#[test]
+fn an_application_may_have_the_page_of_an_error() {
+    let upstream = Upstream::new();
+    let tree = Tree::new("of-application");
+    let files = tree.files();
+    let text = format!(
+        "[[site]]\nerrors = {{ 404 = \"/errors/a b\", 410 = {{ to = \"/errors/gone\", status = 200 }} }}\n\
+         [[site.mount]]\n{files}\n\
+         [[site.mount]]\npath = \"/app\"\nproxy = \"http://{0}\"\nintercept_errors = true\n\
+         [[site.mount]]\npath = \"/errors\"\nproxy = \"http://{0}\"\nintercept_errors = true\n",
+        upstream.address
+    );
+    let proxy = Proxy::written(1, &text);
+    let ask = |request: &str, answers: &[(&str, &str)], expected: (&str, &str)| {
+        let mut client = proxy.send(request);
+        for (asked, answer) in answers {
+            let (mut peer, head) = upstream.next_request();
+            assert!(head.starts_with(asked), "{head}");
+            assert!(!head.to_lowercase().contains("content-length"), "{head}");
+            peer.send(answer);
+        }
+        assert_eq!(
+            answered(&mut client),
+            (expected.0.to_owned(), expected.1.to_owned()),
+            "{request}"
+        );
+    };
+    let page = response("200 OK", "Connection: close\r\n", "a page");
+    let none = response("404 Not Found", "Connection: close\r\n", "plain");
+    let gone = response("410 Gone", "Connection: close\r\n", "");
+    let of_page = "GET /errors/a%20b HTTP/1.1\n";
+    ask(&get("/none?x=1"), &[(of_page, &page)], ("404 Not Found", "a page"));
+    ask(
+        &get("/app/none"),
+        &[("GET /app/none ", &none), (of_page, &page)],
+        ("404 Not Found", "a page"),
+    );
+    ask(
+        &get("/app/x"),
+        &[("GET /app/x ", &gone), ("GET /errors/gone ", &page)],
+        ("200 OK", "a page"),
+    );
+    // The page is missing, too.
+    ask(&get("/none"), &[(of_page, &none)], ("404 Not Found", "plain"));
+    let delete = get("/app/none").replace("GET", "DELETE");
+    ask(&delete, &[("DELETE /app/none ", &none), (of_page, &page)], ("404 Not Found", "a page"));
+}
+
 #[test]
 fn an_error_page_may_have_another_status() {
     let tree = Tree::new("status");
