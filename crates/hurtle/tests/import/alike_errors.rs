@@ -96,4 +96,13 @@ pub(crate) const ROWS: &[Row] = &[
                if (!-f $request_filename) { rewrite ^ /a.txt last; } }",
         requests: &["GET /about.html", "GET /gone?a=b", "GET /dir/", "GET /"],
     },
+    Row {
+        sentence: "error pages of an application",
+        http: "server { listen 127.0.0.1:{port}; root {root}; proxy_set_header Host $http_host;
+               error_page 404 /errors/missing; error_page 403 =200 /errors/closed;
+               location / { }
+               location /secret/ { deny all; }
+               location /errors/ { proxy_pass http://{upstream}; } }",
+        requests: &["GET /gone?a=b", "GET /secret/x", "GET /a.txt", "GET /errors/missing"],
+    },
 ];

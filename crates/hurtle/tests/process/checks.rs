@@ -107,10 +107,16 @@ fn a_check_warns_of_pages_that_do_not_exist() {
             Some("site[0].maintenance: there is "),
         ),
         (
-            "a page that another handler has",
+            "a page of an application",
             "errors = { 404 = '/api/404.html' }",
             "[[site.mount]]\npath = '/api'\nproxy = 'http://127.0.0.1:1'",
-            Some("is in no mount of files"),
+            None,
+        ),
+        (
+            "a page that another handler has",
+            "errors = { 404 = '/old/404.html' }",
+            "[[site.mount]]\npath = '/old'\nredirect = '/new'",
+            Some("is in no mount of files or of an application"),
         ),
     ];
     for (sentence, site, more, expected) in rows {
