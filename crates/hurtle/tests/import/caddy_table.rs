@@ -194,6 +194,12 @@ fn options_certificates_and_logs_are_translated() {
 /// refusal as well.
 const REFUSED: &[(&str, &str, &str, &str)] = &[
     (
+        "an address that Caddy takes for a name",
+        "0.0.0.0:6000 {\nrespond a\n}",
+        "write :6000 for all",
+        "",
+    ),
+    (
         "paths that change before a block is chosen",
         ":80 {\ntry_files {path} /index.html\nhandle /api/* {\nrespond a\n}\nroot * /srv\nfile_server\n}",
         "Caddyfile:2: cannot translate `try_files {path} /index.html`",

@@ -70,6 +70,12 @@ fn address(written: &str, global: &Global) -> Result<Address, String> {
     if host.contains('/') || port.contains('/') {
         return Err("a path of a site is a `handle` in it".to_owned());
     }
+    if matches!(host, "0.0.0.0" | "[::]") {
+        let everywhere = if port.is_empty() { ":80".to_owned() } else { format!(":{port}") };
+        return Err(format!(
+            "Caddy answers requests there whose Host is {host}, and no others; write {everywhere} for all"
+        ));
+    }
     let is_clear = scheme == "http" || port == global.http_port;
     // A port alone is served in clear, unless it is the one of HTTPS.
     let is_tls = !is_clear && (scheme == "https" || !host.is_empty() || port == global.https_port);
