@@ -24,8 +24,6 @@ pub(crate) struct Exchange {
     pub(super) details: Option<Box<RequestDetails>>,
     /// The record among those in flight; small responses from caches have none.
     pub(super) in_flight: Cell<Option<InFlight>>,
-    /// Timeouts of the client, where the request's place has its own.
-    pub(super) timeouts: Option<Rc<ClientTimeouts>>,
     /// Bytes of the request's body that were received, without framing.
     pub(super) request_bytes: Cell<u64>,
     /// `true`: a mount has responded to an error of it.
@@ -41,6 +39,8 @@ pub(super) struct RequestDetails {
     pub(super) upstream: Option<UpstreamLog>,
     /// The response lasts as long as a viewer of the status page stays, which is no response time.
     pub(super) is_untimed: bool,
+    /// Timeouts of the client, where the request's place has its own.
+    pub(super) timeouts: Option<Rc<ClientTimeouts>>,
     /// The line of a request that was refused.
     pub(super) refused: Option<RefusedLine>,
 }
@@ -62,15 +62,18 @@ impl Exchange {
             begun: None,
             details: None,
             in_flight: Cell::new(None),
-            timeouts: None,
             request_bytes: Cell::new(0),
             has_replacement: false,
         }
     }
 
+    fn timeouts(&self) -> Option<&ClientTimeouts> {
+        self.details.as_ref()?.timeouts.as_deref()
+    }
+
     /// Returns the lowest rate of the request's body.
     pub(super) fn body_pace(&self, limits: &Limits) -> BodyPace {
-        let own = self.timeouts.as_deref();
+        let own = self.timeouts();
         let rate = own.and_then(|own| own.body_rate).unwrap_or(limits.body_rate);
         let grace = own.and_then(|own| own.body_grace).unwrap_or(limits.body_grace);
         BodyPace { rate, grace_ms: grace.as_millis() as u64 }
@@ -78,7 +81,7 @@ impl Exchange {
 
     /// Returns the time for which the response may make no progress, in milliseconds.
     pub(super) fn write_stall_ms(&self, limits: &Limits) -> u64 {
-        let own = self.timeouts.as_deref().and_then(|own| own.write_stall);
+        let own = self.timeouts().and_then(|own| own.write_stall);
         own.unwrap_or(limits.write_stall).as_millis() as u64
     }
 }

@@ -62,8 +62,10 @@ impl<T: Protocol> Connection<T> {
     pub(super) fn time_by(&mut self, timeouts: Option<&Rc<ClientTimeouts>>) {
         if let Some(timeouts) = timeouts {
             timeouts.write_stall.into_iter().for_each(|stall| self.slot.extend_write_stall(stall));
+            self.exchange.details.get_or_insert_default().timeouts = Some(Rc::clone(timeouts));
+        } else if let Some(details) = &mut self.exchange.details {
+            details.timeouts = None;
         }
-        self.exchange.timeouts = timeouts.cloned();
     }
 
     /// Resets the progress of the response; returns the stall timeout in milliseconds.

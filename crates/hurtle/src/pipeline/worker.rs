@@ -134,7 +134,7 @@ pub struct ConnectionSlot {
     /// Open streams, if it is HTTP/2 or HTTP/3.
     streams: Cell<usize>,
     /// The longest `write_stall` of the places of its requests, in milliseconds, beside that of the limits.
-    stall_ms: Cell<u64>,
+    stall_ms: Cell<u32>,
     listener: Rc<ListenerAddress>,
 }
 
@@ -218,12 +218,13 @@ impl ConnectionSlot {
 
     /// Returns the time for which the connection may make no progress, in milliseconds.
     pub fn write_stall_ms(&self, limits: &Limits) -> u64 {
-        self.stall_ms.get().max(limits.write_stall.as_millis() as u64)
+        u64::from(self.stall_ms.get()).max(limits.write_stall.as_millis() as u64)
     }
 
     /// Lets the connection make no progress for as long as one of its requests may.
     pub fn extend_write_stall(&self, stall: Duration) {
-        self.stall_ms.set(self.stall_ms.get().max(stall.as_millis() as u64));
+        let stall_ms = u32::try_from(stall.as_millis()).unwrap_or(u32::MAX);
+        self.stall_ms.set(self.stall_ms.get().max(stall_ms));
     }
 
     /// Counts a stream of the connection until the guard is dropped.

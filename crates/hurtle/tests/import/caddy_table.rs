@@ -194,6 +194,12 @@ fn options_certificates_and_logs_are_translated() {
 /// refusal as well.
 const REFUSED: &[(&str, &str, &str, &str)] = &[
     (
+        "fields of files where an upstream answers",
+        ":80 {\n@static {\nfile\npath *.js\n}\nheader @static X-A b\nhandle /api/* {\nreverse_proxy a:1\n}\nfile_server\n}",
+        "does not look at files",
+        "",
+    ),
+    (
         "an address that Caddy takes for a name",
         "0.0.0.0:6000 {\nrespond a\n}",
         "write :6000 for all",

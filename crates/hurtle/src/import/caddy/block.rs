@@ -90,6 +90,11 @@ fn translate(
     false
 }
 
+/// Returns whether a directive has this name, or one in its block.
+fn has(d: &Directive, name: &str) -> bool {
+    d.name == name || d.children().iter().any(|inner| has(inner, name))
+}
+
 /// Takes the `file_server` beside `php_fastcgi` off: the mount of the scripts serves files.
 fn merge_php(items: &mut Vec<Item<'_>>, report: &mut Report) {
     let Some(php) = items.iter().find(|item| item.name() == "php_fastcgi") else { return };
@@ -154,6 +159,16 @@ fn one(
                 (true, None) => None,
                 (_, own) => scope.requests(own.as_ref())?,
             };
+            let looks_at_files = own.as_ref().is_some_and(|own| own.file == Some(true));
+            if looks_at_files && later.iter().any(|item| has(item.d, "reverse_proxy")) {
+                return Err(
+                    "a rule of hurtle does not look at files, and an upstream answers some of these requests"
+                        .to_owned(),
+                );
+            }
+            if looks_at_files && later.iter().any(|item| has(item.d, "php_fastcgi")) {
+                report.remark(d, "responses of scripts to these paths have the fields, too");
+            }
             let (rules, is_deferred) = header(d, args, own.as_ref())?;
             if is_deferred {
                 report.remark(
