@@ -112,6 +112,13 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         ("[[site.mount]]", name) if is_of_auth(name) => {
             format!("{site}[[site.mount]]\nfiles = \".\"\n{}", basic(name, &line))
         }
+        ("[[site.mount]]", "client_auth") => {
+            let tls =
+                "certificate = \"c.pem\"\nclient_auth = \"optional\"\nclient_ca = \"a.pem\"\n";
+            format!(
+                "listen_tls = \"[::]:443\"\n{site}[site.tls]\n{tls}[[site.mount]]\nfiles = \".\"\n{line}"
+            )
+        }
         ("[[site.mount]]", "uploads") => {
             format!("{site}[[site.mount]]\nfiles = \".\"\nauth = \"none\"\n{line}")
         }

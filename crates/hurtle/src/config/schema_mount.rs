@@ -27,6 +27,7 @@ use super::schema_proxy::EJECTION;
 use super::schema_tls::UPSTREAM_TLS;
 use super::schema_wasm::WASM;
 use super::send_proxy::ProxyProtocolVersion;
+use super::tls::MountClientAuth;
 use super::types::EtagSource;
 
 /// The key that limits requests at once.
@@ -103,6 +104,9 @@ pub(super) static MOUNT: Section = Section {
         Key::new("auth_cleartext", Flag, Toml("false"), "true",
             "Allow passwords and tokens in clear over a network. Otherwise every address in `listen` must be \
              a loopback address or a unix socket.").with(AUTH),
+        Key::new("client_auth", Choice(names::<MountClientAuth>), Toml("\"none\""), "\"required\"",
+            "Require a client certificate (403), in a site with `client_auth = \"optional\"`; see \
+             [https.md](https.md#clients-with-certificates)."),
         FORWARD,
         COPY_HEADERS,
         AUTH_TIMEOUT,

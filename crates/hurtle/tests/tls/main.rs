@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod authority;
+mod certified_mounts;
 #[path = "../process/child.rs"]
 #[allow(dead_code)]
 mod child;
