@@ -130,7 +130,10 @@ fn client_auth(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<ClientAuth>
         return None;
     };
     let authorities = authorities.file(reader)?;
-    Some(ClientAuth { required: mode == ClientAuthMode::Required, authorities })
+    let lists = table.get("client_crl");
+    let revocation_lists = lists.map(|lists| lists.list(reader, Value::file)).unwrap_or_default();
+    let required = mode == ClientAuthMode::Required;
+    Some(ClientAuth { required, authorities, revocation_lists })
 }
 
 /// Reports each `client_auth` of a mount that the TLS settings of its site, `written`, do not allow.

@@ -24,10 +24,9 @@ use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD, FORWARD_TLS};
 use super::schema_jwt::{ALGORITHMS, AUDIENCE, CLAIMS, ISSUER, JWKS, LEEWAY, TOKEN_COOKIE};
 use super::schema_limits::{MOUNT_CORS, MOUNT_RATE_LIMIT};
 use super::schema_proxy::EJECTION;
-use super::schema_tls::UPSTREAM_TLS;
+use super::schema_tls::{MOUNT_CLIENT_AUTH, UPSTREAM_TLS};
 use super::schema_wasm::WASM;
 use super::send_proxy::ProxyProtocolVersion;
-use super::tls::MountClientAuth;
 use super::types::EtagSource;
 
 /// The key that limits requests at once.
@@ -104,9 +103,7 @@ pub(super) static MOUNT: Section = Section {
         Key::new("auth_cleartext", Flag, Toml("false"), "true",
             "Allow passwords and tokens in clear over a network. Otherwise every address in `listen` must be \
              a loopback address or a unix socket.").with(AUTH),
-        Key::new("client_auth", Choice(names::<MountClientAuth>), Toml("\"none\""), "\"required\"",
-            "Require a client certificate (403), in a site with `client_auth = \"optional\"`; see \
-             [https.md](https.md#clients-with-certificates)."),
+        MOUNT_CLIENT_AUTH,
         FORWARD,
         COPY_HEADERS,
         AUTH_TIMEOUT,

@@ -82,6 +82,8 @@ pub struct ClientAuth {
     pub required: bool,
     /// PEM file of the trusted authorities.
     pub authorities: PathBuf,
+    /// PEM files with lists of revoked certificates (RFC 5280 section 5).
+    pub revocation_lists: Vec<PathBuf>,
 }
 
 /// Client authentication by certificate of a mount, in a site that asks for certificates.

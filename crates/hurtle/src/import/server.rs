@@ -144,6 +144,7 @@ fn own_keys(block: &Block<'_>, server: &mut Server<'_>, report: &mut Report) {
         StructureKind::SslCertificateKey,
         StructureKind::SslClientCertificate,
         StructureKind::SslVerifyClient,
+        StructureKind::SslCrl,
     ] {
         for d in block.take_all(Kind::Structure(kind)) {
             match server.tls.is_empty() {

@@ -18,7 +18,8 @@ fn a_mount_refuses_clients_without_a_certificate() {
         let tls = site.tls.as_mut().unwrap();
         let authorities = tls.certificates[0].chain.with_file_name("clients.pem");
         fs::write(&authorities, clients.pem()).unwrap();
-        tls.client_auth = Some(ClientAuth { required: false, authorities });
+        tls.client_auth =
+            Some(ClientAuth { required: false, authorities, revocation_lists: Vec::new() });
         site.mounts[0].client_auth = MountClientAuth::Required;
     });
     // The file is known to the second request of each client.

@@ -29,6 +29,7 @@ mod local_sites;
 mod peer;
 mod proxied;
 mod reload;
+mod revoked;
 mod server;
 #[path = "../it/support/mod.rs"]
 mod support;
