@@ -158,7 +158,10 @@ impl<T: Protocol> Connection<T> {
         let refused = match gate {
             Gate::AcmeChallenge => self.challenge(request),
             Gate::ClientCertificate => {
-                let is_refused = resolved.site.lacks_certificate(self.channel());
+                // Browsers send preflights without certificates; the gate of CORS answers them.
+                let is_preflight =
+                    || resolved.cors().is_some_and(|cors| preflight(request, cors).is_some());
+                let is_refused = resolved.site.lacks_certificate(self.channel()) && !is_preflight();
                 let why = "a client certificate is required";
                 let refusal = || Box::new(Answer::error(StatusCode::FORBIDDEN, Some(why)));
                 return Some(if is_refused { Err(Refusal::Error(refusal())) } else { Ok(()) });

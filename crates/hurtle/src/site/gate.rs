@@ -25,7 +25,7 @@ pub enum Gate {
     /// has no credentials.
     AcmeChallenge,
     /// Requires a client certificate, or answers 403. A request that `Channel` leads to another
-    /// connection passes.
+    /// connection passes, and a preflight that `Cors` answers.
     ClientCertificate,
     /// Requires TLS, or the site's authentication of clients by certificates.
     Channel,

@@ -1,6 +1,7 @@
 //! Mounts that require client certificates, in a site that asks for one without requiring it.
 
 use std::fmt::Write as _;
+use std::io::Read as _;
 use std::path::Path;
 
 use hurtle::config::{Config, check};
@@ -39,6 +40,7 @@ fn mounts(dir: &Dir) -> Config {
          tls = {{ certificate = \"c.pem\", client_auth = \"optional\", client_ca = \"a.pem\" }}\n\
          [[site.mount]]\nfiles = {root:?}\nindex = []\notherwise = \"app\"\n\
          [[site.mount]]\npath = \"/members\"\nfiles = {root:?}\nclient_auth = \"required\"\n\
+         cors = {{ origins = \"https://b.test\" }}\n\
          [[site.mount]]\nname = \"app\"\nrespond = \"the application\"\nclient_auth = \"required\"\n"
     );
     check(&text, Path::new("/nowhere/hurtle.toml")).unwrap()
@@ -107,6 +109,25 @@ fn requests_in_clear_have_no_certificate() {
         let request = format!("{path}\nHost: {host}");
         let answer = Client::connect(server.clear).request("GET", &request);
         assert_eq!(answer.status, status, "{sentence}");
+    }
+}
+
+#[test]
+fn preflights_need_no_certificate() {
+    let server = server();
+    let (anybody, _) = clients(&server, &[]);
+    let preflight = "Origin: https://b.test\r\nAccess-Control-Request-Method: GET\r\n";
+    for (sentence, method, fields, status) in [
+        ("a preflight", "OPTIONS", preflight, "204"),
+        ("another request of its method", "OPTIONS", "Origin: https://b.test\r\n", "403"),
+        ("the request", "GET", preflight, "403"),
+    ] {
+        let mut peer = Peer::connect(server.address, "may.test", &anybody).unwrap();
+        let target = "/members/a.txt HTTP/1.1\r\nHost: may.test";
+        peer.send(format!("{method} {target}\r\n{fields}\r\n"));
+        let mut head = [0; 12];
+        peer.read_exact(&mut head).unwrap();
+        assert_eq!(&head[9..], status.as_bytes(), "{sentence}");
     }
 }
 
