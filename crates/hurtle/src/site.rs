@@ -338,6 +338,12 @@ impl Site {
         self.demand.is_met(channel)
     }
 
+    /// Returns whether a mount that requires client certificates refuses requests on this channel. On
+    /// `false`, they may still be on the wrong channel.
+    pub fn lacks_certificate(&self, channel: Channel) -> bool {
+        self.demand.lacks_certificate(channel)
+    }
+
     /// Returns the response to a request on the wrong channel. `target` has the path and the query
     /// as sent.
     pub fn elsewhere(

@@ -173,12 +173,13 @@ impl Site {
 }
 
 impl Mount {
-    /// `true` for a status page that admits every network and requires no password. `site` is the
+    /// `true` for a status page that admits every network and requires no password or certificate. `site` is the
     /// site's authentication.
     pub(super) fn is_public_status_page(&self, site: Option<&Auth>) -> bool {
         matches!(self.handler, MountHandler::Status)
             && self.access.allow.is_empty()
             && self.authorizer.is_none()
+            && self.client_auth.is_none()
             && matches!(self.auth.as_ref().or(site), None | Some(Auth::None))
     }
 }

@@ -28,6 +28,7 @@ use super::schema::one_of;
 use super::symlinks::symlinks;
 use super::table::Table;
 use super::target::{location, url_path};
+use super::tls::MountClientAuth;
 use super::try_file::TryFile;
 use super::types::{Access, Files, Mount, MountHandler};
 use super::uploads::uploads;
@@ -67,6 +68,8 @@ pub(super) fn mounts(
         let place = place(table, reader);
         let access = access(table, reader);
         let auth = auth::auth(table, reader);
+        let mut client_auth = MountClientAuth::None;
+        table.set("client_auth", reader, Value::choice, &mut client_auth);
         let authorizer = authorizer(table, reader);
         let limits = mount_limits(table, reader);
         let cors = cors(table, reader);
@@ -108,6 +111,7 @@ pub(super) fn mounts(
             handler,
             access,
             auth,
+            client_auth,
             authorizer,
             compress,
             limits,

@@ -8,7 +8,7 @@ use http::StatusCode;
 use super::auth::auth;
 use super::check_matcher::{matcher, path_matcher};
 use super::check_mount::{access, mounts};
-use super::check_tls::tls;
+use super::check_tls::{check_mounts, tls};
 use super::compress::type_pattern;
 use super::cookie_flag::CookieFlag;
 use super::cors::cors;
@@ -114,13 +114,14 @@ fn site(table: &Table<'_>, alone: bool, claims: &mut Claims, reader: &mut Reader
     }
     table.set("errors", reader, error_pages, &mut site.error_pages);
     table.set("maintenance", reader, |v, r| v.path(r).map(Some), &mut site.maintenance);
-    if let Some(value) = table.get("mount") {
-        let of_site = (site.auth.as_ref(), table.get("errors"), &site.error_pages);
-        site.mounts = mounts(&value.tables(reader), of_site, reader);
+    let mount_tables = table.get("mount").map(|value| value.tables(reader)).unwrap_or_default();
+    let of_site = (site.auth.as_ref(), table.get("errors"), &site.error_pages);
+    site.mounts = mounts(&mount_tables, of_site, reader);
+    let written_tls = table.get("tls").and_then(|value| value.table(reader));
+    if let Some(table) = &written_tls {
+        site.tls = tls(table, &site, reader);
     }
-    if let Some(table) = table.get("tls").and_then(|value| value.table(reader)) {
-        site.tls = tls(&table, &site, reader);
-    }
+    check_mounts(&mount_tables, written_tls.as_ref(), site.tls.as_ref(), reader);
     if site.has_known_clients() {
         reader.status_pages.truncate(pages_before);
     }

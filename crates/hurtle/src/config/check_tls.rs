@@ -130,5 +130,47 @@ fn client_auth(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<ClientAuth>
         return None;
     };
     let authorities = authorities.file(reader)?;
-    Some(ClientAuth { required: mode == ClientAuthMode::Required, authorities })
+    let lists = table.get("client_crl");
+    let revocation_lists = lists.map(|lists| lists.list(reader, Value::file)).unwrap_or_default();
+    let required = mode == ClientAuthMode::Required;
+    Some(ClientAuth { required, authorities, revocation_lists })
+}
+
+/// Reports each `client_auth` of a mount that the TLS settings of its site, `written`, do not allow.
+/// `tls` is `None` without usable settings.
+pub(super) fn check_mounts(
+    mounts: &[Table<'_>],
+    written: Option<&Table<'_>>,
+    tls: Option<&Tls>,
+    reader: &mut Reader<'_>,
+) {
+    // Other problems of the same settings have been reported.
+    let is_broken = written.is_some() && tls.is_none();
+    let has_mode = written.is_some_and(|table| {
+        table.get("client_auth").is_some_and(|mode| mode.as_text() != Some("off"))
+    });
+    let is_required = tls.and_then(|tls| tls.client_auth.as_ref()).is_some_and(|a| a.required);
+    for value in mounts.iter().filter_map(|mount| mount.get("client_auth")) {
+        match value.as_text() {
+            Some("required") if written.is_none() => {
+                let wrong = ValueError::new("without TLS no client presents a certificate");
+                let hint = "write a [site.tls] with client_auth = \"optional\" and client_ca";
+                value.report(reader, wrong.hint(hint));
+            }
+            Some("required") if !is_broken && !has_mode => {
+                let wrong = ValueError::new("the site asks no client for a certificate");
+                let hint = "write client_auth = \"optional\" and client_ca in [site.tls]";
+                value.report(reader, wrong.hint(hint));
+            }
+            Some("none") if is_required => {
+                let wrong = ValueError::new(
+                    "the site refuses clients without a certificate in the handshake",
+                );
+                let hint = "write client_auth = \"optional\" in [site.tls], and \"required\" in the \
+                            mounts that need one";
+                value.report(reader, wrong.hint(hint));
+            }
+            _ => {}
+        }
+    }
 }

@@ -22,7 +22,7 @@ use super::request_policy::RequestPolicy;
 use super::rotation::Rotation;
 use super::sandbox::Sandbox;
 use super::symlinks::Symlinks;
-use super::tls::{CertificateSource, Tls};
+use super::tls::{CertificateSource, MountClientAuth, Tls};
 use super::try_file::TryFile;
 use super::types::{
     Access, AccessLog, Config, EarlyHints, ErrorLog, EtagSource, Files, HeaderRule, Limits, Listen,
@@ -187,6 +187,7 @@ impl Mount {
             handler,
             access: Access::default(),
             auth: None,
+            client_auth: MountClientAuth::None,
             authorizer: None,
             limits: MountLimits::default(),
             policy: RequestPolicy::default(),

@@ -146,7 +146,7 @@ pub use send_proxy::ProxyProtocolVersion;
 pub use store::{Store, read_secret};
 pub use symlinks::Symlinks;
 pub use template::{Piece, Template, Variable};
-pub use tls::{CertificateFiles, CertificateSource, ClientAuth, Tls};
+pub use tls::{CertificateFiles, CertificateSource, ClientAuth, MountClientAuth, Tls};
 pub use try_file::TryFile;
 pub use types::*;
 pub use unguarded::unguarded_mounts;

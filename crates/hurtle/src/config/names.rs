@@ -10,7 +10,7 @@ use super::congestion::Congestion;
 use super::manifest::SocketPassing;
 use super::sandbox::Sandbox;
 use super::send_proxy::ProxyProtocolVersion;
-use super::tls::ClientAuthMode;
+use super::tls::{ClientAuthMode, MountClientAuth};
 use super::types::{EarlyHints, EtagSource, LogField, LogLevel, Schedule, Sendfile};
 
 /// An enumeration whose values have names.
@@ -44,6 +44,7 @@ serialize_by_name!(
     EtagSource,
     LogField,
     LogLevel,
+    MountClientAuth,
     Congestion,
     Sandbox,
     ProxyProtocolVersion,
@@ -117,6 +118,11 @@ impl Named for EtagSource {
 impl Named for ClientAuthMode {
     const NAMES: &'static [(&'static str, Self)] =
         &[("off", Self::Off), ("optional", Self::Optional), ("required", Self::Required)];
+}
+
+impl Named for MountClientAuth {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("none", Self::None), ("required", Self::Required)];
 }
 
 impl Named for ChallengeKind {

@@ -172,10 +172,12 @@ impl Serialize for Tls {
             map.serialize_entry("certificate", &chains)?;
             map.serialize_entry("key", &keys)?;
         }
-        if let Some(ClientAuth { required, authorities }) = &self.client_auth {
+        if let Some(ClientAuth { required, authorities, revocation_lists }) = &self.client_auth {
             let mode = if *required { ClientAuthMode::Required } else { ClientAuthMode::Optional };
             map.serialize_entry("client_auth", mode.name())?;
             map.serialize_entry("client_ca", &text(authorities))?;
+            let lists: Vec<_> = revocation_lists.iter().map(text).collect();
+            map.serialize_entry("client_crl", &lists)?;
         }
         map.serialize_entry("redirect", &self.redirect)?;
         map.serialize_entry("hsts", &self.hsts.as_ref().map(value_text))?;

@@ -7,7 +7,9 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use self::beside::{basic, is_of_auth, with_acme, with_dictionary, with_on_demand};
+use self::beside::{
+    basic, is_of_auth, with_acme, with_client_auth, with_dictionary, with_on_demand, with_tls,
+};
 use super::schema::{DefaultValue, Kind, SECTIONS, Section};
 use super::try_file::TryFile;
 use super::types::*;
@@ -76,20 +78,7 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         }
         ("[site.tls]", "on_demand") => with_on_demand("", &line),
         ("[site.tls.on_demand]", name) => with_on_demand(name, &line),
-        ("[site.tls]", name) => {
-            let certificate = "certificate = \"c.pem\"\n";
-            let beside = match name {
-                "certificate" => "",
-                "client_auth" if line.contains("required") => "client_ca = \"a.pem\"\n",
-                "client_ca" => "client_auth = \"optional\"\n",
-                _ => "",
-            };
-            let certificate = if name == "certificate" { "" } else { certificate };
-            format!(
-                "listen_tls = \"[::]:443\"\n{site}[site.tls]\n{certificate}{beside}{line}\
-                 [[site.mount]]\nfiles = \".\""
-            )
-        }
+        ("[site.tls]", name) => with_tls(name, &line),
         ("[[site]]", "tls") => format!("{site}# {line}[[site.mount]]\nfiles = \".\""),
         ("[compress]", "directory_bytes") => {
             format!("root = \".\"\n[compress]\ndirectory = \".\"\n{line}")
@@ -112,6 +101,7 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         ("[[site.mount]]", name) if is_of_auth(name) => {
             format!("{site}[[site.mount]]\nfiles = \".\"\n{}", basic(name, &line))
         }
+        ("[[site.mount]]", "client_auth") => with_client_auth(&line),
         ("[[site.mount]]", "uploads") => {
             format!("{site}[[site.mount]]\nfiles = \".\"\nauth = \"none\"\n{line}")
         }

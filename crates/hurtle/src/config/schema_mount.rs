@@ -24,7 +24,7 @@ use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD, FORWARD_TLS};
 use super::schema_jwt::{ALGORITHMS, AUDIENCE, CLAIMS, ISSUER, JWKS, LEEWAY, TOKEN_COOKIE};
 use super::schema_limits::{MOUNT_CORS, MOUNT_RATE_LIMIT};
 use super::schema_proxy::EJECTION;
-use super::schema_tls::UPSTREAM_TLS;
+use super::schema_tls::{MOUNT_CLIENT_AUTH, UPSTREAM_TLS};
 use super::schema_wasm::WASM;
 use super::send_proxy::ProxyProtocolVersion;
 use super::types::EtagSource;
@@ -103,6 +103,7 @@ pub(super) static MOUNT: Section = Section {
         Key::new("auth_cleartext", Flag, Toml("false"), "true",
             "Allow passwords and tokens in clear over a network. Otherwise every address in `listen` must be \
              a loopback address or a unix socket.").with(AUTH),
+        MOUNT_CLIENT_AUTH,
         FORWARD,
         COPY_HEADERS,
         AUTH_TIMEOUT,

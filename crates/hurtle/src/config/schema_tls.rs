@@ -1,11 +1,11 @@
-//! The schema of `[site.tls]`, `[site.mount.upstream_tls]` and `[proxy_protocol]`.
+//! The schema of `[site.tls]`, of client certificates of a mount, `[site.mount.upstream_tls]` and `[proxy_protocol]`.
 
 use super::names::names;
 use super::on_demand::ON_DEMAND;
 use super::schema::DefaultValue::{Required, Toml, Words};
 use super::schema::Kind::{Choice, Flag, List, Table, Text};
 use super::schema::{Key, Section};
-use super::tls::ClientAuthMode;
+use super::tls::{ClientAuthMode, MountClientAuth};
 
 #[rustfmt::skip] // One paragraph for each key.
 pub(super) static TLS: Section = Section {
@@ -30,6 +30,10 @@ pub(super) static TLS: Section = Section {
         Key::new("client_ca", Text("a PEM file"), Words("see `client_auth`"),
             "\"clients.pem\"", "Trusted authorities of client certificates.")
             .with(&["client_auth"]),
+        Key::new("client_crl", List("PEM files"), Toml("[]"), "\"revoked.pem\"",
+            "Lists of revoked client certificates (CRLs) of the authorities in `client_ca`. Clients with a revoked \
+             certificate are refused; see [https.md](https.md#revoked-certificates).")
+            .with(&["client_auth"]),
         Key::new("redirect", Flag, Words("true with `hosts`, or `on_demand`"), "false",
             "Redirect requests in clear to HTTPS (308), at the port of the first address in `listen_tls`. The \
              name is the requested one if it is in `hosts`, else the first of them without a wildcard."),
@@ -42,6 +46,13 @@ pub(super) static TLS: Section = Section {
              may have access. See fleet.md."),
     ],
 };
+
+/// The key of a mount that requires client certificates.
+#[rustfmt::skip] // One paragraph for each key.
+pub(super) const MOUNT_CLIENT_AUTH: Key =
+    Key::new("client_auth", Choice(names::<MountClientAuth>), Toml("\"none\""), "\"required\"",
+        "Require a client certificate (403), in a site with `client_auth = \"optional\"`; see \
+         [https.md](https.md#clients-with-certificates).");
 
 #[rustfmt::skip] // One paragraph for each key.
 pub(super) static PROXY_PROTOCOL: Section = Section {

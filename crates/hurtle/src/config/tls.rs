@@ -82,9 +82,28 @@ pub struct ClientAuth {
     pub required: bool,
     /// PEM file of the trusted authorities.
     pub authorities: PathBuf,
+    /// PEM files with lists of revoked certificates (RFC 5280 section 5).
+    pub revocation_lists: Vec<PathBuf>,
 }
 
-/// The values of `client_auth`.
+/// Client authentication by certificate of a mount, in a site that asks for certificates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MountClientAuth {
+    /// The site's own requirement applies.
+    #[default]
+    None,
+    /// A request on a connection without a client certificate is refused (403).
+    Required,
+}
+
+impl MountClientAuth {
+    /// `true`: the mount has no requirement of its own.
+    pub(super) fn is_none(&self) -> bool {
+        *self == MountClientAuth::None
+    }
+}
+
+/// The values of `client_auth` of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClientAuthMode {
     Off,

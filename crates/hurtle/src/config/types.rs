@@ -38,7 +38,7 @@ use super::request_policy::RequestPolicy;
 use super::sandbox::Sandbox;
 use super::store::Store;
 use super::symlinks::Symlinks;
-use super::tls::Tls;
+use super::tls::{MountClientAuth, Tls};
 use super::try_file::TryFile;
 use super::uploads::Uploads;
 use super::upstream::{Proxy, Upstream};
@@ -392,6 +392,9 @@ pub struct Mount {
     /// Authentication required of clients, in place of the site's.
     #[serde(flatten)]
     pub auth: Option<Auth>,
+    /// Client certificates, in addition to the site's requirement.
+    #[serde(skip_serializing_if = "MountClientAuth::is_none")]
+    pub client_auth: MountClientAuth,
     /// The FastCGI application in the authorizer role that decides on each request.
     #[serde(serialize_with = "print::authorizer")]
     pub authorizer: Option<Upstream>,

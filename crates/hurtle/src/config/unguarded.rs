@@ -48,6 +48,9 @@ fn missing_guards(guarded: &Mount, other: &Mount) -> Vec<&'static str> {
     if requires && guarded.auth != other.auth {
         missing.push("auth");
     }
+    if !guarded.client_auth.is_none() && guarded.client_auth != other.client_auth {
+        missing.push("client_auth");
+    }
     if guarded.authorizer.is_some() && guarded.authorizer != other.authorizer {
         missing.push("authorizer");
     }

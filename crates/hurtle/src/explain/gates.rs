@@ -20,6 +20,9 @@ pub(super) fn describe(
         match gate {
             // `tls` has its own lines.
             Gate::AcmeChallenge | Gate::Channel => {}
+            Gate::ClientCertificate => {
+                line(out, "access", "requires a client certificate, else 403");
+            }
             Gate::Maintenance(maintenance) => {
                 let file = maintenance.file();
                 is_refused |= file.exists();

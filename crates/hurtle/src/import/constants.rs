@@ -164,7 +164,7 @@ mod tests {
             let server = format!("server {{ {block} }}");
             let written = written_out(&parse(&server, "t").unwrap());
             let locations = written[0].children().iter().filter(|d| d.name == "location");
-            let passes = locations.flat_map(|d| d.children()).filter(|d| d.name == "proxy_pass");
+            let passes = locations.flat_map(Directive::children).filter(|d| d.name == "proxy_pass");
             let passes: Vec<String> = passes.map(ToString::to_string).collect();
             assert_eq!(passes, [expected], "{what}: {block}");
         }

@@ -62,6 +62,7 @@ kinds! {
         SslCertificateKey "ssl_certificate_key",
         SslClientCertificate "ssl_client_certificate",
         SslVerifyClient "ssl_verify_client",
+        SslCrl "ssl_crl",
         SetRealIpFrom "set_real_ip_from",
         RealIpHeader "real_ip_header",
         RealIpRecursive "real_ip_recursive",

@@ -286,6 +286,7 @@ impl Scope {
             | StructureKind::SslCertificateKey
             | StructureKind::SslClientCertificate
             | StructureKind::SslVerifyClient
+            | StructureKind::SslCrl
             | StructureKind::User
             | StructureKind::WorkerProcesses => {}
         }

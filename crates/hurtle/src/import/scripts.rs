@@ -202,10 +202,11 @@ fn unlike(at: &Directive, block: &Block<'_>, (mount, keys): (&Mount, &Keys), rep
         report.refuse(at, "files and scripts have one mount; write gzip in the server");
     }
     let only_files = mount.keys.iter().find(|(key, value)| {
-        !matches!(key.as_str(), "files" | "index" | "compress")
-            && !guard::KEYS.contains(&key.as_str())
-            && !(client_limits::KEYS.contains(&key.as_str())
-                && keys.contains(&(key.clone(), value.clone())))
+        let is_shared = client_limits::KEYS.contains(&key.as_str())
+            && keys.contains(&(key.clone(), value.clone()));
+        let is_of_both = matches!(key.as_str(), "files" | "index" | "compress")
+            || guard::KEYS.contains(&key.as_str());
+        !is_of_both && !is_shared
     });
     if let Some((key, _)) = only_files {
         report.refuse(at, format!("a mount of scripts has no `{key}`"));

@@ -142,13 +142,21 @@ fn own_keys(block: &Block<'_>, server: &mut Server<'_>, report: &mut Report) {
     for kind in [
         StructureKind::SslCertificate,
         StructureKind::SslCertificateKey,
-        StructureKind::SslClientCertificate,
+        // Before the keys that need it.
         StructureKind::SslVerifyClient,
+        StructureKind::SslClientCertificate,
+        StructureKind::SslCrl,
     ] {
         for d in block.take_all(Kind::Structure(kind)) {
-            match server.tls.is_empty() {
-                true => report.remark(d, "it is left out: the server has no listen with ssl"),
-                false => certificate(d, &mut server.site.tls, report),
+            let is_of_clients =
+                matches!(kind, StructureKind::SslClientCertificate | StructureKind::SslCrl);
+            let verifies = server.site.tls.iter().any(|(key, _)| key == "client_auth");
+            if server.tls.is_empty() {
+                report.remark(d, "it is left out: the server has no listen with ssl");
+            } else if is_of_clients && !verifies {
+                report.remark(d, "it is left out: ssl_verify_client is off");
+            } else {
+                certificate(d, &mut server.site.tls, report);
             }
         }
     }

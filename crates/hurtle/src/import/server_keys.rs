@@ -65,6 +65,7 @@ pub(super) fn certificate(d: &Directive, tls: &mut Keys, report: &mut Report) {
         "ssl_certificate" => "certificate",
         "ssl_certificate_key" => "key",
         "ssl_client_certificate" => "client_ca",
+        "ssl_crl" => "client_crl",
         _ => "client_auth",
     };
     let value = match (key, value) {
@@ -74,6 +75,12 @@ pub(super) fn certificate(d: &Directive, tls: &mut Keys, report: &mut Report) {
         ("client_auth", _) => return report.refuse(d, "write on, off or optional"),
         (_, value) => value,
     };
+    if key == "client_crl" {
+        report.remark(
+            d,
+            "nginx refuses clients of authorities without a list, or with an expired one; hurtle admits them",
+        );
+    }
     // A second certificate has another type of key.
     match tls.iter_mut().find(|(known, _)| known == key) {
         Some((_, Value::Array(list))) => list.push(Value::from(value)),

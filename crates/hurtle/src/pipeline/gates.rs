@@ -95,7 +95,9 @@ impl Granted {
 impl<T: Protocol> Connection<T> {
     /// Returns the security properties of the connection.
     pub(super) fn channel(&self) -> Channel {
-        Channel { secure: self.io.is_secure(), policy: self.io.policy() }
+        let policy = self.io.policy();
+        let has_certificate = policy != 0 && self.io.client().is_some();
+        Channel { secure: self.io.is_secure(), policy, has_certificate }
     }
 
     /// Returns the request as the gates of something known see it.
@@ -155,6 +157,15 @@ impl<T: Protocol> Connection<T> {
     ) -> Option<Result<(), Refusal>> {
         let refused = match gate {
             Gate::AcmeChallenge => self.challenge(request),
+            Gate::ClientCertificate => {
+                // Browsers send preflights without certificates; the gate of CORS answers them.
+                let is_preflight =
+                    || resolved.cors().is_some_and(|cors| preflight(request, cors).is_some());
+                let is_refused = resolved.site.lacks_certificate(self.channel()) && !is_preflight();
+                let why = "a client certificate is required";
+                let refusal = || Box::new(Answer::error(StatusCode::FORBIDDEN, Some(why)));
+                return Some(if is_refused { Err(Refusal::Error(refusal())) } else { Ok(()) });
+            }
             Gate::Channel => self.redirect_channel(request, resolved),
             Gate::Maintenance(maintenance) => {
                 let is_up = maintenance.is_up(clock::now_ms())?;
@@ -206,6 +217,7 @@ impl<T: Protocol> Connection<T> {
         match gate {
             // Decided above.
             Gate::AcmeChallenge
+            | Gate::ClientCertificate
             | Gate::Channel
             | Gate::Cors(_)
             | Gate::Address(_)

@@ -141,7 +141,10 @@ impl Permissions {
         site.maintenance.iter().for_each(|file| self.read_beside(file));
         if let Some(tls) = &site.tls {
             tls.certificates.iter().for_each(|files| self.read_certificate(files));
-            tls.client_auth.iter().for_each(|auth| self.read_file(&auth.authorities));
+            if let Some(auth) = &tls.client_auth {
+                self.read_file(&auth.authorities);
+                auth.revocation_lists.iter().for_each(|list| self.read_file(list));
+            }
             tls.ticket_secret.iter().for_each(|path| self.read_file(path));
         }
         let auths = site.mounts.iter().filter_map(|mount| mount.auth.as_ref());

@@ -9,7 +9,7 @@ use super::maintenance::Maintenance;
 use super::mount::names_lane;
 use super::{Channel, Site};
 use crate::auth::{Guard, PasswordGate, TokenGate};
-use crate::config::{self, Access, Auth, Cors};
+use crate::config::{self, Access, Auth, Cors, MountClientAuth};
 use crate::handler::directory::Resources;
 use crate::handler::gateway::Authorizer;
 use crate::handler::proxy::ForwardAuth;
@@ -24,6 +24,9 @@ pub enum Gate {
     /// Answers challenges of a certificate authority (RFC 8555 section 8.3): it connects in clear, and
     /// has no credentials.
     AcmeChallenge,
+    /// Requires a client certificate, or answers 403. A request that `Channel` leads to another
+    /// connection passes, and a preflight that `Cors` answers.
+    ClientCertificate,
     /// Requires TLS, or the site's authentication of clients by certificates.
     Channel,
     /// Refuses all requests while a file exists.
@@ -72,6 +75,7 @@ impl Gate {
     pub(super) fn allows_known(&self, site: &Site, visitor: &Visitor<'_>) -> bool {
         match self {
             Gate::AcmeChallenge => !visitor.is_challenge,
+            Gate::ClientCertificate => !site.lacks_certificate(visitor.channel),
             Gate::Channel => site.is_open_to(visitor.channel),
             Gate::Maintenance(maintenance) => maintenance.is_up(visitor.now_ms) == Some(true),
             Gate::Address(access) => admits(access, visitor.address),
@@ -92,6 +96,7 @@ impl Gate {
     pub fn is(&self, other: &Gate) -> bool {
         match (self, other) {
             (Gate::AcmeChallenge, Gate::AcmeChallenge)
+            | (Gate::ClientCertificate, Gate::ClientCertificate)
             | (Gate::Channel, Gate::Channel)
             | (Gate::Maintenance(_), Gate::Maintenance(_)) => true,
             (Gate::Token(one), Gate::Token(other)) => Rc::ptr_eq(one, other),
@@ -159,7 +164,8 @@ impl Compiler<'_> {
         let rates = self.guard.limiters().of_site(self.site).rates;
         let body_bytes = self.site.policy.body_bytes;
         let cors = self.site.cors.as_ref();
-        let mut gates = self.of_place(cors, &[&self.site.access], (body_bytes, rates));
+        let mut gates =
+            self.of_place(MountClientAuth::None, cors, &[&self.site.access], (body_bytes, rates));
         gates.extend(self.auth.clone());
         gates
     }
@@ -177,7 +183,7 @@ impl Compiler<'_> {
         let cors = mount.cors.as_ref().or(self.site.cors.as_ref());
         let body_bytes = mount.policy.body_bytes.or(self.site.policy.body_bytes);
         let access = [&self.site.access, &mount.access];
-        let mut gates = self.of_place(cors, &access, (body_bytes, rates));
+        let mut gates = self.of_place(mount.client_auth, cors, &access, (body_bytes, rates));
         gates.extend(match &mount.auth {
             None => self.auth.clone(),
             Some(auth) => self.authentication(auth),
@@ -191,11 +197,16 @@ impl Compiler<'_> {
     /// Returns the gates before authentication.
     fn of_place(
         &self,
+        client_auth: MountClientAuth,
         cors: Option<&Cors>,
         access: &[&Access],
         (body_bytes, rates): (Option<u64>, Vec<Arc<RateLimiter>>),
     ) -> Vec<Gate> {
-        let mut gates = vec![Gate::AcmeChallenge, Gate::Channel];
+        let mut gates = vec![Gate::AcmeChallenge];
+        if client_auth == MountClientAuth::Required {
+            gates.push(Gate::ClientCertificate);
+        }
+        gates.push(Gate::Channel);
         gates.extend(self.maintenance.clone().map(Gate::Maintenance));
         gates.extend(cors.map(|cors| Gate::Cors(Rc::new(cors.clone()))));
         let restricts = |access: &&&Access| !access.allow.is_empty() || !access.deny.is_empty();

@@ -14,6 +14,8 @@ pub struct Channel {
     pub secure: bool,
     /// The number of the client authentication policy that the handshake met; 0: none.
     pub policy: u32,
+    /// `true` if the client has presented a certificate, which the handshake has verified.
+    pub has_certificate: bool,
 }
 
 /// The requirements of a site.
@@ -41,6 +43,15 @@ impl Demand {
     /// Returns whether the channel meets the requirements.
     pub(super) fn is_met(&self, channel: Channel) -> bool {
         (channel.secure || self.redirect.is_none()) && channel.policy == self.policy
+    }
+
+    /// Returns whether the channel lacks a client certificate and no redirect or 421 leads the client
+    /// to another one.
+    pub(super) fn lacks_certificate(&self, channel: Channel) -> bool {
+        match channel.secure {
+            true => channel.policy == self.policy && !channel.has_certificate,
+            false => self.redirect.is_none(),
+        }
     }
 
     /// Returns a redirect to HTTPS, or 421 if the connection does not fit the host (RFC 9110

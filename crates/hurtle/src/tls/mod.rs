@@ -11,6 +11,7 @@ mod derived_keys;
 pub mod local;
 mod outgoing;
 mod pem;
+mod revocation;
 mod site_config;
 mod subject;
 mod tickets;
@@ -95,6 +96,8 @@ struct Files {
     /// Stamps of files that failed to load once: another file may be about to change.
     suspect: Option<Vec<Option<FileStamp>>>,
     renewal: Renewal,
+    /// Warnings about expired revocation lists that are in the log.
+    expired_lists: Vec<String>,
 }
 
 /// State of the renewal of a local certificate.
@@ -207,7 +210,8 @@ impl Keyring {
         self.sites.iter().flatten().flat_map(|entry| entry.snapshot(&self.automatic)).collect()
     }
 
-    /// Describes the certificates that clients reject, now or soon if no one replaces them.
+    /// Describes the certificates that clients reject, now or soon if no one replaces them, and expired
+    /// revocation lists.
     pub fn warnings(&self) -> Vec<String> {
         self.sites.iter().flatten().flat_map(|entry| entry.warnings()).collect()
     }
@@ -286,7 +290,15 @@ impl Entry {
             tracing::warn!("{name}: {warning}");
         }
         let current = RwLock::new(loaded.as_ref().map(SiteConfig::handshakes));
-        let files = Mutex::new(Files { loaded, seen, suspect: None, renewal: Renewal::default() });
+        let mut files = Files {
+            loaded,
+            seen,
+            suspect: None,
+            renewal: Renewal::default(),
+            expired_lists: Vec::new(),
+        };
+        files.warn_of_expired_lists(&name);
+        let files = Mutex::new(files);
         Ok(Entry { name, policy, site: site.clone(), automatic, current, files })
     }
 
@@ -295,24 +307,26 @@ impl Entry {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let stamps = stamps(tls);
         if stamps == files.seen {
-            return;
+            return files.warn_of_expired_lists(&self.name);
         }
         match self.replacement(tls, files.loaded.as_ref()) {
             Ok(loaded) => {
                 let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
                 *current = Some(loaded.handshakes());
-                tracing::info!("{}: new certificate, {}", self.name, loaded.describe().join("; "));
+                tracing::info!("{}: new files, {}", self.name, loaded.describe().join("; "));
                 *files = Files {
                     loaded: Some(loaded),
                     seen: stamps,
                     suspect: None,
                     renewal: Renewal::default(),
+                    expired_lists: Vec::new(),
                 };
+                files.warn_of_expired_lists(&self.name);
             }
             // Certificate and key are two files, which change one after the other.
             Err(_) if files.suspect.as_ref() != Some(&stamps) => files.suspect = Some(stamps),
             Err(e) => {
-                tracing::error!("{}: {e}; the previous certificate stays in use", self.name);
+                tracing::error!("{}: {e}; what was loaded before stays in use", self.name);
                 files.seen = stamps;
                 files.renewal.is_lost = true;
             }
@@ -377,7 +391,8 @@ impl Entry {
             // The server replaces a certificate that lacks names, or that expires soon.
             _ => loaded.warnings(&[]),
         };
-        warnings.into_iter().map(|warning| format!("{}: {warning}", self.name)).collect()
+        let warnings = warnings.into_iter().chain(loaded.expired_lists(UnixTime::now().as_secs()));
+        warnings.map(|warning| format!("{}: {warning}", self.name)).collect()
     }
 
     /// The directory of the local authority of the site.
@@ -404,6 +419,17 @@ impl Entry {
 }
 
 impl Files {
+    /// Logs a warning for each revocation list that has expired since the last call.
+    fn warn_of_expired_lists(&mut self, site: &str) {
+        let now = UnixTime::now().as_secs();
+        let expired = self.loaded.as_ref().map(|loaded| loaded.expired_lists(now));
+        let expired = expired.unwrap_or_default();
+        for warning in expired.iter().filter(|warning| !self.expired_lists.contains(warning)) {
+            tracing::warn!("{site}: {warning}");
+        }
+        self.expired_lists = expired;
+    }
+
     /// Time at which a local certificate is replaced, in seconds since 1970.
     fn local_renewal(&self) -> u64 {
         let loaded = self.loaded.as_ref().filter(|_| !self.renewal.is_lost);
@@ -423,9 +449,12 @@ fn names(site: &config::Site, tls: &config::Tls) -> Vec<HostName> {
 /// Stamps of all files of a site.
 fn stamps(tls: &config::Tls) -> Vec<Option<FileStamp>> {
     let files = tls.certificates.iter().flat_map(|files| [&files.chain, &files.key]);
-    let authorities = tls.client_auth.iter().map(|auth| &auth.authorities);
+    let clients = tls
+        .client_auth
+        .iter()
+        .flat_map(|auth| std::iter::once(&auth.authorities).chain(&auth.revocation_lists));
     let secret = &tls.ticket_secret;
-    files.chain(authorities).chain(secret).map(|path| FileStamp::of(path)).collect()
+    files.chain(clients).chain(secret).map(|path| FileStamp::of(path)).collect()
 }
 
 /// The client policies of all configurations so far. A connection outlives the configuration of its

@@ -1,4 +1,4 @@
-//! Certificates and private keys in PEM files, and what a certificate says about itself.
+//! Certificates, private keys and revocation lists in PEM files, and what a certificate says about itself.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use hurtle_http::semantics::date;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{
+    CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime,
+};
 use webpki::{EndEntityCert, KeyUsage};
 
 use crate::config::HostName;
@@ -42,14 +44,26 @@ impl FileStamp {
 /// # Errors
 /// The file, what is wrong with it, and what to do.
 pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    sections(path, "no certificate in it; it must contain -----BEGIN CERTIFICATE-----")
+}
+
+/// Reads all certificate revocation lists in a file; at least one.
+///
+/// # Errors
+/// The file, what is wrong with it, and what to do.
+pub(super) fn revocation_lists(
+    path: &Path,
+) -> Result<Vec<CertificateRevocationListDer<'static>>, String> {
+    sections(path, "no revocation list in it; it must contain -----BEGIN X509 CRL-----")
+}
+
+/// Reads all sections of a kind; at least one. `missing` describes a file without any.
+fn sections<T: PemObject>(path: &Path, missing: &str) -> Result<Vec<T>, String> {
     let bytes = read(path)?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    let found: Result<Vec<_>, _> = T::pem_slice_iter(&bytes).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
-        Ok(_) => Err(format!(
-            "{}: no certificate in it; it must contain -----BEGIN CERTIFICATE-----",
-            path.display()
-        )),
+        Ok(_) => Err(format!("{}: {missing}", path.display())),
         Err(e) => Err(format!("{}: {}; replace it with valid PEM", path.display(), reason(&e))),
     }
 }

@@ -14,6 +14,7 @@ use rustls::{RootCertStore, ServerConfig, SignatureAlgorithm};
 
 use super::derived_keys::DerivedKeys;
 use super::local::OnDemand;
+use super::revocation::RevocationList;
 use super::tickets::{PolicyDigest, TicketKeys, Ticketer};
 use super::{Automatic, Handshakes, pem};
 use crate::config::{CertificateFiles, ClientAuth, HostName, Site, Tls};
@@ -44,6 +45,8 @@ pub(super) struct SiteConfig {
     pub(super) quic: Arc<ServerConfig>,
     resolver: Arc<CertificateResolver>,
     files: Vec<CertificateFiles>,
+    /// Lists of revoked client certificates.
+    revocation_lists: Vec<RevocationList>,
     /// Digest of the client policy: a session holds for this one only.
     policy: PolicyDigest,
     ticketer: Arc<Ticketer>,
@@ -74,14 +77,19 @@ impl SiteConfig {
             Some(auth) => pem::certificates(&auth.authorities)?,
             None => Vec::new(),
         };
+        let lists = tls.client_auth.iter().flat_map(|auth| &auth.revocation_lists);
+        let revocation_lists = RevocationList::load(&lists.cloned().collect::<Vec<_>>())?;
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&TLS13, &TLS12])
             .map_err(|e| e.to_string())?;
         let builder = match &tls.client_auth {
             None => builder.with_no_client_auth(),
-            Some(auth) => {
-                builder.with_client_cert_verifier(verifier(auth, &authorities, provider)?)
-            }
+            Some(auth) => builder.with_client_cert_verifier(verifier(
+                auth,
+                &authorities,
+                &revocation_lists,
+                provider,
+            )?),
         };
         let mut config = builder.with_cert_resolver(Arc::clone(&resolver) as _);
         // TLS scanners recommend the server's order. All of its cipher suites are strong.
@@ -89,7 +97,7 @@ impl SiteConfig {
         config.alpn_protocols = ALPN.iter().map(|name| name.to_vec()).collect();
         // The ticket has the whole session, so any worker can resume it. Each site has its own key,
         // since sites can differ in `client_auth`.
-        let policy = policy_digest(tls, &authorities);
+        let policy = policy_digest(tls, &authorities, &revocation_lists);
         let known = previous.filter(|previous| previous.policy == policy);
         let known = known.map(|previous| &previous.ticketer).filter(|known| !known.is_derived());
         let ticketer = match (&tls.ticket_secret, known) {
@@ -110,7 +118,7 @@ impl SiteConfig {
         quic.max_early_data_size = 0;
         let files = tls.certificates.clone();
         let (config, quic) = (Arc::new(config), Arc::new(quic));
-        Ok(SiteConfig { config, quic, resolver, files, policy, ticketer })
+        Ok(SiteConfig { config, quic, resolver, files, revocation_lists, policy, ticketer })
     }
 
     /// The configurations for new handshakes.
@@ -141,6 +149,12 @@ impl SiteConfig {
         warnings.collect()
     }
 
+    /// Describes the lists of revoked client certificates that are out of date at `now`, in seconds
+    /// since 1970.
+    pub(super) fn expired_lists(&self, now: u64) -> Vec<String> {
+        self.revocation_lists.iter().filter_map(|list| list.warning(now)).collect()
+    }
+
     /// Returns the end of each certificate's validity, in seconds since 1970.
     pub(super) fn ends(&self) -> Vec<u64> {
         let ends = self.resolver.keys.iter().filter_map(|key| key.cert.first());
@@ -164,7 +178,7 @@ impl SiteConfig {
         Some((pem::not_before(leaf)?.as_secs(), pem::not_after(leaf)?.as_secs()))
     }
 
-    /// Describes the certificates, one line each.
+    /// Describes the certificates and the revocation lists, one line each.
     pub(super) fn describe(&self) -> Vec<String> {
         let lines = self.resolver.keys.iter().zip(&self.files).map(|(key, files)| {
             let until = key.cert.first().and_then(pem::not_after).map(pem::day);
@@ -172,7 +186,7 @@ impl SiteConfig {
             let kind = key.key.algorithm();
             format!("{}: {kind:?}, valid until {until}", files.chain.display())
         });
-        lines.collect()
+        lines.chain(self.revocation_lists.iter().map(RevocationList::describe)).collect()
     }
 }
 
@@ -222,12 +236,24 @@ impl ResolvesServerCert for CertificateResolver {
 
 /// Digests what a client's certificate is checked by. A resumed session is not checked again, so it
 /// must not outlive a stricter policy.
-fn policy_digest(tls: &Tls, authorities: &[CertificateDer<'static>]) -> PolicyDigest {
+fn policy_digest(
+    tls: &Tls,
+    authorities: &[CertificateDer<'static>],
+    lists: &[RevocationList],
+) -> PolicyDigest {
     let mut context = Context::new(&SHA256);
     context.update(&[u8::from(tls.client_auth.as_ref().is_some_and(|auth| auth.required))]);
     for authority in authorities {
         context.update(&(authority.len() as u64).to_be_bytes());
         context.update(authority);
+    }
+    if !lists.is_empty() {
+        // It is the length of no authority, so the lists are told apart from authorities.
+        context.update(&u64::MAX.to_be_bytes());
+    }
+    for list in lists {
+        context.update(&(list.der.len() as u64).to_be_bytes());
+        context.update(&list.der);
     }
     let mut digest = PolicyDigest::default();
     digest.copy_from_slice(context.finish().as_ref());
@@ -237,6 +263,7 @@ fn policy_digest(tls: &Tls, authorities: &[CertificateDer<'static>]) -> PolicyDi
 fn verifier(
     auth: &ClientAuth,
     authorities: &[CertificateDer<'static>],
+    lists: &[RevocationList],
     provider: Arc<CryptoProvider>,
 ) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, String> {
     let file = auth.authorities.display();
@@ -246,6 +273,11 @@ fn verifier(
         added.map_err(|e| format!("{file}: a certificate is unusable: {e}; remove it"))?;
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    // Authorities without a list have revoked nothing that is known here. An expired list is used like
+    // any other, because an error of its authority must not refuse all clients.
+    let builder = builder
+        .with_crls(lists.iter().map(|list| list.der.clone()))
+        .allow_unknown_revocation_status();
     let builder = if auth.required { builder } else { builder.allow_unauthenticated() };
     builder.build().map_err(|e| format!("{file}: {e}"))
 }

@@ -214,7 +214,7 @@ async fn server_answers(server: &Server) {
 fn a_response_that_the_client_does_not_read_is_given_up() {
     let soon = Duration::from_millis(300);
     expect_to_be_given_up(&Server::with(&[("a.txt", "")], |config| {
-        config.limits.write_stall = soon
+        config.limits.write_stall = soon;
     }));
     expect_to_be_given_up(&Server::with(&[("a.txt", "")], |config| {
         config.sites[0].mounts[0].policy.timeouts.write_stall = Some(soon);

@@ -10,6 +10,7 @@ mod authority;
 mod bodies;
 mod breaches;
 mod calls;
+mod certified_mounts;
 mod ends;
 mod files;
 #[path = "../grpc/go.rs"]

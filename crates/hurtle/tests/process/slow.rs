@@ -133,7 +133,7 @@ fn a_mount_may_be_more_patient_than_the_server() {
     let dir = Dir::new(&[]);
     for name in ["quick", "patient"] {
         std::fs::create_dir(dir.path(name)).unwrap();
-        dir.write(&format!("{name}/large.bin"), vec![b'x'; LARGE_KIB as usize * 1024]);
+        dir.write(format!("{name}/large.bin"), vec![b'x'; LARGE_KIB as usize * 1024]);
     }
     let sites = "[[site]]\n[[site.mount]]\npath = '/quick'\nfiles = '{root}/quick'\n\
                  [[site.mount]]\npath = '/patient'\nfiles = '{root}/patient'\n\

@@ -6,11 +6,13 @@ use std::time::{Duration, SystemTime};
 
 use hurtle::config::CertificateFiles;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PKCS_RSA_SHA256, RsaKeySize, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256,
+    RevokedCertParams, RsaKeySize, SerialNumber, date_time_ymd,
 };
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use webpki::EndEntityCert;
 
 use crate::support::Dir;
 
@@ -32,7 +34,7 @@ impl Authority {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate().unwrap();
         let signed = params.self_signed(&key).unwrap();
         let certificate = signed.der().clone();
@@ -72,6 +74,31 @@ impl Authority {
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
             params.distinguished_name.push(DnType::CommonName, name);
         })
+    }
+
+    /// Revokes these certificates: returns a list of them in PEM. `is_expired`: the next one is due.
+    #[allow(dead_code)]
+    pub(crate) fn revoke(&self, revoked: &[&Pair], is_expired: bool) -> String {
+        let long_ago = date_time_ymd(2019, 1, 1);
+        let serial = |pair: &&Pair| {
+            let (chain, _) = pair.der();
+            SerialNumber::from_slice(EndEntityCert::try_from(&chain[0]).unwrap().serial())
+        };
+        let entry = |pair| RevokedCertParams {
+            serial_number: serial(pair),
+            revocation_time: long_ago,
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: long_ago,
+            next_update: date_time_ymd(if is_expired { 2020 } else { 2999 }, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.iter().map(entry).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        list.signed_by(&self.issuer).unwrap().pem().unwrap()
     }
 
     fn sign(&self, name: &str, key: &KeyPair, change: impl FnOnce(&mut CertificateParams)) -> Pair {

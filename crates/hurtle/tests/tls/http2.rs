@@ -11,9 +11,9 @@ use crate::server::Secure;
 use crate::support::client::PATIENCE;
 
 /// Part of the body of a 421.
-const MISDIRECTED: &str = "421 Misdirected Request";
+pub(crate) const MISDIRECTED: &str = "421 Misdirected Request";
 
-fn connect(server: &Secure, name: &str, options: &Options) -> Wire<Peer> {
+pub(crate) fn connect(server: &Secure, name: &str, options: &Options) -> Wire<Peer> {
     let peer = Peer::connect(server.address, name, options).unwrap();
     assert_eq!(peer.session.alpn_protocol(), Some(&b"h2"[..]));
     Wire::over(peer, &[])
@@ -48,7 +48,7 @@ fn request_to(authority: &str, stream: u32, path: &str) -> Vec<u8> {
 
 /// Sends a GET and returns the response's body.
 #[track_caller]
-fn get(wire: &mut Wire<Peer>, stream: u32, authority: &str, path: &str) -> String {
+pub(crate) fn get(wire: &mut Wire<Peer>, stream: u32, authority: &str, path: &str) -> String {
     wire.send(&request_to(authority, stream, path));
     let head = wire.next_of(HEADERS);
     assert_eq!(head.stream, stream);

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod authority;
+mod certified_mounts;
 #[path = "../process/child.rs"]
 #[allow(dead_code)]
 mod child;
@@ -28,6 +29,7 @@ mod local_sites;
 mod peer;
 mod proxied;
 mod reload;
+mod revoked;
 mod server;
 #[path = "../it/support/mod.rs"]
 mod support;

@@ -77,7 +77,7 @@ fn a_new_certificate_is_loaded_and_open_connections_continue() {
     eventually("the new certificate is in use", || running.shown() != before);
     assert_eq!(running.shown(), new.der().0[0].to_vec());
     assert_eq!(open.get("/a.txt").status, 200);
-    assert!(running.child.stderr().contains("new certificate"), "{}", running.child.stderr());
+    assert!(running.child.stderr().contains("new files"), "{}", running.child.stderr());
 }
 
 #[test]

@@ -107,5 +107,5 @@ pub(crate) fn sibling(config: &Config, name: &str, tls: Option<Tls>) -> Site {
 pub(crate) fn client_auth(authority: &Authority, required: bool, dir: &Dir) -> ClientAuth {
     let authorities = dir.path("../clients.pem");
     fs::write(&authorities, authority.pem()).unwrap();
-    ClientAuth { required, authorities }
+    ClientAuth { required, authorities, revocation_lists: Vec::new() }
 }

@@ -34,6 +34,27 @@ pub(super) fn with_acme(section: &Section, name: &str, line: &str) -> String {
     )
 }
 
+/// A line of `[site.tls]`, whose key has this name, with the keys it needs.
+pub(super) fn with_tls(name: &str, line: &str) -> String {
+    let certificate = if name == "certificate" { "" } else { "certificate = \"c.pem\"\n" };
+    let beside = match name {
+        "client_auth" if line.contains("required") => "client_ca = \"a.pem\"\n",
+        "client_ca" => "client_auth = \"optional\"\n",
+        "client_crl" => "client_auth = \"optional\"\nclient_ca = \"a.pem\"\n",
+        _ => "",
+    };
+    format!(
+        "listen_tls = \"[::]:443\"\n[[site]]\nhosts = \"a.example\"\n[site.tls]\n{certificate}{beside}{line}\
+         [[site.mount]]\nfiles = \".\""
+    )
+}
+
+/// The line of `client_auth` of a mount, with the keys it needs.
+pub(super) fn with_client_auth(line: &str) -> String {
+    let tls = with_tls("client_crl", "");
+    format!("{tls}\n{line}")
+}
+
 /// A line of `[site.tls]` or of `on_demand`, whose key has this name, with the keys it needs.
 pub(super) fn with_on_demand(name: &str, line: &str) -> String {
     let section = match name {
