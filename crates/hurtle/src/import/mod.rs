@@ -8,6 +8,9 @@
 //! nginx would serve by another location. `sites` makes sites of the servers, and `emit` writes the
 //! TOML. Only `include` touches the disk.
 //!
+//! Before that, `constants`, `nested` and `missing_files` write variables with constant values, locations
+//! within locations and conditions on files in plainer forms.
+//!
 //! `partial` takes out what is refused, and closes what that would open.
 //!
 //! A directive that changes responses is translated or refused. One that only tunes nginx is left
