@@ -75,7 +75,7 @@ impl<'a> Block<'a> {
                     Use::Done => {}
                 },
                 None if is_tuning(&d.name) || is_default(d) => report.leave_out(d),
-                // It is about a cache.
+                // A setting of a cache, which no location has.
                 None if is_passed_on(d) => report.leave_out(d),
                 None if is_of_cache(&d.name) && !shared.has_cache => report.leave_out(d),
                 None => match difference(d) {

@@ -19,7 +19,7 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("docs/x.php", SCRIPT),
 ];
 
-/// It tells what it got.
+/// A script that responds with its name, the request and its parameters.
 const SCRIPT: &str = "<?php $text = $_SERVER['SCRIPT_NAME'] . ' ' . $_SERVER['REQUEST_URI'] . ' ' . json_encode($_GET) . ' ' \
                       . $_SERVER['REQUEST_METHOD'] . ' ' . ($_SERVER['HTTP_AUTHORIZATION'] ?? '') . \"\\n\"; \
                       header('X-Seen: php'); echo $text;";
