@@ -54,48 +54,82 @@ fn server(block: &[Directive]) -> Vec<Directive> {
     if !is_alone {
         return block.to_vec();
     }
+    let paths: Vec<&str> = block.iter().filter_map(prefix).collect();
     let mut rewritten = Vec::new();
     for d in block {
-        let is_prefix = is_of(d, |modifier| modifier == Modifier::Prefix);
-        let lifts = is_prefix || is_of(d, |modifier| modifier == Modifier::Final);
-        match d.name == "location" && lifts && can_lift(d) {
-            true => rewritten.extend(with_inner(d, makes_final, outer(&d))),
-            false if makes_final && is_prefix => rewritten.push(as_final(d)),
-            false => rewritten.push(d.clone()),
+        let is_outer = outer(&d);
+        let is_final = is_of(d, |modifier| modifier == Modifier::Final) || makes_final;
+        let own = match prefix(d) {
+            None => None,
+            // Its expressions are for its paths, also in nginx with `^~`.
+            Some(path) if is_outer => Some(at(d, path, false)),
+            Some(path) => Some(at(d, path, is_final)),
+        };
+        match own {
+            Some(own) if can_lift(d, &paths) => {
+                rewritten.extend(with_inner(&own, (!is_outer).then_some(is_final)));
+            }
+            Some(own) => rewritten.push(own),
+            None => rewritten.push(d.clone()),
         }
     }
     rewritten
 }
 
-/// Returns whether all locations within a location are for its paths, and inherit nothing but settings.
-fn can_lift(d: &Directive) -> bool {
+/// Returns whether all locations within a location are for its paths, and inherit nothing but settings. `paths`:
+/// those of the server's locations; nginx chooses among them first.
+fn can_lift(d: &Directive, paths: &[&str]) -> bool {
     let Some((_, path)) = modifier(d) else { return false };
     let mut nested = d.children().iter().filter(|inner| inner.name == "location");
+    let is_between =
+        |inner: &str| paths.iter().any(|p| p.len() > path.len() && inner.starts_with(p));
     let is_known = |inner: &Directive| match modifier(inner) {
         Some((Modifier::Regex, _)) => true,
         Some((Modifier::Named, _)) | None => false,
-        Some((_, inner)) => inner.starts_with(path) && inner != path,
+        Some((_, inner)) => inner.starts_with(path) && inner != path && !is_between(inner),
     };
     let is_plain = !d.children().iter().any(|inner| UNKNOWN.contains(&&*inner.name));
     let is_flat = |inner: &Directive| !inner.children().iter().any(|d| d.name == "location");
     is_plain && nested.all(|inner| is_known(inner) && is_flat(inner))
 }
 
-/// Returns a location without those within it, and then those. `is_outer`: expressions are among them.
-fn with_inner(d: &Directive, makes_final: bool, is_outer: bool) -> Vec<Directive> {
+/// Returns a location without those within it, and then those. `is_final`: expressions of the server take none
+/// of their paths, whatever their own modifiers say; `None`: the expressions are among them.
+fn with_inner(d: &Directive, is_final: Option<bool>) -> Vec<Directive> {
     let is_nested = |inner: &&Directive| inner.name == "location";
     let own = d.children().iter().filter(|inner| !is_nested(inner)).cloned().collect();
-    let bare = Directive { block: Some(own), ..d.clone() };
-    let mut all = vec![if makes_final && !is_outer { as_final(&bare) } else { bare }];
+    let mut all = vec![Directive { block: Some(own), ..d.clone() }];
     for inner in d.children().iter().filter(is_nested) {
         let mut block: Vec<Directive> =
             d.children().iter().filter(|setting| is_inherited(setting, inner)).cloned().collect();
         block.extend(inner.children().iter().cloned());
         let lifted = Directive { block: Some(block), ..inner.clone() };
-        let is_prefix = is_of(&lifted, |modifier| modifier == Modifier::Prefix);
-        all.push(if makes_final && is_prefix { as_final(&lifted) } else { lifted });
+        all.push(match (prefix(inner), is_final) {
+            (Some(path), Some(is_final)) => at(&lifted, path, is_final),
+            _ => lifted,
+        });
     }
     all
+}
+
+/// Returns the path of a location of a prefix.
+fn prefix(d: &Directive) -> Option<&str> {
+    if d.name != "location" {
+        return None;
+    }
+    match modifier(d)? {
+        (Modifier::Prefix | Modifier::Final, path) => Some(path),
+        (Modifier::Exact | Modifier::Regex | Modifier::Named, _) => None,
+    }
+}
+
+/// Writes a location as one of a prefix. `is_final`: expressions take none of its paths.
+fn at(d: &Directive, path: &str, is_final: bool) -> Directive {
+    let mut args = vec![path.to_owned()];
+    if is_final {
+        args.insert(0, "^~".to_owned());
+    }
+    Directive { args, ..d.clone() }
 }
 
 /// Returns whether a location within another inherits a directive: it is a setting, and the location has none
@@ -105,12 +139,6 @@ fn is_inherited(d: &Directive, by: &Directive) -> bool {
     let is_alike =
         |own: &Directive| own.name == d.name || is_access(&own.name) && is_access(&d.name);
     !OWN.contains(&&*d.name) && !by.children().iter().any(is_alike)
-}
-
-/// Writes a location as one whose paths no expression takes.
-fn as_final(d: &Directive) -> Directive {
-    let path = d.args.last().cloned().unwrap_or_default();
-    Directive { args: vec!["^~".to_owned(), path], ..d.clone() }
 }
 
 fn is_of(d: &Directive, is: impl Fn(Modifier) -> bool) -> bool {

@@ -179,4 +179,33 @@ pub(crate) const ROWS: &[Row] = &[
             "GET /app/y.txt",
         ],
     },
+    Row {
+        sentence: "a location within a final one, beside expressions of the server",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               location / { }
+               location ^~ /docs/ { add_header X-Docs 1; location /docs/sub/ { deny all; } }
+               location /dir/ { location ^~ /dir/sub/ { add_header X-Sub 1; } }
+               location ~ \\.(css|txt)$ { add_header X-Text 1; } }",
+        requests: &[
+            "GET /docs/sub/x.css",
+            "GET /docs/sub/",
+            "GET /docs/guide.txt",
+            "GET /dir/sub/x.css",
+            "GET /a.txt",
+        ],
+    },
+    Row {
+        sentence: "expressions within a final location",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               location / { }
+               location ^~ /docs/ { location ~ \\.txt$ { add_header X-Text 1; } } }",
+        requests: &["GET /docs/guide.txt", "GET /a.txt", "GET /"],
+    },
+    Row {
+        sentence: "a prefix and an expression within one location",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               location / { location /docs/ { add_header X-Docs 1; }
+                            location ~ \\.txt$ { add_header X-Text 1; } } }",
+        requests: &["GET /docs/guide.txt", "GET /docs/none", "GET /a.txt"],
+    },
 ];

@@ -150,6 +150,10 @@ const ROWS: &[(&str, &str)] = &[
     ("root /srv; rewrite ^/a$ /b/$uri;", "of variables it knows $1"),
     ("root /srv; rewrite ^/a/(.*)$ /b?c=$1;", ""),
     ("root /srv; auth_basic x;", "auth_basic needs auth_basic_user_file"),
+    (
+        "root /srv; location /docs/ { location /docs/subject/ { } } location /docs/sub { deny all; }",
+        "write it outside of the other location",
+    ),
     ("root /srv; server_name ~^a;", "names are exact, begin with *. or end with .*"),
     (
         "root /srv; location /api/ { fastcgi_pass unix:/p;

@@ -32,7 +32,7 @@ pub(super) const NAMES: [&str; 16] = [
 /// The clients that get a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Access {
-    /// Nobody does.
+    /// `true`: no client gets it, whatever the lists say.
     pub(super) is_closed: bool,
     allow: Vec<String>,
     deny: Vec<String>,
