@@ -38,6 +38,7 @@ const EXAMPLES: &str = "Examples:
   deathmatch http://127.0.0.1:8080/                        50 connections, 10 seconds
   deathmatch -c 100 -r 20000 -d 30s https://example.test/  20,000 requests a second, whatever the server does
   deathmatch -n 1000 -m PUT -b @data.json -H 'Content-Type: application/json' http://127.0.0.1:8080/item
+  deathmatch --weights 9,1 http://127.0.0.1:8080/ http://127.0.0.1:8080/search    two requests, by their weights
   deathmatch -r 500 --fail-if 'p99 > 20ms' --junit out.xml http://127.0.0.1:8080/    exit code 1 if it is slow
   deathmatch vs './server {port} {docroot}' nginx          your server against another
   deathmatch duel nginx hurtle                             two servers, alive at the same time

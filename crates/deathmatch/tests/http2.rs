@@ -143,6 +143,7 @@ fn job(identity: &Identity, server: &Server, offered: Offered, streams: u32, bod
         target: server.address,
         client: Client::default(),
         requests: vec![http2_request("localhost", "/a/path?of=some+length")],
+        bodies: Vec::new(),
         order: Vec::new(),
         expected: Expected { status: 200, body_bytes: body as u64, body: Some(vec![b'x'; body]) },
         offered,

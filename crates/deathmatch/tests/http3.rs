@@ -33,6 +33,24 @@ const CLOSED: Offered = Offered::Closed { connections: 2 };
 const LARGE: usize = 40_000_000;
 
 #[test]
+fn bodies_are_sent_whole_as_windows_allow() {
+    let identity = Identity::within(&folder("h3-bodies")).unwrap();
+    // More than a stream's window, and no byte.
+    for (length, streams) in [(3_000_000, 1), (400_000, 10), (0, 10)] {
+        let server = serve(&identity, Reaction::Measure);
+        let job = job(&identity, &server, CLOSED, ConnectionUse::Http3(streams), length);
+        let load = run(&Job { bodies: vec![Bytes::from(vec![b'x'; length])], ..job }).unwrap();
+        assert!(is_whole(&load) && load.errors == Errors::default(), "{length}: {load:?}");
+        assert_eq!(load.replies, server.requests.load(Ordering::SeqCst), "{length}: {load:?}");
+    }
+    // Of a server that resets the stream before it has the body.
+    let server = serve(&identity, Reaction::Reset);
+    let job = job(&identity, &server, CLOSED, ConnectionUse::Http3(1), 5);
+    let load = run(&Job { bodies: vec![Bytes::from(vec![b'x'; 3_000_000])], ..job }).unwrap();
+    assert!(load.errors.http2 > 0 && load.replies == 0, "{load:?}");
+}
+
+#[test]
 fn requests_are_answered_on_streams_and_counted_once() {
     let identity = Identity::within(&folder("h3-streams")).unwrap();
     for (offered, streams) in [(CLOSED, 1), (CLOSED, 10), (CLOSED, 100), (OPEN, 10)] {
@@ -201,12 +219,18 @@ fn job(
     over: ConnectionUse,
     length: usize,
 ) -> Job {
-    let fields =
-        RequestFields { method: "GET", authority: "localhost", path: "/a.txt", fields: &[] };
+    let fields = RequestFields {
+        method: "GET",
+        is_secure: true,
+        authority: "localhost",
+        path: "/a.txt",
+        fields: &[],
+    };
     Job {
         target: server.address,
         client: Client::default(),
         requests: vec![http3_request(&fields)],
+        bodies: Vec::new(),
         order: Vec::new(),
         expected: Expected { status: 200, body_bytes: length as u64, body: None },
         offered,
@@ -225,6 +249,8 @@ fn job(
 enum Reaction {
     /// 200, with a body of so many bytes.
     Answer(usize),
+    /// 200, with as many bytes as the request's body had.
+    Measure,
     Status(u16),
     Reset,
     GoAway,
@@ -324,6 +350,13 @@ async fn respond(mut stream: Stream, then: Reaction, now: &AtomicU64) {
     let response = Response::builder().header("content-type", "text/plain");
     let (status, body) = match then {
         Reaction::Answer(length) => (200, length),
+        Reaction::Measure => {
+            let mut length = 0;
+            while let Ok(Some(piece)) = stream.recv_data().await {
+                length += bytes::Buf::remaining(&piece);
+            }
+            (200, length)
+        }
         Reaction::Status(status) => (status, 5),
         Reaction::Reset => {
             now.fetch_sub(1, Ordering::SeqCst);

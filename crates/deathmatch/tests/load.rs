@@ -283,6 +283,7 @@ fn job(target: SocketAddr, offered: Offered) -> Job {
         target,
         client: Client::default(),
         requests: vec![REQUEST.to_vec()],
+        bodies: Vec::new(),
         order: Vec::new(),
         expected: Expected { status: 200, body_bytes: 5, body: Some(b"hello".to_vec()) },
         offered,

@@ -226,6 +226,7 @@ fn job(target: SocketAddr, beside: Bulk) -> Job {
         target,
         client: Client::default(),
         requests: vec![b"GET /small HTTP/1.1\r\n\r\n".to_vec()],
+        bodies: Vec::new(),
         order: Vec::new(),
         expected: Expected { status: 200, body_bytes: 5, body: Some(b"hello".to_vec()) },
         offered: Offered::Open { rate: 200.0, poisson: false, connections: 4 },

@@ -156,6 +156,7 @@ fn job(target: SocketAddr, offered: Offered, body: usize) -> Job {
         target,
         client: Client::default(),
         requests: vec![b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n".to_vec()],
+        bodies: Vec::new(),
         order: Vec::new(),
         expected: Expected { status: 200, body_bytes: body as u64, body: Some(vec![b'x'; body]) },
         offered,

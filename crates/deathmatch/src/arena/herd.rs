@@ -133,6 +133,7 @@ mod tests {
                 target,
                 client: crate::load::Client::default(),
                 requests,
+                bodies: Vec::new(),
                 order,
                 expected: Expected { status: 200, body_bytes: 5, body: None },
                 offered,

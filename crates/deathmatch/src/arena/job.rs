@@ -50,6 +50,7 @@ impl<T> Turn<'_, T> {
             target,
             client: Client::default(),
             requests,
+            bodies: Vec::new(),
             order,
             expected: Expected { status: 200, body_bytes: file.bytes, body: None },
             offered,

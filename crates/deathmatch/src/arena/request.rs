@@ -16,7 +16,13 @@ pub(super) fn request_bytes(host: &str, path: &str, over: Option<ConnectionUse>)
         Protocol::Http2 => return http2_request(host, path),
         Protocol::Http3 => {
             let agent = [("user-agent".to_owned(), "deathmatch".to_owned())];
-            let fields = RequestFields { method: "GET", authority: host, path, fields: &agent };
+            let fields = RequestFields {
+                method: "GET",
+                is_secure: true,
+                authority: host,
+                path,
+                fields: &agent,
+            };
             return http3_request(&fields);
         }
     }

@@ -17,8 +17,20 @@ const DURATION_MAX: Duration = Duration::from_secs(24 * 3600);
 #[command(next_help_heading = "Load on one URL")]
 pub struct UrlArgs {
     /// Put load on the server of this URL (http or https) with GET requests, and show its rate and
-    /// response times.
-    pub url: Option<Url>,
+    /// response times. Several URLs of one server are requested in turn.
+    #[arg(value_name = "URL")]
+    pub urls: Vec<Url>,
+    /// Request what this file has in turn, in vegeta's format: `METHOD URL` in a line, then fields, then
+    /// the file of its body after @; an empty line ends it.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["urls", "method", "body"])]
+    pub targets: Option<PathBuf>,
+    /// Request what this archive of a browser has in turn (HAR 1.2), as far as it is of the server of
+    /// its first request.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["urls", "method", "body", "targets"])]
+    pub har: Option<PathBuf>,
+    /// Proportion of each of several requests, in their order, such as 8,1,1 [default: all alike].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub weights: Vec<u32>,
     /// Connections.
     #[arg(short, long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=30_000))]
     pub connections: u32,
@@ -42,7 +54,7 @@ pub struct UrlArgs {
     /// The body: a text, or @FILE.
     #[arg(short, long, value_name = "TEXT|@FILE")]
     pub body: Option<String>,
-    /// HTTP/2 (https only).
+    /// HTTP/2; over http:// with prior knowledge.
     #[arg(long, group = "multiplexed")]
     pub h2: bool,
     /// HTTP/3 (https only).

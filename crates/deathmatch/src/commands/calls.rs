@@ -116,6 +116,7 @@ fn job(running: &Running, plan: &Plan, arena: &Arena, args: &CallsArgs) -> io::R
         target,
         client: Client::default(),
         requests: requests.take(1).collect(),
+        bodies: Vec::new(),
         order: Vec::new(),
         expected: Expected { status: 200, body_bytes, body: None },
         offered: Offered::Closed { connections: args.connections },

@@ -25,9 +25,6 @@ const SECRETS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
 
 /// Waits for the start, makes the load, and writes its figures.
 pub(crate) fn load(args: &LoadArgs) -> io::Result<ExitCode> {
-    let Some(url) = &args.load.url else {
-        return usage("write a URL: deathmatch load URL --out FILE");
-    };
     // The file is then all that is printed.
     let is_stdout = args.out.as_os_str() == "-";
     if is_stdout && (args.load.json || args.load.csv.is_some() || args.load.html.is_some()) {
@@ -35,7 +32,7 @@ pub(crate) fn load(args: &LoadArgs) -> io::Result<ExitCode> {
     }
     let prepared = args
         .start_unix_s()
-        .and_then(|start| Ok((start, prepare(&args.load, url)?)))
+        .and_then(|start| Ok((start, prepare(&args.load)?)))
         .and_then(|(start, prepared)| writable(&args.out).map(|()| (start, prepared)));
     let (start, (job, described)) = match prepared {
         Ok(prepared) => prepared,
@@ -73,10 +70,15 @@ fn options(args: &UrlArgs, job: &Job, described: &Described) -> Options {
         }
         _ => text.clone(),
     };
-    // The request as sent, so that files with other content differ.
-    let sent = job.requests.first().filter(|_| args.body.is_some());
-    let sum = |bytes: &Vec<u8>| {
-        let sum = digest::digest(&digest::SHA256, bytes);
+    // The requests as sent and their order, so that files with other content differ.
+    let is_plain = args.body.is_none() && job.requests.len() == 1;
+    let sent = (!is_plain).then(|| {
+        let order = job.order.iter().flat_map(|which| which.to_be_bytes());
+        let order = if job.requests.len() == 1 { Vec::new() } else { order.collect() };
+        [job.requests.concat(), order].concat()
+    });
+    let sum = |bytes: Vec<u8>| {
+        let sum = digest::digest(&digest::SHA256, &bytes);
         sum.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
     };
     Options {

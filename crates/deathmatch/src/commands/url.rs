@@ -1,6 +1,6 @@
 //! `deathmatch URL`: load on one running server, shown live.
 
-use std::fs;
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
+use bytes::Bytes;
 use deathmatch::cli::UrlArgs;
 use deathmatch::figures::{
     Described, FAILED_STATUS, Figures, Latency, Offer, amount, bars, bars_of, kinds, percentiles,
@@ -17,7 +18,8 @@ use deathmatch::load::{
     ANY_LENGTH, ANY_STATUS, Client, Expected, Job, Progress, Watch, pin_to, run_watched,
 };
 use deathmatch::sample::{ConnectionUse, Load, Offered};
-use deathmatch::target::{Request, Url};
+use deathmatch::target::targets::{check_targets, order, read_archive, read_body, read_targets};
+use deathmatch::target::{Request, Target, Url};
 use deathmatch::tls::Protocol;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -36,13 +38,9 @@ const REDRAWS: u8 = 8;
 /// Interval of lines if standard error is not a terminal.
 const LINE: Duration = Duration::from_secs(1);
 
-/// Largest body, in bytes.
-const BODY_BYTES_MAX: u64 = 64 << 20;
-
 /// Puts load on a URL.
 pub(crate) fn url(args: &UrlArgs) -> io::Result<ExitCode> {
-    let Some(url) = &args.url else { return usage("write a URL or a command; --help lists them") };
-    let (job, described) = match prepare(args, url) {
+    let (job, described) = match prepare(args) {
         Ok(prepared) => prepared,
         Err(why) => return usage(&why),
     };
@@ -72,7 +70,7 @@ pub(super) fn generate(
                 run_watched(job, watch)
             })?;
         if !is_quiet {
-            follow(args, &described.offered, watch, || generator.is_finished());
+            follow(described, watch, || generator.is_finished());
         }
         generator.join().unwrap_or_else(|_| Err(io::Error::other("the generator failed")))
     })
@@ -109,8 +107,58 @@ fn named(file: &std::path::Path, e: &io::Error) -> io::Error {
     io::Error::new(e.kind(), format!("{}: {e}", file.display()))
 }
 
+/// The requests as the arguments name them.
+fn targets(args: &UrlArgs) -> Result<Vec<Target>, String> {
+    let mut targets = if let Some(file) = &args.targets {
+        read_targets(file)?
+    } else if let Some(file) = &args.har {
+        let (targets, others) = read_archive(file)?;
+        if others > 0 {
+            let shown = file.display();
+            let mut err = io::stderr();
+            // Without a reader of the note the load goes on.
+            let _ = writeln!(
+                err,
+                "note: {others} requests of {shown} are of other servers, and left out"
+            );
+        }
+        targets
+    } else {
+        let body = args.body.as_deref().map(body).transpose()?;
+        let request = Request::new(args.method.as_deref(), &[], body)?;
+        let target = |url: &Url| Target { url: url.clone(), request: request.clone() };
+        args.urls.iter().map(target).collect()
+    };
+    if targets.is_empty() && args.targets.is_none() && args.har.is_none() {
+        return Err("write a URL or a command; --help lists them".to_owned());
+    }
+    check_targets(&targets)?;
+    for Target { url, request } in &mut targets {
+        request.add_fields(&args.headers)?;
+        request.is_last = args.disable_keepalive;
+        *url = args.routed(url)?;
+    }
+    Ok(targets)
+}
+
+/// The URL that figures are shown for, and the method: those of the only request, or of all.
+fn shown(targets: &[Target]) -> (String, String) {
+    let first = &targets[0];
+    let methods: BTreeSet<&str> = targets.iter().map(|one| one.request.method.as_str()).collect();
+    let methods = methods.into_iter().collect::<Vec<_>>().join(", ");
+    match targets.len() {
+        1 => (first.url.to_string(), methods),
+        count => {
+            let server = Url { path: String::new(), ..first.url.clone() };
+            (format!("{count} requests of {server}"), methods)
+        }
+    }
+}
+
 /// The job, and its description, for a server that accepts connections.
-pub(super) fn prepare(args: &UrlArgs, url: &Url) -> Result<(Job, Described), String> {
+pub(super) fn prepare(args: &UrlArgs) -> Result<(Job, Described), String> {
+    let targets = targets(args)?;
+    let url = &targets[0].url;
     let (protocol, name, over) = match (args.h2, args.h3) {
         (true, _) => (Protocol::Http2, "HTTP/2", Some(ConnectionUse::Streams(args.streams))),
         (_, true) => (Protocol::Http3, "HTTP/3", Some(ConnectionUse::Http3(args.streams))),
@@ -120,20 +168,16 @@ pub(super) fn prepare(args: &UrlArgs, url: &Url) -> Result<(Job, Described), Str
         }
         _ => (Protocol::Http1, "HTTP/1.1", None),
     };
-    if protocol != Protocol::Http1 && !url.is_secure {
-        let option = if args.h2 { "--h2" } else { "--h3" };
-        return Err(format!("{option}: {name} is spoken over https only; write https://"));
+    if protocol == Protocol::Http3 && !url.is_secure {
+        return Err("--h3: HTTP/3 is spoken over https only; write https://".to_owned());
     }
     if args.latency_correction && args.rate.is_some() {
         let why = "--latency-correction is for a closed loop; with -r every latency counts from the \
                    intended start: leave it out";
         return Err(why.to_owned());
     }
-    let body = args.body.as_deref().map(body).transpose()?;
-    let url = &args.routed(url)?;
-    let request = Request::new(args.method.as_deref(), &args.headers, body)?;
-    let request = Request { is_last: args.disable_keepalive, ..request };
-    let bytes = request.bytes(url, protocol)?;
+    let order = order(targets.len(), &args.weights)?;
+    let requests = targets.iter().map(|one| one.request.bytes(&one.url, protocol)).collect();
     let reached = url.reach(protocol, args.insecure).map_err(|e| e.to_string())?;
     let streams = if protocol == Protocol::Http1 { 1 } else { args.streams };
     // A closed loop has a request on every connection, or stream, at once.
@@ -152,13 +196,14 @@ pub(super) fn prepare(args: &UrlArgs, url: &Url) -> Result<(Job, Described), Str
         Some(_) => DURATION_MAX,
         None => DURATION,
     });
+    let (whole, method) = shown(&targets);
     let described = Described {
-        url: url.to_string(),
+        url: whole,
         address: match &args.unix_socket {
             Some(socket) => socket.display().to_string(),
             None => reached.address.to_string(),
         },
-        method: request.method.to_string(),
+        method,
         protocol: name.to_owned(),
         offered: Offer {
             connections,
@@ -171,13 +216,21 @@ pub(super) fn prepare(args: &UrlArgs, url: &Url) -> Result<(Job, Described), Str
         is_interrupted: false,
         corrects: args.latency_correction,
         conditions: args.fail_if.clone(),
+        requests: match targets.len() {
+            1 => Vec::new(),
+            _ => targets.iter().map(Target::name).collect(),
+        },
     };
     let stop: Arc<AtomicBool> = on_signal().map_err(|e| e.to_string())?;
     let job = Job {
         target: reached.address,
         client: Client { socket: args.unix_socket.clone(), sleeps: args.sleep },
-        requests: vec![bytes],
-        order: Vec::new(),
+        requests,
+        bodies: match protocol {
+            Protocol::Http1 => Vec::new(),
+            _ => targets.iter().map(|one| Bytes::from(one.request.body.clone())).collect(),
+        },
+        order,
         expected: Expected { status: ANY_STATUS, body_bytes: ANY_LENGTH, body: None },
         offered,
         tls: reached.tls,
@@ -194,16 +247,12 @@ pub(super) fn prepare(args: &UrlArgs, url: &Url) -> Result<(Job, Described), Str
 /// The text, or the content of the file after `@`.
 fn body(text: &str) -> Result<Vec<u8>, String> {
     let Some(file) = text.strip_prefix('@') else { return Ok(text.as_bytes().to_vec()) };
-    let failed = |e: io::Error| format!("-b {text}: {e}");
-    let length = fs::metadata(file).map_err(failed)?.len();
-    if length > BODY_BYTES_MAX {
-        return Err(format!("-b {text}: a body has at most {} MiB", BODY_BYTES_MAX >> 20));
-    }
-    fs::read(file).map_err(failed)
+    read_body(file).map_err(|e| format!("-b {text}: {e}"))
 }
 
 /// Shows the figures until the load is over: a live view on a terminal, else a line a second.
-fn follow(args: &UrlArgs, offered: &Offer, watch: &Watch, is_over: impl Fn() -> bool) {
+fn follow(described: &Described, watch: &Watch, is_over: impl Fn() -> bool) {
+    let Described { url, offered, .. } = described;
     if !io::stderr().is_terminal() {
         return print_lines(watch, is_over);
     }
@@ -211,9 +260,8 @@ fn follow(args: &UrlArgs, offered: &Offer, watch: &Watch, is_over: impl Fn() -> 
     if let Ok(style) = ProgressStyle::with_template("{msg}") {
         view.set_style(style);
     }
-    let url = args.url.as_ref().map(Url::to_string).unwrap_or_default();
     while !is_over() {
-        view.set_message(live(&url, offered, &watch.progress()));
+        view.set_message(live(url, offered, &watch.progress()));
         thread::sleep(Duration::from_secs(1) / u32::from(REDRAWS));
     }
     // The summary takes its place.

@@ -17,7 +17,8 @@ pub use checks::{Check, Condition, append_summary, checks, write_junit};
 pub use text::{amount, bars, kinds, milliseconds, percentiles};
 
 use crate::histogram::Times;
-use crate::load::{Bin, Progress};
+pub use crate::load::FAILED_STATUS;
+use crate::load::{Apart, Bin, Progress};
 use crate::sample::{Errors, Load};
 
 /// Largest share of the time that the generator may work.
@@ -36,9 +37,6 @@ const BARS: usize = 12;
 fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
-
-/// The first status that counts as a failure.
-pub const FAILED_STATUS: u16 = 400;
 
 /// Offered load.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -88,6 +86,9 @@ pub struct Figures {
     pub bytes: u64,
     /// Responses by status.
     pub statuses: BTreeMap<u16, u64>,
+    /// The figures of each request, if the load has several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub by_request: Vec<RequestFigures>,
     /// Requests without a right response, by kind: `status` is a response that is not HTTP, `bytes` one
     /// with bytes behind it.
     pub errors: Errors,
@@ -110,6 +111,19 @@ pub struct Figures {
     pub warnings: Vec<String>,
     /// The course.
     pub course: Vec<Part>,
+}
+
+/// Figures of one request of a load with several.
+#[derive(Clone, Debug, Serialize)]
+pub struct RequestFigures {
+    /// Its method and path.
+    pub request: String,
+    /// Complete responses of any status.
+    pub responses: u64,
+    /// Requests without a response, and responses with a status of 400 or more.
+    pub failed: u64,
+    /// As in `Figures`.
+    pub latency: Option<Latency>,
 }
 
 /// Response times in milliseconds.
@@ -175,6 +189,8 @@ pub struct Described {
     pub corrects: bool,
     /// Conditions under which the load has failed.
     pub conditions: Vec<Condition>,
+    /// The methods and paths of several requests, in their order; empty: there is one.
+    pub requests: Vec<String>,
 }
 
 impl Figures {
@@ -189,6 +205,7 @@ impl Figures {
             is_interrupted,
             corrects,
             conditions,
+            requests,
         } = described;
         let seconds = seconds(&offered, is_interrupted, progress.seconds);
         let bad = progress.statuses.range(FAILED_STATUS..).map(|(_, count)| count).sum::<u64>();
@@ -211,6 +228,11 @@ impl Figures {
             unfinished: load.intended - answered.min(load.intended),
             bytes: load.bytes,
             statuses: progress.statuses.clone(),
+            by_request: requests
+                .into_iter()
+                .zip(&progress.apart)
+                .map(|(request, apart)| RequestFigures::of(request, apart))
+                .collect(),
             errors: load.errors,
             latency: Latency::of(&load.response),
             corrected_latency: (corrects && is_closed)
@@ -425,6 +447,17 @@ impl Latency {
             p99_ms: at(0.99),
             p99_9_ms: at(0.999),
             max_ms: max_ns as f64 / 1e6,
+        }
+    }
+}
+
+impl RequestFigures {
+    fn of(request: String, apart: &Apart) -> RequestFigures {
+        RequestFigures {
+            request,
+            responses: apart.replies,
+            failed: apart.failed,
+            latency: Latency::of(&apart.response),
         }
     }
 }

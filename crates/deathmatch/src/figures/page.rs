@@ -89,6 +89,10 @@ fn content(its: &Figures, title: &str) -> Markup {
         }
         h2 { "Responses" }
         (outcomes(its))
+        @if !its.by_request.is_empty() {
+            h2 { "Requests" }
+            (requests(its))
+        }
         h2 { "Generator" }
         (generator(its))
         footer { "Made by deathmatch " (env!("CARGO_PKG_VERSION")) "." }
@@ -338,6 +342,24 @@ fn outcomes(its: &Figures) -> Markup {
             (amount(its.connections as f64)) " connections were opened, "
             (amount(its.reconnections as f64)) " of them in place of closed ones."
         }
+    }
+}
+
+/// The figures of each of several requests.
+fn requests(its: &Figures) -> Markup {
+    html! {
+        div.scroll { table {
+            thead { tr { @for name in ["request", "responses", "failed", "p50", "p99", "longest"] { th { (name) } } } }
+            tbody { @for one in &its.by_request { tr {
+                td { (one.request) }
+                td { (amount(one.responses as f64)) }
+                td { (amount(one.failed as f64)) }
+                @let ms = one.latency.as_ref().map(|its| [its.p50_ms, its.p99_ms, its.max_ms]);
+                @for at in 0..3 {
+                    td { (ms.map_or_else(|| "–".to_owned(), |ms| milliseconds(ms[at]))) }
+                }
+            } } }
+        } }
     }
 }
 

@@ -5,6 +5,9 @@ use std::fmt;
 use super::{Figures, Latency};
 use crate::sample::Errors;
 
+/// Requests whose figures are printed, at most.
+const REQUESTS_MAX: usize = 20;
+
 /// Width of the longest bar, in characters.
 const BAR: usize = 30;
 
@@ -93,6 +96,26 @@ pub fn kinds(e: &Errors) -> Vec<(&'static str, u64)> {
 }
 
 impl Figures {
+    /// The figures of each of several requests, a line each.
+    fn write_requests(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.by_request.is_empty() {
+            return Ok(());
+        }
+        writeln!(to, "\n  {:>11} {:>9} {:>9} {:>9}  request", "responses", "failed", "p50", "p99")?;
+        for its in self.by_request.iter().take(REQUESTS_MAX) {
+            let time = |of: fn(&Latency) -> f64| {
+                its.latency.as_ref().map_or_else(|| "-".to_owned(), |its| milliseconds(of(its)))
+            };
+            let (p50, p99) = (time(|its| its.p50_ms), time(|its| its.p99_ms));
+            let (responses, failed) = (amount(its.responses as f64), amount(its.failed as f64));
+            writeln!(to, "  {responses:>11} {failed:>9} {p50:>9} {p99:>9}  {}", its.request)?;
+        }
+        match self.by_request.len().saturating_sub(REQUESTS_MAX) {
+            0 => Ok(()),
+            more => writeln!(to, "  and {more} more requests: --json and --html have all"),
+        }
+    }
+
     /// The offered load, in words.
     pub(super) fn offer(&self) -> String {
         let its = &self.offered;
@@ -143,6 +166,7 @@ impl fmt::Display for Figures {
         for (kind, number) in kinds(&self.errors) {
             writeln!(to, "  {kind}: {}", count(number))?;
         }
+        self.write_requests(to)?;
         write!(to, "\n{}", bars(&self.bars()))?;
         let its = &self.generator;
         write!(to, "\n  generator: busy {:.0} % of the time", its.busy_share * 100.0)?;

@@ -6,6 +6,9 @@ use std::time::Duration;
 use super::pace::Pace;
 use super::tally::{Failure, Tally};
 
+/// Index of a request that was not chosen when it failed.
+const NOT_CHOSEN: usize = usize::MAX;
+
 /// First in, first out; none older than the timeout, if `expire` is called.
 pub(super) struct Arrivals {
     /// `None` in a closed loop.
@@ -51,7 +54,7 @@ impl Arrivals {
     pub(super) fn expire(&mut self, before: u64, tally: &mut Tally) {
         while let Some(intended) = self.first().filter(|&intended| intended < before) {
             self.begin();
-            tally.fail(intended, Failure::Timeout, u64::from(self.calls));
+            tally.fail(intended, NOT_CHOSEN, Failure::Timeout, u64::from(self.calls));
         }
     }
 }

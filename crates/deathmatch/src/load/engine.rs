@@ -52,7 +52,8 @@ pub(super) struct Engine<'a> {
     chosen: usize,
     buffer: Vec<u8>,
     discards: bool,
-    bodyless: bool,
+    /// By request: its responses have no body.
+    bodyless: Vec<bool>,
     timeout: u64,
     /// Start of this turn of the loop.
     turn: u64,
@@ -83,7 +84,7 @@ impl<'a> Engine<'a> {
             chosen: 0,
             buffer: vec![0; RECEIVE_BYTES],
             discards: expected.is_long(DISCARD_BYTES_MIN),
-            bodyless: job.requests.first().is_some_and(|first| first.starts_with(b"HEAD ")),
+            bodyless: job.requests.iter().map(|one| one.starts_with(b"HEAD ")).collect(),
             timeout,
             turn: 0,
         })
@@ -276,7 +277,7 @@ impl<'a> Engine<'a> {
     fn fail(&mut self, index: usize, why: Failure) {
         if let Some(call) = self.pool.slots[index].call.take() {
             self.calls -= 1;
-            self.tally.fail(call.intended, why, u64::from(call.left));
+            self.tally.fail(call.intended, call.which, why, u64::from(call.left));
         }
         self.release(index, true);
     }

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
+use bytes::Bytes;
+
 use super::reader::ResponseFault;
 use super::tally::Failure;
 use super::{Expected, Tls};
@@ -18,7 +20,7 @@ pub(super) trait Link: Default {
     ///
     /// # Errors
     /// The generator's own fault.
-    fn begin(&mut self, target: SocketAddr, tls: &Tls) -> io::Result<bool>;
+    fn begin(&mut self, target: SocketAddr, tls: Option<&Tls>) -> io::Result<bool>;
 
     /// Its socket, unless it is shut.
     fn socket(&self) -> Option<BorrowedFd<'_>>;
@@ -30,7 +32,7 @@ pub(super) trait Link: Default {
     ///
     /// # Errors
     /// The generator's own fault.
-    fn connected(&mut self, tls: &Tls) -> io::Result<bool>;
+    fn connected(&mut self, tls: Option<&Tls>) -> io::Result<bool>;
 
     /// `true` once it accepts requests.
     fn is_ready(&self) -> bool;
@@ -46,8 +48,8 @@ pub(super) trait Link: Default {
     /// `true` if the handshake was resumed.
     fn resumed(&self) -> bool;
 
-    /// Makes a request for this slot; returns its ticket.
-    fn ask(&mut self, slot: usize, request: &[u8]) -> Result<u64, PeerError>;
+    /// Makes a request with a body for this slot; returns its ticket.
+    fn ask(&mut self, slot: usize, request: (&[u8], Bytes)) -> Result<u64, PeerError>;
 
     /// Gives up the request of this ticket.
     fn cancel(&mut self, ticket: u64);

@@ -104,6 +104,7 @@ mod tests {
                 target: ([127, 0, 0, 1], 1).into(),
                 client: Client::default(),
                 requests: Vec::new(),
+                bodies: Vec::new(),
                 order: Vec::new(),
                 expected: Expected { status: ANY_STATUS, body_bytes: 0, body: None },
                 offered: Offered::Closed { connections },

@@ -36,6 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use bytes::Bytes;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::sample::{ConnectionUse, Load, Offered, Version};
@@ -73,7 +74,7 @@ pub use kept::Kept;
 pub use marks::marks;
 pub use slow::SlowReaders;
 pub use tls::Tls;
-pub use watch::{Bin, Progress, Watch};
+pub use watch::{Apart, Bin, FAILED_STATUS, Progress, Watch};
 
 /// Carries out a job on the calling thread, which never sleeps meanwhile: `pin` it to a core of its
 /// own first. A server's faults are counted. An error is the generator's own: no descriptors or
@@ -192,6 +193,8 @@ pub struct Job {
     /// Complete requests as sent (HTTP/1.1, keep-alive); for HTTP/2 their fields (`http2_request`), for
     /// HTTP/3 their HEADERS frames (`http3_request`).
     pub requests: Vec<Vec<u8>>,
+    /// Their bodies over HTTP/2 and HTTP/3, by the same index; those that are missing are empty.
+    pub bodies: Vec<Bytes>,
     /// Order of the requests, repeated; empty: always the first.
     pub order: Vec<u32>,
     /// The body every response must have.
@@ -219,6 +222,11 @@ impl Job {
     fn nth(&self, number: usize) -> usize {
         let at = number % self.order.len().max(1);
         self.order.get(at).map_or(0, |&which| which as usize)
+    }
+
+    /// The request of this index, and its body over HTTP/2 and HTTP/3.
+    fn request(&self, which: usize) -> (&[u8], Bytes) {
+        (&self.requests[which], self.bodies.get(which).cloned().unwrap_or_default())
     }
 
     /// `true` if every request has a connection of its own.

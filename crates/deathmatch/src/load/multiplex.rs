@@ -28,7 +28,7 @@ const TIMERS_NS: u64 = 1_000_000;
 pub(super) struct Engine<'a, L> {
     job: &'a Job,
     watch: Option<&'a Watch>,
-    tls: &'a Tls,
+    tls: Option<&'a Tls>,
     started: Instant,
     poll: Poll,
     connections: Vec<L>,
@@ -65,9 +65,6 @@ impl<'a, L: Link> Engine<'a, L> {
     pub(super) fn new(job: &'a Job, streams: u32) -> io::Result<Engine<'a, L>> {
         let invalid = |text: &str| io::Error::new(io::ErrorKind::InvalidInput, text.to_owned());
         let (connections, pace) = plan(job, wire::connections_max())?;
-        let Some(tls) = &job.tls else {
-            return Err(invalid("HTTP/2 and HTTP/3 are only spoken encrypted"));
-        };
         if connections == 0 || streams == 0 {
             return Err(invalid("HTTP/2 and HTTP/3 take at least a connection and a stream"));
         }
@@ -78,7 +75,7 @@ impl<'a, L: Link> Engine<'a, L> {
         Ok(Engine {
             job,
             watch: None,
-            tls,
+            tls: job.tls.as_ref(),
             started: Instant::now(),
             poll: Poll::new()?,
             connections: std::iter::repeat_with(L::default).take(connections).collect(),
@@ -284,7 +281,7 @@ impl<'a, L: Link> Engine<'a, L> {
         }
         let Slot { call: Some(call), ticket, .. } = &mut self.slots[slot] else { return };
         call.sent = now;
-        *ticket = connection.ask(slot % self.streams, &self.job.requests[call.which]).ok();
+        *ticket = connection.ask(slot % self.streams, self.job.request(call.which)).ok();
         if ticket.is_none() {
             self.fail_connection(at, Failure::Http2);
         }
@@ -384,17 +381,21 @@ impl<'a, L: Link> Engine<'a, L> {
                 continue;
             }
             let Some(call) = self.slots[slot].call.take() else { continue };
-            let Call { intended, began, sent, .. } = call;
+            let Call { intended, began, sent, which, .. } = call;
             self.release(slot, now);
             if let Some(status) = status {
-                self.tally.status(intended, status);
+                self.tally.status(intended, which, status);
             }
             match how {
                 End::Answer(None) => {
-                    self.tally.reply(&Reply { intended, began, sent, ended: now, bytes });
+                    self.tally.reply(&Reply { intended, which, began, sent, ended: now, bytes });
                 }
-                End::Answer(Some(wrong)) => self.tally.fail(intended, Failure::Response(wrong), 1),
-                End::Reset | End::Unprocessed => self.tally.fail(intended, Failure::Http2, 1),
+                End::Answer(Some(wrong)) => {
+                    self.tally.fail(intended, which, Failure::Response(wrong), 1)
+                }
+                End::Reset | End::Unprocessed => {
+                    self.tally.fail(intended, which, Failure::Http2, 1)
+                }
             }
             // The next sweep repeats requests that were reset; otherwise they would repeat as fast
             // as possible.
@@ -420,7 +421,7 @@ impl<'a, L: Link> Engine<'a, L> {
         let now = self.now();
         for slot in at * self.streams..(at + 1) * self.streams {
             if let Some(call) = self.slots[slot].call.take() {
-                self.tally.fail(call.intended, why, 1);
+                self.tally.fail(call.intended, call.which, why, 1);
                 self.release(slot, now);
             }
         }
@@ -455,7 +456,7 @@ impl<'a, L: Link> Engine<'a, L> {
                 // It was never established.
                 _ => self.connections[at].shut(),
             }
-            self.tally.fail(call.intended, Failure::Timeout, 1);
+            self.tally.fail(call.intended, call.which, Failure::Timeout, 1);
             self.release(slot, self.turn);
             self.flush(at);
         }

@@ -21,7 +21,7 @@ const SWEEP_NS: u64 = 10_000_000;
 /// The load of one thread.
 pub(super) struct Engine<'a, L> {
     job: &'a Job,
-    tls: &'a Tls,
+    tls: Option<&'a Tls>,
     /// Files of a page.
     files: usize,
     started: Instant,
@@ -58,7 +58,7 @@ impl<'a, L: Link> Engine<'a, L> {
     pub(super) fn new(job: &'a Job, files: u32) -> io::Result<Engine<'a, L>> {
         let invalid = |text: &str| io::Error::new(io::ErrorKind::InvalidInput, text.to_owned());
         let (visitors, _) = plan(job, wire::connections_max())?;
-        let Some(tls) = &job.tls else { return Err(invalid("pages are requested encrypted")) };
+        let tls = Some(job.tls.as_ref().ok_or_else(|| invalid("pages are requested encrypted"))?);
         if !matches!(job.offered, Offered::Closed { .. }) || files == 0 || job.beside.is_some() {
             return Err(invalid("pages have files, a closed loop and nothing beside them"));
         }
@@ -185,7 +185,7 @@ impl<'a, L: Link> Engine<'a, L> {
         page.asked = Some(now);
         self.tally.handshake(page.began, link.resumed());
         for slot in 0..self.files {
-            let request = &self.job.requests[self.job.nth(self.asked)];
+            let request = self.job.request(self.job.nth(self.asked));
             self.asked = self.asked.wrapping_add(1);
             if link.ask(slot, request).is_err() {
                 self.fail(at, Failure::Http2);
@@ -212,7 +212,7 @@ impl<'a, L: Link> Engine<'a, L> {
         if let Some(Page { began, asked, bytes, .. }) = page.take_if(|page| page.left == 0) {
             link.shut();
             let sent = asked.unwrap_or(began);
-            self.tally.reply(&Reply { intended: began, began, sent, ended: now, bytes });
+            self.tally.reply(&Reply { intended: began, which: 0, began, sent, ended: now, bytes });
         }
     }
 
@@ -226,7 +226,7 @@ impl<'a, L: Link> Engine<'a, L> {
         let Visitor { link, page } = &mut self.visitors[at];
         link.shut();
         if let Some(page) = page.take() {
-            self.tally.fail(page.began, why, 1);
+            self.tally.fail(page.began, 0, why, 1);
         }
     }
 

@@ -35,6 +35,8 @@ pub(super) enum Progress {
 #[derive(Debug, Default)]
 pub(super) struct Memo {
     bytes: Vec<u8>,
+    /// It was the response to a HEAD.
+    bodyless: bool,
     head: Option<Head>,
 }
 
@@ -163,7 +165,8 @@ impl Reader {
         memo: &mut Memo,
         bodyless: bool,
     ) -> bool {
-        let remembered = self.held.is_empty() && bytes.starts_with(&memo.bytes);
+        let remembered =
+            self.held.is_empty() && memo.bodyless == bodyless && bytes.starts_with(&memo.bytes);
         let parsed = if let (true, Some(head)) = (remembered, memo.head) {
             *bytes = &bytes[memo.bytes.len()..];
             Some(head)
@@ -175,7 +178,7 @@ impl Reader {
                     *bytes = &bytes[end - seen..];
                     self.held.truncate(end);
                     let head = head::parse(&self.held, bodyless);
-                    *memo = Memo { bytes: std::mem::take(&mut self.held), head };
+                    *memo = Memo { bytes: std::mem::take(&mut self.held), bodyless, head };
                     head
                 }
                 None if self.held.len() <= HEAD_BYTES_MAX => {

@@ -87,26 +87,30 @@ impl Tally {
         }
     }
 
-    /// Counts failed requests. Those without a response in time count as response times of the timeout.
-    pub(super) fn fail(&mut self, intended: u64, why: Failure, requests: u64) {
+    /// Counts failed requests, each the job's request of this index. Those without a response in time
+    /// count as response times of the timeout.
+    pub(super) fn fail(&mut self, intended: u64, which: usize, why: Failure, requests: u64) {
         if !self.measures(intended) {
             return;
         }
         if why == Failure::Timeout {
-            (0..requests).for_each(|_| self.record(self.timeout));
+            (0..requests).for_each(|_| self.record(which, self.timeout));
         }
-        self.count(why, requests);
+        self.count(which, why, requests);
     }
 
     /// Records a response time, or that of a request that was given up.
-    fn record(&mut self, response: u64) {
+    fn record(&mut self, which: usize, response: u64) {
         self.load.response.record(response);
         if let Some(observer) = &mut self.observer {
-            observer.response(response);
+            observer.response(which, response);
         }
     }
 
-    fn count(&mut self, why: Failure, requests: u64) {
+    fn count(&mut self, which: usize, why: Failure, requests: u64) {
+        if let Some(observer) = &mut self.observer {
+            observer.fail(which, requests);
+        }
         let errors = &mut self.load.errors;
         *match why {
             Failure::Refused => &mut errors.refused,
@@ -125,8 +129,8 @@ impl Tally {
         let response = at.ended - at.began.min(at.ended);
         if response > self.timeout {
             if self.measures(at.intended) {
-                self.record(response);
-                self.count(Failure::Timeout, 1);
+                self.record(at.which, response);
+                self.count(at.which, Failure::Timeout, 1);
             }
             return;
         }
@@ -138,20 +142,20 @@ impl Tally {
         }
         if self.measures(at.intended) {
             if let Some(observer) = &mut self.observer {
-                observer.reply();
+                observer.reply(at.which);
             }
             self.load.replies += 1;
             self.load.bytes += at.bytes;
-            self.record(response);
+            self.record(at.which, response);
             self.load.service.record(at.ended - at.sent.min(at.ended));
         }
     }
 
-    /// Counts the status of a response, for a watch.
-    pub(super) fn status(&mut self, intended: u64, status: u16) {
+    /// Counts the status of a response to the job's request of this index, for a watch.
+    pub(super) fn status(&mut self, intended: u64, which: usize, status: u16) {
         let counts = self.measures(intended);
         if let Some(observer) = self.observer.as_mut().filter(|_| counts) {
-            observer.status(status);
+            observer.status(which, status);
         }
     }
 
@@ -205,6 +209,8 @@ impl Tally {
 pub(super) struct Reply {
     /// Decides if it is measured; for a session's later calls that of the session.
     pub(super) intended: u64,
+    /// Index of the job's request.
+    pub(super) which: usize,
     /// Start of its response time.
     pub(super) began: u64,
     pub(super) sent: u64,

@@ -12,6 +12,12 @@ const PUBLISH_NS: u64 = 100_000_000;
 /// Duration of the first bins.
 const BIN_NS: u64 = 1_000_000_000;
 
+/// The first status that counts as a failure.
+pub const FAILED_STATUS: u16 = 400;
+
+/// Requests of a job whose figures are counted apart, at most.
+const APART_MAX: usize = 1_000;
+
 /// Largest number of bins; beyond it neighbours are merged, so that a long run needs no more memory.
 const BINS_MAX: usize = 600;
 
@@ -37,6 +43,20 @@ pub struct Progress {
     pub recent: Bin,
     /// The course, once the job has ended.
     pub bins: Vec<Bin>,
+    /// The figures of each of the job's first requests that was made, by its index, once the job has
+    /// ended.
+    pub apart: Vec<Apart>,
+}
+
+/// Figures of one of the job's requests.
+#[derive(Clone, Debug, Default)]
+pub struct Apart {
+    /// Complete responses of any status.
+    pub replies: u64,
+    /// Requests without a right response, and responses with a status of 400 or more.
+    pub failed: u64,
+    /// Response times, and those of requests without one in time.
+    pub response: Times,
 }
 
 /// A part of the time.
@@ -83,6 +103,7 @@ pub(super) struct Observer {
     bin_from: u64,
     /// Counts at the start of the bin.
     errors_before: u64,
+    apart: Vec<Apart>,
 }
 
 impl Observer {
@@ -90,20 +111,44 @@ impl Observer {
         Observer { requests_max: watch.requests_max, bin_ns: BIN_NS, ..Observer::default() }
     }
 
-    pub(super) fn status(&mut self, status: u16) {
+    pub(super) fn status(&mut self, which: usize, status: u16) {
         *self.statuses.entry(status).or_default() += 1;
+        if status >= FAILED_STATUS {
+            self.fail(which, 1);
+        }
+    }
+
+    /// Counts failed requests.
+    pub(super) fn fail(&mut self, which: usize, requests: u64) {
+        if let Some(apart) = self.apart(which) {
+            apart.failed += requests;
+        }
     }
 
     pub(super) fn connection(&mut self) {
         self.connections += 1;
     }
 
-    pub(super) fn reply(&mut self) {
+    pub(super) fn reply(&mut self, which: usize) {
         self.bin.replies += 1;
+        if let Some(apart) = self.apart(which) {
+            apart.replies += 1;
+        }
     }
 
-    pub(super) fn response(&mut self, ns: u64) {
+    pub(super) fn response(&mut self, which: usize, ns: u64) {
         self.bin.response.record(ns);
+        if let Some(apart) = self.apart(which) {
+            apart.response.record(ns);
+        }
+    }
+
+    /// The figures of a request; `None`: it is one of too many.
+    fn apart(&mut self, which: usize) -> Option<&mut Apart> {
+        if which >= self.apart.len() && which < APART_MAX {
+            self.apart.resize_with(which + 1, Apart::default);
+        }
+        self.apart.get_mut(which)
     }
 
     /// Ends the bin if it is full, and publishes if it is time to.
@@ -130,6 +175,7 @@ impl Observer {
         *watch.lock() = Progress {
             recent: self.bins.last().cloned().unwrap_or_default(),
             bins: std::mem::take(&mut self.bins),
+            apart: std::mem::take(&mut self.apart),
             ..self.progress(now, load)
         };
     }
@@ -189,8 +235,8 @@ mod tests {
         let mut observer = Observer::new(&watch);
         let mut load = Load::default();
         for second in 0..10_000_u64 {
-            observer.reply();
-            observer.response(1_000_000);
+            observer.reply(0);
+            observer.response(0, 1_000_000);
             load.replies += 1;
             load.errors.reset += 2;
             observer.turn((second + 1) * BIN_NS, &load, &watch);

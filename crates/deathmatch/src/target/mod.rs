@@ -4,6 +4,7 @@ mod fetch;
 mod request;
 mod route;
 mod secure;
+pub mod targets;
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -18,6 +19,7 @@ use http::Uri;
 pub use request::Request;
 pub use route::Route;
 pub use secure::TlsError;
+pub use targets::Target;
 
 use crate::load::Tls;
 use crate::tls::{Protocol, Trust};
@@ -98,6 +100,12 @@ pub struct Reached {
 }
 
 impl Url {
+    /// `true` if the other URL is of the same server.
+    pub fn is_server_of(&self, other: &Url) -> bool {
+        let server = |its: &Url| (its.is_secure, its.host.to_ascii_lowercase(), its.port);
+        server(self) == server(other)
+    }
+
     /// All addresses of the host.
     ///
     /// # Errors

@@ -37,6 +37,19 @@ impl Request {
         Ok(Request { method, fields, body: body.unwrap_or_default(), is_last: false })
     }
 
+    /// Adds fields as in `Name: value`, unless it has one of the same name.
+    ///
+    /// # Errors
+    /// The argument that cannot be used.
+    pub fn add_fields(&mut self, fields: &[String]) -> Result<(), String> {
+        let added: Vec<_> =
+            fields.iter().map(|field| read_field(field)).collect::<Result<_, _>>()?;
+        let is_new = |(name, _): &(String, String)| self.fields.iter().all(|(own, _)| own != name);
+        let added: Vec<_> = added.into_iter().filter(is_new).collect();
+        self.fields.extend(added);
+        Ok(())
+    }
+
     /// The bytes of an HTTP/1.1 request (RFC 9112, section 3).
     pub fn http1(&self, url: &Url) -> Vec<u8> {
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, url.path);
@@ -47,19 +60,11 @@ impl Request {
         [head.as_bytes(), &self.body].concat()
     }
 
-    /// The bytes of a request in this version, as the generator wants them.
-    ///
-    /// # Errors
-    /// A body, which is not sent over HTTP/2 and HTTP/3.
-    pub fn bytes(&self, url: &Url, protocol: Protocol) -> Result<Vec<u8>, String> {
-        let (name, option) = match protocol {
-            Protocol::Http1 => return Ok(self.http1(url)),
-            Protocol::Http2 => ("HTTP/2", "--h2"),
-            Protocol::Http3 => ("HTTP/3", "--h3"),
-        };
-        if !self.body.is_empty() {
-            let why = format!("a body (-b) is not sent over {name} yet: leave {option} or -b out");
-            return Err(why);
+    /// The bytes of a request in this version, as the generator wants them: over HTTP/2 and HTTP/3
+    /// without the body.
+    pub fn bytes(&self, url: &Url, protocol: Protocol) -> Vec<u8> {
+        if protocol == Protocol::Http1 {
+            return self.http1(url);
         }
         // RFC 9113, 8.2.2: fields of the connection are not allowed; 8.3.1: :authority replaces Host.
         let connection = ["connection", "keep-alive", "upgrade", "proxy-connection", "te"];
@@ -68,11 +73,12 @@ impl Request {
         all.retain(|(name, _)| name != "host" && !connection.contains(&name.as_str()));
         let fields = RequestFields {
             method: self.method.as_str(),
+            is_secure: url.is_secure,
             authority: host.as_deref().unwrap_or(&url.authority),
             path: &url.path,
             fields: &all,
         };
-        Ok(if protocol == Protocol::Http3 { http3_request(&fields) } else { fields.block() })
+        if protocol == Protocol::Http3 { http3_request(&fields) } else { fields.block() }
     }
 
     /// The fields with those that were not given.
@@ -100,7 +106,7 @@ impl Request {
 }
 
 /// `Name: value`.
-fn read_field(text: &str) -> Result<(String, String), String> {
+pub(super) fn read_field(text: &str) -> Result<(String, String), String> {
     let bad = || format!("-H {text:?}: write a field such as 'Accept: text/html'");
     let (name, value) = text.split_once(':').ok_or_else(bad)?;
     let name = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| bad())?;

@@ -5,6 +5,7 @@
 #[path = "../scripted/mod.rs"]
 mod scripted;
 mod server;
+mod several;
 mod ways;
 
 use std::fs;
@@ -127,7 +128,7 @@ fn usage_and_dead_targets_are_told_with_exit_code_2() {
         (&["localhost:80"], "http://"),
         (&["nginx"], "http://"),
         (&["--h3", &nobody], "HTTP/3"),
-        (&["--h2", &nobody], "https"),
+        (&["--h2", &nobody], "nothing listens there"),
         (&["-c", "0", &nobody], "0"),
         (&["-d", "soon", &nobody], "10s"),
         (&["-r", "-5", &nobody], "-r"),

@@ -144,12 +144,20 @@ pub(crate) fn tls(identity: &Identity, protocol: &[u8]) -> Arc<ServerConfig> {
     Arc::new(config)
 }
 
-/// A server of HTTP/2; returns its address and its number of requests.
+/// A server of HTTP/2 over TLS; returns its address and its number of requests.
 pub(crate) fn serve_http2(config: Arc<ServerConfig>) -> (SocketAddr, Arc<AtomicU64>) {
+    serve_http2_with(Some(tokio_rustls::TlsAcceptor::from(config)))
+}
+
+/// As `serve_http2`, in clear text with prior knowledge.
+pub(crate) fn serve_http2_plainly() -> (SocketAddr, Arc<AtomicU64>) {
+    serve_http2_with(None)
+}
+
+fn serve_http2_with(acceptor: Option<tokio_rustls::TlsAcceptor>) -> (SocketAddr, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, requests) = (listener.local_addr().unwrap(), Arc::new(AtomicU64::new(0)));
     let counted = requests.clone();
-    let acceptor = tokio_rustls::TlsAcceptor::from(config);
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async move {
@@ -159,24 +167,11 @@ pub(crate) fn serve_http2(config: Arc<ServerConfig>) -> (SocketAddr, Arc<AtomicU
                 let (socket, _) = listener.accept().await.unwrap();
                 let (acceptor, counted) = (acceptor.clone(), counted.clone());
                 tokio::spawn(async move {
-                    let Ok(socket) = acceptor.accept(socket).await else { return };
-                    let Ok(mut connection) = h2::server::handshake(socket).await else { return };
-                    while let Some(Ok((request, mut respond))) = connection.accept().await {
-                        let number = counted.fetch_add(1, Ordering::SeqCst);
-                        // As nginx does after `keepalive_requests`.
-                        if number % 7 == 6 && request.uri().path() == "/leaving" {
-                            connection.graceful_shutdown();
-                        }
-                        let is_failing = request.uri().path() == "/failing";
-                        let status = if is_failing { 503 } else { 200 };
-                        let is_right = request.headers().get("connection").is_none()
-                            && request.headers()["user-agent"]
-                                .as_bytes()
-                                .starts_with(b"deathmatch/");
-                        let status = if is_right { status } else { 400 };
-                        let response = http::Response::builder().status(status).body(()).unwrap();
-                        if let Ok(mut body) = respond.send_response(response, false) {
-                            let _ = body.send_data(Bytes::from_static(b"hello"), true);
+                    match acceptor {
+                        None => converse_http2(socket, &counted).await,
+                        Some(acceptor) => {
+                            let Ok(socket) = acceptor.accept(socket).await else { return };
+                            converse_http2(socket, &counted).await;
                         }
                     }
                 });
@@ -184,4 +179,49 @@ pub(crate) fn serve_http2(config: Arc<ServerConfig>) -> (SocketAddr, Arc<AtomicU
         });
     });
     (address, requests)
+}
+
+async fn converse_http2(
+    socket: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    counted: &AtomicU64,
+) {
+    let Ok(mut connection) = h2::server::handshake(socket).await else { return };
+    while let Some(Ok((request, respond))) = connection.accept().await {
+        let number = counted.fetch_add(1, Ordering::SeqCst);
+        // As nginx does after `keepalive_requests`.
+        if number % 7 == 6 && request.uri().path() == "/leaving" {
+            connection.graceful_shutdown();
+        }
+        // The connection goes on meanwhile.
+        tokio::spawn(respond_http2(request, respond));
+    }
+}
+
+async fn respond_http2(
+    mut request: http::Request<h2::RecvStream>,
+    mut respond: h2::server::SendResponse<Bytes>,
+) {
+    let mut content = Bytes::from_static(b"hello");
+    let status = match request.uri().path() {
+        "/failing" => 503,
+        "/refused" => 413,
+        "/echo" => {
+            let mut body = Vec::new();
+            while let Some(piece) = request.body_mut().data().await {
+                let Ok(piece) = piece else { return };
+                let _ = request.body_mut().flow_control().release_capacity(piece.len());
+                body.extend_from_slice(&piece);
+            }
+            content = body.into();
+            200
+        }
+        _ => 200,
+    };
+    let headers = request.headers();
+    let is_right = headers.get("connection").is_none()
+        && headers["user-agent"].as_bytes().starts_with(b"deathmatch/");
+    let response = http::Response::builder().status(if is_right { status } else { 400 });
+    if let Ok(mut body) = respond.send_response(response.body(()).unwrap(), false) {
+        let _ = body.send_data(content, true);
+    }
 }

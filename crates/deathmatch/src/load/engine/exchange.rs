@@ -208,11 +208,12 @@ impl Engine<'_> {
         };
         self.tally.read(self.turn);
         let (reader, memo) = (&mut slot.reader, &mut self.memo);
+        let bodyless = slot.call.is_some_and(|call| self.bodyless[call.which]);
         let (mut step, mut bytes) = (Progress::More, 0);
         let mut feed = |plain: &[u8]| {
             bytes += plain.len() as u64;
             step = match step {
-                Progress::More if busy => reader.feed(plain, expected, memo, self.bodyless),
+                Progress::More if busy => reader.feed(plain, expected, memo, bodyless),
                 _ => Progress::Done { wrong: Some(ResponseFault::Bytes), close: true },
             };
         };
@@ -262,11 +263,11 @@ impl Engine<'_> {
         let whole = State::Busy { pushed: self.job.requests[call.which].len() };
         let sent = slot.channel.as_mut().is_some_and(Channel::is_flushed) && slot.state == whole;
         let close = close || !sent;
-        let Call { intended, began, sent, bytes, .. } = call;
-        self.tally.status(intended, slot.reader.status());
+        let Call { intended, which, began, sent, bytes, .. } = call;
+        self.tally.status(intended, which, slot.reader.status());
         match wrong {
-            Some(wrong) => self.tally.fail(intended, Failure::Response(wrong), 1),
-            None => self.tally.reply(&Reply { intended, began, sent, ended: now, bytes }),
+            Some(wrong) => self.tally.fail(intended, which, Failure::Response(wrong), 1),
+            None => self.tally.reply(&Reply { intended, which, began, sent, ended: now, bytes }),
         }
         let next = Call { began: now, left: call.left - 1, retried: false, ..call };
         let next = match self.job.offered {

@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::channel::Channel;
+use bytes::Bytes;
+
 use super::link::{ConnectionLost, End, EndedRequest, Link, PeerError, Received};
 use super::reader::{Memo, Progress, Reader};
 use super::tally::Failure;
@@ -41,7 +43,7 @@ impl Open {
 impl Link for Connection {
     const HAS_TIMERS: bool = false;
 
-    fn begin(&mut self, target: SocketAddr, _: &Tls) -> io::Result<bool> {
+    fn begin(&mut self, target: SocketAddr, _: Option<&Tls>) -> io::Result<bool> {
         self.generation = self.generation.wrapping_add(1);
         let OpenResult::Begun(socket) = wire::open(target)? else { return Ok(false) };
         self.open = Some(Open {
@@ -63,7 +65,7 @@ impl Link for Connection {
         (u64::from(self.generation) << 32) | at as u64
     }
 
-    fn connected(&mut self, tls: &Tls) -> io::Result<bool> {
+    fn connected(&mut self, tls: Option<&Tls>) -> io::Result<bool> {
         let Some(open) = &mut self.open else { return Ok(false) };
         if open.channel.session.is_some() {
             return Ok(true);
@@ -71,6 +73,7 @@ impl Link for Connection {
         if !wire::connected(&open.channel.socket) {
             return Ok(false);
         }
+        let Some(tls) = tls else { return Ok(true) };
         open.channel.secure(tls).map_err(io::Error::other)?;
         Ok(!matches!(open.channel.flush(), Transfer::Broken))
     }
@@ -89,7 +92,7 @@ impl Link for Connection {
         session.is_some_and(|session| session.resumed())
     }
 
-    fn ask(&mut self, slot: usize, request: &[u8]) -> Result<u64, PeerError> {
+    fn ask(&mut self, slot: usize, (request, _): (&[u8], Bytes)) -> Result<u64, PeerError> {
         let open = self.open.as_mut().ok_or(PeerError)?;
         open.waiting.push_back((slot, request.to_vec()));
         Ok(slot as u64)

@@ -4,6 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use bytes::Bytes;
+
 use super::peer::Peer;
 use crate::load::channel::Channel;
 use crate::load::link::{ConnectionLost, EndedRequest, Link, PeerError, Received};
@@ -28,10 +30,15 @@ enum State {
     Open(Channel, Box<Peer>),
 }
 
+/// `true` once requests may be sent: at once in clear text.
+fn is_established(channel: &Channel) -> bool {
+    channel.session.as_ref().is_none_or(|session| session.is_established())
+}
+
 impl Link for Connection {
     const HAS_TIMERS: bool = false;
 
-    fn begin(&mut self, target: SocketAddr, _: &Tls) -> io::Result<bool> {
+    fn begin(&mut self, target: SocketAddr, _: Option<&Tls>) -> io::Result<bool> {
         self.generation = self.generation.wrapping_add(1);
         let OpenResult::Begun(socket) = wire::open(target)? else { return Ok(false) };
         self.state = State::Connecting(Channel::new(socket));
@@ -58,10 +65,12 @@ impl Link for Connection {
         }
     }
 
-    fn connected(&mut self, tls: &Tls) -> io::Result<bool> {
+    fn connected(&mut self, tls: Option<&Tls>) -> io::Result<bool> {
         match std::mem::take(&mut self.state) {
             State::Connecting(mut channel) if wire::connected(&channel.socket) => {
-                channel.secure(tls).map_err(io::Error::other)?;
+                if let Some(tls) = tls {
+                    channel.secure(tls).map_err(io::Error::other)?;
+                }
                 let sent = !matches!(channel.flush(), Transfer::Broken);
                 self.state = State::Open(channel, Box::new(Peer::new()));
                 Ok(sent)
@@ -79,11 +88,10 @@ impl Link for Connection {
     }
 
     fn may_ask(&self) -> bool {
-        let State::Open(channel, _) = &self.state else { return false };
-        channel.session.as_ref().is_some_and(|session| session.is_established())
+        matches!(&self.state, State::Open(channel, _) if is_established(channel))
     }
 
-    fn ask(&mut self, slot: usize, request: &[u8]) -> Result<u64, PeerError> {
+    fn ask(&mut self, slot: usize, request: (&[u8], Bytes)) -> Result<u64, PeerError> {
         match &mut self.state {
             State::Open(_, peer) => peer.ask(slot, request).map(u64::from),
             _ => Err(PeerError),
@@ -114,16 +122,26 @@ impl Link for Connection {
 
     fn flush(&mut self) -> Result<(), ConnectionLost> {
         let State::Open(channel, peer) = &mut self.state else { return Ok(()) };
-        let is_established =
-            channel.session.as_ref().is_some_and(|session| session.is_established());
-        let moved = if is_established && !peer.out.is_empty() {
-            let moved = channel.push(&peer.out);
-            peer.out.clear();
-            moved
-        } else {
-            channel.flush()
-        };
-        if matches!(moved, Transfer::Broken) { Err(ConnectionLost) } else { Ok(()) }
+        if !is_established(channel) {
+            let moved = channel.flush();
+            return if matches!(moved, Transfer::Broken) { Err(ConnectionLost) } else { Ok(()) };
+        }
+        loop {
+            if channel.is_flushed() {
+                peer.write_bodies();
+            }
+            let moved = if peer.out.is_empty() { channel.flush() } else { channel.push(&peer.out) };
+            match moved {
+                Transfer::Broken => return Err(ConnectionLost),
+                Transfer::Blocked => return Ok(()),
+                Transfer::Bytes(_) if peer.out.is_empty() => return Ok(()),
+                Transfer::Bytes(count) => drop(peer.out.drain(..count)),
+            }
+            if !peer.out.is_empty() || !channel.is_flushed() {
+                // An event tells when the socket takes more.
+                return Ok(());
+            }
+        }
     }
 
     fn receive(
@@ -133,15 +151,23 @@ impl Link for Connection {
         ended: &mut Vec<EndedRequest>,
     ) -> Received {
         let State::Open(channel, peer) = &mut self.state else { return Received::Nothing };
-        let Some(session) = &mut channel.session else { return Received::Nothing };
-        let was_established = session.is_established();
-        let held = session.held().len();
-        buffer[..held].copy_from_slice(session.held());
+        let held = channel.session.as_ref().map_or(0, |session| session.held().len());
+        if let Some(session) = &channel.session {
+            buffer[..held].copy_from_slice(session.held());
+        }
         let count = match wire::receive(&channel.socket, &mut buffer[held..]) {
             Transfer::Bytes(0) | Transfer::Broken => return Received::Lost(Failure::Reset),
             Transfer::Bytes(count) => count,
             Transfer::Blocked => return Received::Nothing,
         };
+        let drained = held + count < buffer.len();
+        let Some(session) = &mut channel.session else {
+            return match peer.feed(&buffer[..count], expected, ended) {
+                Ok(()) => Received::Some { drained },
+                Err(PeerError) => Received::Lost(Failure::Http2),
+            };
+        };
+        let was_established = session.is_established();
         let mut fed = Ok(());
         let opened = session.open(&mut buffer[..held + count], |plain| {
             if fed.is_ok() {
@@ -153,7 +179,7 @@ impl Link for Connection {
             (Err(_), _) => Received::Lost(Failure::Tls),
             (Ok(()), _) if !agreed => Received::Lost(Failure::Tls),
             (Ok(()), Err(PeerError)) => Received::Lost(Failure::Http2),
-            (Ok(()), Ok(())) => Received::Some { drained: held + count < buffer.len() },
+            (Ok(()), Ok(())) => Received::Some { drained },
         }
     }
 }

@@ -30,6 +30,7 @@ const PRIORITY: u8 = 32;
 pub(super) const ENABLE_PUSH: u16 = 2;
 pub(super) const MAX_CONCURRENT_STREAMS: u16 = 3;
 pub(super) const INITIAL_WINDOW_SIZE: u16 = 4;
+pub(super) const MAX_FRAME_SIZE: u16 = 5;
 
 /// The error code of a cancelled request.
 pub(super) const CANCEL: u32 = 8;
@@ -217,10 +218,20 @@ pub(super) fn reset(out: &mut Vec<u8>, stream: u32, error: u32) {
     out.extend_from_slice(&error.to_be_bytes());
 }
 
-/// A request without a body.
-pub(super) fn headers(out: &mut Vec<u8>, stream: u32, fields: &[u8]) {
-    begin(out, fields.len(), HEADERS, END_STREAM | END_HEADERS, stream);
+/// The head of a request; `ends`: it has no body.
+pub(super) fn headers(out: &mut Vec<u8>, stream: u32, fields: &[u8], ends: bool) {
+    begin(out, fields.len(), HEADERS, END_HEADERS | end(ends), stream);
     out.extend_from_slice(fields);
+}
+
+/// A part of a request's body; `ends`: it is the last.
+pub(super) fn data(out: &mut Vec<u8>, stream: u32, bytes: &[u8], ends: bool) {
+    begin(out, bytes.len(), DATA, end(ends), stream);
+    out.extend_from_slice(bytes);
+}
+
+fn end(ends: bool) -> u8 {
+    if ends { END_STREAM } else { 0 }
 }
 
 fn begin(out: &mut Vec<u8>, length: usize, kind: u8, flags: u8, stream: u32) {
@@ -261,7 +272,7 @@ mod tests {
         let mut bytes = Vec::new();
         settings(&mut bytes, &[(MAX_CONCURRENT_STREAMS, 100), (7, 9)]);
         settings_ack(&mut bytes);
-        headers(&mut bytes, 1, b"\x88");
+        headers(&mut bytes, 1, b"\x88", true);
         begin(&mut bytes, 5, DATA, 0, 1);
         bytes.extend_from_slice(b"hello");
         begin(&mut bytes, 8, DATA, PADDED | END_STREAM, 1);

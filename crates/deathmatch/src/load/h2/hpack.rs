@@ -46,13 +46,15 @@ pub fn request(authority: &str, path: &str) -> Vec<u8> {
     block
 }
 
-/// The fields of any request over HTTPS. `fields` have lower-case names (RFC 9113, 8.2); none enters the
+/// The fields of any request. `fields` have lower-case names (RFC 9113, 8.2); none enters the
 /// server's table.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a> {
     /// The request's method.
     pub method: &'a str,
-    /// Host and, if it is not 443, port.
+    /// `true` over TLS.
+    pub is_secure: bool,
+    /// Host and, if it is not the scheme's, port.
     pub authority: &'a str,
     /// Path and query.
     pub path: &'a str,
@@ -66,7 +68,7 @@ impl Fields<'_> {
         let mut block = Vec::new();
         let pseudo = [
             (":method", self.method),
-            (":scheme", "https"),
+            (":scheme", if self.is_secure { "https" } else { "http" }),
             (":authority", self.authority),
             (":path", self.path),
         ];

@@ -4,8 +4,11 @@
 
 use std::collections::HashMap;
 
+use bytes::Bytes;
+
 use super::frame::{self, Frame, Frames, Head};
 use super::hpack;
+use super::uploads::Uploads;
 use crate::load::Expected;
 use crate::load::link::{End, EndedRequest, PeerError};
 use crate::load::reader::ResponseFault;
@@ -39,6 +42,7 @@ pub(super) struct Peer {
     is_leaving: bool,
     /// Streams the server allows; `None` before its settings.
     streams_max: Option<u32>,
+    uploads: Uploads,
     /// Bytes to send.
     pub(super) out: Vec<u8>,
 }
@@ -79,6 +83,7 @@ impl Peer {
             taken: 0,
             is_leaving: false,
             streams_max: None,
+            uploads: Uploads::default(),
             out,
         }
     }
@@ -98,14 +103,21 @@ impl Peer {
         self.streams_max.unwrap_or(0)
     }
 
-    /// Makes a request of these fields for this slot; returns the stream's number.
-    pub(super) fn ask(&mut self, slot: usize, fields: &[u8]) -> Result<u32, PeerError> {
+    /// Makes a request of these fields and this body for this slot; returns the stream's number.
+    pub(super) fn ask(
+        &mut self,
+        slot: usize,
+        (fields, body): (&[u8], Bytes),
+    ) -> Result<u32, PeerError> {
         let stream = self.next_stream;
         if stream > STREAM_MAX {
             return Err(PeerError);
         }
         self.next_stream += 2;
-        frame::headers(&mut self.out, stream, fields);
+        frame::headers(&mut self.out, stream, fields, body.is_empty());
+        if !body.is_empty() {
+            self.uploads.begin(stream, body);
+        }
         let answer = Answer { slot, status: None, body: 0, bytes: 0, taken: 0, wrong: None };
         self.open.insert(stream, answer);
         Ok(stream)
@@ -113,9 +125,15 @@ impl Peer {
 
     /// Gives a request up; its remaining frames are ignored.
     pub(super) fn cancel(&mut self, stream: u32) {
+        self.uploads.cancel(stream);
         if self.open.remove(&stream).is_some() {
             frame::reset(&mut self.out, stream, frame::CANCEL);
         }
+    }
+
+    /// Adds bodies to the bytes to send, as far as the windows allow.
+    pub(super) fn write_bodies(&mut self) {
+        self.uploads.write(&mut self.out);
     }
 
     /// Handles received bytes.
@@ -186,13 +204,15 @@ impl Peer {
             }
             frame::RST_STREAM if bytes.len() != 4 => Err(PeerError),
             frame::RST_STREAM => {
+                self.uploads.cancel(head.stream);
                 if let Some(answer) = self.open.remove(&head.stream) {
                     ended.push(answer.ended(End::Reset));
                 }
                 Ok(())
             }
             frame::GOAWAY if expected.takes_going_away() => self.leave(head, bytes, ended),
-            // Push is disabled, and no sending waits for a window.
+            frame::WINDOW_UPDATE => self.uploads.update(head.stream, bytes),
+            // Push is disabled.
             frame::GOAWAY | frame::PUSH_PROMISE => Err(PeerError),
             _ => Ok(()),
         }
@@ -210,8 +230,10 @@ impl Peer {
         };
         let last = u32::from_be_bytes([a, b, c, d]) & STREAM_MAX;
         self.is_leaving = true;
-        let unprocessed = self.open.extract_if(|stream, _| *stream > last);
-        ended.extend(unprocessed.map(|(_, answer)| answer.ended(End::Unprocessed)));
+        for (stream, answer) in self.open.extract_if(|stream, _| *stream > last) {
+            self.uploads.cancel(stream);
+            ended.push(answer.ended(End::Unprocessed));
+        }
         Ok(())
     }
 
@@ -222,6 +244,7 @@ impl Peer {
         if head.has(frame::ACK) {
             return Ok(());
         }
+        self.uploads.set(bytes)?;
         let most = frame::setting(bytes, frame::MAX_CONCURRENT_STREAMS);
         self.streams_max = Some(most.or(self.streams_max).unwrap_or(u32::MAX));
         frame::settings_ack(&mut self.out);
@@ -301,6 +324,10 @@ impl Peer {
 
     fn end(&mut self, stream: u32, expected: &Expected, ended: &mut Vec<EndedRequest>) {
         let Some(answer) = self.open.remove(&stream) else { return };
+        // A server may respond before it has the whole body (RFC 9113, 8.1).
+        if self.uploads.cancel(stream) {
+            frame::reset(&mut self.out, stream, frame::CANCEL);
+        }
         let short = !expected.takes_length(answer.body);
         let wrong = answer.wrong.or(short.then_some(ResponseFault::Bytes));
         ended.push(answer.ended(End::Answer(wrong)));

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use quinn_proto::{
     ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event,
-    ReadError, StreamEvent, StreamId, VarInt,
+    ReadError, StreamEvent, StreamId, VarInt, WriteError,
 };
 
+use super::frame;
 use super::peer::{Answer, Unidirectional};
 use super::quic::Datagrams;
 use crate::load::link::{ConnectionLost, End, EndedRequest, Link, PeerError, Received};
@@ -53,7 +54,9 @@ struct Quic {
     /// Responses by their streams.
     open: HashMap<StreamId, Answer>,
     /// Requests that wait for the server's permission to open a stream.
-    waiting: VecDeque<(usize, Vec<u8>)>,
+    waiting: VecDeque<(usize, Vec<u8>, Bytes)>,
+    /// The rest of bodies that are not wholly sent.
+    uploads: HashMap<StreamId, Bytes>,
     /// Number of requests made.
     asked: usize,
     unidirectional: HashMap<StreamId, Unidirectional>,
@@ -81,6 +84,7 @@ impl Quic {
             lost: None,
             open: HashMap::new(),
             waiting: VecDeque::new(),
+            uploads: HashMap::new(),
             asked: 0,
             unidirectional: HashMap::new(),
             leaving: None,
@@ -142,6 +146,9 @@ impl Quic {
                     }
                 }
                 Event::Stream(StreamEvent::Available { dir: Dir::Bi }) => self.send_waiting()?,
+                Event::Stream(StreamEvent::Writable { id }) => self.send_body(id),
+                // The server does not want the rest of a body.
+                Event::Stream(StreamEvent::Stopped { id, .. }) => drop(self.uploads.remove(&id)),
                 _ => {}
             }
         }
@@ -188,6 +195,10 @@ impl Quic {
             if self.unidirectional.remove(&id).is_some_and(|stream| stream.is_critical()) {
                 return Err(PeerError);
             }
+            if self.uploads.remove(&id).is_some() {
+                // A response before the end of its request (RFC 9114, 4.1).
+                let _ = self.connection.send_stream(id).reset(REQUEST_CANCELLED);
+            }
             if let Some(answer) = self.open.remove(&id) {
                 ended.push(if whole { answer.end(expected)? } else { answer.ended(End::Reset) });
             }
@@ -209,30 +220,58 @@ impl Quic {
             return Err(PeerError);
         }
         self.leaving = Some(from);
-        let unprocessed = self.open.extract_if(|id, _| u64::from(VarInt::from(*id)) >= from);
+        let is_later = |id: &StreamId| u64::from(VarInt::from(*id)) >= from;
+        self.uploads.retain(|id, _| !is_later(id));
+        let unprocessed = self.open.extract_if(|id, _| is_later(id));
         ended.extend(unprocessed.map(|(_, answer)| answer.ended(End::Unprocessed)));
-        for (slot, _) in self.waiting.drain(..) {
+        for (slot, ..) in self.waiting.drain(..) {
             ended.push(Answer::new(slot).ended(End::Unprocessed));
         }
         Ok(())
     }
 
     /// Makes a request, or lets it wait until the server allows a stream. `false`: it waits.
-    fn ask(&mut self, slot: usize, request: &[u8]) -> Result<bool, PeerError> {
+    fn ask(&mut self, slot: usize, (request, body): (&[u8], Bytes)) -> Result<bool, PeerError> {
         let Some(id) = self.connection.streams().open(Dir::Bi) else { return Ok(false) };
         let mut stream = self.connection.send_stream(id);
-        if stream.write(request) != Ok(request.len()) || stream.finish().is_err() {
+        let mut head = request.to_vec();
+        if !body.is_empty() {
+            frame::put_integer(&mut head, frame::DATA);
+            frame::put_integer(&mut head, body.len() as u64);
+        }
+        if stream.write(&head) != Ok(head.len()) {
             return Err(PeerError);
         }
         self.asked += 1;
         self.open.insert(id, Answer::new(slot));
+        self.uploads.insert(id, body);
+        self.send_body(id);
         Ok(true)
     }
 
+    /// Sends what the windows allow of a body, and its end.
+    fn send_body(&mut self, id: StreamId) {
+        let Some(mut rest) = self.uploads.remove(&id) else { return };
+        let mut stream = self.connection.send_stream(id);
+        while !rest.is_empty() {
+            match stream.write(&rest) {
+                Ok(count) => rest.advance(count),
+                Err(WriteError::Blocked) => {
+                    self.uploads.insert(id, rest);
+                    return;
+                }
+                // The server does not want it, and its response tells why.
+                Err(WriteError::Stopped(_) | WriteError::ClosedStream) => return,
+            }
+        }
+        // It may have been stopped meanwhile.
+        let _ = stream.finish();
+    }
+
     fn send_waiting(&mut self) -> Result<(), PeerError> {
-        while let Some((slot, request)) = self.waiting.pop_front() {
-            if !self.ask(slot, &request)? {
-                self.waiting.push_front((slot, request));
+        while let Some((slot, request, body)) = self.waiting.pop_front() {
+            if !self.ask(slot, (&request, body.clone()))? {
+                self.waiting.push_front((slot, request, body));
                 break;
             }
         }
@@ -251,7 +290,9 @@ impl Quic {
 impl Link for Connection {
     const HAS_TIMERS: bool = true;
 
-    fn begin(&mut self, target: SocketAddr, tls: &Tls) -> io::Result<bool> {
+    fn begin(&mut self, target: SocketAddr, tls: Option<&Tls>) -> io::Result<bool> {
+        let missing = "HTTP/3 is only spoken encrypted";
+        let tls = tls.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, missing))?;
         self.generation = self.generation.wrapping_add(1);
         let mut quic = Box::new(Quic::new(target, tls)?);
         let is_sent = quic.flush().is_ok();
@@ -267,7 +308,7 @@ impl Link for Connection {
         (u64::from(self.generation) << 32) | at as u64
     }
 
-    fn connected(&mut self, _: &Tls) -> io::Result<bool> {
+    fn connected(&mut self, _: Option<&Tls>) -> io::Result<bool> {
         Ok(self.quic.is_some())
     }
 
@@ -286,27 +327,29 @@ impl Link for Connection {
         false
     }
 
-    fn ask(&mut self, slot: usize, request: &[u8]) -> Result<u64, PeerError> {
+    fn ask(&mut self, slot: usize, request: (&[u8], Bytes)) -> Result<u64, PeerError> {
+        let (request, body) = request;
         let quic = self.quic.as_mut().ok_or(PeerError)?;
-        if !quic.ask(slot, request)? {
+        if !quic.ask(slot, (request, body.clone()))? {
             // Fewer streams than wanted, though none has ended.
             if quic.open.len() == quic.asked {
                 return Err(PeerError);
             }
-            quic.waiting.push_back((slot, request.to_vec()));
+            quic.waiting.push_back((slot, request.to_vec(), body));
         }
         Ok(slot as u64)
     }
 
     fn cancel(&mut self, ticket: u64) {
         let Some(quic) = &mut self.quic else { return };
-        quic.waiting.retain(|(slot, _)| *slot as u64 != ticket);
+        quic.waiting.retain(|(slot, ..)| *slot as u64 != ticket);
         let cancelled: Vec<StreamId> = quic
             .open
             .extract_if(|_, answer| answer.slot as u64 == ticket)
             .map(|(id, _)| id)
             .collect();
         for id in cancelled {
+            quic.uploads.remove(&id);
             // It may have ended meanwhile.
             let _ = quic.connection.recv_stream(id).stop(REQUEST_CANCELLED);
             let _ = quic.connection.send_stream(id).reset(REQUEST_CANCELLED);
@@ -384,7 +427,7 @@ impl Link for Connection {
 pub fn reach(target: SocketAddr, tls: &Tls, within: Duration) -> io::Result<()> {
     let until = Instant::now() + within;
     let mut connection = Connection::default();
-    connection.begin(target, tls)?;
+    connection.begin(target, Some(tls))?;
     let expected = Expected { status: 0, body_bytes: u64::MAX, body: None };
     let (mut buffer, mut ended) = (vec![0; crate::load::wire::RECEIVE_BYTES], Vec::new());
     loop {

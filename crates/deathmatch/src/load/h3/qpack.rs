@@ -186,7 +186,13 @@ mod tests {
     #[test]
     fn a_request_has_its_fields() {
         let fields = [("user-agent".to_owned(), "d".to_owned()), ("a".to_owned(), "b".to_owned())];
-        let get = Fields { method: "GET", authority: "h:1", path: "/x", fields: &fields };
+        let get = Fields {
+            method: "GET",
+            is_secure: true,
+            authority: "h:1",
+            path: "/x",
+            fields: &fields,
+        };
         let section = b"\0\0\xd1\xd7\x50\x03h:1\x51\x02/x\x5f\x50\x01d\x21a\x01b";
         assert_eq!(request(&get), [&[1, section.len() as u8][..], section].concat());
         let head = request(&Fields { method: "HEAD", fields: &[], ..get });

@@ -21,6 +21,9 @@ const RECEIVE_BUFFER_BYTES: usize = 4 * 1024 * 1024;
 /// Most bytes of one receive of the kernel: a train of equal datagrams (GRO).
 const TRAIN_BYTES: usize = 64 * 1024;
 
+/// Datagrams of one send: far fewer than fit into the 64 KiB that a send may have.
+const TRAIN_DATAGRAMS_MAX: usize = 10;
+
 /// Receives of one call.
 const TRAINS_MAX: usize = 4;
 
@@ -62,7 +65,7 @@ impl Datagrams {
 
     /// Most datagrams of one send (GSO).
     pub(super) fn sent_max(&self) -> usize {
-        self.state.max_gso_segments()
+        self.state.max_gso_segments().min(TRAIN_DATAGRAMS_MAX)
     }
 
     /// Sends. A datagram that the kernel has no room for is lost, as in the network.
