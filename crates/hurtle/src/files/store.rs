@@ -240,7 +240,9 @@ impl Store {
 
     /// Stores an entry.
     pub fn keep(&self, key: Key<'_>, entry: Rc<Entry>) {
-        if let (Some(watched), Some(directory)) = (&self.watched, entry.directory()) {
+        if let (Some(watched), Some(directory)) = (&self.watched, entry.directory())
+            && !watched.has(&directory)
+        {
             let watched = watched.clone();
             self.disk.begin(entry.lookup.lane, move || watched.add(directory));
         }

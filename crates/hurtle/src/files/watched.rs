@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -53,11 +53,17 @@ impl Watched {
         Ok((Watched(shared), reader))
     }
 
+    /// Returns whether `add` has nothing to do for a directory. Never waits: `false` while another thread
+    /// adds one.
+    pub(super) fn has(&self, directory: &Path) -> bool {
+        self.0.directories.try_lock().is_ok_and(|directories| is_done(&directories, directory))
+    }
+
     /// Watches a directory, if not too many are watched. Blocks on the disk.
     pub(super) fn add(&self, directory: PathBuf) {
         let Shared { watch, changed, .. } = &*self.0;
         let mut directories = self.0.directories();
-        if directories.contains(&directory) || directories.len() >= DIRECTORIES_MAX {
+        if is_done(&directories, &directory) {
             return;
         }
         match sys::watch_directory(watch, &directory) {
@@ -69,6 +75,10 @@ impl Watched {
             Err(error) => tracing::debug!("{} is not watched: {error}", directory.display()),
         }
     }
+}
+
+fn is_done(watched: &HashSet<PathBuf>, directory: &Path) -> bool {
+    watched.contains(directory) || watched.len() >= DIRECTORIES_MAX
 }
 
 impl Shared {
