@@ -19,8 +19,8 @@ pub struct Policy(Arc<Compress>);
 /// The properties of a file that the policy looks at.
 #[derive(Clone, Copy, Debug)]
 pub struct FileFacts<'a> {
-    /// Content-Type.
-    pub media_type: &'a HeaderValue,
+    /// `true` if `compress.types` has its media type.
+    pub has_type: bool,
     /// Size in bytes.
     pub len: u64,
     /// Fields that header rules set.
@@ -77,7 +77,7 @@ impl Policy {
         let control = sets(&header::CACHE_CONTROL);
         match () {
             () if self.0.cache_bytes == 0 => Err(Uncompressed::Off),
-            () if !self.covers(file.media_type.as_bytes()) => Err(Uncompressed::Type),
+            () if !file.has_type => Err(Uncompressed::Type),
             () if file.len < self.0.min_bytes => Err(Uncompressed::TooSmall),
             () if file.len > self.0.max_bytes => Err(Uncompressed::TooLarge),
             () if sets(&header::CONTENT_ENCODING).is_some() => Err(Uncompressed::Encoded),
@@ -89,7 +89,8 @@ impl Policy {
         }
     }
 
-    fn covers(&self, media_type: &[u8]) -> bool {
+    /// Returns whether `compress.types` has this media type.
+    pub fn covers(&self, media_type: &[u8]) -> bool {
         self.0.types.iter().any(|pattern| media::matches(pattern, media_type))
     }
 }

@@ -2,16 +2,13 @@
 //! time of the last look-up.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, header};
-use hurtle_http::h1::response::{SERVER, field};
+use hurtle_http::h1::response::{SERVER, field, number_field};
 use hurtle_http::semantics::accept::Coding;
 use hurtle_http::semantics::conditional::{Preconditions, Validators};
 use hurtle_http::semantics::date;
@@ -97,6 +94,8 @@ pub struct Representation {
 pub struct FieldRules {
     /// Content-Type.
     pub media_type: HeaderValue,
+    /// True if `compress.types` has it.
+    pub is_compressed: bool,
     /// Fields to set and to remove.
     pub edits: ReadyEdits,
     /// Fields to set and to remove in a 412 and a 416.
@@ -197,8 +196,7 @@ impl Representation {
         let common_len = fields.len();
         field(&mut fields, "Content-Type", self.media_type.as_bytes());
         if !self.is_live {
-            // Writing to a Vec cannot fail.
-            let _ = write!(fields, "Content-Length: {}\r\n", self.len);
+            number_field(&mut fields, "Content-Length", self.len);
         }
         self.whole = fields.into();
         self.common = self.whole.slice(..common_len);
@@ -248,22 +246,24 @@ impl Representation {
         ReadyEdits { set, remove, .. }: &ReadyEdits,
         out: &mut Vec<u8>,
     ) {
-        let mut add = |name: &HeaderName, text: &str, value: &[u8]| {
+        let mut add = |name: &HeaderName, begin: &str, value: &[&[u8]]| {
             let replaced = set.iter().any(|(n, _)| n == name);
             if !replaced && !remove.contains(name) {
-                field(out, text, value);
+                out.extend_from_slice(begin.as_bytes());
+                value.iter().for_each(|part| out.extend_from_slice(part));
+                out.extend_from_slice(b"\r\n");
             }
         };
-        add(&header::SERVER, "Server", SERVER.as_bytes());
+        add(&header::SERVER, "Server: ", &[SERVER.as_bytes()]);
         if let Some(modified) = &self.modified {
-            add(&header::LAST_MODIFIED, "Last-Modified", &date::format(modified.secs));
+            add(&header::LAST_MODIFIED, "Last-Modified: ", &[&date::format(modified.secs)]);
         }
         if let Some(tag) = &self.tag {
-            let weak = if self.weak { "W/" } else { "" };
-            add(&header::ETAG, "ETag", [weak, "\"", tag, "\""].concat().as_bytes());
+            let begin = if self.weak { "ETag: W/\"" } else { "ETag: \"" };
+            add(&header::ETAG, begin, &[tag.as_bytes(), b"\""]);
         }
         if !self.is_live {
-            add(&header::ACCEPT_RANGES, "Accept-Ranges", b"bytes");
+            add(&header::ACCEPT_RANGES, "Accept-Ranges: ", &[b"bytes"]);
         }
         let by_dictionary = varies && rules.dictionary.is_some();
         let selecting = [
@@ -271,13 +271,13 @@ impl Representation {
             (by_dictionary, "Available-Dictionary"),
             (rules.varies_by_accept, "Accept"),
         ];
-        let selecting = selecting.iter().filter(|(selects, _)| *selects).map(|(_, name)| *name);
-        let vary = selecting.collect::<Vec<_>>().join(", ");
-        if !vary.is_empty() {
-            add(&header::VARY, "Vary", vary.as_bytes());
+        if selecting.iter().any(|(selects, _)| *selects) {
+            let selecting = selecting.iter().filter(|(selects, _)| *selects).map(|(_, name)| *name);
+            let vary = selecting.collect::<Vec<_>>().join(", ");
+            add(&header::VARY, "Vary: ", &[vary.as_bytes()]);
         }
         if let Some(value) = &rules.dictionary {
-            add(&USE_AS_DICTIONARY, "Use-As-Dictionary", value.as_bytes());
+            add(&USE_AS_DICTIONARY, "Use-As-Dictionary: ", &[value.as_bytes()]);
         }
         for (name, value) in set {
             if *name != header::CONTENT_TYPE {
@@ -447,12 +447,25 @@ impl MadeVariants {
 /// `hash`, the tag is the hash of the content.
 pub fn tag(stamp: &Stamp, hash: Option<u128>) -> String {
     let mut tag = String::with_capacity(TAG_BYTES);
-    // Writing to a String cannot fail.
-    let _ = match hash {
-        Some(hash) => write!(tag, "{hash:032x}"),
-        None => write!(tag, "{:x}-{:x}", stamp.modified_ns, stamp.len),
-    };
+    match (hash, u64::try_from(stamp.modified_ns)) {
+        (None, Ok(modified_ns)) => {
+            push_hexadecimal(modified_ns, &mut tag);
+            tag.push('-');
+            push_hexadecimal(stamp.len, &mut tag);
+        }
+        // Writing to a String cannot fail.
+        (None, Err(_)) => drop(write!(tag, "{:x}-{:x}", stamp.modified_ns, stamp.len)),
+        (Some(hash), _) => drop(write!(tag, "{hash:032x}")),
+    }
     tag
+}
+
+/// Appends a number. `write!` takes several times as long.
+fn push_hexadecimal(number: u64, out: &mut String) {
+    let digits = (u64::BITS - (number | 1).leading_zeros()).div_ceil(4);
+    for place in (0..digits).rev() {
+        out.push(char::from(b"0123456789abcdef"[(number >> (4 * place)) as usize & 15]));
+    }
 }
 
 impl Entry {
@@ -464,11 +477,21 @@ impl Entry {
         self.representations.iter().map(one).sum::<usize>() + ENTRY_BYTES
     }
 
-    /// The directory of the file; `None`: it is an object of a store.
-    pub fn directory(&self) -> Option<PathBuf> {
+    /// The path of the file's directory, without a trailing `/`; `None`: it is an object of a store.
+    pub fn directory(&self) -> Option<Vec<u8>> {
         let Target::File { path, .. } = &self.target else { return None };
-        let file = self.lookup.root.join(OsStr::from_bytes(path));
-        file.parent().filter(|_| self.lookup.origin.is_none()).map(PathBuf::from)
+        if self.lookup.origin.is_some() {
+            return None;
+        }
+        let root = self.lookup.root.as_os_str().as_bytes();
+        let end = memchr::memrchr(b'/', path).unwrap_or(0);
+        let mut directory = Vec::with_capacity(root.len() + 1 + end);
+        directory.extend_from_slice(root);
+        if end > 0 {
+            directory.push(b'/');
+            directory.extend_from_slice(&path[..end]);
+        }
+        Some(directory)
     }
 
     /// True if bytes are still arriving; the entry is not kept then.
@@ -485,3 +508,20 @@ impl Entry {
 /// Approximate size of an entry with its key, in bytes, without what it points to.
 const ENTRY_BYTES: usize = 512;
 const REPRESENTATION_BYTES: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_has_time_and_length_in_hexadecimal() {
+        for modified_ns in [0, 1, 15, 16, 1_764_000_000_123_456_789, u64::MAX.into(), -1, i128::MAX]
+        {
+            for len in [0, 10, 255, 256, u64::MAX] {
+                let stamp = Stamp { modified_ns, len, ..Stamp::default() };
+                assert_eq!(tag(&stamp, None), format!("{modified_ns:x}-{len:x}"));
+            }
+        }
+        assert_eq!(tag(&Stamp::default(), Some(10)), format!("{:032x}", 10));
+    }
+}

@@ -119,6 +119,7 @@ fn represent(opened: Opened, path: &[u8]) -> Representation {
     let edits = ReadyEdits { remove: vec![header::SERVER], ..ReadyEdits::default() };
     let rules = FieldRules {
         media_type: HeaderValue::from_static(media_type),
+        is_compressed: false,
         on_failure: edits.clone(),
         edits,
         varies_by_accept: false,

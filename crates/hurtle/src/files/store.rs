@@ -123,7 +123,8 @@ impl Store {
     pub async fn revalidated(&self, key: Key<'_>) -> Result<Option<Rc<Entry>>, LookupError> {
         let known = self.cache.borrow().get(key).map(Rc::clone);
         let Some(entry) = known else { return Ok(None) };
-        Ok(self.refresh(key, &entry).await?.then_some(entry))
+        // Most requests that come here are for files that are not known, and need less room.
+        Ok(Box::pin(self.refresh(key, &entry)).await?.then_some(entry))
     }
 
     /// `true` if the name still resolves to the same file.
@@ -140,7 +141,7 @@ impl Store {
     /// The disk failed.
     pub async fn probe(&self, lookup: &Arc<Lookup>) -> Result<Target, LookupError> {
         if let Some(origin) = &lookup.origin {
-            return objects::probe(lookup, origin).await;
+            return Box::pin(objects::probe(lookup, origin)).await;
         }
         let job = Arc::clone(lookup);
         // Revalidation precedes other look-ups in the lane: those are for files not used recently
@@ -167,7 +168,7 @@ impl Store {
     pub async fn find(&self, lookup: &Arc<Lookup>, sends: bool) -> Result<Outcome, LookupError> {
         self.misses.set(self.misses.get() + 1);
         if let Some(origin) = &lookup.origin {
-            return objects::find(lookup, origin, &self.disk, sends).await;
+            return Box::pin(objects::find(lookup, origin, &self.disk, sends)).await;
         }
         let ahead = if sends { WINDOW_BYTES } else { 0 };
         let found = self.find_and_read(lookup, ahead).await?;
@@ -206,8 +207,8 @@ impl Store {
             Err(e) if is_out_of_descriptors(&e) => {
                 self.give_up_descriptors();
                 let job = Arc::clone(lookup);
-                let again = self.disk.run(lookup.lane, move || job.find(ahead, since_ms)).await;
-                again.map_err(LookupError::Pool)?.map_err(LookupError::Disk)
+                let again = self.disk.run(lookup.lane, move || job.find(ahead, since_ms));
+                Box::pin(again).await.map_err(LookupError::Pool)?.map_err(LookupError::Disk)
             }
             found => found.map_err(LookupError::Disk),
         }

@@ -2,12 +2,14 @@
 //! all workers look up their entries again before they send them. What is not watched is looked up
 //! again after `revalidate`, as without a watch.
 
-use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use hashbrown::HashSet;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
@@ -24,7 +26,8 @@ pub struct Watched(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     watch: OwnedFd,
-    directories: Mutex<HashSet<PathBuf>>,
+    /// By their paths.
+    directories: Mutex<HashSet<Vec<u8>>>,
     changed: Changed,
     /// Closed with the last clone, which ends the reader of changes.
     _open: PipeWriter,
@@ -55,35 +58,36 @@ impl Watched {
 
     /// Returns whether `add` has nothing to do for a directory. Never waits: `false` while another thread
     /// adds one.
-    pub(super) fn has(&self, directory: &Path) -> bool {
+    pub(super) fn has(&self, directory: &[u8]) -> bool {
         self.0.directories.try_lock().is_ok_and(|directories| is_done(&directories, directory))
     }
 
     /// Watches a directory, if not too many are watched. Blocks on the disk.
-    pub(super) fn add(&self, directory: PathBuf) {
+    pub(super) fn add(&self, directory: Vec<u8>) {
         let Shared { watch, changed, .. } = &*self.0;
         let mut directories = self.0.directories();
         if is_done(&directories, &directory) {
             return;
         }
-        match sys::watch_directory(watch, &directory) {
+        let path = Path::new(OsStr::from_bytes(&directory));
+        match sys::watch_directory(watch, path) {
             Ok(()) => {
                 directories.insert(directory);
                 // It may have changed before it was watched.
                 changed.note();
             }
-            Err(error) => tracing::debug!("{} is not watched: {error}", directory.display()),
+            Err(error) => tracing::debug!("{} is not watched: {error}", path.display()),
         }
     }
 }
 
-fn is_done(watched: &HashSet<PathBuf>, directory: &Path) -> bool {
+fn is_done(watched: &HashSet<Vec<u8>>, directory: &[u8]) -> bool {
     watched.contains(directory) || watched.len() >= DIRECTORIES_MAX
 }
 
 impl Shared {
     /// Nothing panics while the lock is held, so a poisoned lock is consistent.
-    fn directories(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+    fn directories(&self) -> MutexGuard<'_, HashSet<Vec<u8>>> {
         self.directories.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

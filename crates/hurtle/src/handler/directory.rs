@@ -2,6 +2,7 @@
 //! slash, and listings.
 
 mod archive;
+mod media_types;
 mod otherwise;
 pub mod spa;
 
@@ -12,10 +13,10 @@ use std::sync::Arc;
 
 use http::{HeaderValue, Request, StatusCode, header};
 use hurtle_http::semantics::accept::{Coding, prefers_json};
-use hurtle_http::semantics::media;
 use hurtle_http::semantics::target::{append_query, encode_path};
 use hurtle_objects::{Origin, Origins};
 
+use self::media_types::{MediaType, MediaTypes};
 use super::Answering;
 use super::request::{HandlerRequest, MatchedPath};
 use crate::answer::Answer;
@@ -58,6 +59,7 @@ pub struct Directory {
     compressor: Compressor,
     /// `None`: files are sent as they are.
     policy: Option<Policy>,
+    media_types: MediaTypes,
     /// Files whose former versions are dictionaries.
     dictionaries: Patterns,
     /// The store whose objects are served; `None`: the files of a directory.
@@ -125,6 +127,7 @@ impl Directory {
             listings: resources.listings.clone(),
             compressor: resources.compressor.clone(),
             policy,
+            media_types: MediaTypes::default(),
             route: None,
             edits: Rc::default(),
             archives: None,
@@ -171,19 +174,23 @@ impl Directory {
             Err(trouble) => Some(trouble.answer(matched.path)),
             Ok(Outcome::File { path, opened }) => {
                 let entry = self.entry(matched, Found { lookup, looked_up_ms, path, opened });
-                let answer =
-                    files::respond(&entry, StatusCode::OK, &request.file, request.get).await;
-                if matched.cacheable && !entry.is_arriving() {
+                let (ok, file) = (StatusCode::OK, &request.file);
+                if entry.is_arriving() {
+                    return Some(Box::pin(files::respond(&entry, ok, file, request.get)).await);
+                }
+                let answer = files::answer(&entry, ok, file);
+                if matched.cacheable {
                     store.keep(request.key, Rc::new(entry));
                 }
                 Some(answer)
             }
             Ok(Outcome::Other(Target::Directory(path, _))) if self.config.listing => {
-                Some(self.list(store, request, matched, lookup, path).await)
+                Some(Box::pin(self.list(store, request, matched, lookup, path)).await)
             }
             Ok(Outcome::Other(target)) if self.hands_on(&target) => None,
             Ok(Outcome::Other(target)) => {
-                Some(self.respond_without_file(store, request, matched, target).await)
+                let response = self.respond_without_file(store, request, matched, target);
+                Some(Box::pin(response).await)
             }
         }
     }
@@ -392,9 +399,10 @@ impl Directory {
     }
 
     fn compresses(&self, rules: &FieldRules, len: u64) -> Result<(), Uncompressed> {
-        let (media_type, set, rate) = (&rules.media_type, &rules.edits.set[..], self.config.rate);
+        let FieldRules { is_compressed, edits, .. } = rules;
         let policy = self.policy.as_ref().ok_or(Uncompressed::Off)?;
-        policy.admit(&FileFacts { media_type, len, set, rate })
+        let (has_type, set, rate) = (*is_compressed, &edits.set[..], self.config.rate);
+        policy.admit(&FileFacts { has_type, len, set, rate })
     }
 
     /// Returns the rules for the fields of the file at `path`, in responses with this status.
@@ -404,11 +412,21 @@ impl Directory {
         path: &[u8],
         status: StatusCode,
     ) -> FieldRules {
-        let edits = self.file_edits(matched, path, status);
+        let media_type = self.media_type(path);
+        let edits = self.file_edits(matched, &media_type.value, status);
+        let failed = StatusCode::PRECONDITION_FAILED;
+        let on_failure = self.file_edits(matched, &media_type.value, failed);
         let own_type = edits.set.iter().find(|(name, _)| *name == header::CONTENT_TYPE);
+        let MediaType { value, is_compressed } = match own_type {
+            Some((_, own)) => {
+                MediaType { is_compressed: self.compresses_type(own), value: own.clone() }
+            }
+            None => media_type,
+        };
         FieldRules {
-            media_type: own_type.map_or_else(|| self.media_type(path), |(_, own)| own.clone()),
-            on_failure: self.file_edits(matched, path, StatusCode::PRECONDITION_FAILED),
+            media_type: value,
+            is_compressed,
+            on_failure,
             edits,
             varies_by_accept: false,
             dictionary: None,
@@ -417,8 +435,13 @@ impl Directory {
     }
 
     /// Returns the edits of files' fields: the directory's own, then those of its site.
-    fn file_edits(&self, matched: &MatchedPath<'_>, path: &[u8], status: StatusCode) -> ReadyEdits {
-        let media_type = Some(self.media_type(path));
+    fn file_edits(
+        &self,
+        matched: &MatchedPath<'_>,
+        media_type: &HeaderValue,
+        status: StatusCode,
+    ) -> ReadyEdits {
+        let media_type = Some(media_type.clone());
         let mut edits = ReadyEdits { media_type, ..ReadyEdits::default() };
         if self.uploads.is_some() {
             let no_sniff = HeaderValue::from_static("nosniff");
@@ -429,16 +452,6 @@ impl Directory {
         }
         self.edits.edit(&mut edits, || matched.path.into(), status, true);
         edits
-    }
-
-    fn media_type(&self, path: &[u8]) -> HeaderValue {
-        let extension = media::extension(path);
-        match self.config.media_types.get(&*extension) {
-            Some(own) => own.clone(),
-            None => {
-                HeaderValue::from_static(media::of_extension(&extension).unwrap_or(media::DEFAULT))
-            }
-        }
     }
 }
 

@@ -245,7 +245,8 @@ async fn read_file<C: Client>(
     client: &mut C,
 ) -> Handled {
     if let Some(refused) = refusal(request.head) {
-        let answer = match directory.hands_on_path(request.store, request.matched.rest).await {
+        let handed_on = directory.hands_on_path(request.store, request.matched.rest);
+        let answer = match Box::pin(handed_on).await {
             Ok(true) => return Ok(Outcome::Otherwise),
             Ok(false) => refused,
             Err(trouble) => trouble.answer(request.matched.path),
