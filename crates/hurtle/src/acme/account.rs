@@ -8,17 +8,30 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use instant_acme::{
-    Account, AccountCredentials, CertificateIdentifier, ExternalAccountKey, NewAccount,
+    Account, AccountCredentials, CertificateIdentifier, Error, ExternalAccountKey, NewAccount,
 };
 use rustls::pki_types::Der;
+use serde::{Deserialize, Serialize};
 
 use super::http::{Http, RetryAfter, reason};
 use super::storage::Storage;
 use crate::config;
 
+/// An account as it is stored.
+#[derive(Serialize, Deserialize)]
+struct StoredAccount {
+    #[serde(flatten)]
+    credentials: AccountCredentials,
+    /// The address that the authority has; `None`: it has none, or an earlier version has stored it.
+    #[serde(default)]
+    email: Option<String>,
+}
+
 /// A certificate authority.
 pub(super) struct Authority {
     pub(super) directory: String,
+    /// The profile of certificates; `None`: the authority chooses.
+    pub(super) profile: Option<String>,
     email: Option<String>,
     binding: Option<(String, Vec<u8>)>,
     http: Http,
@@ -52,6 +65,7 @@ impl Authority {
         });
         Ok(Authority {
             directory: authority.directory.clone(),
+            profile: authority.profile.clone(),
             email: acme.email.clone(),
             binding: binding.transpose()?,
             http,
@@ -65,6 +79,7 @@ impl Authority {
         let (http, retry_after) = self.http.copy();
         Authority {
             directory: self.directory.clone(),
+            profile: self.profile.clone(),
             email: self.email.clone(),
             binding: self.binding.clone(),
             http,
@@ -89,8 +104,7 @@ impl Authority {
         if let Some(account) = self.stored(storage).await? {
             return Ok(account);
         }
-        let contact = self.email.iter().map(|email| format!("mailto:{email}"));
-        let contact: Vec<String> = contact.collect();
+        let contact = self.contact();
         let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
         let new = NewAccount {
             contact: &contact,
@@ -103,7 +117,8 @@ impl Authority {
         let builder = Account::builder_with_http(Box::new(self.http.clone()));
         let created = builder.create(&new, self.directory.clone(), binding.as_ref()).await;
         let (account, credentials) = created.map_err(|e| format!("no account: {}", reason(&e)))?;
-        let written = storage.write_account(&self.directory, &credentials);
+        let stored = StoredAccount { credentials, email: self.email.clone() };
+        let written = storage.write_account(&self.directory, &stored);
         written.map_err(|e| e.to_string())?;
         self.account = Some(account.clone());
         Ok(account)
@@ -112,14 +127,50 @@ impl Authority {
     /// Reads the account; `None` if there is none.
     async fn stored(&mut self, storage: &Storage) -> Result<Option<Account>, String> {
         if self.account.is_none() {
-            let stored: Option<AccountCredentials> =
+            let stored: Option<StoredAccount> =
                 storage.account(&self.directory).map_err(|e| e.to_string())?;
-            let Some(stored) = stored else { return Ok(None) };
+            let Some(StoredAccount { credentials, email }) = stored else { return Ok(None) };
             let builder = Account::builder_with_http(Box::new(self.http.clone()));
-            let account = builder.from_credentials(stored).await.map_err(|e| reason(&e))?;
+            let account = match builder.from_credentials(credentials).await {
+                Ok(account) => account,
+                Err(e @ (Error::Crypto | Error::KeyRejected)) => {
+                    let shown = storage.account_path(&self.directory);
+                    tracing::warn!("{}: {e}; a new account is made", shown.display());
+                    return Ok(None);
+                }
+                Err(e) => return Err(reason(&e)),
+            };
+            if email != self.email {
+                self.change_contact(&account, storage).await;
+            }
             self.account = Some(account);
         }
         Ok(self.account.clone())
+    }
+
+    /// Tells the authority the address of the configuration, in place of the one that it has (RFC 8555
+    /// section 7.3.2). If this fails, certificates are ordered all the same, and the next start repeats
+    /// it.
+    async fn change_contact(&self, account: &Account, storage: &Storage) {
+        let contact = self.contact();
+        let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
+        let changed = account.update_contacts(&contact).await.map_err(|e| reason(&e));
+        let written = changed.and_then(|()| {
+            let stored: Option<StoredAccount> =
+                storage.account(&self.directory).map_err(|e| e.to_string())?;
+            let Some(stored) = stored else { return Ok(()) };
+            let stored = StoredAccount { email: self.email.clone(), ..stored };
+            storage.write_account(&self.directory, &stored).map_err(|e| e.to_string())
+        });
+        let email = self.email.as_deref().unwrap_or("none");
+        match written {
+            Ok(()) => tracing::info!("{}: the account's address is {email} now", self.directory),
+            Err(why) => tracing::warn!("{}: the account keeps its address: {why}", self.directory),
+        }
+    }
+
+    fn contact(&self) -> Vec<String> {
+        self.email.iter().map(|email| format!("mailto:{email}")).collect()
     }
 
     /// Drops the account, so that the next use reads it and the authority's directory again.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use instant_acme::{
-    AuthorizationHandle, AuthorizationStatus, ChallengeStatus, ChallengeType, Error, Identifier,
-    NewOrder, Order, OrderStatus, RetryPolicy,
+    Account, AuthorizationHandle, AuthorizationStatus, ChallengeStatus, ChallengeType, Error,
+    Identifier, NewOrder, Order, OrderStatus, RetryPolicy,
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 
@@ -161,6 +161,10 @@ async fn new_order(
     for _ in 0..TRIES {
         let account = authority.account(storage).await?;
         let mut order = NewOrder::new(&names);
+        if let Some(profile) = &authority.profile {
+            check_profile(&account, profile)?;
+            order = order.profile(profile);
+        }
         if let Some(id) = replaces {
             order = order.replaces(identifier(id));
         }
@@ -177,6 +181,21 @@ async fn new_order(
         }
     }
     Err(failure)
+}
+
+/// Checks that an authority has a profile.
+fn check_profile(account: &Account, profile: &str) -> Result<(), String> {
+    let known: Vec<&str> = account.profiles().map(|known| known.name).collect();
+    match (known.contains(&profile), known.is_empty()) {
+        (true, _) => Ok(()),
+        (false, true) => {
+            Err(format!("the authority has no profiles; leave profile = {profile:?} out"))
+        }
+        (false, false) => Err(format!(
+            "the authority has no profile {profile:?}, but {}; write one of these",
+            known.join(", ")
+        )),
+    }
 }
 
 /// Tells whether the authority's problem document has this type (RFC 8555 section 6.7).

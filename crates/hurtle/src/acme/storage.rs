@@ -191,7 +191,7 @@ impl Storage {
     }
 
     /// Path of an account. The directory URL can be longer than a file name, so this has its hash.
-    fn account_path(&self, directory: &str) -> PathBuf {
+    pub(super) fn account_path(&self, directory: &str) -> PathBuf {
         let host = directory.split('/').nth(2).unwrap_or_default().replace(':', "_");
         let number = xxhash_rust::xxh3::xxh3_64(directory.as_bytes());
         self.dir.join(format!("{host}-{number:016x}.account"))

@@ -55,6 +55,8 @@ pub struct Acme {
 pub struct Authority {
     /// URL of its directory (RFC 8555 section 7.1.1).
     pub directory: String,
+    /// The profile of its certificates; `None`: the authority chooses.
+    pub profile: Option<String>,
     /// External account binding (RFC 8555 section 7.3.4).
     #[serde(flatten)]
     pub binding: Option<Binding>,
@@ -87,7 +89,7 @@ pub enum ChallengeKind {
 
 impl Default for Authority {
     fn default() -> Authority {
-        Authority { directory: DIRECTORY.to_owned(), binding: None, root: None }
+        Authority { directory: DIRECTORY.to_owned(), profile: None, binding: None, root: None }
     }
 }
 
@@ -226,6 +228,7 @@ fn challenges(table: &Table<'_>, has_clear: bool, reader: &mut Reader<'_>) -> Ve
 fn authority(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Authority> {
     table.check_companions(reader);
     let root = table.get("root").and_then(|value| value.file(reader));
+    let profile = table.get("profile").and_then(|value| value.text(reader).map(str::to_owned));
     let id = table.get("eab_id").and_then(|value| value.text(reader).map(str::to_owned));
     let key = table.get("eab_key").and_then(|value| value.file(reader));
     let Some(written) = table.get("directory") else {
@@ -235,7 +238,7 @@ fn authority(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Authority> {
     };
     let directory = written.parse(reader, directory)?;
     let binding = id.zip(key).map(|(id, key)| Binding { id, key });
-    Some(Authority { directory, binding, root })
+    Some(Authority { directory, profile, binding, root })
 }
 
 /// Parses a directory URL; only https is allowed (RFC 8555 section 6.1).

@@ -56,6 +56,9 @@ pub(super) static AUTHORITY: Section = Section {
     keys: &[
         Key::new("directory", Text("a URL"), Required, "\"https://acme.example/directory\"",
             "Its ACME directory."),
+        Key::new("profile", Text("a word"), Words("the authority's choice"), "\"shortlived\"",
+            "Profile of the certificates, one of those that the authority names in its directory, \
+             such as Let's Encrypt's `tlsserver`, or `shortlived` for six days."),
         Key::new("eab_id", Text("a word"), Words("none"), "\"kid-1\"",
             "Key identifier of the external account.").with(&["eab_key"]),
         Key::new("eab_key", Text("a file"), Words("none"), "\"eab.key\"",

@@ -8,6 +8,7 @@
 #[path = "../tls/authority.rs"]
 #[allow(dead_code)]
 mod authority;
+mod changes;
 #[path = "../process/child.rs"]
 #[allow(dead_code)]
 mod child;

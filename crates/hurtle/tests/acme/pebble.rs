@@ -23,6 +23,8 @@ const DNS_PORT: u16 = 8053;
 const PORT: u16 = 14_000;
 const MANAGEMENT_PORT: u16 = 15_000;
 
+const DAY_SECS: u64 = 24 * 60 * 60;
+
 /// HMAC key of the external account `kid-1`.
 pub(crate) const EAB_KEY: &str = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W";
 
@@ -105,6 +107,10 @@ impl Net {
             "keyAlgorithm": "ecdsa",
             "externalAccountBindingRequired": options.binding,
             "externalAccountMACKeys": { "kid-1": EAB_KEY },
+            "profiles": {
+                "default": { "description": "ninety days", "validityPeriod": 90 * DAY_SECS },
+                "shortlived": { "description": "six days", "validityPeriod": 6 * DAY_SECS },
+            },
         }});
         let path = self.dir.path(format!("../pebble-{number}.json"));
         fs::write(&path, config.to_string()).unwrap();

@@ -19,6 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Setup<'a> {
     pub(crate) hosts: &'a [&'a str],
     pub(crate) challenge: &'a str,
+    pub(crate) email: &'a str,
     /// Lines of `[acme]` in place of `challenge`.
     pub(crate) acme: String,
     /// Lines of each `[[acme.authority]]` beside `root`.
@@ -34,6 +35,7 @@ impl<'a> Setup<'a> {
         Setup {
             hosts: &["a.test"],
             challenge: "tls-alpn-01",
+            email: "admin@a.test",
             acme: String::new(),
             authorities: vec![authority(net, 0)],
             ports: (HTTP_PORT, TLS_PORT),
@@ -67,9 +69,10 @@ impl<'a> Setup<'a> {
         };
         let text = format!(
             "listen = \"{clear}\"\nlisten_tls = \"{tls}\"\nworkers = 1\n{user}[acme]\n\
-             accept_terms = true\nemail = \"admin@a.test\"\nstorage = \"state/acme\"\n\
+             accept_terms = true\nemail = {:?}\nstorage = \"state/acme\"\n\
              {challenge}{authorities}[[site]]\nhosts = {:?}\ndefault = {}\n[site.tls]\n\
              certificate = \"auto\"\n{on_demand}[[site.mount]]\nfiles = {:?}\n",
+            self.email,
             self.hosts,
             self.hosts.is_empty(),
             net.dir.root()
