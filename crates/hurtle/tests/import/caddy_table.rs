@@ -97,7 +97,7 @@ fn addresses_become_listeners_and_names() {
 
 #[test]
 fn options_certificates_and_logs_are_translated() {
-    let table: [(&str, &str, &str); 17] = [
+    let table: [(&str, &str, &str); 19] = [
         (
             "certificates on demand",
             "{\non_demand_tls {\nask http://127.0.0.1:9000/ok?key=1\ninterval 2m\nburst 5\n}\n}\nhttps:// {\ntls {\non_demand\n}\nrespond a\n}",
@@ -152,6 +152,16 @@ fn options_certificates_and_logs_are_translated() {
             "trusted proxies",
             "{\nservers {\ntrusted_proxies static private_ranges 192.0.2.0/24\ntimeouts {\nread_header 10s\nidle 2m\n}\n}\n}\n:80\nrespond a",
             "\"fd00::/8\", \"::1\", \"192.0.2.0/24\"]\n[limits]\nhead_timeout = \"10s\"\nidle_timeout = \"2m\"",
+        ),
+        (
+            "peers that are no proxies",
+            "{\nservers {\ntrusted_proxies static 192.0.2.0/24\n}\n}\n:80 {\n@out not remote_ip 192.0.2.0/24\nabort @out\nrespond a\n}",
+            "match = { not = { peer = [\"192.0.2.0/24\"] } }\nabort = true",
+        ),
+        (
+            "clients that proxies name",
+            "{\nservers {\ntrusted_proxies static 192.0.2.0/24\n}\n}\n:80 {\n@in client_ip 10.0.0.0/8\nrespond @in a\n}",
+            "match = { client = [\"10.0.0.0/8\"] }\nrespond = \"a\"",
         ),
         (
             "a log",
@@ -227,12 +237,6 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
         "a redirect behind a gate",
         ":80 {\nroute {\nbasic_auth /a/* {\nu $2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n}\nredir /a/x /secret\nrespond a\n}\n}",
         "Caddyfile:6: cannot translate `redir /a/x /secret`",
-        "respond = \"\"\nstatus = 403",
-    ),
-    (
-        "addresses of peers that are proxies",
-        "{\nservers {\ntrusted_proxies static 192.0.2.0/24\n}\n}\n:80 {\n@out not remote_ip 192.0.2.0/24\nabort @out\nrespond a\n}",
-        "Caddyfile:7: cannot translate `@out not remote_ip 192.0.2.0/24`",
         "respond = \"\"\nstatus = 403",
     ),
     (

@@ -6,6 +6,7 @@ mod alike_errors;
 mod alike_paths;
 mod apache;
 mod caddy_alike;
+mod caddy_condition_rows;
 mod caddy_generated;
 mod caddy_local;
 mod caddy_rows;

@@ -131,13 +131,10 @@ fn condition(
         }
         "method" => matcher.add("method", args().map(|name| name.to_ascii_uppercase()))?,
         "host" => matcher.add("host", args())?,
-        "remote_ip" if has_proxies => {
-            return Err(
-                "behind trusted proxies hurtle compares the address of their client, as client_ip does".to_owned(),
-            );
-        }
         "remote_ip" | "client_ip" => {
-            matcher.add("client", networks(&line.args, line, report)?)?;
+            let is_peer = has_proxies && line.name == "remote_ip";
+            let name = if is_peer { "peer" } else { "client" };
+            matcher.add(name, networks(&line.args, line, report)?)?;
         }
         "header" => matcher.header(line)?,
         "query" => {
