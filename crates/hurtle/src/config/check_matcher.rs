@@ -35,8 +35,9 @@ pub(super) static MATCH: Section = Section {
              a field that is there, `false` for one that is not."),
         Key::new("cookie", Map("a table of names and values"), Words("any"), "{ beta = true }",
             "Cookies, likewise."),
-        Key::new("query", Map("a table of names and values"), Words("any"), "{ format = \"json\" }",
-            "Parameters of the query, decoded, likewise."),
+        Key::new("query", Map("a table of names and values, true or false"), Words("any"), "{ format = \"json\" }",
+            "Parameters of the query, decoded, likewise. `true`: requests with any query, `false`: those \
+             without one; an empty query is none."),
         Key::new("host", List("host names"), Words("each of the site"), "\"*.example.org\"",
             "Host names, without a port."),
         Key::new("client", List("networks"), Words("all"), "\"10.0.0.0/8\"", "Addresses of clients; behind \
@@ -83,7 +84,11 @@ fn read(value: &Value<'_>, is_in_not: bool, reader: &mut Reader<'_>) -> Option<M
     let parameter = |name: &str| Ok(name.to_owned());
     conditions(&table, "header", field, &mut matcher.fields, reader);
     conditions(&table, "cookie", cookie_name, &mut matcher.cookies, reader);
-    conditions(&table, "query", parameter, &mut matcher.query, reader);
+    match table.get("query") {
+        Some(value) if value.is_true() => matcher.has_query = Some(true),
+        Some(value) if value.is_false() => matcher.has_query = Some(false),
+        _ => conditions(&table, "query", parameter, &mut matcher.query, reader),
+    }
     if let Some(value) = table.get("host") {
         matcher.hosts = value.list(reader, |item, reader| item.parse(reader, host));
     }

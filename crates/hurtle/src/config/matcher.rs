@@ -40,6 +40,9 @@ pub struct Matcher {
         serialize_with = "conditions"
     )]
     pub cookies: Vec<(String, ValueMatcher)>,
+    /// `Some`: there is a query that is not empty (`true`), or none (`false`).
+    #[serde(rename = "query", skip_serializing_if = "Option::is_none")]
+    pub has_query: Option<bool>,
     /// Parameters of the query, decoded.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "conditions")]
     pub query: Vec<(String, ValueMatcher)>,
@@ -96,6 +99,10 @@ impl<'a> MatchedRequest<'a> {
     pub fn query(&self) -> Option<&'a [u8]> {
         self.head.target.path_and_query()?.1
     }
+
+    fn has_query(&self) -> bool {
+        self.query().is_some_and(|query| !query.is_empty())
+    }
 }
 
 /// The placeholder of the query that was sent.
@@ -128,6 +135,7 @@ impl Matcher {
             methods,
             fields,
             cookies,
+            has_query,
             query,
             hosts,
             clients,
@@ -137,6 +145,7 @@ impl Matcher {
         methods.is_empty()
             && fields.is_empty()
             && cookies.is_empty()
+            && has_query.is_none()
             && query.is_empty()
             && hosts.is_empty()
             && clients.is_empty()
@@ -204,6 +213,7 @@ impl Matcher {
             && (self.hosts.is_empty() || self.admits_host(head))
             && is_in(request.client, &self.clients)
             && is_in(request.peer, &self.peers)
+            && self.has_query.is_none_or(|wanted| wanted == request.has_query())
             && self.fields.iter().all(|(name, values)| {
                 let lines = head.fields.iter();
                 let own = lines.filter(|(line, _)| line.eq_ignore_ascii_case(name.as_bytes()));
@@ -350,6 +360,8 @@ impl fmt::Display for Matcher {
         {
             conditions.extend(pairs.iter().map(|(name, values)| format!("{kind} {name}{values}")));
         }
+        conditions
+            .extend(self.has_query.map(|any| if any { "a query" } else { "no query" }.into()));
         if !self.hosts.is_empty() {
             conditions.push(format!("host {}", joined(self.hosts.iter())));
         }

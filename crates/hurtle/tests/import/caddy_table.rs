@@ -97,7 +97,7 @@ fn addresses_become_listeners_and_names() {
 
 #[test]
 fn options_certificates_and_logs_are_translated() {
-    let table: [(&str, &str, &str); 19] = [
+    let table: [(&str, &str, &str); 20] = [
         (
             "certificates on demand",
             "{\non_demand_tls {\nask http://127.0.0.1:9000/ok?key=1\ninterval 2m\nburst 5\n}\n}\nhttps:// {\ntls {\non_demand\n}\nrespond a\n}",
@@ -157,6 +157,11 @@ fn options_certificates_and_logs_are_translated() {
             "peers that are no proxies",
             "{\nservers {\ntrusted_proxies static 192.0.2.0/24\n}\n}\n:80 {\n@out not remote_ip 192.0.2.0/24\nabort @out\nrespond a\n}",
             "match = { not = { peer = [\"192.0.2.0/24\"] } }\nabort = true",
+        ),
+        (
+            "peers of a variable",
+            "{\nservers {\ntrusted_proxies static {$NETS}\n}\n}\n:80 {\n@out not remote_ip {$NETS}\nabort @out\nrespond a\n}",
+            "match = { not = { peer = \"{env.NETS}\" } }\nabort = true",
         ),
         (
             "clients that proxies name",
