@@ -313,6 +313,7 @@ proxy = "http://127.0.0.1:1"
             row("not beneath it", "GET", "/m/one/x", 404),
             row("a rule by a field", "GET", "/r/7\nx-flag: on", 302),
             row("and without", "GET", "/r/7", 404),
+            with_body("a rule whatever the method", "POST", "/r/7\nx-flag: on", 302),
             row("a peer", "GET", "/peer", 203),
             row("another peer", "GET", "/far", 404),
             row("a peer in none of the networks", "GET", "/outside", 403),

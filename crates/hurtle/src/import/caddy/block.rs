@@ -169,6 +169,12 @@ fn one(
             if looks_at_files && later.iter().any(|item| has(item.d, "php_fastcgi")) {
                 report.remark(d, "responses of scripts to these paths have the fields, too");
             }
+            if looks_at_files && later.iter().any(|item| has(item.d, "try_files")) {
+                report.remark(
+                    d,
+                    "the page that is sent in place of a missing file, such as /gone.js, has the fields, too",
+                );
+            }
             let (rules, is_deferred) = header(d, args, own.as_ref())?;
             if is_deferred {
                 report.remark(
