@@ -15,6 +15,7 @@ mod errors;
 mod fields;
 mod global;
 mod handlers;
+mod header;
 mod include;
 mod matcher;
 mod order;
