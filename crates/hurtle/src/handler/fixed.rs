@@ -37,13 +37,16 @@ pub struct Fixed {
     pub status: StatusCode,
     /// The body.
     pub body: Bytes,
-    /// The body's media type.
-    pub media_type: HeaderValue,
+    /// The body's media type; `None`: there is no body, and the configuration names no type.
+    pub media_type: Option<HeaderValue>,
 }
 
 impl Fixed {
     /// The response.
     pub fn call(&self) -> Answer {
-        Answer::bytes(self.status, self.media_type.clone(), self.body.clone())
+        match &self.media_type {
+            Some(media_type) => Answer::bytes(self.status, media_type.clone(), self.body.clone()),
+            None => Answer::empty(self.status),
+        }
     }
 }

@@ -9,6 +9,7 @@ mod caddy_alike;
 mod caddy_condition_rows;
 mod caddy_generated;
 mod caddy_local;
+mod caddy_refused;
 mod caddy_rows;
 mod caddy_table;
 mod closed;

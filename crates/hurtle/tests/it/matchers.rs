@@ -293,6 +293,8 @@ fn header_rules_may_be_for_media_types() {
                 [[site.mount]]\nfiles = \".\"\n\
                 [[site.mount]]\npath = \"/app\"\nfiles = \".\"\ntry_files = [\"{path}\", \"/index.html\"]\n\
                 [[site.mount]]\npath = \"/text\"\nrespond = \"t\"\n\
+                [[site.mount]]\npath = \"/void\"\nrespond = \"\"\n\
+                [[site.mount]]\npath = \"/typed\"\nrespond = \"\"\ncontent_type = \"text/html\"\n\
                 [[site.mount]]\npath = \"/page\"\nrespond = \"p\"\ncontent_type = \"text/html; charset=latin1\"\n";
     let server = server(&tree, site);
     let html = &["Cache-Control: no-cache", "X-Error: 1", "!X-Any"][..];
@@ -310,6 +312,8 @@ fn header_rules_may_be_for_media_types() {
                 ("a type by its ending", "/none", 200, other, Some("n")),
                 ("a type that a rule sets", "/a.json", 200, &["X-Json: 1"], Some("{}")),
                 ("a fixed text", "/text", 200, other, Some("t")),
+                ("nothing has no type", "/void", 200, &["!Content-Type", "!X-Error"], Some("")),
+                ("unless it is written", "/typed", 200, &["Content-Type: text/html"], Some("")),
                 ("with a parameter", "/page", 200, html, Some("p")),
                 ("an error", "/gone", 404, &["X-Error: 1", "!X-Any"], Some("i")),
             ],

@@ -10,7 +10,7 @@ use super::parts::Parts;
 use super::pattern::is_placeholder;
 use super::proxy;
 use super::scope::Scope;
-use super::{access, fields, header, redirect, rewrite};
+use super::{access, fastcgi_script, fields, header, redirect, rewrite};
 use crate::import::mount::{Keys, put};
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
@@ -143,7 +143,13 @@ fn one(
             put(&mut keys, "abort", true);
             return push(keys, item, scope, parts);
         }
-        "reverse_proxy" => return reverse_proxy(item, scope, parts, report),
+        "reverse_proxy" => match fastcgi_script::transport(d) {
+            Some(transport) => {
+                let keys = fastcgi_script::translate(transport, (d, args), scope, report)?;
+                return push(keys, item, scope, parts);
+            }
+            None => return reverse_proxy(item, scope, parts, report),
+        },
         "php_fastcgi" => {
             let keys = php(d, args, scope, report)?;
             return push(keys, item, scope, parts);

@@ -12,6 +12,7 @@ mod access;
 mod address;
 mod block;
 mod errors;
+mod fastcgi_script;
 mod fields;
 mod global;
 mod handlers;
