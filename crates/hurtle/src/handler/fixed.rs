@@ -6,6 +6,7 @@ use hurtle_http::semantics::target::{append_query, encode_path};
 
 use super::request::{HandlerRequest, MatchedPath};
 use crate::answer::Answer;
+use crate::body::Body;
 
 /// Redirects every request of a mount.
 #[derive(Debug)]
@@ -46,7 +47,12 @@ impl Fixed {
     pub fn call(&self) -> Answer {
         match &self.media_type {
             Some(media_type) => Answer::bytes(self.status, media_type.clone(), self.body.clone()),
-            None => Answer::empty(self.status),
+            None => {
+                // A HEAD gets the length of a GET, which is 0.
+                let mut answer = Answer::empty(self.status);
+                answer.body = Body::Bytes(Bytes::new());
+                answer
+            }
         }
     }
 }
