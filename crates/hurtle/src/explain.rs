@@ -115,7 +115,7 @@ async fn explain_request(
     let peer = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let (asked, joined) = (request.head(None)?, Joined::default());
     let asked = parse_head(&asked, &joined).map_err(bad)?;
-    let matched = MatchedRequest { head: &asked, client: peer };
+    let matched = MatchedRequest { head: &asked, client: peer, peer };
     let confined = match Permissions::of(config, None) {
         Ok(permissions) => format!("the server {permissions}"),
         Err(reason) => format!("none: {reason}"),

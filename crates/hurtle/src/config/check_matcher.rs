@@ -1,5 +1,7 @@
 //! Reads matchers: a pattern, a list of patterns, or a table of conditions.
 
+use ipnet::IpNet;
+
 use super::error::{ValueError, shown};
 use super::field::{any_field_name, cookie_name};
 use super::host::{HostEntry, host_entry};
@@ -33,11 +35,15 @@ pub(super) static MATCH: Section = Section {
              a field that is there, `false` for one that is not."),
         Key::new("cookie", Map("a table of names and values"), Words("any"), "{ beta = true }",
             "Cookies, likewise."),
-        Key::new("query", Map("a table of names and values"), Words("any"), "{ format = \"json\" }",
-            "Parameters of the query, decoded, likewise."),
+        Key::new("query", Map("a table of names and values, true or false"), Words("any"), "{ format = \"json\" }",
+            "Parameters of the query, decoded, likewise. `true`: requests with any query, `false`: those \
+             without one; an empty query is none."),
         Key::new("host", List("host names"), Words("each of the site"), "\"*.example.org\"",
             "Host names, without a port."),
-        Key::new("client", List("networks"), Words("all"), "\"10.0.0.0/8\"", "Addresses of clients."),
+        Key::new("client", List("networks"), Words("all"), "\"10.0.0.0/8\"", "Addresses of clients; behind \
+             `trusted_proxies` those that they name."),
+        Key::new("peer", List("networks"), Words("all"), "\"173.245.48.0/20\"", "Addresses at the other end of the \
+             connection, also where that is a trusted proxy; those that a PROXY protocol header names."),
         Key::new("not", TableKind(&MATCH), Words("none"), "{ path = \"/api/**\" }",
             "Conditions of which at least one must not be met."),
     ],
@@ -78,12 +84,19 @@ fn read(value: &Value<'_>, is_in_not: bool, reader: &mut Reader<'_>) -> Option<M
     let parameter = |name: &str| Ok(name.to_owned());
     conditions(&table, "header", field, &mut matcher.fields, reader);
     conditions(&table, "cookie", cookie_name, &mut matcher.cookies, reader);
-    conditions(&table, "query", parameter, &mut matcher.query, reader);
+    match table.get("query") {
+        Some(value) if value.is_true() => matcher.has_query = Some(true),
+        Some(value) if value.is_false() => matcher.has_query = Some(false),
+        _ => conditions(&table, "query", parameter, &mut matcher.query, reader),
+    }
     if let Some(value) = table.get("host") {
         matcher.hosts = value.list(reader, |item, reader| item.parse(reader, host));
     }
     if let Some(value) = table.get("client") {
-        matcher.clients = value.list(reader, |item, reader| item.parse(reader, network));
+        matcher.clients = networks(&value, reader);
+    }
+    if let Some(value) = table.get("peer") {
+        matcher.peers = networks(&value, reader);
     }
     if let Some(value) = table.get("not") {
         if is_in_not {
@@ -113,6 +126,15 @@ fn patterns(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<Glob>> {
     let written = value.items(reader).len();
     let patterns = value.list(reader, |item, reader| item.parse(reader, pattern));
     (patterns.len() == written).then_some(patterns)
+}
+
+/// Reads the networks of a condition. An empty list would be met by every address.
+fn networks(value: &Value<'_>, reader: &mut Reader<'_>) -> Vec<IpNet> {
+    if value.is_empty_list() {
+        let wrong = ValueError::new("no address is in an empty list");
+        value.report(reader, wrong.hint("write networks such as \"10.0.0.0/8\""));
+    }
+    value.list(reader, |item, reader| item.parse(reader, network))
 }
 
 /// Reads the conditions on values with names.

@@ -46,8 +46,7 @@ pub(super) const REDIRECT_STATUS: StatusCode = StatusCode::FOUND;
 /// Status of a fixed response.
 pub(super) const FIXED_STATUS: StatusCode = StatusCode::OK;
 /// Content-Type of a fixed response.
-pub(super) const FIXED_CONTENT_TYPE: HeaderValue =
-    HeaderValue::from_static("text/plain; charset=utf-8");
+pub const FIXED_CONTENT_TYPE: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 /// Path of a mount.
 pub(super) const MOUNT_PATH: &str = "/";
 /// Path of the mount of a single file.

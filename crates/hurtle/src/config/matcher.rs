@@ -40,6 +40,9 @@ pub struct Matcher {
         serialize_with = "conditions"
     )]
     pub cookies: Vec<(String, ValueMatcher)>,
+    /// `Some`: there is a query that is not empty (`true`), or none (`false`).
+    #[serde(rename = "query", skip_serializing_if = "Option::is_none")]
+    pub has_query: Option<bool>,
     /// Parameters of the query, decoded.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "conditions")]
     pub query: Vec<(String, ValueMatcher)>,
@@ -57,6 +60,13 @@ pub struct Matcher {
         serialize_with = "super::print::texts"
     )]
     pub clients: Vec<IpNet>,
+    /// Networks of which one holds the peer's address.
+    #[serde(
+        rename = "peer",
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "super::print::texts"
+    )]
+    pub peers: Vec<IpNet>,
     /// Conditions that must not all be met.
     pub not: Option<Box<Matcher>>,
 }
@@ -79,12 +89,19 @@ pub struct MatchedRequest<'a> {
     pub head: &'a RequestHead<'a>,
     /// The address of the client; `None`: a unix socket.
     pub client: Option<IpAddr>,
+    /// The address of the connection, or the one that a PROXY protocol header names; `None`: a unix
+    /// socket.
+    pub peer: Option<IpAddr>,
 }
 
 impl<'a> MatchedRequest<'a> {
     /// Returns the query as sent.
     pub fn query(&self) -> Option<&'a [u8]> {
         self.head.target.path_and_query()?.1
+    }
+
+    fn has_query(&self) -> bool {
+        self.query().is_some_and(|query| !query.is_empty())
     }
 }
 
@@ -112,14 +129,27 @@ impl Matcher {
 
     /// Returns whether the path alone decides.
     pub fn is_of_path(&self) -> bool {
-        let Matcher { paths: _, regex: _, methods, fields, cookies, query, hosts, clients, not } =
-            self;
+        let Matcher {
+            paths: _,
+            regex: _,
+            methods,
+            fields,
+            cookies,
+            has_query,
+            query,
+            hosts,
+            clients,
+            peers,
+            not,
+        } = self;
         methods.is_empty()
             && fields.is_empty()
             && cookies.is_empty()
+            && has_query.is_none()
             && query.is_empty()
             && hosts.is_empty()
             && clients.is_empty()
+            && peers.is_empty()
             && not.as_ref().is_none_or(|not| not.is_of_path())
     }
 
@@ -181,10 +211,9 @@ impl Matcher {
         let method = head.method.as_bytes();
         (self.methods.is_empty() || self.methods.iter().any(|known| known.as_bytes() == method))
             && (self.hosts.is_empty() || self.admits_host(head))
-            && (self.clients.is_empty()
-                || request
-                    .client
-                    .is_some_and(|client| self.clients.iter().any(|net| net.contains(&client))))
+            && is_in(request.client, &self.clients)
+            && is_in(request.peer, &self.peers)
+            && self.has_query.is_none_or(|wanted| wanted == request.has_query())
             && self.fields.iter().all(|(name, values)| {
                 let lines = head.fields.iter();
                 let own = lines.filter(|(line, _)| line.eq_ignore_ascii_case(name.as_bytes()));
@@ -219,6 +248,12 @@ impl ValueMatcher {
             }),
         }
     }
+}
+
+/// Returns whether one of the networks holds the address. Without networks, every address is held.
+fn is_in(address: Option<IpAddr>, networks: &[IpNet]) -> bool {
+    let holds = |address: IpAddr| networks.iter().any(|network| network.contains(&address));
+    networks.is_empty() || address.is_some_and(holds)
 }
 
 fn bytes_of(text: Cow<'_, str>) -> Cow<'_, [u8]> {
@@ -325,11 +360,15 @@ impl fmt::Display for Matcher {
         {
             conditions.extend(pairs.iter().map(|(name, values)| format!("{kind} {name}{values}")));
         }
+        conditions
+            .extend(self.has_query.map(|any| if any { "a query" } else { "no query" }.into()));
         if !self.hosts.is_empty() {
             conditions.push(format!("host {}", joined(self.hosts.iter())));
         }
-        if !self.clients.is_empty() {
-            conditions.push(format!("client {}", joined(self.clients.iter())));
+        for (kind, networks) in [("client", &self.clients), ("peer", &self.peers)] {
+            if !networks.is_empty() {
+                conditions.push(format!("{kind} {}", joined(networks.iter())));
+            }
         }
         conditions.extend(self.not.iter().map(|not| format!("not ({not})")));
         f.write_str(&conditions.join(" "))
@@ -392,7 +431,7 @@ mod tests {
             let joined = Joined::default();
             let limits = HeadLimits { head_bytes: 1 << 10, target_bytes: 1 << 10, fields: 9 };
             let head = h1::request::parse(head.as_bytes(), &joined, &limits).unwrap();
-            let request = MatchedRequest { head: &head, client: None };
+            let request = MatchedRequest { head: &head, client: None, peer: None };
             let matches = matcher.matches(path.as_bytes(), Some(&request));
             prop_assert!(!matches || matcher.may_match(path.as_bytes()), "it may match what it matches");
             let captured = matcher.captures(path.as_bytes(), Some(&request));

@@ -110,6 +110,7 @@ pub use compress::{Compress, CompressDirectory};
 pub use congestion::Congestion;
 pub use cookie_flag::CookieFlag;
 pub use cors::{Cors, CorsHeader, OriginPattern};
+pub use defaults::FIXED_CONTENT_TYPE;
 pub use dictionary::Dictionary;
 pub use dns_hook::DnsHook;
 pub use error::{ConfigError, Position};

@@ -226,15 +226,17 @@ fn replace_in_value(
     reader.report_alone(&KeyPosition { key: key.to_owned(), at }, wrong);
 }
 
-/// Returns a replaced string as TOML: a list if the key has one and the string has commas, and true
-/// or false. `Value` reads numbers.
+/// Returns a replaced string as TOML: a list if the key has one and the string has commas, or spaces
+/// between networks, and true or false. `Value` reads numbers.
 fn typed<'v>(text: &str, kind: Option<&Kind>, at: usize) -> DeValue<'v> {
+    let are_networks = matches!(kind, Some(Kind::List("networks")));
+    let separates = |c: char| c == ',' || (are_networks && c.is_whitespace());
     match (kind, text.trim()) {
         (Some(Kind::Flag | Kind::TrueOrInteger(..)), "true") => DeValue::Boolean(true),
         (Some(Kind::Flag | Kind::TrueOrInteger(..)), "false") => DeValue::Boolean(false),
-        (Some(Kind::List(_) | Kind::Choices(_)), list) if list.contains(',') => {
+        (Some(Kind::List(_) | Kind::Choices(_)), list) if list.contains(separates) => {
             let mut items = DeArray::default();
-            for item in list.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+            for item in list.split(separates).map(str::trim).filter(|item| !item.is_empty()) {
                 items.push(Spanned::new(at..at, DeValue::String(item.to_owned().into())));
             }
             DeValue::Array(items)

@@ -62,7 +62,7 @@ proxy = \"http://{env.APP_HOST:127.0.0.1}:3000\"
 Every string may hold `{env.NAME}`, a variable of the environment, `{env.NAME:default}`, with a value
 for when it is not set, and `{file.PATH}`, the contents of a file without its last line end. They are
 replaced once, before the value is read: numbers, durations, sizes, `true` and `false` are written as
-strings then, and lists with commas. `{{env.` and `{{file.` mean the brace itself; all other braces stay
+strings then, and lists with commas, networks also with spaces. `{{env.` and `{{file.` mean the brace itself; all other braces stay
 as they are.
 
 A variable that is not set, and has no default, is a problem of the file, and so is an empty value in

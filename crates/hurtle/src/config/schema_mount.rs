@@ -357,7 +357,7 @@ pub(super) static MOUNT: Section = Section {
              the response; 301, 302, 303, 307 or 308 for `redirect`.")
             .with(&["redirect", "respond"]),
         Key::new("content_type", Text("a media type"), Toml("\"text/plain; charset=utf-8\""),
-            "\"application/json\"", "Content-Type of the response.").with(&["respond"]),
+            "\"application/json\"", "Content-Type of the response; without a body the default is none.").with(&["respond"]),
     ],
 };
 

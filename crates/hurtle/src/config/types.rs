@@ -464,7 +464,7 @@ pub enum MountHandler {
         /// The body, sent unchanged.
         #[serde(rename = "respond")]
         body: String,
-        /// Content-Type of the body.
+        /// Content-Type of the body. An empty body with the default one has none.
         #[serde(serialize_with = "print::field_value")]
         content_type: HeaderValue,
     },

@@ -6,6 +6,7 @@ use hurtle_http::semantics::target::{append_query, encode_path};
 
 use super::request::{HandlerRequest, MatchedPath};
 use crate::answer::Answer;
+use crate::body::Body;
 
 /// Redirects every request of a mount.
 #[derive(Debug)]
@@ -37,13 +38,21 @@ pub struct Fixed {
     pub status: StatusCode,
     /// The body.
     pub body: Bytes,
-    /// The body's media type.
-    pub media_type: HeaderValue,
+    /// The body's media type; `None`: there is no body, and the configuration names no type.
+    pub media_type: Option<HeaderValue>,
 }
 
 impl Fixed {
     /// The response.
     pub fn call(&self) -> Answer {
-        Answer::bytes(self.status, self.media_type.clone(), self.body.clone())
+        match &self.media_type {
+            Some(media_type) => Answer::bytes(self.status, media_type.clone(), self.body.clone()),
+            None => {
+                // A HEAD gets the length of a GET, which is 0.
+                let mut answer = Answer::empty(self.status);
+                answer.body = Body::Bytes(Bytes::new());
+                answer
+            }
+        }
     }
 }

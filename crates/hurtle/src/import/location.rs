@@ -13,7 +13,7 @@ use super::gates::AuthServer;
 use super::guard::guard;
 use super::kind::{HandlerKind, Kind};
 use super::mount::{ErrorPages, Field, Keys, Mount, put};
-use super::named::Named;
+use super::named::{Named, leads_to_itself};
 use super::path::{has_variable, mount_path};
 use super::report::Report;
 use super::syntax::Directive;
@@ -51,6 +51,12 @@ pub(super) fn mount(
 ) -> Option<Mount> {
     let mut keys = Keys::new();
     let target = target(block);
+    if let (Target::Proxy, Some(d)) = (target, try_files)
+        && leads_to_itself(at, d, context.named)
+    {
+        block.take(Kind::Handler(HandlerKind::TryFiles));
+        report.remark(d, "the upstream is asked for files, too, as by nginx");
+    }
     match target {
         Target::Answer => {
             let returns = block.take(Kind::Handler(HandlerKind::Return))?;

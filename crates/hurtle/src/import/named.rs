@@ -16,6 +16,7 @@ use super::syntax::Directive;
 /// A named location of a server, and what it leads to.
 pub(super) struct Named<'a> {
     pub(super) name: &'a str,
+    d: &'a Directive,
     /// The page to which it rewrites all paths, if it does nothing else.
     pub(super) page: Option<&'a String>,
 }
@@ -35,10 +36,28 @@ pub(super) fn named_locations<'a>(locations: &[&'a Directive]) -> Vec<Named<'a>>
         only.args.get(1).filter(|_| is_page)
     };
     let named = |d: &&'a Directive| match modifier(d)? {
-        (Modifier::Named, name) => Some(Named { name, page: page_of(d) }),
+        (Modifier::Named, name) => Some(Named { name, d, page: page_of(d) }),
         _ => None,
     };
     locations.iter().filter_map(named).collect()
+}
+
+/// Returns whether `try_files` of a location with a proxy leads to the same proxy: a file that it finds is
+/// proxied, too, because the location does not send files.
+pub(super) fn leads_to_itself(at: &Directive, try_files: &Directive, named: &[Named<'_>]) -> bool {
+    let Some((last, paths)) = try_files.args.split_last() else { return false };
+    let is_path = |path: &String| path == "$uri" || path == "$uri/";
+    let other = named.iter().find(|named| last.strip_prefix('@') == Some(named.name));
+    let settings = |d: &Directive| {
+        let own = d.children().iter().filter(|d| d.name != "try_files");
+        let mut own: Vec<String> = own.map(|d| format!("{} {:?}", d.name, d.args)).collect();
+        own.sort();
+        own
+    };
+    let is_plain = |d: &Directive| d.children().iter().all(|d| d.block.is_none());
+    other.is_some_and(|other| is_plain(other.d) && settings(at) == settings(other.d))
+        && is_plain(at)
+        && paths.iter().all(is_path)
 }
 
 impl<'a> Mounts<'a, '_> {

@@ -209,6 +209,14 @@ async fn own_answer(
 ) -> Handled {
     let has_readers = resolved.site.has_readers();
     let refused = match resolved.take_answer() {
+        // A redirect of a rule is for every method, like that of a mount.
+        Some(answer) if answer.status.is_redirection() => {
+            client.discard_body(!matches!(request.method, Method::Get | Method::Head)).await?;
+            return match request.method {
+                Method::Other(b"TRACE") => Ok(Outcome::Answer(Answer::trace_refused())),
+                _ => own_response(answer),
+            };
+        }
         // The handlers of such a site take all methods, so the site's response is for all.
         Some(answer) if has_readers && matches!(request.method, Method::Other(_)) => {
             return own_response(answer);

@@ -190,7 +190,11 @@ impl<T: Protocol> Connection<T> {
             self.route.count_cached(result.name());
         }
         if let Some(log) = &self.worker.log
-            && self.worker.log_filter.admits(&self.route, request, self.exchange.client)
+            && self.worker.log_filter.admits(
+                &self.route,
+                request,
+                (self.exchange.client, self.peer),
+            )
         {
             self.log(log, request, (status, head_bytes), completed);
         }

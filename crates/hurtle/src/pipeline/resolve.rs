@@ -30,7 +30,8 @@ impl<T: Protocol> Connection<T> {
             return None;
         }
         let name = request.host.as_ref().map(|h| h.name);
-        let matched = MatchedRequest { head: request, client: self.exchange.client };
+        let (client, peer) = (self.exchange.client, self.peer);
+        let matched = MatchedRequest { head: request, client, peer };
         worker.sites.resolve(self.slot.listen(), name, matched)
     }
 

@@ -10,7 +10,9 @@ use super::internal::Internal;
 use http::StatusCode;
 
 use crate::compress::Policy;
-use crate::config::{self, ClientTimeouts, MatchedRequest, Matcher, MountHandler};
+use crate::config::{
+    self, ClientTimeouts, FIXED_CONTENT_TYPE, MatchedRequest, Matcher, MountHandler,
+};
 use crate::disk::{Disk, Lane};
 use crate::edits::ResponseEdits;
 use crate::files::Routes;
@@ -196,7 +198,8 @@ impl Mount {
             MountHandler::Fixed { status, body, content_type } => Handler::Fixed(Fixed {
                 status: *status,
                 body: body.clone().into(),
-                media_type: content_type.clone(),
+                media_type: (!body.is_empty() || *content_type != FIXED_CONTENT_TYPE)
+                    .then(|| content_type.clone()),
             }),
         };
         if let Handler::Proxy(proxy) = &handler {

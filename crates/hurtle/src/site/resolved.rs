@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use http::StatusCode;
+use hurtle_http::request::RequestHead;
 use hurtle_http::semantics::target::decoded;
 
 use super::route::Routing;
@@ -20,14 +21,16 @@ use crate::files::Key;
 use crate::handler::request::MatchedPath;
 use crate::metrics::RouteMetrics;
 
-/// A request's site, and its route, which is computed at first use: a cached file needs none.
+/// A request's site, and its route. Where the path alone decides, the route is computed at first use: a
+/// cached file needs none. Elsewhere it is computed at once, so that a waiting request does not keep the
+/// addresses of its client and peer.
 #[derive(Debug)]
 pub struct Resolved<'a> {
     /// The site's number.
     pub number: usize,
     /// The site.
     pub site: &'a Site,
-    request: MatchedRequest<'a>,
+    head: &'a RequestHead<'a>,
     route: OnceCell<Option<Route<'a>>>,
 }
 
@@ -41,7 +44,11 @@ impl Sites {
         request: MatchedRequest<'a>,
     ) -> Option<Resolved<'a>> {
         let (number, site) = self.at(listen).find(name)?;
-        Some(Resolved { number, site, request, route: OnceCell::new() })
+        let resolved = Resolved { number, site, head: request.head, route: OnceCell::new() };
+        if site.routing != Routing::ByPath {
+            resolved.route_by(&request);
+        }
+        Some(resolved)
     }
 }
 
@@ -49,12 +56,17 @@ impl<'a> Resolved<'a> {
     /// Returns the path and the query as sent; `None`: the target has none.
     #[inline]
     pub fn target(&self) -> Option<(&'a [u8], Option<&'a [u8]>)> {
-        self.request.head.target.path_and_query()
+        self.head.target.path_and_query()
     }
 
     /// Returns the route of the path; `None`: the target has no path.
     pub fn route(&self) -> Option<&Route<'a>> {
-        let route = || self.target().map(|(path, _)| self.site.route(path, &self.request));
+        self.route_by(&MatchedRequest { head: self.head, client: None, peer: None })
+    }
+
+    /// Returns the route, computed by these conditions if it is not known yet.
+    fn route_by(&self, request: &MatchedRequest<'_>) -> Option<&Route<'a>> {
+        let route = || self.target().map(|(path, _)| self.site.route(path, request));
         self.route.get_or_init(route).as_ref()
     }
 
@@ -135,7 +147,7 @@ impl<'a> Resolved<'a> {
             Route::Answer(..) => None,
             Route::Mount { path, query, mount, .. } => {
                 let query = match query.as_deref() {
-                    None => self.request.query(),
+                    None => self.target().and_then(|(_, query)| query),
                     Some(query) => Some(query).filter(|query| !query.is_empty()),
                 };
                 let matched = self.site.matched_path(path, mount);

@@ -277,6 +277,18 @@ path = "/m/one"
 exact = true
 respond = "one"
 status = 202
+[[site.mount]]
+match = { path = "/peer", peer = ["127.0.0.0/8", "::1"] }
+respond = "here"
+status = 203
+[[site.mount]]
+match = { path = "/far", peer = "192.0.2.0/24" }
+respond = "far"
+status = 203
+[[site.mount]]
+match = { path = "/outside", not = { peer = ["192.0.2.0/24", "2400:cb00::/32"] } }
+respond = ""
+status = 403
 [[site.rule]]
 match = { path = "/r/*", header = { X-Flag = "on" } }
 redirect = "/m/{1}"
@@ -301,6 +313,10 @@ proxy = "http://127.0.0.1:1"
             row("not beneath it", "GET", "/m/one/x", 404),
             row("a rule by a field", "GET", "/r/7\nx-flag: on", 302),
             row("and without", "GET", "/r/7", 404),
+            with_body("a rule whatever the method", "POST", "/r/7\nx-flag: on", 302),
+            row("a peer", "GET", "/peer", 203),
+            row("another peer", "GET", "/far", 404),
+            row("a peer in none of the networks", "GET", "/outside", 403),
             row("a method", "DELETE", "/a.txt", 502),
             row("a file", "GET", "/a.txt", 200),
             row("a file beside an application", "GET", "/etc/passwd", 200),

@@ -43,6 +43,13 @@ pub(crate) const ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "try_files before a proxy, which leads to the same proxy",
+        http: "server { listen 127.0.0.1:{port}; root {root}; proxy_set_header Host $http_host;
+               location / { try_files $uri $uri/ @back; proxy_pass http://{upstream}; add_header X-A b; }
+               location @back { proxy_pass http://{upstream}; add_header X-A b; } }",
+        requests: &["GET /a.txt", "GET /none?a=b", "GET /", "GET /dir/", "GET /dir", "POST /x%20y", "POST /a.txt"],
+    },
+    Row {
         sentence: "variables with constant values",
         http: "server { listen 127.0.0.1:{port}; root {root}; set $server_part one; set $base http://{upstream};
                location /whole/ { proxy_pass $base; proxy_set_header Host $http_host; }

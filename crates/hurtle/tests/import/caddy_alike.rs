@@ -10,8 +10,12 @@ use std::time::Instant;
 
 use hurtle::import::caddy::caddy_file;
 
+use crate::caddy_condition_rows::CONDITION_ROWS;
 use crate::caddy_rows::ROWS;
 use crate::servers::{Dir, Ours, PATIENCE, Seen, ask, free_port, upstream};
+
+/// Ends the global options of a row, which begin it.
+const OPTIONS_END: &str = "-- site\n";
 
 const SNIPPETS: &str = "(answers) {\nrespond /{args.0} {args.0} {args.1}\n}\n";
 
@@ -84,8 +88,9 @@ pub(super) fn compare(
     let port = free_port();
     let root = dir.0.join("www").display().to_string();
     let site = site.replace("{root}", &root).replace("{upstream}", upstream);
+    let (options, site) = site.split_once(OPTIONS_END).unwrap_or(("", &site));
     let text = format!(
-        "{{\nadmin off\nauto_https off\n}}\n{SNIPPETS}:{port} {{\nbind 127.0.0.1\n{site}\n}}\n"
+        "{{\nadmin off\nauto_https off\n{options}}}\n{SNIPPETS}:{port} {{\nbind 127.0.0.1\n{site}\n}}\n"
     );
     let file = dir.0.join("Caddyfile");
     fs::write(&file, text).expect("it is written");
@@ -116,7 +121,7 @@ fn both_servers_answer_alike() {
     };
     let upstream = upstream().to_string();
     let mut faults = Vec::new();
-    for row in ROWS {
+    for row in ROWS.iter().chain(CONDITION_ROWS) {
         let found = compare(&caddy, &upstream, (row.sentence, row.site), row.requests);
         faults.extend(found.unwrap_or_else(|| panic!("{}: refused", row.sentence)));
     }

@@ -1,5 +1,4 @@
-//! Caddyfiles whose import is known: sites, ports, certificates and logs; what is refused, by line; and
-//! what `--partial` closes.
+//! Caddyfiles whose import is known: sites, ports, certificates and logs.
 
 use std::fs;
 
@@ -13,7 +12,7 @@ fn imported(text: &str) -> String {
     without_comments(&imported.text)
 }
 
-fn without_comments(text: &str) -> String {
+pub(super) fn without_comments(text: &str) -> String {
     let lines: Vec<&str> =
         text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
     lines.join("\n")
@@ -97,7 +96,7 @@ fn addresses_become_listeners_and_names() {
 
 #[test]
 fn options_certificates_and_logs_are_translated() {
-    let table: [(&str, &str, &str); 17] = [
+    let table: [(&str, &str, &str); 21] = [
         (
             "certificates on demand",
             "{\non_demand_tls {\nask http://127.0.0.1:9000/ok?key=1\ninterval 2m\nburst 5\n}\n}\nhttps:// {\ntls {\non_demand\n}\nrespond a\n}",
@@ -154,6 +153,28 @@ fn options_certificates_and_logs_are_translated() {
             "\"fd00::/8\", \"::1\", \"192.0.2.0/24\"]\n[limits]\nhead_timeout = \"10s\"\nidle_timeout = \"2m\"",
         ),
         (
+            "peers that are no proxies",
+            "{\nservers {\ntrusted_proxies static 192.0.2.0/24\n}\n}\n:80 {\n@out not remote_ip 192.0.2.0/24\nabort @out\nrespond a\n}",
+            "match = { not = { peer = [\"192.0.2.0/24\"] } }\nabort = true",
+        ),
+        (
+            "a script by FastCGI",
+            ":80 {\nroot * /srv\nreverse_proxy /git/* unix//run/cgi.sock {\ntransport fastcgi {\nenv SCRIPT_FILENAME /usr/x.cgi\n\
+             env PATH_INFO {path}\nenv GIT_HTTP_EXPORT_ALL 1\n}\n}\nfile_server\n}",
+            "match = \"/git/**\"\nfastcgi = \"unix:/run/cgi.sock\"\nparams = { DOCUMENT_ROOT = \"/srv\", \
+             SCRIPT_FILENAME = \"/usr/x.cgi\", GIT_HTTP_EXPORT_ALL = \"1\" }",
+        ),
+        (
+            "peers of a variable",
+            "{\nservers {\ntrusted_proxies static {$NETS}\n}\n}\n:80 {\n@out not remote_ip {$NETS}\nabort @out\nrespond a\n}",
+            "match = { not = { peer = \"{env.NETS}\" } }\nabort = true",
+        ),
+        (
+            "clients that proxies name",
+            "{\nservers {\ntrusted_proxies static 192.0.2.0/24\n}\n}\n:80 {\n@in client_ip 10.0.0.0/8\nrespond @in a\n}",
+            "match = { client = [\"10.0.0.0/8\"] }\nrespond = \"a\"",
+        ),
+        (
             "a log",
             ":80 {\nlog {\noutput file /var/log/x.log {\nroll_size 1gb\n}\n}\nrespond a\n}",
             "[access_log]\nformat = \"json\"\npath = \"/var/log/x.log\"",
@@ -187,175 +208,6 @@ fn options_certificates_and_logs_are_translated() {
     for (sentence, text, expected) in table {
         let found = imported(text);
         assert!(found.contains(expected), "{sentence}: no\n{expected}\nin\n{found}");
-    }
-}
-
-/// Refused text, the line of the refusal, and what `--partial` makes of it: the mounts of the site, or a
-/// refusal as well.
-const REFUSED: &[(&str, &str, &str, &str)] = &[
-    (
-        "fields of files where an upstream answers",
-        ":80 {\n@static {\nfile\npath *.js\n}\nheader @static X-A b\nhandle /api/* {\nreverse_proxy a:1\n}\nfile_server\n}",
-        "does not look at files",
-        "",
-    ),
-    (
-        "an address that Caddy takes for a name",
-        "0.0.0.0:6000 {\nrespond a\n}",
-        "write :6000 for all",
-        "",
-    ),
-    (
-        "paths that change before a block is chosen",
-        ":80 {\ntry_files {path} /index.html\nhandle /api/* {\nrespond a\n}\nroot * /srv\nfile_server\n}",
-        "Caddyfile:2: cannot translate `try_files {path} /index.html`",
-        "respond = \"\"\nstatus = 403",
-    ),
-    (
-        "two gates for one path",
-        ":80 {\nbasic_auth /a/* {\nu $2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n}\nforward_auth /a/b/* b:1 {\nuri /\n}\nrespond a\n}",
-        "Caddyfile:5: cannot translate `forward_auth /a/b/* b:1`",
-        "respond = \"\"\nstatus = 403",
-    ),
-    (
-        "a gate of a block beside that of the site",
-        ":80 {\nforward_auth b:1 {\nuri /\n}\nhandle /x/* {\nbasic_auth {\nu $2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n}\nrespond a\n}\n}",
-        "Caddyfile:6: cannot translate `basic_auth`",
-        "respond = \"\"\nstatus = 403",
-    ),
-    (
-        "a redirect behind a gate",
-        ":80 {\nroute {\nbasic_auth /a/* {\nu $2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n}\nredir /a/x /secret\nrespond a\n}\n}",
-        "Caddyfile:6: cannot translate `redir /a/x /secret`",
-        "respond = \"\"\nstatus = 403",
-    ),
-    (
-        "addresses of peers that are proxies",
-        "{\nservers {\ntrusted_proxies static 192.0.2.0/24\n}\n}\n:80 {\n@out not remote_ip 192.0.2.0/24\nabort @out\nrespond a\n}",
-        "Caddyfile:7: cannot translate `@out not remote_ip 192.0.2.0/24`",
-        "respond = \"\"\nstatus = 403",
-    ),
-    (
-        "a directive of a plugin",
-        ":80 {\nrate_limit {\n}\nrespond a\n}",
-        "Caddyfile:2: cannot translate `rate_limit`",
-        "respond = \"\"\nstatus = 403",
-    ),
-    (
-        "templates, whose source would be shown",
-        ":80 {\ntemplates\nfile_server\n}",
-        "Caddyfile:2: cannot translate `templates`",
-        "respond = \"\"\nstatus = 403",
-    ),
-    (
-        "a condition that hurtle does not have",
-        ":80 {\n@a expression {query} != ''\nrespond @a 403\nrespond a\n}",
-        "Caddyfile:2: cannot translate `@a expression",
-        "respond = \"\"\nstatus = 403",
-    ),
-    (
-        "a condition within a guard",
-        ":80 {\n@a {\nheader_regexp Cookie x\n}\nbasic_auth @a {\nu $2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n}\nrespond a\n}",
-        "Caddyfile:2: cannot translate `@a`: `header_regexp Cookie x`",
-        "respond = \"\"\nstatus = 403",
-    ),
-    (
-        "a password that is no hash of bcrypt",
-        ":80 {\nbasic_auth {\nu $argon2id$x\n}\nrespond a\n}",
-        "Caddyfile:2: cannot translate `basic_auth`",
-        "respond = \"\"\nstatus = 403",
-    ),
-    (
-        "a field that decides who a client is",
-        ":80 {\nreverse_proxy a:1 {\nheader_up Remote-User {http.auth.user.id}\n}\n}",
-        "hurtle has no variable {http.auth.user.id}",
-        "respond = \"\"\nstatus = 403",
-    ),
-    (
-        "certificates on demand for any name",
-        ":443 {\ntls {\non_demand\n}\nrespond a\n}",
-        "hurtle asks a server about each name",
-        "all names: write `tls { on_demand }`",
-    ),
-    (
-        "a field of responses",
-        ":80 {\nheader X-A {http.request.uuid}\nrespond a\n}",
-        "Caddyfile:2: cannot translate `header X-A",
-        "respond = \"a\"",
-    ),
-    (
-        "a page of errors",
-        ":80 {\nhandle_errors {\nvars a b\n}\nrespond a\n}",
-        "Caddyfile:3: cannot translate `vars a b`",
-        "respond = \"a\"",
-    ),
-    (
-        "a certificate of Caddy's own for a public name",
-        "a.test.org {\ntls internal\nrespond a\n}",
-        "a.test.org: the local authority of hurtle signs for private names only",
-        "signs for private names only",
-    ),
-    (
-        "certificates of Caddy's own for any name",
-        ":443 {\ntls internal\nrespond a\n}",
-        "hurtle signs certificates for names in the configuration",
-        "for names in the configuration",
-    ),
-    (
-        "a public address",
-        "192.0.2.1 {\nrespond a\n}",
-        "192.0.2.1: the local authority of hurtle signs for private names only",
-        "Its site is left out",
-    ),
-    (
-        "a wildcard",
-        "*.a.test.org {\nrespond a\n}",
-        "Caddyfile:1: cannot translate `*.a.test.org`",
-        "Its site is left out",
-    ),
-    (
-        "proxies by a plugin",
-        "{\nservers {\ntrusted_proxies cloudflare\n}\n}\n:80\nrespond a",
-        "Caddyfile:3: cannot translate `trusted_proxies cloudflare`",
-        "of its sources hurtle knows static",
-    ),
-    (
-        "a snippet that is not there",
-        ":80 {\nimport nothing\n}",
-        "Caddyfile:2: no snippet `nothing` is before it",
-        "no snippet",
-    ),
-    (
-        "an import of itself",
-        "(a) {\nimport a\n}\n:80 {\nimport a\n}",
-        "an import leads to itself",
-        "an import leads to itself",
-    ),
-    (
-        "an open block",
-        ":80 {\nrespond a",
-        "Caddyfile:1: a block does not end with }",
-        "a block does not end",
-    ),
-    ("nothing", "# nothing\n", "no site is in it", "no site is in it"),
-];
-
-#[test]
-fn what_cannot_be_translated_is_refused_by_line_and_closed_in_part() {
-    for (sentence, text, problem, partial) in REFUSED {
-        let problems = caddy(text, false).expect_err(sentence).join("\n");
-        assert!(problems.contains(problem), "{sentence}: {problems}");
-        let found = match caddy(text, true) {
-            Ok(imported) => {
-                assert!(imported.left_out > 0, "{sentence}: something is left out");
-                assert!(imported.text.starts_with("# NOT WHOLE"), "{sentence}: {}", imported.text);
-                without_comments(&imported.text)
-            }
-            Err(problems) => problems.join("\n"),
-        };
-        assert!(found.contains(partial), "{sentence}: no\n{partial}\nin\n{found}");
-        let opens = partial.contains("403") && found.contains("respond = \"a\"");
-        assert!(!opens, "{sentence}: it is open\n{found}");
     }
 }
 

@@ -131,6 +131,10 @@ const ROWS: &[(&str, &str)] = &[
         "root /srv; location / { try_files $uri @a; error_page 404 =200 /x.html; } location @a { proxy_pass http://a; }",
         "so does error_page 404",
     ),
+    (
+        "root /srv; location / { try_files $uri @a; proxy_pass http://a; } location @a { proxy_pass http://b; }",
+        "would lose it",
+    ),
     ("root /srv; location ~ ^/(a|b)/ { deny all; }", ""),
     ("root /srv; location ~ ^/(?=a) { deny all; }", "is not a regular expression"),
     ("root /srv; location ~ ^/a { alias /b; }", "no alias"),

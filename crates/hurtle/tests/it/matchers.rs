@@ -1,18 +1,26 @@
 //! Tests of `match`, `exact` and `final`: which mount and which rule a request gets.
 
-use hurtle::config::check as check_config;
+use std::path::Path;
+
+use hurtle::config::{Config, check as check_config};
 
 use crate::support::rows::check;
 use crate::support::{Dir, Server};
 
 /// Serves a site with these mounts and rules; `files` are relative to the tree.
 fn server(tree: &[(&str, &str)], site: &str) -> Server {
+    server_of(tree, site, |_| ())
+}
+
+/// Likewise, with other settings of the whole server.
+fn server_of(tree: &[(&str, &str)], site: &str, change: impl FnOnce(&mut Config)) -> Server {
     let dir = Dir::new(tree);
     let file = dir.root().join("hurtle.toml");
     let text = format!("[[site]]\n{site}");
     Server::of(dir, |config| {
         let checked = check_config(&text, &file).map_err(|problems| format!("{problems:?}"));
         config.sites = checked.unwrap().sites;
+        change(config);
     })
 }
 
@@ -69,6 +77,8 @@ fn conditions_on_more_than_the_path() {
         says("match = { header = { X-Here = true, X-Gone = false } }", "present and absent"),
         says("match = { cookie = { beta = \"y*\" } }", "cookie"),
         says("match = { query = { \"a b\" = \"1/2\" } }", "query"),
+        says("match = { path = \"/q\", query = true }", "a query"),
+        says("match = { path = [\"/q\", \"/r\"], query = false }", "no query"),
         says("match = { host = \"*.wild.example\" }", "host"),
         says("path = \"/c\"\nmatch = { client = \"127.0.0.0/8\" }", "client"),
         says("path = \"/d\"\nmatch = { client = \"10.0.0.0/8\" }", "no client"),
@@ -95,6 +105,10 @@ fn conditions_on_more_than_the_path() {
             ("a cookie of a similar name", "/\nCookie: xbeta=yes", 200, &[], Some("other")),
             ("a parameter, decoded", "/?x&a+b=1%2F2", 200, &[], Some("query")),
             ("another value of it", "/?a+b=1", 200, &[], Some("other")),
+            ("any query", "/q?x", 200, &[], Some("a query")),
+            ("none", "/q", 200, &[], Some("no query")),
+            ("an empty one is none", "/r?", 200, &[], Some("no query")),
+            ("another path", "/r?x", 200, &[], Some("other")),
             ("a host", "/\nHost: A.Wild.Example:81", 200, &[], Some("host")),
             ("not the domain itself", "/\nHost: wild.example", 200, &[], Some("other")),
             ("this machine", "/c", 200, &[], Some("client")),
@@ -112,6 +126,61 @@ fn conditions_on_more_than_the_path() {
     );
     assert_eq!(server.head("/m").status, 410);
     assert_eq!(server.get("/m").text(), "other");
+}
+
+/// A trusted proxy names the client; `peer` is the proxy all the same.
+#[test]
+fn the_peer_is_the_proxy_that_names_the_client() {
+    let site = [
+        "[[site.rule]]\nmatch = { path = \"/old\", peer = \"127.0.0.1\", client = \"192.0.2.7\" }\n\
+         redirect = \"/new\"\n"
+            .to_owned(),
+        "[[site.mount]]\nfiles = \".\"\n".to_owned(),
+        says("match = { path = \"/p\", peer = \"127.0.0.0/8\" }", "peer"),
+        says("match = { path = \"/q\", peer = [\"192.0.2.0/24\", \"::/0\"] }", "other peer"),
+        says("match = { path = \"/c\", client = \"192.0.2.7\" }", "client"),
+        says("match = { path = \"/n*\", not = { peer = \"127.0.0.0/8\" } }", "not the peer"),
+        says("match = { path = \"/*.key\", not = { peer = \"192.0.2.0/24\" } }\nstatus = 403", "no"),
+    ];
+    let tree = [("a.txt", "text"), ("a.key", "secret")];
+    let server = server_of(&tree, &site.concat(), |config| {
+        config.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    });
+    let by = |path: &str| format!("{path}\nX-Forwarded-For: 192.0.2.7");
+    // Twice: the second time the files are known.
+    for _ in 0..2 {
+        for (path, status, text) in [
+            ("/p", 200, "peer"),
+            ("/q", 404, ""),
+            ("/c", 200, "client"),
+            ("/n1", 404, ""),
+            ("/a.key", 403, "no"),
+            ("/a.txt", 200, "text"),
+        ] {
+            let response = server.get(&by(path));
+            assert_eq!(response.status, status, "{path}");
+            if status != 404 {
+                assert_eq!(response.text(), text, "{path}");
+            }
+        }
+    }
+    assert_eq!(server.get("/c").status, 404, "without a field the proxy is the client");
+    assert_eq!(server.get(&by("/old")).status, 302);
+    assert_eq!(server.get("/old").status, 404);
+}
+
+#[test]
+fn an_empty_list_of_addresses_is_no_condition() {
+    let file = Path::new("/nowhere/hurtle.toml");
+    for (condition, key) in [
+        ("path = \"/x\", peer = []", "site[0].mount[0].match.peer"),
+        ("client = []", "site[0].mount[0].match.client"),
+        ("path = \"/x\", not = { method = \"GET\", peer = [] }", "site[0].mount[0].match.not.peer"),
+    ] {
+        let text = format!("[[site]]\n[[site.mount]]\nmatch = {{ {condition} }}\nabort = true\n");
+        let problems = format!("{:?}", check_config(&text, file).expect_err(condition));
+        assert!(problems.contains(key) && problems.contains("empty list"), "{problems}");
+    }
 }
 
 #[test]
@@ -224,6 +293,8 @@ fn header_rules_may_be_for_media_types() {
                 [[site.mount]]\nfiles = \".\"\n\
                 [[site.mount]]\npath = \"/app\"\nfiles = \".\"\ntry_files = [\"{path}\", \"/index.html\"]\n\
                 [[site.mount]]\npath = \"/text\"\nrespond = \"t\"\n\
+                [[site.mount]]\npath = \"/void\"\nrespond = \"\"\n\
+                [[site.mount]]\npath = \"/typed\"\nrespond = \"\"\ncontent_type = \"text/html\"\n\
                 [[site.mount]]\npath = \"/page\"\nrespond = \"p\"\ncontent_type = \"text/html; charset=latin1\"\n";
     let server = server(&tree, site);
     let html = &["Cache-Control: no-cache", "X-Error: 1", "!X-Any"][..];
@@ -241,6 +312,8 @@ fn header_rules_may_be_for_media_types() {
                 ("a type by its ending", "/none", 200, other, Some("n")),
                 ("a type that a rule sets", "/a.json", 200, &["X-Json: 1"], Some("{}")),
                 ("a fixed text", "/text", 200, other, Some("t")),
+                ("nothing has no type", "/void", 200, &["!Content-Type", "!X-Error"], Some("")),
+                ("unless it is written", "/typed", 200, &["Content-Type: text/html"], Some("")),
                 ("with a parameter", "/page", 200, html, Some("p")),
                 ("an error", "/gone", 404, &["X-Error: 1", "!X-Any"], Some("i")),
             ],

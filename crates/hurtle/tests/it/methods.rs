@@ -1,6 +1,8 @@
 //! Tests of unsupported methods: 405 with `Allow` (RFC 9110 15.5.6), which OPTIONS returns too.
 
-use hurtle::config::{Auth, MountHandler, Uploads};
+use std::path::Path;
+
+use hurtle::config::{Auth, MountHandler, Uploads, check};
 
 use crate::support::site::{files_of, mount};
 use crate::support::{Dir, Server};
@@ -58,6 +60,27 @@ fn fixed_responses_and_redirects_answer_every_method_but_trace() {
             assert_eq!(answer.body == b"fixed", has_body, "{method} {path}");
         }
     }
+}
+
+/// Regression: in a site of files, a redirect of a rule was for GET and HEAD alone.
+#[test]
+fn redirects_of_rules_answer_every_method_but_trace() {
+    let server = Server::of(Dir::new(&[("a.txt", "a")]), |config| {
+        let text = "[[site]]\n[[site.rule]]\nmatch = \"/old/**\"\nredirect = \"/new/{1}\"\n\
+                    status = 308\n[[site.mount]]\nfiles = \".\"\n";
+        config.sites[0].rules =
+            check(text, Path::new("/nowhere/a.toml")).unwrap().sites[0].rules.clone();
+    });
+    for method in METHODS.into_iter().chain(["BREW"]) {
+        let answer = server.request(method, "/old/x?y");
+        assert_eq!(answer.status, if method == "TRACE" { 405 } else { 308 }, "{method}");
+        assert_eq!(answer.field("Location"), (method != "TRACE").then_some("/new/x?y"), "{method}");
+    }
+    let mut client = server.connect();
+    client.send("POST /old/x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello");
+    assert_eq!(client.answer("POST").status, 308);
+    client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.answer("GET").text(), "a", "the body is no request");
 }
 
 /// Regression: the refusal came only after the body, or 408 in place of it.

@@ -49,6 +49,27 @@ fn the_mount_behind_files_is_described() {
     assert!(!explain("/a.txt").contains("otherwise"), "a file");
 }
 
+/// A request that is explained comes from this machine, whose address is that of the client and of the
+/// peer.
+#[test]
+fn a_condition_on_the_peer_is_described() {
+    let dir = Dir::new(&[("a.txt", "a\n")]);
+    let config = write_config(
+        &dir,
+        "trusted_proxies = '10.0.0.0/8'\n[[site]]\n[[site.mount]]\nfiles = '{root}'\n\
+         [[site.mount]]\nmatch = { path = '/in', peer = '127.0.0.0/8' }\nrespond = 'in'\n\
+         [[site.mount]]\nmatch = { path = '/out', not = { peer = '127.0.0.1' } }\nabort = true\n",
+    );
+    let explain = |path: &str| {
+        let output = hurtle().args(["explain", path, "--config"]).arg(&config).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let said = explain("/in");
+    assert!(said.contains("mount    / /in peer 127.0.0.0/8: a fixed response"), "{said}");
+    let said = explain("/out");
+    assert!(said.contains("mount    /: files"), "{said}");
+}
+
 #[test]
 fn the_token_that_a_path_requires_is_described() {
     let dir = Dir::new(&[("a.txt", "a\n")]);

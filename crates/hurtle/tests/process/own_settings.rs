@@ -149,6 +149,29 @@ fn mounts_and_conditions_decide_about_the_access_log() {
     assert_eq!(targets, expected, "{}", lines());
 }
 
+/// The client is one that a trusted proxy names, the peer is the proxy.
+#[test]
+fn the_access_log_can_select_by_peer_and_client() {
+    let dir = Dir::new(&[("a.txt", "a\n")]);
+    let log = dir.path("../access.log");
+    let child = Child::configured(
+        &dir,
+        &format!(
+            "trusted_proxies = '127.0.0.1'\n\
+             [access_log]\nformat = 'json'\nfields = ['target']\npath = {log:?}\n\
+             match = {{ peer = '127.0.0.0/8', not = {{ client = '192.0.2.7', peer = '127.0.0.1' }} }}\n\
+             [[site]]\n[[site.mount]]\nfiles = '{{root}}'\n"
+        ),
+    );
+    let mut client = child.connect();
+    for target in ["/a.txt?1\nX-Forwarded-For: 192.0.2.7", "/a.txt?2", "/a.txt?3"] {
+        client.request("GET", target);
+    }
+    let lines = || fs::read_to_string(&log).unwrap_or_default();
+    let expected = "{\"target\":\"/a.txt?2\"}\n{\"target\":\"/a.txt?3\"}\n";
+    eventually("all lines are written", || lines() == expected);
+}
+
 #[test]
 fn a_mount_has_error_pages_of_its_own() {
     let dir = Dir::new(&[

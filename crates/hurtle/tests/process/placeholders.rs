@@ -106,6 +106,26 @@ fn problems_name_the_placeholder_and_never_its_value() {
 }
 
 #[test]
+fn networks_of_a_variable_may_have_spaces_between_them() {
+    let dir = Dir::new(&[("index.html", "home\n")]);
+    let config = dir.path("../networks.toml");
+    let text = "trusted_proxies = '{env.NETS}'\n[[site]]\n[[site.mount]]\nrespond = 'a'\n\
+                match = { not = { peer = '{env.NETS}' } }\nallow = '{env.NETS}'\n";
+    fs::write(&config, text).unwrap();
+    for (value, is_valid) in [
+        ("10.0.0.0/8 ::1\t192.0.2.1", true),
+        ("10.0.0.0/8, ::1,192.0.2.1", true),
+        ("10.0.0.0/8", true),
+        (" ", false),
+        ("10.0.0.0/8 x", false),
+    ] {
+        let mut check = hurtle();
+        let check = check.args(["check"]).arg(&config).env("NETS", value);
+        assert_eq!(check.output().unwrap().status.success(), is_valid, "{value:?}");
+    }
+}
+
+#[test]
 fn a_printed_configuration_has_the_placeholders() {
     let dir = Dir::new(&[("index.html", "home\n")]);
     dir.write("../token", SECRET);

@@ -11,7 +11,9 @@ use axum::Router;
 use axum::extract::Request;
 use axum::routing::get;
 use hurtle::Arrival;
-use hurtle::config::{AccessLog, Config, Listen, LogField, LogFormat, LogTarget, ProxyProtocol};
+use hurtle::config::{
+    AccessLog, Config, Listen, LogField, LogFormat, LogTarget, ProxyProtocol, check,
+};
 
 use crate::child::{Child, eventually, hurtle};
 use crate::peer::Peer;
@@ -114,6 +116,21 @@ fn the_header_gives_the_clients_address() {
         let mut peer = over_tls(&server, &header, header.len());
         assert_eq!(peer.get("/who").body, expected.as_bytes(), "{sentence}, over TLS");
         assert_eq!(peer.get("/who").body, expected.as_bytes(), "{sentence}, again");
+    }
+}
+
+#[test]
+fn the_header_names_the_peer_of_conditions() {
+    let server = server(|config, dir| {
+        let text = "[[site]]\n[[site.mount]]\nmatch = { path = \"/from\", peer = \"203.0.113.0/24\" }\n\
+                    respond = \"named\"\n[[site.mount]]\nrespond = \"other\"\n";
+        let checked = check(text, &dir.path("hurtle.toml")).unwrap();
+        config.sites[0].mounts = checked.sites[0].mounts.clone();
+    });
+    for (header, expected) in [(V1_LINE.to_vec(), "named"), (v2_inet(&[]), "other")] {
+        assert_eq!(in_clear(server.clear, &header, "/from").text(), expected);
+        let mut peer = over_tls(&server, &header, header.len());
+        assert_eq!(peer.get("/from").body, expected.as_bytes(), "over TLS");
     }
 }
 

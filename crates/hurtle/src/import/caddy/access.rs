@@ -11,6 +11,9 @@ use crate::import::mount::{Keys, put};
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
 
+/// The realm of Caddy where none is written.
+const REALM: &str = "restricted";
+
 /// Translates passwords: hurtle reads them from a file, whose lines a remark has.
 pub(super) fn basic(
     d: &Directive,
@@ -20,9 +23,9 @@ pub(super) fn basic(
     report: &mut Report,
 ) -> Result<(), String> {
     let realm = match args {
-        [] => None,
-        [kind] if kind == "bcrypt" => None,
-        [kind, realm] if kind == "bcrypt" => Some(realm),
+        [] => REALM,
+        [kind] if kind == "bcrypt" => REALM,
+        [kind, realm] if kind == "bcrypt" => realm,
         _ => return Err("of hashes it knows bcrypt".to_owned()),
     };
     let users = d.children();
@@ -46,9 +49,7 @@ pub(super) fn basic(
         report.remark(d, "passwords cross the network in clear (auth_cleartext), as in Caddy");
         put(keys, "auth_cleartext", true);
     }
-    if let Some(realm) = realm {
-        put(keys, "realm", realm.as_str());
-    }
+    put(keys, "realm", realm);
     Ok(())
 }
 

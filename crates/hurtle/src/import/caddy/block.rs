@@ -3,7 +3,6 @@
 
 use toml::Value;
 
-use super::fields::{self, Edits};
 use super::handlers::{answer, file_server, php, respond, size_of, try_files};
 use super::matcher::{self, Matcher};
 use super::order;
@@ -11,7 +10,7 @@ use super::parts::Parts;
 use super::pattern::is_placeholder;
 use super::proxy;
 use super::scope::Scope;
-use super::{access, redirect, rewrite};
+use super::{access, fastcgi_script, fields, header, redirect, rewrite};
 use crate::import::mount::{Keys, put};
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
@@ -91,7 +90,7 @@ fn translate(
 }
 
 /// Returns whether a directive has this name, or one in its block.
-fn has(d: &Directive, name: &str) -> bool {
+pub(super) fn has(d: &Directive, name: &str) -> bool {
     d.name == name || d.children().iter().any(|inner| has(inner, name))
 }
 
@@ -144,7 +143,13 @@ fn one(
             put(&mut keys, "abort", true);
             return push(keys, item, scope, parts);
         }
-        "reverse_proxy" => return reverse_proxy(item, scope, parts, report),
+        "reverse_proxy" => match fastcgi_script::transport(d) {
+            Some(transport) => {
+                let keys = fastcgi_script::translate(transport, (d, args), scope, report)?;
+                return push(keys, item, scope, parts);
+            }
+            None => return reverse_proxy(item, scope, parts, report),
+        },
         "php_fastcgi" => {
             let keys = php(d, args, scope, report)?;
             return push(keys, item, scope, parts);
@@ -159,17 +164,9 @@ fn one(
                 (true, None) => None,
                 (_, own) => scope.requests(own.as_ref())?,
             };
-            let looks_at_files = own.as_ref().is_some_and(|own| own.file == Some(true));
-            if looks_at_files && later.iter().any(|item| has(item.d, "reverse_proxy")) {
-                return Err(
-                    "a rule of hurtle does not look at files, and an upstream answers some of these requests"
-                        .to_owned(),
-                );
-            }
-            if looks_at_files && later.iter().any(|item| has(item.d, "php_fastcgi")) {
-                report.remark(d, "responses of scripts to these paths have the fields, too");
-            }
-            let (rules, is_deferred) = header(d, args, own.as_ref())?;
+            let later: Vec<&Directive> = later.iter().map(|item| item.d).collect();
+            header::check_files(d, own.as_ref(), &later, report)?;
+            let (rules, is_deferred) = header::rules(d, args, own.as_ref())?;
             if is_deferred {
                 report.remark(
                     d,
@@ -357,24 +354,6 @@ fn reverse_proxy(
     let mut own = scope.clone();
     own.headers.add(proxy.response.rules(None)?, true);
     push(proxy.keys, item, &mut own, parts)
-}
-
-/// The rules of a `header`, and `true` if Caddy applies them when the response begins.
-fn header(
-    d: &Directive,
-    args: &[String],
-    own: Option<&Matcher>,
-) -> Result<(Vec<Keys>, bool), String> {
-    let mut is_deferred = false;
-    let mut edits = Edits::default();
-    for line in fields::lines(d, args) {
-        match line.name.as_str() {
-            "defer" => is_deferred = true,
-            "match" => return Err("header rules of hurtle do not look at the response".to_owned()),
-            _ => edits.line(&line)?,
-        }
-    }
-    Ok((edits.rules(own)?, is_deferred || edits.is_deferred()))
 }
 
 /// Adds a mount. `true`: it is for every request of its block.

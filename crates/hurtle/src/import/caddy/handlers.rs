@@ -16,11 +16,7 @@ pub(super) fn php(
     scope: &Scope,
     report: &mut Report,
 ) -> Result<Keys, String> {
-    let address = |address: &String| match address.strip_prefix("unix/") {
-        Some(path) => format!("unix:/{}", path.trim_start_matches('/')),
-        None => address.trim_start_matches("tcp/").to_owned(),
-    };
-    let addresses: Vec<String> = args.iter().map(address).collect();
+    let addresses: Vec<String> = args.iter().map(|address| fastcgi_address(address)).collect();
     let mut root = scope.root.clone();
     let mut keys = Keys::new();
     put_list(&mut keys, "fastcgi", &addresses);
@@ -57,6 +53,14 @@ pub(super) fn php(
     }
     keys.extend(rest);
     Ok(keys)
+}
+
+/// Translates the address of a FastCGI application.
+pub(super) fn fastcgi_address(address: &str) -> String {
+    match address.strip_prefix("unix/") {
+        Some(path) => format!("unix:/{}", path.trim_start_matches('/')),
+        None => address.trim_start_matches("tcp/").to_owned(),
+    }
 }
 
 /// Keys of `file_server`.

@@ -131,13 +131,10 @@ fn condition(
         }
         "method" => matcher.add("method", args().map(|name| name.to_ascii_uppercase()))?,
         "host" => matcher.add("host", args())?,
-        "remote_ip" if has_proxies => {
-            return Err(
-                "behind trusted proxies hurtle compares the address of their client, as client_ip does".to_owned(),
-            );
-        }
         "remote_ip" | "client_ip" => {
-            matcher.add("client", networks(&line.args, line, report)?)?;
+            let is_peer = has_proxies && line.name == "remote_ip";
+            let name = if is_peer { "peer" } else { "client" };
+            matcher.add(name, networks(&line.args, line, report)?)?;
         }
         "header" => matcher.header(line)?,
         "query" => {
@@ -169,7 +166,13 @@ pub(super) fn networks(
             network => all.push(network.to_owned()),
         }
     }
-    if all.iter().any(|network| network.contains("{env.")) {
+    let has_variable = all.iter().any(|network| network.contains("{env."));
+    if has_variable && all.len() > 1 {
+        report.remark(
+            d,
+            "the variable has one network; several are one variable, and no other beside it",
+        );
+    } else if has_variable {
         report.remark(d, "networks of a variable are separated by commas or spaces");
     }
     Ok(all)
@@ -178,6 +181,16 @@ pub(super) fn networks(
 impl Matcher {
     /// Adds values of a condition, any of which suffices.
     fn add(&mut self, name: &str, values: impl IntoIterator<Item = String>) -> Result<(), String> {
+        let values: Vec<String> = values.into_iter().collect();
+        // The value of a variable may be a list only where it is the whole value of the key.
+        if let [only] = values.as_slice()
+            && only.contains("{env.")
+        {
+            return match self.others.insert(name.to_owned(), Value::from(only.as_str())) {
+                None => Ok(()),
+                Some(_) => Err("the variable may have several values: write it alone".to_owned()),
+            };
+        }
         let list = self.others.entry(name).or_insert_with(|| Value::Array(Vec::new()));
         let Value::Array(list) = list else { return Err("the condition is not alone".to_owned()) };
         list.extend(values.into_iter().map(Value::String));

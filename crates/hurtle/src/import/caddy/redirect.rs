@@ -1,5 +1,7 @@
 //! `redir`: a mount where the target is fixed or ends with the request's, else a rule.
 
+use std::borrow::Cow;
+
 use super::matcher::Matcher;
 use super::parts::Parts;
 use super::pattern::is_placeholder;
@@ -26,11 +28,11 @@ pub(super) fn translate(
     }
     let mut keys = Keys::new();
     if let Some(base) = to.strip_suffix("{uri}").filter(|base| !is_placeholder(base)) {
-        if base.contains("://") && !base[base.find("://").map_or(0, |at| at + 3)..].contains('/') {
-            put(&mut keys, "redirect", format!("{base}/"));
-        } else {
-            return Err("{uri} is behind the host of a URL".to_owned());
+        let is_place = base.contains("://") || base.starts_with('/');
+        if !is_place || base.ends_with('/') || base.contains(['?', '#']) {
+            return Err("{uri} is behind a host or a path".to_owned());
         }
+        put(&mut keys, "redirect", format!("{base}/"));
     } else if !is_placeholder(&to) && (!to.ends_with('/') || to.is_empty()) {
         put(&mut keys, "redirect", to.as_str());
     } else {
@@ -64,6 +66,10 @@ pub(super) fn translate(
 fn rule(to: &str, status: i64, requests: Option<&Matcher>) -> Result<Keys, String> {
     let name = requests.and_then(|matcher| matcher.regex.as_ref()).map_or("", |(name, _)| name);
     let target = groups(&with_query(to), name);
+    let (target, requests) = match requests.and_then(|matcher| slash_before(&target, matcher)) {
+        Some((target, matcher)) => (target, Some(Cow::Owned(matcher))),
+        None => (target, requests.map(Cow::Borrowed)),
+    };
     // Caddy sends the query only where it is written; hurtle drops it where another is.
     let target = match target.strip_suffix(&format!("?{QUERY}")) {
         Some(bare) => bare.to_owned(),
@@ -83,6 +89,21 @@ fn rule(to: &str, status: i64, requests: Option<&Matcher>) -> Result<Keys, Strin
     put(&mut keys, "redirect", braced(&target));
     put(&mut keys, "status", status);
     Ok(keys)
+}
+
+/// Moves a slash out of the first group of an expression, where a target begins with this group: `^(/.*)x`
+/// and `{1}` become `^/(.*)x` and `/{1}`. `None`: they are of another form.
+fn slash_before(target: &str, matcher: &Matcher) -> Option<(String, Matcher)> {
+    let (name, text) = matcher.regex.as_ref()?;
+    let group = text.strip_prefix("^(")?;
+    let rest = group.strip_prefix("\\/").or_else(|| group.strip_prefix('/'))?;
+    let is_whole = target.starts_with("\u{1}1\u{2}") && !text.contains('|');
+    if !is_whole || rest.starts_with(['?', '*', '+', '{']) {
+        return None;
+    }
+    let mut moved = matcher.clone();
+    moved.regex = Some((name.clone(), format!("^/({rest}")));
+    Some((format!("/{target}"), moved))
 }
 
 fn code(word: &str) -> Result<i64, String> {

@@ -1,0 +1,59 @@
+//! The directive `header`: rules for fields of responses.
+
+use super::block::has;
+use super::fields::{self, Edits};
+use super::matcher::Matcher;
+use crate::import::mount::Keys;
+use crate::import::report::Report;
+use crate::import::syntax::Directive;
+
+/// Names the responses that have the fields of files, although they are none. `later`: the directives
+/// behind it.
+///
+/// # Errors
+/// An upstream may answer such requests.
+pub(super) fn check_files(
+    d: &Directive,
+    own: Option<&Matcher>,
+    later: &[&Directive],
+    report: &mut Report,
+) -> Result<(), String> {
+    if own.is_none_or(|own| own.file != Some(true)) {
+        return Ok(());
+    }
+    let comes = |name: &str| later.iter().any(|d| has(d, name));
+    if comes("reverse_proxy") {
+        return Err(
+            "a rule of hurtle does not look at files, and an upstream answers some of these requests"
+                .to_owned(),
+        );
+    }
+    if comes("php_fastcgi") {
+        report.remark(d, "responses of scripts to these paths have the fields, too");
+    }
+    if comes("try_files") {
+        report.remark(
+            d,
+            "the page that is sent in place of a missing file, such as /gone.js, has the fields, too",
+        );
+    }
+    Ok(())
+}
+
+/// The rules of a `header`, and `true` if Caddy applies them when the response begins.
+pub(super) fn rules(
+    d: &Directive,
+    args: &[String],
+    own: Option<&Matcher>,
+) -> Result<(Vec<Keys>, bool), String> {
+    let mut is_deferred = false;
+    let mut edits = Edits::default();
+    for line in fields::lines(d, args) {
+        match line.name.as_str() {
+            "defer" => is_deferred = true,
+            "match" => return Err("header rules of hurtle do not look at the response".to_owned()),
+            _ => edits.line(&line)?,
+        }
+    }
+    Ok((edits.rules(own)?, is_deferred || edits.is_deferred()))
+}
