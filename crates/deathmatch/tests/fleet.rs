@@ -348,7 +348,9 @@ fn the_manifest_is_an_indexed_job_whose_arguments_are_understood() {
     match Cli::try_parse_from(all).unwrap().command {
         Some(Parsed::Load(load)) => {
             assert_eq!(load.out.as_os_str(), "-");
-            assert!(load.at.is_some() && load.load.url.is_some() && load.load.duration.is_some());
+            assert!(
+                load.at.is_some() && !load.load.urls.is_empty() && load.load.duration.is_some()
+            );
         }
         other => panic!("{other:?}"),
     }

@@ -43,7 +43,7 @@ fn bodies_are_sent_whole_as_windows_allow() {
         assert!(is_whole(&load) && load.errors == Errors::default(), "{length}: {load:?}");
         assert_eq!(load.replies, server.requests.load(Ordering::SeqCst), "{length}: {load:?}");
     }
-    // Of a server that resets the stream before it has the body.
+    // A server that resets the stream before it has the body.
     let server = serve(&identity, Reaction::Reset);
     let job = job(&identity, &server, CLOSED, ConnectionUse::Http3(1), 5);
     let load = run(&Job { bodies: vec![Bytes::from(vec![b'x'; 3_000_000])], ..job }).unwrap();

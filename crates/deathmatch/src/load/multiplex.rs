@@ -18,6 +18,7 @@ use super::watch::Watch;
 use super::wire::{self, Poll, RECEIVE_BYTES};
 use super::{Job, Tls};
 use crate::sample::{Load, Offered};
+
 /// Interval at which overdue requests are searched and, in a closed loop, failed ones sent again.
 const SWEEP_NS: u64 = 10_000_000;
 
@@ -383,18 +384,16 @@ impl<'a, L: Link> Engine<'a, L> {
             let Some(call) = self.slots[slot].call.take() else { continue };
             let Call { intended, began, sent, which, .. } = call;
             self.release(slot, now);
-            if let Some(status) = status {
-                self.tally.status(intended, which, status);
-            }
+            status.into_iter().for_each(|status| self.tally.status(intended, which, status));
             match how {
                 End::Answer(None) => {
                     self.tally.reply(&Reply { intended, which, began, sent, ended: now, bytes });
                 }
                 End::Answer(Some(wrong)) => {
-                    self.tally.fail(intended, which, Failure::Response(wrong), 1)
+                    self.tally.fail(intended, which, Failure::Response(wrong), 1);
                 }
                 End::Reset | End::Unprocessed => {
-                    self.tally.fail(intended, which, Failure::Http2, 1)
+                    self.tally.fail(intended, which, Failure::Http2, 1);
                 }
             }
             // The next sweep repeats requests that were reset; otherwise they would repeat as fast

@@ -1,6 +1,7 @@
 //! One attempt with one authority: from an order to a certificate (RFC 8555 section 7.4). An order is
 //! stored before it proceeds, so that a later attempt can resume it.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -16,7 +17,7 @@ use super::hook::Records;
 use super::http::reason;
 use super::now;
 use super::storage::{OpenOrder, Record, Storage};
-use crate::config::{ChallengeKind, DnsHook, HostName};
+use crate::config::{self, ChallengeKind, DnsHook, HostName};
 use crate::rt;
 use crate::tls::{Challenge, IssuedCertificate};
 
@@ -84,7 +85,9 @@ async fn obtain_once(
         validate(&mut order, request, storage).await?;
     }
     if order.state().status == OrderStatus::Ready {
-        let mut params = CertificateParams::new(request.names).map_err(|e| e.to_string())?;
+        let names = request.names.iter().map(|name| name.trim_matches(['[', ']']).to_owned());
+        let names: Vec<String> = names.collect();
+        let mut params = CertificateParams::new(names).map_err(|e| e.to_string())?;
         params.distinguished_name = DistinguishedName::new();
         let csr = params.serialize_request(&key).map_err(|e| e.to_string())?;
         order.finalize_csr(csr.der()).await.map_err(|e| reason(&e))?;
@@ -154,8 +157,11 @@ async fn new_order(
     request: &CertificateRequest<'_>,
     storage: &Storage,
 ) -> Result<Order, String> {
-    let names = request.names.iter().cloned();
-    let names: Vec<Identifier> = names.map(Identifier::Dns).collect();
+    let identifier_of = |name: &String| match config::address(name) {
+        Some(address) => Identifier::Ip(address),
+        None => Identifier::Dns(name.clone()),
+    };
+    let names: Vec<Identifier> = request.names.iter().map(identifier_of).collect();
     let mut replaces = request.replaces.as_ref();
     let mut failure = String::new();
     for _ in 0..TRIES {
@@ -240,10 +246,16 @@ async fn challenges(
         }
         let kind = select(&authorization, &request.kinds)?;
         let Some(challenge) = authorization.challenge(kind) else { continue };
-        let Identifier::Dns(name) = challenge.identifier().identifier else { continue };
+        // As hosts of the configuration are written.
+        let name = match challenge.identifier().identifier {
+            Identifier::Dns(name) => name.to_ascii_lowercase(),
+            Identifier::Ip(IpAddr::V4(address)) => address.to_string(),
+            Identifier::Ip(IpAddr::V6(address)) => format!("[{address}]"),
+            _ => continue,
+        };
         let authorization = challenge.key_authorization();
         challenges.push(Challenge {
-            name: name.to_ascii_lowercase(),
+            name,
             token: challenge.token.clone(),
             answer: authorization.as_str().to_owned(),
             digest: BASE64_URL_SAFE_NO_PAD.encode(authorization.digest()),

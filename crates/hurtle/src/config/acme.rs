@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::dns_hook::{DnsHook, dns_hook};
 use super::error::{ValueError, shown};
-use super::local::{is_in_local_domain, is_within};
+use super::local::{address, is_in_local_domain, is_local, is_within};
 use super::names::Named;
 use super::print;
 use super::reader::Reader;
@@ -117,10 +117,12 @@ pub(super) fn acme(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>
         }
     }
     let has_clear = !config.listen.is_empty();
-    if table.get("dns_hook").is_none() {
-        for (spot, wrong) in std::mem::take(&mut reader.wildcard_names) {
-            reader.report(&spot, wrong);
-        }
+    let unfit = match table.get("dns_hook") {
+        None => std::mem::take(&mut reader.wildcard_names),
+        Some(_) => std::mem::take(&mut reader.addresses),
+    };
+    for (spot, wrong) in unfit {
+        reader.report(&spot, wrong);
     }
     let Some(acme) = read(&table, has_clear, config.user.is_some(), reader) else { return };
     for site in &mut config.sites {
@@ -267,6 +269,7 @@ fn email(text: &str) -> Result<String, ValueError> {
 /// (CA/Browser Forum Baseline Requirements section 4.2.2).
 fn is_private(host: &HostName) -> bool {
     let name = match host {
+        HostName::Exact(name) if address(name).is_some() => return is_local(host),
         HostName::Exact(name) | HostName::Wildcard(name) => name.as_str(),
         HostName::AnyDomain(_) => return false,
     };
@@ -282,13 +285,19 @@ pub(super) fn check_names(
     written: &Value<'_>,
     reader: &mut Reader<'_>,
 ) {
+    let is_address =
+        |host: &&HostName| matches!(host, HostName::Exact(name) if address(name).is_some());
+    // Clients of an address send no name that a certificate could be ordered for on demand.
     let is_issued = |host: &HostName| match host {
-        HostName::Exact(name) => {
-            !name.starts_with('[') && name.parse::<std::net::Ipv4Addr>().is_err()
-        }
+        HostName::Exact(_) => !(is_on_demand && is_address(&host)),
         HostName::Wildcard(_) => true,
         HostName::AnyDomain(_) => is_on_demand,
     };
+    if let Some(host) = site.hosts.iter().find(is_address) {
+        let wrong = ValueError::new(format!("{host} cannot be validated by DNS (RFC 8738)"));
+        let hint = "move it to a site of its own with a PEM file, or leave dns_hook out";
+        reader.addresses.push((written.spot.clone(), wrong.hint(hint)));
+    }
     // On demand, each name has a certificate of its own.
     let is_wildcard = |host: &&HostName| matches!(host, HostName::Wildcard(_)) && !is_on_demand;
     if let Some(host) = site.hosts.iter().find(is_wildcard) {

@@ -35,6 +35,8 @@ pub(super) struct Reader<'t> {
     pub(super) private_names: Vec<(KeyPosition, ValueError)>,
     /// Automatic certificates for wildcard names; `acme` reports them without a hook.
     pub(super) wildcard_names: Vec<(KeyPosition, ValueError)>,
+    /// Automatic certificates for addresses; `acme` reports them where names are validated by DNS.
+    pub(super) addresses: Vec<(KeyPosition, ValueError)>,
     /// Programs that the server starts; `load` checks them.
     pub(super) programs: Vec<(KeyPosition, PathBuf)>,
     /// Files of users; `load` checks them.
@@ -95,6 +97,7 @@ impl<'t> Reader<'t> {
             accounts: Vec::new(),
             private_names: Vec::new(),
             wildcard_names: Vec::new(),
+            addresses: Vec::new(),
             programs: Vec::new(),
             users: Vec::new(),
             jwks: Vec::new(),

@@ -2,6 +2,7 @@
 //! slash, and listings.
 
 mod archive;
+mod field_rules;
 mod media_types;
 mod otherwise;
 pub mod spa;
@@ -16,17 +17,17 @@ use hurtle_http::semantics::accept::{Coding, prefers_json};
 use hurtle_http::semantics::target::{append_query, encode_path};
 use hurtle_objects::{Origin, Origins};
 
-use self::media_types::{MediaType, MediaTypes};
+use self::media_types::MediaTypes;
 use super::Answering;
 use super::request::{HandlerRequest, MatchedPath};
 use crate::answer::Answer;
 use crate::body::RequestBody;
 use crate::cache::Caches;
 use crate::clock;
-use crate::compress::{CODINGS, Compressor, FileFacts, Policy, Uncompressed};
-use crate::config::{EtagSource, Files, ObjectStore, Sendfile, TryFile};
+use crate::compress::{CODINGS, Compressor, Policy};
+use crate::config::{Files, ObjectStore, Sendfile, TryFile};
 use crate::disk::{Disk, Lane};
-use crate::edits::{ReadyEdits, ResponseEdits};
+use crate::edits::ResponseEdits;
 use crate::files::archive::{Archives, Format};
 use crate::files::differences::{Differences, Patterns};
 use crate::files::entry::{FieldRules, MadeVariants, Representation};
@@ -377,81 +378,6 @@ impl Directory {
             refreshing: Cell::new(false),
             used: Cell::new(false),
         }
-    }
-
-    /// Returns whether the file at `path` is compressed.
-    ///
-    /// # Errors
-    /// The reason why it is not.
-    pub fn compression(
-        &self,
-        matched: &MatchedPath<'_>,
-        path: &[u8],
-        len: u64,
-    ) -> Result<(), Uncompressed> {
-        self.compresses(&self.field_rules(matched, path, StatusCode::OK), len)
-    }
-
-    /// Returns Use-As-Dictionary of the file at `path`, if it is compressed; `None`: it is no
-    /// dictionary.
-    pub fn dictionary(&self, matched: &MatchedPath<'_>, path: &[u8]) -> Option<HeaderValue> {
-        self.dictionaries.of(path)?.field(matched.base())
-    }
-
-    fn compresses(&self, rules: &FieldRules, len: u64) -> Result<(), Uncompressed> {
-        let FieldRules { is_compressed, edits, .. } = rules;
-        let policy = self.policy.as_ref().ok_or(Uncompressed::Off)?;
-        let (has_type, set, rate) = (*is_compressed, &edits.set[..], self.config.rate);
-        policy.admit(&FileFacts { has_type, len, set, rate })
-    }
-
-    /// Returns the rules for the fields of the file at `path`, in responses with this status.
-    fn field_rules(
-        &self,
-        matched: &MatchedPath<'_>,
-        path: &[u8],
-        status: StatusCode,
-    ) -> FieldRules {
-        let media_type = self.media_type(path);
-        let edits = self.file_edits(matched, &media_type.value, status);
-        let failed = StatusCode::PRECONDITION_FAILED;
-        let on_failure = self.file_edits(matched, &media_type.value, failed);
-        let own_type = edits.set.iter().find(|(name, _)| *name == header::CONTENT_TYPE);
-        let MediaType { value, is_compressed } = match own_type {
-            Some((_, own)) => {
-                MediaType { is_compressed: self.compresses_type(own), value: own.clone() }
-            }
-            None => media_type,
-        };
-        FieldRules {
-            media_type: value,
-            is_compressed,
-            on_failure,
-            edits,
-            varies_by_accept: false,
-            dictionary: None,
-            settled: self.uploads.is_some(),
-        }
-    }
-
-    /// Returns the edits of files' fields: the directory's own, then those of its site.
-    fn file_edits(
-        &self,
-        matched: &MatchedPath<'_>,
-        media_type: &HeaderValue,
-        status: StatusCode,
-    ) -> ReadyEdits {
-        let media_type = Some(media_type.clone());
-        let mut edits = ReadyEdits { media_type, ..ReadyEdits::default() };
-        if self.uploads.is_some() {
-            let no_sniff = HeaderValue::from_static("nosniff");
-            edits.set.push((header::X_CONTENT_TYPE_OPTIONS, no_sniff));
-        }
-        if self.config.etag == EtagSource::Off {
-            edits.remove.push(header::ETAG);
-        }
-        self.edits.edit(&mut edits, || matched.path.into(), status, true);
-        edits
     }
 }
 

@@ -3,6 +3,7 @@
 //! can connect to any of them.
 
 use std::fs;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -18,6 +19,7 @@ use rustls::version::{TLS12, TLS13};
 use serde::{Deserialize, Serialize};
 
 use super::pem::FileStamp;
+use crate::config;
 
 /// ALPN protocol of tls-alpn-01 validations (RFC 8737 section 6.2).
 pub const ALPN: &[u8] = b"acme-tls/1";
@@ -28,7 +30,7 @@ pub const HTTP_PREFIX: &[u8] = b"/.well-known/acme-challenge/";
 /// The challenge for one name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Challenge {
-    /// The name, in lower case.
+    /// The name, in lower case, or the address; an IPv6 address in its brackets.
     pub name: String,
     /// The authority's token.
     pub token: String,
@@ -88,7 +90,11 @@ impl PendingChallenges {
 
     /// Configuration of tls-alpn-01 for this name.
     pub(super) fn config(&self, name: &str) -> Option<Arc<ServerConfig>> {
-        self.find(|c| c.name.eq_ignore_ascii_case(name), |(_, config)| config.clone())
+        let matches = |c: &Challenge| match config::address(&c.name) {
+            Some(address) => reverse_name(address).eq_ignore_ascii_case(name),
+            None => c.name.eq_ignore_ascii_case(name),
+        };
+        self.find(matches, |(_, config)| config.clone())
     }
 
     fn find<T>(
@@ -104,6 +110,21 @@ impl PendingChallenges {
     }
 }
 
+/// The server name of a validation of an address (RFC 8738 section 6): its name in the reverse DNS.
+fn reverse_name(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => {
+            let [a, b, c, d] = address.octets();
+            format!("{d}.{c}.{b}.{a}.in-addr.arpa")
+        }
+        IpAddr::V6(address) => {
+            let digits = format!("{:032x}", address.to_bits());
+            let labels = digits.chars().rev().flat_map(|digit| [digit, '.']);
+            labels.chain("ip6.arpa".chars()).collect()
+        }
+    }
+}
+
 /// Makes the self-signed certificate for the name, with the digest in it (RFC 8737 section 3).
 fn config(challenge: &Challenge) -> Result<Arc<ServerConfig>, String> {
     let digest = BASE64_URL_SAFE_NO_PAD.decode(&challenge.digest).unwrap_or_default();
@@ -111,7 +132,8 @@ fn config(challenge: &Challenge) -> Result<Arc<ServerConfig>, String> {
         return Err("its digest is not a SHA-256 in base64url".to_owned());
     }
     let mut params =
-        CertificateParams::new(vec![challenge.name.clone()]).map_err(|e| e.to_string())?;
+        CertificateParams::new(vec![challenge.name.trim_matches(['[', ']']).to_owned()])
+            .map_err(|e| e.to_string())?;
     params.custom_extensions = vec![CustomExtension::new_acme_identifier(&digest)];
     let key = KeyPair::generate().map_err(|e| e.to_string())?;
     let signed = params.self_signed(&key).map_err(|e| e.to_string())?;
@@ -140,5 +162,18 @@ struct ChallengeCertificate(Arc<CertifiedKey>);
 impl ResolvesServerCert for ChallengeCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::clone(&self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_addresses_in_the_reverse_dns() {
+        let v6 = "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa";
+        for (address, name) in [("192.0.2.1", "1.2.0.192.in-addr.arpa"), ("2001:db8::1", v6)] {
+            assert_eq!(reverse_name(address.parse().expect("an address")), name);
+        }
     }
 }

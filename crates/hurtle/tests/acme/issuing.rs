@@ -32,6 +32,20 @@ fn each_challenge_obtains_a_certificate_which_is_used_without_a_restart() {
 }
 
 #[test]
+fn an_address_gets_a_certificate_which_clients_without_a_name_are_shown() {
+    for challenge in ["tls-alpn-01", "http-01"] {
+        let Some(net) = Net::new() else { return };
+        let pebble = net.pebble(0, &PebbleOptions::default());
+        let address = net.address.to_string();
+        let hosts = &["a.test", &address[..]];
+        let server = Setup { hosts, challenge, ..Setup::new(&net) }.start(&net, 0);
+        let shown = server.served("a.test", &pebble.roots());
+        assert_eq!(server.served(&address, &pebble.roots()), shown, "{challenge}");
+        assert_eq!(pebble.orders(), 1, "{challenge}");
+    }
+}
+
+#[test]
 fn requests_without_a_pending_challenge_are_answered_as_any_other() {
     let Some(net) = Net::new() else { return };
     let pebble = net.pebble(0, &PebbleOptions::default());
