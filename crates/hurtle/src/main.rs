@@ -46,12 +46,18 @@ fn main() -> ExitCode {
         Command::LogLevel(args) => say_reply(args.send()),
         Command::Upstream(args) => say_reply(args.send()),
         Command::Purge(args) => say_reply(args.send()),
-        Command::Trust(args) => match args.run().map_err(CommandError::Config) {
-            Ok(report) => match say(report.text.trim_end()) {
-                Ok(()) if report.has_failed => return ExitCode::FAILURE,
-                said => said,
+        Command::Trust(args) => match args.phone() {
+            Some(page) => page.map_err(CommandError::Config).and_then(|page| {
+                say(&page.text)?;
+                page.wait().map_err(CommandError::Run)
+            }),
+            None => match args.run().map_err(CommandError::Config) {
+                Ok(report) => match say(report.text.trim_end()) {
+                    Ok(()) if report.has_failed => return ExitCode::FAILURE,
+                    said => said,
+                },
+                Err(failure) => Err(failure),
             },
-            Err(failure) => Err(failure),
         },
         Command::Import(args) => {
             let translated = args.translated().map_err(CommandError::Config);

@@ -2,14 +2,16 @@
 //! never changed, because the command does not run as root.
 
 use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use rustix::process::geteuid;
+use rustix::process::{Signal, geteuid};
 
-use crate::child::hurtle;
+use crate::child::{Child, eventually, hurtle};
 use crate::local_sites::Household;
 
 /// Has a command run as an ordinary user.
@@ -129,6 +131,44 @@ fn without_root_the_command_for_the_system_is_printed() {
     assert!(said.contains("start a browser once and repeat this"), "{said}");
     // It is not there, so nothing is to be removed.
     assert!(text(&home.trust(&["--remove"])).contains("the system's store: was not trusted"));
+}
+
+/// The response to a GET, head and body.
+fn get(address: &str, path: &str) -> (String, Vec<u8>) {
+    let mut socket = TcpStream::connect(address).unwrap();
+    write!(socket, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut response = Vec::new();
+    socket.read_to_end(&mut response).unwrap();
+    let end = response.windows(4).position(|at| at == b"\r\n\r\n").unwrap();
+    let body = response.split_off(end + 4);
+    (String::from_utf8(response).unwrap(), body)
+}
+
+#[test]
+fn a_phone_gets_the_authority_from_a_page_whose_address_is_a_qr_code() {
+    let home = Home::new();
+    let mut command = hurtle();
+    command.args(["trust", "--config"]).arg(home.household.file()).args(["--phone", "127.0.0.1:0"]);
+    let mut page = Child::spawn(without_root(&mut command));
+    eventually("it shows the address", || page.stdout().contains("Ctrl-C ends the page"));
+    let said = page.stdout();
+    let (_, rest) = said.split_once("Open http://").unwrap();
+    let (address, _) = rest.split_once("/ on the phone").unwrap();
+    assert!(said.lines().filter(|line| line.contains('\u{2588}')).count() > 10, "{said}");
+    let (_, rest) = said.split_once("fingerprint ").unwrap();
+    let fingerprint = rest.lines().next().unwrap();
+    assert_eq!(fingerprint.split(':').count(), 32, "{said}");
+    let (head, body) = get(address, "/");
+    assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("text/html"), "{head}");
+    let body = String::from_utf8(body).unwrap();
+    assert!(body.contains("href=\"/authority.crt\"") && body.contains(fingerprint), "{body}");
+    let (head, body) = get(address, "/authority.crt");
+    assert!(head.contains("Content-Type: application/x-x509-ca-cert\r\n"), "{head}");
+    assert_eq!(body, fs::read(home.household.authority().join("authority.pem")).unwrap());
+    assert!(get(address, "/authority.key").0.starts_with("HTTP/1.1 404 "));
+    page.signal(Signal::INT);
+    page.wait();
+    assert!(!text(&home.trust(&["--phone", "--remove"])).contains("http://"));
 }
 
 #[test]

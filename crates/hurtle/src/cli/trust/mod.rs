@@ -2,16 +2,19 @@
 //! system's store needs root; the databases of browsers belong to their user.
 
 mod nss;
+mod phone;
 mod system;
 
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::Args;
 
+use self::phone::PhonePage;
 use super::served::Served;
 use super::{CONFIG_FILE, ConfigProblems};
 use crate::config;
@@ -27,6 +30,10 @@ pub struct TrustArgs {
     /// Trust the authority no longer.
     #[arg(long)]
     remove: bool,
+    /// Change nothing here, but serve a page from which a phone installs the authority, and show its
+    /// address as a QR code [default address: this machine's in its network, and a free port].
+    #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, conflicts_with = "remove")]
+    phone: Option<Option<SocketAddr>>,
 }
 
 /// The report of what was done, and what is left to do.
@@ -47,6 +54,18 @@ struct Authority {
 }
 
 impl TrustArgs {
+    /// Serves the page for phones, if it is wanted.
+    ///
+    /// # Errors
+    /// See `run`; and the page cannot be served.
+    pub fn phone(&self) -> Option<Result<PhonePage, ConfigProblems>> {
+        let address = self.phone?;
+        Some(self.directory().and_then(|dir| {
+            let authorities = authorities(&dir).map_err(|e| vec![e])?;
+            phone::serve(&authorities, address).map_err(|e| vec![e.to_string()])
+        }))
+    }
+
     /// Changes the stores of the system and of this user's browsers.
     ///
     /// # Errors
@@ -114,7 +133,10 @@ impl Report {
         let file = authority.file.display();
         self.line(
             "other machines and phones",
-            &format!("copy {file} there, and install it as the certificate of an authority (CA)"),
+            &format!(
+                "copy {file} there, and install it as the certificate of an authority (CA), or run \
+                 hurtle trust --phone"
+            ),
         );
         self.line("curl and the like", &format!("--cacert {}", quoted(&authority.file)));
     }
