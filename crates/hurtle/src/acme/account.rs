@@ -25,6 +25,9 @@ struct StoredAccount {
     /// The address that the authority has; `None`: it has none, or an earlier version has stored it.
     #[serde(default)]
     email: Option<String>,
+    /// Key identifier of its external account, empty without one; `None`: an earlier version has stored it.
+    #[serde(default)]
+    binding: Option<String>,
 }
 
 /// A certificate authority.
@@ -117,7 +120,8 @@ impl Authority {
         let builder = Account::builder_with_http(Box::new(self.http.clone()));
         let created = builder.create(&new, self.directory.clone(), binding.as_ref()).await;
         let (account, credentials) = created.map_err(|e| format!("no account: {}", reason(&e)))?;
-        let stored = StoredAccount { credentials, email: self.email.clone() };
+        let (email, binding) = (self.email.clone(), Some(self.binding_id().to_owned()));
+        let stored = StoredAccount { credentials, email, binding };
         let written = storage.write_account(&self.directory, &stored);
         written.map_err(|e| e.to_string())?;
         self.account = Some(account.clone());
@@ -129,7 +133,12 @@ impl Authority {
         if self.account.is_none() {
             let stored: Option<StoredAccount> =
                 storage.account(&self.directory).map_err(|e| e.to_string())?;
-            let Some(StoredAccount { credentials, email }) = stored else { return Ok(None) };
+            // One of another external account is replaced.
+            let is_own = |stored: &StoredAccount| {
+                stored.binding.as_ref().is_none_or(|binding| binding == self.binding_id())
+            };
+            let stored = stored.filter(is_own);
+            let Some(StoredAccount { credentials, email, .. }) = stored else { return Ok(None) };
             let builder = Account::builder_with_http(Box::new(self.http.clone()));
             let account = match builder.from_credentials(credentials).await {
                 Ok(account) => account,
@@ -167,6 +176,11 @@ impl Authority {
             Ok(()) => tracing::info!("{}: the account's address is {email} now", self.directory),
             Err(why) => tracing::warn!("{}: the account keeps its address: {why}", self.directory),
         }
+    }
+
+    /// The key identifier of the external account; empty without one.
+    fn binding_id(&self) -> &str {
+        self.binding.as_ref().map_or("", |(id, _)| id)
     }
 
     fn contact(&self) -> Vec<String> {

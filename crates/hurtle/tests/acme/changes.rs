@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use rustix::process::Signal;
 
-use crate::pebble::{Net, PebbleOptions};
+use crate::pebble::{EAB_KEY, Net, PebbleOptions};
 use crate::subscriber::{Setup, Subscriber, authority};
 
 /// Ends a server in order.
@@ -90,6 +90,37 @@ fn a_changed_address_is_told_to_the_authority_once() {
     server.served("c.test", &pebble.roots());
     assert!(!server.child.stderr().contains(told), "{}", server.child.stderr());
     assert_eq!(accounts(&server).len(), 1);
+}
+
+#[test]
+fn another_external_account_is_used_for_the_next_order() {
+    let Some(net) = Net::new() else { return };
+    let pebble = net.pebble(0, &PebbleOptions { binding: true, ..PebbleOptions::default() });
+    fs::write(net.dir.path("../eab.key"), format!("{EAB_KEY}\n")).unwrap();
+    let steps: [(&str, &'static [&'static str], bool); 4] = [
+        ("kid-1", &["a.test"], true),
+        ("kid-1", &["b.test"], false),
+        ("kid-2", &["c.test"], true),
+        ("kid-2", &["d.test"], false),
+    ];
+    let bound = |id: &str, hosts: &'static [&'static str]| {
+        let authority = authority(&net, 0);
+        let lines = format!("{authority}\neab_id = {id:?}\neab_key = \"eab.key\"");
+        Setup { authorities: vec![lines], hosts, ..Setup::new(&net) }
+    };
+    let stored = |server: &Subscriber| -> serde_json::Value {
+        serde_json::from_slice(&fs::read(&accounts(server)[0]).unwrap()).unwrap()
+    };
+    let mut before = serde_json::Value::Null;
+    for (id, hosts, is_new) in steps {
+        let server = bound(id, hosts).start(&net, 0);
+        server.served(hosts[0], &pebble.roots());
+        let now = stored(&server);
+        assert_eq!(now["binding"], id, "{hosts:?}");
+        assert_eq!(now["id"] != before["id"], is_new, "{hosts:?}: {now}");
+        before = now;
+        stop(server);
+    }
 }
 
 #[test]

@@ -106,7 +106,7 @@ impl Net {
             "retryAfter": { "authz": 1, "order": 1 },
             "keyAlgorithm": "ecdsa",
             "externalAccountBindingRequired": options.binding,
-            "externalAccountMACKeys": { "kid-1": EAB_KEY },
+            "externalAccountMACKeys": { "kid-1": EAB_KEY, "kid-2": EAB_KEY },
             "profiles": {
                 "default": { "description": "ninety days", "validityPeriod": 90 * DAY_SECS },
                 "shortlived": { "description": "six days", "validityPeriod": 6 * DAY_SECS },
