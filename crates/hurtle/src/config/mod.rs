@@ -35,6 +35,7 @@ mod host;
 mod include;
 mod jwks;
 mod jwt;
+mod lifetimes;
 mod listen;
 mod load;
 mod local;

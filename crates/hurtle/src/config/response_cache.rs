@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use hurtle_http::semantics::caching::StatusLifetimes;
 use serde::Serialize;
 
+use super::lifetimes::{lifetimes, print_lifetimes};
 use super::print;
 use super::reader::Reader;
 use super::table::Table;
@@ -21,7 +23,10 @@ pub struct ResponseCache {
     /// Size of the largest body kept, in bytes.
     #[serde(serialize_with = "print::size")]
     pub max_object: u64,
-    /// Lifetime of a response that names none, in percent of the time since Last-Modified; 0: such
+    /// Lifetimes of responses that name none, by status.
+    #[serde(serialize_with = "print_lifetimes")]
+    pub lifetimes: StatusLifetimes,
+    /// Lifetime of any other response that names none, in percent of the time since Last-Modified; 0: such
     /// a response is not stored.
     pub heuristic_percent: u64,
 }
@@ -42,7 +47,13 @@ const DISK_BYTES: u64 = 1 << 30;
 
 impl Default for ResponseCache {
     fn default() -> ResponseCache {
-        ResponseCache { memory: 64 << 20, disk: None, max_object: 16 << 20, heuristic_percent: 0 }
+        ResponseCache {
+            memory: 64 << 20,
+            disk: None,
+            max_object: 16 << 20,
+            lifetimes: StatusLifetimes::default(),
+            heuristic_percent: 0,
+        }
     }
 }
 
@@ -58,6 +69,7 @@ pub(super) fn response_cache(mount: &Table<'_>, reader: &mut Reader<'_>) -> Opti
     table.set("disk_size", reader, Value::size, &mut bytes_max);
     cache.disk = directory.map(|directory| DiskCache { directory, bytes_max });
     table.set("max_object", reader, Value::size, &mut cache.max_object);
+    table.set("lifetimes", reader, |v, r| Some(lifetimes(v, r)), &mut cache.lifetimes);
     table.set("heuristic_percent", reader, Value::integer, &mut cache.heuristic_percent);
     Some(cache)
 }

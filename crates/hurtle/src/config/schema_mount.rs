@@ -12,6 +12,7 @@ use super::check_matcher::MATCH;
 use super::client_timeouts::{BODY_GRACE, BODY_RATE, WRITE_STALL};
 use super::dictionary::DICTIONARY;
 use super::error_page::MOUNT_ERRORS;
+use super::lifetimes::LIFETIMES;
 use super::names::names;
 use super::objects::OBJECT_STORE;
 use super::request_fields::REQUEST_FIELDS;
@@ -412,6 +413,7 @@ pub(super) static CACHE: Section = Section {
         Key::new("max_object", Size(0, BYTES_MAX), Toml("\"16 MiB\""), "\"1 MiB\"",
             "Size of the largest body kept; at most a quarter of `memory`, because each body \
              passes through memory."),
+        LIFETIMES,
         Key::new("heuristic_percent", Integer(0, 100), Toml("0"), "10",
             "Freshness lifetime of a response that gives none, in percent of the time since its \
              `Last-Modified`; at most a day. With 0 such responses are not stored."),
