@@ -5,11 +5,38 @@ use std::path::PathBuf;
 use hurtle_http::semantics::caching::StatusLifetimes;
 use serde::Serialize;
 
-use super::lifetimes::{lifetimes, print_lifetimes};
+use super::bounds::{BYTES_MAX, CACHE_MEMORY_MIN};
+use super::lifetimes::{LIFETIMES, lifetimes, print_lifetimes};
 use super::print;
 use super::reader::Reader;
+use super::schema::DefaultValue::{Toml, Words};
+use super::schema::Kind::{Integer, Size, Text};
+use super::schema::{Key, Section};
 use super::table::Table;
 use super::value::Value;
+
+#[rustfmt::skip] // One paragraph for each key.
+pub(super) static CACHE: Section = Section {
+    header: "[site.mount.cache]",
+    doc: "Cache of upstream responses; see [cache.md](cache.md).",
+    keys: &[
+        Key::new("memory", Size(CACHE_MEMORY_MIN, BYTES_MAX), Toml("\"64 MiB\""), "\"256 MiB\"",
+            "Memory of the cache, for the whole process."),
+        Key::new("disk", Text("a directory"), Words("none; all is in memory"),
+            "\"/var/cache/hurtle\"",
+            "Directory of bodies larger than 64 KiB, in files without names: nothing is left there \
+             when the server ends."),
+        Key::new("disk_size", Size(0, BYTES_MAX), Toml("\"1 GiB\""), "\"20 GiB\"",
+            "Space of the bodies in `disk`.").with(&["disk"]),
+        Key::new("max_object", Size(0, BYTES_MAX), Toml("\"16 MiB\""), "\"1 MiB\"",
+            "Size of the largest body kept; at most a quarter of `memory`, because each body \
+             passes through memory."),
+        LIFETIMES,
+        Key::new("heuristic_percent", Integer(0, 100), Toml("0"), "10",
+            "Freshness lifetime of a response that gives none, in percent of the time since its \
+             `Last-Modified`; at most a day. With 0 such responses are not stored."),
+    ],
+};
 
 /// A cache of upstream responses (RFC 9111).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

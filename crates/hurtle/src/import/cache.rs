@@ -175,3 +175,13 @@ fn stale_responses(d: &Directive, path: &str, report: &mut Report) {
     );
     report.remark(d, &text);
 }
+
+/// Names what clients get in place of a field with the status of nginx's cache.
+pub(super) fn status_field(d: &Directive, report: &mut Report) {
+    let text = format!(
+        "{0} is left out: where there is a cache, GET / gets `Cache-Status: hurtle; hit` in place of \
+         `{0}: HIT`",
+        d.arg(0)
+    );
+    report.remark(d, &text);
+}

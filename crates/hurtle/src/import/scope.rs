@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use super::cache;
 use super::error_pages::{self, spa_of};
 use super::gates::TlsSettings;
 use super::kind::{FilesKind, GuardKind, Kind, ResponseKind, StructureKind, UpstreamKind};
@@ -391,12 +392,7 @@ impl Scope {
         let (name, value) = (d.arg(0).to_ascii_lowercase(), d.arg(1));
         let field = Field { value: value.to_owned(), always: d.arg(2) == "always" };
         if value == "$upstream_cache_status" {
-            let text = format!(
-                "{0} is left out: where there is a cache, GET / gets `Cache-Status: hurtle; hit` in \
-                 place of `{0}: HIT`",
-                d.arg(0)
-            );
-            report.remark(d, &text);
+            cache::status_field(d, report);
         } else if has_variable(value) {
             report.refuse(d, "it needs variables");
         } else if self.headers.edit().insert(name, field).is_some() {
