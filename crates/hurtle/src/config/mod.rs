@@ -12,6 +12,7 @@ mod auth;
 mod balance;
 mod bounds;
 mod buffering;
+mod captured;
 mod check;
 mod check_matcher;
 mod check_mount;
