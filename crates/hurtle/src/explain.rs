@@ -291,6 +291,9 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> Answered {
     let (at, handler) = (mount.name(), mount.handler());
     let matched = site.matched_path(path, mount);
     let what = match handler {
+        Handler::Redirect(redirect) if !redirect.takes(path) => {
+            format!("{at}: 404, because its match is for other paths")
+        }
         Handler::Redirect(_) => format!("{at}: a redirect"),
         Handler::Fixed(_) => format!("{at}: a fixed response"),
         Handler::Abort => format!("{at}: no response, and the end of the connection"),

@@ -4,14 +4,13 @@
 use http::StatusCode;
 
 pub use super::cache_control::{Directives, SECONDS_MAX};
+pub use super::heuristics::{HEURISTIC_SECONDS_MAX, Heuristics, StatusLifetimes};
 
 use super::cache_control::seconds;
 use super::date;
 use super::etag::{self, EntityTag};
 use super::fields::list;
-
-/// The longest freshness lifetime that is guessed, in seconds: one day.
-pub const HEURISTIC_SECONDS_MAX: u64 = 86_400;
+use super::heuristics::is_heuristically_cacheable;
 
 /// The fields of a response that matter to a cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -130,15 +129,10 @@ fn is_understood(status: StatusCode) -> bool {
     is_heuristically_cacheable(status) || matches!(status.as_u16(), 302 | 303 | 307 | 451)
 }
 
-/// Statuses that may be stored without an explicit lifetime (RFC 9110 15.1), but for 206.
-fn is_heuristically_cacheable(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 200 | 203 | 204 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
-}
-
 /// Final statuses that are never stored, however long the response says it is fresh: 206 and 304
 /// are not whole; 401, 407, 412 and 416 depend on fields that select no variant (credentials,
 /// conditions, ranges); 421 on the connection. RFC 6585 forbids to store 428, 429, 431 and 511.
-fn is_never_stored(status: StatusCode) -> bool {
+pub fn is_never_stored(status: StatusCode) -> bool {
     status.is_informational()
         || matches!(
             status.as_u16(),
@@ -148,8 +142,7 @@ fn is_never_stored(status: StatusCode) -> bool {
 
 /// Decides whether a shared cache may store a response to a GET (RFC 9111 3), and how long it is
 /// fresh. `authorized`: the request had Authorization. `received`: when the response arrived, in
-/// seconds since 1970. `heuristic_percent`: the share of the time since Last-Modified that a
-/// response without a lifetime is fresh.
+/// seconds since 1970. `heuristics`: lifetimes of responses that give none.
 ///
 /// It is stricter than RFC 9111: a response that must be validated at each use is not stored, and
 /// one with Set-Cookie only with `public` or `s-maxage`.
@@ -162,7 +155,7 @@ pub fn may_store(
     request: &Directives,
     authorized: bool,
     received: u64,
-    heuristic_percent: u64,
+    heuristics: &Heuristics,
 ) -> Result<Freshness, Refused> {
     let d = &response.directives;
     let refused = |why| Err(Refused::Response(why));
@@ -193,7 +186,7 @@ pub fn may_store(
     }
     let lifetime = response
         .explicit_lifetime(received)
-        .or_else(|| response.heuristic_lifetime(status, received, heuristic_percent))
+        .or_else(|| heuristics.lifetime(status, response, received))
         .filter(|lifetime| *lifetime > 0)
         .ok_or(Refused::Response("no-lifetime"))?;
     // RFC 9111 3.5.
@@ -220,17 +213,6 @@ impl Described<'_> {
     fn explicit_lifetime(&self, received: u64) -> Option<u64> {
         let expires = || self.expires.map(|at| at.saturating_sub(self.date.unwrap_or(received)));
         self.directives.s_maxage.or(self.directives.max_age).or_else(expires)
-    }
-
-    /// A guessed freshness lifetime, in seconds: so many percent of the time between Last-Modified
-    /// and Date, at most [`HEURISTIC_SECONDS_MAX`] (RFC 9111 4.2.2).
-    fn heuristic_lifetime(&self, status: StatusCode, received: u64, percent: u64) -> Option<u64> {
-        if !is_heuristically_cacheable(status) && !self.directives.public {
-            return None;
-        }
-        let modified = self.last_modified.and_then(date::parse)?;
-        let unchanged = self.date.unwrap_or(received).saturating_sub(modified);
-        Some((unchanged.saturating_mul(percent) / 100).min(HEURISTIC_SECONDS_MAX))
     }
 }
 
@@ -330,7 +312,7 @@ mod tests {
             &Directives::of_request(request_directives.into_iter()),
             authorized,
             NOW,
-            0,
+            &Heuristics::default(),
         )
         .map(|freshness| freshness.lifetime)
         .map_err(|refused| match refused {
@@ -435,9 +417,52 @@ mod tests {
             let text = fields(&text);
             let response = of_response(text.into_iter());
             let status = StatusCode::from_u16(status).unwrap();
-            let found = may_store(status, &response, &Directives::default(), false, NOW, percent);
+            let heuristics = Heuristics { percent, ..Heuristics::default() };
+            let found =
+                may_store(status, &response, &Directives::default(), false, NOW, &heuristics);
             assert_eq!(found.ok().map(|f| f.lifetime), expected, "{sentence}");
         }
+    }
+
+    #[test]
+    fn lifetimes_by_status() {
+        // 1,000 seconds before Date.
+        const SINCE: &str =
+            "Date: Sun, 06 Nov 1994 08:49:37 GMT\nLast-Modified: Sun, 06 Nov 1994 08:32:57 GMT";
+        #[rustfmt::skip]
+        let rows = [
+            ("4.2.2: a status that has one", 200, "ETag: \"a\"", Some(600)),
+            ("another", 404, "ETag: \"a\"", Some(60)),
+            ("one without, by `any`", 302, "ETag: \"a\"", Some(30)),
+            ("a failure, too", 503, "ETag: \"a\"", Some(30)),
+            ("0 means that it is not stored", 410, "ETag: \"a\"", None),
+            ("0 precedes the time since Last-Modified", 410, SINCE, None),
+            ("so does any other", 200, SINCE, Some(600)),
+            ("4.2.1: an explicit lifetime precedes it", 200, "Cache-Control: max-age=5", Some(5)),
+            ("4.2.1: also one of 0", 200, "Cache-Control: max-age=0", None),
+            ("5.3: also an invalid Expires", 200, "Expires: 0", None),
+            ("5.2.2.9: `public` gives no lifetime", 200, "Cache-Control: public", Some(600)),
+            ("5.2.2.5: no-store", 200, "Cache-Control: no-store", None),
+            ("5.2.2.7: private", 200, "Cache-Control: private", None),
+            ("5.2.2.4: no-cache", 200, "Cache-Control: no-cache", None),
+            ("4.1: Vary: *", 200, "Vary: *", None),
+            ("7.3: Set-Cookie", 200, "Set-Cookie: a=b", None),
+            ("a status that is never stored", 401, "ETag: \"a\"", None),
+        ];
+        let of = |status| StatusCode::from_u16(status).unwrap();
+        let by_status = [(of(200), 600), (of(404), 60), (of(410), 0)].into();
+        let lifetimes = StatusLifetimes { by_status, any: Some(30) };
+        let heuristics = Heuristics { lifetimes, percent: 10 };
+        for (sentence, status, text, expected) in rows {
+            let text = fields(text);
+            let response = of_response(text.into_iter());
+            let request = Directives::default();
+            let found = may_store(of(status), &response, &request, false, NOW, &heuristics);
+            assert_eq!(found.ok().map(|f| f.lifetime), expected, "{sentence}");
+        }
+        let request = Directives::default();
+        let found = may_store(of(200), &Described::default(), &request, true, NOW, &heuristics);
+        assert_eq!(found, Err(Refused::Request("authorization")), "3.5");
     }
 
     #[test]
@@ -470,9 +495,15 @@ mod tests {
             let mut response = Described::default();
             response.directives.read(value.as_bytes());
             let request = Directives::of_request(fields(request).into_iter());
-            let freshness =
-                may_store(StatusCode::OK, &response, &Directives::default(), false, NOW, 0)
-                    .unwrap();
+            let freshness = may_store(
+                StatusCode::OK,
+                &response,
+                &Directives::default(),
+                false,
+                NOW,
+                &Heuristics::default(),
+            )
+            .unwrap();
             assert_eq!(usable(&freshness, age, &request), expected, "{sentence}");
         }
     }
@@ -505,12 +536,16 @@ mod tests {
         let mut response = Described::default();
         response.directives.read(b"max-age=60, stale-if-error=10");
         let none = Directives::default();
-        let freshness = may_store(StatusCode::OK, &response, &none, false, NOW, 0).unwrap();
+        let freshness =
+            may_store(StatusCode::OK, &response, &none, false, NOW, &Heuristics::default())
+                .unwrap();
         assert!(usable_on_error(&freshness, 69, &none));
         assert!(!usable_on_error(&freshness, 70, &none));
         assert!(!usable_on_error(&freshness, 69, &Directives { no_cache: true, ..none }));
         response.directives.read(b"must-revalidate");
-        let freshness = may_store(StatusCode::OK, &response, &none, false, NOW, 0).unwrap();
+        let freshness =
+            may_store(StatusCode::OK, &response, &none, false, NOW, &Heuristics::default())
+                .unwrap();
         assert!(!usable_on_error(&freshness, 61, &none), "5.2.2.2");
     }
 

@@ -12,6 +12,7 @@ pub mod fields; // comma-separated lists and tokens
 pub mod forwarded; // the client's address behind proxies
 pub mod glob; // path patterns of rules
 pub mod grpc; // calls of gRPC and their statuses
+mod heuristics; // lifetimes of responses that give none
 pub mod host; // the Host field
 pub mod media; // media types by file-name extension
 pub mod multipart; // multipart/form-data: the parts of a form

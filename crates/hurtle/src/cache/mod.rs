@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::DefaultHashBuilder;
 use hurtle_http::request::RequestFields;
+use hurtle_http::semantics::caching::Heuristics;
 
 use crate::config;
 use crate::disk::{Disk, Lane};
@@ -74,7 +75,7 @@ pub struct Cache {
     /// The directory for large bodies.
     directory: Option<PathBuf>,
     object_bytes_max: u64,
-    heuristic_percent: u64,
+    heuristics: Heuristics,
     disk: Disk,
     lane: Lane,
     /// The next shard to evict from.
@@ -122,7 +123,10 @@ impl Cache {
             files: Space::new(files_max),
             directory: config.disk.as_ref().map(|disk| disk.directory.clone()),
             object_bytes_max,
-            heuristic_percent: config.heuristic_percent,
+            heuristics: Heuristics {
+                lifetimes: config.lifetimes.clone(),
+                percent: config.heuristic_percent,
+            },
             disk: disk.clone(),
             lane: disk.lane(),
             hand: AtomicUsize::new(0),
@@ -136,10 +140,9 @@ impl Cache {
         self.object_bytes_max
     }
 
-    /// Returns the percentage of the time since Last-Modified for which a response without explicit
-    /// lifetime is fresh; 0: none.
-    pub fn heuristic_percent(&self) -> u64 {
-        self.heuristic_percent
+    /// Returns the lifetimes of responses that give none.
+    pub fn heuristics(&self) -> &Heuristics {
+        &self.heuristics
     }
 
     /// Looks up the response for a key and a request's fields.

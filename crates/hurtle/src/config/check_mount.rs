@@ -9,7 +9,7 @@ use super::archive::archive;
 use super::auth::{self, Auth};
 use super::bounds::{FINAL_STATUS_MIN, STATUS_MAX};
 use super::check_matcher::matcher;
-use super::check_site::{headers, redirect_status};
+use super::check_site::{headers, redirect_status, rule_location};
 use super::cors::cors;
 use super::defaults::{FIXED_CONTENT_TYPE, FIXED_STATUS, MOUNT_PATH, REDIRECT_STATUS};
 use super::dictionary::dictionaries;
@@ -78,7 +78,9 @@ pub(super) fn mounts(
         table.set("errors", reader, error_pages, &mut own_pages);
         let mut intercept_errors = false;
         table.set("intercept_errors", reader, Value::flag, &mut intercept_errors);
-        let handler = handler(table, auth.as_ref().or(site), reader);
+        let template = place.as_ref().filter(|place| place.given_name.is_some());
+        let template = template.and_then(|place| place.matcher.as_ref());
+        let handler = handler(table, auth.as_ref().or(site), template, reader);
         if let (
             Some(MountHandler::Proxy(proxy)),
             Some(Auth::Forward(_) | Auth::Jwt(_)),
@@ -145,7 +147,8 @@ fn place(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Place> {
     if let Some(written) = table.get("name") {
         let given_name = Some(otherwise::given_name(&written, table, reader)?);
         let path = String::new();
-        return Some(Place { path, given_name, exact: false, matcher: None, is_final: false });
+        let matcher = otherwise::redirected(table, reader);
+        return Some(Place { path, given_name, exact: false, matcher, is_final: false });
     }
     let (mut exact, mut is_final) = (false, false);
     table.set("exact", reader, Value::flag, &mut exact);
@@ -224,6 +227,7 @@ pub(super) fn mount_path(text: &str) -> Result<String, ValueError> {
 fn handler(
     table: &Table<'_>,
     auth: Option<&Auth>,
+    template: Option<&Matcher>,
     reader: &mut Reader<'_>,
 ) -> Option<MountHandler> {
     let status = table.get("status").filter(Value::is_true);
@@ -275,7 +279,10 @@ fn handler(
     if let Some(value) = table.get("redirect") {
         let mut status = REDIRECT_STATUS;
         table.set("status", reader, redirect_status, &mut status);
-        let to = value.parse(reader, |text| location(text).map(|()| text.to_owned()))?;
+        let to = value.parse(reader, |text| match template.map(Matcher::captured) {
+            Some((count, names)) => rule_location(text, count, &names),
+            None => location(text).map(|()| text.to_owned()),
+        })?;
         return Some(MountHandler::Redirect { status, to });
     }
     table.get("respond").and_then(|value| fixed(table, &value, reader))

@@ -281,7 +281,11 @@ fn check_query(
 
 /// Parses a Location with placeholders; none may be in the host, so that a request cannot choose
 /// the site it is redirected to.
-fn rule_location(text: &str, wildcards: usize, names: &[String]) -> Result<String, ValueError> {
+pub(super) fn rule_location(
+    text: &str,
+    wildcards: usize,
+    names: &[String],
+) -> Result<String, ValueError> {
     let (path, query) = text.split_once('?').map_or((text, None), |(p, q)| (p, Some(q)));
     let filled = fill_placeholders(path, wildcards, names)?;
     location(&filled)?;

@@ -1,8 +1,10 @@
 //! Mounts with a name in place of a path: other mounts hand requests without a file on to them, and errors
 //! lead to them.
 
+use super::check_matcher::matcher;
 use super::error::{ValueError, shown};
 use super::error_page::{ErrorPage, ErrorPages};
+use super::matcher::Matcher;
 use super::reader::Reader;
 use super::suggest::nearest;
 use super::table::Table;
@@ -20,11 +22,28 @@ pub(super) fn given_name(
     reader: &mut Reader<'_>,
 ) -> Option<String> {
     for key in OF_PLACE {
+        // A redirect has the parts of the path from its match.
+        if key == "match" && table.get("redirect").is_some() {
+            continue;
+        }
         let Some(value) = table.get(key).filter(|value| !value.is_false()) else { continue };
         let wrong = ValueError::new("a mount with a name has the requests that others hand on");
         value.report(reader, wrong.hint(format!("remove {key} or name")));
     }
     written.parse(reader, mount_name)
+}
+
+/// Reads the paths that a mount with a name redirects.
+pub(super) fn redirected(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Matcher> {
+    let written = table.get("match").filter(|_| table.get("redirect").is_some())?;
+    let matcher = matcher(&written, reader)?;
+    if !matcher.is_of_path() {
+        let wrong =
+            ValueError::new("a redirect with a name is for paths: path, regex, and not of these");
+        written.report(reader, wrong.hint("remove the other conditions"));
+        return None;
+    }
+    Some(matcher)
 }
 
 /// Reads the key of a mount of files.

@@ -1,11 +1,10 @@
-//! The schema of a mount, its archives, its uploads and its cache.
+//! The schema of a mount, its archives and its uploads.
 
 use super::auth::AuthName;
 use super::balance::Balance;
 use super::bounds::{
-    APP_FILES_MAX, APP_FILES_MIN, APP_PROCESSES_MAX, ARCHIVE_ENTRIES_MAX, BYTES_MAX,
-    CACHE_MEMORY_MIN, CHECKS_MAX, CONCURRENCY_MAX, KEPT_MAX, RESUMABLE_MAX, TIME_MS_MAX,
-    TIMEOUT_MS_MIN,
+    APP_FILES_MAX, APP_FILES_MIN, APP_PROCESSES_MAX, ARCHIVE_ENTRIES_MAX, BYTES_MAX, CHECKS_MAX,
+    CONCURRENCY_MAX, KEPT_MAX, RESUMABLE_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN,
 };
 use super::buffering::Buffering;
 use super::check_matcher::MATCH;
@@ -15,6 +14,7 @@ use super::error_page::MOUNT_ERRORS;
 use super::names::names;
 use super::objects::OBJECT_STORE;
 use super::request_fields::REQUEST_FIELDS;
+use super::response_cache::CACHE;
 use super::schema::DefaultValue::{Toml, Words};
 use super::schema::Kind::{
     Choice, Flag, Integer, List, Map, Size, Table, Tables, Text, Time, TrueOrInteger,
@@ -344,7 +344,8 @@ pub(super) static MOUNT: Section = Section {
             Words("see `files`, `proxy`, `respond`"),
             "\"https://example.org/\"",
             "Redirect every request of the mount. If the value ends with `/`, the rest of the path \
-             and the query are appended."),
+             and the query are appended. With `name` and `match` it has the parts of the path as in a rule, \
+             such as `{1}`."),
         Key::new("respond", Text("a string"), Words("see `files`, `proxy`, `redirect`"), "\"ok\"",
             "Send this body to every request."),
         Key::new("abort", Flag, Words("see `respond`"), "true",
@@ -393,27 +394,5 @@ pub(super) static ARCHIVE: Section = Section {
             "Size of the files in one archive, together (403)."),
         Key::new("entries", Integer(1, ARCHIVE_ENTRIES_MAX), Toml("50_000"), "1_000",
             "Number of files and directories in one archive (403)."),
-    ],
-};
-
-#[rustfmt::skip] // One paragraph for each key.
-pub(super) static CACHE: Section = Section {
-    header: "[site.mount.cache]",
-    doc: "Cache of upstream responses; see [cache.md](cache.md).",
-    keys: &[
-        Key::new("memory", Size(CACHE_MEMORY_MIN, BYTES_MAX), Toml("\"64 MiB\""), "\"256 MiB\"",
-            "Memory of the cache, for the whole process."),
-        Key::new("disk", Text("a directory"), Words("none; all is in memory"),
-            "\"/var/cache/hurtle\"",
-            "Directory of bodies larger than 64 KiB, in files without names: nothing is left there \
-             when the server ends."),
-        Key::new("disk_size", Size(0, BYTES_MAX), Toml("\"1 GiB\""), "\"20 GiB\"",
-            "Space of the bodies in `disk`.").with(&["disk"]),
-        Key::new("max_object", Size(0, BYTES_MAX), Toml("\"16 MiB\""), "\"1 MiB\"",
-            "Size of the largest body kept; at most a quarter of `memory`, because each body \
-             passes through memory."),
-        Key::new("heuristic_percent", Integer(0, 100), Toml("0"), "10",
-            "Freshness lifetime of a response that gives none, in percent of the time since its \
-             `Last-Modified`; at most a day. With 0 such responses are not stored."),
     ],
 };

@@ -1,5 +1,7 @@
 //! Describes the upstreams of a mount, and what happens before and after they are asked.
 
+use hurtle_http::semantics::caching::Heuristics;
+
 use super::line;
 use crate::config::Buffering;
 use crate::handler::proxy::Proxy;
@@ -46,15 +48,8 @@ pub(super) fn describe_buffering(out: &mut String, buffering: Buffering) {
 
 fn describe_cache(out: &mut String, proxy: &Proxy) {
     let Some(cache) = proxy.cache() else { return };
-    let lifetime = match cache.heuristic_percent() {
-        0 => {
-            "max-age, s-maxage or Expires; heuristic_percent is 0, so without one it is not stored"
-                .to_owned()
-        }
-        percent => format!(
-            "max-age, s-maxage or Expires; without one, {percent} % of the time since Last-Modified"
-        ),
-    };
+    let lifetime =
+        format!("max-age, s-maxage or Expires; {}", without_lifetime(cache.heuristics()));
     let least = format!("a GET's response is stored for the lifetime it gives: {lifetime}");
     line(out, "cache", &least);
     line(out, "", &format!("not if its body is longer than {} bytes", cache.object_bytes_max()));
@@ -66,4 +61,24 @@ fn describe_cache(out: &mut String, proxy: &Proxy) {
         "not if the request has Authorization, unless public, s-maxage or must-revalidate",
     );
     line(out, "", "Cache-Status of each response says what happened; detail= why it is not stored");
+}
+
+/// Describes what becomes of a response without an explicit lifetime.
+fn without_lifetime(heuristics: &Heuristics) -> String {
+    let Heuristics { lifetimes, percent } = heuristics;
+    if lifetimes.is_empty() && *percent == 0 {
+        return "heuristic_percent is 0, so without one it is not stored".to_owned();
+    }
+    let mut parts: Vec<String> = lifetimes
+        .by_status
+        .iter()
+        .map(|(status, s)| format!("{s} s for {}", status.as_str()))
+        .collect();
+    let others = if parts.is_empty() { "" } else { " for any other status" };
+    parts.push(match (lifetimes.any, percent) {
+        (Some(seconds), _) => format!("{seconds} s{others}"),
+        (None, 0) => "no other status is stored".to_owned(),
+        (None, percent) => format!("{percent} % of the time since Last-Modified{others}"),
+    });
+    format!("without one, {}", parts.join(", "))
 }

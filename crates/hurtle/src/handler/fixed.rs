@@ -7,20 +7,32 @@ use hurtle_http::semantics::target::{append_query, encode_path};
 use super::request::{HandlerRequest, MatchedPath};
 use crate::answer::Answer;
 use crate::body::Body;
+use crate::config::Matcher;
 
-/// Redirects every request of a mount.
+/// Redirects the requests of a mount.
 #[derive(Debug)]
 pub struct Redirect {
     /// 301, 302, 303, 307 or 308.
     pub status: StatusCode,
     /// An absolute URL or path; if it ends with `/`, the rest of the path and the query are
-    /// appended.
+    /// appended. With `matcher` it is a template, as of a rule.
     pub to: String,
+    /// The paths that are redirected, of those without a file; `None`: all.
+    pub matcher: Option<Matcher>,
 }
 
 impl Redirect {
     /// The redirect of a request.
     pub fn call(&self, request: &HandlerRequest<'_>, matched: &MatchedPath<'_>) -> Answer {
+        if let Some(matcher) = &self.matcher {
+            return match matcher.captures(matched.path, None) {
+                Some(captures) => {
+                    let location = captures.location(&self.to, request.query);
+                    Answer::redirect(self.status, &location)
+                }
+                None => Answer::error(StatusCode::NOT_FOUND, None),
+            };
+        }
         let mut location = self.to.clone();
         if location.ends_with('/') {
             // `encode_path` needs a leading slash, which the location already has.
@@ -28,6 +40,11 @@ impl Redirect {
             append_query(&mut location, request.query);
         }
         Answer::redirect(self.status, &location)
+    }
+
+    /// Returns whether a path is redirected.
+    pub fn takes(&self, path: &[u8]) -> bool {
+        self.matcher.as_ref().is_none_or(|matcher| matcher.matches(path, None))
     }
 }
 

@@ -104,6 +104,8 @@ kinds! {
         ProxyCookieFlags "proxy_cookie_flags",
         ProxyRedirect "proxy_redirect",
         ProxyCache "proxy_cache",
+        ProxyCacheValid "proxy_cache_valid",
+        ProxyCacheUseStale "proxy_cache_use_stale",
         ProxySslVerify "proxy_ssl_verify",
         ProxySslTrustedCertificate "proxy_ssl_trusted_certificate",
         ProxySslCertificate "proxy_ssl_certificate",

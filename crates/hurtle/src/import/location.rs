@@ -6,6 +6,7 @@ use hurtle_http::semantics::media;
 use toml::Value;
 
 use super::block::{Block, Target};
+use super::cache::cache;
 use super::client_limits::client_limits;
 use super::fastcgi::{fastcgi_settings, only_script};
 use super::files::files;
@@ -272,18 +273,7 @@ fn proxy(
     if !statuses.is_empty() {
         put(keys, "retry_status", statuses.clone());
     }
-    if let Some(zone) = block.get(|scope| &scope.cache) {
-        let mut cache = toml::Table::new();
-        let Some((disk, size)) = context.zones.get(zone) else {
-            report.refuse(d, format!("proxy_cache_path has no zone {zone}"));
-            return None;
-        };
-        cache.insert("disk".to_owned(), Value::from(disk.clone()));
-        if let Some(size) = size {
-            cache.insert("disk_size".to_owned(), Value::from(i64::try_from(*size).ok()?));
-        }
-        put(keys, "cache", cache);
-    }
+    cache((d, path), block, context, keys, report)?;
     if !*block.get(|scope| &scope.sends_client_host) {
         report
             .remark(d, "the upstream gets the Host of the request, as with proxy_set_header Host");

@@ -4,7 +4,7 @@
 //! `syntax` parses the text, and `include` reads the files. `kind` and `tuning` list the directives.
 //! `block` holds those of a block until a translation takes them; `scope`, `setting`, `shared`,
 //! `gates` and `upstream_settings` have the settings that blocks inherit. `server`, `mounts`,
-//! `location`, `files`, `guard`, `scripts`, `rules` and `headers` translate; `overlap` refuses what
+//! `location`, `cache`, `files`, `guard`, `scripts`, `rules` and `headers` translate; `overlap` refuses what
 //! nginx would serve by another location. `sites` makes sites of the servers, and `emit` writes the
 //! TOML. Only `include` touches the disk.
 //!
@@ -17,6 +17,7 @@
 //! out, and a comment in the output names it.
 
 mod block;
+mod cache;
 pub mod caddy;
 mod client_limits;
 mod closed;

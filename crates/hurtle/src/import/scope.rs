@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use super::cache;
 use super::error_pages::{self, spa_of};
 use super::gates::TlsSettings;
 use super::kind::{FilesKind, GuardKind, Kind, ResponseKind, StructureKind, UpstreamKind};
@@ -77,6 +78,9 @@ pub(super) struct Scope {
     pub(super) fastcgi_hidden: Setting<Vec<Directive>>,
     /// The zone of `proxy_cache`.
     pub(super) cache: Setting<Option<String>>,
+    /// Those of `proxy_cache_valid`, and that of `proxy_cache_use_stale`.
+    pub(super) cache_lifetimes: Setting<Vec<Directive>>,
+    pub(super) cache_stale: Setting<Option<Directive>>,
     /// `gzip` or `brotli`; `None`: not written.
     pub(super) compress: Setting<Option<bool>>,
     /// TLS to upstreams.
@@ -153,6 +157,8 @@ impl Default for Scope {
             proxy_hidden: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyHideHeader)]),
             fastcgi_hidden: Setting::of(&[Kind::Upstream(UpstreamKind::FastcgiHideHeader)]),
             cache: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyCache)]),
+            cache_lifetimes: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyCacheValid)]),
+            cache_stale: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyCacheUseStale)]),
             compress: Setting::of(&[
                 Kind::Response(ResponseKind::Gzip),
                 Kind::Response(ResponseKind::Brotli),
@@ -204,6 +210,9 @@ impl Scope {
                     scope.fastcgi_fields.edit().clear();
                 }
                 Kind::Upstream(UpstreamKind::ProxyRedirect) => scope.proxy_redirects.edit().clear(),
+                Kind::Upstream(UpstreamKind::ProxyCacheValid) => {
+                    scope.cache_lifetimes.edit().clear();
+                }
                 Kind::Upstream(UpstreamKind::ProxyHideHeader) => scope.proxy_hidden.edit().clear(),
                 Kind::Upstream(UpstreamKind::FastcgiHideHeader) => {
                     scope.fastcgi_hidden.edit().clear();
@@ -382,7 +391,9 @@ impl Scope {
     fn add_header(&mut self, d: &Directive, report: &mut Report) {
         let (name, value) = (d.arg(0).to_ascii_lowercase(), d.arg(1));
         let field = Field { value: value.to_owned(), always: d.arg(2) == "always" };
-        if has_variable(value) {
+        if value == "$upstream_cache_status" {
+            cache::status_field(d, report);
+        } else if has_variable(value) {
             report.refuse(d, "it needs variables");
         } else if self.headers.edit().insert(name, field).is_some() {
             report.refuse(d, "a header rule sets a field once; write one line with both values");

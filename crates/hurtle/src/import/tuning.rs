@@ -143,6 +143,7 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("mirror*", "it needs a copy of each request"),
     ("mp4", "it needs media streaming; ranges of files work without it"),
     ("perl*", "it needs scripts in the server; write an application"),
+    ("proxy_cache_key", "hurtle's key is the URL with its scheme and host"),
     (
         "proxy_cache_*",
         "hurtle's cache obeys the response's Cache-Control; set it in the application",
@@ -173,6 +174,8 @@ const DEFAULTS: &[(&str, &[&str])] = &[
     ("ignore_invalid_headers", &["on"]),
     // A WebSocket is never stored.
     ("proxy_cache_bypass", &["$http_upgrade"]),
+    ("proxy_cache_lock", &["on"]),
+    ("proxy_cache_revalidate", &["on"]),
     ("proxy_no_cache", &["$http_upgrade"]),
     ("proxy_pass_request_body", &["on"]),
     ("proxy_pass_request_headers", &["on"]),

@@ -42,6 +42,8 @@ impl Scope {
             UpstreamKind::ProxyCache => {
                 self.cache.set(Some(d.arg(0).to_owned()).filter(|zone| zone != "off"));
             }
+            UpstreamKind::ProxyCacheValid => self.cache_lifetimes.edit().push(d.clone()),
+            UpstreamKind::ProxyCacheUseStale => self.cache_stale.set(Some(d.clone())),
             UpstreamKind::FastcgiParam => self.fastcgi_param(d, report),
             UpstreamKind::ProxySslVerify
             | UpstreamKind::ProxySslTrustedCertificate

@@ -161,7 +161,8 @@ impl Mount {
                 Handler::Directory(directory.with_archives(&resources.disk, routes))
             }
             MountHandler::Redirect { status, to } => {
-                Handler::Redirect(Redirect { status: *status, to: to.clone() })
+                let matcher = config.matcher.clone().filter(|_| config.given_name.is_some());
+                Handler::Redirect(Redirect { status: *status, to: to.clone(), matcher })
             }
             MountHandler::Proxy(proxy) => {
                 let tls = resources.upstream_tls.of(proxy);
@@ -208,7 +209,8 @@ impl Mount {
         Mount {
             path: if config.exact { config.path.clone().into() } else { mount_path(&config.path) },
             exact: config.exact,
-            matcher: config.matcher.clone(),
+            // The handler of a mount with a name has it.
+            matcher: config.matcher.clone().filter(|_| config.given_name.is_none()),
             is_final: config.is_final,
             name,
             is_handed_on: config.given_name.is_some(),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use http::StatusCode;
-use hurtle_http::semantics::target::{self, PathError, append_query, encode_path};
+use hurtle_http::semantics::target::{self, PathError, encode_path};
 
 use super::Site;
 use super::mount::{Mount, MountRef};
@@ -172,30 +172,15 @@ impl Site {
             target.rules.push(rule.matcher.to_string());
             let sent =
                 target.query.as_deref().or(request.query()).filter(|query| !query.is_empty());
-            let make_query = |template: &str| {
-                captures.expand_query(template, sent.unwrap_or_default(), encode_parameter)
-            };
             match &rule.action {
                 RuleAction::Redirect(status, to) => {
-                    let (place, query) =
-                        to.split_once('?').map_or((&**to, None), |(p, q)| (p, Some(q)));
-                    let expanded = captures.expand(place, encode_capture);
-                    let mut location = String::from_utf8_lossy(&expanded).into_owned();
-                    match query.map(make_query) {
-                        None => append_query(&mut location, sent),
-                        // One with `?` at its end has no query.
-                        Some(query) if query.is_empty() => {}
-                        Some(query) => append_query(&mut location, Some(&query)),
-                    }
-                    // A capture at the front must not name another host.
-                    if location.starts_with("//") && !to.starts_with("//") {
-                        location = format!("/{}", location.trim_start_matches('/'));
-                    }
+                    let location = captures.location(to, sent);
                     return Some(Answer::redirect(*status, &location));
                 }
                 RuleAction::Rewrite(to, query) => {
                     let mut rewritten = Vec::new();
-                    let query = query.as_deref().map(make_query);
+                    let query = query.as_deref();
+                    let query = query.map(|query| captures.query(query, sent));
                     let expanded = captures.expand(to, <[u8]>::to_vec);
                     // The path is decoded already: `%` is literal, and dot segments are resolved
                     // again.
@@ -212,26 +197,4 @@ impl Site {
         }
         None
     }
-}
-
-/// Encodes a wildcard's match for a URL.
-/// Encodes a part for a query, of which it is one value.
-fn encode_parameter(part: &[u8]) -> Vec<u8> {
-    let mut encoded = Vec::new();
-    for byte in encode_capture(part) {
-        match byte {
-            b'&' | b'+' | b';' | b'=' => {
-                encoded.extend_from_slice(format!("%{byte:02X}").as_bytes());
-            }
-            byte => encoded.push(byte),
-        }
-    }
-    encoded
-}
-
-fn encode_capture(capture: &[u8]) -> Vec<u8> {
-    let rooted = [b"/", capture].concat();
-    let encoded = encode_path(&rooted);
-    let slashed = capture.starts_with(b"/");
-    encoded.as_bytes()[usize::from(!slashed)..].to_vec()
 }

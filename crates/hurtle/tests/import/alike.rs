@@ -2,7 +2,7 @@
 //! status, Location, fields and body.
 
 use crate::servers::{Dir, Nginx, Ours, ask, free_port, import, program, upstream};
-use crate::{alike_errors, alike_paths};
+use crate::{alike_cache, alike_errors, alike_paths};
 
 /// A configuration, and requests whose answers are compared.
 pub(crate) struct Row {
@@ -364,7 +364,8 @@ fn both_servers_answer_alike() {
     };
     let upstream = upstream();
     let mut faults = Vec::new();
-    for row in ROWS.iter().chain(alike_paths::ROWS).chain(alike_errors::ROWS) {
+    let rows = ROWS.iter().chain(alike_paths::ROWS).chain(alike_errors::ROWS);
+    for row in rows.chain(alike_cache::ROWS) {
         let dir = Dir::new();
         let port = free_port();
         let file = dir.configure(row.http, port, upstream);

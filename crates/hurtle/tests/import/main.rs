@@ -2,9 +2,11 @@
 //! alike; what cannot be translated is refused by file and line; the documents' examples hold.
 
 mod alike;
+mod alike_cache;
 mod alike_errors;
 mod alike_paths;
 mod apache;
+mod cache_table;
 mod caddy_alike;
 mod caddy_condition_rows;
 mod caddy_generated;

@@ -1,12 +1,13 @@
 //! nginx or Caddy, and hurtle with the imported configuration, on free ports of this machine, with the same
 //! files and the same upstream.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{Error, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -133,6 +134,10 @@ fn answer(mut stream: TcpStream) {
         head.push(byte[0]);
     }
     let head = String::from_utf8_lossy(&head).into_owned();
+    if let Some(response) = counted(&head) {
+        let _ = stream.write_all(response.as_bytes());
+        return;
+    }
     let line = head.lines().next().unwrap_or("").split(" HTTP").next().unwrap_or("").to_owned();
     let host = head
         .lines()
@@ -147,6 +152,26 @@ fn answer(mut stream: TcpStream) {
         "HTTP/1.1 {status}\r\nX-Seen: yes\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     );
+}
+
+/// Returns the response for a path such as `/count/404?Vary:A`: a status, a field, and the number of
+/// requests for it from this server so far. The two servers speak different versions of HTTP here.
+fn counted(head: &str) -> Option<String> {
+    static COUNTS: Mutex<BTreeMap<String, u32>> = Mutex::new(BTreeMap::new());
+    let line = head.lines().next()?;
+    let target = line.split(' ').nth(1)?.strip_prefix("/count/")?;
+    let (status, field) = target.split_once('?').unwrap_or((target, ""));
+    let field = field.split_once(':').map(|(name, value)| format!("{name}: {value}\r\n"));
+    let mut counts = COUNTS.lock().expect("no test panics here");
+    let count = counts.entry(line.to_owned()).or_default();
+    *count += 1;
+    let (field, body) = (field.unwrap_or_default(), format!("request {count}\n"));
+    let body = if line.starts_with("HEAD ") { String::new() } else { body };
+    let location = if status.starts_with('3') { "Location: /a.txt\r\n" } else { "" };
+    Some(format!(
+        "HTTP/1.1 {status} x\r\n{field}{location}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    ))
 }
 
 /// Imports a configuration.

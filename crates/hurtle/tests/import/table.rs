@@ -234,6 +234,8 @@ fn upstream(kind: UpstreamKind) -> &'static str {
         UpstreamKind::ProxyCookieFlags => "proxy_cookie_flags ~ secure;",
         UpstreamKind::ProxyRedirect => "proxy_redirect off;",
         UpstreamKind::ProxyCache => "proxy_cache c;",
+        UpstreamKind::ProxyCacheValid => "proxy_cache c; proxy_cache_valid 1h;",
+        UpstreamKind::ProxyCacheUseStale => "proxy_cache c; proxy_cache_use_stale error;",
         UpstreamKind::ProxySslVerify => "proxy_ssl_verify on;",
         UpstreamKind::ProxySslTrustedCertificate => {
             "proxy_ssl_verify on; proxy_ssl_trusted_certificate /a;"

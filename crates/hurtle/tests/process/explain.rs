@@ -152,6 +152,19 @@ fn a_cache_says_which_responses_it_stores() {
     for (keys, expected) in [
         ("{}", "heuristic_percent is 0, so without one it is not stored"),
         ("{ heuristic_percent = 10 }", "without one, 10 % of the time since Last-Modified"),
+        (
+            "{ lifetimes = { 200 = '10m', 404 = 0 } }",
+            "without one, 600 s for 200, 0 s for 404, no other status is stored",
+        ),
+        ("{ lifetimes = { any = '5s' }, heuristic_percent = 10 }", "without one, 5 s\n"),
+        (
+            "{ lifetimes = { 200 = '1s', any = '5s' } }",
+            "without one, 1 s for 200, 5 s for any other status",
+        ),
+        (
+            "{ lifetimes = { 200 = '1s' }, heuristic_percent = 10 }",
+            "without one, 1 s for 200, 10 % of the time since Last-Modified for any other status",
+        ),
         ("{ max_object = 1000 }", "not if its body is longer than 1000 bytes"),
     ] {
         let config = write_config(&dir, &format!("[[site]]\n[[site.mount]]\n{proxy} = {keys}\n"));

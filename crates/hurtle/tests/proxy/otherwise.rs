@@ -312,3 +312,34 @@ fn mistakes_are_reported() {
         assert!(problems.contains(expected), "{why}: {problems}");
     }
 }
+
+#[test]
+fn a_path_without_a_file_is_redirected_with_its_parts() {
+    let tree = Tree::new("redirect");
+    let root = tree.public();
+    let proxy = Proxy::written(
+        1,
+        &format!(
+            "[[site]]\n[[site.mount]]\nfiles = {root:?}\notherwise = \"old\"\n[[site.mount]]\nname = \"old\"\n\
+             match = {{ regex = '/(.*)[.](html|txt)' }}\nredirect = \"/posts/{{1}}\"\nstatus = 302\n"
+        ),
+    );
+    let table = [
+        ("no file", "GET", "/one.html", "302", Some("/posts/one")),
+        ("with its query", "GET", "/a/one.html?b=c", "302", Some("/posts/a/one?b=c")),
+        ("encoded anew", "GET", "/%C3%A9%20a.html", "302", Some("/posts/%C3%A9%20a")),
+        ("another method", "POST", "/one.html", "302", Some("/posts/one")),
+        ("its head", "HEAD", "/one.html", "302", Some("/posts/one")),
+        ("no other host", "GET", "/posts/..//evil.html", "302", Some("/posts/evil")),
+        ("a file", "GET", "/a.txt", "200", None),
+        ("a file beneath", "GET", "/docs/index.html", "200", None),
+        ("a path that the match does not have", "GET", "/one.png", "404", None),
+        ("a directory without an index file", "GET", "/bare/", "404", None),
+    ];
+    for (sentence, method, path, status, location) in table {
+        let head = proxy.send(request(method, path, "")).head();
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{sentence}: {head}");
+        let found = head.lines().find_map(|line| line.strip_prefix("Location: "));
+        assert_eq!(found, location, "{sentence}: {head}");
+    }
+}

@@ -230,11 +230,11 @@ impl Fetch {
         came_secs: u64,
     ) -> Result<caching::Freshness, Refused> {
         let described = caching::of_response(pairs(lines));
-        let heuristic_percent = self.cache().heuristic_percent();
+        let heuristics = self.cache().heuristics();
         let (directives, authorized) = (&self.directives, self.authorized);
         // RFC 9111 section 3.3: a part is stored as the whole would be.
         let status = if self.is_part(status) { StatusCode::OK } else { status };
-        caching::may_store(status, &described, directives, authorized, came_secs, heuristic_percent)
+        caching::may_store(status, &described, directives, authorized, came_secs, heuristics)
     }
 
     /// Returns why a response cannot serve other requests: its end is unknown, its size does not
