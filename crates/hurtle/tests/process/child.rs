@@ -10,7 +10,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+#[cfg(target_os = "linux")]
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
+#[cfg(target_os = "linux")]
+use rustix::process::{PidfdFlags, pidfd_open};
+#[cfg(target_os = "linux")]
+use rustix::time::Timespec;
 
 use crate::support::{Client, Dir, Response};
 
@@ -34,9 +40,25 @@ pub(crate) struct Killed(pub(crate) Pid);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // It may have ended already.
-        let _ = kill_process(self.0, Signal::KILL);
+        kill(self.0);
     }
+}
+
+/// Kills a process, also one that this one did not start, and waits until it has closed its sockets: the
+/// next server of a test may listen at them. It may have ended already.
+#[cfg(target_os = "linux")]
+pub(crate) fn kill(pid: Pid) {
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    let _ = kill_process(pid, Signal::KILL);
+    let time = Timespec::try_from(PATIENCE).ok();
+    let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], time.as_ref());
+}
+
+/// Kills a process.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn kill(pid: Pid) {
+    // It may have ended already.
+    let _ = kill_process(pid, Signal::KILL);
 }
 
 /// A command that runs `hurtle`.

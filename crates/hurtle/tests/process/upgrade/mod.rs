@@ -22,7 +22,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::child::{Child, PATIENCE, eventually, hurtle, write_config};
+use crate::child::{Child, PATIENCE, eventually, hurtle, kill, write_config};
 use crate::frames::*;
 use crate::support::{Client, Dir};
 
@@ -126,10 +126,7 @@ impl Upgraded {
 
 impl Drop for Upgraded {
     fn drop(&mut self) {
-        for pid in &self.later {
-            // It may have ended already.
-            let _ = kill_process(*pid, Signal::KILL);
-        }
+        self.later.iter().for_each(|pid| kill(*pid));
     }
 }
 
