@@ -122,7 +122,7 @@ pub struct RequestFigures {
     pub responses: u64,
     /// Requests without a response, and responses with a status of 400 or more.
     pub failed: u64,
-    /// As in `Figures`.
+    /// Response times of this request; `None`: it has none.
     pub latency: Option<Latency>,
 }
 

@@ -118,7 +118,7 @@ impl Observer {
         }
     }
 
-    /// Counts failed requests.
+    /// Counts requests without a right response, each the job's request of this index.
     pub(super) fn fail(&mut self, which: usize, requests: u64) {
         if let Some(apart) = self.apart(which) {
             apart.failed += requests;

@@ -52,7 +52,7 @@ pub fn request(authority: &str, path: &str) -> Vec<u8> {
 pub struct Fields<'a> {
     /// The request's method.
     pub method: &'a str,
-    /// `true` over TLS.
+    /// `true`: the scheme is `https`, because the connection has TLS.
     pub is_secure: bool,
     /// Host and, if it is not the scheme's, port.
     pub authority: &'a str,

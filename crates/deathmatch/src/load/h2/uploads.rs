@@ -13,7 +13,7 @@ const OUT_BYTES_MAX: usize = 256 * 1024;
 /// Window of the connection, and of each stream before the server's settings (6.9.2).
 const FIRST_WINDOW_BYTES: i64 = 65_535;
 
-/// Largest window (6.9.1).
+/// Largest window of a stream or of the connection, in bytes (6.9.1).
 const WINDOW_BYTES_MAX: i64 = (1 << 31) - 1;
 
 /// Sizes that a server may allow for a frame's payload (6.5.2).
@@ -64,7 +64,7 @@ impl Uploads {
         self.waiting.len() < before
     }
 
-    /// Handles SETTINGS.
+    /// Takes the first window and the size of frames from the payload of SETTINGS.
     ///
     /// # Errors
     /// A value that is not allowed (6.5.2).
