@@ -239,7 +239,7 @@ async fn answer(
         Ok(_) | Err(HandlerError::Exchange(_)) => None,
     };
     if let Some(answer) = &mut answer {
-        finish(answer, &head, resolved, resolved.edits().hsts().is_some());
+        finish(answer, &head, Some(resolved), resolved.edits().hsts().is_some());
     }
     Ok(answer)
 }

@@ -5,7 +5,8 @@ use std::rc::Rc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::Version;
-use hurtle_http::request::{Method, RequestHead};
+use hurtle_http::request::fields::pairs;
+use hurtle_http::request::{Method, RequestFields, RequestHead};
 use hurtle_http::semantics::conditional::Preconditions;
 
 use super::client::{self, ClientInfo};
@@ -177,5 +178,17 @@ impl MatchedPath<'_> {
     /// Returns the path without `rest`: that of the mount.
     pub fn base(&self) -> &[u8] {
         &self.path[..self.path.len() - self.rest.len()]
+    }
+}
+
+/// Returns a request with these field lines in place of its own.
+pub fn with_fields<'a>(request: &RequestHead<'a>, lines: &'a [u8]) -> RequestHead<'a> {
+    let authorization = |(name, _): &(&[u8], &[u8])| name.eq_ignore_ascii_case(b"authorization");
+    RequestHead {
+        authorization: pairs(lines).find(authorization).map(|(_, value)| value),
+        fields: RequestFields::Lines(lines),
+        field_count: pairs(lines).count(),
+        section: None,
+        ..request.clone()
     }
 }

@@ -5,8 +5,12 @@ use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::framing::BodyLength;
 
-use super::Connection;
+use super::beside::beside;
+use super::body::discard_body;
+use super::connection::Connection;
 use super::duplex::Duplex;
+use super::exchange::Exchange;
+use super::send::send_interim;
 use super::upload::Upload;
 use crate::body::RequestBody;
 use crate::cache::CacheStatus;
@@ -21,6 +25,7 @@ use crate::tls::ClientCertificate;
 /// The client of one request.
 pub(super) struct ExchangeClient<'e, 's, T> {
     connection: &'e mut Connection<T>,
+    exchange: &'e mut Exchange,
     request: &'e RequestHead<'e>,
     /// The site and the route; `None`: the request has reached no handler.
     resolved: Option<&'e Resolved<'s>>,
@@ -54,11 +59,12 @@ impl<'e, 's, T: Protocol> ExchangeClient<'e, 's, T> {
     /// Creates the client of a request. `resolved` is there for a handler's request.
     pub(super) fn new(
         connection: &'e mut Connection<T>,
+        exchange: &'e mut Exchange,
         request: &'e RequestHead<'e>,
         resolved: Option<&'e Resolved<'s>>,
     ) -> ExchangeClient<'e, 's, T> {
         let incoming = Incoming::of(request);
-        ExchangeClient { connection, request, resolved, incoming, has_waited: false }
+        ExchangeClient { connection, exchange, request, resolved, incoming, has_waited: false }
     }
 }
 
@@ -105,7 +111,7 @@ impl<T: Protocol> Client for ExchangeClient<'_, '_, T> {
             drop(self.body(Continue::OnRead));
             return Ok(());
         }
-        let ExchangeClient { connection, request, resolved, .. } = self;
+        let ExchangeClient { connection, exchange, request, resolved, .. } = self;
         if request.body == BodyLength::None {
             return Ok(());
         }
@@ -115,11 +121,12 @@ impl<T: Protocol> Client for ExchangeClient<'_, '_, T> {
         let bytes_max = of_route.unwrap_or(connection.worker.limits.body_bytes);
         let is_too_large = matches!(request.body, BodyLength::Exactly(len) if len > bytes_max);
         if request.expect_continue && connection.input.bytes().is_empty() && !is_too_large {
-            connection.send_interim(StatusCode::CONTINUE, InterimFields::Empty).await?;
+            let fields = InterimFields::Empty;
+            send_interim(connection, exchange, StatusCode::CONTINUE, fields).await?;
         }
         // The body is read before the response, so that a malformed one gets an error.
         let mut reading = connection.io.reading(request.body);
-        let discarded = connection.discard_body(&mut reading, bytes_max).await;
+        let discarded = discard_body(connection, exchange, &mut reading, bytes_max).await;
         discarded.map_err(|error| error.map_or(ExchangeError::Gone, ExchangeError::ParseError))?;
         self.incoming = Incoming::Done;
         Ok(())
@@ -140,7 +147,7 @@ impl<T: Protocol> Client for ExchangeClient<'_, '_, T> {
             }
         };
         let work = async |duplex: &Duplex<'_, T>| work(duplex).await;
-        self.connection.beside(upload, waits, work).await
+        beside(self.connection, self.exchange, upload, waits, work).await
     }
 
     async fn until<R>(
@@ -169,6 +176,6 @@ impl<T: Protocol> Client for ExchangeClient<'_, '_, T> {
     }
 
     fn cache_status(&mut self) -> &mut Option<CacheStatus> {
-        &mut self.connection.exchange.cache_status
+        &mut self.exchange.cache_status
     }
 }

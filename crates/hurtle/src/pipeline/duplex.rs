@@ -1,39 +1,26 @@
-//! Sends and receives on one connection at the same time, for a handler that reads the request body
-//! while it responds. One deadline covers both directions.
+//! The socket of a connection during one exchange, for a handler that sends while the request's body
+//! arrives.
 
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
 use std::task::{Context, Poll, ready};
 
 use http::StatusCode;
-use hurtle_http::request::ParseError;
 
-use super::Connection;
-use super::body::BodyPace;
-use super::upload::Upload;
-use crate::clock::{self, NEVER};
+use super::exchange::Exchange;
+use super::pace::BodyPace;
+use crate::clock::NEVER;
+use crate::config::Limits;
 use crate::handler::client::{ExchangeError, InterimSender, Sending};
-use crate::handler::wait::Waits;
 use crate::protocol::reading::Reading;
 use crate::protocol::{InterimFields, Protocol};
-use crate::rt::First;
 use crate::transport::{Input, Meter, Output, SendQueue};
-
-/// Polls of a handler in one turn, if the body's frames have arrived that it waits for. With two, the
-/// head of a request to an upstream and the first part of its body leave in one write over HTTP/2.
-const POLLS_MAX: usize = 2;
 
 /// A connection's socket during one exchange.
 pub(super) struct Duplex<'a, T> {
     pub(super) io: &'a T,
-    /// Bytes the kernel has taken.
-    sent: &'a Cell<u64>,
-    /// Bytes of the request's body.
-    request_bytes: &'a Cell<u64>,
-    /// The rate limit shared by all connections of the client address.
-    share: Option<&'a Meter>,
+    exchange: &'a Exchange,
     /// `true` if bytes wait for the peer to read earlier ones.
     queued: Cell<bool>,
     /// `true` if the handler got a frame of the body since it was polled.
@@ -45,66 +32,12 @@ pub(super) struct Duplex<'a, T> {
     more_by_ms: Cell<u64>,
 }
 
-impl<T: Protocol> Connection<T> {
-    /// Runs `work` while the request body is fed to its reader, until the peer is gone. `waits`
-    /// holds the deadline of an upstream.
-    pub(super) async fn beside<R>(
-        &mut self,
-        upload: &mut Upload,
-        waits: &Waits,
-        work: impl AsyncFnOnce(&Duplex<'_, T>) -> R,
-    ) -> Result<R, ExchangeError> {
-        let Connection { io, input, ended, worker, watch, sent, exchange, .. } = self;
-        let request_bytes = &exchange.request_bytes;
-        let stall_ms = exchange.write_stall_ms(&worker.limits);
-        let pace = exchange.body_pace(&worker.limits);
-        let (share, sent) = (sent.share.as_deref(), &sent.moved);
+impl<'a, T: Protocol> Duplex<'a, T> {
+    /// Creates the socket of an exchange that sends and receives nothing yet.
+    pub(super) fn new(io: &'a T, exchange: &'a Exchange, limits: &Limits) -> Duplex<'a, T> {
         let (queued, has_fed, more_by_ms) = (Cell::new(false), Cell::new(false), Cell::new(NEVER));
-        let duplex = Duplex { io, sent, pace, request_bytes, share, queued, has_fed, more_by_ms };
-        let mut work = pin!(work(&duplex));
-        let mut upload = pin!(upload.run(&duplex, input, ended, worker));
-        let mut both = poll_fn(|cx| {
-            for _ in 0..POLLS_MAX {
-                if let Poll::Ready(done) = work.as_mut().poll(cx) {
-                    return Poll::Ready(First::A(done));
-                }
-                if let Poll::Ready(error) = upload.as_mut().poll(cx) {
-                    return Poll::Ready(First::B(error));
-                }
-                if !duplex.has_fed.take() {
-                    break;
-                }
-            }
-            Poll::Pending
-        });
-        let mut seen = None;
-        let mut taken_by_ms = NEVER;
-        let mut due = || {
-            // The application has no deadline. Only unread response bytes and awaited request bytes
-            // count against the peer.
-            let moved = duplex.queued.get().then(|| sent.get() + io.flushed_bytes());
-            if moved != seen {
-                seen = moved;
-                taken_by_ms = moved.map_or(NEVER, |_| clock::now_ms() + stall_ms);
-            }
-            taken_by_ms.min(duplex.more_by_ms.get()).min(waits.due_ms())
-        };
-        loop {
-            let ended = watch.wait_until(&mut both, &mut due).await;
-            let (now_ms, body_by_ms) = (clock::now_ms(), duplex.more_by_ms.get());
-            return match ended {
-                Ok(First::A(done)) => Ok(done),
-                Ok(First::B(error)) => Err(error),
-                Err(_) if body_by_ms <= now_ms => {
-                    Err(ExchangeError::ParseError(ParseError::BodyTooSlow))
-                }
-                Err(_) if waits.due_ms() <= now_ms => match waits.note_late() {
-                    true => continue,
-                    false => Err(ExchangeError::UpstreamTimeout),
-                },
-                Err(_) => Err(ExchangeError::Stalled),
-            };
-        }
+        let pace = exchange.body_pace(limits);
+        Duplex { io, exchange, queued, has_fed, pace, more_by_ms }
     }
 }
 
@@ -127,19 +60,35 @@ impl<T: Protocol> Duplex<'_, T> {
         self.has_fed.set(true);
     }
 
+    /// Returns whether the handler got a frame of the body since the last call.
+    pub(super) fn takes_feed(&self) -> bool {
+        self.has_fed.take()
+    }
+
+    /// Returns the time by which the peer must send more bytes, in milliseconds; `NEVER`: none are
+    /// awaited.
+    pub(super) fn more_by_ms(&self) -> u64 {
+        self.more_by_ms.get()
+    }
+
+    /// Returns the bytes that the peer's side has taken, if more of them wait.
+    pub(super) fn moved_while_queued(&self) -> Option<u64> {
+        self.queued.get().then(|| self.sent_bytes() + self.io.flushed_bytes())
+    }
+
     /// Counts bytes of the request's body.
-    pub(super) fn count_request(&self, bytes: usize) {
-        self.request_bytes.set(self.request_bytes.get() + bytes as u64);
+    pub(super) fn count_body(&self, bytes: usize) {
+        self.exchange.count_body(bytes);
     }
 
     /// Returns the bytes of the response that were sent.
     pub(super) fn sent_bytes(&self) -> u64 {
-        self.sent.get()
+        self.exchange.sent.moved.get()
     }
 
     /// Counts bytes that were sent without `send`.
     pub(super) fn count(&self, bytes: usize) {
-        self.sent.set(self.sent.get() + bytes as u64);
+        self.exchange.sent.moved.set(self.sent_bytes() + bytes as u64);
     }
 
     /// Sends an interim response.
@@ -157,14 +106,15 @@ impl<T: Protocol> Duplex<'_, T> {
 
     /// Returns the bytes to write together, at most `most`.
     pub(super) fn piece_bytes(&self, most: usize) -> usize {
-        let piece = self.share.map_or(u64::MAX, Meter::piece_bytes);
+        let share = self.exchange.sent.share.as_deref();
+        let piece = share.map_or(u64::MAX, Meter::piece_bytes);
         usize::try_from(piece).map_or(most, |piece| piece.min(most))
     }
 
     /// Sends all pieces, as fast as the rate limit allows. Cancel-safe: the queue keeps what the
     /// protocol has not taken.
     pub(super) async fn send(&self, queue: &mut SendQueue) -> Result<(), ExchangeError> {
-        if let Some(share) = self.share {
+        if let Some(share) = &self.exchange.sent.share {
             share.pass(queue.len() as u64).await;
         }
         self.queued.set(true);
@@ -177,7 +127,7 @@ impl<T: Protocol> Duplex<'_, T> {
         while !queue.is_empty() {
             match ready!(self.io.poll_send(cx, queue))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                n => self.sent.set(self.sent.get() + n as u64),
+                n => self.count(n),
             }
         }
         self.io.poll_flush(cx)

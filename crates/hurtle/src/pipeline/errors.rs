@@ -7,15 +7,15 @@ use hurtle_http::h1::response::Fields;
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::{Method, RequestFields, RequestHead};
 
-use super::client::{ExchangeClient, Incoming};
-use super::gates::Granted;
-use super::worker::Worker;
-use super::{Connection, Last, Next};
+use super::connection::Connection;
+use super::exchange::Exchange;
+use super::gates::{Granted, pass};
+use super::handle::handle;
+use super::resolve::Routed;
 use crate::answer::Answer;
 use crate::clock;
 use crate::config::ErrorPage;
 use crate::edits::edit_fields;
-use crate::handler::request::RequestContext;
 use crate::handler::{Handled, Handler, HandlerError, Outcome};
 use crate::limits::concurrency::Place;
 use crate::protocol::Protocol;
@@ -44,145 +44,106 @@ const OMITTED_FIELDS: [&str; 14] = [
     "sec-websocket-key",
 ];
 
-impl<T: Protocol> Connection<T> {
-    /// Returns an error of the upstream or application as this server's own, if the mount has it replaced.
-    pub(super) fn intercept(
-        &self,
-        request: &RequestHead<'_>,
-        resolved: &Resolved<'_>,
-        handled: Handled,
-    ) -> Handled {
-        let status = match &handled {
-            Ok(Outcome::Answer(answer)) => answer.status,
-            Ok(Outcome::Stream(response)) => response.status,
-            _ => return handled,
-        };
-        let Some((mount, _)) = resolved.mount() else { return handled };
-        if status.as_u16() < 400
-            || request.call_type().is_some()
-            || resolved.site.error_page(Some(mount), status).is_none()
-        {
-            return handled;
-        }
-        let mut fields = match handled {
-            Ok(Outcome::Answer(answer)) => answer.fields,
-            Ok(Outcome::Stream(response)) => Fields::Dated(response.lines),
-            handled => return handled,
-        };
-        let mut error = Answer::error(status, None);
-        edit_fields(&mut fields, |fields| {
-            fields.each(&mut |name, value| {
-                let kept = KEPT_FIELDS.into_iter().find(|kept| is_same(name, kept.as_str()));
-                if let (Some(kept), Ok(value), Fields::Map(fields)) =
-                    (kept, HeaderValue::from_bytes(value), &mut error.fields)
-                {
-                    fields.append(kept, value);
-                }
-            });
+/// Returns an error of the upstream or application as this server's own, if the mount has it replaced.
+pub(super) fn intercept(
+    request: &RequestHead<'_>,
+    resolved: &Resolved<'_>,
+    handled: Handled,
+) -> Handled {
+    let status = match &handled {
+        Ok(Outcome::Answer(answer)) => answer.status,
+        Ok(Outcome::Stream(response)) => response.status,
+        _ => return handled,
+    };
+    let Some((mount, _)) = resolved.mount() else { return handled };
+    if status.as_u16() < 400
+        || request.call_type().is_some()
+        || resolved.site.error_page(Some(mount), status).is_none()
+    {
+        return handled;
+    }
+    let mut fields = match handled {
+        Ok(Outcome::Answer(answer)) => answer.fields,
+        Ok(Outcome::Stream(response)) => Fields::Dated(response.lines),
+        handled => return handled,
+    };
+    let mut error = Answer::error(status, None);
+    edit_fields(&mut fields, |fields| {
+        fields.each(&mut |name, value| {
+            let kept = KEPT_FIELDS.into_iter().find(|kept| is_same(name, kept.as_str()));
+            if let (Some(kept), Ok(value), Fields::Map(fields)) =
+                (kept, HeaderValue::from_bytes(value), &mut error.fields)
+            {
+                fields.append(kept, value);
+            }
         });
-        Err(HandlerError::Answer(Box::new(error)))
-    }
+    });
+    Err(HandlerError::Answer(Box::new(error)))
+}
 
-    /// Writes an error response of this server, or what the site has in place of it.
-    pub(super) async fn write_error(
-        &mut self,
-        request: &RequestHead<'_>,
-        at: (&Worker, &Resolved<'_>),
-        mut answer: Answer,
-        incoming: Incoming,
-    ) -> Next {
-        let (worker, resolved) = at;
-        if let Some(media_type) = request.call_type() {
-            answer = Answer::grpc(&answer, media_type);
-            return self.write_answer(request, Some(resolved), answer, incoming).await;
-        }
-        let mount = resolved.mount().map(|(mount, _)| mount);
-        let Some(page) = resolved.site.page_for(mount, &answer) else {
-            return self.write_answer(request, Some(resolved), answer, incoming).await;
-        };
-        match page.path().filter(|path| !resolved.site.is_of_application(path)) {
-            Some(path) => {
-                let (path, coding) = ((path.as_bytes(), page.status), request.accept_encoding);
-                let answer = resolved.site.with_page(path, &worker.store, coding, answer).await;
-                self.write_answer(request, Some(resolved), answer, incoming).await
-            }
-            None => Box::pin(self.run_replacement(request, at, page, (answer, incoming))).await,
-        }
+/// Returns what the client gets for an error of this server, if no mount is to be asked for it.
+///
+/// # Errors
+/// The error, and the page in place of it that a mount has.
+pub(super) async fn own_page<'a>(
+    Routed { request, worker, resolved }: Routed<'a, '_>,
+    answer: Answer,
+) -> Result<Answer, (Answer, &'a ErrorPage)> {
+    if let Some(media_type) = request.call_type() {
+        return Ok(Answer::grpc(&answer, media_type));
     }
-
-    /// Has a mount respond to an error, through those gates of it that the request has not
-    /// passed. An exchange has one replacement: an error of it is sent as it is.
-    async fn run_replacement(
-        &mut self,
-        request: &RequestHead<'_>,
-        (worker, resolved): (&Worker, &Resolved<'_>),
-        page: &ErrorPage,
-        (plain, incoming): (Answer, Incoming),
-    ) -> Next {
-        let next = resolved.after_error(page);
-        let is_first = !std::mem::replace(&mut self.exchange.has_replacement, true);
-        let Some(next) = next.filter(|_| is_first) else {
-            return self.write_answer(request, Some(resolved), plain, incoming).await;
-        };
-        // A page has the status of the error, a mount with a name its own.
-        let status = page.status.or(page.path().map(|_| plain.status));
-        let mut lines = Vec::new();
-        let get = without_body(request, &mut lines);
-        let at = (worker, &next);
-        match self.replace(&get, at, status).await {
-            Some((handled, _place)) => {
-                self.count_for(next.metrics());
-                self.time_by(next.timeouts());
-                match self.write(request, at, handled, incoming).await {
-                    Last::Next(next) => next,
-                    // A GET without upgrades opens none.
-                    Last::Tunnel(_) => Next::Drop,
-                }
-            }
-            None => self.write_answer(request, Some(resolved), plain, incoming).await,
+    let mount = resolved.mount().map(|(mount, _)| mount);
+    let Some(page) = resolved.site.page_for(mount, &answer) else { return Ok(answer) };
+    match page.path().filter(|path| !resolved.site.is_of_application(path)) {
+        Some(path) => {
+            let (path, coding) = ((path.as_bytes(), page.status), request.accept_encoding);
+            Ok(resolved.site.with_page(path, &worker.store, coding, answer).await)
         }
-    }
-
-    /// Returns the response of a mount to an error, with its place of `concurrency`; `None`: a gate refuses
-    /// the request, or there is none.
-    async fn replace(
-        &mut self,
-        get: &RequestHead<'_>,
-        at: (&Worker, &Resolved<'_>),
-        status: Option<StatusCode>,
-    ) -> Option<(Handled, Option<Rc<Place>>)> {
-        let (_, next) = at;
-        // A site that is down has a page that says so.
-        let is_asked = |gate: &&Gate| !matches!(gate, Gate::Maintenance(_));
-        let gates: Vec<Gate> = next.gates().iter().filter(is_asked).cloned().collect();
-        let granted = self.pass(get, at, &gates, Granted::default()).await.ok()?;
-        let head = &granted.head(get);
-        let (mount, matched) = next.mount()?;
-        let context = self.context(head, at, (mount, matched), &granted.variables, clock::now_ms());
-        let context = RequestContext { place: granted.place.as_ref(), ..context };
-        let mut client = ExchangeClient::new(self, head, Some(next));
-        let mut handled = mount.handler().call(&context, &mut client).await;
-        match (&mut handled, status) {
-            (Ok(Outcome::Answer(answer)), Some(status)) => answer.status = status,
-            (Ok(Outcome::Stream(response)), Some(status)) => response.status = status,
-            (Ok(Outcome::Answer(_) | Outcome::Stream(_) | Outcome::InternalRedirect(_)), _)
-            | (Ok(Outcome::Abort) | Err(HandlerError::Exchange(_)), _) => {}
-            // A fixed response with an error status is the configured replacement. Errors of other handlers,
-            // such as a missing file or an upstream that is down, replace nothing.
-            (Err(HandlerError::Answer(_)), _) if matches!(mount.handler(), Handler::Fixed(_)) => {
-                let Err(HandlerError::Answer(fixed)) = handled else { return None };
-                let status = status.unwrap_or(fixed.status);
-                let fixed = Ok(Outcome::Answer(Answer { status, ..*fixed }));
-                return Some((fixed, granted.place));
-            }
-            _ => return None,
-        }
-        Some((handled, granted.place))
+        None => Err((answer, page)),
     }
 }
 
+/// Has a mount respond to an error, through its gates. `get` is the request as `without_body` returns it,
+/// `status` that of the response, if the mount does not decide. Returns its place of `concurrency`, too.
+/// `None`: a gate refuses the request, or there is no response.
+pub(super) async fn replace<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &mut Exchange,
+    get: Routed<'_, '_>,
+    status: Option<StatusCode>,
+) -> Option<(Handled, Option<Rc<Place>>)> {
+    // A site that is down has a page that says so.
+    let is_asked = |gate: &&Gate| !matches!(gate, Gate::Maintenance(_));
+    let gates: Vec<Gate> = get.resolved.gates().iter().filter(is_asked).cloned().collect();
+    let granted = pass(connection, exchange, get, &gates, Granted::default()).await.ok()?;
+    let head = &granted.head(get.request);
+    let at = get.resolved.mount()?;
+    let handler = at.0.handler();
+    let handling = handle(connection, exchange, get.with(head), at, &granted, clock::now_ms());
+    let mut handled = handling.await.handled;
+    match (&mut handled, status) {
+        (Ok(Outcome::Answer(answer)), Some(status)) => answer.status = status,
+        (Ok(Outcome::Stream(response)), Some(status)) => response.status = status,
+        (Ok(Outcome::Answer(_) | Outcome::Stream(_) | Outcome::InternalRedirect(_)), _)
+        | (Ok(Outcome::Abort) | Err(HandlerError::Exchange(_)), _) => {}
+        // A fixed response with an error status is the configured replacement. Errors of other handlers,
+        // such as a missing file or an upstream that is down, replace nothing.
+        (Err(HandlerError::Answer(_)), _) if matches!(handler, Handler::Fixed(_)) => {
+            let Err(HandlerError::Answer(fixed)) = handled else { return None };
+            let status = status.unwrap_or(fixed.status);
+            let fixed = Ok(Outcome::Answer(Answer { status, ..*fixed }));
+            return Some((fixed, granted.place));
+        }
+        _ => return None,
+    }
+    Some((handled, granted.place))
+}
+
 /// Returns the request as a GET, or HEAD, without a body. `lines` get its fields.
-fn without_body<'a>(request: &RequestHead<'a>, lines: &'a mut Vec<u8>) -> RequestHead<'a> {
+pub(super) fn without_body<'a>(
+    request: &RequestHead<'a>,
+    lines: &'a mut Vec<u8>,
+) -> RequestHead<'a> {
     let is_kept = |name: &[u8]| !OMITTED_FIELDS.iter().any(|omitted| is_same(name, omitted));
     let mut field_count = 0;
     for (name, value) in request.fields.iter().filter(|(name, _)| is_kept(name)) {

@@ -1,26 +1,35 @@
-//! The state of one request that outlives a step.
+//! One request and its response, from the end of its head to its log record.
 
 use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
-use super::body::BodyPace;
+use super::connection::Connection;
 use super::identify::Identity;
+use super::pace::BodyPace;
+use super::worker::ConnectionSlot;
+use crate::answer::Answer;
+use crate::body::Body;
 use crate::cache::CacheStatus;
 use crate::config::{ClientTimeouts, Limits};
+use crate::handler::{Handled, Handler, Outcome};
 use crate::metrics::InFlight;
 use crate::observe::UpstreamLog;
+use crate::protocol::Protocol;
+use crate::transport::Progress;
 
-/// One request and its response. It is made before the head of the request is read, because a head
-/// that is refused is logged, too; so nothing of the request before is left in it.
+/// One request and its response. Each request has one of its own, even if its head is refused;
+/// so nothing of the request before is left in it.
 pub(crate) struct Exchange {
     /// The client: the peer, or the address that a trusted proxy names.
-    pub(crate) client: Option<IpAddr>,
+    pub(super) client: Option<IpAddr>,
+    /// The progress of the response that is being sent, interim or final.
+    pub(super) sent: Progress,
     /// The cache's handling of the request.
-    pub(crate) cache_status: Option<CacheStatus>,
+    pub(super) cache_status: Option<CacheStatus>,
     /// Time at which the request was read; `None`: its duration is not measured.
-    pub(crate) begun: Option<Instant>,
+    pub(super) begun: Option<Instant>,
     pub(super) details: Option<Box<RequestDetails>>,
     /// The record among those in flight; small responses from caches have none.
     pub(super) in_flight: Cell<Option<InFlight>>,
@@ -40,7 +49,7 @@ pub(super) struct RequestDetails {
     /// The response lasts as long as a viewer of the status page stays, which is no response time.
     pub(super) is_untimed: bool,
     /// Timeouts of the client, where the request's place has its own.
-    pub(super) timeouts: Option<Rc<ClientTimeouts>>,
+    timeouts: Option<Rc<ClientTimeouts>>,
     /// The line of a request that was refused.
     pub(super) refused: Option<RefusedLine>,
 }
@@ -54,16 +63,41 @@ pub(super) struct RefusedLine {
 }
 
 impl Exchange {
-    /// An exchange of which nothing is known yet but the peer.
-    pub(super) fn of(peer: Option<IpAddr>) -> Exchange {
+    /// Begins an exchange of a connection whose client has sent a head, or as much of one as it will. The
+    /// time is taken if there is an access log.
+    #[inline]
+    pub(crate) fn begin<T: Protocol>(connection: &Connection<T>) -> Exchange {
         Exchange {
-            client: peer,
+            client: connection.peer,
+            sent: Progress { share: connection.share.clone(), ..Progress::default() },
             cache_status: None,
-            begun: None,
+            begun: connection.worker.log.as_ref().map(|_| Instant::now()),
             details: None,
             in_flight: Cell::new(None),
             request_bytes: Cell::new(0),
             has_replacement: false,
+        }
+    }
+
+    /// Begins to measure the time of the request, unless that has begun.
+    #[cold]
+    pub(super) fn begin_time(&mut self) {
+        self.begun.get_or_insert_with(Instant::now);
+    }
+
+    /// Returns the details, which are made if there are none yet.
+    pub(super) fn details(&mut self) -> &mut RequestDetails {
+        self.details.get_or_insert_default()
+    }
+
+    /// Gives the client these timeouts; `None`: those of the server.
+    #[inline]
+    pub(super) fn time_by(&mut self, timeouts: Option<&Rc<ClientTimeouts>>, slot: &ConnectionSlot) {
+        if let Some(timeouts) = timeouts {
+            timeouts.write_stall.into_iter().for_each(|stall| slot.extend_write_stall(stall));
+            self.details().timeouts = Some(Rc::clone(timeouts));
+        } else if let Some(details) = &mut self.details {
+            details.timeouts = None;
         }
     }
 
@@ -83,5 +117,30 @@ impl Exchange {
     pub(super) fn write_stall_ms(&self, limits: &Limits) -> u64 {
         let own = self.timeouts().and_then(|own| own.write_stall);
         own.unwrap_or(limits.write_stall).as_millis() as u64
+    }
+
+    /// Records that the response begins.
+    #[inline]
+    pub(super) fn begin_response(&self) {
+        let in_flight = self.in_flight.take();
+        if let Some(in_flight) = &in_flight {
+            in_flight.begin_response();
+        }
+        self.in_flight.set(in_flight);
+    }
+
+    /// Counts bytes of the request's body that were received.
+    pub(super) fn count_body(&self, bytes: usize) {
+        self.request_bytes.set(self.request_bytes.get() + bytes as u64);
+    }
+
+    /// Notes the stream of events of the status page, whose duration is not a response time.
+    #[inline]
+    pub(super) fn note_own_stream(&mut self, handler: &Handler, handled: &Handled) {
+        if matches!(handler, Handler::Status(_))
+            && let Ok(Outcome::Answer(Answer { body: Body::Stream(_), .. })) = handled
+        {
+            self.details().is_untimed = true;
+        }
     }
 }

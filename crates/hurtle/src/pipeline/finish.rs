@@ -4,27 +4,25 @@
 
 use std::mem;
 
-use http::{HeaderValue, StatusCode, header};
-use hurtle_http::h1::response::{Delimiter, Fields, Persistence};
+use http::{HeaderValue, header};
+use hurtle_http::h1::response::Fields;
 use hurtle_http::request::RequestHead;
 
-use super::Connection;
 use crate::answer::{Answer, Needs};
-use crate::clock;
 use crate::compress;
 use crate::edits::{FieldEdits, cors, edit_fields};
 use crate::handler::UpstreamResponse;
-use crate::protocol::{Head, Protocol};
 use crate::site::{Resolved, Site};
-use crate::transport::Output;
 
-/// Finishes a response of this server, of an application, or of a cache.
+/// Finishes a response of this server, of an application, or of a cache. `resolved`: `None` for a request
+/// without a site, which adds nothing.
 pub(crate) fn finish(
     answer: &mut Answer,
     request: &RequestHead<'_>,
-    resolved: &Resolved<'_>,
+    resolved: Option<&Resolved<'_>>,
     is_secure: bool,
 ) {
+    let Some(resolved) = resolved else { return };
     let needs = mem::replace(&mut answer.needs, Needs::Nothing);
     let status = answer.status;
     match needs {
@@ -100,35 +98,5 @@ pub(super) fn finish_stream(
 fn add_cors(fields: &mut dyn FieldEdits, request: &RequestHead<'_>, resolved: &Resolved<'_>) {
     if let Some(cors) = resolved.cors() {
         cors::edit(fields, cors, request);
-    }
-}
-
-impl<T: Protocol> Connection<T> {
-    /// Finishes a response of this server, of an application, or of a cache.
-    pub(super) fn finish(
-        &self,
-        answer: &mut Answer,
-        request: &RequestHead<'_>,
-        resolved: Option<&Resolved<'_>>,
-    ) {
-        if let Some(resolved) = resolved {
-            finish(answer, request, resolved, self.io.is_secure());
-        }
-    }
-
-    /// Encodes a finished head.
-    pub(super) fn encode_head(
-        &self,
-        status: StatusCode,
-        fields: &Fields,
-        delimiter: Delimiter,
-        persistence: Persistence,
-        now_ms: u64,
-    ) -> Output {
-        let mut out = Output::new();
-        let date = &clock::date(now_ms);
-        let head = Head { status, fields, delimiter, persistence, date };
-        self.io.encode_head(out.vec(), &head);
-        out
     }
 }

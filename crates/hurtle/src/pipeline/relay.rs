@@ -4,15 +4,17 @@
 use hurtle_http::h1::response::Delimiter;
 use hurtle_http::request::RequestHead;
 
+use super::beside::beside;
 use super::body_writer::BodyWriter;
 use super::client::Incoming;
+use super::connection::{Connection, Next};
 use super::duplex::Duplex;
+use super::exchange::Exchange;
 use super::finish::finish_stream;
-use super::respond::{cut_by, persistence};
-use super::send::next_after;
+use super::observe::{note_upstream, observe};
+use super::respond::{cut_by, discard_rest, persistence};
+use super::send::{next_after, send_from};
 use super::upload::Upload;
-use super::worker::Worker;
-use super::{Connection, Next};
 use crate::answer::Answer;
 use crate::clock;
 use crate::handler::request::describe;
@@ -21,104 +23,114 @@ use crate::protocol::Protocol;
 use crate::site::Resolved;
 use crate::transport::Output;
 
-impl<T: Protocol> Connection<T> {
-    /// Writes an upstream's response.
-    pub(super) async fn relay(
-        &mut self,
-        request: &RequestHead<'_>,
-        at: (&Worker, &Resolved<'_>),
-        mut response: UpstreamResponse,
-        mut incoming: Incoming,
-    ) -> Next {
-        let mut fields = finish_stream(&mut response, request, at.1, self.io.is_secure());
-        let UpstreamResponse { status, mut body, .. } = response;
-        let delimiter = body.delimiter();
-        let body_allows_reuse = match &incoming {
-            Incoming::Upload(upload) => upload.allows_reuse(),
-            Incoming::Done => true,
-            // The upstream responds to an error, and nothing reads the body.
-            Incoming::Unread => false,
-        };
-        let is_reusable =
-            self.count_request(request) && body_allows_reuse && delimiter != Delimiter::Close;
-        let persistence = persistence(request, is_reusable);
-        let out = self.encode_head(status, &fields, delimiter, persistence, clock::now_ms());
-        self.worker.buffers.recycle(&mut fields);
-        let head_bytes = out.len() as u64;
-        self.note_upstream(|| body.log());
-        self.begin_response();
-        let has_upload = matches!(&incoming, Incoming::Upload(upload) if !upload.reading.is_done());
-        let whole = if has_upload { None } else { body.whole() };
-        if let Some((input, len)) = whole {
-            if let Err(error) = self.send_from(out, input, len).await {
-                self.observe(Some(request), status, head_bytes, Err(error));
-                return next_after(error);
-            }
-        } else {
-            let relaying = self.relay_body(request, &mut body, &mut incoming, (out, delimiter));
-            let (error, next) = match Box::pin(relaying).await {
-                Ok(()) => (None, Next::Request),
-                Err(RelayEnd::Cut(error, trailers)) => {
-                    if let Some(trailers) = trailers {
-                        // The client may be gone.
-                        let _ = self.io.end(&mut Output::default(), delimiter, Some(&trailers));
-                    }
-                    (Some(error), cut_by(error, delimiter))
-                }
-                Err(RelayEnd::Reported(error)) => (Some(error), Next::Linger),
-                Err(RelayEnd::Unsent(status)) => {
-                    drop(body);
-                    let error =
-                        self.write_error(request, at, Answer::error(status, None), incoming);
-                    return Box::pin(error).await;
-                }
-            };
-            if let Some(error) = error {
-                self.observe(Some(request), status, head_bytes, Err(error));
-                return next;
-            }
-        }
-        self.observe(Some(request), status, head_bytes, Ok(()));
-        body.finish();
-        match incoming {
-            Incoming::Upload(upload) if !upload.reading.is_done() => {
-                drop(body);
-                Box::pin(self.discard_rest(*upload, is_reusable)).await
-            }
-            Incoming::Unread => self.after(false, true),
-            _ => self.after(is_reusable, false),
-        }
-    }
+/// The upstream has failed before a byte of its response was sent: the client gets this error.
+pub(super) struct Unsent {
+    pub(super) error: Answer,
+    pub(super) incoming: Incoming,
+}
 
-    /// Sends a response whose body has not arrived completely or is large; `out` holds its head.
-    async fn relay_body(
-        &mut self,
-        request: &RequestHead<'_>,
-        body: &mut UpstreamBody,
-        incoming: &mut Incoming,
-        (out, delimiter): (Output, Delimiter),
-    ) -> Result<(), RelayEnd> {
-        self.sent.moved.set(0);
-        let mut none;
-        let upload = match incoming {
-            Incoming::Upload(upload) => &mut **upload,
-            Incoming::Done | Incoming::Unread => {
-                none = Upload::none();
-                &mut none
+/// Writes an upstream's response.
+///
+/// # Errors
+/// Nothing was sent: another response is to be written.
+pub(super) async fn relay<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &mut Exchange,
+    request: &RequestHead<'_>,
+    resolved: &Resolved<'_>,
+    mut response: UpstreamResponse,
+    mut incoming: Incoming,
+) -> Result<Next, Box<Unsent>> {
+    let mut fields = finish_stream(&mut response, request, resolved, connection.io.is_secure());
+    let UpstreamResponse { status, mut body, .. } = response;
+    let delimiter = body.delimiter();
+    let body_allows_reuse = match &incoming {
+        Incoming::Upload(upload) => upload.allows_reuse(),
+        Incoming::Done => true,
+        // The upstream responds to an error, and nothing reads the body.
+        Incoming::Unread => false,
+    };
+    let is_reusable =
+        connection.count_request(request) && body_allows_reuse && delimiter != Delimiter::Close;
+    let persistence = persistence(request, is_reusable);
+    let now_ms = clock::now_ms();
+    let out = connection.encode_head(status, &fields, delimiter, persistence, now_ms);
+    connection.worker.buffers.recycle(&mut fields);
+    let head_bytes = out.len() as u64;
+    note_upstream(connection, exchange, || body.log());
+    exchange.begin_response();
+    let has_upload = matches!(&incoming, Incoming::Upload(upload) if !upload.reading.is_done());
+    let whole = if has_upload { None } else { body.whole() };
+    if let Some((input, len)) = whole {
+        if let Err(error) = send_from(connection, exchange, out, input, len).await {
+            observe(connection, exchange, Some(request), status, head_bytes, Err(error));
+            return Ok(next_after(error));
+        }
+    } else {
+        let (head, incoming_now) = ((out, delimiter), &mut incoming);
+        let relaying = relay_body(connection, exchange, request, &mut body, incoming_now, head);
+        let (error, next) = match Box::pin(relaying).await {
+            Ok(()) => (None, Next::Request),
+            Err(RelayEnd::Cut(error, trailers)) => {
+                if let Some(trailers) = trailers {
+                    // The client may be gone.
+                    let nothing = &mut Output::default();
+                    let _ = connection.io.end(nothing, delimiter, Some(&trailers));
+                }
+                (Some(error), cut_by(error, delimiter))
+            }
+            Err(RelayEnd::Reported(error)) => (Some(error), Next::Linger),
+            Err(RelayEnd::Unsent(status)) => {
+                let error = Answer::error(status, None);
+                return Err(Box::new(Unsent { error, incoming }));
             }
         };
-        let (waits, relayed) = body.relayed();
-        let streaming = async |duplex: &Duplex<'_, T>| {
-            let mut writer = BodyWriter::new(duplex, out, delimiter);
-            let has_sent = || duplex.sent_bytes() > 0;
-            relayed.each_frame(request, has_sent, async |frame| writer.write(frame).await).await
-        };
-        let ended = self.beside(upload, waits, streaming).await;
-        let Err(error) = ended.map_err(Into::into).flatten() else { return Ok(()) };
-        let description = || {
-            let path = request.target.path_and_query().map_or(&b"*"[..], |(path, _)| path);
-            describe(request, path)
-        };
-        Err(body.end(error, request, description, self.sent.moved.get() > 0))
+        if let Some(error) = error {
+            observe(connection, exchange, Some(request), status, head_bytes, Err(error));
+            return Ok(next);
+        }
     }
+    observe(connection, exchange, Some(request), status, head_bytes, Ok(()));
+    body.finish();
+    Ok(match incoming {
+        Incoming::Upload(upload) if !upload.reading.is_done() => {
+            drop(body);
+            Box::pin(discard_rest(connection, exchange, *upload, is_reusable)).await
+        }
+        Incoming::Unread => connection.after(false, true),
+        _ => connection.after(is_reusable, false),
+    })
+}
+
+/// Sends a response whose body has not arrived completely or is large; `out` holds its head.
+async fn relay_body<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &Exchange,
+    request: &RequestHead<'_>,
+    body: &mut UpstreamBody,
+    incoming: &mut Incoming,
+    (out, delimiter): (Output, Delimiter),
+) -> Result<(), RelayEnd> {
+    exchange.sent.moved.set(0);
+    let mut none;
+    let upload = match incoming {
+        Incoming::Upload(upload) => &mut **upload,
+        Incoming::Done | Incoming::Unread => {
+            none = Upload::none();
+            &mut none
+        }
+    };
+    let (waits, relayed) = body.relayed();
+    let streaming = async |duplex: &Duplex<'_, T>| {
+        let mut writer = BodyWriter::new(duplex, out, delimiter);
+        let has_sent = || duplex.sent_bytes() > 0;
+        relayed.each_frame(request, has_sent, async |frame| writer.write(frame).await).await
+    };
+    let ended = beside(connection, exchange, upload, waits, streaming).await;
+    let Err(error) = ended.map_err(Into::into).flatten() else { return Ok(()) };
+    let description = || {
+        let path = request.target.path_and_query().map_or(&b"*"[..], |(path, _)| path);
+        describe(request, path)
+    };
+    Err(body.end(error, request, description, exchange.sent.moved.get() > 0))
 }

@@ -8,50 +8,64 @@ use hurtle_http::semantics::forwarded::{self, Family};
 use hurtle_http::semantics::target::Target;
 use ipnet::IpNet;
 
-use super::Connection;
+use super::connection::Connection;
+use super::exchange::Exchange;
 use super::worker::Worker;
 use crate::config::MatchedRequest;
 use crate::protocol::Protocol;
 use crate::site::Resolved;
 
-impl<T: Protocol> Connection<T> {
-    /// Looks up the client and the site. `None`: no site has this name, or the target needs TLS.
-    pub(super) fn resolve<'a>(
-        &mut self,
-        worker: &'a Worker,
-        request: &'a RequestHead<'a>,
-    ) -> Option<Resolved<'a>> {
-        if !worker.trusted_proxies.is_empty() {
-            let trusted = (&*worker.trusted_proxies, worker.forwarded_family);
-            self.exchange.client = self.peer.map(|peer| client(request, peer, trusted));
-            self.sent.share = worker.share(self.exchange.client);
-        }
-        if self.needs_tls(request) {
-            return None;
-        }
-        let name = request.host.as_ref().map(|h| h.name);
-        let (client, peer) = (self.exchange.client, self.peer);
-        let matched = MatchedRequest { head: request, client, peer };
-        worker.sites.resolve(self.slot.listen(), name, matched)
-    }
+/// A request and its route, under one configuration.
+#[derive(Clone, Copy)]
+pub(super) struct Routed<'a, 's> {
+    pub(super) request: &'a RequestHead<'a>,
+    pub(super) worker: &'a Worker,
+    pub(super) resolved: &'a Resolved<'s>,
+}
 
-    /// Returns whether the target is an https URL on a channel without TLS (RFC 9110 section 7.4). A
-    /// trusted proxy may have removed TLS.
-    pub(super) fn needs_tls(&self, request: &RequestHead<'_>) -> bool {
-        matches!(request.target, Target::Absolute { scheme, .. }
-            if scheme.eq_ignore_ascii_case(b"https")
-                && !self.io.is_secure()
-                && self.trusted().is_none())
+impl<'a, 's> Routed<'a, 's> {
+    /// Returns the same request with other fields.
+    pub(super) fn with<'b>(self, request: &'b RequestHead<'b>) -> Routed<'b, 's>
+    where
+        'a: 'b,
+    {
+        Routed { request, worker: self.worker, resolved: self.resolved }
     }
+}
 
-    /// Returns the forwarding fields that are used, if the peer is a trusted proxy.
-    #[inline]
-    pub(super) fn trusted(&self) -> Option<Family> {
-        let trusted = &self.worker.trusted_proxies;
-        let is_trusted = !trusted.is_empty()
-            && self.peer.is_some_and(|peer| trusted.iter().any(|network| network.contains(&peer)));
-        is_trusted.then_some(self.worker.forwarded_family)
+/// Looks up the client and the site. `None`: no site has this name, or the target needs TLS.
+pub(super) fn resolve<'a, T: Protocol>(
+    connection: &Connection<T>,
+    exchange: &mut Exchange,
+    worker: &'a Worker,
+    request: &'a RequestHead<'a>,
+) -> Option<Resolved<'a>> {
+    let peer = connection.peer;
+    if !worker.trusted_proxies.is_empty() {
+        let trusted = (&*worker.trusted_proxies, worker.forwarded_family);
+        exchange.client = peer.map(|peer| client(request, peer, trusted));
+        if exchange.client != peer {
+            exchange.sent.share = worker.share(exchange.client);
+        }
     }
+    if needs_tls(connection, request) {
+        return None;
+    }
+    let name = request.host.as_ref().map(|h| h.name);
+    let matched = MatchedRequest { head: request, client: exchange.client, peer };
+    worker.sites.resolve(connection.slot.listen(), name, matched)
+}
+
+/// Returns whether the target is an https URL on a channel without TLS (RFC 9110 section 7.4). A
+/// trusted proxy may have removed TLS.
+pub(super) fn needs_tls<T: Protocol>(
+    connection: &Connection<T>,
+    request: &RequestHead<'_>,
+) -> bool {
+    matches!(request.target, Target::Absolute { scheme, .. }
+        if scheme.eq_ignore_ascii_case(b"https")
+            && !connection.io.is_secure()
+            && connection.trusted().is_none())
 }
 
 /// Returns the client of a request that came from the trusted proxy `peer`, by the fields of the

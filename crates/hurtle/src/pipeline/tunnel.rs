@@ -11,8 +11,13 @@ use http::StatusCode;
 use hurtle_http::h1::response::{Delimiter, Persistence};
 use hurtle_http::request::RequestHead;
 
-use super::send::next_after;
-use super::{Connection, Last, Next};
+use super::connection::{Connection, Next};
+use super::exchange::Exchange;
+use super::finish::finish;
+use super::observe::observe;
+use super::pace::SILENCE_MS_MAX;
+use super::send::{next_after, send};
+use crate::answer::Answer;
 use crate::body::Body;
 use crate::clock;
 use crate::deadline::DeadlineError;
@@ -25,10 +30,6 @@ use crate::protocol::reading::Reading;
 use crate::rt;
 use crate::site::Resolved;
 use crate::transport::{Attempt, Fill, Input, Output, Pipe, SendQueue, Transport};
-
-/// Maximum silence of a tunnel or of a gRPC client's stream of messages, in milliseconds. Protocols with shorter pings (WebSocket) keep it
-/// open; abandoned tunnels are closed.
-pub(super) const SILENCE_MS_MAX: u64 = 3_600_000;
 
 /// Bytes that one direction forwards before other tasks run.
 const TURN_BYTES: usize = 256 << 10;
@@ -51,95 +52,99 @@ enum Remote {
     App(Pipe),
 }
 
-impl<T: Protocol> Connection<T> {
-    /// Sends the head and returns the tunnel, for which `run_tunnel` forwards bytes.
-    pub(super) async fn open_tunnel(
-        &mut self,
-        request: &RequestHead<'_>,
-        resolved: &Resolved<'_>,
-        tunnel: Tunnel,
-    ) -> Last {
-        let (remote, received, mut head, persistence) = match tunnel {
-            Tunnel::Upstream(tunnel) => {
-                let UpstreamTunnel { head, received, end } = *tunnel;
-                // Its lines have the option of the connection.
-                (Remote::Upstream(Box::new(end)), received, head, Persistence::Implied)
-            }
-            Tunnel::App(accepted) => {
-                let (answer, offer) = *accepted;
-                let Ok(pipe) = offer.take().await else { return Next::Drop.into() };
-                (Remote::App(pipe), Input::default(), answer, Persistence::Upgrade)
-            }
-        };
-        self.finish(&mut head, request, Some(resolved));
-        let (status, delimiter) = (head.status, Delimiter::Given);
-        let mut out =
-            self.encode_head(status, &head.fields, delimiter, persistence, clock::now_ms());
-        let head_bytes = out.len() as u64;
-        // A tunnel is no slow request.
-        self.exchange.in_flight.set(None);
-        let sent = match self.io.raw() {
-            Some(_) => self.send(out, &Body::Empty).await,
-            // The stream stays open for the tunnel's bytes.
-            None => self.io.begin(&mut out).map_err(|_| ExchangeError::Gone),
-        };
-        if let Err(error) = sent {
-            return next_after(error).into();
+/// Sends the head and returns the tunnel, for which `run_tunnel` forwards bytes.
+///
+/// # Errors
+/// The next step of the connection: the application or the client is gone.
+pub(super) async fn open_tunnel<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &Exchange,
+    request: &RequestHead<'_>,
+    resolved: &Resolved<'_>,
+    tunnel: Tunnel,
+) -> Result<Box<OpenTunnel>, Next> {
+    let (remote, received, mut head, persistence) = match tunnel {
+        Tunnel::Upstream(tunnel) => {
+            let UpstreamTunnel { head, received, end } = *tunnel;
+            // Its lines have the option of the connection.
+            (Remote::Upstream(Box::new(end)), received, head, Persistence::Implied)
         }
-        Last::Tunnel(Box::new(OpenTunnel { remote, received, head_bytes, place: None }))
-    }
+        Tunnel::App(accepted) => {
+            let (answer, offer) = *accepted;
+            let pipe = offer.take().await.map_err(|_| Next::Drop)?;
+            (Remote::App(pipe), Input::default(), answer, Persistence::Upgrade)
+        }
+    };
+    finish(&mut head, request, Some(resolved), connection.io.is_secure());
+    let Answer { status, fields, .. } = &head;
+    let (delimiter, now_ms) = (Delimiter::Given, clock::now_ms());
+    let mut out = connection.encode_head(*status, fields, delimiter, persistence, now_ms);
+    let head_bytes = out.len() as u64;
+    // A tunnel is no slow request.
+    exchange.in_flight.set(None);
+    let sent = match connection.io.raw() {
+        Some(_) => send(connection, exchange, out, &Body::Empty).await,
+        // The stream stays open for the tunnel's bytes.
+        None => connection.io.begin(&mut out).map_err(|_| ExchangeError::Gone),
+    };
+    sent.map_err(next_after)?;
+    Ok(Box::new(OpenTunnel { remote, received, head_bytes, place: None }))
+}
 
-    /// Forwards bytes until both sides have ended or one of them fails.
-    pub(super) async fn run_tunnel(
-        &mut self,
-        request: &RequestHead<'_>,
-        tunnel: OpenTunnel,
-    ) -> Next {
-        let OpenTunnel { remote, received, head_bytes, place: _place } = tunnel;
-        let ended = match remote {
-            Remote::Upstream(remote) => self.forward_both(*remote, received).await,
-            Remote::App(remote) => self.forward_both(RemoteEnd(&remote), received).await,
-        };
-        let status = match self.io.raw() {
-            Some(_) => StatusCode::SWITCHING_PROTOCOLS,
-            None => StatusCode::OK,
-        };
-        // HTTP has ended, so an error can only be logged.
-        let (completed, next) = match ended {
-            Ok(Ok(())) => (Ok(()), Next::Close),
-            Ok(Err(_)) => (Err(ExchangeError::Gone), Next::Abort),
-            Err(_) => (Err(ExchangeError::Stalled), Next::Abort),
-        };
-        self.observe(Some(request), status, head_bytes, completed);
-        next
-    }
+/// Forwards bytes until both sides have ended or one of them fails.
+pub(super) async fn run_tunnel<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &Exchange,
+    request: &RequestHead<'_>,
+    tunnel: OpenTunnel,
+) -> Next {
+    let OpenTunnel { remote, received, head_bytes, place: _place } = tunnel;
+    let ended = match remote {
+        Remote::Upstream(remote) => forward_both(connection, exchange, *remote, received).await,
+        Remote::App(remote) => {
+            forward_both(connection, exchange, RemoteEnd(&remote), received).await
+        }
+    };
+    let status = match connection.io.raw() {
+        Some(_) => StatusCode::SWITCHING_PROTOCOLS,
+        None => StatusCode::OK,
+    };
+    // HTTP has ended, so an error can only be logged.
+    let (completed, next) = match ended {
+        Ok(Ok(())) => (Ok(()), Next::Close),
+        Ok(Err(_)) => (Err(ExchangeError::Gone), Next::Abort),
+        Err(_) => (Err(ExchangeError::Stalled), Next::Abort),
+    };
+    observe(connection, exchange, Some(request), status, head_bytes, completed);
+    next
+}
 
-    /// Forwards bytes in both directions while they move.
-    async fn forward_both(
-        &mut self,
-        remote: impl End,
-        mut received: Input,
-    ) -> Result<io::Result<()>, DeadlineError> {
-        let Connection { io, input, watch, sent, worker, slot, exchange, .. } = self;
-        let (to_remote, to_client) = (Cell::new(0), &sent.moved);
-        let client = ClientEnd::of(io);
-        let both = rt::try_both(
-            carry(&client, input, &remote, &to_remote),
-            carry(&remote, &mut received, &client, to_client),
-        );
-        let (mut last_moved, mut by_ms) = (None, 0);
-        let due = || {
-            slot.update(worker);
-            let moved = Some((to_remote.get(), to_client.get()));
-            if moved != last_moved {
-                (last_moved, by_ms) = (moved, clock::now_ms() + SILENCE_MS_MAX);
-            }
-            by_ms
-        };
-        let ended = watch.wait_until(both, due).await;
-        exchange.request_bytes.set(to_remote.get());
-        ended
-    }
+/// Forwards bytes in both directions while they move.
+async fn forward_both<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &Exchange,
+    remote: impl End,
+    mut received: Input,
+) -> Result<io::Result<()>, DeadlineError> {
+    let Connection { io, input, watch, worker, slot, .. } = connection;
+    let (to_remote, to_client) = (Cell::new(0), &exchange.sent.moved);
+    let client = ClientEnd::of(&*io);
+    let both = rt::try_both(
+        carry(&client, input, &remote, &to_remote),
+        carry(&remote, &mut received, &client, to_client),
+    );
+    let (mut last_moved, mut by_ms) = (None, 0);
+    let due = || {
+        slot.update(worker);
+        let moved = Some((to_remote.get(), to_client.get()));
+        if moved != last_moved {
+            (last_moved, by_ms) = (moved, clock::now_ms() + SILENCE_MS_MAX);
+        }
+        by_ms
+    };
+    let ended = watch.wait_until(both, due).await;
+    exchange.request_bytes.set(to_remote.get());
+    ended
 }
 
 impl fmt::Debug for Remote {

@@ -12,7 +12,7 @@ use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::{ParseError, fields};
 
 use super::duplex::Duplex;
-use super::tunnel::SILENCE_MS_MAX;
+use super::pace::SILENCE_MS_MAX;
 use super::worker::Worker;
 use crate::body::{Feeder, Interim, RequestBody, feed};
 use crate::clock;
@@ -173,7 +173,7 @@ impl Upload {
                     let data = Bytes::copy_from_slice(&input.bytes()[..len]);
                     input.consume(len);
                     self.reading.settle(input);
-                    duplex.count_request(len);
+                    duplex.count_body(len);
                     self.received += len as u64;
                     self.expectation = Expectation::Met;
                     self.give(Frame::data(data));

@@ -4,12 +4,19 @@ use http::StatusCode;
 use hurtle_http::request::RequestHead;
 
 use super::client::Incoming;
-use super::worker::Worker;
-use super::{Connection, Last, Next};
+use super::connection::{Connection, Next};
+use super::exchange::Exchange;
+use super::handle::internal_file;
+use super::observe::{count_limit, hit, observe};
+use super::refuse::refuse_body;
+use super::relay::{Unsent, relay};
+use super::resolve::Routed;
+use super::respond::{respond, respond_beside};
+use super::tunnel::{OpenTunnel, open_tunnel};
 use crate::answer::Answer;
 use crate::clock;
+use crate::handler::Outcome;
 use crate::handler::client::ExchangeError;
-use crate::handler::{Handled, HandlerError, Outcome};
 use crate::metrics::LimitKind;
 use crate::protocol::Protocol;
 use crate::site::Resolved;
@@ -20,99 +27,111 @@ const NO_RESPONSE: StatusCode = match StatusCode::from_u16(444) {
     Err(_) => StatusCode::BAD_REQUEST,
 };
 
-impl<T: Protocol> Connection<T> {
-    /// Writes the outcome of a handler by its kind.
-    pub(super) async fn write(
-        &mut self,
-        request: &RequestHead<'_>,
-        at: (&Worker, &Resolved<'_>),
-        handled: Handled,
-        incoming: Incoming,
-    ) -> Last {
-        let next = match handled {
-            Ok(Outcome::Answer(answer)) => {
-                self.count_limit(&answer);
-                self.write_answer(request, Some(at.1), answer, incoming).await
-            }
-            Ok(Outcome::Stream(response)) => self.relay(request, at, response, incoming).await,
-            Ok(Outcome::Tunnel(tunnel)) => return self.open_tunnel(request, at.1, tunnel).await,
-            Ok(Outcome::InternalRedirect(redirect)) => {
-                let answer = self.internal_file(request, at, &redirect).await;
-                self.write_answer(request, Some(at.1), answer, incoming).await
-            }
-            // The caller runs it in another mount.
-            Ok(Outcome::Otherwise) => Next::Drop,
-            Ok(Outcome::Abort) => {
-                self.observe(Some(request), NO_RESPONSE, 0, Ok(()));
-                Next::Abort
-            }
-            Err(HandlerError::Answer(answer)) => {
-                self.count_limit(&answer);
-                self.write_error(request, at, *answer, incoming).await
-            }
-            Err(HandlerError::Exchange(error)) => self.end_exchange(request, Some(at), error).await,
-        };
-        next.into()
-    }
+/// The end of the last step of an exchange.
+pub(super) enum Last {
+    Next(Next),
+    /// The client has the head that opens a tunnel, which is to be run.
+    Tunnel(Box<OpenTunnel>),
+}
 
-    /// Writes the response that refuses a request before it is handled.
-    pub(super) async fn write_refusal(
-        &mut self,
-        request: &RequestHead<'_>,
-        resolved: &Resolved<'_>,
-        mut answer: Answer,
-    ) -> Next {
-        if let Some(media_type) = request.call_type() {
-            answer = Answer::grpc(&answer, media_type);
+impl From<Next> for Last {
+    fn from(next: Next) -> Last {
+        Last::Next(next)
+    }
+}
+
+/// Writes the outcome of a handler by its kind.
+///
+/// # Errors
+/// Nothing was sent: another response is to be written.
+pub(super) async fn write<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &mut Exchange,
+    routed: Routed<'_, '_>,
+    outcome: Outcome,
+    incoming: Incoming,
+) -> Result<Last, Box<Unsent>> {
+    let Routed { request, resolved, .. } = routed;
+    let next = match outcome {
+        Outcome::Answer(answer) => {
+            count_limit(connection, &answer);
+            write_answer(connection, exchange, request, Some(resolved), answer, incoming).await
         }
-        self.write_answer(request, Some(resolved), answer, Incoming::of(request)).await
-    }
-
-    /// Responds to a request for a host without a site.
-    pub(super) async fn misdirected(&mut self, request: &RequestHead<'_>) -> Next {
-        match self.refuse_host(request).await {
-            (Ok(answer), incoming) => self.write_answer(request, None, answer, incoming).await,
-            (Err(error), _) => self.end_exchange(request, None, error).await,
+        Outcome::Stream(response) => {
+            relay(connection, exchange, request, resolved, response, incoming).await?
         }
-    }
-
-    /// Writes a response.
-    pub(super) async fn write_answer(
-        &mut self,
-        request: &RequestHead<'_>,
-        resolved: Option<&Resolved<'_>>,
-        mut answer: Answer,
-        incoming: Incoming,
-    ) -> Next {
-        let now_ms = clock::now_ms();
-        match incoming {
-            Incoming::Done => self.respond(request, resolved, &mut answer, now_ms, false).await,
-            Incoming::Unread => self.respond(request, resolved, &mut answer, now_ms, true).await,
-            Incoming::Upload(upload) => {
-                self.respond_beside(request, resolved, answer, *upload).await
-            }
+        Outcome::Tunnel(tunnel) => {
+            let opened = open_tunnel(connection, exchange, request, resolved, tunnel).await;
+            return Ok(opened.map_or_else(Last::Next, Last::Tunnel));
         }
-    }
+        Outcome::InternalRedirect(redirect) => {
+            let answer = internal_file(connection, routed, &redirect).await;
+            write_answer(connection, exchange, request, Some(resolved), answer, incoming).await
+        }
+        // The caller runs it in another mount.
+        Outcome::Otherwise => Next::Drop,
+        Outcome::Abort => {
+            observe(connection, exchange, Some(request), NO_RESPONSE, 0, Ok(()));
+            Next::Abort
+        }
+    };
+    Ok(next.into())
+}
 
-    /// Ends an exchange that has no response, except to a request body that is malformed, too large or
-    /// too slow.
-    async fn end_exchange(
-        &mut self,
-        request: &RequestHead<'_>,
-        at: Option<(&Worker, &Resolved<'_>)>,
-        error: ExchangeError,
-    ) -> Next {
-        match error {
-            ExchangeError::ParseError(error) => {
-                self.refuse_body(request, at.map(|(_, resolved)| resolved), error).await
-            }
-            ExchangeError::Stalled => {
-                self.hit(LimitKind::SendTime, Some(request));
-                Next::Abort
-            }
-            ExchangeError::Gone | ExchangeError::ResponseBody | ExchangeError::UpstreamTimeout => {
-                Next::Drop
-            }
+/// Writes the response that refuses a request before it is handled.
+pub(super) async fn write_refusal<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &mut Exchange,
+    request: &RequestHead<'_>,
+    resolved: &Resolved<'_>,
+    mut answer: Answer,
+) -> Next {
+    if let Some(media_type) = request.call_type() {
+        answer = Answer::grpc(&answer, media_type);
+    }
+    let incoming = Incoming::of(request);
+    write_answer(connection, exchange, request, Some(resolved), answer, incoming).await
+}
+
+/// Writes a response. `resolved`: `None` if no site has the request's host.
+pub(super) async fn write_answer<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &mut Exchange,
+    request: &RequestHead<'_>,
+    resolved: Option<&Resolved<'_>>,
+    mut answer: Answer,
+    incoming: Incoming,
+) -> Next {
+    let now_ms = clock::now_ms();
+    let unread = match incoming {
+        Incoming::Done => false,
+        Incoming::Unread => true,
+        Incoming::Upload(upload) => {
+            return respond_beside(connection, exchange, request, resolved, answer, *upload).await;
+        }
+    };
+    respond(connection, exchange, request, resolved, &mut answer, now_ms, unread).await
+}
+
+/// Ends an exchange that has no response, except to a request body that is malformed, too large or
+/// too slow.
+pub(super) async fn end_exchange<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &mut Exchange,
+    request: &RequestHead<'_>,
+    resolved: Option<&Resolved<'_>>,
+    error: ExchangeError,
+) -> Next {
+    match error {
+        ExchangeError::ParseError(error) => {
+            refuse_body(connection, exchange, request, resolved, error).await
+        }
+        ExchangeError::Stalled => {
+            hit(connection, exchange, LimitKind::SendTime, Some(request));
+            Next::Abort
+        }
+        ExchangeError::Gone | ExchangeError::ResponseBody | ExchangeError::UpstreamTimeout => {
+            Next::Drop
         }
     }
 }

@@ -2,7 +2,6 @@
 //! closes.
 
 use std::future::poll_fn;
-use std::time::Instant;
 
 use hurtle_http::h1::head::{Progress, Scan};
 use hurtle_http::h1::{self, request};
@@ -10,7 +9,7 @@ use hurtle_http::request::{Joined, ParseError, RequestHead};
 
 use crate::config::Schedule;
 use crate::pipeline::worker::Worker;
-use crate::pipeline::{Connection, Ended, Next};
+use crate::pipeline::{Connection, Ended, Next, refuse, run_exchange};
 use crate::protocol::Protocol as _;
 use crate::protocol::h1::H1;
 use crate::protocol::reading::Reading;
@@ -48,19 +47,19 @@ impl<T: Transport> Connection<H1<T>> {
     pub fn run(mut self) -> impl Future<Output = Option<(T, Input)>> {
         async move {
             loop {
-                self.begin_exchange();
                 let head = self.read_head().await;
-                self.exchange.begun = self.worker.log.as_ref().map(|_| Instant::now());
                 let joined = Joined::default();
                 let next = match head {
                     // Matched by reference, to avoid copying the request.
                     Ok(Some(head)) => match &self.parse(&head, &joined) {
                         Ok((request, rest)) => {
                             self.input.put_back(rest);
-                            self.run_exchange(request).await
+                            run_exchange(&mut self, request).await
                         }
                         Err(_) if self.is_preface(&head) => return Some(self.into_parts(&head)),
-                        Err(error) => Box::pin(self.refuse(*error, h1::partial_line(&head))).await,
+                        Err(error) => {
+                            Box::pin(refuse(&mut self, *error, h1::partial_line(&head))).await
+                        }
                     },
                     Ok(None) => Next::Close,
                     Err(_) if self.is_preface(self.input.bytes()) => {
@@ -115,7 +114,7 @@ impl<T: Transport> Connection<H1<T>> {
     /// Refuses a request whose head was not read whole.
     async fn refuse_unread(&mut self, error: ParseError) -> Next {
         let head = self.input.bytes().to_vec();
-        self.refuse(error, h1::partial_line(&head)).await
+        refuse(self, error, h1::partial_line(&head)).await
     }
 
     async fn end(&mut self, next: Next) {

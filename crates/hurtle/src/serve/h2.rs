@@ -4,7 +4,6 @@
 
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::time::Instant;
 
 use hurtle_http::h1::PartialLine;
 use hurtle_http::request::{self, Joined, ParseError};
@@ -14,7 +13,7 @@ use crate::config::Limits;
 use crate::deadline::{DeadlineError, Pass, Stall, Watch};
 use crate::metrics::{LimitKind, Protocol};
 use crate::pipeline::worker::{ConnectionSlot, Worker};
-use crate::pipeline::{Connection, Next};
+use crate::pipeline::{Connection, Next, refuse, run_exchange};
 use crate::protocol::h2::{Arrived, Session, Shared, Stream};
 use crate::transport::{Input, Transport};
 use crate::{clock, rt};
@@ -224,18 +223,18 @@ impl Connection<Stream> {
     /// Answers the request of a stream.
     pub async fn answer_request(mut self, arrived: Arrived) {
         let _stream = self.slot.open_stream();
-        self.exchange.begun = self.worker.log.as_ref().map(|_| Instant::now());
         let joined = Joined::default();
         let next = match &arrived {
             Arrived::TooLarge => {
-                self.refuse(ParseError::HeadTooLarge, PartialLine::default()).await
+                refuse(&mut self, ParseError::HeadTooLarge, PartialLine::default()).await
             }
             Arrived::Head(section, is_end) => {
                 let limits = &self.worker.head_limits;
                 match &request::from_section(section, !is_end, &joined, limits) {
-                    Ok(request) => self.run_exchange(request).await,
+                    Ok(request) => run_exchange(&mut self, request).await,
                     Err(error) => {
-                        self.refuse(
+                        refuse(
+                            &mut self,
                             *error,
                             PartialLine {
                                 method: section.method(),

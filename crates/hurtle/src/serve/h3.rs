@@ -5,7 +5,6 @@
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::time::Instant;
 
 use hurtle_http::h1::PartialLine;
 use hurtle_http::h3::Code;
@@ -16,7 +15,7 @@ use crate::config::Limits;
 use crate::deadline::{DeadlineError, Watch};
 use crate::metrics::{HandshakeFailure, LimitKind, Protocol, TlsVersion};
 use crate::pipeline::worker::{ConnectionSlot, Worker};
-use crate::pipeline::{self, Next};
+use crate::pipeline::{self, Next, refuse, run_exchange};
 use crate::protocol::h3::{Arrived, Session, Shared, Stream};
 use crate::transport::Input;
 use crate::transport::quic::{Connection, ConnectionError, Event, Negotiated};
@@ -284,18 +283,18 @@ impl pipeline::Connection<Stream> {
     /// Answers the request of a stream.
     pub async fn answer_h3(mut self, arrived: Arrived) {
         let _stream = self.slot.open_stream();
-        self.exchange.begun = self.worker.log.as_ref().map(|_| Instant::now());
         let joined = Joined::default();
         let next = match &arrived {
             Arrived::TooLarge => {
-                self.refuse(ParseError::HeadTooLarge, PartialLine::default()).await
+                refuse(&mut self, ParseError::HeadTooLarge, PartialLine::default()).await
             }
             Arrived::Head(section, is_end) => {
                 let limits = &self.worker.head_limits;
                 match &request::from_section(section, !is_end, &joined, limits) {
-                    Ok(request) => self.run_exchange(request).await,
+                    Ok(request) => run_exchange(&mut self, request).await,
                     Err(error) => {
-                        self.refuse(
+                        refuse(
+                            &mut self,
                             *error,
                             PartialLine {
                                 method: section.method(),

@@ -8,7 +8,7 @@ use http::{HeaderName, StatusCode};
 use hurtle_http::h1::forward::{self, ForwardParams};
 use hurtle_http::h1::response::field;
 use hurtle_http::h1::response_head::ResponseHead;
-use hurtle_http::request::fields::{is_same, pairs};
+use hurtle_http::request::fields::is_same;
 use hurtle_http::request::{BodyLength, Method, RequestFields, RequestHead};
 
 use super::super::client::{Client, Continue, ExchangeError};
@@ -39,14 +39,6 @@ pub struct ForwardAuth {
     server: Rc<Proxy>,
 }
 
-/// The server's decision about a request.
-pub enum AuthDecision {
-    /// The request may pass, with these field lines in place of its own (each ended by CRLF).
-    Granted(Vec<u8>),
-    /// The client gets this response.
-    Denied(Handled),
-}
-
 impl ForwardAuth {
     /// Creates the connection to the server; its name is resolved on a disk thread.
     pub fn new(
@@ -75,12 +67,16 @@ impl ForwardAuth {
         &self.config.copy_headers
     }
 
-    /// Asks the server about a request.
+    /// Asks the server about a request. If it may pass, it has the returned field lines in place of its own,
+    /// each ended by CRLF.
+    ///
+    /// # Errors
+    /// The client gets this outcome.
     pub async fn check<C: Client>(
         &self,
         request: &RequestContext<'_>,
         client: &mut C,
-    ) -> AuthDecision {
+    ) -> Result<Vec<u8>, Box<Handled>> {
         let mut exchange = Box::new(UpstreamExchange::bodiless(self.subrequest(request)));
         let wait_ms = u64::try_from(self.config.timeout.as_millis()).unwrap_or(u64::MAX);
         let due_ms = clock::now_ms().saturating_add(wait_ms);
@@ -88,7 +84,7 @@ impl ForwardAuth {
         let asked = client.until(due_ms, ask(upstream)).await;
         let fault = |upstream: &UpstreamRequest, error: &dyn std::fmt::Display, status| {
             log_failure(upstream, &request.describe(), error, status);
-            AuthDecision::Denied(Err(failed(status)))
+            Err(Box::new(Err(failed(status))))
         };
         let head = match asked {
             Ok(Ok(head)) => head,
@@ -96,14 +92,14 @@ impl ForwardAuth {
             Err(ExchangeError::UpstreamTimeout) => {
                 return fault(upstream, &upstream.phase(), StatusCode::GATEWAY_TIMEOUT);
             }
-            Err(error) => return AuthDecision::Denied(Err(HandlerError::Exchange(error))),
+            Err(error) => return Err(Box::new(Err(HandlerError::Exchange(error)))),
         };
         match &head.parse() {
             Ok(reply) if reply.status.is_success() => {
                 let lines = self.edited_lines(request.head, reply);
                 upstream.succeeded(reply.status);
                 upstream.discard(reply.length);
-                return AuthDecision::Granted(lines);
+                return Ok(lines);
             }
             Ok(reply) if !is_relayed(reply.status) => {
                 let what = format!("its status {} is no decision", reply.status.as_u16());
@@ -120,7 +116,7 @@ impl ForwardAuth {
             // The mount's policy is for its handler.
             response.needs = Needs::Edits;
         }
-        AuthDecision::Denied(handled)
+        Err(Box::new(handled))
     }
 
     /// Returns the subrequest: the request's fields without its body, its preconditions and its range.
@@ -190,18 +186,6 @@ impl ForwardAuth {
             }
         });
         lines
-    }
-}
-
-/// Returns a request with these field lines in place of its own.
-pub fn with_fields<'a>(request: &RequestHead<'a>, lines: &'a [u8]) -> RequestHead<'a> {
-    let authorization = |(name, _): &(&[u8], &[u8])| name.eq_ignore_ascii_case(b"authorization");
-    RequestHead {
-        authorization: pairs(lines).find(authorization).map(|(_, value)| value),
-        fields: RequestFields::Lines(lines),
-        field_count: pairs(lines).count(),
-        section: None,
-        ..request.clone()
     }
 }
 

@@ -52,7 +52,7 @@ use crate::tls::UpstreamConfig;
 pub use balance::Key;
 pub use drained::{UnknownUpstreamError, set_drained};
 pub use exchange::{BodyCoding, UpstreamBody, UpstreamExchange, UpstreamResponse, UpstreamTunnel};
-pub use forward_auth::{AuthDecision, ForwardAuth, with_fields};
+pub use forward_auth::ForwardAuth;
 pub use framing::Framing;
 pub use gate::Availability;
 pub use link::{Channel, Link, RawHead, Source};

@@ -1,0 +1,86 @@
+//! Files and stored responses that are known: they are answered without a route or a handler, if
+//! every gate of theirs says so.
+
+use http::StatusCode;
+use hurtle_http::request::framing::BodyLength;
+use hurtle_http::request::{Method, RequestHead};
+
+use super::connection::Connection;
+use super::exchange::Exchange;
+use super::finish::finish_stored;
+use super::gates::visitor;
+use super::worker::Worker;
+use crate::answer::{Answer, Needs};
+use crate::files;
+use crate::handler::proxy::cache::ShortcutKey;
+use crate::handler::request::file_query;
+use crate::protocol::Protocol;
+use crate::site::Resolved;
+
+/// Returns the response that the file cache or a response cache has for a repeated request.
+pub(super) fn known_answer<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &mut Exchange,
+    request: &RequestHead<'_>,
+    resolved: &Resolved<'_>,
+    now_ms: u64,
+) -> Option<Answer> {
+    if request.body != BodyLength::None {
+        return None;
+    }
+    let site = resolved.site;
+    if site.has_files()
+        && let Some(answer) = known_file(connection, exchange, request, resolved, now_ms)
+    {
+        return Some(answer);
+    }
+    if !site.stores_for_all()
+        || connection.trusted().is_some()
+        || !site.allows_stored(&visitor(connection, exchange, request, now_ms))
+    {
+        return None;
+    }
+    let is_secure = connection.io.is_secure();
+    let key = ShortcutKey::new(request, site.key(), is_secure)?;
+    let Worker { shortcuts, buffers, .. } = &*connection.worker;
+    let known = shortcuts.answer(request, &key, (buffers, now_ms), |answer, path| {
+        finish_stored(answer, site, path, is_secure);
+    });
+    let (answer, status) = known?;
+    exchange.cache_status = Some(status);
+    connection.count_for(resolved.metrics());
+    Some(answer)
+}
+
+/// Returns the response for a file that is in the file cache.
+fn known_file<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &mut Exchange,
+    request: &RequestHead<'_>,
+    resolved: &Resolved<'_>,
+    now_ms: u64,
+) -> Option<Answer> {
+    if !matches!(request.method, Method::Get | Method::Head) {
+        return None;
+    }
+    let site = resolved.site;
+    if site.edits().withholds_hsts(connection.io.is_secure()) {
+        return None;
+    }
+    let entry = connection.worker.store.fresh(resolved.file_key()?, now_ms)?;
+    if !site.allows_known_file(&entry, &visitor(connection, exchange, request, now_ms)) {
+        return None;
+    }
+    let query = file_query(request, connection.is_private);
+    let mut answer = files::answer(&entry, StatusCode::OK, &query);
+    // The gates are none of CORS.
+    answer.needs = Needs::Nothing;
+    // A file that was edited or has grown has a stale head, and must be opened again.
+    if !answer.body.is_unchanged_lately(now_ms) {
+        return None;
+    }
+    connection.count_for(entry.route.as_ref().unwrap_or(site.own_metrics()));
+    exchange.time_by(site.timeouts_of(&entry), &connection.slot);
+    connection.metrics.file_hits.add(1);
+    Some(answer)
+}

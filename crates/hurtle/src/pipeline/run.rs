@@ -1,0 +1,359 @@
+//! One exchange from its first step to its last: `resolve`, `gates`, `handle`, `finish` and `write`,
+//! `observe`. What is rare is boxed, because a connection is as large as its largest wait.
+
+use std::mem;
+use std::rc::Rc;
+use std::time::Instant;
+
+use hurtle_http::request::{RequestFields, RequestHead};
+
+use super::client::Incoming;
+use super::connection::{Connection, Next};
+use super::errors::{intercept, own_page, replace, without_body};
+use super::exchange::Exchange;
+use super::gates::{Granted, Passage, Refusal, pass, pass_at_once};
+use super::handle::{Handling, handle, handle_for_site, refuse_host};
+use super::identify::Identity;
+use super::known::known_answer;
+use super::observe::{count_limit, hit, record_in_flight, time_known};
+use super::relay::{Unsent, relay};
+use super::resolve::{Routed, resolve};
+use super::respond::respond;
+use super::tunnel::run_tunnel;
+use super::worker::Worker;
+use super::write::{Last, end_exchange, write, write_answer, write_refusal};
+use crate::answer::Answer;
+use crate::clock;
+use crate::config::ErrorPage;
+use crate::handler::{Handled, HandlerError, Outcome};
+use crate::metrics::LimitKind;
+use crate::protocol::Protocol;
+use crate::site::{Gate, Resolved};
+
+/// Handles one request and sends its response. Returns the next step of the connection.
+pub(crate) async fn run_exchange<T: Protocol>(
+    connection: &mut Connection<T>,
+    request: &RequestHead<'_>,
+) -> Next {
+    let exchange = &mut Exchange::begin(connection);
+    let now_ms = clock::now_ms();
+    connection.slot.update(&mut connection.worker);
+    let worker = Rc::clone(&connection.worker);
+
+    let Some(resolved) = resolve(connection, exchange, &worker, request) else {
+        connection.count_for(&worker.metrics.unrouted);
+        exchange.begin_time();
+        return Box::pin(misdirected(connection, exchange, request)).await;
+    };
+    // Most responses are known files or stored responses, which need no route.
+    if let Some(mut answer) = known_answer(connection, exchange, request, &resolved, now_ms) {
+        time_known(connection, exchange, request, &answer);
+        let (resolved, answer) = (Some(&resolved), &mut answer);
+        return respond(connection, exchange, request, resolved, answer, now_ms, false).await;
+    }
+
+    exchange.begun.get_or_insert_with(Instant::now);
+    count_for(connection, exchange, request, &resolved);
+    let last = match worker.tracing.is_on() {
+        true => {
+            let (lines, field_count) = identify(connection, exchange, request, &worker);
+            let fields = RequestFields::Lines(&lines);
+            let request = RequestHead { fields, field_count, section: None, ..request.clone() };
+            let exchange = run_route(connection, exchange, &request, &worker, resolved, now_ms);
+            Box::pin(exchange).await
+        }
+        false => run_route(connection, exchange, request, &worker, resolved, now_ms).await,
+    };
+    match last {
+        Last::Next(next) => next,
+        Last::Tunnel(tunnel) => {
+            // A tunnel may outlive the configuration.
+            drop(worker);
+            Box::pin(run_tunnel(connection, exchange, request, *tunnel)).await
+        }
+    }
+}
+
+/// Counts a request under its route from now on, with that route's timeouts.
+fn count_for<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &mut Exchange,
+    request: &RequestHead<'_>,
+    resolved: &Resolved<'_>,
+) {
+    connection.count_for(resolved.metrics());
+    exchange.time_by(resolved.timeouts(), &connection.slot);
+    record_in_flight(connection, exchange, request);
+}
+
+/// Returns the field lines of a request with its IDs, and their number.
+fn identify<T: Protocol>(
+    connection: &Connection<T>,
+    exchange: &mut Exchange,
+    request: &RequestHead<'_>,
+    worker: &Worker,
+) -> (Vec<u8>, usize) {
+    let identity = Identity::of(request, worker.tracing, connection.trusted().is_some());
+    let lines = identity.lines(request);
+    exchange.details().identity = Some(identity);
+    lines
+}
+
+/// Responds to a request for a host without a site.
+async fn misdirected<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &mut Exchange,
+    request: &RequestHead<'_>,
+) -> Next {
+    match refuse_host(connection, exchange, request).await {
+        (Ok(answer), incoming) => {
+            write_answer(connection, exchange, request, None, answer, incoming).await
+        }
+        (Err(error), _) => end_exchange(connection, exchange, request, None, error).await,
+    }
+}
+
+/// Runs the exchange of a request that no cache answers.
+async fn run_route<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &mut Exchange,
+    request: &RequestHead<'_>,
+    worker: &Worker,
+    resolved: Resolved<'_>,
+    mut now_ms: u64,
+) -> Last {
+    let routed = Routed { request, worker, resolved: &resolved };
+    match pass_at_once(connection, exchange, routed) {
+        Ok(Passage::Open) => {}
+        Ok(Passage::Waits(from)) => {
+            let gated = run_gated(connection, exchange, request, worker, resolved, from);
+            return Box::pin(gated).await;
+        }
+        Err(refusal) => {
+            return Box::pin(refuse_at_gate(connection, exchange, routed, refusal)).await;
+        }
+    }
+    let Some(at) = resolved.mount() else {
+        return Box::pin(run_site(connection, exchange, request, worker, resolved)).await;
+    };
+    let handling = handle(connection, exchange, routed, at, &Granted::default(), now_ms).await;
+    let Handling { mut handled, incoming, has_waited } = handling;
+    if has_waited {
+        now_ms = clock::now_ms();
+    }
+    if at.0.intercepts_errors() {
+        handled = intercept(request, &resolved, handled);
+    }
+    // `deliver` writes every outcome; the common ones are not boxed.
+    if let (Ok(Outcome::Answer(answer)), Incoming::Done) = (&mut handled, &incoming) {
+        count_limit(connection, answer);
+        let resolved = Some(&resolved);
+        let sent = respond(connection, exchange, request, resolved, answer, now_ms, false);
+        return sent.await.into();
+    }
+    match handled {
+        Ok(Outcome::Stream(response)) => {
+            match relay(connection, exchange, request, &resolved, response, incoming).await {
+                Ok(next) => next.into(),
+                Err(unsent) => {
+                    let Unsent { error, incoming } = *unsent;
+                    let delivered = deliver_error(connection, exchange, routed, error, incoming);
+                    Box::pin(delivered).await.into()
+                }
+            }
+        }
+        Ok(Outcome::Otherwise) => {
+            let granted = Granted::default();
+            let handed = run_otherwise(connection, exchange, request, worker, resolved, granted);
+            Box::pin(handed).await
+        }
+        handled => Box::pin(deliver(connection, exchange, routed, handled, incoming)).await,
+    }
+}
+
+/// Runs an exchange whose gates from this number on may have to wait.
+async fn run_gated<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &mut Exchange,
+    request: &RequestHead<'_>,
+    worker: &Worker,
+    resolved: Resolved<'_>,
+    from: usize,
+) -> Last {
+    let routed = Routed { request, worker, resolved: &resolved };
+    let gates = &resolved.gates()[from..];
+    match pass(connection, exchange, routed, gates, Granted::default()).await {
+        Ok(granted) => run_granted(connection, exchange, request, worker, resolved, granted).await,
+        Err(refusal) => refuse_at_gate(connection, exchange, routed, refusal).await,
+    }
+}
+
+/// Runs the exchange of a request for which a mount of files has no file: in the mount that such
+/// requests are for, through the gates of that mount which the request has not passed.
+async fn run_otherwise<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &mut Exchange,
+    request: &RequestHead<'_>,
+    worker: &Worker,
+    resolved: Resolved<'_>,
+    granted: Granted,
+) -> Last {
+    let passed = resolved.gates().to_vec();
+    let Some(next) = resolved.handed_on() else { return Next::Drop.into() };
+    count_for(connection, exchange, request, &next);
+    let is_new = |gate: &&Gate| !passed.iter().any(|passed| passed.is(gate));
+    let gates: Vec<Gate> = next.gates().iter().filter(is_new).cloned().collect();
+    let routed = Routed { request, worker, resolved: &next };
+    match pass(connection, exchange, routed, &gates, granted).await {
+        Ok(granted) => {
+            let granted = run_granted(connection, exchange, request, worker, next, granted);
+            Box::pin(granted).await
+        }
+        Err(refusal) => refuse_at_gate(connection, exchange, routed, refusal).await,
+    }
+}
+
+/// Runs an exchange whose gates are passed.
+async fn run_granted<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &mut Exchange,
+    request: &RequestHead<'_>,
+    worker: &Worker,
+    resolved: Resolved<'_>,
+    granted: Granted,
+) -> Last {
+    let head = &granted.head(request);
+    let Some(at) = resolved.mount() else {
+        return run_site(connection, exchange, head, worker, resolved).await;
+    };
+    let routed = Routed { request: head, worker, resolved: &resolved };
+    let handling = handle(connection, exchange, routed, at, &granted, clock::now_ms()).await;
+    let Handling { mut handled, incoming, .. } = handling;
+    if granted.place.as_ref().is_some_and(|place| place.is_refused()) {
+        hit(connection, exchange, LimitKind::Concurrency, Some(head));
+    }
+    if let Ok(Outcome::Otherwise) = handled {
+        let handed = run_otherwise(connection, exchange, request, worker, resolved, granted);
+        return Box::pin(handed).await;
+    }
+    if at.0.intercepts_errors() {
+        handled = intercept(head, &resolved, handled);
+    }
+    let mut last = deliver(connection, exchange, routed, handled, incoming).await;
+    if let Last::Tunnel(tunnel) = &mut last {
+        tunnel.place = granted.place;
+    }
+    last
+}
+
+/// Runs the exchange of a request without a mount.
+async fn run_site<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &mut Exchange,
+    request: &RequestHead<'_>,
+    worker: &Worker,
+    mut resolved: Resolved<'_>,
+) -> Last {
+    let (handled, incoming) = handle_for_site(connection, exchange, request, &mut resolved).await;
+    let routed = Routed { request, worker, resolved: &resolved };
+    deliver(connection, exchange, routed, handled, incoming).await
+}
+
+/// Writes the response to a request that a gate has refused.
+async fn refuse_at_gate<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &mut Exchange,
+    routed: Routed<'_, '_>,
+    refusal: Refusal,
+) -> Last {
+    let Routed { request, resolved, .. } = routed;
+    match refusal {
+        Refusal::Plain(answer) => {
+            write_refusal(connection, exchange, request, resolved, *answer).await.into()
+        }
+        Refusal::Error(answer) => {
+            let incoming = Incoming::of(request);
+            deliver_error(connection, exchange, routed, *answer, incoming).await.into()
+        }
+        Refusal::Handled(refused) => {
+            let (handled, incoming) = *refused;
+            deliver(connection, exchange, routed, handled, incoming).await
+        }
+    }
+}
+
+/// Writes what a handler has returned, or what the client gets in place of it.
+async fn deliver<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &mut Exchange,
+    routed: Routed<'_, '_>,
+    handled: Handled,
+    incoming: Incoming,
+) -> Last {
+    let Routed { request, resolved, .. } = routed;
+    let (error, incoming) = match handled {
+        Ok(outcome) => match write(connection, exchange, routed, outcome, incoming).await {
+            Ok(last) => return last,
+            Err(unsent) => (unsent.error, unsent.incoming),
+        },
+        Err(HandlerError::Answer(answer)) => {
+            count_limit(connection, &answer);
+            (*answer, incoming)
+        }
+        Err(HandlerError::Exchange(error)) => {
+            let resolved = Some(resolved);
+            return end_exchange(connection, exchange, request, resolved, error).await.into();
+        }
+    };
+    deliver_error(connection, exchange, routed, error, incoming).await.into()
+}
+
+/// Writes an error response of this server, or what the site has in place of it.
+async fn deliver_error<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &mut Exchange,
+    routed: Routed<'_, '_>,
+    answer: Answer,
+    incoming: Incoming,
+) -> Next {
+    let Routed { request, resolved, .. } = routed;
+    match own_page(routed, answer).await {
+        Ok(answer) => {
+            write_answer(connection, exchange, request, Some(resolved), answer, incoming).await
+        }
+        Err((plain, page)) => {
+            let replaced =
+                deliver_replacement(connection, exchange, routed, page, (plain, incoming));
+            Box::pin(replaced).await
+        }
+    }
+}
+
+/// Writes the response of a mount to an error. An exchange has one such response: an error of it is sent
+/// as it is.
+async fn deliver_replacement<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &mut Exchange,
+    Routed { request, worker, resolved }: Routed<'_, '_>,
+    page: &ErrorPage,
+    (plain, incoming): (Answer, Incoming),
+) -> Next {
+    let is_first = !mem::replace(&mut exchange.has_replacement, true);
+    if let Some(next) = resolved.after_error(page).filter(|_| is_first) {
+        // A page has the status of the error, a mount with a name its own.
+        let status = page.status.or(page.path().map(|_| plain.status));
+        let mut lines = Vec::new();
+        let get = &without_body(request, &mut lines);
+        let routed = Routed { request: get, worker, resolved: &next };
+        if let Some((handled, _place)) = replace(connection, exchange, routed, status).await {
+            connection.count_for(next.metrics());
+            exchange.time_by(next.timeouts(), &connection.slot);
+            return match deliver(connection, exchange, routed, handled, incoming).await {
+                Last::Next(next) => next,
+                // A GET without upgrades opens none.
+                Last::Tunnel(_) => Next::Drop,
+            };
+        }
+    }
+    write_answer(connection, exchange, request, Some(resolved), plain, incoming).await
+}
