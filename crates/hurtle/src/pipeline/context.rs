@@ -4,23 +4,22 @@ use super::connection::Connection;
 use super::exchange::Exchange;
 use super::resolve::Routed;
 use crate::handler::client::ClientInfo;
-use crate::handler::request::{AuthorizerVariables, MatchedPath, RequestContext, SiteInfo};
+use crate::handler::request::{MatchedPath, RequestContext, SiteInfo};
 use crate::protocol::Protocol;
 use crate::site::MountRef;
 
-/// Returns the request as handlers get it. `granted` are the variables of an authorizer.
+/// Returns the request as handlers get it.
 #[inline(always)] // A move costs as much as making it.
 pub(super) fn context<'a, T: Protocol>(
     connection: &Connection<T>,
     exchange: &Exchange,
     routed: Routed<'a, '_>,
     (mount, matched): (&'a MountRef<'a>, MatchedPath<'a>),
-    granted: &'a AuthorizerVariables,
     now_ms: u64,
 ) -> RequestContext<'a> {
     let has_internal_files = mount.internal().is_some();
     let context = context_without_mount(connection, exchange, routed, matched, now_ms);
-    RequestContext { granted, has_internal_files, ..context }
+    RequestContext { has_internal_files, ..context }
 }
 
 /// Returns the request as gates get it that also decide about paths without a mount.

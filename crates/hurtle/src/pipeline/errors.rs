@@ -119,7 +119,8 @@ pub(super) async fn replace<T: Protocol>(
     let head = &granted.head(get.request);
     let at = get.resolved.mount()?;
     let handler = at.0.handler();
-    let handling = handle(connection, exchange, get.with(head), at, &granted, clock::now_ms());
+    let handling =
+        handle(connection, exchange, get.with(head), &at, Some(&granted), clock::now_ms());
     let mut handled = handling.await.handled;
     match (&mut handled, status) {
         (Ok(Outcome::Answer(answer)), Some(status)) => answer.status = status,

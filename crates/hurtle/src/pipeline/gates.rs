@@ -260,9 +260,8 @@ async fn pass_gate<T: Protocol>(
         }
         Gate::Authorizer(authorizer) => {
             let Some((mount, matched)) = resolved.mount() else { return Ok(None) };
-            let (nothing, now_ms) = (AuthorizerVariables::new(), clock::now_ms());
-            let at = (mount, matched);
-            let context = context(connection, exchange, routed, at, &nothing, now_ms);
+            let (at, now_ms) = ((mount, matched), clock::now_ms());
+            let context = context(connection, exchange, routed, at, now_ms);
             let checked = authorizer.check(&context).await;
             checked.map(|variables| Some(Grant::Variables(variables))).map_err(Refusal::plain)
         }

@@ -27,24 +27,29 @@ pub(super) struct Handling {
     pub(super) has_waited: bool,
 }
 
-/// Calls the handler of a mount. `granted` are the additions of its gates.
-pub(super) async fn handle<T: Protocol>(
+/// Calls the handler of a mount. `granted` are the additions of its gates, if there are some.
+#[allow(clippy::manual_async_fn)] // An async fn would store its arguments twice.
+pub(super) fn handle<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &mut Exchange,
     routed: Routed<'_, '_>,
-    at: (&MountRef<'_>, MatchedPath<'_>),
-    granted: &Granted,
+    at: &(&MountRef<'_>, MatchedPath<'_>),
+    granted: Option<&Granted>,
     now_ms: u64,
-) -> Handling {
-    let mount = at.0;
-    let context = context(connection, exchange, routed, at, &granted.variables, now_ms);
-    let context = RequestContext { place: granted.place.as_ref(), ..context };
-    let Routed { request, resolved, .. } = routed;
-    let mut client = ExchangeClient::new(connection, exchange, request, Some(resolved));
-    let handled = mount.handler().call(&context, &mut client).await;
-    let ExchangeClient { incoming, has_waited, .. } = client;
-    exchange.note_own_stream(mount.handler(), &handled);
-    Handling { handled, incoming, has_waited }
+) -> impl Future<Output = Handling> {
+    async move {
+        let mount = at.0;
+        let context = context(connection, exchange, routed, *at, now_ms);
+        let granted = granted.map(|granted| (&granted.variables[..], granted.place.as_ref()));
+        let (granted, place) = granted.unwrap_or_default();
+        let context = RequestContext { granted, place, ..context };
+        let Routed { request, resolved, .. } = routed;
+        let mut client = ExchangeClient::new(connection, exchange, request, Some(resolved));
+        let handled = mount.handler().call(&context, &mut client).await;
+        let ExchangeClient { incoming, has_waited, .. } = client;
+        exchange.note_own_stream(mount.handler(), &handled);
+        Handling { handled, incoming, has_waited }
+    }
 }
 
 /// Handles a request for a host without a site, or for an https URL in clear.
@@ -98,8 +103,7 @@ pub(super) async fn internal_file<T: Protocol>(
 pub(super) async fn handle_for_site<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &mut Exchange,
-    request: &RequestHead<'_>,
-    resolved: &mut Resolved<'_>,
+    Routed { request, resolved, .. }: Routed<'_, '_>,
 ) -> (Handled, Incoming) {
     let mut client = ExchangeClient::new(connection, exchange, request, None);
     let handled = own_answer(request, resolved, &mut client).await;
@@ -109,7 +113,7 @@ pub(super) async fn handle_for_site<T: Protocol>(
 /// Responds to a request whose route is a response of the site, or whose target has no path.
 async fn own_answer(
     request: &RequestHead<'_>,
-    resolved: &mut Resolved<'_>,
+    resolved: &Resolved<'_>,
     client: &mut impl Client,
 ) -> Handled {
     let has_readers = resolved.site.has_readers();

@@ -28,7 +28,7 @@ use crate::config::ErrorPage;
 use crate::handler::{Handled, HandlerError, Outcome};
 use crate::metrics::LimitKind;
 use crate::protocol::Protocol;
-use crate::site::{Gate, Resolved};
+use crate::site::Gate;
 
 /// Handles one request and sends its response. Returns the next step of the connection.
 pub(crate) async fn run_exchange<T: Protocol>(
@@ -53,16 +53,17 @@ pub(crate) async fn run_exchange<T: Protocol>(
     }
 
     exchange.begun.get_or_insert_with(Instant::now);
-    count_for(connection, exchange, request, &resolved);
+    let routed = Routed { request, worker: &worker, resolved: &resolved };
+    count_for(connection, exchange, routed);
     let last = match worker.tracing.is_on() {
         true => {
             let (lines, field_count) = identify(connection, exchange, request, &worker);
             let fields = RequestFields::Lines(&lines);
             let request = RequestHead { fields, field_count, section: None, ..request.clone() };
-            let exchange = run_route(connection, exchange, &request, &worker, resolved, now_ms);
-            Box::pin(exchange).await
+            let routed = Routed { request: &request, ..routed };
+            Box::pin(run_route(connection, exchange, routed, now_ms)).await
         }
-        false => run_route(connection, exchange, request, &worker, resolved, now_ms).await,
+        false => run_route(connection, exchange, routed, now_ms).await,
     };
     match last {
         Last::Next(next) => next,
@@ -78,8 +79,7 @@ pub(crate) async fn run_exchange<T: Protocol>(
 fn count_for<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &mut Exchange,
-    request: &RequestHead<'_>,
-    resolved: &Resolved<'_>,
+    Routed { request, resolved, .. }: Routed<'_, '_>,
 ) {
     connection.count_for(resolved.metrics());
     exchange.time_by(resolved.timeouts(), &connection.slot);
@@ -114,60 +114,62 @@ async fn misdirected<T: Protocol>(
 }
 
 /// Runs the exchange of a request that no cache answers.
-async fn run_route<T: Protocol>(
+#[allow(clippy::manual_async_fn)] // An async fn would store its arguments twice.
+fn run_route<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &mut Exchange,
-    request: &RequestHead<'_>,
-    worker: &Worker,
-    resolved: Resolved<'_>,
+    routed: Routed<'_, '_>,
     mut now_ms: u64,
-) -> Last {
-    let routed = Routed { request, worker, resolved: &resolved };
-    match pass_at_once(connection, exchange, routed) {
-        Ok(Passage::Open) => {}
-        Ok(Passage::Waits(from)) => {
-            let gated = run_gated(connection, exchange, request, worker, resolved, from);
-            return Box::pin(gated).await;
-        }
-        Err(refusal) => {
-            return Box::pin(refuse_at_gate(connection, exchange, routed, refusal)).await;
-        }
-    }
-    let Some(at) = resolved.mount() else {
-        return Box::pin(run_site(connection, exchange, request, worker, resolved)).await;
-    };
-    let handling = handle(connection, exchange, routed, at, &Granted::default(), now_ms).await;
-    let Handling { mut handled, incoming, has_waited } = handling;
-    if has_waited {
-        now_ms = clock::now_ms();
-    }
-    if at.0.intercepts_errors() {
-        handled = intercept(request, &resolved, handled);
-    }
-    // `deliver` writes every outcome; the common ones are not boxed.
-    if let (Ok(Outcome::Answer(answer)), Incoming::Done) = (&mut handled, &incoming) {
-        count_limit(connection, answer);
-        let resolved = Some(&resolved);
-        let sent = respond(connection, exchange, request, resolved, answer, now_ms, false);
-        return sent.await.into();
-    }
-    match handled {
-        Ok(Outcome::Stream(response)) => {
-            match relay(connection, exchange, request, &resolved, response, incoming).await {
-                Ok(next) => next.into(),
-                Err(unsent) => {
-                    let Unsent { error, incoming } = *unsent;
-                    let delivered = deliver_error(connection, exchange, routed, error, incoming);
-                    Box::pin(delivered).await.into()
-                }
+) -> impl Future<Output = Last> {
+    async move {
+        let Routed { request, resolved, .. } = routed;
+        match pass_at_once(connection, exchange, routed) {
+            Ok(Passage::Open) => {}
+            Ok(Passage::Waits(from)) => {
+                return Box::pin(run_gated(connection, exchange, routed, from)).await;
+            }
+            Err(refusal) => {
+                return Box::pin(refuse_at_gate(connection, exchange, routed, refusal)).await;
             }
         }
-        Ok(Outcome::Otherwise) => {
-            let granted = Granted::default();
-            let handed = run_otherwise(connection, exchange, request, worker, resolved, granted);
-            Box::pin(handed).await
+        let Some(at) = resolved.mount() else {
+            return Box::pin(run_site(connection, exchange, routed)).await;
+        };
+        let mut handling = handle(connection, exchange, routed, &at, None, now_ms).await;
+        if handling.has_waited {
+            now_ms = clock::now_ms();
         }
-        handled => Box::pin(deliver(connection, exchange, routed, handled, incoming)).await,
+        if at.0.intercepts_errors() {
+            handling.handled = intercept(request, resolved, handling.handled);
+        }
+        // The two common outcomes are written here, because `deliver` has room for all of them.
+        if let (Ok(Outcome::Answer(answer)), Incoming::Done) =
+            (&mut handling.handled, &handling.incoming)
+        {
+            count_limit(connection, answer);
+            let resolved = Some(resolved);
+            let sent = respond(connection, exchange, request, resolved, answer, now_ms, false);
+            return sent.await.into();
+        }
+        let incoming = handling.incoming;
+        match handling.handled {
+            Ok(Outcome::Stream(response)) => {
+                match relay(connection, exchange, request, resolved, response, incoming).await {
+                    Ok(next) => next.into(),
+                    Err(unsent) => {
+                        let Unsent { error, incoming } = *unsent;
+                        let delivered =
+                            deliver_error(connection, exchange, routed, error, incoming);
+                        Box::pin(delivered).await.into()
+                    }
+                }
+            }
+            Ok(Outcome::Otherwise) => {
+                let granted = Granted::default();
+                Box::pin(run_otherwise(connection, exchange, routed, granted)).await
+            }
+            handled => Box::pin(deliver(connection, exchange, routed, handled, incoming)).await,
+        }
     }
 }
 
@@ -175,15 +177,12 @@ async fn run_route<T: Protocol>(
 async fn run_gated<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &mut Exchange,
-    request: &RequestHead<'_>,
-    worker: &Worker,
-    resolved: Resolved<'_>,
+    routed: Routed<'_, '_>,
     from: usize,
 ) -> Last {
-    let routed = Routed { request, worker, resolved: &resolved };
-    let gates = &resolved.gates()[from..];
+    let gates = &routed.resolved.gates()[from..];
     match pass(connection, exchange, routed, gates, Granted::default()).await {
-        Ok(granted) => run_granted(connection, exchange, request, worker, resolved, granted).await,
+        Ok(granted) => run_granted(connection, exchange, routed, granted).await,
         Err(refusal) => refuse_at_gate(connection, exchange, routed, refusal).await,
     }
 }
@@ -193,22 +192,17 @@ async fn run_gated<T: Protocol>(
 async fn run_otherwise<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &mut Exchange,
-    request: &RequestHead<'_>,
-    worker: &Worker,
-    resolved: Resolved<'_>,
+    routed: Routed<'_, '_>,
     granted: Granted,
 ) -> Last {
-    let passed = resolved.gates().to_vec();
-    let Some(next) = resolved.handed_on() else { return Next::Drop.into() };
-    count_for(connection, exchange, request, &next);
+    let passed = routed.resolved.gates();
+    let Some(next) = routed.resolved.handed_on() else { return Next::Drop.into() };
+    let routed = Routed { resolved: &next, ..routed };
+    count_for(connection, exchange, routed);
     let is_new = |gate: &&Gate| !passed.iter().any(|passed| passed.is(gate));
     let gates: Vec<Gate> = next.gates().iter().filter(is_new).cloned().collect();
-    let routed = Routed { request, worker, resolved: &next };
     match pass(connection, exchange, routed, &gates, granted).await {
-        Ok(granted) => {
-            let granted = run_granted(connection, exchange, request, worker, next, granted);
-            Box::pin(granted).await
-        }
+        Ok(granted) => Box::pin(run_granted(connection, exchange, routed, granted)).await,
         Err(refusal) => refuse_at_gate(connection, exchange, routed, refusal).await,
     }
 }
@@ -217,29 +211,26 @@ async fn run_otherwise<T: Protocol>(
 async fn run_granted<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &mut Exchange,
-    request: &RequestHead<'_>,
-    worker: &Worker,
-    resolved: Resolved<'_>,
+    routed: Routed<'_, '_>,
     granted: Granted,
 ) -> Last {
-    let head = &granted.head(request);
-    let Some(at) = resolved.mount() else {
-        return run_site(connection, exchange, head, worker, resolved).await;
+    let head = &granted.head(routed.request);
+    let edited = routed.with(head);
+    let Some(at) = routed.resolved.mount() else {
+        return run_site(connection, exchange, edited).await;
     };
-    let routed = Routed { request: head, worker, resolved: &resolved };
-    let handling = handle(connection, exchange, routed, at, &granted, clock::now_ms()).await;
+    let handling = handle(connection, exchange, edited, &at, Some(&granted), clock::now_ms()).await;
     let Handling { mut handled, incoming, .. } = handling;
     if granted.place.as_ref().is_some_and(|place| place.is_refused()) {
         hit(connection, exchange, LimitKind::Concurrency, Some(head));
     }
     if let Ok(Outcome::Otherwise) = handled {
-        let handed = run_otherwise(connection, exchange, request, worker, resolved, granted);
-        return Box::pin(handed).await;
+        return Box::pin(run_otherwise(connection, exchange, routed, granted)).await;
     }
     if at.0.intercepts_errors() {
-        handled = intercept(head, &resolved, handled);
+        handled = intercept(head, routed.resolved, handled);
     }
-    let mut last = deliver(connection, exchange, routed, handled, incoming).await;
+    let mut last = deliver(connection, exchange, edited, handled, incoming).await;
     if let Last::Tunnel(tunnel) = &mut last {
         tunnel.place = granted.place;
     }
@@ -250,12 +241,9 @@ async fn run_granted<T: Protocol>(
 async fn run_site<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &mut Exchange,
-    request: &RequestHead<'_>,
-    worker: &Worker,
-    mut resolved: Resolved<'_>,
+    routed: Routed<'_, '_>,
 ) -> Last {
-    let (handled, incoming) = handle_for_site(connection, exchange, request, &mut resolved).await;
-    let routed = Routed { request, worker, resolved: &resolved };
+    let (handled, incoming) = handle_for_site(connection, exchange, routed).await;
     deliver(connection, exchange, routed, handled, incoming).await
 }
 

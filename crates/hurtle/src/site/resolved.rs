@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
-use std::mem;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -158,13 +157,12 @@ impl<'a> Resolved<'a> {
 
     /// Returns the request with the mount that has it because there is no file; `None`: there is no such
     /// mount.
-    pub fn handed_on(self) -> Option<Resolved<'a>> {
-        let Some(Some(Route::Mount { path, query, mount, rules })) = self.route.into_inner() else {
-            return None;
-        };
-        let next = self.site.mount_with_name(mount.otherwise.as_deref()?)?;
-        let route = Route::Mount { path, query, mount: next, rules };
-        Some(Resolved { route: OnceCell::from(Some(route)), ..self })
+    pub fn handed_on(&self) -> Option<Resolved<'a>> {
+        let Some(Route::Mount { path, query, mount, rules }) = self.route() else { return None };
+        let mount = self.site.mount_with_name(mount.otherwise.as_deref()?)?;
+        let (path, query, rules) = (path.clone(), query.clone(), rules.clone());
+        let route = Route::Mount { path, query, mount, rules };
+        Some(Resolved { route: OnceCell::from(Some(route)), ..*self })
     }
 
     /// Returns the request with the mount that responds to an error: one with a name, or that of a page's path;
@@ -209,13 +207,10 @@ impl<'a> Resolved<'a> {
     }
 
     /// Takes the site's own response; `None`: a mount holds the path, or the target has none.
-    pub fn take_answer(&mut self) -> Option<Answer> {
-        self.route();
-        match self.route.get_mut()? {
-            Some(Route::Answer(answer, _)) => {
-                Some(mem::replace(answer, Answer::empty(StatusCode::NOT_FOUND)))
-            }
-            _ => None,
+    pub fn take_answer(&self) -> Option<Answer> {
+        match self.route()? {
+            Route::Answer(answer, _) => Some(answer.replace(Answer::empty(StatusCode::NOT_FOUND))),
+            Route::Mount { .. } => None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Routes a request by its path as sent, and by more where matchers say so: rules, then the mount.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 
 use http::StatusCode;
 use hurtle_http::semantics::target::{self, PathError, encode_path};
@@ -13,8 +14,8 @@ use crate::config::{self, MatchedRequest, Matcher, RuleAction};
 /// The handler of a path.
 #[derive(Debug)]
 pub enum Route<'a> {
-    /// The site's own response, and the reason for it.
-    Answer(Box<Answer>, Cow<'static, str>),
+    /// The site's own response, which is taken once, and the reason for it.
+    Answer(Box<RefCell<Answer>>, Cow<'static, str>),
     /// A mount.
     Mount {
         /// The decoded path after the rules.
@@ -73,7 +74,7 @@ impl Site {
             Err(bad) => {
                 let reason = bad.to_string();
                 let answer = Answer::error(StatusCode::BAD_REQUEST, Some(&reason));
-                Route::Answer(Box::new(answer), reason.into())
+                Route::Answer(Box::new(RefCell::new(answer)), reason.into())
             }
         }
     }
@@ -86,7 +87,7 @@ impl Site {
     ) -> Route<'a> {
         let mut target = RoutedTarget { path, query: None, rules: Vec::new() };
         if let Some(redirect) = self.apply_rules(&mut target, request) {
-            return Route::Answer(Box::new(redirect), target.rules.join(", ").into());
+            return Route::Answer(Box::new(RefCell::new(redirect)), target.rules.join(", ").into());
         }
         self.mounted(target, request)
     }
@@ -109,7 +110,7 @@ impl Site {
         match found {
             None => {
                 let answer = Answer::error(StatusCode::NOT_FOUND, None);
-                Route::Answer(Box::new(answer), "no mount holds this path".into())
+                Route::Answer(Box::new(RefCell::new(answer)), "no mount holds this path".into())
             }
             Some((number, mount)) => {
                 Route::Mount { path, query, mount: MountRef::Configured(number, mount), rules }

@@ -4,6 +4,8 @@
 //! requires that all readings lead to the same mount, so that no rule for another path is
 //! bypassed; otherwise it responds 404. No file has a name with an encoded slash.
 
+use std::cell::RefCell;
+
 use http::StatusCode;
 use hurtle_http::semantics::target::{self, PathError};
 
@@ -79,7 +81,7 @@ impl Site {
 
 fn refuse<'a>(bad: PathError) -> Route<'a> {
     let answer = Answer::error(StatusCode::NOT_FOUND, None);
-    Route::Answer(Box::new(answer), bad.to_string().into())
+    Route::Answer(Box::new(RefCell::new(answer)), bad.to_string().into())
 }
 
 /// Returns whether the handler interprets the path itself.
