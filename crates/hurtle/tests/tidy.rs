@@ -399,7 +399,7 @@ mod tests {
         ("a lower layer may be used", "serve/h1.rs", "use crate::files::{Key, Store};", FINE),
         ("a higher one may not", "h1/head.rs", "use crate::cgi::response;", "uses `cgi`"),
         ("nor in a group", "files/a.rs", "use crate::{clock, site::Site};", "uses `site`"),
-        ("nor a neighbour", "files/a.rs", "use crate::observe::Exchange;", "uses `observe`"),
+        ("nor a neighbour", "files/a.rs", "use crate::observe::LogRecord;", "uses `observe`"),
         ("nor through super", "clock.rs", "fn f() { super::disk::x() }", "uses `disk`"),
         ("nor in the pipeline", "pipeline/gates.rs", "use super::run::run;", "uses `run`"),
         ("but one below there", "pipeline/run.rs", "use super::gates::pass;", FINE),

@@ -322,7 +322,7 @@ impl<E> State<E> {
     }
 
     fn room(&mut self) -> Room {
-        // Before the other: the client leaves when it has taken all.
+        // This comes first: a client that has taken all leaves, and is not gone too early.
         if !self.is_full() {
             return Room::Free;
         }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::sink::{Chunk, Feed, Report, Sink};
 use super::stamp::Stamp;
-use super::{Exchange, format};
+use super::{LogRecord, format};
 use crate::config::{AccessLog, LogFormat};
 
 /// Size of a worker's buffer, in bytes.
@@ -102,16 +102,16 @@ impl Writer {
 }
 
 impl WorkerLog {
-    /// Returns whether the lines have details ([`Exchange::details`]).
+    /// Returns whether the lines have details ([`LogRecord::details`]).
     pub fn has_details(&self) -> bool {
         self.has_details
     }
 
     /// Logs a finished request. It never blocks.
-    pub fn record(&self, exchange: &Exchange<'_>) {
+    pub fn record(&self, record: &LogRecord<'_>) {
         let pending = &mut *self.pending.borrow_mut();
-        let time = pending.stamp.at(exchange.unix_secs);
-        format::line(&self.format, self.colour, exchange, time, &mut pending.lines);
+        let time = pending.stamp.at(record.unix_secs);
+        format::line(&self.format, self.colour, record, time, &mut pending.lines);
         if pending.lines.len() >= HAND_OVER_BYTES {
             self.hand_over(&mut pending.lines);
         }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     fn record(log: &WorkerLog, number: u64) {
-        log.record(&Exchange {
+        log.record(&LogRecord {
             client: None,
             method: b"GET",
             target: b"/a",
@@ -311,7 +311,7 @@ mod tests {
         let log = writer.worker();
         let huge = vec![0xff; format::FIELD_BYTES_MAX];
         for _ in 0..2 * SPARE_BUFFERS {
-            log.record(&Exchange {
+            log.record(&LogRecord {
                 client: None,
                 method: &huge,
                 target: &huge,

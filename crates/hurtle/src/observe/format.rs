@@ -1,4 +1,4 @@
-//! Formats an exchange as a line of text. Pure: no clock and no I/O; only `out` allocates.
+//! Formats a log record as a line of text. Pure: no clock and no I/O; only `out` allocates.
 //!
 //! Every line is printable ASCII with exactly one newline at its end. So a request can neither
 //! forge a line nor send control sequences to a terminal.
@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use http::Version;
 use hurtle_http::semantics::decimal;
 
-use super::{Details, Exchange, UpstreamTimes};
+use super::{Details, LogRecord, UpstreamTimes};
 use crate::config::{LogField, LogFormat};
 
 /// Maximum logged length of one field, in bytes; longer ones are cut and end in `...`. With raised
@@ -21,46 +21,46 @@ const CUT: &[u8] = b"...";
 /// Width of the target in a brief line, in bytes.
 const BRIEF_TARGET_WIDTH: usize = 40;
 
-/// Appends the line of `exchange` to `out`. `time` is its time in the style of the format; brief
+/// Appends the line of `record` to `out`. `time` is its time in the style of the format; brief
 /// lines have none. `colour` colours the status of a brief line.
 pub fn line(
     format: &LogFormat,
     colour: bool,
-    exchange: &Exchange<'_>,
+    record: &LogRecord<'_>,
     time: &[u8],
     out: &mut Vec<u8>,
 ) {
     match format {
-        LogFormat::Combined => combined(exchange, time, out),
-        LogFormat::Json(fields) => json(fields, exchange, time, out),
-        LogFormat::Brief => brief(colour, exchange, out),
+        LogFormat::Combined => combined(record, time, out),
+        LogFormat::Json(fields) => json(fields, record, time, out),
+        LogFormat::Brief => brief(colour, record, out),
     }
     out.push(b'\n');
 }
 
 /// The combined format of nginx and Apache. An absent value is `-`, an empty body `0`.
-fn combined(exchange: &Exchange<'_>, time: &[u8], out: &mut Vec<u8>) {
-    match exchange.client {
+fn combined(record: &LogRecord<'_>, time: &[u8], out: &mut Vec<u8>) {
+    match record.client {
         Some(address) => client(address, out),
         None => out.push(b'-'),
     }
     out.extend_from_slice(b" - - [");
     out.extend_from_slice(time);
     out.extend_from_slice(b"] \"");
-    if exchange.method.is_empty() && exchange.target.is_empty() {
+    if record.method.is_empty() && record.target.is_empty() {
         out.push(b'-');
     } else {
-        hex_escaped(exchange.method, out);
+        hex_escaped(record.method, out);
         out.push(b' ');
-        hex_escaped(exchange.target, out);
+        hex_escaped(record.target, out);
         out.push(b' ');
-        protocol(exchange, out);
+        protocol(record, out);
     }
     out.extend_from_slice(b"\" ");
-    decimal::number(exchange.status, out);
+    decimal::number(record.status, out);
     out.push(b' ');
-    decimal::number(exchange.body_bytes, out);
-    for field in [exchange.referer, exchange.user_agent] {
+    decimal::number(record.body_bytes, out);
+    for field in [record.referer, record.user_agent] {
         out.extend_from_slice(b" \"");
         match field {
             Some(text) => hex_escaped(text, out),
@@ -71,7 +71,7 @@ fn combined(exchange: &Exchange<'_>, time: &[u8], out: &mut Vec<u8>) {
 }
 
 /// A JSON object (RFC 8259). An absent value is `null`.
-fn json(fields: &[LogField], exchange: &Exchange<'_>, time: &[u8], out: &mut Vec<u8>) {
+fn json(fields: &[LogField], record: &LogRecord<'_>, time: &[u8], out: &mut Vec<u8>) {
     let mut before: &[u8] = b"{\"";
     for &field in fields {
         out.extend_from_slice(before);
@@ -80,24 +80,24 @@ fn json(fields: &[LogField], exchange: &Exchange<'_>, time: &[u8], out: &mut Vec
         out.extend_from_slice(b"\":");
         match field {
             LogField::Time => quoted(out, |out| out.extend_from_slice(time)),
-            LogField::Client => match exchange.client {
+            LogField::Client => match record.client {
                 Some(address) => quoted(out, |out| client(address, out)),
                 None => out.extend_from_slice(b"null"),
             },
-            LogField::Method => json_text(Some(exchange.method), out),
-            LogField::Target => json_text(Some(exchange.target), out),
-            LogField::Protocol => quoted(out, |out| protocol(exchange, out)),
-            LogField::Status => decimal::number(exchange.status, out),
-            LogField::BodyBytes => decimal::number(exchange.body_bytes, out),
-            LogField::DurationUs => decimal::number(exchange.duration_us, out),
-            LogField::Host => json_text(Some(exchange.host), out),
-            LogField::Referer => json_text(exchange.referer, out),
-            LogField::UserAgent => json_text(exchange.user_agent, out),
-            LogField::Cache => json_text(exchange.cache.map(str::as_bytes), out),
+            LogField::Method => json_text(Some(record.method), out),
+            LogField::Target => json_text(Some(record.target), out),
+            LogField::Protocol => quoted(out, |out| protocol(record, out)),
+            LogField::Status => decimal::number(record.status, out),
+            LogField::BodyBytes => decimal::number(record.body_bytes, out),
+            LogField::DurationUs => decimal::number(record.duration_us, out),
+            LogField::Host => json_text(Some(record.host), out),
+            LogField::Referer => json_text(record.referer, out),
+            LogField::UserAgent => json_text(record.user_agent, out),
+            LogField::Cache => json_text(record.cache.map(str::as_bytes), out),
             LogField::Completion => {
-                json_text(Some(exchange.completion.name().as_bytes()), out);
+                json_text(Some(record.completion.name().as_bytes()), out);
             }
-            detail => json_detail(detail, &exchange.details, out),
+            detail => json_detail(detail, &record.details, out),
         }
     }
     out.extend_from_slice(if fields.is_empty() { b"{}" } else { b"}" });
@@ -133,29 +133,29 @@ fn json_detail(field: LogField, details: &Details<'_>, out: &mut Vec<u8>) {
 }
 
 /// `GET  /path    200    1.2 KiB      0.3 ms`: aligned columns without a time, for a terminal.
-fn brief(colour: bool, exchange: &Exchange<'_>, out: &mut Vec<u8>) {
-    left(4, out, |out| hex_escaped(exchange.method, out));
+fn brief(colour: bool, record: &LogRecord<'_>, out: &mut Vec<u8>) {
+    left(4, out, |out| hex_escaped(record.method, out));
     out.push(b' ');
-    left(BRIEF_TARGET_WIDTH, out, |out| hex_escaped(exchange.target, out));
+    left(BRIEF_TARGET_WIDTH, out, |out| hex_escaped(record.target, out));
     out.push(b' ');
     if colour {
-        out.extend_from_slice(match exchange.status {
+        out.extend_from_slice(match record.status {
             0..=299 => b"\x1b[32m",
             300..=399 => b"\x1b[36m",
             400..=499 => b"\x1b[33m",
             500.. => b"\x1b[31m",
         });
     }
-    decimal::number(exchange.status, out);
+    decimal::number(record.status, out);
     if colour {
         out.extend_from_slice(b"\x1b[0m");
     }
     out.push(b' ');
-    right(10, out, |out| size(exchange.body_bytes, out));
+    right(10, out, |out| size(record.body_bytes, out));
     out.push(b' ');
     right(10, out, |out| {
         // Tenths of a millisecond, rounded.
-        tenths(exchange.duration_us.saturating_add(50) / 100, out);
+        tenths(record.duration_us.saturating_add(50) / 100, out);
         out.extend_from_slice(b" ms");
     });
 }
@@ -197,8 +197,8 @@ fn client(address: IpAddr, out: &mut Vec<u8>) {
     decimal::address(address.to_canonical(), out);
 }
 
-fn protocol(exchange: &Exchange<'_>, out: &mut Vec<u8>) {
-    out.extend_from_slice(match exchange.version {
+fn protocol(record: &LogRecord<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(match record.version {
         Version::HTTP_2 => b"HTTP/2.0",
         Version::HTTP_3 => b"HTTP/3.0",
         Version::HTTP_10 => b"HTTP/1.0",
@@ -374,7 +374,7 @@ mod tests {
         LogField::Completion,
     ];
 
-    const GET: Exchange<'_> = Exchange {
+    const GET: LogRecord<'_> = LogRecord {
         client: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         method: b"GET",
         target: b"/a",
@@ -391,9 +391,9 @@ mod tests {
         details: Details::NONE,
     };
 
-    fn text(format: &LogFormat, time: &str, exchange: &Exchange<'_>) -> String {
+    fn text(format: &LogFormat, time: &str, record: &LogRecord<'_>) -> String {
         let mut out = b"before ".to_vec();
-        line(format, false, exchange, time.as_bytes(), &mut out);
+        line(format, false, record, time.as_bytes(), &mut out);
         let text = String::from_utf8(out).expect("ASCII");
         let text = text.strip_prefix("before ").expect("appended, not replaced");
         text.strip_suffix('\n').expect("a line").to_owned()
@@ -405,20 +405,20 @@ mod tests {
         #[rustfmt::skip]
         let rows = [
             (GET, r#"127.0.0.1 - - [T] "GET /a HTTP/1.1" 200 2326 "ref" "ua""#, "the ordinary"),
-            (Exchange { version: Version::HTTP_2, ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/2.0" 200 2326 "ref" "ua""#, "HTTP/2, as nginx writes it"),
-            (Exchange { referer: None, user_agent: None, ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.1" 200 2326 "-" "-""#, "absent fields"),
-            (Exchange { referer: Some(b""), ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.1" 200 2326 "" "ua""#, "an empty field is not an absent one"),
-            (Exchange { client: None, ..GET }, r#"- - - [T] "GET /a HTTP/1.1" 200 2326 "ref" "ua""#, "a unix socket"),
-            (Exchange { client: v6("2001:db8::1"), ..GET }, r#"2001:db8::1 - - [T] "GET /a HTTP/1.1" 200 2326 "ref" "ua""#, "IPv6"),
-            (Exchange { client: v6("::ffff:192.0.2.255"), ..GET }, r#"192.0.2.255 - - [T] "GET /a HTTP/1.1" 200 2326 "ref" "ua""#, "IPv4 on a dual-stack socket"),
-            (Exchange { version: Version::HTTP_10, status: 304, body_bytes: 0, ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.0" 304 0 "ref" "ua""#, "no body is 0, as in nginx"),
-            (Exchange { body_bytes: u64::MAX, ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.1" 200 18446744073709551615 "ref" "ua""#, "the largest body"),
-            (Exchange { method: b"", target: b"", status: 408, ..GET }, r#"127.0.0.1 - - [T] "-" 408 2326 "ref" "ua""#, "no request line was read"),
-            (Exchange { target: b"/\"\\ \xc3\xa9\x7f\r\n", ..GET }, r#"127.0.0.1 - - [T] "GET /\x22\x5C \xC3\xA9\x7F\x0D\x0A HTTP/1.1" 200 2326 "ref" "ua""#, "escaped as nginx does"),
-            (Exchange { user_agent: Some(b"x\" 200 1 \"-\" \"\n::1 - -"), ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.1" 200 2326 "ref" "x\x22 200 1 \x22-\x22 \x22\x0A::1 - -""#, "a forged line stays in its field"),
+            (LogRecord { version: Version::HTTP_2, ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/2.0" 200 2326 "ref" "ua""#, "HTTP/2, as nginx writes it"),
+            (LogRecord { referer: None, user_agent: None, ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.1" 200 2326 "-" "-""#, "absent fields"),
+            (LogRecord { referer: Some(b""), ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.1" 200 2326 "" "ua""#, "an empty field is not an absent one"),
+            (LogRecord { client: None, ..GET }, r#"- - - [T] "GET /a HTTP/1.1" 200 2326 "ref" "ua""#, "a unix socket"),
+            (LogRecord { client: v6("2001:db8::1"), ..GET }, r#"2001:db8::1 - - [T] "GET /a HTTP/1.1" 200 2326 "ref" "ua""#, "IPv6"),
+            (LogRecord { client: v6("::ffff:192.0.2.255"), ..GET }, r#"192.0.2.255 - - [T] "GET /a HTTP/1.1" 200 2326 "ref" "ua""#, "IPv4 on a dual-stack socket"),
+            (LogRecord { version: Version::HTTP_10, status: 304, body_bytes: 0, ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.0" 304 0 "ref" "ua""#, "no body is 0, as in nginx"),
+            (LogRecord { body_bytes: u64::MAX, ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.1" 200 18446744073709551615 "ref" "ua""#, "the largest body"),
+            (LogRecord { method: b"", target: b"", status: 408, ..GET }, r#"127.0.0.1 - - [T] "-" 408 2326 "ref" "ua""#, "no request line was read"),
+            (LogRecord { target: b"/\"\\ \xc3\xa9\x7f\r\n", ..GET }, r#"127.0.0.1 - - [T] "GET /\x22\x5C \xC3\xA9\x7F\x0D\x0A HTTP/1.1" 200 2326 "ref" "ua""#, "escaped as nginx does"),
+            (LogRecord { user_agent: Some(b"x\" 200 1 \"-\" \"\n::1 - -"), ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.1" 200 2326 "ref" "x\x22 200 1 \x22-\x22 \x22\x0A::1 - -""#, "a forged line stays in its field"),
         ];
-        for (exchange, expected, why) in rows {
-            assert_eq!(text(&LogFormat::Combined, "T", &exchange), expected, "{why}");
+        for (record, expected, why) in rows {
+            assert_eq!(text(&LogFormat::Combined, "T", &record), expected, "{why}");
         }
     }
 
@@ -430,15 +430,15 @@ mod tests {
             (&ALL[..], GET, r#"{"time":"T","client":"127.0.0.1","method":"GET","target":"/a","protocol":"HTTP/1.1","status":200,"body_bytes":2326,"duration_us":312,"host":"example.org","referer":"ref","user_agent":"ua","cache":null,"completion":"complete"}"#, "all of them"),
             (&[Status, Method], GET, r#"{"status":200,"method":"GET"}"#, "two, turned round"),
             (&[], GET, "{}", "none is still an object"),
-            (&[Client, Referer, UserAgent], Exchange { client: None, referer: None, user_agent: None, ..GET }, r#"{"client":null,"referer":null,"user_agent":null}"#, "absent is null"),
-            (&[Cache], Exchange { cache: Some("hit"), ..GET }, r#"{"cache":"hit"}"#, "what a cache did"),
-            (&[Referer, Host], Exchange { referer: Some(b""), host: b"", ..GET }, r#"{"referer":"","host":""}"#, "empty is empty"),
-            (&[Target], Exchange { target: b"/\"\\\n\x00\x7f", ..GET }, r#"{"target":"/\u0022\u005C\u000A\u0000\u007F"}"#, "nothing ends the string"),
-            (&[Target], Exchange { target: "/é€😀".as_bytes(), ..GET }, r#"{"target":"/\u00E9\u20AC\uD83D\uDE00"}"#, "UTF-8, a surrogate pair too"),
-            (&[Target], Exchange { target: b"/\xff\xc3", ..GET }, r#"{"target":"/\u00FF\u00C3"}"#, "bytes that are not UTF-8"),
+            (&[Client, Referer, UserAgent], LogRecord { client: None, referer: None, user_agent: None, ..GET }, r#"{"client":null,"referer":null,"user_agent":null}"#, "absent is null"),
+            (&[Cache], LogRecord { cache: Some("hit"), ..GET }, r#"{"cache":"hit"}"#, "what a cache did"),
+            (&[Referer, Host], LogRecord { referer: Some(b""), host: b"", ..GET }, r#"{"referer":"","host":""}"#, "empty is empty"),
+            (&[Target], LogRecord { target: b"/\"\\\n\x00\x7f", ..GET }, r#"{"target":"/\u0022\u005C\u000A\u0000\u007F"}"#, "nothing ends the string"),
+            (&[Target], LogRecord { target: "/é€😀".as_bytes(), ..GET }, r#"{"target":"/\u00E9\u20AC\uD83D\uDE00"}"#, "UTF-8, a surrogate pair too"),
+            (&[Target], LogRecord { target: b"/\xff\xc3", ..GET }, r#"{"target":"/\u00FF\u00C3"}"#, "bytes that are not UTF-8"),
         ];
-        for (fields, exchange, expected, why) in rows {
-            let line = text(&LogFormat::Json(fields.to_vec()), "T", &exchange);
+        for (fields, record, expected, why) in rows {
+            let line = text(&LogFormat::Json(fields.to_vec()), "T", &record);
             assert_eq!(line, expected, "{why}");
             serde_json::from_str::<Value>(&line).expect(why);
         }
@@ -464,8 +464,8 @@ mod tests {
             upstream: Some(upstream),
         };
         let line = |details| {
-            let exchange = Exchange { details, ..GET };
-            text(&LogFormat::Json(DETAILS.to_vec()), "T", &exchange)
+            let record = LogRecord { details, ..GET };
+            text(&LogFormat::Json(DETAILS.to_vec()), "T", &record)
         };
         assert_eq!(
             line(details),
@@ -482,16 +482,16 @@ mod tests {
         #[rustfmt::skip]
         let rows = [
             (GET, "GET  /a                                       200    2.3 KiB     0.3 ms", "the ordinary"),
-            (Exchange { method: b"HEAD", body_bytes: 0, duration_us: 0, ..GET }, "HEAD /a                                       200        0 B     0.0 ms", "nothing"),
-            (Exchange { status: 404, body_bytes: 1023, duration_us: 949, ..GET }, "GET  /a                                       404     1023 B     0.9 ms", "bytes below a KiB"),
-            (Exchange { body_bytes: 1024, duration_us: 950, ..GET }, "GET  /a                                       200    1.0 KiB     1.0 ms", "a KiB; rounded"),
-            (Exchange { body_bytes: (1 << 20) - 1, ..GET }, "GET  /a                                       200    1.0 MiB     0.3 ms", "never 1024.0 KiB"),
-            (Exchange { body_bytes: 5 << 30, duration_us: 61_000_000, ..GET }, "GET  /a                                       200    5.0 GiB 61000.0 ms", "a large download"),
-            (Exchange { target: b"/a-name-so-long-that-it-does-not-fit-its-column", ..GET }, "GET  /a-name-so-long-that-it-does-not-fit-its-column 200    2.3 KiB     0.3 ms", "a long name is not cut"),
-            (Exchange { body_bytes: u64::MAX, duration_us: u64::MAX, ..GET }, "GET  /a                                       200 16777216.0 TiB 18446744073709551.6 ms", "the largest of everything"),
+            (LogRecord { method: b"HEAD", body_bytes: 0, duration_us: 0, ..GET }, "HEAD /a                                       200        0 B     0.0 ms", "nothing"),
+            (LogRecord { status: 404, body_bytes: 1023, duration_us: 949, ..GET }, "GET  /a                                       404     1023 B     0.9 ms", "bytes below a KiB"),
+            (LogRecord { body_bytes: 1024, duration_us: 950, ..GET }, "GET  /a                                       200    1.0 KiB     1.0 ms", "a KiB; rounded"),
+            (LogRecord { body_bytes: (1 << 20) - 1, ..GET }, "GET  /a                                       200    1.0 MiB     0.3 ms", "never 1024.0 KiB"),
+            (LogRecord { body_bytes: 5 << 30, duration_us: 61_000_000, ..GET }, "GET  /a                                       200    5.0 GiB 61000.0 ms", "a large download"),
+            (LogRecord { target: b"/a-name-so-long-that-it-does-not-fit-its-column", ..GET }, "GET  /a-name-so-long-that-it-does-not-fit-its-column 200    2.3 KiB     0.3 ms", "a long name is not cut"),
+            (LogRecord { body_bytes: u64::MAX, duration_us: u64::MAX, ..GET }, "GET  /a                                       200 16777216.0 TiB 18446744073709551.6 ms", "the largest of everything"),
         ];
-        for (exchange, expected, why) in rows {
-            assert_eq!(text(&LogFormat::Brief, "", &exchange), expected, "{why}");
+        for (record, expected, why) in rows {
+            assert_eq!(text(&LogFormat::Brief, "", &record), expected, "{why}");
         }
     }
 
@@ -505,9 +505,9 @@ mod tests {
             (503, "\x1b[31m503\x1b[0m", "red"),
         ];
         for (status, expected, why) in rows {
-            let exchange = Exchange { status, ..GET };
+            let record = LogRecord { status, ..GET };
             let mut out = Vec::new();
-            line(&LogFormat::Brief, true, &exchange, b"", &mut out);
+            line(&LogFormat::Brief, true, &record, b"", &mut out);
             let out = String::from_utf8(out).expect("ASCII");
             assert!(out.contains(expected), "{why}: {out:?}");
             assert_eq!(out.matches('\x1b').count(), 2, "{why}: {out:?}");
@@ -532,13 +532,13 @@ mod tests {
     #[test]
     fn a_field_longer_than_the_bound_is_cut_and_marked() {
         let long = vec![b'a'; FIELD_BYTES_MAX + 1];
-        let exchange = Exchange { target: &long, user_agent: Some(&long), ..GET };
+        let record = LogRecord { target: &long, user_agent: Some(&long), ..GET };
         for format in [LogFormat::Combined, LogFormat::Json(ALL.to_vec()), LogFormat::Brief] {
-            let line = text(&format, "T", &exchange);
+            let line = text(&format, "T", &record);
             assert!(line.contains("aaa..."), "{format:?}");
             assert!(line.len() < 2 * FIELD_BYTES_MAX + 512, "{format:?}");
         }
-        let exact = Exchange { target: &long[1..], ..GET };
+        let exact = LogRecord { target: &long[1..], ..GET };
         assert!(
             !text(&LogFormat::Brief, "", &exact).contains("..."),
             "a field that fits is not marked"
@@ -551,17 +551,17 @@ mod tests {
             sent in proptest::collection::vec(any::<u8>(), 0..200),
             utf8 in ".{0,100}",
         ) {
-            let exchange = Exchange {
+            let record = LogRecord {
                 method: &sent, target: &sent, host: &sent, referer: Some(&sent),
                 user_agent: Some(utf8.as_bytes()), ..GET
             };
             for format in [LogFormat::Combined, LogFormat::Json(ALL.to_vec()), LogFormat::Brief] {
-                let line = text(&format, "T", &exchange);
+                let line = text(&format, "T", &record);
                 prop_assert!(line.bytes().all(|byte| (0x20..0x7f).contains(&byte)), "{line:?}");
             }
-            let line = text(&LogFormat::Combined, "T", &exchange);
+            let line = text(&LogFormat::Combined, "T", &record);
             prop_assert_eq!(line.matches('"').count(), 6, "{}", line);
-            let line = text(&LogFormat::Json(ALL.to_vec()), "T", &exchange);
+            let line = text(&LogFormat::Json(ALL.to_vec()), "T", &record);
             let object: Value = serde_json::from_str(&line).expect("JSON");
             prop_assert_eq!(&object["user_agent"], &json!(utf8));
             if let Ok(sent) = str::from_utf8(&sent) {

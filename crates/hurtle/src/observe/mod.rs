@@ -6,8 +6,8 @@
 
 mod access_log;
 mod error_log;
-mod exchange;
 pub mod format;
+mod record;
 mod rotation;
 mod sink;
 mod stamp;
@@ -16,7 +16,7 @@ mod target;
 
 pub use access_log::{WorkerLog, Writer};
 pub use error_log::{ErrorLogHandle, init, set_level};
-pub use exchange::{Completion, Details, Exchange, UpstreamLog, UpstreamTimes};
+pub use record::{Completion, Details, LogRecord, UpstreamLog, UpstreamTimes};
 pub use target::{LOG_MODE, colour};
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use std::task::Poll;
 
 use hurtle_http::request::ParseError;
 
+use super::arriving::ArrivingBody;
 use super::connection::Connection;
 use super::duplex::Duplex;
 use super::exchange::Exchange;
-use super::upload::Upload;
 use crate::clock::{self, NEVER};
 use crate::handler::client::ExchangeError;
 use crate::handler::wait::Waits;
@@ -30,7 +30,7 @@ const POLLS_MAX: usize = 2;
 pub(super) async fn beside<T: Protocol, R>(
     connection: &mut Connection<T>,
     exchange: &Exchange,
-    upload: &mut Upload,
+    arriving: &mut ArrivingBody,
     waits: &Waits,
     work: impl AsyncFnOnce(&Duplex<'_, T>) -> R,
 ) -> Result<R, ExchangeError> {
@@ -38,13 +38,13 @@ pub(super) async fn beside<T: Protocol, R>(
     let stall_ms = exchange.write_stall_ms(&worker.limits);
     let duplex = Duplex::new(&*io, exchange, &worker.limits);
     let mut work = pin!(work(&duplex));
-    let mut upload = pin!(upload.run(&duplex, input, ended, worker));
+    let mut arriving = pin!(arriving.run(&duplex, input, ended, worker));
     let mut both = poll_fn(|cx| {
         for _ in 0..POLLS_MAX {
             if let Poll::Ready(done) = work.as_mut().poll(cx) {
                 return Poll::Ready(First::A(done));
             }
-            if let Poll::Ready(error) = upload.as_mut().poll(cx) {
+            if let Poll::Ready(error) = arriving.as_mut().poll(cx) {
                 return Poll::Ready(First::B(error));
             }
             if !duplex.takes_feed() {

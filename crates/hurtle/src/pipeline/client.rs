@@ -5,13 +5,13 @@ use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::framing::BodyLength;
 
+use super::arriving::ArrivingBody;
 use super::beside::beside;
 use super::body::discard_body;
 use super::connection::Connection;
 use super::duplex::Duplex;
 use super::exchange::Exchange;
 use super::send::send_interim;
-use super::upload::Upload;
 use crate::body::RequestBody;
 use crate::cache::CacheStatus;
 use crate::deadline::DeadlineError;
@@ -42,7 +42,7 @@ pub(super) enum Incoming {
     /// The body has not been read.
     Unread,
     /// A handler reads the body.
-    Upload(Box<Upload>),
+    Arriving(Box<ArrivingBody>),
 }
 
 impl Incoming {
@@ -92,15 +92,16 @@ impl<T: Protocol> Client for ExchangeClient<'_, '_, T> {
             return RequestBody::default();
         }
         let bytes_max = self.resolved.and_then(Resolved::body_bytes);
-        let upload = Upload::new(&self.connection.io, self.request, (sends_continue, bytes_max));
-        let Some((upload, body)) = upload else { return RequestBody::default() };
-        self.incoming = Incoming::Upload(Box::new(upload));
+        let arriving =
+            ArrivingBody::new(&self.connection.io, self.request, (sends_continue, bytes_max));
+        let Some((arriving, body)) = arriving else { return RequestBody::default() };
+        self.incoming = Incoming::Arriving(Box::new(arriving));
         body
     }
 
     fn withhold_continue(&mut self) {
-        if let Incoming::Upload(upload) = &mut self.incoming {
-            upload.withhold_continue();
+        if let Incoming::Arriving(arriving) = &mut self.incoming {
+            arriving.withhold_continue();
         }
     }
 
@@ -139,15 +140,15 @@ impl<T: Protocol> Client for ExchangeClient<'_, '_, T> {
     ) -> Result<R, ExchangeError> {
         self.has_waited = true;
         let mut none;
-        let upload = match &mut self.incoming {
-            Incoming::Upload(upload) => &mut **upload,
+        let arriving = match &mut self.incoming {
+            Incoming::Arriving(arriving) => &mut **arriving,
             Incoming::Done | Incoming::Unread => {
-                none = Upload::none();
+                none = ArrivingBody::none();
                 &mut none
             }
         };
         let work = async |duplex: &Duplex<'_, T>| work(duplex).await;
-        beside(self.connection, self.exchange, upload, waits, work).await
+        beside(self.connection, self.exchange, arriving, waits, work).await
     }
 
     async fn until<R>(

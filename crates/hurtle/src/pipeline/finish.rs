@@ -1,4 +1,4 @@
-//! The step between a handler's response and its encoder: header rules, Strict-Transport-Security, CORS,
+//! The step `finish`, between a handler's response and its encoder: header rules, Strict-Transport-Security, CORS,
 //! the preset of security headers, and content-codings. Nothing else adds such fields. Every response
 //! passes through once; the ready field lines of files and of repeated cache hits are its results, kept.
 

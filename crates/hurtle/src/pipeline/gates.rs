@@ -1,4 +1,4 @@
-//! The second step: the gates before a request reaches its handler, in the order of its route's list.
+//! The step `gates`: the checks before a request reaches its handler, in the order of its route's list.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! The third step: calls the handler of the route, or answers for the site where it has none.
+//! The step `handle`: calls the handler of the route, or answers for the site where it has none.
 
 use http::{StatusCode, header};
 use hurtle_http::request::{Method, RequestHead};

@@ -73,7 +73,7 @@ fn known_file<T: Protocol>(
     }
     let query = file_query(request, connection.is_private);
     let mut answer = files::answer(&entry, StatusCode::OK, &query);
-    // The gates are none of CORS.
+    // None of the entry's gates is one of CORS, so its ready lines are complete.
     answer.needs = Needs::Nothing;
     // A file that was edited or has grown has a stale head, and must be opened again.
     if !answer.body.is_unchanged_lately(now_ms) {

@@ -2,6 +2,7 @@
 //! each in a file of its own, over the [`Connection`] and the exchange. An HTTP/1.1 connection has many
 //! exchanges in sequence; an HTTP/2 stream has one.
 
+mod arriving;
 mod beside;
 mod body;
 mod body_writer;
@@ -29,7 +30,6 @@ mod run;
 mod send;
 mod stream;
 mod tunnel;
-mod upload;
 mod write;
 
 pub mod balancers;

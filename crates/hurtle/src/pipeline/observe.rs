@@ -1,4 +1,4 @@
-//! The last step: counts a response and writes its access log entry. Limits that refuse a request are
+//! The step `observe`: counts a response and writes its access log entry. Limits that refuse a request are
 //! counted here, too.
 
 use std::time::Duration;
@@ -15,9 +15,7 @@ use crate::cache::CacheStatus;
 use crate::clock;
 use crate::handler::client::ExchangeError;
 use crate::metrics::{self, LimitKind};
-use crate::observe::{
-    Completion, Details, Exchange as LogRecord, UpstreamLog, UpstreamTimes, WorkerLog,
-};
+use crate::observe::{Completion, Details, LogRecord, UpstreamLog, UpstreamTimes, WorkerLog};
 use crate::protocol::Protocol;
 
 /// Largest body of a known file that is not always timed, in bytes. It leaves in one write.

@@ -1,9 +1,10 @@
-//! Writes an upstream's response: its body goes to the client frame by frame, no faster than the client
-//! reads it.
+//! Writes an upstream's response: a small body that has arrived leaves with the head, any other frame by
+//! frame.
 
 use hurtle_http::h1::response::Delimiter;
 use hurtle_http::request::RequestHead;
 
+use super::arriving::ArrivingBody;
 use super::beside::beside;
 use super::body_writer::BodyWriter;
 use super::client::Incoming;
@@ -14,7 +15,6 @@ use super::finish::finish_stream;
 use super::observe::{note_upstream, observe};
 use super::respond::{cut_by, discard_rest, persistence};
 use super::send::{next_after, send_from};
-use super::upload::Upload;
 use crate::answer::Answer;
 use crate::clock;
 use crate::handler::request::describe;
@@ -45,7 +45,7 @@ pub(super) async fn relay<T: Protocol>(
     let UpstreamResponse { status, mut body, .. } = response;
     let delimiter = body.delimiter();
     let body_allows_reuse = match &incoming {
-        Incoming::Upload(upload) => upload.allows_reuse(),
+        Incoming::Arriving(arriving) => arriving.allows_reuse(),
         Incoming::Done => true,
         // The upstream responds to an error, and nothing reads the body.
         Incoming::Unread => false,
@@ -59,8 +59,9 @@ pub(super) async fn relay<T: Protocol>(
     let head_bytes = out.len() as u64;
     note_upstream(connection, exchange, || body.log());
     exchange.begin_response();
-    let has_upload = matches!(&incoming, Incoming::Upload(upload) if !upload.reading.is_done());
-    let whole = if has_upload { None } else { body.whole() };
+    let is_arriving =
+        matches!(&incoming, Incoming::Arriving(arriving) if !arriving.reading.is_done());
+    let whole = if is_arriving { None } else { body.whole() };
     if let Some((input, len)) = whole {
         if let Err(error) = send_from(connection, exchange, out, input, len).await {
             observe(connection, exchange, Some(request), status, head_bytes, Err(error));
@@ -93,9 +94,9 @@ pub(super) async fn relay<T: Protocol>(
     observe(connection, exchange, Some(request), status, head_bytes, Ok(()));
     body.finish();
     Ok(match incoming {
-        Incoming::Upload(upload) if !upload.reading.is_done() => {
+        Incoming::Arriving(arriving) if !arriving.reading.is_done() => {
             drop(body);
-            Box::pin(discard_rest(connection, exchange, *upload, is_reusable)).await
+            Box::pin(discard_rest(connection, exchange, *arriving, is_reusable)).await
         }
         Incoming::Unread => connection.after(false, true),
         _ => connection.after(is_reusable, false),
@@ -113,10 +114,10 @@ async fn relay_body<T: Protocol>(
 ) -> Result<(), RelayEnd> {
     exchange.sent.moved.set(0);
     let mut none;
-    let upload = match incoming {
-        Incoming::Upload(upload) => &mut **upload,
+    let arriving = match incoming {
+        Incoming::Arriving(arriving) => &mut **arriving,
         Incoming::Done | Incoming::Unread => {
-            none = Upload::none();
+            none = ArrivingBody::none();
             &mut none
         }
     };
@@ -126,7 +127,7 @@ async fn relay_body<T: Protocol>(
         let has_sent = || duplex.sent_bytes() > 0;
         relayed.each_frame(request, has_sent, async |frame| writer.write(frame).await).await
     };
-    let ended = beside(connection, exchange, upload, waits, streaming).await;
+    let ended = beside(connection, exchange, arriving, waits, streaming).await;
     let Err(error) = ended.map_err(Into::into).flatten() else { return Ok(()) };
     let description = || {
         let path = request.target.path_and_query().map_or(&b"*"[..], |(path, _)| path);

@@ -1,4 +1,4 @@
-//! The first step: the client, the site and the route of a request, looked up once.
+//! The step `resolve`: the client, the site and the route of a request, looked up once.
 
 use std::net::IpAddr;
 

@@ -10,6 +10,7 @@ use hurtle_http::h1::response::{Delimiter, Fields, Persistence};
 use hurtle_http::request::{Method, RequestHead};
 use hurtle_http::semantics::fields::has_token;
 
+use super::arriving::{ArrivingBody, UNREAD_BYTES_MAX};
 use super::beside::beside;
 use super::body::discard_body;
 use super::connection::{Connection, Next};
@@ -19,7 +20,6 @@ use super::finish::finish;
 use super::observe::observe;
 use super::send::{next_after, send};
 use super::stream::StreamSender;
-use super::upload::{UNREAD_BYTES_MAX, Upload};
 use super::worker::Worker;
 use crate::answer::{Answer, declared_len, is_bodiless};
 use crate::body::Body;
@@ -29,7 +29,7 @@ use crate::handler::wait::Waits;
 use crate::protocol::Protocol;
 use crate::site::Resolved;
 
-/// Sends a response and drops it. `unread`: a request body that no handler reads may still arrive.
+/// Sends a response of this server. The buffer of its fields is used again. `unread`: a request body that no handler reads may still arrive.
 pub(super) async fn respond<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &mut Exchange,
@@ -46,15 +46,15 @@ pub(super) async fn respond<T: Protocol>(
         begin_body(answer, sends_body).await;
         if let Body::Stream(_) = answer.body {
             let answer = mem::replace(answer, Answer::empty(StatusCode::OK));
-            let upload = Upload::none();
-            let sending = respond_beside(connection, exchange, request, resolved, answer, upload);
+            let arriving = ArrivingBody::none();
+            let sending = respond_beside(connection, exchange, request, resolved, answer, arriving);
             return Box::pin(sending).await;
         }
     }
     if sends_body && let Body::File(_) = answer.body {
         warm(&connection.worker, request, answer, now_ms).await;
     }
-    // A body that has failed is replaced by an error.
+    // If the body has failed, this is an error now, which is not finished yet.
     finish(answer, request, resolved, is_secure);
     let is_reusable = connection.count_request(request) && !unread && !says_close(&answer.fields);
     let delimiter = delimiter(request, answer);
@@ -82,7 +82,7 @@ pub(super) async fn respond_beside<T: Protocol>(
     request: &RequestHead<'_>,
     resolved: Option<&Resolved<'_>>,
     mut answer: Answer,
-    mut upload: Upload,
+    mut arriving: ArrivingBody,
 ) -> Next {
     let silent = request.method == Method::Head || is_bodiless(answer.status);
     let is_secure = connection.io.is_secure();
@@ -92,7 +92,7 @@ pub(super) async fn respond_beside<T: Protocol>(
     if !silent {
         warm(&connection.worker, request, &mut answer, clock::now_ms()).await;
     }
-    // A body that has failed is replaced by an error.
+    // If the body has failed, this is an error now, which is not finished yet.
     finish(&mut answer, request, resolved, is_secure);
     let delimiter = match &answer.body {
         Body::Stream(stream) if !is_bodiless(answer.status) => {
@@ -105,9 +105,9 @@ pub(super) async fn respond_beside<T: Protocol>(
         _ => delimiter(request, &answer),
     };
     let mut interim = Vec::new();
-    upload.precede(&connection.io, &mut interim);
+    arriving.precede(&connection.io, &mut interim);
     let is_reusable = connection.count_request(request)
-        && upload.allows_reuse()
+        && arriving.allows_reuse()
         && delimiter != Delimiter::Close
         && !says_close(&answer.fields);
     let persistence = persistence(request, is_reusable);
@@ -128,14 +128,14 @@ pub(super) async fn respond_beside<T: Protocol>(
                 sending.run(stream).await
             };
             let waits = Waits::default();
-            let sending = beside(connection, exchange, &mut upload, &waits, streaming);
+            let sending = beside(connection, exchange, &mut arriving, &waits, streaming);
             Box::pin(sending).await.flatten()
         }
         body => send(connection, exchange, out, if silent { &Body::Empty } else { &body }).await,
     };
     observe(connection, exchange, Some(request), *status, head_bytes, sent);
     match sent {
-        Ok(()) => discard_rest(connection, exchange, upload, is_reusable).await,
+        Ok(()) => discard_rest(connection, exchange, arriving, is_reusable).await,
         Err(error) => cut_by(error, delimiter),
     }
 }
@@ -144,15 +144,15 @@ pub(super) async fn respond_beside<T: Protocol>(
 pub(super) async fn discard_rest<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &Exchange,
-    mut upload: Upload,
+    mut arriving: ArrivingBody,
     is_reusable: bool,
 ) -> Next {
-    let is_complete = upload.reading.is_done();
-    if !is_reusable || !upload.allows_reuse() {
+    let is_complete = arriving.reading.is_done();
+    if !is_reusable || !arriving.allows_reuse() {
         return connection.after(false, !is_complete);
     }
-    upload.cut();
-    match discard_body(connection, exchange, &mut upload.reading, UNREAD_BYTES_MAX).await {
+    arriving.cut();
+    match discard_body(connection, exchange, &mut arriving.reading, UNREAD_BYTES_MAX).await {
         Ok(()) => connection.after(true, false),
         Err(Some(_)) => Next::Linger,
         Err(None) => Next::Drop,

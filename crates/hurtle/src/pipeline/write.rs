@@ -1,4 +1,4 @@
-//! The fourth step: writes the outcome of a request, by its kind. Each ends with the log record.
+//! The step `write`: writes the outcome of a request, by its kind. Each ends with the log record.
 
 use http::StatusCode;
 use hurtle_http::request::RequestHead;
@@ -106,8 +106,9 @@ pub(super) async fn write_answer<T: Protocol>(
     let unread = match incoming {
         Incoming::Done => false,
         Incoming::Unread => true,
-        Incoming::Upload(upload) => {
-            return respond_beside(connection, exchange, request, resolved, answer, *upload).await;
+        Incoming::Arriving(arriving) => {
+            return respond_beside(connection, exchange, request, resolved, answer, *arriving)
+                .await;
         }
     };
     respond(connection, exchange, request, resolved, &mut answer, now_ms, unread).await

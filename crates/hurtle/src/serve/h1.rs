@@ -1,4 +1,4 @@
-//! Serves an HTTP/1.1 connection: reads a head, runs the exchange, yields, then continues or
+//! Serves an HTTP/1.1 connection: reads a head, runs the exchange, sometimes gives way, then continues or
 //! closes.
 
 use std::future::poll_fn;

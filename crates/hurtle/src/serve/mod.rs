@@ -1,4 +1,5 @@
-//! Serves a connection from its first byte to its last: HTTP/1.1, HTTP/2, TLS, the PROXY protocol.
+//! Serves a connection from its first byte to its last: HTTP/1.1, HTTP/2, HTTP/3, TLS, the
+//! PROXY protocol.
 
 pub mod h1;
 pub mod h2;

@@ -52,7 +52,7 @@ const PIPELINE_LAYERS: &[&[&str]] = &[
     &["exchange"],
     &["finish", "observe", "resolve", "send"],
     &["body", "duplex", "refuse"],
-    &["body_writer", "upload"],
+    &["arriving", "body_writer"],
     &["beside", "stream"],
     &["respond"],
     &["client"],

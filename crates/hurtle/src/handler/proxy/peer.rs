@@ -283,7 +283,7 @@ impl Peer {
     /// have changed since it was opened.
     pub(super) fn keep(self: &Rc<Peer>, Link { channel, generation, .. }: Link) {
         let Channel::Socket(io) = channel else { return };
-        // The header at its beginning names one client.
+        // The header of the PROXY protocol at its beginning names one client.
         if generation != self.addresses.generation() || self.version.is_some() {
             return;
         }

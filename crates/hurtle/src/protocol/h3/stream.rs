@@ -255,7 +255,7 @@ impl Protocol for Stream {
     fn begin(&self, head: &mut Output) -> io::Result<()> {
         self.send_head(head, false)?;
         head.vec().clear();
-        // Before the first bytes of the body, which may be far away.
+        // The head leaves now, because the first bytes of the body may come much later.
         let encoded = self.unsent.take();
         match encoded.is_empty() {
             true => Ok(()),

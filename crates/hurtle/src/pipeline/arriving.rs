@@ -1,4 +1,5 @@
-//! Feeds a request body to its handler; the socket is read only when the handler wants data.
+//! A request's body while it arrives: it is fed to the handler that reads it, and the socket is read only
+//! when the handler wants data.
 
 use std::mem;
 use std::rc::Rc;
@@ -37,8 +38,8 @@ enum Expectation {
     Withheld,
 }
 
-/// A request's body and its reader.
-pub(super) struct Upload {
+/// A request's body, and the way to its reader.
+pub(super) struct ArrivingBody {
     pub(super) reading: Reading,
     /// `None`: there is no body, or it was delivered whole.
     feeder: Option<Feeder>,
@@ -60,10 +61,10 @@ pub(super) struct Upload {
     waited_ms: u64,
 }
 
-impl Upload {
-    /// Creates the upload of a request without a body to read.
-    pub(super) fn none() -> Upload {
-        Upload {
+impl ArrivingBody {
+    /// A body of which nothing arrives.
+    pub(super) fn none() -> ArrivingBody {
+        ArrivingBody {
             reading: Reading::Done,
             feeder: None,
             expectation: Expectation::Met,
@@ -78,13 +79,13 @@ impl Upload {
         }
     }
 
-    /// Creates the upload of a request, and the body that its handler reads. `None`: the request has
+    /// Returns the arriving body of a request, and the body that its handler reads. `None`: the request has
     /// no body.
     pub(super) fn new(
         io: &impl Protocol,
         request: &RequestHead<'_>,
         (sends_continue, bytes_max): (Continue, Option<u64>),
-    ) -> Option<(Upload, RequestBody)> {
+    ) -> Option<(ArrivingBody, RequestBody)> {
         let len = match request.body {
             BodyLength::None => return None,
             BodyLength::Exactly(len) => Some(len),
@@ -95,7 +96,7 @@ impl Upload {
             true => Expectation::Open,
             false => Expectation::Met,
         };
-        let upload = Upload {
+        let arriving = ArrivingBody {
             reading: io.reading(request.body),
             feeder: Some(feeder),
             expectation,
@@ -103,9 +104,9 @@ impl Upload {
             sends_interim: !request.http10,
             own_fields: request.own_fields.to_vec(),
             bytes_left: bytes_max.unwrap_or(u64::MAX),
-            ..Upload::none()
+            ..ArrivingBody::none()
         };
-        Some((upload, body))
+        Some((arriving, body))
     }
 
     /// Records that the client waits for 100 (Continue) and will not get it.

@@ -33,7 +33,7 @@ impl Completion {
 /// A finished request for the access log. Bytes are as sent by the client: unescaped, possibly not
 /// UTF-8.
 #[derive(Clone, Copy, Debug)]
-pub struct Exchange<'a> {
+pub struct LogRecord<'a> {
     /// The client's address; `None` on a unix socket.
     pub client: Option<IpAddr>,
     /// The method; empty if no request line was parsed.
