@@ -23,8 +23,9 @@ use crate::random::SplitMix;
 use crate::sample::{ConnectionUse, Offered, Version};
 
 /// The built-in plans: name and text.
-pub const BUILT_IN: [(&str, &str); 20] = [
+pub const BUILT_IN: [(&str, &str); 21] = [
     ("app", include_str!("../arena/plans/app.toml")),
+    ("buffered", include_str!("../arena/plans/buffered.toml")),
     ("cached", include_str!("../arena/plans/cached.toml")),
     ("cold", include_str!("../arena/plans/cold.toml")),
     ("deck", include_str!("../arena/plans/deck.toml")),
@@ -67,6 +68,8 @@ pub struct Plan {
     pub contenders: Vec<String>,
     /// `true` if only one contender is alive at a time, at every work.
     pub turns: bool,
+    /// The upstream of all contenders, in place of their own; `None`: each has its own.
+    pub upstream: Option<String>,
     /// `true` if nothing is measured unless every contender starts.
     pub needs_all: bool,
     /// Slices go on until half the interval of each ratio is at most this share of it; for replies a
@@ -105,6 +108,7 @@ struct PlanToml {
     contenders: Vec<String>,
     #[serde(default)]
     turns: bool,
+    upstream: Option<String>,
     #[serde(default = "precision")]
     precision: f64,
     #[serde(default = "budget_s")]
@@ -273,6 +277,7 @@ impl Plan {
             sample,
             contenders: written.contenders,
             turns: written.turns,
+            upstream: written.upstream,
             needs_all: false,
             precision: written.precision,
             budget: Duration::from_secs_f64(written.budget_s),

@@ -230,6 +230,9 @@ pub struct Beside {
     /// Connections that each request the file once and read it slowly, at their share of `bytes_per_s`.
     #[serde(default)]
     pub slow: u32,
+    /// `true`: those send a body of the file's length in place of reading one.
+    #[serde(default)]
+    pub sends: bool,
     /// Reloads of the server's configuration a second; `None`: it is not reloaded.
     #[serde(default)]
     pub reloads_per_s: Option<f64>,
@@ -312,7 +315,8 @@ impl fmt::Display for Beside {
         if let Some(rate) = self.bytes_per_s.filter(|_| self.slow > 0) {
             let each = rate / f64::from(self.slow) / 1e3;
             let of = size(self.file_bytes);
-            return write!(f, "{} slow readers of {of} at {each} KB/s each", self.slow);
+            let what = if self.sends { "senders" } else { "readers" };
+            return write!(f, "{} slow {what} of {of} at {each} KB/s each", self.slow);
         }
         if let Some(rate) = self.reloads_per_s {
             let noun = if rate == 1.0 { "reload" } else { "reloads" };
@@ -441,15 +445,15 @@ pub struct Load {
     /// Figures of the streams beside the requests, if any.
     #[serde(default)]
     pub bulk: Option<BulkLoad>,
-    /// Figures of the slow readers beside the requests, if any.
+    /// Figures of the slow readers or senders beside the requests, if any.
     #[serde(default)]
     pub slow: Option<SlowLoad>,
 }
 
-/// Figures of slow readers, warm-up excluded.
+/// Figures of slow readers or senders, warm-up excluded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlowLoad {
-    /// Bytes that all of them have read.
+    /// Bytes that all of them have read, or sent.
     pub bytes: u64,
     /// Connections that the server closed, or whose response was complete.
     pub closed: u64,

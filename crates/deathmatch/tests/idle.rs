@@ -139,8 +139,23 @@ fn slow_readers_read_at_their_rate_and_the_memory_for_them_is_in_the_report() {
     assert!((250_000..=1_000_000).contains(&slow.bytes) && slow.closed == 0, "{slow:?}");
     assert_eq!((beside.load.replies, beside.load.errors.total()), (100, 0), "{:?}", beside.load);
     let page = fs::read_to_string(root.join("out/report.html")).unwrap();
-    assert!(page.contains("for each slow reader, KB"), "in the report");
+    assert!(page.contains("for each slow client, KB"), "in the report");
     assert!(page.contains("beside 100 slow readers of 10 MB at 10 KB/s each"), "in the report");
+    fs::remove_dir_all(&root).unwrap();
+}
+
+#[test]
+fn slow_senders_send_at_their_rate() {
+    let root = folder("senders");
+    let text = plan("\"reader\"", "file = \"large.bin\", slow = 20, sends = true, kb_per_s = 10")
+        + "\n[[file]]\nname = \"large.bin\"\nbytes = 10000000\n";
+    let output = run(&root, &text, &[]);
+    let [_, beside] = &samples(&root, &output)[..] else { panic!("{output:?}") };
+    let slow = beside.load.slow.unwrap();
+    // Four pieces of 2.5 KB each; a busy machine sends fewer in time.
+    assert!((50_000..=200_000).contains(&slow.bytes), "{slow:?}");
+    let page = fs::read_to_string(root.join("out/report.html")).unwrap();
+    assert!(page.contains("beside 20 slow senders of 10 MB at 10 KB/s each"), "in the report");
     fs::remove_dir_all(&root).unwrap();
 }
 

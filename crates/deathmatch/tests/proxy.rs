@@ -78,7 +78,7 @@ fn herds_are_counted_at_a_slow_upstream() {
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("floor has no upstream, whose requests are counted"), "{said}");
+    assert!(said.contains("floor has no upstream, where this plan puts `reader-slow`"), "{said}");
     let samples = recorded(&out).unwrap();
     let sample = samples.iter().find(|s| s.contender == "holder" && !s.probe).unwrap();
     let herd = sample.herd.as_ref().unwrap();
@@ -89,6 +89,46 @@ fn herds_are_counted_at_a_slow_upstream() {
     let shown = run.contenders.iter().find(|c| c.name == "holder").unwrap();
     assert!(shown.config.contains("200 Cache-Control"), "it got the slow one: {}", shown.config);
     assert!(fs::read_to_string(out.join("report.html")).unwrap().contains("Herds"), "{said}");
+    fs::remove_dir_all(root).unwrap();
+}
+
+/// Workers of the pool serve one request at a time, so a request whose body is not there yet holds one,
+/// and two hold all. The third is answered once one of them has gone.
+#[test]
+fn a_pool_serves_as_many_requests_at_once_as_it_has_workers() {
+    let root = folder("pool");
+    fs::write(root.join("a.txt"), "hello").unwrap();
+    let mut server = Command::new(READER)
+        .args(["0", root.to_str().unwrap(), "0", "", "2"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut address = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut address).unwrap();
+    let open = |text: &str| {
+        let mut socket = TcpStream::connect(address.trim()).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        socket.write_all(text.as_bytes()).unwrap();
+        socket
+    };
+    let whole = |mut socket: TcpStream| {
+        let mut response = String::new();
+        socket.read_to_string(&mut response).unwrap();
+        assert!(response.contains("\r\nConnection: close\r\n"), "{response}");
+        assert!(response.ends_with("\r\n\r\nhello"), "{response}");
+    };
+    let begun = "POST /a.txt HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf ";
+    let (mut first, second) = (open(begun), open(begun));
+    let third = open("GET /a.txt HTTP/1.1\r\nHost: x\r\n\r\n");
+    third.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    assert!(third.peek(&mut [0]).is_err(), "both workers wait for bodies");
+    third.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    first.write_all(b"whole").unwrap();
+    whole(first);
+    whole(third);
+    drop(second);
+    server.kill().unwrap();
+    server.wait().unwrap();
     fs::remove_dir_all(root).unwrap();
 }
 

@@ -171,10 +171,11 @@ impl Arena {
                 "{name} uses TLS, but this plan's streams and idle connections are in clear text"
             ));
         }
-        if plan.needs_cache() {
-            return self.prepare_alone(plan, &slow_upstream(contender)?, place);
+        let counting = plan.needs_cache().then_some(SLOW_UPSTREAM);
+        match plan.upstream.as_deref().or(counting) {
+            Some(upstream) => self.prepare_alone(plan, &before(upstream, contender)?, place),
+            None => self.prepare_alone(plan, contender, place),
         }
-        self.prepare_alone(plan, contender, place)
     }
 
     /// Checks that this machine can have the plan's network.
@@ -262,12 +263,13 @@ impl Arena {
     }
 }
 
-/// The contender with a slow upstream that counts its requests.
-fn slow_upstream(contender: &Contender) -> Result<Contender, String> {
+/// The contender with this upstream in place of its own.
+fn before(upstream: &str, contender: &Contender) -> Result<Contender, String> {
     if contender.upstream.is_none() {
-        return Err(format!("{} has no upstream, whose requests are counted", contender.name));
+        let name = &contender.name;
+        return Err(format!("{name} has no upstream, where this plan puts `{upstream}`"));
     }
-    Ok(Contender { upstream: Some(SLOW_UPSTREAM.to_owned()), ..contender.clone() })
+    Ok(Contender { upstream: Some(upstream.to_owned()), ..contender.clone() })
 }
 
 /// A plan being carried out.

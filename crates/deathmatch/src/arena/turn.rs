@@ -328,7 +328,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         job.duration = if is_probe { super::PROBE_FOR } else { sample };
         let reload = server.reload().zip(work.reloads_per_s());
         let sent = self.link.as_ref().map(LossyLink::counts);
-        let (readers, idle) = self.open_slow(server, work)?.unzip();
+        let (clients, idle) = self.open_slow(server, work)?.unzip();
         let mut herd = None;
         let observed = observe(server, self.link.as_ref(), || {
             if work.is_herd() {
@@ -336,8 +336,8 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
                 herd = Some(its);
                 return Ok(load);
             }
-            if let Some(readers) = &readers {
-                return load::run_beside(&job, readers);
+            if let Some(clients) = &clients {
+                return load::run_beside(&job, clients);
             }
             let load = reloading(reload, || self.generate(&job));
             drop(slowed);

@@ -2,10 +2,11 @@
 //! no server: a thread for each connection uses the path as written, opens the file, reads it and
 //! sends it, so that no connection waits for another one's disk access.
 //!
-//! `deathmatch-reader PORT DIRECTORY [MILLISECONDS [FIELD]]`, on 127.0.0.1. It prints the address at which
+//! `deathmatch-reader PORT DIRECTORY [MILLISECONDS [FIELD [WORKERS]]]`, on 127.0.0.1. It prints the address at which
 //! it listens; port 0 is one that the system chooses. With a delay it is a slow
 //! upstream: each response begins so much later, with this field in its head, and `/requests` returns
-//! the number of files requested so far, at once.
+//! the number of files requested so far, at once. With a number of workers it is an application server
+//! whose workers each take one connection at a time, read one request whole, respond and close.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -30,12 +31,13 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let served = match words[..] {
         ["--version"] => writeln!(io::stdout(), "deathmatch-reader {}", env!("CARGO_PKG_VERSION")),
-        [port, root] => begin(port, root, "0", ""),
-        [port, root, delay] => begin(port, root, delay, ""),
-        [port, root, delay, field] => begin(port, root, delay, field),
-        _ => {
-            Err(io::Error::other("usage: deathmatch-reader PORT DIRECTORY [MILLISECONDS [FIELD]]"))
-        }
+        [port, root] => begin(port, root, "0", "", "0"),
+        [port, root, delay] => begin(port, root, delay, "", "0"),
+        [port, root, delay, field] => begin(port, root, delay, field, "0"),
+        [port, root, delay, field, workers] => begin(port, root, delay, field, workers),
+        _ => Err(io::Error::other(
+            "usage: deathmatch-reader PORT DIRECTORY [MILLISECONDS [FIELD [WORKERS]]]",
+        )),
     };
     match served {
         Ok(()) => ExitCode::SUCCESS,
@@ -52,17 +54,24 @@ struct Served {
     delay: Duration,
     /// A field with its line end; or empty.
     field: String,
+    /// Threads that each serve one request at a time; 0: one for each connection.
+    workers: usize,
     /// Files requested so far.
     requests: AtomicU64,
 }
 
-fn begin(port: &str, root: &str, delay: &str, field: &str) -> io::Result<()> {
-    let (Ok(port), Ok(milliseconds)) = (port.parse(), delay.parse()) else {
-        return Err(io::Error::other("PORT and MILLISECONDS are numbers"));
+fn begin(port: &str, root: &str, delay: &str, field: &str, workers: &str) -> io::Result<()> {
+    let (Ok(port), Ok(milliseconds), Ok(workers)) = (port.parse(), delay.parse(), workers.parse())
+    else {
+        return Err(io::Error::other("PORT, MILLISECONDS and WORKERS are numbers"));
     };
-    let field = if field.is_empty() { String::new() } else { format!("{field}\r\n") };
+    let mut field = if field.is_empty() { String::new() } else { format!("{field}\r\n") };
+    if workers > 0 {
+        field.push_str("Connection: close\r\n");
+    }
     let delay = Duration::from_millis(milliseconds);
-    serve(port, Served { root: root.into(), delay, field, requests: AtomicU64::new(0) })
+    let requests = AtomicU64::new(0);
+    serve(port, Served { root: root.into(), delay, field, workers, requests })
 }
 
 fn serve(port: u16, served: Served) -> io::Result<()> {
@@ -70,12 +79,24 @@ fn serve(port: u16, served: Served) -> io::Result<()> {
     // It serves also if its output is closed.
     let _ = writeln!(io::stdout(), "{}", listener.local_addr()?);
     let served = Arc::new(served);
+    if served.workers > 0 {
+        thread::scope(|scope| {
+            (0..served.workers).for_each(|_| drop(scope.spawn(|| work(&listener, &served))));
+        });
+        return Ok(());
+    }
     for stream in listener.incoming() {
         let (stream, served) = (stream?, served.clone());
         // The thread ends when its client is gone.
         thread::spawn(move || converse(&stream, &served));
     }
     Ok(())
+}
+
+/// Serves one connection after the other.
+fn work(listener: &TcpListener, served: &Served) {
+    // A client that is gone takes nothing with it.
+    listener.incoming().flatten().for_each(|stream| drop(converse(&stream, served)));
 }
 
 fn converse(mut stream: &TcpStream, served: &Served) -> io::Result<()> {
@@ -98,22 +119,33 @@ fn converse(mut stream: &TcpStream, served: &Served) -> io::Result<()> {
             Some((file, path)) => send(stream, file, kind(&path), &served.field, &mut piece)?,
             None => stream.write_all(NOT_FOUND)?,
         }
+        if served.workers > 0 {
+            return Ok(());
+        }
     }
     Ok(())
 }
 
-/// The path of the next request, as written, without its query; `Some(None)` for a path that leads elsewhere, `None`
-/// at the connection's end.
+/// The path of the next request, as written, without its query, once its body was read; `Some(None)` for a
+/// path that leads elsewhere, `None` at the connection's end.
 fn read_request(requests: &mut BufReader<&TcpStream>) -> io::Result<Option<Option<PathBuf>>> {
     let mut head = requests.take(HEAD_BYTES_MAX);
     let mut first = String::new();
     head.read_line(&mut first)?;
-    let mut line = String::new();
+    let (mut line, mut body_bytes) = (String::new(), 0);
     while line != "\r\n" {
         line.clear();
         if head.read_line(&mut line)? == 0 {
             return Ok(None);
         }
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            body_bytes = value.trim().parse().map_err(io::Error::other)?;
+        }
+    }
+    if io::copy(&mut requests.take(body_bytes), &mut io::sink())? < body_bytes {
+        return Ok(None);
     }
     let path = first.split(' ').nth(1).unwrap_or_default().trim_start_matches('/');
     let path = path.split('?').next().unwrap_or_default();

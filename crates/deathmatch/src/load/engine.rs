@@ -16,7 +16,7 @@ use super::bulk::Streams;
 use super::pace::plan;
 use super::pool::{Call, Pool};
 use super::reader::Memo;
-use super::slow::{Reads, SlowReaders};
+use super::slow::{SlowClients, SlowTurns};
 use super::tally::{Failure, Tally, nanoseconds};
 use super::watch::Watch;
 use super::wire::{self, Poll, RECEIVE_BYTES};
@@ -43,7 +43,7 @@ pub(super) struct Engine<'a> {
     /// Taken at the end of the first run.
     streams: Option<Streams<'a>>,
     /// Taken likewise.
-    slow: Option<Reads<'a>>,
+    slow: Option<SlowTurns<'a>>,
     /// Number of slots with a call.
     calls: usize,
     tally: Tally,
@@ -96,9 +96,9 @@ impl<'a> Engine<'a> {
         self
     }
 
-    /// Reads slowly on other connections meanwhile.
-    pub(super) fn reading(mut self, readers: &'a SlowReaders) -> Engine<'a> {
-        self.slow = Some(Reads::new(readers, self.tally.measured()));
+    /// Has slow clients on other connections meanwhile.
+    pub(super) fn reading(mut self, clients: &'a SlowClients) -> Engine<'a> {
+        self.slow = Some(SlowTurns::new(clients, self.tally.measured()));
         self
     }
 
@@ -159,7 +159,7 @@ impl<'a> Engine<'a> {
                 }
                 if self.calls == 0 && self.arrivals.first().is_none() {
                     let bulk = self.streams.take().map(Streams::finish);
-                    let slow = self.slow.take().map(Reads::finish);
+                    let slow = self.slow.take().map(SlowTurns::finish);
                     return Ok(Load { bulk, slow, ..self.finish() });
                 }
             }

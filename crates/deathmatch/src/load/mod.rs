@@ -72,7 +72,7 @@ pub use h2::{Fields as RequestFields, request as http2_request};
 pub use h3::{reach as reach_http3, request as http3_request};
 pub use kept::Kept;
 pub use marks::marks;
-pub use slow::SlowReaders;
+pub use slow::SlowClients;
 pub use tls::Tls;
 pub use watch::{Apart, Bin, FAILED_STATUS, Progress, Watch};
 
@@ -83,9 +83,9 @@ pub fn run(job: &Job) -> io::Result<Load> {
     Engine::new(job)?.run(job.duration)
 }
 
-/// As `run`, over HTTP/1.1, with slow readers beside the requests.
-pub fn run_beside(job: &Job, readers: &SlowReaders) -> io::Result<Load> {
-    engine::Engine::new(job)?.reading(readers).run(job.duration)
+/// As `run`, over HTTP/1.1, with slow clients beside the requests.
+pub fn run_beside(job: &Job, clients: &SlowClients) -> io::Result<Load> {
+    engine::Engine::new(job)?.reading(clients).run(job.duration)
 }
 
 /// As `run`, with figures for another thread meanwhile. A stop request ends it with the figures so

@@ -35,6 +35,8 @@ pub(super) struct BesideToml {
     reads_per_s: Option<u32>,
     idle: Option<u32>,
     slow: Option<u32>,
+    #[serde(default)]
+    sends: bool,
     kb_per_s: Option<f64>,
     reloads_per_s: Option<f64>,
 }
@@ -45,7 +47,7 @@ impl BesideToml {
         if self.cold {
             return self.check_cold(files);
         }
-        if self.slow.is_some() || self.kb_per_s.is_some() {
+        if self.slow.is_some() || self.kb_per_s.is_some() || self.sends {
             return self.check_slow(files);
         }
         if self.idle.is_some() || self.reloads_per_s.is_some() {
@@ -73,6 +75,7 @@ impl BesideToml {
             cold: None,
             idle: 0,
             slow: 0,
+            sends: false,
             reloads_per_s: None,
         })
     }
@@ -101,11 +104,12 @@ impl BesideToml {
             }),
             idle: 0,
             slow: 0,
+            sends: false,
             reloads_per_s: None,
         })
     }
 
-    /// Readers of a file, at a rate.
+    /// Readers of a file, or senders of a body of its length, at a rate.
     fn check_slow(&self, files: &[File]) -> Result<Beside, PlanError> {
         let bad = |why: &str| Err(PlanError(format!("slow readers of {:?}: {why}", self.file)));
         let Some(file) = files.iter().find(|file| file.name == self.file && file.count == 1) else {
@@ -114,7 +118,7 @@ impl BesideToml {
         let more = self.downloads + self.uploads > 0 || self.mb_per_s.is_some();
         let more = more || self.idle.is_some() || self.reloads_per_s.is_some();
         if more || self.cold || self.reads_per_s.is_some() {
-            return bad("write file, slow and kb_per_s, and nothing else");
+            return bad("write file, slow, kb_per_s and perhaps sends, and nothing else");
         }
         let slow = self.slow.unwrap_or(0);
         if !(1..=IDLE_MAX).contains(&slow) {
@@ -133,6 +137,7 @@ impl BesideToml {
             cold: None,
             idle: 0,
             slow,
+            sends: self.sends,
             reloads_per_s: None,
         })
     }
@@ -159,6 +164,7 @@ impl BesideToml {
             cold: None,
             idle: self.idle.unwrap_or(0),
             slow: 0,
+            sends: false,
             reloads_per_s: self.reloads_per_s,
         })
     }
@@ -180,6 +186,7 @@ mod tests {
             ("slow", "slow = 500, ", "", "slow: write 1 to 20000", "readers without a number"),
             ("slow", "kb_per_s = 4", "kb_per_s = 0", "kb_per_s: write 0.1 to 100", "no rate"),
             ("slow", "kb_per_s = 4", "kb_per_s = 4, idle = 1", "and nothing else", "idle too"),
+            ("slow", "slow = 500, kb_per_s = 4", "sends = true", "slow: write", "senders likewise"),
             ("reload", "reloads_per_s = 1", "reloads_per_s = 0", "reloads_per_s: write", "never"),
             ("reload", "reloads_per_s = 1", "reloads_per_s = 11", "reloads_per_s: write", "often"),
         ] {
@@ -195,6 +202,9 @@ mod tests {
     fn works_beside_them_have_names_of_their_own() {
         let last = |name| Plan::built_in(name).unwrap().works.last().map(Work::name).unwrap();
         assert!(last("idle").ends_with(", beside 10000 idle connections"), "{}", last("idle"));
+        let slow =
+            Plan::built_in("buffered").unwrap().works.iter().map(Work::name).collect::<Vec<_>>();
+        assert!(slow[1].ends_with(", beside 10 slow senders of 1 MB at 1 KB/s each"), "{slow:?}");
         let slow = last("slow");
         assert!(slow.ends_with(", beside 500 slow readers of 10 MB at 4 KB/s each"), "{slow}");
         assert!(last("reload").ends_with(", beside 1 reload/s"), "{}", last("reload"));

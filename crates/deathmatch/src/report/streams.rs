@@ -77,8 +77,8 @@ const SLOW_HEAD: [&str; 10] = [
     "alone",
     "memory at most, MiB",
     "alone",
-    "for each slow reader, KB",
-    "read by each, KB/s",
+    "for each slow client, KB",
+    "read or sent by each, KB/s",
     "closed",
 ];
 
@@ -255,6 +255,7 @@ mod tests {
             cold: None,
             idle: 0,
             slow: 0,
+            sends: false,
             reloads_per_s: None,
         };
         let mut both = Vec::new();
@@ -301,6 +302,7 @@ mod tests {
             cold: Some(Cold { files: 1000, bytes_max: 100_000, reads_per_s: Some(2000) }),
             idle: 0,
             slow: 0,
+            sends: false,
             reloads_per_s: None,
         };
         let mut both = Vec::new();

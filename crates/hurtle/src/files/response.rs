@@ -115,7 +115,7 @@ async fn find(
 
 fn represent(opened: Opened, path: &[u8]) -> Representation {
     let media_type = media::of_extension(&media::extension(path)).unwrap_or(media::DEFAULT);
-    // Server is written by the engine or by the application.
+    // Server is written by the pipeline or by the application.
     let edits = ReadyEdits { remove: vec![header::SERVER], ..ReadyEdits::default() };
     let rules = FieldRules {
         media_type: HeaderValue::from_static(media_type),

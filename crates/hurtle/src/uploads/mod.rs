@@ -1,5 +1,5 @@
 //! Uploads to a directory or an object store: PUT, DELETE, and POST of forms, from the request's fields to the
-//! response. The caller checks who may upload, and the engine delivers the body.
+//! response. The caller checks who may upload, and the pipeline delivers the body.
 //!
 //! - `name` checks the target's name.
 //! - `unfinished` receives the file, which is invisible meanwhile; `commit` publishes it.
@@ -386,7 +386,7 @@ impl PieceReader {
                 frame.await
             };
             let Some(frame) = frame else { break };
-            // The engine answers for an interrupted body.
+            // The pipeline answers for an interrupted body.
             let frame = frame.map_err(|_| UploadError::BROKEN)?;
             // Trailers are not part of a file.
             let Ok(data) = frame.into_data() else { continue };

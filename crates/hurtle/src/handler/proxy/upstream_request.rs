@@ -1,5 +1,5 @@
 //! One request to an upstream: the choice of upstreams, its progress, and whether it may be
-//! retried. The engine moves bytes between upstream and client.
+//! retried. `relay` moves the bytes of its response.
 
 use std::cell::Cell;
 use std::fmt;
