@@ -23,6 +23,8 @@ pub enum LogField {
     Mount,
     HeadBytes,
     RequestBytes,
+    RequestBufferedBytes,
+    ResponseBufferedBytes,
     TlsVersion,
     TlsCipher,
     ServerName,

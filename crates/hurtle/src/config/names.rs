@@ -168,6 +168,8 @@ impl Named for LogField {
         ("mount", Self::Mount),
         ("head_bytes", Self::HeadBytes),
         ("request_bytes", Self::RequestBytes),
+        ("request_buffered_bytes", Self::RequestBufferedBytes),
+        ("response_buffered_bytes", Self::ResponseBufferedBytes),
         ("tls_version", Self::TlsVersion),
         ("tls_cipher", Self::TlsCipher),
         ("server_name", Self::ServerName),

@@ -1,5 +1,7 @@
 //! The client of an explained request: it is not connected.
 
+use std::sync::Arc;
+
 use http::{HeaderValue, StatusCode};
 use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
 
@@ -7,6 +9,7 @@ use crate::body::RequestBody;
 use crate::cache::CacheStatus;
 use crate::handler::client::{Client, Continue, ExchangeError, InterimSender, Sending};
 use crate::handler::wait::Waits;
+use crate::observe::BufferedBytes;
 use crate::protocol::InterimFields;
 use crate::tls::ClientCertificate;
 
@@ -50,6 +53,10 @@ impl Client for NoClient {
     }
 
     fn forwarded_headers(&mut self) -> Option<&mut ForwardedHeaders> {
+        None
+    }
+
+    fn buffered(&self) -> Option<Arc<BufferedBytes>> {
         None
     }
 

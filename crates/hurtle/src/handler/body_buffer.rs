@@ -20,6 +20,7 @@ use crate::clock;
 use crate::config;
 use crate::disk::{Disk, Lane};
 use crate::metrics::buffered;
+use crate::observe::BufferedBytes;
 
 /// Bytes of a body that are kept in memory, and of one write to its file.
 const MEMORY_BYTES_MAX: usize = 64 << 10;
@@ -131,6 +132,8 @@ pub(super) struct BodyBuffer {
     directory: Arc<Path>,
     /// Most bytes of one body in a file.
     pub(super) bytes_max: u64,
+    /// The bytes in files of one request, for the log; `None`: no log has them.
+    counted: Option<Arc<BufferedBytes>>,
 }
 
 impl BodyBuffer {
@@ -139,7 +142,21 @@ impl BodyBuffer {
         let directory = config.directory();
         let lane = disk.lane_of(format!("buffered bodies in {}", directory.display()));
         let bytes_max = config.bytes_max;
-        BodyBuffer { disk: disk.clone(), lane, directory: directory.into(), bytes_max }
+        let (disk, directory) = (disk.clone(), directory.into());
+        BodyBuffer { disk, lane, directory, bytes_max, counted: None }
+    }
+
+    /// Returns the buffer for one request, whose bytes in files are counted there.
+    #[must_use]
+    pub(super) fn counting(&self, counted: Option<Arc<BufferedBytes>>) -> BodyBuffer {
+        BodyBuffer { counted, ..self.clone() }
+    }
+
+    /// Counts bytes of a response that were written to a file.
+    pub(super) fn count_response(&self, bytes: u64) {
+        if let Some(counted) = &self.counted {
+            counted.response.fetch_add(bytes, Relaxed);
+        }
     }
 
     /// Returns the directory of the files.
@@ -184,7 +201,10 @@ impl BodyBuffer {
                     };
                     file.value = begun;
                     match written {
-                        Ok(()) => in_file = len,
+                        Ok(()) => {
+                            in_file = len;
+                            self.counted.iter().for_each(|of| of.request.store(len, Relaxed));
+                        }
                         Err(e) => stopped = Some(BufferError::Disk(e, self.directory())),
                     }
                 } else {

@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
@@ -13,6 +14,7 @@ use hurtle_http::semantics::forwarded::Family;
 use super::wait::Waits;
 use crate::body::RequestBody;
 use crate::cache::CacheStatus;
+use crate::observe::BufferedBytes;
 use crate::protocol::InterimFields;
 use crate::tls::ClientCertificate;
 use crate::transport::{Input, Piece};
@@ -171,6 +173,9 @@ pub trait Client {
 
     /// Returns the cache's handling of the request, for the response and the access log.
     fn cache_status(&mut self) -> &mut Option<CacheStatus>;
+
+    /// Returns the counts of the request's bytes in files; `None`: no log has them.
+    fn buffered(&self) -> Option<Arc<BufferedBytes>>;
 }
 
 /// Sends interim responses (RFC 9110 section 15.2). They are rare, so the future is boxed.

@@ -15,6 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
 use http_body::Body as _;
@@ -38,6 +39,7 @@ use crate::config::{
 use crate::disk::Disk;
 use crate::files::{Found, Scripts};
 use crate::limits::concurrency::Place;
+use crate::observe::BufferedBytes;
 
 pub use programs::Slots;
 
@@ -183,6 +185,7 @@ impl Gateway {
         (info, base, target): (&RequestInfo<'_>, &[u8], &ScriptTarget),
         granted: &[(Vec<u8>, Vec<u8>)],
         (body_bytes_max, place): (u64, Option<&Rc<Place>>),
+        counted: Option<Arc<BufferedBytes>>,
     ) -> Answering {
         let root = self.scripts.as_ref().map(|_| target.root.as_os_str().as_bytes());
         let name = match target.file.is_empty() {
@@ -203,10 +206,11 @@ impl Gateway {
             .as_ref()
             .map(|scripts| scripts.root().join(OsStr::from_bytes(&target.file)));
         let (gateway, place) = (Rc::clone(self), place.cloned());
+        let keep = self.keep.counting(counted);
         Box::pin(async move {
             let (head, body) = request.into_parts();
             let description = format!("{} {}", head.method, head.uri.path());
-            match gateway.input(body, body_bytes_max, &mut variables).await {
+            match gateway.input(&keep, body, body_bytes_max, &mut variables).await {
                 Ok(input) => {
                     if let Some(place) = place
                         && let Err(error) = place.take().await
@@ -214,7 +218,8 @@ impl Gateway {
                         let why = error.to_string();
                         return Err(Answer::error(StatusCode::SERVICE_UNAVAILABLE, Some(&why)));
                     }
-                    gateway.answer((head.method, &description), file, variables, input).await
+                    let asked = (head.method, &*description);
+                    gateway.answer(keep, asked, file, variables, input).await
                 }
                 Err(error) => {
                     let status = error.status();
@@ -244,6 +249,7 @@ impl Gateway {
     /// buffered.
     async fn input(
         &self,
+        keep: &BodyBuffer,
         body: RequestBody,
         bytes_max: u64,
         variables: &mut Variables,
@@ -253,7 +259,7 @@ impl Gateway {
             return Ok(OutgoingBody::live(body));
         }
         let bytes_max = Some(bytes_max).filter(|_| !is_known);
-        let Taken { body, len, stopped } = self.keep.take(body, bytes_max).await?;
+        let Taken { body, len, stopped } = keep.take(body, bytes_max).await?;
         match stopped {
             None if is_known => {}
             None => variables.set("CONTENT_LENGTH", len.to_string()),
@@ -271,13 +277,14 @@ impl Gateway {
     /// This server's own response.
     async fn answer(
         &self,
+        keep: BodyBuffer,
         (method, description): (Method, &str),
         file: Option<PathBuf>,
         variables: Variables,
         body: OutgoingBody,
     ) -> Result<Answer, Answer> {
         let (silent, variables) = (method == Method::HEAD, variables.pairs());
-        let buffer = Some(self.keep.clone()).filter(|_| self.buffering.of_responses());
+        let buffer = Some(keep).filter(|_| self.buffering.of_responses());
         let exchange = match (&self.to, &self.scripts, file) {
             (Backend::FastCgi(peers), ..) => {
                 let (peers, may_repeat) = (Rc::clone(peers), method.is_safe());

@@ -391,6 +391,7 @@ impl<E> State<E> {
             Ok(file) => {
                 self.file.get_or_insert_with(|| buffer.drop_later(Some(file)));
                 self.written.end += len as u64;
+                buffer.count_response(len as u64);
             }
             Err(e) => {
                 self.stop_writing(&BufferError::Disk(e, buffer.directory()));

@@ -120,6 +120,8 @@ fn json_detail(field: LogField, details: &Details<'_>, out: &mut Vec<u8>) {
         LogField::Mount => text(details.mount, out),
         LogField::HeadBytes => decimal::number(details.head_bytes, out),
         LogField::RequestBytes => decimal::number(details.request_bytes, out),
+        LogField::RequestBufferedBytes => decimal::number(details.buffered.0, out),
+        LogField::ResponseBufferedBytes => decimal::number(details.buffered.1, out),
         LogField::TlsVersion => text(details.tls.map(|(version, _)| version), out),
         LogField::TlsCipher => text(details.tls.map(|(_, cipher)| cipher), out),
         LogField::ServerName => text(details.server_name, out),
@@ -182,6 +184,8 @@ fn name(field: LogField) -> &'static [u8] {
         LogField::Mount => b"mount",
         LogField::HeadBytes => b"head_bytes",
         LogField::RequestBytes => b"request_bytes",
+        LogField::RequestBufferedBytes => b"request_buffered_bytes",
+        LogField::ResponseBufferedBytes => b"response_buffered_bytes",
         LogField::TlsVersion => b"tls_version",
         LogField::TlsCipher => b"tls_cipher",
         LogField::ServerName => b"server_name",
@@ -342,13 +346,15 @@ mod tests {
     use super::super::Completion;
     use super::*;
 
-    const DETAILS: [LogField; 13] = [
+    const DETAILS: [LogField; 15] = [
         LogField::RequestId,
         LogField::TraceId,
         LogField::Site,
         LogField::Mount,
         LogField::HeadBytes,
         LogField::RequestBytes,
+        LogField::RequestBufferedBytes,
+        LogField::ResponseBufferedBytes,
         LogField::TlsVersion,
         LogField::TlsCipher,
         LogField::ServerName,
@@ -459,6 +465,7 @@ mod tests {
             mount: Some("/"),
             head_bytes: 210,
             request_bytes: 17,
+            buffered: (16, 2_000),
             tls: Some(("TLSv1.3", "TLS13_AES_128_GCM_SHA256")),
             server_name: Some("www.example.org"),
             upstream: Some(upstream),
@@ -469,11 +476,11 @@ mod tests {
         };
         assert_eq!(
             line(details),
-            r#"{"request_id":"abc","trace_id":"0af7","site":"example.org","mount":"/","head_bytes":210,"request_bytes":17,"tls_version":"TLSv1.3","tls_cipher":"TLS13_AES_128_GCM_SHA256","server_name":"www.example.org","upstream":"http://127.0.0.1:3000","upstream_connect_us":null,"upstream_head_us":900,"upstream_us":1200}"#
+            r#"{"request_id":"abc","trace_id":"0af7","site":"example.org","mount":"/","head_bytes":210,"request_bytes":17,"request_buffered_bytes":16,"response_buffered_bytes":2000,"tls_version":"TLSv1.3","tls_cipher":"TLS13_AES_128_GCM_SHA256","server_name":"www.example.org","upstream":"http://127.0.0.1:3000","upstream_connect_us":null,"upstream_head_us":900,"upstream_us":1200}"#
         );
         assert_eq!(
             line(Details::NONE),
-            r#"{"request_id":null,"trace_id":null,"site":null,"mount":null,"head_bytes":0,"request_bytes":0,"tls_version":null,"tls_cipher":null,"server_name":null,"upstream":null,"upstream_connect_us":null,"upstream_head_us":null,"upstream_us":null}"#
+            r#"{"request_id":null,"trace_id":null,"site":null,"mount":null,"head_bytes":0,"request_bytes":0,"request_buffered_bytes":0,"response_buffered_bytes":0,"tls_version":null,"tls_cipher":null,"server_name":null,"upstream":null,"upstream_connect_us":null,"upstream_head_us":null,"upstream_us":null}"#
         );
     }
 

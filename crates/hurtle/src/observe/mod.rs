@@ -16,7 +16,7 @@ mod target;
 
 pub use access_log::{WorkerLog, Writer};
 pub use error_log::{ErrorLogHandle, init, set_level};
-pub use record::{Completion, Details, LogRecord, UpstreamLog, UpstreamTimes};
+pub use record::{BufferedBytes, Completion, Details, LogRecord, UpstreamLog, UpstreamTimes};
 pub use target::{LOG_MODE, colour};
 
 #[cfg(test)]

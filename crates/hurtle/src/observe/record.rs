@@ -1,6 +1,7 @@
 //! A finished request with its response. It borrows all values; formatting is the first copy.
 
 use std::net::IpAddr;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use http::Version;
@@ -81,6 +82,8 @@ pub struct Details<'a> {
     pub request_bytes: u64,
     /// The version of TLS and the cipher suite.
     pub tls: Option<(&'static str, &'static str)>,
+    /// Bytes of the request's and of the response's body that were kept in a file.
+    pub buffered: (u64, u64),
     /// The server name that the client requested in the TLS handshake.
     pub server_name: Option<&'a str>,
     /// The upstream that sent the response.
@@ -109,10 +112,20 @@ impl Details<'_> {
         mount: None,
         head_bytes: 0,
         request_bytes: 0,
+        buffered: (0, 0),
         tls: None,
         server_name: None,
         upstream: None,
     };
+}
+
+/// Bytes of one request's bodies that were kept in files, because its client is slow.
+#[derive(Debug, Default)]
+pub struct BufferedBytes {
+    /// Those of the request.
+    pub request: AtomicU64,
+    /// Those of the response.
+    pub response: AtomicU64,
 }
 
 /// An upstream that has sent a response, with its times, for the log.

@@ -1,5 +1,7 @@
 //! The client of an exchange, as a handler sees it.
 
+use std::sync::Arc;
+
 use http::{HeaderValue, StatusCode};
 use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
 use hurtle_http::request::RequestHead;
@@ -17,6 +19,7 @@ use crate::cache::CacheStatus;
 use crate::deadline::DeadlineError;
 use crate::handler::client::{Client, Continue, ExchangeError, InterimSender};
 use crate::handler::wait::Waits;
+use crate::observe::BufferedBytes;
 use crate::protocol::{InterimFields, Protocol};
 use crate::rt::{self, First};
 use crate::site::Resolved;
@@ -178,5 +181,9 @@ impl<T: Protocol> Client for ExchangeClient<'_, '_, T> {
 
     fn cache_status(&mut self) -> &mut Option<CacheStatus> {
         &mut self.exchange.cache_status
+    }
+
+    fn buffered(&self) -> Option<Arc<BufferedBytes>> {
+        self.exchange.details.as_ref()?.buffered.clone()
     }
 }

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::connection::Connection;
@@ -15,7 +16,7 @@ use crate::cache::CacheStatus;
 use crate::config::{ClientTimeouts, Limits};
 use crate::handler::{Handled, Handler, Outcome};
 use crate::metrics::InFlight;
-use crate::observe::UpstreamLog;
+use crate::observe::{BufferedBytes, UpstreamLog};
 use crate::protocol::Protocol;
 use crate::transport::Progress;
 
@@ -46,6 +47,8 @@ pub(super) struct RequestDetails {
     pub(super) identity: Option<Identity>,
     /// The upstream of the response.
     pub(super) upstream: Option<UpstreamLog>,
+    /// The bytes of its bodies that were kept in files.
+    pub(super) buffered: Option<Arc<BufferedBytes>>,
     /// The response lasts as long as a viewer of the status page stays, which is no response time.
     pub(super) is_untimed: bool,
     /// Timeouts of the client, where the request's place has its own.

@@ -1,6 +1,7 @@
 //! The step `observe`: counts a response and writes its access log entry. Limits that refuse a request are
 //! counted here, too.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use http::{StatusCode, Version};
@@ -111,6 +112,13 @@ pub(super) fn count_limit<T>(connection: &Connection<T>, answer: &Answer) {
     }
 }
 
+/// Has the bytes of bodies in files counted, if the log may have them.
+pub(super) fn count_buffered<T>(connection: &Connection<T>, exchange: &mut Exchange) {
+    if connection.worker.log.as_ref().is_some_and(|log| log.has_details()) {
+        exchange.details().buffered.get_or_insert_default();
+    }
+}
+
 /// Keeps the upstream of the response for the log.
 pub(super) fn note_upstream<T>(
     connection: &Connection<T>,
@@ -210,6 +218,9 @@ fn write_line<T: Protocol>(
                 mount: route.mount(),
                 head_bytes,
                 request_bytes: request.map_or(0, |_| exchange.request_bytes.get()),
+                buffered: noted
+                    .and_then(|of| of.buffered.as_ref())
+                    .map_or((0, 0), |of| (of.request.load(Relaxed), of.response.load(Relaxed))),
                 tls: io.cipher(),
                 server_name: name.as_deref(),
                 upstream: noted.and_then(|of| of.upstream.as_ref()).map(times),

@@ -15,7 +15,7 @@ use super::gates::{Granted, Passage, Refusal, pass, pass_at_once};
 use super::handle::{Handling, handle, handle_for_site, refuse_host};
 use super::identify::Identity;
 use super::known::known_answer;
-use super::observe::{count_limit, hit, record_in_flight, time_known};
+use super::observe::{count_buffered, count_limit, hit, record_in_flight, time_known};
 use super::relay::{Unsent, relay};
 use super::resolve::{Routed, resolve};
 use super::respond::respond;
@@ -84,6 +84,7 @@ fn count_for<T: Protocol>(
     connection.count_for(resolved.metrics());
     exchange.time_by(resolved.timeouts(), &connection.slot);
     record_in_flight(connection, exchange, request);
+    count_buffered(connection, exchange);
 }
 
 /// Returns the field lines of a request with its IDs, and their number.

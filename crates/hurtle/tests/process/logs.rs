@@ -57,6 +57,48 @@ fn a_blocked_log_delays_no_request_and_counts_lost_lines() {
     }
 }
 
+/// The upstream has the whole request at once, and has sent its whole response before the client reads.
+#[test]
+fn the_log_has_the_bytes_that_were_kept_in_files_for_slow_clients() {
+    const SENT: usize = 1_000_000;
+    const READ: usize = 20 << 20;
+    let dir = Dir::new(&[]);
+    let log = dir.path("../access.log");
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = format!(
+        "[access_log]\nformat = 'json'\nfields = ['request_buffered_bytes', 'response_buffered_bytes']\n\
+         path = '{}'\n[[site]]\n[[site.mount]]\nproxy = 'http://{}'\n",
+        log.display(),
+        upstream.local_addr().unwrap()
+    );
+    let mut child = Child::configured(&dir, &config);
+    let mut client = child.connect();
+    let head = "POST / HTTP/1.1\r\nHost: a\r\n";
+    client.send(&format!("{head}Content-Length: {SENT}\r\n\r\n{}", "x".repeat(SENT)));
+    let (mut peer, _) = upstream.accept().unwrap();
+    let mut request = Vec::new();
+    while !request.ends_with(&[b'x'; SENT]) {
+        let mut piece = [0; 64 << 10];
+        let len = peer.read(&mut piece).unwrap();
+        assert!(len > 0, "the request ended early");
+        request.extend_from_slice(&piece[..len]);
+    }
+    peer.write_all(format!("HTTP/1.1 200 OK\r\nContent-Length: {READ}\r\n\r\n").as_bytes())
+        .unwrap();
+    peer.write_all(&vec![b'y'; READ]).unwrap();
+    assert_eq!(client.response().body.len(), READ);
+    assert_eq!(client.request("GET", "*").status, 400);
+    child.signal(Signal::TERM);
+    assert_eq!(child.wait().code(), Some(0));
+    let text = fs::read_to_string(&log).unwrap();
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0]["request_buffered_bytes"], SENT, "{text}");
+    let kept = lines[0]["response_buffered_bytes"].as_u64().unwrap() as usize;
+    assert!(kept > 0 && kept <= READ, "{text}");
+    assert_eq!(lines[1]["response_buffered_bytes"], 0, "of another request: {text}");
+}
+
 /// Behind a proxy, the requests of many visitors come over one connection.
 #[test]
 fn a_refused_request_is_logged_without_the_visitor_of_the_request_before() {

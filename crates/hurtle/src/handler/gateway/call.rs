@@ -103,8 +103,8 @@ impl Gateway {
         let base = base.strip_suffix(b"/").unwrap_or(base);
         let facts = RequestFacts::of(request);
         let target = (&facts.info(request), base, &script);
-        let answering =
-            self.call(built, target, request.granted, (request.body_bytes_max, request.place));
+        let bounds = (request.body_bytes_max, request.place);
+        let answering = self.call(built, target, request.granted, bounds, client.buffered());
         let answered = client.beside(&Waits::default(), async |_| answering.await).await?;
         let answered = answered.map_err(|own| HandlerError::Answer(Box::new(own)))?;
         Ok(Some(named_file(request, answered)))

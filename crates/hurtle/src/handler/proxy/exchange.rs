@@ -1,5 +1,7 @@
 //! The state of one exchange with an upstream, and the response that it ends with.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use hurtle_http::h2::Reason;
 use hurtle_http::request::RequestHead;
@@ -12,6 +14,7 @@ use super::framing::Framing;
 use super::tunnel_end::TunnelEnd;
 use super::upstream_request::UpstreamRequest;
 use crate::answer::{Answer, Needs};
+use crate::observe::BufferedBytes;
 use crate::protocol::h2::StreamError;
 use crate::transport::Input;
 
@@ -27,6 +30,8 @@ pub struct UpstreamExchange {
     pub(super) web: Option<WebFormat>,
     /// `true` if the client was sent 100 (Continue).
     pub(super) has_continued: bool,
+    /// The bytes of its bodies that were kept in files.
+    pub(super) buffered: Option<Arc<BufferedBytes>>,
 }
 
 /// A response for the client, whose body is read from the upstream.
@@ -104,6 +109,7 @@ impl UpstreamExchange {
             protocol: None,
             web: None,
             has_continued: false,
+            buffered: None,
         }
     }
 }

@@ -138,7 +138,8 @@ impl Proxy {
         upstream.client = request.client.address;
         let (waits, protocol) = (Waits::default(), protocol.map(str::to_owned));
         let web = web.map(|call| call.format);
-        let exchange = UpstreamExchange { upstream, waits, protocol, web, has_continued: false };
+        let (has_continued, buffered) = (false, client.buffered());
+        let exchange = UpstreamExchange { upstream, waits, protocol, web, has_continued, buffered };
         Ok(Box::new(exchange))
     }
 

@@ -14,12 +14,13 @@ use hurtle_http::request::fields;
 use hurtle_http::semantics::accept::Coding;
 use hurtle_http::semantics::grpc::GrpcStatus;
 
+use super::super::body_buffer::BodyBuffer;
 use super::super::client::{Data, ExchangeError, Frame};
 use super::super::spool::{SpoolError, Spooled, Tasks, spool};
 use super::super::wait::Waits;
 use super::attempt_log::log_failure;
 use super::body_encoder::BodyEncoder;
-use super::exchange::{BodyCoding, UpstreamBody, grpc_status};
+use super::exchange::{BodyCoding, UpstreamBody, UpstreamExchange, grpc_status};
 use super::framing::Framing;
 use super::link::{MalformedBody, Source};
 use super::phase::Phase;
@@ -71,7 +72,8 @@ pub struct RelayedBody<'a> {
     framing: &'a mut Framing,
     coding: Option<BodyCoding>,
     keeps_upstream: bool,
-    is_kept: bool,
+    /// The buffer of what the client cannot take yet; `None`: nothing is kept.
+    buffer: Option<BodyBuffer>,
 }
 
 impl UpstreamBody {
@@ -106,9 +108,10 @@ impl UpstreamBody {
     /// Returns the upstream's deadlines, and the body.
     pub fn relayed(&mut self) -> (&Waits, RelayedBody<'_>) {
         let UpstreamBody { exchange, framing, coding, keeps_upstream, is_kept, .. } = self;
-        let (upstream, waits) = (&mut exchange.upstream, &exchange.waits);
-        let (coding, keeps_upstream, is_kept) = (*coding, *keeps_upstream, *is_kept);
-        (waits, RelayedBody { upstream, waits, framing, coding, keeps_upstream, is_kept })
+        let UpstreamExchange { upstream, waits, buffered, .. } = &mut **exchange;
+        let (waits, coding, keeps_upstream) = (&*waits, *coding, *keeps_upstream);
+        let buffer = is_kept.then(|| upstream.proxy.bodies.counting(buffered.clone()));
+        (waits, RelayedBody { upstream, waits, framing, coding, keeps_upstream, buffer })
     }
 
     /// Returns the upstream with its times, for the log.
@@ -164,9 +167,9 @@ impl RelayedBody<'_> {
         has_sent: impl Fn() -> bool,
         write: impl AsyncFnMut(Frame<'_>) -> Result<(), ExchangeError>,
     ) -> Result<(), RelayError> {
-        match self.is_kept {
-            false => self.read(request, has_sent, write).await,
-            true => self.each_kept(request, has_sent, write).await,
+        match self.buffer.take() {
+            None => self.read(request, has_sent, write).await,
+            Some(buffer) => self.each_kept(buffer, request, has_sent, write).await,
         }
     }
 
@@ -201,11 +204,11 @@ impl RelayedBody<'_> {
     /// end the client is told in the body, are not kept.
     async fn each_kept(
         mut self,
+        buffer: BodyBuffer,
         request: &RequestHead<'_>,
         has_sent: impl Fn() -> bool,
         write: impl AsyncFnMut(Frame<'_>) -> Result<(), ExchangeError>,
     ) -> Result<(), RelayError> {
-        let buffer = self.upstream.proxy.bodies.clone();
         let (spool, spooled) = spool(Some(buffer), Tasks::One);
         let (waits, keeps_upstream) = (self.waits, self.keeps_upstream);
         waits.go_on();

@@ -40,8 +40,9 @@ impl Proxy {
         client: &mut C,
         exchange: &mut UpstreamExchange,
     ) -> Result<(), HandlerError> {
+        let bodies = self.bodies.counting(client.buffered());
         let taking = async |_: &dyn InterimSender| {
-            let taken = self.bodies.take(body, None).await;
+            let taken = bodies.take(body, None).await;
             match request.place {
                 Some(place) => (taken, place.take().await),
                 None => (taken, Ok(())),
