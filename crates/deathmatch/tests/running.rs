@@ -67,7 +67,6 @@ fn a_target_of_http_1_0_beneath_a_path_is_measured_beside_contenders() {
         (&["--pid", "4000000000"], "no process"),
         (&["--pid", "x"], "PID"),
         (&["--only", "mine"], "another name"),
-        (&["--target", "https://127.0.0.1/"], "only http is measured here"),
         (&["--target", "dead=127.0.0.1:1"], "nothing listens"),
     ] {
         let output = run(more);

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use crate::plan::Plan;
 use crate::process;
 use crate::target::Url;
 use crate::tls::{Protocol, Trust};
@@ -39,13 +40,8 @@ impl Remote {
     /// A server with the plan's files beneath the URL's path.
     ///
     /// # Errors
-    /// The URL is not of http, or its host has no address.
+    /// The host has no address, or its certificate is not accepted.
     pub fn folder(url: &Url) -> Result<Remote, String> {
-        if url.is_secure {
-            return Err(format!(
-                "{url}: only http is measured here; `deathmatch {url}` takes https"
-            ));
-        }
         let folder = url.path.split('?').next().unwrap_or_default().trim_end_matches('/');
         Remote::of(url, RemotePath::Folder(folder.to_owned()), false)
     }
@@ -66,6 +62,22 @@ impl Remote {
 
     pub(super) fn trust(&self) -> Option<&Trust> {
         self.trust.as_ref()
+    }
+
+    /// Checks that it can do the work of a plan.
+    ///
+    /// # Errors
+    /// The plan and the URL differ in TLS.
+    pub fn check(&self, plan: &Plan) -> Result<(), String> {
+        let is_secure = self.trust.is_some();
+        if plan.needs_tls() && !is_secure {
+            return Err("this plan measures TLS: write a URL of https".to_owned());
+        }
+        if is_secure && plan.works.iter().any(|work| work.beside.is_some()) {
+            let why = "this plan's streams and idle connections are in clear text";
+            return Err(format!("{why}: write a URL of http"));
+        }
+        Ok(())
     }
 
     /// Its processes are this one and those it started.

@@ -187,6 +187,7 @@ impl Participants {
             false => Participants::of(arena, plan, contenders)?,
         };
         for (name, remote) in targets {
+            remote.check(plan).map_err(|why| format!("--target {name}: {why}"))?;
             field.add(Entrant::elsewhere(&name, remote));
         }
         if is_alone {

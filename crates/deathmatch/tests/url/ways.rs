@@ -232,6 +232,49 @@ fn dying_after(requests: u64) -> SocketAddr {
 }
 
 #[test]
+fn a_target_of_https_does_a_plans_work_unless_that_is_in_clear_text() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let root = folder("url-target");
+    let identity = Identity::within(&root.join("tls")).unwrap();
+    let [secure, plain] =
+        [Some(tls(&identity, b"http/1.1")), None].map(Server::start).map(|s| s.address.port());
+    let work = "[[file]]\nname = \"typed\"\nbytes = 5\napp = \"hello\"\n[[work]]\nfile = \"typed\"\n\
+                open = { requests = [100], connections = 2 }\n";
+    let run = |target: &str, more: &str| {
+        let plan = root.join("plan.toml");
+        let head = "name = \"short\"\ntitle = \"T\"\ndescription = \"D\"\nreference = \"mine\"\n\
+                    rounds = 1\nturns = true\nwarm_up_s = 0.1\nsample_s = 1\ncontenders = [\"mine\"]\n";
+        fs::write(&plan, format!("{head}{work}{more}")).unwrap();
+        let _ = fs::remove_dir_all(root.join("out"));
+        let mut command = Command::new(DEATHMATCH);
+        command.arg("run").arg(&plan).args(["--target", &format!("mine={target}"), "--out"]);
+        command.arg(root.join("out")).env("SSL_CERT_FILE", &identity.certificate);
+        command.output().unwrap()
+    };
+    let secure = format!("https://localhost:{secure}/");
+    let output = run(&secure, "");
+    assert!(output.status.success(), "{}", said(&output));
+    let samples = deathmatch::arena::recorded(&root.join("out")).unwrap();
+    let load = &samples.iter().find(|sample| sample.contender == "mine").unwrap().load;
+    assert!(load.replies > 0 && load.errors.total() == 0, "{load:?}");
+    assert!(load.handshakes.full > 0, "{load:?}");
+    let rows = [
+        (&*secure, "beside = { idle = 5 }\n", "are in clear text: write a URL of http"),
+        (
+            &*format!("http://localhost:{plain}/"),
+            "[[work]]\nfile = \"typed\"\nhandshakes = \"full\"\nclosed = { connections = [1] }\n",
+            "this plan measures TLS: write a URL of https",
+        ),
+    ];
+    for (target, more, words) in rows {
+        let output = run(target, more);
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains(words), "{words}: {}", said(&output));
+    }
+    fs::remove_dir_all(root).unwrap();
+}
+
+#[test]
 fn vs_compares_urls_of_https_and_no_server_of_tls_with_one_without() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let root = folder("url-vs");
