@@ -61,9 +61,9 @@ pub(super) async fn relay<T: Protocol>(
     exchange.begin_response();
     let is_arriving =
         matches!(&incoming, Incoming::Arriving(arriving) if !arriving.reading.is_done());
-    let whole = if is_arriving { None } else { body.whole() };
-    if let Some((input, len)) = whole {
-        if let Err(error) = send_from(connection, exchange, out, input, len).await {
+    let whole = if is_arriving { None } else { body.take_whole() };
+    if let Some((mut input, len)) = whole {
+        if let Err(error) = send_from(connection, exchange, out, &mut input, len).await {
             observe(connection, exchange, Some(request), status, head_bytes, Err(error));
             return Ok(next_after(error));
         }

@@ -4,6 +4,7 @@
 use std::fmt::Display;
 use std::future::poll_fn;
 use std::io;
+use std::mem;
 use std::pin::pin;
 use std::task::Poll;
 
@@ -31,9 +32,6 @@ use crate::protocol::h2::StreamError;
 use crate::protocol::reading::{Piece, Reading};
 use crate::rt;
 use crate::transport::Input;
-
-/// Maximum size of a body that is sent with its head in one write, in bytes.
-const WHOLE_BYTES_MAX: usize = 16 << 10;
 
 /// The end of a response whose body was not relayed completely.
 pub enum RelayEnd {
@@ -93,16 +91,23 @@ impl UpstreamBody {
         self.framing.encode();
     }
 
-    /// Returns the input that holds the whole body, and the body's length. `None` unless the body has
-    /// arrived, is small, and is sent as it is.
-    pub fn whole(&mut self) -> Option<(&mut Input, usize)> {
-        let UpstreamBody { exchange, framing, coding, .. } = self;
+    /// Takes the input that holds the whole body, with the body's length, and leaves the upstream. `None`
+    /// unless the body has arrived and is sent as it is.
+    pub fn take_whole(&mut self) -> Option<(Input, usize)> {
+        let UpstreamBody { exchange, framing, coding, keeps_upstream, .. } = self;
         if coding.is_some() || !exchange.upstream.is_sent() {
             return None;
         }
-        let len = framing.known_len().filter(|len| *len <= WHOLE_BYTES_MAX)?;
+        let len = framing.known_len()?;
         let input = &mut exchange.upstream.link()?.input;
-        (len <= input.bytes().len()).then_some((input, len))
+        let arrived = input.bytes().len();
+        if arrived < len {
+            return None;
+        }
+        let input = mem::take(input);
+        // Bytes after the response belong to no request (RFC 9112 section 11.1).
+        exchange.upstream.leave(*keeps_upstream && arrived == len);
+        Some((input, len))
     }
 
     /// Returns the upstream's deadlines, and the body.
