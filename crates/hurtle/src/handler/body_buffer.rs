@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use bytes::{Bytes, BytesMut};
@@ -24,6 +25,13 @@ use crate::observe::BufferedBytes;
 
 /// Bytes of a body that are kept in memory, and of one write to its file.
 const MEMORY_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of one write to the file of a body that arrives slowly, and of one read of a response for a client
+/// that reads slowly: thousands of them would hold much memory.
+pub(super) const SLOW_PIECE_BYTES: usize = 16 << 10;
+
+/// Longest time in which a fast client sends a piece of a body.
+const FAST_PIECE: Duration = Duration::from_millis(100);
 
 /// Most bytes in files of this process at once.
 const FILES_BYTES_MAX: u64 = 16 << 30;
@@ -179,9 +187,14 @@ impl BodyBuffer {
         // A body that may be passed on leaves room to other programs.
         let may_fill = bytes_max.is_some();
         let (mut file, mut reserved) = (self.drop_later(None), Reserved::default());
-        let mut in_file = 0;
+        let (mut in_file, mut piece_bytes) = (0, MEMORY_BYTES_MAX);
         loop {
-            let Piece { bytes, end } = read_piece(&mut body).await?;
+            let begun = Instant::now();
+            let Piece { bytes, end } = read_piece(&mut body, piece_bytes).await?;
+            piece_bytes = match begun.elapsed() < FAST_PIECE {
+                true => MEMORY_BYTES_MAX,
+                false => SLOW_PIECE_BYTES,
+            };
             let len = in_file + bytes.len() as u64;
             let is_for_file = end.is_none() || file.value.is_some();
             let len_max = if is_for_file { Some(file_bytes_max) } else { bytes_max };
@@ -405,8 +418,8 @@ struct Piece {
     end: Option<Option<HeaderMap>>,
 }
 
-/// Reads until the body ends or a piece is full.
-async fn read_piece(body: &mut RequestBody) -> Result<Piece, BufferError> {
+/// Reads until the body ends or there are this many bytes.
+async fn read_piece(body: &mut RequestBody, most: usize) -> Result<Piece, BufferError> {
     let (mut first, mut all) = (Bytes::new(), BytesMut::new());
     let end = loop {
         let frame = match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
@@ -418,6 +431,7 @@ async fn read_piece(body: &mut RequestBody) -> Result<Piece, BufferError> {
             Ok(data) if first.is_empty() => first = data,
             Ok(data) => {
                 if all.is_empty() {
+                    all.reserve(most.min(SLOW_PIECE_BYTES).max(first.len() + data.len()));
                     all.extend_from_slice(&first);
                 }
                 all.extend_from_slice(&data);
@@ -427,7 +441,7 @@ async fn read_piece(body: &mut RequestBody) -> Result<Piece, BufferError> {
         if body.is_end_stream() {
             break Some(None);
         }
-        if first.len().max(all.len()) >= MEMORY_BYTES_MAX {
+        if first.len().max(all.len()) >= most {
             break None;
         }
     };

@@ -15,13 +15,18 @@ use http::HeaderMap;
 use http_body::Frame;
 
 use super::body_buffer::{
-    BodyBuffer, BufferError, DropOnDiskThread, Reserved, leave_room, note_passed_on,
+    BodyBuffer, BufferError, DropOnDiskThread, Reserved, SLOW_PIECE_BYTES, leave_room,
+    note_passed_on,
 };
 use crate::body::{self, OpenFile, Unnamed};
 use crate::rt;
 
-/// Bytes that wait in memory before more are written to a file, and bytes of one read of the file.
+/// Bytes that wait in memory before a file is used, and bytes of one read of the file for a client that reads
+/// fast.
 const MEMORY_BYTES_MAX: usize = 64 << 10;
+
+/// Longest time in which a fast client takes what was read of the file.
+const FAST_READ: Duration = Duration::from_millis(10);
 
 /// Longest time for which the source of a response waits before a file is used: most clients that cannot take
 /// something at once can take it soon, and a file costs more than a wait.
@@ -41,6 +46,8 @@ pub(super) struct Spooled<E> {
     /// Dropped before the file, which a disk thread closes.
     reading: Option<Pin<Box<dyn Future<Output = io::Result<Bytes>> + Send>>>,
     shared: Arc<Shared<E>>,
+    /// Time of the last read of the file.
+    last_read: Option<Instant>,
 }
 
 /// The tasks of both ends.
@@ -140,7 +147,7 @@ pub(super) fn spool<E>(buffer: Option<BodyBuffer>, tasks: Tasks) -> (Spool<E>, S
         client: None,
     };
     let shared = Arc::new(Shared { buffer, tasks, state: Mutex::new(state) });
-    (Spool(Arc::clone(&shared)), Spooled { reading: None, shared })
+    (Spool(Arc::clone(&shared)), Spooled { reading: None, shared, last_read: None })
 }
 
 impl<E> Spool<E> {
@@ -246,7 +253,11 @@ impl<E> Spooled<E> {
                 (&self.shared.buffer, &state.file)
                 && !state.written.is_empty()
             {
-                let len = (state.written.end - state.written.start).min(MEMORY_BYTES_MAX as u64);
+                let now = Instant::now();
+                let before = self.last_read.replace(now);
+                let is_fast = before.is_some_and(|before| now - before < FAST_READ);
+                let most = if is_fast { MEMORY_BYTES_MAX } else { SLOW_PIECE_BYTES };
+                let len = (state.written.end - state.written.start).min(most as u64);
                 let (disk, offset) = (buffer.disk.clone(), state.written.start);
                 let read = body::read_piece(disk, Arc::clone(file), offset, len as usize, false);
                 self.reading = Some(Box::pin(read));
@@ -367,6 +378,8 @@ impl<E> State<E> {
     fn begin_writing(&mut self) -> Room {
         self.is_writing = true;
         self.memory_bytes = 0;
+        // What waits besides the file is little from now on.
+        self.memory_bytes_max = self.memory_bytes_max.min(SLOW_PIECE_BYTES);
         let mut pieces = Vec::from(std::mem::take(&mut self.pieces));
         pieces.push(self.joined.split().freeze());
         let file = self.file.as_ref().and_then(|file| file.value.clone());
