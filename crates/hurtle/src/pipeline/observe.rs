@@ -194,6 +194,7 @@ impl<T: Protocol> Connection<T> {
                 &self.route,
                 request,
                 (self.exchange.client, self.peer),
+                self.io.is_secure(),
             )
         {
             self.log(log, request, (status, head_bytes), completed);

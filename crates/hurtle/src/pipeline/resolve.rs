@@ -31,7 +31,7 @@ impl<T: Protocol> Connection<T> {
         }
         let name = request.host.as_ref().map(|h| h.name);
         let (client, peer) = (self.exchange.client, self.peer);
-        let matched = MatchedRequest { head: request, client, peer };
+        let matched = MatchedRequest { head: request, client, peer, is_tls: self.io.is_secure() };
         worker.sites.resolve(self.slot.listen(), name, matched)
     }
 
