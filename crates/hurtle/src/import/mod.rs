@@ -89,8 +89,8 @@ const FILE: &str = "hurtle.toml";
 const GENERAL: [&str; 3] = [
     "A location /name is nginx's prefix of names, /name-other too; a mount is the path and all \
      beneath it.",
-    "Where the directory of a location does not exist, its paths are 500, and its own path is redirected to its \
-     slash; in nginx both are 404.",
+    "The directory of a location must be there when hurtle starts; if it is removed, its paths are 500, and its own \
+     path is redirected to its slash. nginx answers 404.",
     "Names that begin with a dot are not served, and symbolic links must stay beneath the directory \
      (dotfiles, symlinks).",
 ];
