@@ -115,7 +115,8 @@ async fn explain_request(
     let peer = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let (asked, joined) = (request.head(None)?, Joined::default());
     let asked = parse_head(&asked, &joined).map_err(bad)?;
-    let matched = MatchedRequest { head: &asked, client: peer, peer };
+    let is_tls = encoded.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"));
+    let matched = MatchedRequest { head: &asked, client: peer, peer, is_tls };
     let confined = match Permissions::of(config, None) {
         Ok(permissions) => format!("the server {permissions}"),
         Err(reason) => format!("none: {reason}"),

@@ -4,29 +4,33 @@
 use hurtle_http::semantics::target::{append_query, encode_path};
 
 use super::matcher::Captures;
+use super::request_place::{RequestPlace, own_site};
 
 impl Captures<'_> {
     /// Makes a Location of a template. Without a query of its own it has `sent`, that of the request.
-    pub fn location(&self, to: &str, sent: Option<&[u8]>) -> String {
+    pub fn location(&self, to: &str, sent: Option<&[u8]>, request: &RequestPlace<'_>) -> String {
         let (place, own) = to.split_once('?').map_or((to, None), |(p, q)| (p, Some(q)));
-        let expanded = self.expand(place, encode_capture);
+        let expanded = self.expand(place, encode_capture, |name| request.part(name));
         let mut location = String::from_utf8_lossy(&expanded).into_owned();
-        match own.map(|template| self.query(template, sent)) {
+        match own.map(|template| self.query(template, sent, |name| request.part(name))) {
+            // That of the request is there already.
+            None if place.ends_with("{uri}") => {}
             None => append_query(&mut location, sent),
             // One with `?` at its end has no query.
             Some(query) if query.is_empty() => {}
             Some(query) => append_query(&mut location, Some(&query)),
         }
-        // A capture at the front must not name another host.
-        if location.starts_with("//") && !to.starts_with("//") {
-            location = format!("/{}", location.trim_start_matches('/'));
-        }
-        location
+        own_site(location, to)
     }
 
-    /// Makes a query of a template. `sent`: that of the request.
-    pub fn query(&self, template: &str, sent: Option<&[u8]>) -> Vec<u8> {
-        self.expand_query(template, sent.unwrap_or_default(), encode_parameter)
+    /// Makes a query of a template. `sent`: that of the request. `others`: values of other names.
+    pub fn query(
+        &self,
+        template: &str,
+        sent: Option<&[u8]>,
+        others: impl Fn(&str) -> Option<Vec<u8>>,
+    ) -> Vec<u8> {
+        self.expand_query(template, sent.unwrap_or_default(), encode_parameter, others)
     }
 }
 

@@ -31,8 +31,9 @@ pub(super) static MATCH: Section = Section {
              `(?i)` at the front ignores case."),
         Key::new("method", List("methods"), Words("every method"), "[\"GET\", \"HEAD\"]", "Methods."),
         Key::new("header", Map("a table of names and values"), Words("any"), "{ X-Beta = \"1\", Origin = true }",
-            "Fields of the request: a pattern in which `*` stands for any text, a list of them, `true` for \
-             a field that is there, `false` for one that is not."),
+            "Fields of the request: a pattern in which `*` stands for any text, a list of them, \
+             `{ regex = \"...\" }` for an expression that a value contains a match of, `true` for a field that is \
+             there, `false` for one that is not."),
         Key::new("cookie", Map("a table of names and values"), Words("any"), "{ beta = true }",
             "Cookies, likewise."),
         Key::new("query", Map("a table of names and values, true or false"), Words("any"), "{ format = \"json\" }",
@@ -44,8 +45,11 @@ pub(super) static MATCH: Section = Section {
              `trusted_proxies` those that they name."),
         Key::new("peer", List("networks"), Words("all"), "\"173.245.48.0/20\"", "Addresses at the other end of the \
              connection, also where that is a trusted proxy; those that a PROXY protocol header names."),
+        Key::new("scheme", Text("`http` or `https`"), Words("both"), "\"https\"",
+            "The scheme of the connection: `https` with TLS, `http` without."),
         Key::new("not", TableKind(&MATCH), Words("none"), "{ path = \"/api/**\" }",
-            "Conditions of which at least one must not be met."),
+            "Conditions of which at least one must not be met. A list of such tables: none of them must be met \
+             whole."),
     ],
 };
 
@@ -98,12 +102,13 @@ fn read(value: &Value<'_>, is_in_not: bool, reader: &mut Reader<'_>) -> Option<M
     if let Some(value) = table.get("peer") {
         matcher.peers = networks(&value, reader);
     }
+    table.set("scheme", reader, |v, r| v.parse(r, scheme).map(Some), &mut matcher.is_tls);
     if let Some(value) = table.get("not") {
         if is_in_not {
             let wrong = ValueError::new("there is a not around it");
             value.report(reader, wrong.hint("write its conditions without either"));
         } else {
-            matcher.not = read(&value, true, reader).map(Box::new);
+            matcher.not = excluded(&value, reader);
         }
     }
     if reader.problem_count() > problems {
@@ -115,6 +120,15 @@ fn read(value: &Value<'_>, is_in_not: bool, reader: &mut Reader<'_>) -> Option<M
         return None;
     }
     Some(matcher)
+}
+
+/// Reads the value of `not`: conditions, or a list of tables of conditions.
+fn excluded(value: &Value<'_>, reader: &mut Reader<'_>) -> Vec<Matcher> {
+    let tables = value.items_or_table(reader);
+    match value.is_list() && !tables.iter().any(Value::is_text) && !tables.is_empty() {
+        true => tables.iter().filter_map(|table| read(table, true, reader)).collect(),
+        false => read(value, true, reader).into_iter().collect(),
+    }
 }
 
 fn patterns(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<Glob>> {
@@ -151,6 +165,10 @@ fn conditions(
         let condition = match (value.is_true(), value.is_false()) {
             (true, _) => ValueMatcher::Present,
             (_, true) => ValueMatcher::Absent,
+            _ if value.is_table() => match expression(&value, reader) {
+                Some(regex) => ValueMatcher::Regex(regex),
+                None => continue,
+            },
             _ if value.is_empty_list() => {
                 let wrong = ValueError::new("no value is in an empty list");
                 value.report(reader, wrong.hint("true matches every value, false none"));
@@ -166,6 +184,29 @@ fn conditions(
             reader.report(&spot, wrong.hint("write a list of its values"));
         }
         conditions.push((name, condition));
+    }
+}
+
+/// Reads the expression of a value, `{ regex = "..." }`.
+fn expression(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<PathRegex> {
+    let pairs = value.pairs(reader);
+    match pairs.as_slice() {
+        [("regex", _, text)] => text.parse(reader, PathRegex::parse),
+        _ => {
+            let wrong = ValueError::new("the condition is a pattern, or a table with regex");
+            value.report(reader, wrong.hint("write { regex = \"(?i)bot\" }"));
+            None
+        }
+    }
+}
+
+/// Parses a scheme; `true` is the one with TLS.
+fn scheme(text: &str) -> Result<bool, ValueError> {
+    match text {
+        "http" => Ok(false),
+        "https" => Ok(true),
+        _ => Err(ValueError::new(format!("{} is not a scheme of requests", shown(text)))
+            .hint("write \"http\" or \"https\"")),
     }
 }
 

@@ -23,6 +23,7 @@ use super::objects::{is_object_url, object_store, refuse_keys_of_directories};
 use super::otherwise;
 use super::rate_limit::mount_limits;
 use super::reader::Reader;
+use super::request_place;
 use super::request_policy::request_policy;
 use super::schema::one_of;
 use super::symlinks::symlinks;
@@ -281,7 +282,7 @@ fn handler(
         table.set("status", reader, redirect_status, &mut status);
         let to = value.parse(reader, |text| match template.map(Matcher::captured) {
             Some((count, names)) => rule_location(text, count, &names),
-            None => location(text).map(|()| text.to_owned()),
+            None => location(&request_place::example(text)).map(|()| text.to_owned()),
         })?;
         return Some(MountHandler::Redirect { status, to });
     }

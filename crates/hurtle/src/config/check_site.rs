@@ -22,6 +22,7 @@ use super::matcher::QUERY;
 use super::pattern::fill_placeholders;
 use super::rate_limit::site_limits;
 use super::reader::{KeyPosition, Reader};
+use super::request_place;
 use super::request_policy::request_policy;
 use super::site_listen::site_listen;
 use super::table::Table;
@@ -279,20 +280,21 @@ fn check_query(
     }
 }
 
-/// Parses a Location with placeholders; none may be in the host, so that a request cannot choose
-/// the site it is redirected to.
+/// Parses a Location with placeholders. In the host only that of the request may be, so that its path cannot
+/// choose the site to which it is redirected.
 pub(super) fn rule_location(
     text: &str,
     wildcards: usize,
     names: &[String],
 ) -> Result<String, ValueError> {
     let (path, query) = text.split_once('?').map_or((text, None), |(p, q)| (p, Some(q)));
-    let filled = fill_placeholders(path, wildcards, names)?;
+    let known = request_place::example(path);
+    let filled = fill_placeholders(&known, wildcards, names)?;
     location(&filled)?;
     if let Some(query) = query {
-        check_query(text, query, wildcards, names)?;
+        check_query(text, &request_place::example(query), wildcards, names)?;
     }
-    if authority(text).is_some_and(|authority| authority.contains('{')) {
+    if authority(&known).is_some_and(|authority| authority.contains('{')) {
         return Err(ValueError::new(format!("{} lets the request choose the host", shown(text)))
             .hint("write a / before the {"));
     }

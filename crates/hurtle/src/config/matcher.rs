@@ -12,6 +12,7 @@ use serde::{Serialize, Serializer};
 
 use super::path_regex::PathRegex;
 use super::pattern::wildcards;
+use super::request_place::RequestPlace;
 use super::types::{Glob, HostName};
 
 /// Conditions on a request; it matches if it meets all of them. A condition with several values is met
@@ -67,8 +68,12 @@ pub struct Matcher {
         serialize_with = "super::print::texts"
     )]
     pub peers: Vec<IpNet>,
-    /// Conditions that must not all be met.
-    pub not: Option<Box<Matcher>>,
+    /// `Some`: the request came over TLS (`true`), or in clear.
+    #[serde(rename = "scheme", skip_serializing_if = "Option::is_none", serialize_with = "scheme")]
+    pub is_tls: Option<bool>,
+    /// Conditions none of which must be met whole.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "one_or_several")]
+    pub not: Vec<Matcher>,
 }
 
 /// The condition on the values of a field, a cookie or a parameter.
@@ -80,6 +85,8 @@ pub enum ValueMatcher {
     Absent,
     /// A value is like one of these patterns, in which `*` stands for any run of characters.
     OneOf(Vec<String>),
+    /// A value contains a match of this regular expression.
+    Regex(PathRegex),
 }
 
 /// A request as matchers see it, besides its path.
@@ -92,12 +99,20 @@ pub struct MatchedRequest<'a> {
     /// The address of the connection, or the one that a PROXY protocol header names; `None`: a unix
     /// socket.
     pub peer: Option<IpAddr>,
+    /// `true` if the connection is encrypted.
+    pub is_tls: bool,
 }
 
 impl<'a> MatchedRequest<'a> {
     /// Returns the query as sent.
     pub fn query(&self) -> Option<&'a [u8]> {
         self.head.target.path_and_query()?.1
+    }
+
+    /// Returns the parts of the request that a Location may repeat.
+    pub fn place(&self) -> RequestPlace<'a> {
+        let target = self.head.target.path_and_query().unwrap_or_default();
+        RequestPlace { head: self.head, is_tls: self.is_tls, target }
     }
 
     fn has_query(&self) -> bool {
@@ -140,6 +155,7 @@ impl Matcher {
             hosts,
             clients,
             peers,
+            is_tls,
             not,
         } = self;
         methods.is_empty()
@@ -150,7 +166,8 @@ impl Matcher {
             && hosts.is_empty()
             && clients.is_empty()
             && peers.is_empty()
-            && not.as_ref().is_none_or(|not| not.is_of_path())
+            && is_tls.is_none()
+            && not.iter().all(Matcher::is_of_path)
     }
 
     /// Returns whether a request with this decoded path matches. Without a request, only the path is
@@ -158,7 +175,7 @@ impl Matcher {
     pub fn matches(&self, path: &[u8], request: Option<&MatchedRequest<'_>>) -> bool {
         self.admits_path(path)
             && (self.is_of_path() || request.is_some_and(|request| self.admits(request)))
-            && self.not.as_ref().is_none_or(|not| match request {
+            && self.not.iter().all(|not| match request {
                 None if !not.is_of_path() => false,
                 _ => !not.matches(path, request),
             })
@@ -167,7 +184,7 @@ impl Matcher {
     /// Returns whether requests with this path can match.
     pub fn may_match(&self, path: &[u8]) -> bool {
         let excludes = |not: &Matcher| not.is_of_path() && not.admits_path(path);
-        self.admits_path(path) && !self.not.as_ref().is_some_and(|not| excludes(not))
+        self.admits_path(path) && !self.not.iter().any(excludes)
     }
 
     /// Returns the parts of the path that the groups of the regular expression have matched, or the
@@ -214,6 +231,7 @@ impl Matcher {
             && is_in(request.client, &self.clients)
             && is_in(request.peer, &self.peers)
             && self.has_query.is_none_or(|wanted| wanted == request.has_query())
+            && self.is_tls.is_none_or(|wanted| wanted == request.is_tls)
             && self.fields.iter().all(|(name, values)| {
                 let lines = head.fields.iter();
                 let own = lines.filter(|(line, _)| line.eq_ignore_ascii_case(name.as_bytes()));
@@ -246,6 +264,7 @@ impl ValueMatcher {
             ValueMatcher::OneOf(patterns) => values.any(|value| {
                 patterns.iter().any(|pattern| glob::is_like(pattern.as_bytes(), &value))
             }),
+            ValueMatcher::Regex(regex) => values.any(|value| regex.is_in(&value)),
         }
     }
 }
@@ -273,9 +292,15 @@ fn cookies<'a>(head: &RequestHead<'a>) -> impl Iterator<Item = (&'a [u8], &'a [u
 }
 
 impl Captures<'_> {
-    /// Replaces `{1}`, `{2}` ... and the names of groups in a template by the parts, after `change`.
-    pub fn expand(&self, template: &str, change: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
-        glob::expand_with(template, |name| self.part(name).map(&change))
+    /// Replaces `{1}`, `{2}` ... and the names of groups in a template by the parts, after `change`, and other
+    /// names by their values in `others`.
+    pub fn expand(
+        &self,
+        template: &str,
+        change: impl Fn(&[u8]) -> Vec<u8>,
+        others: impl Fn(&str) -> Option<Vec<u8>>,
+    ) -> Vec<u8> {
+        glob::expand_with(template, |name| self.part(name).map(&change).or_else(|| others(name)))
     }
 
     /// Makes the query of a template, after `change` of the parts; `{query}` stands for the query that was
@@ -285,9 +310,11 @@ impl Captures<'_> {
         template: &str,
         sent: &[u8],
         change: impl Fn(&[u8]) -> Vec<u8>,
+        others: impl Fn(&str) -> Option<Vec<u8>>,
     ) -> Vec<u8> {
         let expanded = glob::expand_with(template, |name| match self.part(name) {
             None if name == QUERY => Some(sent.to_vec()),
+            None => others(name),
             part => part.map(&change),
         });
         // Without a query, `a=b&{query}` has no end.
@@ -315,6 +342,7 @@ impl Serialize for ValueMatcher {
             ValueMatcher::Present => out.serialize_bool(true),
             ValueMatcher::Absent => out.serialize_bool(false),
             ValueMatcher::OneOf(patterns) => out.collect_seq(patterns),
+            ValueMatcher::Regex(regex) => out.collect_map([("regex", regex)]),
         }
     }
 }
@@ -344,6 +372,26 @@ fn conditions<S: Serializer>(
     out.collect_map(conditions.iter().map(|(name, values)| (name, values)))
 }
 
+/// Prints the scheme of a request, for which `is_tls` stands.
+fn scheme<S: Serializer>(is_tls: &Option<bool>, out: S) -> Result<S::Ok, S::Error> {
+    match is_tls {
+        Some(is_tls) => out.serialize_str(scheme_name(*is_tls)),
+        None => out.serialize_none(),
+    }
+}
+
+fn scheme_name(is_tls: bool) -> &'static str {
+    if is_tls { "https" } else { "http" }
+}
+
+/// Prints a single matcher as a table, and several ones as a list of tables.
+fn one_or_several<S: Serializer>(matchers: &[Matcher], out: S) -> Result<S::Ok, S::Error> {
+    match matchers {
+        [only] => only.serialize(out),
+        several => several.serialize(out),
+    }
+}
+
 /// A short form, which differs between unequal matchers.
 impl fmt::Display for Matcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -370,6 +418,7 @@ impl fmt::Display for Matcher {
                 conditions.push(format!("{kind} {}", joined(networks.iter())));
             }
         }
+        conditions.extend(self.is_tls.map(|is_tls| format!("scheme {}", scheme_name(is_tls))));
         conditions.extend(self.not.iter().map(|not| format!("not ({not})")));
         f.write_str(&conditions.join(" "))
     }
@@ -381,6 +430,7 @@ impl fmt::Display for ValueMatcher {
             ValueMatcher::Present => Ok(()),
             ValueMatcher::Absent => f.write_str(" absent"),
             ValueMatcher::OneOf(patterns) => write!(f, "={}", joined(patterns.iter())),
+            ValueMatcher::Regex(regex) => write!(f, " regex {:?}", regex.text()),
         }
     }
 }
@@ -405,6 +455,7 @@ mod tests {
             Some(ValueMatcher::Present),
             Some(ValueMatcher::Absent),
             Some(ValueMatcher::OneOf(vec!["1".to_owned(), "2*".to_owned()])),
+            PathRegex::parse("^[12]$").ok().map(ValueMatcher::Regex),
         ]);
         (prop::collection::vec(pattern, 0..3), regex, field).prop_map(|(patterns, regex, field)| {
             Matcher {
@@ -420,18 +471,18 @@ mod tests {
         #[test]
         fn parts_agree(
             own in matcher(),
-            not in prop::option::of(matcher()),
+            not in prop::collection::vec(matcher(), 0..3),
             path in "/[ab./B]{0,8}",
             value in prop::option::of("[123]{1,2}"),
         ) {
-            let not = not.filter(|not| !not.is_empty()).map(Box::new);
+            let not = not.into_iter().filter(|not| !not.is_empty()).collect();
             let matcher = Matcher { not, ..own };
             let line = value.map_or(String::new(), |value| format!("X-A: {value}\r\n"));
             let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{line}\r\n");
             let joined = Joined::default();
             let limits = HeadLimits { head_bytes: 1 << 10, target_bytes: 1 << 10, fields: 9 };
             let head = h1::request::parse(head.as_bytes(), &joined, &limits).unwrap();
-            let request = MatchedRequest { head: &head, client: None, peer: None };
+            let request = MatchedRequest { head: &head, client: None, peer: None, is_tls: false };
             let matches = matcher.matches(path.as_bytes(), Some(&request));
             prop_assert!(!matches || matcher.may_match(path.as_bytes()), "it may match what it matches");
             let captured = matcher.captures(path.as_bytes(), Some(&request));

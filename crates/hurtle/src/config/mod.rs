@@ -63,6 +63,7 @@ mod rate_limit;
 mod reader;
 mod reference;
 mod request_fields;
+mod request_place;
 mod request_policy;
 mod response_cache;
 mod rotation;
@@ -141,6 +142,7 @@ pub use rate_limit::{
 };
 pub use reference::reference;
 pub use request_fields::RequestFields;
+pub use request_place::RequestPlace;
 pub use request_policy::RequestPolicy;
 pub use response_cache::{DiskCache, ResponseCache};
 pub use rotation::Rotation;

@@ -412,7 +412,8 @@ pub(super) static RULE: Section = Section {
         Key::new("redirect", Text("a URL or an absolute path"), Words("see `rewrite`"),
             "\"/new/{1}\"",
             "Redirect to this Location. Without a `?` it gets the query of the request; `{query}` stands for it, \
-             as in `\"/new?page={1}&{query}\"`, and `\"/new?\"` has none."),
+             as in `\"/new?page={1}&{query}\"`, and `\"/new?\"` has none. `{scheme}`, `{host}`, `{request.host}` and \
+             `{uri}` are parts of the request."),
         Key::new("status", Integer(301, 308), Toml("302"), "301",
             "Status of the redirect: 301, 302, 303, 307 or 308.").with(&["redirect"]),
         Key::new("rewrite", Text("an absolute path"), Words("see `redirect`"), "\"/app/{1}\"",

@@ -344,8 +344,9 @@ pub(super) static MOUNT: Section = Section {
             Words("see `files`, `proxy`, `respond`"),
             "\"https://example.org/\"",
             "Redirect every request of the mount. If the value ends with `/`, the rest of the path \
-             and the query are appended. With `name` and `match` it has the parts of the path as in a rule, \
-             such as `{1}`."),
+             and the query are appended. `{scheme}`, `{host}`, `{request.host}` (with the port) and `{uri}` (the path \
+             and the query as sent) are parts of the request. With `name` and `match` it has the parts of the \
+             path as in a rule, such as `{1}`."),
         Key::new("respond", Text("a string"), Words("see `files`, `proxy`, `redirect`"), "\"ok\"",
             "Send this body to every request."),
         Key::new("abort", Flag, Words("see `respond`"), "true",

@@ -90,6 +90,11 @@ impl<'v> Value<'v> {
         self.toml.as_array().is_some()
     }
 
+    /// `true` if the value is a table.
+    pub(super) fn is_table(&self) -> bool {
+        self.toml.as_table().is_some()
+    }
+
     /// `true` if the value is `true`; reports nothing otherwise.
     pub(super) fn is_true(&self) -> bool {
         self.toml.as_bool() == Some(true)

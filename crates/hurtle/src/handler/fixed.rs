@@ -4,18 +4,18 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use hurtle_http::semantics::target::{append_query, encode_path};
 
-use super::request::{HandlerRequest, MatchedPath};
+use super::request::{MatchedPath, RequestContext};
 use crate::answer::Answer;
 use crate::body::Body;
-use crate::config::Matcher;
+use crate::config::{Matcher, RequestPlace};
 
 /// Redirects the requests of a mount.
 #[derive(Debug)]
 pub struct Redirect {
     /// 301, 302, 303, 307 or 308.
     pub status: StatusCode,
-    /// An absolute URL or path; if it ends with `/`, the rest of the path and the query are
-    /// appended. With `matcher` it is a template, as of a rule.
+    /// An absolute URL or path, perhaps with parts of the request; if it ends with `/`, the rest of the path
+    /// and the query are appended. With `matcher` it is a template, as of a rule.
     pub to: String,
     /// The paths that are redirected, of those without a file; `None`: all.
     pub matcher: Option<Matcher>,
@@ -23,21 +23,27 @@ pub struct Redirect {
 
 impl Redirect {
     /// The redirect of a request.
-    pub fn call(&self, request: &HandlerRequest<'_>, matched: &MatchedPath<'_>) -> Answer {
+    pub fn call(&self, request: &RequestContext<'_>, matched: &MatchedPath<'_>) -> Answer {
+        let RequestContext { head, target, .. } = *request;
+        let place = RequestPlace { head, is_tls: request.client.is_tls, target };
+        if !place.has_parts_of(&self.to) {
+            return Answer::error(StatusCode::BAD_REQUEST, Some(NO_HOST));
+        }
+        let query = target.1;
         if let Some(matcher) = &self.matcher {
             return match matcher.captures(matched.path, None) {
                 Some(captures) => {
-                    let location = captures.location(&self.to, request.query);
+                    let location = captures.location(&self.to, query, &place);
                     Answer::redirect(self.status, &location)
                 }
                 None => Answer::error(StatusCode::NOT_FOUND, None),
             };
         }
-        let mut location = self.to.clone();
-        if location.ends_with('/') {
+        let mut location = place.fill(&self.to);
+        if self.to.ends_with('/') {
             // `encode_path` needs a leading slash, which the location already has.
             location.push_str(encode_path(&[b"/", matched.rest].concat()).trim_start_matches('/'));
-            append_query(&mut location, request.query);
+            append_query(&mut location, query);
         }
         Answer::redirect(self.status, &location)
     }
@@ -47,6 +53,9 @@ impl Redirect {
         self.matcher.as_ref().is_none_or(|matcher| matcher.matches(path, None))
     }
 }
+
+/// The reason of a 400 for a redirect to the requested host.
+pub const NO_HOST: &str = "the request names no host";
 
 /// Gives the same response to every request.
 #[derive(Debug)]

@@ -174,7 +174,7 @@ impl Handler {
                 None => Box::pin(read_file(directory, request, client)).await,
             },
             Handler::Redirect(redirect) => {
-                let redirected = async || redirect.call(&request.for_files(), &request.matched);
+                let redirected = async || redirect.call(request, &request.matched);
                 Box::pin(whatever_method(request, client, redirected)).await
             }
             Handler::Abort => Ok(Outcome::Abort),

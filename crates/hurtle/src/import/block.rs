@@ -35,6 +35,8 @@ pub(super) enum Target {
     Fastcgi,
     /// A fixed answer or a redirect.
     Answer,
+    /// The status page.
+    Status,
     /// 403 for everybody.
     Closed,
     /// Rules only.
@@ -50,6 +52,7 @@ impl fmt::Display for Target {
             Target::Proxy => "a proxy",
             Target::Fastcgi => "a FastCGI application",
             Target::Answer => "a fixed answer or redirect",
+            Target::Status => "a status page",
             Target::Closed => "a location that admits nobody",
             Target::Rules => "a location that rewrites every path",
             Target::HttpsRedirect => "a redirect to HTTPS",
@@ -208,13 +211,18 @@ fn is_without_effect(kind: Kind, target: Target) -> bool {
         Kind::Path(PathKind::Internal) => target == Target::Closed,
         Kind::Path(_) | Kind::Structure(_) | Kind::Whole(_) => false,
         Kind::Handler(_) => {
-            matches!(target, Target::Answer | Target::Closed | Target::HttpsRedirect)
+            matches!(
+                target,
+                Target::Answer | Target::Status | Target::Closed | Target::HttpsRedirect
+            )
         }
         Kind::Guard(_) => matches!(target, Target::Closed | Target::HttpsRedirect),
         Kind::Files(_) => !matches!(target, Target::Files | Target::Rules),
         // A proxy and a FastCGI application take all of them that have an effect.
         Kind::Upstream(_) => target != Target::Rules,
-        Kind::Response(ResponseKind::ClientMaxBodySize | ResponseKind::SendTimeout) => true,
+        Kind::Response(
+            ResponseKind::ClientMaxBodySize | ResponseKind::SendTimeout | ResponseKind::LimitConn,
+        ) => true,
         Kind::Response(ResponseKind::Gzip | ResponseKind::Brotli) => {
             matches!(target, Target::Closed | Target::HttpsRedirect)
         }

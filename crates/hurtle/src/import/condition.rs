@@ -1,15 +1,18 @@
 //! Translates `if` with a fixed answer, such as `if ($request_method = OPTIONS) { return 204; }`, to a
 //! mount with conditions.
 
+use std::collections::BTreeMap;
+
 use toml::Value;
 
 use super::block::Block;
 use super::kind::{HandlerKind, Kind, PathKind};
 use super::location::{answer, fields};
 use super::modifier::{Modifier, modifier};
-use super::mount::{Keys, Mount, put};
+use super::mount::{Field, Keys, Mount, put};
 use super::mounts::Mounts;
 use super::path::mount_path;
+use super::predicate::Predicate;
 use super::report::Report;
 use super::syntax::Directive;
 use super::tuning::needs;
@@ -30,7 +33,7 @@ impl<'a> Mounts<'a, '_> {
             if self.maintenance(d, server, report) {
                 continue;
             }
-            let Some(mount) = self.condition(d, server, "/", report) else { continue };
+            let mounts = self.condition(d, server, "/", report);
             for location in locations {
                 match of(location) {
                     Some(Modifier::Exact) => {}
@@ -40,7 +43,7 @@ impl<'a> Mounts<'a, '_> {
                 let path = &location.args[location.args.len() - 1];
                 report.remark(d, &format!("{path} is answered without this condition"));
             }
-            self.site.mounts.push(mount);
+            self.site.mounts.extend(mounts);
         }
     }
 
@@ -56,22 +59,26 @@ impl<'a> Mounts<'a, '_> {
                 report.remark(d, "it holds for all locations");
                 continue;
             }
-            let Some(mount) = self.condition(d, block, path, report) else { continue };
-            let mount = if kind == Modifier::Exact { mount.at_exactly(path) } else { mount };
-            self.conditions.push((d, path, mount));
+            if self.of_fields(d, block, (kind, path), report) {
+                continue;
+            }
+            for mut mount in self.condition(d, block, path, report) {
+                if kind == Modifier::Exact {
+                    mount = mount.at_exactly(path);
+                }
+                self.conditions.push((d, path, mount));
+            }
         }
     }
 
     /// Adds the mounts of conditions in locations, behind those of expressions.
     pub(super) fn add_conditions(&mut self, locations: &[&Directive], report: &mut Report) {
         for (d, path, mut mount) in std::mem::take(&mut self.conditions) {
-            let prefixes = locations.iter().filter_map(|location| match modifier(location)? {
-                (Modifier::Prefix | Modifier::Final, other) => Some(other),
-                _ => None,
-            });
-            let is_within =
-                |other: &&str| *other != path && other.starts_with(path) && !mount.is_exact();
-            let within: Vec<&str> = prefixes.filter(is_within).collect();
+            if self.is_final(path, locations) && !mount.is_exact() {
+                report.refuse(d, BESIDE_EXPRESSIONS);
+                continue;
+            }
+            let within = if mount.is_exact() { Vec::new() } else { beneath(path, locations) };
             match mount.without(&within) {
                 Ok(()) => self.site.mounts.push(mount),
                 Err(path) => {
@@ -79,6 +86,7 @@ impl<'a> Mounts<'a, '_> {
                 }
             }
         }
+        self.add_adorned(locations, report);
     }
 
     /// Translates `if (-f FILE) { return 503; }`, the usual way to take a site down. `false`: it is another
@@ -107,42 +115,154 @@ impl<'a> Mounts<'a, '_> {
         true
     }
 
-    /// Returns the mount of a condition; `None` if it was refused.
+    /// Returns the mounts of a condition; none if it was refused.
     fn condition(
         &mut self,
         d: &'a Directive,
         around: &Block<'a>,
         path: &str,
         report: &mut Report,
-    ) -> Option<Mount> {
+    ) -> Vec<Mount> {
         let rewrites = around.first(&[Kind::Path(PathKind::Rewrite), Kind::Path(PathKind::Set)]);
         let returns = around.first(&[Kind::Handler(HandlerKind::Return)]);
         let comes_first = returns.is_none_or(|returns| around.precedes(d, returns));
-        let Some((matcher, host)) = matcher(d).filter(|_| rewrites.is_none() && comes_first) else {
+        let known = (rewrites.is_none() && comes_first)
+            .then(|| Predicate::of(d, &around.scope().value_maps, report));
+        let Some(Predicate { any, host }) = known.flatten() else {
             report.refuse(d, needs("if"));
-            return None;
+            return Vec::new();
         };
         let block = Block::of(d, around.scope(), self.shared, report);
         let Some(returns) = block.take(Kind::Handler(HandlerKind::Return)) else {
-            report.refuse(d, "of conditions it knows those that only return an answer");
-            return None;
+            report.refuse(d, "of conditions it knows those that return an answer or set fields");
+            return Vec::new();
         };
         // The condition says which host it is.
         let mut returns = returns.clone();
         if let (Some(host), Some(text)) = (host, returns.args.last_mut()) {
-            *text = text.replace("$host", host);
+            *text = text.replace("$host", &host);
         }
         let mut keys = Keys::new();
-        answer(&returns, path, &block, self.context, &mut keys, report)?;
+        if answer(&returns, path, &block, self.context, &mut keys, report).is_none() {
+            return Vec::new();
+        }
         let headers = fields(&block);
         block.finish(super::block::Target::Answer, report);
-        let mut mount = Mount { path: mount_path(path), place: Keys::new(), keys, headers };
-        put(&mut mount.place, "match", matcher);
-        Some(mount)
+        let mount = Mount { path: mount_path(path), place: Keys::new(), keys, headers };
+        any.into_iter().map(|matcher| mount.clone().where_met(matcher)).collect()
+    }
+
+    /// Keeps a condition of a location that sets fields only; `false`: it is another one.
+    fn of_fields(
+        &mut self,
+        d: &'a Directive,
+        block: &Block<'a>,
+        (kind, path): (Modifier, &'a str),
+        report: &mut Report,
+    ) -> bool {
+        let is_field = |d: &Directive| matches!(d.name.as_str(), "add_header" | "expires");
+        let others = [PathKind::Rewrite, PathKind::Set].map(Kind::Path);
+        if d.children().is_empty()
+            || !d.children().iter().all(is_field)
+            || block.first(&others).is_some()
+        {
+            return false;
+        }
+        let returns = block.first(&[Kind::Handler(HandlerKind::Return)]);
+        if returns.is_some_and(|returns| block.precedes(returns, d)) {
+            report.remark(d, "it is left out: nginx returns before it");
+            return true;
+        }
+        let Some(predicate) = Predicate::of(d, &block.scope().value_maps, report) else {
+            return false;
+        };
+        let inner = Block::of(d, block.scope(), self.shared, report);
+        let headers = fields(&inner);
+        inner.finish(super::block::Target::Files, report);
+        let is_exact = kind == Modifier::Exact;
+        self.adorned.push(Adorned { d, path, is_exact, any: predicate.any, headers });
+        true
+    }
+
+    /// Returns whether the location of a path is final, so that its mount precedes all conditions.
+    fn is_final(&self, path: &str, locations: &[&Directive]) -> bool {
+        let is_it = |d: &&Directive| modifier(d) == Some((Modifier::Final, path));
+        !self.expressions.is_empty() && locations.iter().any(is_it)
+    }
+
+    /// Adds the mounts of conditions that set fields: those of their locations with other fields. Of
+    /// several that are met nginx takes the last.
+    fn add_adorned(&mut self, locations: &[&Directive], report: &mut Report) {
+        for Adorned { d, path, is_exact, any, headers } in
+            std::mem::take(&mut self.adorned).into_iter().rev()
+        {
+            if self.is_final(path, locations) && !is_exact {
+                report.refuse(d, BESIDE_EXPRESSIONS);
+                continue;
+            }
+            let own = self.site.mounts.iter().find(|mount| mount.is_of(path, is_exact)).cloned();
+            let Some(own) = own.filter(|_| self.scripts.is_none()) else {
+                report.refuse(
+                    d,
+                    "beside scripts, or for a single file, hurtle has no such condition",
+                );
+                continue;
+            };
+            // nginx does not search within a condition.
+            let mut keys = own.keys.clone();
+            keys.retain(|(key, _)| {
+                !matches!(key.as_str(), "try_files" | "otherwise" | "spa" | "index")
+            });
+            if keys.len() < own.keys.len() {
+                report.remark(d, "a request that meets it gets the file of its path, without try_files, as by nginx");
+            }
+            let plain = Mount { keys, headers, ..own };
+            let within = if is_exact { Vec::new() } else { beneath(path, locations) };
+            for matcher in any {
+                let mut made = plain.clone().where_met(matcher);
+                match made.without(&within) {
+                    Ok(()) => self.site.mounts.push(made),
+                    Err(path) => {
+                        report.refuse(
+                            d,
+                            format!("in nginx it does not apply to the location {path}"),
+                        );
+                    }
+                }
+            }
+        }
     }
 }
 
+/// The reason for which a condition of `^~` is refused.
+const BESIDE_EXPRESSIONS: &str =
+    "beside regular expressions, a location with ^~ has no conditions in hurtle";
+
+/// The locations of prefixes beneath a path, whose paths they take from it.
+fn beneath<'p>(path: &str, locations: &[&'p Directive]) -> Vec<&'p str> {
+    let prefixes = locations.iter().filter_map(|location| match modifier(location)? {
+        (Modifier::Prefix | Modifier::Final, other) => Some(other),
+        _ => None,
+    });
+    prefixes.filter(|other| *other != path && other.starts_with(path)).collect()
+}
+
+/// A condition of a location that only sets fields.
+pub(super) struct Adorned<'a> {
+    d: &'a Directive,
+    path: &'a str,
+    is_exact: bool,
+    any: Vec<toml::Table>,
+    headers: BTreeMap<String, Field>,
+}
+
 impl Mount {
+    /// The mount for requests that meet these conditions.
+    fn where_met(mut self, matcher: toml::Table) -> Mount {
+        put(&mut self.place, "match", matcher);
+        self
+    }
+
     /// Excepts paths of other locations from its conditions.
     ///
     /// # Errors
@@ -152,83 +272,27 @@ impl Mount {
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/._~-".contains(&b);
         let matcher = self.place.iter_mut().find(|(key, _)| key == "match");
         match matcher.map(|(_, value)| value) {
-            Some(Value::Table(table))
-                if !table.contains_key("not")
-                    && paths.iter().all(|path| path.bytes().all(is_plain)) =>
-            {
+            Some(Value::Table(table)) if paths.iter().all(|path| path.bytes().all(is_plain)) => {
                 let beneath = |path: &&str| {
                     let bare = path.trim_end_matches('/');
                     [Value::from(bare), Value::from(format!("{bare}/**"))]
                 };
                 let paths: Vec<Value> = paths.iter().flat_map(beneath).collect();
-                let not = toml::Table::from_iter([("path".to_owned(), Value::from(paths))]);
-                table.insert("not".to_owned(), Value::from(not));
+                let not =
+                    Value::from(toml::Table::from_iter([("path".to_owned(), Value::from(paths))]));
+                match table.remove("not") {
+                    None => drop(table.insert("not".to_owned(), not)),
+                    Some(Value::Array(mut list)) => {
+                        list.push(not);
+                        table.insert("not".to_owned(), Value::from(list));
+                    }
+                    Some(known) => {
+                        drop(table.insert("not".to_owned(), Value::from(vec![known, not])));
+                    }
+                }
                 Ok(())
             }
             _ => Err(*first),
         }
     }
-}
-
-/// Returns a condition as the value of `match`, and the host that it requires; `None`: it is of another
-/// form.
-fn matcher(d: &Directive) -> Option<(toml::Table, Option<&str>)> {
-    let [variable, operator, value] = words(d)?;
-    let (operator, is_not) = match operator.strip_prefix('!') {
-        Some(operator) => (operator, true),
-        None => (operator, false),
-    };
-    let values = match operator {
-        "=" => vec![value],
-        "~" if variable == "$request_method" => {
-            let inner = value.strip_prefix('^')?.strip_suffix('$')?;
-            let inner = inner.strip_prefix('(').and_then(|x| x.strip_suffix(')')).unwrap_or(inner);
-            inner.split('|').collect()
-        }
-        _ => return None,
-    };
-    let is_plain = |text: &&str| {
-        !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./:".contains(&b))
-    };
-    if !values.iter().all(is_plain) {
-        return None;
-    }
-    let list: Vec<Value> = values.iter().map(|value| Value::from(*value)).collect();
-    let one = || if let [one] = &list[..] { one.clone() } else { Value::from(list.clone()) };
-    let named = |name: &str| toml::Table::from_iter([(name.to_owned(), one())]);
-    let (key, value) = match variable {
-        "$request_method" => ("method", one()),
-        "$host" => ("host", one()),
-        _ => {
-            let by = |kind: &str| variable.strip_prefix('$')?.strip_prefix(kind);
-            if let Some(name) = by("http_").filter(|name| *name != "host") {
-                ("header", Value::from(named(&name.replace('_', "-"))))
-            } else if let Some(name) = by("cookie_") {
-                ("cookie", Value::from(named(name)))
-            } else {
-                ("query", Value::from(named(by("arg_")?)))
-            }
-        }
-    };
-    let table = toml::Table::from_iter([(key.to_owned(), value)]);
-    let host = if key == "host" && !is_not { values.first().copied() } else { None };
-    Some(match is_not {
-        true => (toml::Table::from_iter([("not".to_owned(), Value::from(table))]), host),
-        false => (table, host),
-    })
-}
-
-/// The three words of a comparison, without its parentheses.
-fn words(d: &Directive) -> Option<[&str; 3]> {
-    let mut words: Vec<&str> = d.args.iter().map(String::as_str).collect();
-    let first = words.first_mut()?;
-    *first = first.strip_prefix('(')?;
-    if words.last() == Some(&")") {
-        words.pop();
-    } else {
-        let last = words.last_mut()?;
-        *last = last.strip_suffix(')')?;
-    }
-    words.retain(|word| !word.is_empty());
-    words.try_into().ok()
 }

@@ -44,6 +44,15 @@ pub(super) fn files(
             candidates(d, path, named, report)?
         }
     };
+    if let Some(d) = try_files.filter(|_| search.has_no_directories && path != "/") {
+        let bare = path.trim_end_matches('/');
+        report.remark(
+            d,
+            &format!(
+                "GET {bare} is redirected to {bare}/ where that is a directory; nginx has none here"
+            ),
+        );
+    }
     let index = block.get(|scope| &scope.index);
     let lists = *block.get(|scope| &scope.listing);
     if search.has_no_directories {

@@ -5,26 +5,59 @@ use super::kind::{HandlerKind, Kind, PathKind, StructureKind};
 use super::modifier::{Modifier, modifier};
 use super::report::Report;
 use super::server::Server;
+use super::server_keys::names;
 use super::syntax::Directive;
 
 const RETURN: Kind = Kind::Handler(HandlerKind::Return);
 const LOCATION: Kind = Kind::Structure(StructureKind::Location);
 const IF: Kind = Kind::Path(PathKind::If);
 
+/// The names of the servers that have TLS.
+#[derive(Debug, Default)]
+pub(super) struct TlsNames {
+    names: Vec<String>,
+    is_empty: bool,
+}
+
+impl TlsNames {
+    /// Reads the servers of `http`.
+    pub(super) fn of(servers: &[&Directive]) -> TlsNames {
+        let is_tls = |d: &Directive| match d.name.as_str() {
+            "listen" => d.args.iter().any(|arg| arg == "ssl"),
+            "ssl" => d.arg(0) == "on",
+            _ => false,
+        };
+        let with_tls: Vec<_> =
+            servers.iter().filter(|server| server.children().iter().any(is_tls)).collect();
+        let mut found = TlsNames { names: Vec::new(), is_empty: with_tls.is_empty() };
+        let written = with_tls.into_iter().flat_map(|server| server.children());
+        for d in written.filter(|d| d.name == "server_name") {
+            // Names that are refused are those of the server itself.
+            names(d, &mut found.names, &mut Report::default());
+        }
+        found
+    }
+
+    /// Returns whether a site with TLS has each of these names, or there is one if these are none.
+    fn have(&self, names: &[String]) -> bool {
+        !self.is_empty && names.iter().all(|name| self.names.contains(name))
+    }
+}
+
 /// Translates a server that only redirects its own names to HTTPS; `false`: it is another one.
-pub(super) fn translate(block: &Block<'_>, server: &Server<'_>, report: &mut Report) -> bool {
-    if !server.tls.is_empty() || !is_https_redirect(block, server) {
+pub(super) fn translate(
+    block: &Block<'_>,
+    server: &Server<'_>,
+    tls: &TlsNames,
+    report: &mut Report,
+) -> bool {
+    let is_own = server.tls.is_empty() && tls.have(&server.site.hosts);
+    if !is_own || !is_https_redirect(block, server) {
         return false;
     }
     block.take(RETURN);
     block.take(IF);
-    for d in block.take_all(LOCATION).iter().filter(|d| is_challenge(d)) {
-        report.refuse(
-            d,
-            "a site that redirects to HTTPS sends nothing else in clear; write this location in \
-             the server with ssl, which the redirect reaches, or certificate = \"auto\" (https.md)",
-        );
-    }
+    block.take(LOCATION);
     block.finish(Target::HttpsRedirect, report);
     true
 }
@@ -41,8 +74,7 @@ fn is_https_redirect(block: &Block<'_>, server: &Server<'_>) -> bool {
     };
     let conditions = block.all(IF);
     let locations = block.all(LOCATION);
-    let others: Vec<_> = locations.iter().filter(|d| !is_challenge(d)).collect();
-    let in_root = match others.as_slice() {
+    let in_root = match locations.as_slice() {
         [root] => {
             let is_root = matches!(modifier(root), Some((Modifier::Prefix | Modifier::Final, "/")));
             is_root && root.children().iter().all(is_redirect) && !root.children().is_empty()
@@ -54,13 +86,8 @@ fn is_https_redirect(block: &Block<'_>, server: &Server<'_>) -> bool {
             d.arg(0) == "($host" && d.arg(1) == "=" && d.children().iter().all(is_redirect)
         });
     match block.first(&[RETURN]) {
-        Some(d) if is_redirect(d) => conditions.is_empty() && others.is_empty(),
-        Some(d) => d.arg(0) == "404" && by_host && others.is_empty(),
+        Some(d) if is_redirect(d) => conditions.is_empty() && locations.is_empty(),
+        Some(d) => d.arg(0) == "404" && by_host && locations.is_empty(),
         None => in_root && conditions.is_empty(),
     }
-}
-
-/// `true` for a location of the challenges of ACME (RFC 8555 section 8.3).
-fn is_challenge(location: &Directive) -> bool {
-    location.args.iter().any(|arg| arg.starts_with("/.well-known"))
 }

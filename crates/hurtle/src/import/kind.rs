@@ -38,6 +38,7 @@ kinds! {
         ProxyPass "proxy_pass",
         GrpcPass "grpc_pass",
         FastcgiPass "fastcgi_pass",
+        StubStatus "stub_status",
     }
     /// Directives that change the path, or which paths a location has.
     Path PathKind {
@@ -53,8 +54,10 @@ kinds! {
         Location "location",
         Upstream "upstream",
         Map "map",
+        Geo "geo",
         ProxyCachePath "proxy_cache_path",
         LimitReqZone "limit_req_zone",
+        LimitConnZone "limit_conn_zone",
         Listen "listen",
         ServerName "server_name",
         Ssl "ssl",
@@ -126,6 +129,8 @@ kinds! {
         Expires "expires",
         ErrorPage "error_page",
         LimitRate "limit_rate",
+        LimitConn "limit_conn",
+        LimitConnStatus "limit_conn_status",
         ClientMaxBodySize "client_max_body_size",
         SendTimeout "send_timeout",
         Gzip "gzip",
@@ -169,10 +174,10 @@ impl Kind {
 
     /// `true` for a directive that may have a block.
     pub(super) fn has_block(self) -> bool {
-        use StructureKind::{Http, Location, Map, Server, Upstream};
+        use StructureKind::{Geo, Http, Location, Map, Server, Upstream};
         matches!(
             self,
-            Kind::Structure(Http | Location | Map | Server | Upstream)
+            Kind::Structure(Geo | Http | Location | Map | Server | Upstream)
                 | Kind::Files(FilesKind::Types)
                 | Kind::Path(PathKind::If)
         )

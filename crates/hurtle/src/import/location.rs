@@ -8,6 +8,7 @@ use toml::Value;
 use super::block::{Block, Target};
 use super::cache::cache;
 use super::client_limits::client_limits;
+use super::connection_limits::{ConnectionZones, connection_limits};
 use super::fastcgi::{fastcgi_settings, only_script};
 use super::files::files;
 use super::gates::AuthServer;
@@ -16,6 +17,7 @@ use super::kind::{HandlerKind, Kind};
 use super::mount::{ErrorPages, Field, Keys, Mount, put};
 use super::named::{Named, leads_to_itself};
 use super::path::{has_variable, mount_path};
+use super::redirect::destination;
 use super::report::Report;
 use super::syntax::Directive;
 use super::type_map;
@@ -27,6 +29,8 @@ pub(super) struct Context<'a> {
     pub(super) groups: &'a Groups,
     /// Directories and sizes of caches, by zone.
     pub(super) zones: &'a BTreeMap<String, (String, Option<u64>)>,
+    /// Keys of `limit_conn_zone`, by zone.
+    pub(super) connection_zones: &'a ConnectionZones,
     /// Scheme of all its addresses; `None`: both.
     pub(super) scheme: Option<&'static str>,
     /// Its locations that auth_request names.
@@ -59,6 +63,15 @@ pub(super) fn mount(
         report.remark(d, "the upstream is asked for files, too, as by nginx");
     }
     match target {
+        Target::Status => {
+            let d = block.take(Kind::Handler(HandlerKind::StubStatus))?;
+            put(&mut keys, "status", true);
+            let text = format!(
+                "GET {path} is hurtle's page of figures, with JSON for Accept: application/json; nginx \
+                                sends its own text"
+            );
+            report.remark(d, &text);
+        }
         Target::Answer => {
             let returns = block.take(Kind::Handler(HandlerKind::Return))?;
             answer(returns, path, block, context, &mut keys, report)?;
@@ -74,10 +87,17 @@ pub(super) fn mount(
     }
     let unguarded = keys.len();
     guard(at, block, context, &mut keys, report)?;
+    let is_guarded = |(key, _): &(String, Value)| key == "allow" || key == "auth";
+    if target == Target::Status && !keys.iter().any(is_guarded) {
+        put(&mut keys, "allow", vec!["127.0.0.1", "::1"]);
+        report
+            .remark(at, &format!("GET {path} of another machine is 403; nginx has no such limit"));
+    }
     if target == Target::Answer && keys.len() > unguarded {
         report.remark(at, "nginx sends `return` before it checks addresses, passwords and limits");
     }
     client_limits(block, &mut keys, report);
+    connection_limits(path, block, context.connection_zones, &mut keys, report);
     compression(block, &mut keys, report);
     type_map::put_rules(at, block, &mut keys, report);
     let path = mount_path(path);
@@ -93,6 +113,8 @@ pub(super) fn target(block: &Block<'_>) -> Target {
     };
     if has(&[HandlerKind::Return]) {
         Target::Answer
+    } else if has(&[HandlerKind::StubStatus]) {
+        Target::Status
     } else if has(&[HandlerKind::ProxyPass, HandlerKind::GrpcPass]) {
         Target::Proxy
     } else if has(&[HandlerKind::FastcgiPass]) {
@@ -167,56 +189,6 @@ pub(super) fn answer(
         put(keys, "content_type", media::of_extension(&extension).unwrap_or(default));
     }
     Some(())
-}
-
-/// The path of a redirect within the origin that was asked.
-pub(super) fn own_path(to: &str) -> Option<&str> {
-    let own_origins = ["$scheme://$host", "$scheme://$http_host"];
-    let path = own_origins.iter().find_map(|origin| to.strip_prefix(origin)).unwrap_or(to);
-    (path.starts_with('/') && !has_variable(path)).then_some(path)
-}
-
-/// The Location of a redirect.
-fn destination(
-    d: &Directive,
-    text: &str,
-    path: &str,
-    context: &Context<'_>,
-    report: &mut Report,
-) -> Option<String> {
-    let mut to = text.to_owned();
-    if let Some(path) = own_path(text) {
-        path.clone_into(&mut to);
-    } else if let Some(rest) = text.strip_prefix("$scheme://") {
-        let Some(scheme) = context.scheme else {
-            report.refuse(d, "write http:// or https:// in place of $scheme");
-            return None;
-        };
-        to = format!("{scheme}://{rest}");
-    }
-    if let (Some(name), true) = (context.name, to.contains("$server_name")) {
-        to = to.replace("$server_name", name);
-    }
-    let appends = to.strip_suffix("$request_uri").map(str::to_owned);
-    if let Some(base) = &appends {
-        // The rest of the path and the query are appended to a value that ends with a slash.
-        to = format!("{base}{}", mount_path(path).trim_end_matches('/')) + "/";
-    }
-    if has_variable(&to) {
-        report.refuse(d, "of variables it knows $request_uri at the end, $scheme, $server_name");
-        return None;
-    }
-    // Without $request_uri the destination is one URL.
-    if appends.is_none() && to.ends_with('/') {
-        let origin = to.trim_end_matches('/').to_owned();
-        let is_origin = origin.split_once("://").is_some_and(|(_, host)| !host.contains('/'));
-        if !is_origin {
-            report.refuse(d, "to a redirect that ends with / the rest of the path is appended");
-            return None;
-        }
-        to = origin;
-    }
-    Some(to)
 }
 
 fn proxy(

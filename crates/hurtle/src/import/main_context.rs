@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::block::Block;
+use super::connection_limits;
+use super::https_redirect::TlsNames;
 use super::kind::{Kind, StructureKind, WholeKind};
 use super::mount::{Keys, ServerConfig, put, put_list};
 use super::path::bytes;
@@ -16,6 +18,7 @@ use super::syntax::Directive;
 use super::tuning::{is_tuning, needs};
 use super::type_map::type_maps;
 use super::upstream::{Groups, group};
+use super::value_map::value_maps;
 
 /// Translates a configuration. Problems are in `report`.
 pub(super) fn translate(directives: &[Directive], report: &mut Report) -> ServerConfig {
@@ -95,7 +98,9 @@ fn http<'a>(
         shared.limit_req_zone(d, report);
     }
     let maps = type_maps(block);
-    let outer = Scope { type_maps: Rc::new(maps.clone()), ..Scope::default() };
+    let values = Rc::new(value_maps(block));
+    let types = Rc::new(maps.clone());
+    let outer = Scope { type_maps: types, value_maps: Rc::clone(&values), ..Scope::default() };
     let read = Block::read(None, block, &outer, shared, report);
     let mut groups = Groups::new();
     for d in read.take_all(Kind::Structure(StructureKind::Upstream)) {
@@ -104,10 +109,18 @@ fn http<'a>(
     }
     let caches = read.take_all(Kind::Structure(StructureKind::ProxyCachePath));
     let zones: BTreeMap<_, _> = caches.iter().filter_map(|d| zone(d)).collect();
-    for d in read.take_all(Kind::Structure(StructureKind::Map)) {
+    let geos = read.take_all(Kind::Structure(StructureKind::Geo));
+    for d in read.take_all(Kind::Structure(StructureKind::Map)).into_iter().chain(geos) {
         // The usual preparation of WebSockets, which hurtle passes on anyway.
-        if d.arg(0) != "$http_upgrade" && !maps.contains_key(d.arg(1)) {
-            report.refuse(d, needs("map"));
+        let variable = d.args.last().map_or("", String::as_str);
+        if maps.contains_key(variable) || values.contains_key(variable.trim_start_matches('$')) {
+            continue;
+        }
+        let is_used = block.iter().any(|other| uses(other, variable));
+        match d.arg(0) {
+            "$http_upgrade" => {}
+            _ if !is_used => report.remark(d, "it is left out: only logs use it"),
+            _ => report.refuse(d, needs(&d.name)),
         }
     }
     for kind in
@@ -119,12 +132,28 @@ fn http<'a>(
     read.take(zones_kind);
     let own = read.take_all(Kind::Structure(StructureKind::Server));
     let scope = read.scope().clone();
+    let tls = TlsNames::of(&own);
+    let zones_of_connections = read.take_all(Kind::Structure(StructureKind::LimitConnZone));
+    let connection_zones = connection_limits::zones(&zones_of_connections, report);
+    if let Some((most, d)) = connection_limits::of_whole(block, &connection_zones) {
+        shared.limits.insert("connections_per_address", most);
+        report.remark(d, connection_limits::REMARK);
+    }
     read.finish_http(report);
-    let mut http = Http { scope, groups, zones, shared };
+    let mut http = Http { scope, groups, zones, shared, tls, connection_zones };
     for d in own {
         let server = server(d, &mut http, report);
         servers.push(server);
     }
+}
+
+/// `true` if a directive other than one of logs has a variable.
+fn uses(d: &Directive, variable: &str) -> bool {
+    let is_of_logs = matches!(d.name.as_str(), "access_log" | "log_format");
+    let has = |arg: &String| arg.contains(variable);
+    let is_itself = matches!(d.name.as_str(), "map" | "geo") && d.args.last().is_some_and(has);
+    (!is_of_logs && !is_itself && d.args.iter().any(has))
+        || d.children().iter().any(|inner| uses(inner, variable))
 }
 
 /// The name of a cache, its directory and its size.
@@ -141,7 +170,7 @@ impl Shared {
         let mut limits = Keys::new();
         for (key, value) in self.limits {
             match key {
-                "body_bytes" | "requests_per_connection" => {
+                "body_bytes" | "requests_per_connection" | "connections_per_address" => {
                     put(&mut limits, key, i64::try_from(value).unwrap_or(i64::MAX));
                 }
                 _ => put(&mut limits, key, format!("{value}s")),

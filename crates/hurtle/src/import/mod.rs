@@ -8,8 +8,9 @@
 //! nginx would serve by another location. `sites` makes sites of the servers, and `emit` writes the
 //! TOML. Only `include` touches the disk.
 //!
-//! Before that, `constants`, `nested` and `missing_files` write variables with constant values, locations
-//! within locations and conditions on files in plainer forms.
+//! Before that, `constants`, `url_rewrites`, `nested` and `missing_files` write variables with constant values,
+//! redirects, locations within locations and conditions on files in plainer forms. `predicate`, `subject` and
+//! `value_map` have the conditions of `if` and the maps that they ask.
 //!
 //! `partial` takes out what is refused, and closes what that would open.
 //!
@@ -22,9 +23,12 @@ pub mod caddy;
 mod client_limits;
 mod closed;
 mod condition;
+mod connection_limits;
 mod constants;
 mod emit;
 mod error_pages;
+mod exact_pages;
+mod expires;
 mod expression;
 mod fastcgi;
 mod files;
@@ -47,6 +51,9 @@ mod overlap;
 mod page_fields;
 mod partial;
 mod path;
+mod predicate;
+mod private_paths;
+mod redirect;
 mod regex;
 mod report;
 mod rules;
@@ -58,11 +65,14 @@ mod setting;
 mod shared;
 mod sites;
 mod slashes;
+mod subject;
 pub mod syntax;
 pub mod tuning;
 mod type_map;
 mod upstream;
 mod upstream_settings;
+mod url_rewrites;
+mod value_map;
 
 use std::path::Path;
 
@@ -76,9 +86,11 @@ use syntax::Directive;
 const FILE: &str = "hurtle.toml";
 
 /// Differences between the two servers that no directive controls.
-const GENERAL: [&str; 2] = [
+const GENERAL: [&str; 3] = [
     "A location /name is nginx's prefix of names, /name-other too; a mount is the path and all \
      beneath it.",
+    "The directory of a location must be there when hurtle starts; if it is removed, its paths are 500, and its own \
+     path is redirected to its slash. nginx answers 404.",
     "Names that begin with a dot are not served, and symbolic links must stay beneath the directory \
      (dotfiles, symlinks).",
 ];
@@ -131,7 +143,8 @@ pub fn nginx_partially(directives: &[Directive]) -> Result<Imported, Vec<String>
 
 /// Writes what has a plainer form in that form.
 fn prepared(directives: &[Directive]) -> Vec<Directive> {
-    missing_files::as_try_files(&nested::lifted(&constants::written_out(directives)))
+    let plain = url_rewrites::as_returns(&constants::written_out(directives));
+    missing_files::as_try_files(&nested::lifted(&plain))
 }
 
 /// Writes a translated configuration, and checks it.

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 
 use super::block::{Block, Target};
 use super::closed::{closed, unreachable};
+use super::condition::Adorned;
 use super::error_pages::{place_of, put_pages};
 use super::expression::Expression;
 use super::files::script_of;
@@ -15,6 +16,7 @@ use super::mount::{ErrorPages, Keys, Mount, Site, put};
 use super::named::Named;
 use super::overlap;
 use super::page_fields::PageFields;
+use super::private_paths::{self, Private};
 use super::regex::{self, ScriptNames};
 use super::report::Report;
 use super::rules::{self, Rule, rewrites};
@@ -57,6 +59,10 @@ pub(super) struct Mounts<'a, 'b> {
     pub(super) scripts: Option<Scripts<'a>>,
     /// The expression of the scripts.
     pub(super) script_expression: Option<Expression>,
+    /// Conditions that set fields.
+    pub(super) adorned: Vec<Adorned<'a>>,
+    /// Rewrites before proxies, with the mounts to which they lead.
+    pub(super) private: Vec<Private>,
     rules: Vec<Rule<'a>>,
     /// Rules of exact locations.
     redirects: Vec<Keys>,
@@ -65,7 +71,7 @@ pub(super) struct Mounts<'a, 'b> {
     /// The named locations that became mounts.
     pub(super) names: Vec<&'a Directive>,
     /// The paths of its locations, as written.
-    paths: Vec<(Modifier, &'a str)>,
+    pub(super) paths: Vec<(Modifier, &'a str)>,
     /// `true`: there are several locations.
     pub(super) has_others: bool,
     /// Fields of pages that answer other paths.
@@ -92,6 +98,8 @@ impl<'a, 'b> Mounts<'a, 'b> {
             rules: Vec::new(),
             redirects: Vec::new(),
             conditions: Vec::new(),
+            adorned: Vec::new(),
+            private: Vec::new(),
             names: Vec::new(),
             paths: Vec::new(),
             has_others: false,
@@ -137,6 +145,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
         self.site.rules.append(&mut self.redirects);
         let slashes = self.slashes(&self.paths);
         self.site.rules.extend(slashes);
+        self.add_private();
     }
 
     fn path(
@@ -153,9 +162,13 @@ impl<'a, 'b> Mounts<'a, 'b> {
         let block = Block::of(d, outer, self.shared, report);
         let is_proxy = target(&block) == Target::Proxy && modifier != Modifier::Exact;
         let strip = if is_proxy { rules::take_strip(&block, path, report) } else { None };
-        let rules = match strip {
-            Some(_) => Vec::new(),
-            None => rewrites(&block, Some((modifier, path)), report),
+        let private = match strip {
+            None if is_proxy => private_paths::take(&block, (modifier, path), report),
+            _ => None,
+        };
+        let rules = match (strip, &private) {
+            (None, None) => rewrites(&block, Some((modifier, path)), report),
+            _ => Vec::new(),
         };
         let is_covered = rules.iter().any(|rule| rule.covers((modifier, path)));
         self.stays(d, &rules, outer, report);
@@ -202,25 +215,17 @@ impl<'a, 'b> Mounts<'a, 'b> {
         if is_page {
             return self.pages.push(Page { at: d, path: path.to_owned(), block, errors: pages });
         }
-        // A redirect of the rest of the path needs a mount that has one.
-        let returns = block.first(&[Kind::Handler(HandlerKind::Return)]);
-        let has_rest = returns.is_some_and(|d| d.args.iter().any(|a| a.ends_with("$request_uri")));
-        if modifier == Modifier::Exact && has_rest {
-            if path == "/" {
-                return report.refuse(d, "its mount would take the whole site; write location /");
-            }
-            report.remark(d, "the mount also answers paths beneath it");
-        }
         let try_files = self.front(&block, path);
         if let Some(mount) = mount(d, path, (&block, try_files), self.context, report) {
             let fallback = fallback(d, &block, try_files, self.context.named);
-            let is_exact = modifier == Modifier::Exact && !has_rest;
+            let is_exact = modifier == Modifier::Exact;
             let mount = match strip {
                 Some(d) => without_prefix(d, mount, report),
                 None => mount,
             };
             let mut mount = if is_exact { mount.at_exactly(path) } else { mount };
             put_pages(pages, &mut mount);
+            self.keep_private(&private.unwrap_or_default(), path, &mount, report);
             self.add(d, (modifier, path), fallback, mount, report);
         }
     }
@@ -377,7 +382,8 @@ impl<'a, 'b> Mounts<'a, 'b> {
         }
         // Without a root of its own, other paths have nothing (404).
         let has_files = block.scope().root.peek().is_some() || target(&block) == Target::Answer;
-        let is_empty = !self.site.mounts.iter().any(Mount::is_prefix) && self.rules.is_empty();
+        let is_empty =
+            self.site.mounts.is_empty() && self.pages.is_empty() && self.rules.is_empty();
         let Some(at) = server.at.filter(|_| has_files || is_empty) else { return };
         server.take(try_files);
         server.take(Kind::Handler(HandlerKind::Return));

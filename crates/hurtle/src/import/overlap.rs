@@ -6,21 +6,18 @@ use std::mem;
 
 use toml::Value;
 
-use super::block::Block;
-use super::error_pages::{place_of, put_pages};
+use super::error_pages::place_of;
 use super::expression::Expression;
 use super::guard;
-use super::kind::{FilesKind, HandlerKind, Kind, PathKind};
-use super::location::mount;
 use super::modifier::{Modifier, holds};
-use super::mount::{Keys, Mount, put};
-use super::mounts::{Mounts, Page, Placed};
+use super::mount::{Keys, Mount};
+use super::mounts::{Mounts, Placed};
 use super::path::join;
 use super::report::Report;
 use super::syntax::Directive;
 
 /// Keys that choose among the files of a directory.
-const SEARCH: [&str; 5] = ["index", "listing", "try_files", "spa", "otherwise"];
+pub(super) const SEARCH: [&str; 5] = ["index", "listing", "try_files", "spa", "otherwise"];
 
 impl<'a> Mounts<'a, '_> {
     /// Makes mounts of the pages that those of their directories do not serve as nginx would, and
@@ -35,6 +32,32 @@ impl<'a> Mounts<'a, '_> {
         for (at, expression) in &self.expressions {
             self.expression(at, expression, report);
         }
+        self.error_pages_of_answers(report);
+    }
+
+    /// Names error pages whose path is that of a fixed answer or a redirect.
+    fn error_pages_of_answers(&self, report: &mut Report) {
+        for page in self.all_error_pages() {
+            let Some(holder) = self.holder(page, None) else { continue };
+            let is_answer = ["redirect", "respond", "abort", "status"];
+            let placed = self.placed.iter().find(|placed| self.mount_of(placed) == Some(holder));
+            if let Some(placed) =
+                placed.filter(|_| is_answer.iter().any(|key| holder.key(key).is_some()))
+            {
+                let text = format!(
+                    "{page} in place of an error is not found; nginx answers as this location does"
+                );
+                report.remark(placed.at, &text);
+            }
+        }
+    }
+
+    /// The paths of error pages, of the site and of its mounts.
+    fn all_error_pages(&self) -> Vec<&str> {
+        let mounts = self.site.mounts.iter();
+        let of_mounts = mounts.filter_map(|mount| mount.key("errors")?.as_table()).flatten();
+        let pages = self.site.errors.values().chain(of_mounts.map(|(_, page)| page));
+        pages.filter_map(place_of).filter(|page| page.starts_with('/')).collect()
     }
 
     fn mount_of(&self, placed: &Placed<'_>) -> Option<&Mount> {
@@ -44,7 +67,7 @@ impl<'a> Mounts<'a, '_> {
     }
 
     /// The mount that serves a path, other than that of `but`.
-    fn holder(&self, path: &str, but: Option<&Mount>) -> Option<&Mount> {
+    pub(super) fn holder(&self, path: &str, but: Option<&Mount>) -> Option<&Mount> {
         let others = || {
             let is_other = |one: &&Mount| but.is_none_or(|but| !std::ptr::eq(*one, but));
             self.site.mounts.iter().filter(is_other)
@@ -84,6 +107,12 @@ impl<'a> Mounts<'a, '_> {
         let Some(parent) = parent else { return };
         let name = placed.path.rsplit('/').next().unwrap_or_default();
         let is_index = is_index(parent, name);
+        if is_index && mount.key("files").is_none() && !is_closed(mount) {
+            let path = placed.path.strip_suffix(name).unwrap_or_default();
+            let text =
+                format!("GET {path} is the file {name}; nginx answers it as this location does");
+            report.remark(placed.at, &text);
+        }
         if admits_alike(&parent.keys, &mount.keys) {
             let is_unlike = is_index && parent.headers != mount.headers;
             if is_unlike && self.page_fields.borrow_mut().add(name, parent, mount, false) {
@@ -156,72 +185,20 @@ impl<'a> Mounts<'a, '_> {
         }
     }
 
-    /// A page of files: the mount of its directory serves it, if its settings are the same. Else it has
-    /// one of its own.
-    fn page(&mut self, page: Page<'a>, report: &mut Report) {
-        let Page { at, path, block, errors } = page;
-        let is_error_page = self.site.errors.values().any(|other| place_of(other) == Some(&path));
-        if is_error_page && let Some(d) = block.take(Kind::Path(PathKind::Internal)) {
-            report.remark(d, "clients can request this path, too");
-        }
-        let is_directory = path.ends_with('/');
-        if !is_directory {
-            leave_out_index(&block, report);
-        }
-        let (parent, name) = path.rsplit_once('/').unwrap_or_default();
-        let own = block.first(&[TRY_FILES]).filter(|d| d.args != ["$uri", "=404"]);
-        if let Some(d) = own {
-            return report.refuse(d, "only $uri =404 has a counterpart here");
-        }
-        block.take(TRY_FILES);
-        let Some(mut wanted) = mount(at, &path, (&block, None), self.context, report) else {
-            return;
-        };
-        put_pages(errors, &mut wanted);
-        if !is_directory {
-            wanted.keys.retain(|(key, _)| key != "index" && key != "listing");
-            // The file, whose directory is served, may have another name.
-            let file = wanted.key("files").and_then(Value::as_str).map(str::to_owned);
-            let (directory, file) =
-                file.as_deref().and_then(|f| f.rsplit_once('/')).unwrap_or_default();
-            for (_, value) in wanted.keys.iter_mut().filter(|(key, _)| key == "files") {
-                *value = Value::from(join(directory, ""));
-            }
-            if file != name {
-                put(&mut wanted.keys, "try_files", format!("/{file}"));
-            }
-        }
-        let is_ignored = |key: &str, _: bool| match key {
-            "index" | "listing" => !is_directory,
-            key => key == "files" || SEARCH.contains(&key),
-        };
-        let is_served = self.holder(&path, None).is_some_and(|serving| {
-            let directory = serving.key("files").or(serving.key("root")).and_then(Value::as_str);
-            let rest = parent.strip_prefix(serving.path.trim_end_matches('/'));
-            let directory = directory.zip(rest).map(|(directory, rest)| join(directory, rest));
-            directory.as_deref() == wanted.key("files").and_then(Value::as_str)
-                && difference(serving, &wanted, is_ignored).is_none()
-                && wanted.headers == serving.headers
-                && wanted.key("try_files").is_none()
-                && serving.key("spa").or(serving.key("try_files")).is_none()
-        });
-        if !is_served {
-            self.add(
-                at,
-                (Modifier::Exact, &at.args[at.args.len() - 1]),
-                None,
-                wanted.at_exactly(&path),
-                report,
-            );
-        }
-    }
-
     /// nginx looks up the index of a directory, and pages in place of missing files, once more.
     fn expression(&self, at: &Directive, expression: &Expression, report: &mut Report) {
         let own = self.site.mounts.iter().find(|mount| {
             mount.place.iter().any(|(key, value)| key == "match" && expression.is(value))
         });
         let Some(own) = own else { return };
+        for page in self.all_error_pages().into_iter().filter(|page| expression.is_in(page)) {
+            if own.key("files").is_none() {
+                let text = format!(
+                    "{page} in place of an error is the file; nginx answers as this location does"
+                );
+                report.remark(at, &text);
+            }
+        }
         // Scripts that are written before it are not its own.
         let is_of_scripts = |page: &String| {
             let excepts = own.place.iter().any(|(_, matcher)| matcher.get("not").is_some());
@@ -241,7 +218,16 @@ impl<'a> Mounts<'a, '_> {
             }
             let is_part = is_part(&Mount { path: mount.path.clone(), ..own.clone() }, mount);
             let is_unlike = own.headers != mount.headers || !is_part;
-            if is_unlike && !(is_part && self.page_fields.borrow_mut().add(&page, mount, own, true))
+            if own.key("files").is_none() {
+                report.remark(
+                    at,
+                    &format!(
+                        "{page} in answer to another path, such as GET {path}/, is the file; nginx answers as \
+                         this location does"
+                    ),
+                );
+            } else if is_unlike
+                && !(is_part && self.page_fields.borrow_mut().add(&page, mount, own, true))
             {
                 report.remark(
                     at,
@@ -275,52 +261,6 @@ fn pages(mount: &Mount) -> Vec<String> {
     let ends = last.into_iter().chain(spa).filter(|page| page.starts_with('/'));
     names.extend(ends.map(|page| page.trim_start_matches('/').to_owned()));
     names.into_iter().map(|name| format!("{path}/{name}")).collect()
-}
-
-const TRY_FILES: Kind = Kind::Handler(HandlerKind::TryFiles);
-
-/// Names settings of directories in a location of files only.
-fn leave_out_index(block: &Block<'_>, report: &mut Report) {
-    for kind in [FilesKind::Index, FilesKind::Autoindex] {
-        for d in block.take_all(Kind::Files(kind)) {
-            report.remark(d, &format!("`{d}` is left out: the location has no directory"));
-        }
-    }
-}
-
-/// The first key in which the mount that serves a path differs from the one that it should have.
-/// `is_ignored` gets a key, and `true` if the wanted mount has it.
-fn difference(
-    serving: &Mount,
-    wanted: &Mount,
-    is_ignored: impl Fn(&str, bool) -> bool,
-) -> Option<String> {
-    let is_scripts = serving.key("fastcgi").is_some();
-    let of_serving = |key: &str| match (key, is_scripts) {
-        ("files", true) => serving.key("root"),
-        _ => serving.key(key),
-    };
-    let unlike = wanted
-        .keys
-        .iter()
-        .find(|(key, value)| !is_ignored(key, true) && of_serving(key) != Some(value));
-    if let Some((key, _)) = unlike {
-        return Some(key.clone());
-    }
-    let is_own = |key: &str, value: &Value| match (key, is_scripts) {
-        (
-            "fastcgi" | "root" | "index" | "params" | "buffer" | "connect_timeout" | "send_timeout",
-            true,
-        )
-        | ("first_byte_timeout" | "read_timeout", true) => true,
-        // Files are compressed without this key.
-        ("compress", true) => *value == Value::from(true),
-        _ => false,
-    };
-    let other = serving.keys.iter().find(|(key, value)| {
-        wanted.key(key).is_none() && !is_ignored(key, false) && !is_own(key, value)
-    });
-    other.map(|(key, _)| key.clone())
 }
 
 /// `true` if a mount has the files that the other one would have at its path.

@@ -1,5 +1,8 @@
 //! Paths, durations, sizes and values with variables, as nginx writes them.
 
+use super::report::Report;
+use super::syntax::Directive;
+
 /// Joins a directory and a location: `/srv` and `/images/` are `/srv/images`.
 pub(super) fn join(root: &str, location: &str) -> String {
     let root = root.trim_end_matches('/');
@@ -9,6 +12,40 @@ pub(super) fn join(root: &str, location: &str) -> String {
         (root, "") => root.to_owned(),
         (root, rest) => format!("{root}/{rest}"),
     }
+}
+
+/// A path that nginx looks up in its own directory; a remark names the one that is written.
+pub(super) fn absolute(d: &Directive, of: Prefix, report: &mut Report) -> Option<String> {
+    let path = d.arg(0);
+    if path.starts_with('/') {
+        return Some(path.to_owned());
+    }
+    // A drive of Windows, or a variable.
+    if path.is_empty()
+        || path.contains([':', '$', '\\'])
+        || path.split('/').any(|part| part == "..")
+    {
+        return None;
+    }
+    let (directory, option) = match of {
+        Prefix::Files => ("/usr/local/nginx", "--prefix"),
+        Prefix::Configuration => ("/etc/nginx", "--conf-path"),
+    };
+    let path = format!("{directory}/{path}");
+    report.remark(
+        d,
+        &format!("{path} is meant if nginx has {directory} ({option} in `nginx -V`); else write the path there"),
+    );
+    Some(path)
+}
+
+/// The directory to which a path is relative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Prefix {
+    /// That of files.
+    Files,
+    /// That of the configuration.
+    Configuration,
 }
 
 /// The path of a mount: a location without the slash at its end.

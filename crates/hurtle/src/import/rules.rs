@@ -121,6 +121,11 @@ impl<'a> Rule<'a> {
         (self.location.is_some() && self.at.arg(2) == "break").then(|| (self.at, fixed(target)))
     }
 
+    /// The rewrite as it is written.
+    pub(super) fn directive(&self) -> &'a Directive {
+        self.at
+    }
+
     /// `true`: the rule applies to every path of its location.
     pub(super) fn covers(&self, (modifier, path): (Modifier, &str)) -> bool {
         let fixed = fixed(&self.pattern);

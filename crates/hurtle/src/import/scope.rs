@@ -10,13 +10,14 @@ use super::gates::TlsSettings;
 use super::kind::{FilesKind, GuardKind, Kind, ResponseKind, StructureKind, UpstreamKind};
 use super::mount::ErrorPages;
 use super::mount::Field;
-use super::path::{bytes, has_variable, seconds};
+use super::path::{Prefix, absolute, bytes, has_variable, seconds};
 use super::report::Report;
 use super::setting::Setting;
 use super::shared::Shared;
 use super::syntax::Directive;
 use super::tuning::needs;
 use super::type_map::TypeMap;
+use super::value_map::ValueMaps;
 
 /// Settings in force in a block. A translation reads them by `Block::get`.
 #[derive(Clone, Debug)]
@@ -34,6 +35,8 @@ pub(super) struct Scope {
     pub(super) typed_expires: Setting<TypeMap>,
     /// Maps of media types, by their variables.
     pub(super) type_maps: Rc<BTreeMap<String, TypeMap>>,
+    /// Maps to constants, by their variables.
+    pub(super) value_maps: Rc<ValueMaps>,
     pub(super) errors: Setting<ErrorPages>,
     /// Error pages replace errors of upstreams, and of FastCGI applications.
     pub(super) intercepts: (Setting<bool>, Setting<bool>),
@@ -86,6 +89,8 @@ pub(super) struct Scope {
     /// TLS to upstreams.
     pub(super) tls: Setting<TlsSettings>,
     pub(super) rate_limits: Setting<Vec<toml::Table>>,
+    /// Those of `limit_conn`.
+    pub(super) limit_conns: Setting<Vec<Directive>>,
     /// The location of `auth_request`, and the directive.
     pub(super) auth_request: Setting<Option<(String, Directive)>>,
     /// Fields of its response by the variables of `auth_request_set`.
@@ -111,6 +116,7 @@ impl Default for Scope {
             expires: Setting::of(&[Kind::Response(ResponseKind::Expires)]),
             typed_expires: Setting::of(&[Kind::Response(ResponseKind::Expires)]),
             type_maps: Rc::default(),
+            value_maps: Rc::default(),
             errors: Setting::of(&[Kind::Response(ResponseKind::ErrorPage)]),
             intercepts: (
                 Setting::of(&[Kind::Upstream(UpstreamKind::ProxyInterceptErrors)]),
@@ -170,6 +176,7 @@ impl Default for Scope {
                 Kind::Upstream(UpstreamKind::ProxySslCertificateKey),
                 Kind::Upstream(UpstreamKind::ProxySslName),
             ]),
+            limit_conns: Setting::of(&[Kind::Response(ResponseKind::LimitConn)]),
             rate_limits: Setting::of(&[Kind::Guard(GuardKind::LimitReq)]),
             auth_request: Setting::of(&[Kind::Guard(GuardKind::AuthRequest)]),
             auth_fields: BTreeMap::new(),
@@ -218,6 +225,7 @@ impl Scope {
                     scope.fastcgi_hidden.edit().clear();
                 }
                 Kind::Guard(GuardKind::LimitReq) => scope.rate_limits.edit().clear(),
+                Kind::Response(ResponseKind::LimitConn) => scope.limit_conns.edit().clear(),
                 Kind::Upstream(UpstreamKind::ProxySetHeader) => {
                     scope.sends_client_host.set(false);
                     scope.request_fields.edit().clear();
@@ -286,8 +294,10 @@ impl Scope {
             | StructureKind::Location
             | StructureKind::Upstream
             | StructureKind::Map
+            | StructureKind::Geo
             | StructureKind::ProxyCachePath
             | StructureKind::LimitReqZone
+            | StructureKind::LimitConnZone
             | StructureKind::Listen
             | StructureKind::ServerName
             | StructureKind::SslCertificate
@@ -315,10 +325,10 @@ impl Scope {
                 report.refuse(d, "it needs variables");
             }
             GuardKind::AuthBasic => self.realm.set(Some(d.arg(0).to_owned())),
-            GuardKind::AuthBasicUserFile if !d.arg(0).starts_with('/') => {
-                report.refuse(d, "write an absolute path");
-            }
-            GuardKind::AuthBasicUserFile => self.users.set(Some(d.arg(0).to_owned())),
+            GuardKind::AuthBasicUserFile => match absolute(d, Prefix::Configuration, report) {
+                Some(path) => self.users.set(Some(path)),
+                None => report.refuse(d, "write an absolute path"),
+            },
             GuardKind::Allow | GuardKind::Deny if d.arg(0) == "unix:" => {
                 report.refuse(d, "clients of unix sockets have no address");
             }
@@ -343,13 +353,14 @@ impl Scope {
     fn files(&mut self, kind: FilesKind, d: &Directive, report: &mut Report) -> Use {
         match kind {
             FilesKind::Root => {
-                if !d.arg(0).starts_with('/') {
+                let path = absolute(d, Prefix::Files, report);
+                if path.is_none() && !has_variable(d.arg(0)) {
                     report.refuse(d, "write an absolute path");
                 } else if has_variable(d.arg(0)) {
                     report.refuse(d, "it needs variables");
                 }
                 // Also if it was refused, lest locations lack a root.
-                self.root.set(Some(d.arg(0).to_owned()));
+                self.root.set(Some(path.unwrap_or_else(|| d.arg(0).to_owned())));
             }
             FilesKind::Index => self.index(d, report),
             FilesKind::Autoindex => self.listing.set(d.arg(0) == "on"),
@@ -375,6 +386,11 @@ impl Scope {
             },
             ResponseKind::ClientMaxBodySize => self.client_max_body_size(d, report),
             ResponseKind::SendTimeout => self.client_send_timeout(d, report),
+            ResponseKind::LimitConn => self.limit_conns.edit().push(d.clone()),
+            ResponseKind::LimitConnStatus => {
+                report.leave_out(d);
+                return Use::Done;
+            }
             ResponseKind::Gzip | ResponseKind::Brotli => self.compression(d),
         }
         Use::Held
@@ -398,18 +414,6 @@ impl Scope {
         } else if self.headers.edit().insert(name, field).is_some() {
             report.refuse(d, "a header rule sets a field once; write one line with both values");
         }
-    }
-
-    fn expires(&mut self, d: &Directive, report: &mut Report) {
-        let value = d.arg(0);
-        let types = self.type_maps.get(value).filter(|_| d.args.len() == 1).cloned();
-        let is_off = value == "off" || types.is_some();
-        let control = cache_control(value).filter(|_| d.args.len() == 1);
-        if !is_off && control.is_none() {
-            report.refuse(d, "write one duration, such as 30d");
-        }
-        self.expires.set(control);
-        self.typed_expires.set(types.unwrap_or_default());
     }
 
     fn error_page(&mut self, d: &Directive, report: &mut Report) {
@@ -438,18 +442,6 @@ impl Scope {
         if uploads && !d.args.iter().any(|method| method == "DELETE") {
             report.remark(d, "uploads allow DELETE, too");
         }
-    }
-}
-
-/// Returns the Cache-Control of a value of `expires`; `None`: it has none, or is not known.
-pub(super) fn cache_control(value: &str) -> Option<String> {
-    const TEN_YEARS: u64 = 315_360_000;
-    match value {
-        "off" => None,
-        "max" => Some(format!("max-age={TEN_YEARS}")),
-        "epoch" => Some("no-cache".to_owned()),
-        text if text.starts_with('-') => Some("no-cache".to_owned()),
-        text => seconds(text).map(|age| format!("max-age={age}")),
     }
 }
 

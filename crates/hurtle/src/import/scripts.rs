@@ -4,6 +4,7 @@ use toml::Value;
 
 use super::block::{Block, Target};
 use super::client_limits::{self, client_limits};
+use super::connection_limits::connection_limits;
 use super::fastcgi::fastcgi_settings;
 use super::files::script_of;
 use super::guard::{self, guard};
@@ -81,6 +82,8 @@ impl Mounts<'_, '_> {
         fastcgi_settings(block, &mut keys, report);
         guard(at, block, self.context, &mut keys, report)?;
         client_limits(block, &mut keys, report);
+        let zones = self.context.connection_zones;
+        connection_limits("/", block, zones, &mut keys, report);
         compression(block, &mut keys, report);
         // hurtle runs files only, and splits the path itself.
         if let Some(d) = block.take(Kind::Handler(HandlerKind::TryFiles))

@@ -5,9 +5,10 @@ use std::rc::Rc;
 
 use super::block::Block;
 use super::client_limits::lift;
+use super::connection_limits::ConnectionZones;
 use super::error_pages::check_name;
 use super::gates::auth_servers;
-use super::https_redirect;
+use super::https_redirect::{self, TlsNames};
 use super::kind::{Kind, ResponseKind, StructureKind};
 use super::location::Context;
 use super::mount::{Site, put};
@@ -40,6 +41,8 @@ pub(super) struct Http<'a> {
     pub(super) groups: Groups,
     pub(super) zones: BTreeMap<String, (String, Option<u64>)>,
     pub(super) shared: &'a mut Shared,
+    pub(super) tls: TlsNames,
+    pub(super) connection_zones: ConnectionZones,
 }
 
 /// Translates a server.
@@ -70,7 +73,7 @@ pub(super) fn server<'a>(
     if !server.tls.is_empty() && !server.site.tls.iter().any(|(key, _)| key == "certificate") {
         report.refuse(at, "it listens with ssl, but has no ssl_certificate");
     }
-    if https_redirect::translate(&block, &server, report) {
+    if https_redirect::translate(&block, &server, &http.tls, report) {
         server.is_redirect = true;
         return server;
     }
@@ -101,6 +104,7 @@ pub(super) fn server<'a>(
         named: &named,
         groups: &http.groups,
         zones: &http.zones,
+        connection_zones: &http.connection_zones,
         auth: &auth,
         scheme: match (server.clear.is_empty(), server.tls.is_empty()) {
             (true, _) => Some("https"),

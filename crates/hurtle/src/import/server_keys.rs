@@ -4,6 +4,7 @@
 use toml::Value;
 
 use super::mount::{Keys, put};
+use super::path::{Prefix, absolute};
 use super::report::Report;
 use super::server::Server;
 use super::syntax::Directive;
@@ -57,10 +58,13 @@ pub(super) fn names(d: &Directive, hosts: &mut Vec<String>, report: &mut Report)
 }
 
 pub(super) fn certificate(d: &Directive, tls: &mut Keys, report: &mut Report) {
-    let value = d.arg(0);
-    if d.name != "ssl_verify_client" && (!value.starts_with('/') || value.contains('$')) {
+    let path = match d.name.as_str() {
+        "ssl_verify_client" => Some(d.arg(0).to_owned()),
+        _ => absolute(d, Prefix::Configuration, report).filter(|path| !path.contains('$')),
+    };
+    let Some(value) = path.as_deref() else {
         return report.refuse(d, "write an absolute path");
-    }
+    };
     let key = match d.name.as_str() {
         "ssl_certificate" => "certificate",
         "ssl_certificate_key" => "key",

@@ -67,13 +67,29 @@ fn is_alike(servers: &[Server<'_>], [clear, tls]: [&Vec<String>; 2]) -> bool {
     let has_all = |own: &Vec<String>, all: &Vec<String>| {
         own.is_empty() || all.iter().all(|address| own.contains(address))
     };
-    servers.iter().all(|server| {
-        let own: Vec<&str> = server.clear.iter().chain(&server.tls).map(|a| interface(a)).collect();
-        let is_everywhere = own.iter().any(|own| matches!(*own, "0.0.0.0" | "[::]"));
-        let others = [clear, tls].into_iter().flatten();
-        let stays = is_everywhere || others.map(|a| interface(a)).all(|other| own.contains(&other));
-        has_all(&server.clear, clear) && has_all(&server.tls, tls) && (stays || server.is_redirect)
-    })
+    // A name with other content in clear than by TLS: two sites, each with addresses of its own.
+    let is_split = |one: &Server<'_>| {
+        let is_other = |other: &Server<'_>| {
+            !other.is_redirect
+                && other.clear.is_empty()
+                && shares_name(&one.site, &other.site)
+                && !is_same(&one.site, &other.site)
+        };
+        !one.is_redirect && one.tls.is_empty() && servers.iter().any(is_other)
+    };
+    let is_whole = !servers.iter().any(is_split);
+    is_whole
+        && servers.iter().all(|server| {
+            let own: Vec<&str> =
+                server.clear.iter().chain(&server.tls).map(|a| interface(a)).collect();
+            let is_everywhere = own.iter().any(|own| matches!(*own, "0.0.0.0" | "[::]"));
+            let others = [clear, tls].into_iter().flatten();
+            let stays =
+                is_everywhere || others.map(|a| interface(a)).all(|other| own.contains(&other));
+            has_all(&server.clear, clear)
+                && has_all(&server.tls, tls)
+                && (stays || server.is_redirect)
+        })
 }
 
 /// The addresses on which the site of a server answers: its own, and those from which others redirect to

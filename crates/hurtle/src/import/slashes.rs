@@ -2,10 +2,10 @@
 
 use super::block::{Block, Target};
 use super::kind::{HandlerKind, Kind};
-use super::location::own_path;
 use super::modifier::Modifier;
 use super::mount::{Keys, put};
 use super::mounts::Mounts;
+use super::redirect::own_path;
 use super::report::Report;
 
 impl Mounts<'_, '_> {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use toml::Value;
 
 use super::block::Block;
+use super::expires::cache_control;
 use super::mount::{Keys, put};
 use super::report::Report;
-use super::scope::cache_control;
 use super::syntax::Directive;
 
 /// Values of Cache-Control by media types, as header rules have them; none: every other type.

@@ -84,6 +84,8 @@ fn server(
         let number = || value.parse::<i64>().ok().filter(|number| *number >= 0);
         let is_known = match name {
             "down" => return None,
+            // Names are looked up again, anyway.
+            "resolve" => value.is_empty(),
             "backup" => {
                 server.backup = true;
                 true

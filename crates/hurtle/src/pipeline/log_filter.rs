@@ -45,12 +45,13 @@ impl LogFilter {
     }
 
     /// Returns whether a request of this route is logged. One that could not be parsed is, because it
-    /// meets no condition. `client`, `peer`: see [`MatchedRequest`].
+    /// meets no condition. `client`, `peer`, `is_tls`: see [`MatchedRequest`].
     pub fn admits(
         &self,
         route: &RouteMetrics,
         request: Option<&RequestHead<'_>>,
         (client, peer): (Option<IpAddr>, Option<IpAddr>),
+        is_tls: bool,
     ) -> bool {
         let is_of = |place: &&Place| {
             route.site() == Some(&place.site)
@@ -62,6 +63,6 @@ impl LogFilter {
         let (Some(matcher), Some(head)) = (&self.matcher, request) else { return true };
         let sent = head.target.path_and_query().map_or(&b"*"[..], |(path, _)| path);
         let path = decoded(sent).unwrap_or(Cow::Borrowed(sent));
-        matcher.matches(&path, Some(&MatchedRequest { head, client, peer }))
+        matcher.matches(&path, Some(&MatchedRequest { head, client, peer, is_tls }))
     }
 }

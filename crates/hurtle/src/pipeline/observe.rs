@@ -188,7 +188,7 @@ fn observe_more<T: Protocol>(
     }
     let addresses = (exchange.client, connection.peer);
     if let Some(log) = &worker.log
-        && worker.log_filter.admits(route, request, addresses)
+        && worker.log_filter.admits(route, request, addresses, connection.io.is_secure())
     {
         write_line(connection, exchange, log, request, sent);
     }

@@ -52,7 +52,12 @@ pub(super) fn resolve<'a, T: Protocol>(
         return None;
     }
     let name = request.host.as_ref().map(|h| h.name);
-    let matched = MatchedRequest { head: request, client: exchange.client, peer };
+    let matched = MatchedRequest {
+        head: request,
+        client: exchange.client,
+        peer,
+        is_tls: connection.io.is_secure(),
+    };
     worker.sites.resolve(connection.slot.listen(), name, matched)
 }
 

@@ -60,7 +60,7 @@ impl<'a> Resolved<'a> {
 
     /// Returns the route of the path; `None`: the target has no path.
     pub fn route(&self) -> Option<&Route<'a>> {
-        self.route_by(&MatchedRequest { head: self.head, client: None, peer: None })
+        self.route_by(&MatchedRequest { head: self.head, client: None, peer: None, is_tls: false })
     }
 
     /// Returns the route, computed by these conditions if it is not known yet.

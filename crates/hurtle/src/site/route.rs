@@ -10,6 +10,7 @@ use super::Site;
 use super::mount::{Mount, MountRef};
 use crate::answer::Answer;
 use crate::config::{self, MatchedRequest, Matcher, RuleAction};
+use crate::handler::fixed::NO_HOST;
 
 /// The handler of a path.
 #[derive(Debug)]
@@ -175,14 +176,18 @@ impl Site {
                 target.query.as_deref().or(request.query()).filter(|query| !query.is_empty());
             match &rule.action {
                 RuleAction::Redirect(status, to) => {
-                    let location = captures.location(to, sent);
+                    let place = request.place();
+                    if !place.has_parts_of(to) {
+                        return Some(Answer::error(StatusCode::BAD_REQUEST, Some(NO_HOST)));
+                    }
+                    let location = captures.location(to, sent, &place);
                     return Some(Answer::redirect(*status, &location));
                 }
                 RuleAction::Rewrite(to, query) => {
                     let mut rewritten = Vec::new();
                     let query = query.as_deref();
-                    let query = query.map(|query| captures.query(query, sent));
-                    let expanded = captures.expand(to, <[u8]>::to_vec);
+                    let query = query.map(|query| captures.query(query, sent, |_| None));
+                    let expanded = captures.expand(to, <[u8]>::to_vec, |_| None);
                     // The path is decoded already: `%` is literal, and dot segments are resolved
                     // again.
                     let encoded = encode_path(&expanded);

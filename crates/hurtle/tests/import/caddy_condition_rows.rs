@@ -25,6 +25,57 @@ pub(super) const CONDITION_ROWS: &[Row] = &[
         requests: &["GET /x/a?b=c", "GET /y/c%20d?e", "POST /y/c", "GET /x", "HEAD /x/"],
     },
     Row {
+        sentence: "fields by expressions, several exclusions, the scheme, and comparisons",
+        site: "@bot header_regexp User-Agent (?i)(bot|crawl)\nrespond @bot 403\n\
+               @cache {\nnot header_regexp Cookie \"wp-[a-z]+|logged_in\"\nnot method POST\nnot expression {query} != ''\n\
+               not path /admin/*\nnot path /x\n}\nrespond @cache cached\n@q expression {method} == 'DELETE'\nrespond @q 405\n\
+               @tls protocol https\nrespond @tls secret\n@clear protocol http\nrespond @clear clear",
+        requests: &[
+            "GET /a User-Agent=Crawler",
+            "GET /a User-Agent=me",
+            "GET /a Cookie=a=b;~wp-settings=1",
+            "POST /a",
+            "GET /a?b",
+            "GET /a?",
+            "GET /admin/x",
+            "GET /x",
+            "DELETE /a?b",
+        ],
+    },
+    Row {
+        sentence: "redirects to the requested host",
+        site: "@www header X-Www yes\nredir @www https://www.{host}{uri} permanent\nredir /p/* {scheme}://{hostport}/q{uri}\n\
+               redir /login https://sso.example/?to={scheme}://{host}{uri}\nrespond other",
+        requests: &[
+            "GET /a/b%20c?d=e Host=a.test X-Www=yes",
+            "GET /p/x?y Host=a.test:81",
+            "GET /login?a Host=a.test",
+            "GET /x",
+        ],
+    },
+    Row {
+        sentence: "redirects where no file is",
+        site: "root * {root}\n@old {\npath_regexp old ^/docs/(.*)\\.txt$\nnot file\n}\nredir @old https://b.example/posts/{re.old.1} 301\nfile_server",
+        requests: &[
+            "GET /docs/guide.txt",
+            "GET /docs/none.txt",
+            "GET /docs/none",
+            "GET /a.txt",
+            "GET /",
+        ],
+    },
+    Row {
+        sentence: "pages of errors in another directory",
+        site: "root * {root}/docs\nfile_server\nreverse_proxy /gone/* 127.0.0.1:1\nhandle_errors {\n@404 expression {err.status_code} == 404\n\
+               handle @404 {\nroot * {root}\nrewrite * /404.html\nfile_server\n}\nhandle {\nroot * {root}\nrewrite * /about.html\nfile_server\n}\n}",
+        requests: &["GET /none", "GET /guide.txt", "GET /gone/x", "HEAD /none"],
+    },
+    Row {
+        sentence: "a text of several lines with a status behind it, and names that are hidden anyway",
+        site: "root * {root}\nrespond /h <<HTML\n\t<b>one</b>\n\t two\n\tHTML 201\nfile_server {\nhide .git .hidden\n}",
+        requests: &["GET /h", "GET /.hidden", "GET /a.txt"],
+    },
+    Row {
         sentence: "a target that begins with a group",
         site: "@age path_regexp age ^(\\/.*\\/)age\\/$\nredir @age {http.regexp.age.1}\nrespond other",
         requests: &["GET /a/age/?x", "GET /a/b/age/", "POST /a/age/", "GET /age/", "GET /a/age"],

@@ -3,6 +3,7 @@
 
 mod alike;
 mod alike_cache;
+mod alike_conditions;
 mod alike_errors;
 mod alike_paths;
 mod apache;
@@ -24,6 +25,7 @@ mod htaccess_responses;
 mod htaccess_rows;
 mod htaccess_scripts;
 mod htaccess_table;
+mod nginx_generated;
 mod partial;
 #[path = "../gateway/php_fpm.rs"]
 #[allow(dead_code, clippy::unwrap_used)] // shared with tests that use more of it

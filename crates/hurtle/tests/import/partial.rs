@@ -57,7 +57,7 @@ const ROWS: &[(&str, &str, usize, &[&str])] = &[
     ),
     (
         "a guard of all servers",
-        "http { auth_basic_user_file ht; server { server_name a; root /a; } server { server_name b; root /b; } }",
+        "http { auth_basic_user_file $host; server { server_name a; root /a; } server { server_name b; root /b; } }",
         1,
         &["!files =", "status = 403"],
     ),
@@ -70,7 +70,7 @@ const ROWS: &[(&str, &str, usize, &[&str])] = &[
     ),
     (
         "an upstream that cannot be written",
-        "upstream app { server a:1 resolve; } server { root /srv; location /x/ { proxy_pass http://app; } }",
+        "upstream app { server a:1 service=b; } server { root /srv; location /x/ { proxy_pass http://app; } }",
         1,
         &["path = \"/x\"\nrespond = \"\"\nstatus = 403", "!proxy ="],
     ),

@@ -122,7 +122,7 @@ fn is_repetition(server: &str, fed: &str) -> bool {
 /// A configuration of nginx, imported with a directive in it.
 fn import(server: &str, fed: &str) -> Result<String, Vec<String>> {
     let zones = "limit_req_zone $binary_remote_addr zone=z:1m rate=1r/s;
-        proxy_cache_path /cache keys_zone=c:1m;";
+        proxy_cache_path /cache keys_zone=c:1m; limit_conn_zone $server_name zone=c:1m;";
     let auth = match fed.contains("/auth") {
         true => "location = /auth { internal; proxy_pass http://d/; }",
         false => "",
@@ -154,6 +154,7 @@ fn handler(kind: HandlerKind) -> &'static str {
         HandlerKind::ProxyPass => "proxy_pass http://b;",
         HandlerKind::GrpcPass => "grpc_pass grpc://b;",
         HandlerKind::FastcgiPass => "fastcgi_pass b:9;",
+        HandlerKind::StubStatus => "stub_status on;",
     }
 }
 
@@ -173,6 +174,7 @@ fn structure(kind: StructureKind) -> &'static str {
         StructureKind::Location => "location /x/z/ { }",
         StructureKind::Upstream => "upstream u { server a; }",
         StructureKind::Map => "map $a $b { }",
+        StructureKind::Geo => "geo $g { default 0; }",
         StructureKind::ProxyCachePath => "proxy_cache_path /d keys_zone=d:1m;",
         StructureKind::Listen => "listen 8080;",
         StructureKind::ServerName => "server_name b.example;",
@@ -188,6 +190,7 @@ fn structure(kind: StructureKind) -> &'static str {
         StructureKind::User => "user www;",
         StructureKind::WorkerProcesses => "worker_processes 2;",
         StructureKind::LimitReqZone => "limit_req_zone $uri zone=y:1m rate=1r/s;",
+        StructureKind::LimitConnZone => "limit_conn_zone $server_name zone=c:1m;",
     }
 }
 
@@ -258,6 +261,8 @@ fn response(kind: ResponseKind) -> &'static str {
         ResponseKind::Expires => "expires 1h;",
         ResponseKind::ErrorPage => "error_page 410 /g;",
         ResponseKind::LimitRate => "limit_rate 1k;",
+        ResponseKind::LimitConn => "limit_conn c 7;",
+        ResponseKind::LimitConnStatus => "limit_conn_status 429;",
         ResponseKind::ClientMaxBodySize => "client_max_body_size 7m;",
         ResponseKind::SendTimeout => "send_timeout 7s;",
         ResponseKind::Gzip => "gzip off;",

@@ -41,7 +41,15 @@ pub(super) fn basic(
     let file = format!("users-{:016x}.htpasswd", hasher.finish());
     report.remark(
         d,
-        &format!("write to {file}, beside the configuration, one a line: {}", lines.join(" ")),
+        &format!(
+            "write to {file}, beside the configuration, one a line{}: {}",
+            if lines.iter().any(|line| line.contains("{env.")) {
+                ", with the values of the variables"
+            } else {
+                ""
+            },
+            lines.join(" ")
+        ),
     );
     put(keys, "auth", "basic");
     put(keys, "users", file);
@@ -55,7 +63,8 @@ pub(super) fn basic(
 
 /// A hash of bcrypt; formerly it was written in base64.
 fn hash(written: &str) -> Option<String> {
-    if written.starts_with("$2") {
+    // The value of a variable is for whoever writes the file.
+    if written.starts_with("$2") || (written.starts_with("{env.") && written.ends_with('}')) {
         return Some(written.to_owned());
     }
     let decoded = STANDARD_NO_PAD.decode(written.trim_end_matches('=')).ok()?;

@@ -3,14 +3,15 @@
 
 use toml::Value;
 
-use super::handlers::{answer, file_server, php, respond, size_of, try_files};
+use super::handlers::{answer, file_server, php, respond, try_files};
 use super::matcher::{self, Matcher};
 use super::order;
 use super::parts::Parts;
 use super::pattern::is_placeholder;
 use super::proxy;
 use super::scope::Scope;
-use super::{access, fastcgi_script, fields, header, redirect, rewrite};
+use super::setting::setting;
+use super::{access, fastcgi_script, header, redirect, rewrite};
 use crate::import::mount::{Keys, put};
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
@@ -114,6 +115,13 @@ fn one(
     report: &mut Report,
 ) -> Result<bool, String> {
     let Item { d, matcher, args } = item;
+    if !parts.is_clear && matcher.as_ref().is_some_and(Matcher::is_of_clear) {
+        report.remark(
+            d,
+            "it is left out: the site has HTTPS alone, so that no request meets it, such as GET /",
+        );
+        return Ok(false);
+    }
     match item.name() {
         "handle" | "route" => return block(item, later, scope, parts, report),
         "redir" => {
@@ -122,7 +130,21 @@ fn one(
             }
             let requests = scope.requests(matcher.as_ref())?;
             let (is_for_all, rules) = (matcher.is_none(), parts.rules.len());
-            let found = redirect::translate(args, (requests, is_for_all), scope.mounted(), parts);
+            let is_missing = requests.as_ref().is_some_and(|matcher| matcher.file == Some(false));
+            let others = later.iter().filter(|item| HANDLERS.contains(&item.name()));
+            if is_missing
+                && !others
+                    .clone()
+                    .all(|item| item.name() == "file_server" && item.matcher.is_none())
+            {
+                return Err("it looks at files, and another handler than file_server is behind it"
+                    .to_owned());
+            }
+            if is_missing {
+                report.remark(d, "a directory with an index, such as GET /x.html/, is that index");
+            }
+            let own = (scope.mounted(), d.at.line);
+            let found = redirect::translate(args, (requests, is_for_all), own, parts);
             // A rule precedes all gates, and a mount has those of its block.
             let is_rule = parts.rules.len() > rules;
             if !scope.gates.is_empty() || (is_rule && scope.is_guarded(None, parts)) {
@@ -165,7 +187,7 @@ fn one(
                 (_, own) => scope.requests(own.as_ref())?,
             };
             let later: Vec<&Directive> = later.iter().map(|item| item.d).collect();
-            header::check_files(d, own.as_ref(), &later, report)?;
+            header::check_files(d, own.as_ref(), &later, report);
             let (rules, is_deferred) = header::rules(d, args, own.as_ref())?;
             if is_deferred {
                 report.remark(
@@ -229,55 +251,6 @@ fn one(
         _ => setting(d, args, scope, report)?,
     }
     Ok(false)
-}
-
-/// Keeps a setting for the mounts behind it.
-fn setting(
-    d: &Directive,
-    args: &[String],
-    scope: &mut Scope,
-    report: &mut Report,
-) -> Result<(), String> {
-    match order::canonical(&d.name) {
-        "root" => {
-            let [root] = args else { return Err("it has one directory".to_owned()) };
-            if is_placeholder(root) {
-                return Err("a directory of hurtle is the same for all requests".to_owned());
-            }
-            scope.root = Some(root.clone());
-        }
-        "encode" => {
-            scope.compress = true;
-            report.general(
-                "hurtle chooses the coding and the media types; see docs/compression.md".to_owned(),
-            );
-        }
-        "request_body" => {
-            for line in d.children() {
-                match (line.name.as_str(), line.arg(0)) {
-                    ("max_size", "0") => {}
-                    ("max_size", size) => scope.put("body_bytes", size_of(size)?),
-                    _ => report.refuse(line, "of request_body it knows max_size"),
-                }
-            }
-        }
-        "request_header" => {
-            for line in fields::lines(d, args) {
-                scope.request.line(&line)?;
-            }
-        }
-        "uri" => match args {
-            [kind, prefix] if kind == "strip_prefix" => scope.strip(prefix)?,
-            _ => {
-                return Err(
-                    "of `uri` it knows strip_prefix, in a `handle` of that prefix".to_owned()
-                );
-            }
-        },
-        "push" | "tracing" | "log_append" | "log_name" | "log_skip" => report.leave_out(d),
-        _ => return Err("hurtle has nothing of this kind".to_owned()),
-    }
-    Ok(())
 }
 
 /// Translates `handle`, `handle_path` and `route`.
@@ -394,10 +367,12 @@ fn push(
         && item.matcher.is_none()
         && let Some(name) = parts.missing.take()
     {
+        // A directory is no file, but other paths than those of a redirect have their index.
+        if !name.starts_with(redirect::MOVED) {
+            keys.retain(|(name, _)| name != "index");
+            put(&mut keys, "index", Vec::<String>::new());
+        }
         put(&mut keys, "otherwise", name);
-        // A directory is no file.
-        keys.retain(|(name, _)| name != "index");
-        put(&mut keys, "index", Vec::<String>::new());
     }
     for (gate, gate_keys) in &scope.gates {
         let guarded = match &requests {

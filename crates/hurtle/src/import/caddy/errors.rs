@@ -8,7 +8,7 @@ use toml::Value;
 use super::block;
 use super::parts::Parts;
 use super::pattern::is_placeholder;
-use crate::import::mount::{ErrorPages, Keys, Mount, Site, put};
+use crate::import::mount::{Keys, Mount, Site, put};
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
 
@@ -50,37 +50,44 @@ pub(super) fn translate(d: &Directive, parts: &Parts, site: &mut Site, report: &
         let line = Directive { args: args.to_vec(), ..line.clone() };
         let lines =
             if line.name == "handle" { line.children() } else { std::slice::from_ref(&line) };
+        let directory = root_of(lines).or_else(|| root_of(d.children()));
         for line in lines {
             match RESPONDERS.contains(&line.name.as_str()) {
                 true => responder(line, &statuses, parts, site, report),
-                false => page(line, &statuses, &mut site.errors, report),
+                false => page(line, &statuses, directory, site, report),
             }
         }
     }
 }
 
 /// Translates a directive that gives a page.
-fn page(line: &Directive, statuses: &[u16], pages: &mut ErrorPages, report: &mut Report) {
+fn page(
+    line: &Directive,
+    statuses: &[u16],
+    directory: Option<&str>,
+    site: &mut Site,
+    report: &mut Report,
+) {
     let args = &line.args;
     let path = args.iter().rfind(|arg| arg.as_str() != "*").map_or("", String::as_str);
     match line.name.as_str() {
         "rewrite" if path.starts_with('/') && !is_placeholder(path) => {
             for status in statuses {
-                pages.entry(*status).or_insert_with(|| Value::from(path));
+                add_page(*status, path, directory, site);
             }
         }
         "rewrite"
             if matches!(path, "/{err.status_code}.html" | "/{http.error.status_code}.html") =>
         {
-            for status in ALL {
-                pages.entry(status).or_insert_with(|| Value::from(format!("/{status}.html")));
+            for status in ALL.iter().filter(|status| statuses.contains(status)) {
+                add_page(*status, &format!("/{status}.html"), directory, site);
             }
             report.remark(
                 line,
                 "pages are named for 403, 404, 500, 502, 503 and 504; other errors get hurtle's own",
             );
         }
-        "root" if args.iter().all(|arg| arg == "*") => {}
+        "root" if args.iter().all(|arg| arg == "*") || !is_placeholder(path) => {}
         "file_server" => {}
         _ => {
             report.refuse(
@@ -90,6 +97,40 @@ fn page(line: &Directive, statuses: &[u16], pages: &mut ErrorPages, report: &mut
             );
         }
     }
+}
+
+/// The directory of pages that a block names.
+fn root_of(lines: &[Directive]) -> Option<&str> {
+    let root = lines.iter().find(|line| line.name == "root")?;
+    root.args.last().map(String::as_str).filter(|root| *root != "*" && !is_placeholder(root))
+}
+
+/// Adds the page of a status, unless it has one: a path of the site, or a file of another directory.
+fn add_page(status: u16, page: &str, directory: Option<&str>, site: &mut Site) {
+    if site.errors.contains_key(&status) {
+        return;
+    }
+    let Some(directory) = directory else {
+        site.errors.insert(status, Value::from(page));
+        return;
+    };
+    let mut keys = Keys::new();
+    put(&mut keys, "files", directory);
+    put(&mut keys, "try_files", vec![page]);
+    let known = site.mounts.iter().find(|mount| mount.keys == keys);
+    let known = known.and_then(|mount| mount.place.first()?.1.as_str().map(str::to_owned));
+    let name = known.unwrap_or_else(|| {
+        let name = name(&site.mounts);
+        let mut place = Keys::new();
+        put(&mut place, "name", name.clone());
+        let headers = BTreeMap::new();
+        site.mounts.push(Mount { path: String::new(), place, keys, headers });
+        name
+    });
+    let mut table = toml::Table::new();
+    table.insert("to".to_owned(), Value::from(format!("@{name}")));
+    table.insert("status".to_owned(), Value::from(i64::from(status)));
+    site.errors.insert(status, Value::from(table));
 }
 
 /// Translates a directive that responds: each of its texts is a mount with a name.

@@ -2,7 +2,7 @@
 
 use toml::Value;
 
-use super::matcher::networks;
+use super::condition::networks;
 use super::proxy::duration;
 use crate::import::mount::{Keys, ServerConfig, put, put_list};
 use crate::import::report::Report;

@@ -81,6 +81,10 @@ pub(super) fn file_server(
             "browse" if line.args.is_empty() => listing = true,
             "index" => put(&mut rest, "index", line.args.clone()),
             "precompressed" => {}
+            // Names that begin with a dot are not served, anyway.
+            "hide" if line.args.iter().all(|name| name.starts_with('.') && !name.contains('/')) => {
+                report.leave_out(line);
+            }
             _ => report.refuse(line, "hurtle's files have no such setting"),
         }
     }

@@ -9,23 +9,21 @@ use crate::import::syntax::Directive;
 
 /// Names the responses that have the fields of files, although they are none. `later`: the directives
 /// behind it.
-///
-/// # Errors
-/// An upstream may answer such requests.
 pub(super) fn check_files(
     d: &Directive,
     own: Option<&Matcher>,
     later: &[&Directive],
     report: &mut Report,
-) -> Result<(), String> {
+) {
     if own.is_none_or(|own| own.file != Some(true)) {
-        return Ok(());
+        return;
     }
     let comes = |name: &str| later.iter().any(|d| has(d, name));
     if comes("reverse_proxy") {
-        return Err(
-            "a rule of hurtle does not look at files, and an upstream answers some of these requests"
-                .to_owned(),
+        report.remark(
+            d,
+            "responses of upstreams to these paths, such as GET /none.css, have the fields whether or not there is such a \
+             file; Caddy sets them where there is one",
         );
     }
     if comes("php_fastcgi") {
@@ -37,7 +35,6 @@ pub(super) fn check_files(
             "the page that is sent in place of a missing file, such as /gone.js, has the fields, too",
         );
     }
-    Ok(())
 }
 
 /// The rules of a `header`, and `true` if Caddy applies them when the response begins.

@@ -4,15 +4,11 @@ use std::collections::BTreeMap;
 
 use toml::{Table, Value};
 
+use super::condition::condition;
 use super::pattern::{expression, holds, is_placeholder, pattern};
-use crate::config::PathRegex;
 use crate::import::mount::Keys;
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
-
-/// The networks that Caddy calls `private_ranges`.
-pub(super) const PRIVATE: [&str; 6] =
-    ["192.168.0.0/16", "172.16.0.0/12", "10.0.0.0/8", "127.0.0.0/8", "fd00::/8", "::1"];
 
 /// Conditions on requests. All must be met.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,7 +18,7 @@ pub(super) struct Matcher {
     /// An expression of paths, with the name by which its groups are used.
     pub(super) regex: Option<(String, String)>,
     /// Other conditions of `match`, by their names.
-    others: Table,
+    pub(super) others: Table,
     /// `Some`: there is such a file (`true`), or none (`false`).
     pub(super) file: Option<bool>,
 }
@@ -109,78 +105,13 @@ fn conditions(
     is_whole.then_some(matcher)
 }
 
-fn condition(
-    matcher: &mut Matcher,
-    line: &Directive,
-    has_proxies: bool,
-    report: &mut Report,
-) -> Result<(), String> {
-    let args = || line.args.iter().cloned();
-    match line.name.as_str() {
-        "path" => matcher.paths.extend(args()),
-        "path_regexp" => {
-            let (name, text) = match line.args.as_slice() {
-                [text] => (String::new(), text.clone()),
-                [name, text] => (name.clone(), text.clone()),
-                _ => return Err("it has an expression, and perhaps a name before it".to_owned()),
-            };
-            PathRegex::new(&text).map_err(|reason| format!("hurtle's expressions: {reason}"))?;
-            if matcher.regex.replace((name, text)).is_some() {
-                return Err("a match of hurtle has one expression".to_owned());
-            }
-        }
-        "method" => matcher.add("method", args().map(|name| name.to_ascii_uppercase()))?,
-        "host" => matcher.add("host", args())?,
-        "remote_ip" | "client_ip" => {
-            let is_peer = has_proxies && line.name == "remote_ip";
-            let name = if is_peer { "peer" } else { "client" };
-            matcher.add(name, networks(&line.args, line, report)?)?;
-        }
-        "header" => matcher.header(line)?,
-        "query" => {
-            for pair in &line.args {
-                let Some((name, value)) = pair.split_once('=') else {
-                    return Err("a parameter is written NAME=VALUE".to_owned());
-                };
-                matcher.named("query", name, value)?;
-            }
-        }
-        "file" if line.args.is_empty() && line.block.is_none() => matcher.file = Some(true),
-        "not" => matcher.not(line, has_proxies, report)?,
-        _ => return Err("hurtle's match has no such condition".to_owned()),
-    }
-    Ok(())
-}
-
-/// The networks of a list, with Caddy's short name for private ones.
-pub(super) fn networks(
-    list: &[String],
-    d: &Directive,
-    report: &mut Report,
-) -> Result<Vec<String>, String> {
-    let mut all = Vec::new();
-    for network in list {
-        match network.as_str() {
-            "private_ranges" => all.extend(PRIVATE.map(str::to_owned)),
-            "forwarded" => return Err("the address is that of trusted proxies' clients".to_owned()),
-            network => all.push(network.to_owned()),
-        }
-    }
-    let has_variable = all.iter().any(|network| network.contains("{env."));
-    if has_variable && all.len() > 1 {
-        report.remark(
-            d,
-            "the variable has one network; several are one variable, and no other beside it",
-        );
-    } else if has_variable {
-        report.remark(d, "networks of a variable are separated by commas or spaces");
-    }
-    Ok(all)
-}
-
 impl Matcher {
     /// Adds values of a condition, any of which suffices.
-    fn add(&mut self, name: &str, values: impl IntoIterator<Item = String>) -> Result<(), String> {
+    pub(super) fn add(
+        &mut self,
+        name: &str,
+        values: impl IntoIterator<Item = String>,
+    ) -> Result<(), String> {
         let values: Vec<String> = values.into_iter().collect();
         // The value of a variable may be a list only where it is the whole value of the key.
         if let [only] = values.as_slice()
@@ -197,7 +128,7 @@ impl Matcher {
         Ok(())
     }
 
-    fn header(&mut self, line: &Directive) -> Result<(), String> {
+    pub(super) fn header(&mut self, line: &Directive) -> Result<(), String> {
         match line.args.as_slice() {
             [name] if name.starts_with('!') => self.set("header", &name[1..], Value::from(false)),
             [name] => self.set("header", name, Value::from(true)),
@@ -208,7 +139,7 @@ impl Matcher {
     }
 
     /// Adds a value of a field or parameter.
-    fn named(&mut self, kind: &str, name: &str, value: &str) -> Result<(), String> {
+    pub(super) fn named(&mut self, kind: &str, name: &str, value: &str) -> Result<(), String> {
         if value == "*" {
             return self.set(kind, name, Value::from(true));
         }
@@ -228,7 +159,7 @@ impl Matcher {
         Ok(())
     }
 
-    fn set(&mut self, kind: &str, name: &str, value: Value) -> Result<(), String> {
+    pub(super) fn set(&mut self, kind: &str, name: &str, value: Value) -> Result<(), String> {
         let known = self.others.entry(kind).or_insert_with(|| Value::Table(Table::new()));
         let Value::Table(known) = known else { return Err("unexpected".to_owned()) };
         match known.insert(name.to_owned(), value) {
@@ -237,7 +168,7 @@ impl Matcher {
         }
     }
 
-    fn not(
+    pub(super) fn not(
         &mut self,
         line: &Directive,
         has_proxies: bool,
@@ -274,7 +205,7 @@ impl Matcher {
             None => {
                 self.others.insert("not".to_owned(), Value::Table(table));
             }
-            // None of two is met where neither is: only of one kind are they one list.
+            // None of two is met where neither is: those of paths are one list.
             Some(Value::Table(known)) => {
                 match (known.len(), known.get_mut("path"), table.get("path")) {
                     (1, Some(Value::Array(known)), Some(Value::Array(more)))
@@ -282,12 +213,21 @@ impl Matcher {
                     {
                         known.extend(more.iter().cloned());
                     }
-                    _ => return Err("a match of hurtle has one `not`".to_owned()),
+                    _ => {
+                        let both = vec![Value::Table(known.clone()), Value::Table(table)];
+                        self.others.insert("not".to_owned(), Value::Array(both));
+                    }
                 }
             }
-            Some(_) => return Err("a match of hurtle has one `not`".to_owned()),
+            Some(Value::Array(known)) => known.push(Value::Table(table)),
+            Some(_) => return Err("unexpected".to_owned()),
         }
         Ok(())
+    }
+
+    /// `true` if requests over TLS never meet it.
+    pub(super) fn is_of_clear(&self) -> bool {
+        self.others.get("scheme").and_then(Value::as_str) == Some("http")
     }
 
     /// `true` if it is about paths alone.
@@ -297,9 +237,12 @@ impl Matcher {
 
     fn not_is_of_path(&self) -> bool {
         let of_path = |name: &String| name == "path" || name == "regex";
-        self.others
-            .get("not")
-            .is_none_or(|not| not.as_table().is_some_and(|not| not.keys().all(of_path)))
+        let is_of_path = |not: &Value| not.as_table().is_some_and(|not| not.keys().all(of_path));
+        match self.others.get("not") {
+            None => true,
+            Some(Value::Array(list)) => list.iter().all(is_of_path),
+            Some(one) => is_of_path(one),
+        }
     }
 
     /// The requests that meet both.

@@ -11,6 +11,7 @@
 mod access;
 mod address;
 mod block;
+mod condition;
 mod errors;
 mod fastcgi_script;
 mod fields;
@@ -27,6 +28,7 @@ mod proxy;
 mod redirect;
 mod rewrite;
 mod scope;
+mod setting;
 mod site;
 mod sites;
 mod syntax;

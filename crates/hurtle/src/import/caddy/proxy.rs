@@ -340,7 +340,13 @@ pub(super) fn url(address: &str) -> Result<String, String> {
     };
     let has_port = match host.rfind('}').max(host.rfind(']')) {
         Some(end) if host.contains("{env.") => {
-            host[end..].contains(':') || host[..end].contains(":{env.") || !host.ends_with('}')
+            // `{env.NAME:localhost:3000}` has it in its default.
+            let default = host.strip_prefix("{env.").and_then(|rest| rest.split_once(':'));
+            let has_one = default.is_some_and(|(_, default)| default.contains(':'));
+            has_one
+                || host[end..].contains(':')
+                || host[..end].contains(":{env.")
+                || !host.ends_with('}')
         }
         Some(end) => host[end..].contains(':'),
         None => host.contains(':'),

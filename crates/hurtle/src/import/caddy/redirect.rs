@@ -11,7 +11,7 @@ use crate::import::mount::{Keys, put};
 pub(super) fn translate(
     args: &[String],
     (requests, is_for_all): (Option<Matcher>, bool),
-    mounted: Keys,
+    (mounted, line): (Keys, usize),
     parts: &mut Parts,
 ) -> Result<bool, String> {
     let (to, status) = match args {
@@ -23,18 +23,25 @@ pub(super) fn translate(
     if !parts.host.is_empty() {
         to = to.replace("{host}", &parts.host);
     }
-    if requests.as_ref().is_some_and(|matcher| matcher.file.is_some()) {
-        return Err("a redirect of hurtle does not look at files".to_owned());
+    to = with_request(&to);
+    let of_files = requests.as_ref().and_then(|matcher| matcher.file);
+    if let (Some(false), Some(matcher), None) = (of_files, &requests, &parts.missing) {
+        let mut matcher = matcher.clone();
+        matcher.file = None;
+        return missing(&to, status, (&matcher, line), parts);
+    } else if of_files.is_some() {
+        return Err("a redirect of hurtle does not look at files that are there".to_owned());
     }
     let mut keys = Keys::new();
-    if let Some(base) = to.strip_suffix("{uri}").filter(|base| !is_placeholder(base)) {
+    let is_of_path = |base: &&str| !is_placeholder(base) && !base.contains('?');
+    if let Some(base) = to.strip_suffix(URI).filter(is_of_path) {
         let is_place = base.contains("://") || base.starts_with('/');
-        if !is_place || base.ends_with('/') || base.contains(['?', '#']) {
+        if !is_place || base.ends_with('/') || base.contains('#') {
             return Err("{uri} is behind a host or a path".to_owned());
         }
-        put(&mut keys, "redirect", format!("{base}/"));
-    } else if !is_placeholder(&to) && (!to.ends_with('/') || to.is_empty()) {
-        put(&mut keys, "redirect", to.as_str());
+        put(&mut keys, "redirect", braced(&format!("{base}/")));
+    } else if !is_placeholder(&to) && (!to.ends_with('/') || to.is_empty()) && !to.contains(GROUP) {
+        put(&mut keys, "redirect", braced(&to));
     } else {
         let meets = |earlier: &Matcher| match &requests {
             Some(requests) => !requests.is_apart(earlier),
@@ -60,6 +67,31 @@ pub(super) fn translate(
     parts.add(requests.as_ref(), "", keys)?;
     parts.redirected.push(requests.unwrap_or_default());
     Ok(is_for_all)
+}
+
+/// The beginning of the names of such mounts.
+pub(super) const MOVED: &str = "moved-";
+
+/// A redirect where no file is: a mount with a name, to which the files hand on.
+fn missing(
+    to: &str,
+    status: i64,
+    (matcher, line): (&Matcher, usize),
+    parts: &mut Parts,
+) -> Result<bool, String> {
+    if !matcher.is_of_path() {
+        return Err("a redirect of missing files has conditions of the path alone".to_owned());
+    }
+    let rule = rule(to, status, Some(matcher))?;
+    let name = format!("{MOVED}{line}");
+    let mut place = Keys::new();
+    put(&mut place, "name", name.as_str());
+    let (of_place, keys): (Keys, Keys) = rule.into_iter().partition(|(key, _)| key == "match");
+    place.extend(of_place);
+    let mount = parts.mount(String::new(), place, keys);
+    parts.mounts.push(mount);
+    parts.missing = Some(name);
+    Ok(false)
 }
 
 /// A rule for a target with groups of an expression, or one that ends with a slash.
@@ -120,6 +152,25 @@ fn code(word: &str) -> Result<i64, String> {
 
 /// The marked placeholder of the query.
 const QUERY: &str = "\u{1}query\u{2}";
+
+/// The marked target of the request.
+const URI: &str = "\u{1}uri\u{2}";
+
+/// The mark of a placeholder that is none of the request.
+const GROUP: &str = "{re.";
+
+/// Marks the parts of the request in a target, so that they are no variables.
+fn with_request(target: &str) -> String {
+    let mut target = target.to_owned();
+    for (caddy, part) in
+        [("hostport", "request.host"), ("host", "host"), ("scheme", "scheme"), ("uri", "uri")]
+    {
+        for written in [format!("{{{caddy}}}"), format!("{{http.request.{caddy}}}")] {
+            target = target.replace(&written, &format!("\u{1}{part}\u{2}"));
+        }
+    }
+    target
+}
 
 /// Marks the query of the request in that of a target.
 pub(super) fn with_query(target: &str) -> String {

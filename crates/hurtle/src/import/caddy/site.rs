@@ -224,6 +224,19 @@ fn access_log(d: &Directive, report: &mut Report) -> Log {
             ("output", "discard") => log.path = String::new(),
             ("format", "json") => {}
             ("format", "console") => log.is_json = false,
+            (
+                "format",
+                kind
+                @ ("filter" | "transform" | "single_field" | "append" | "logfmt" | "formatted"),
+            ) => {
+                report.remark(
+                    line,
+                    &format!("the log is JSON with all of its fields, such as the target of GET /?token=x, without `{kind}`"),
+                );
+            }
+            ("output", "net") => {
+                report.remark(line, "the log of requests, such as GET /, is written to stderr");
+            }
             ("level" | "hostnames" | "no_hostname" | "sampling", _) => report.leave_out(line),
             _ => report.refuse(
                 line,

@@ -268,7 +268,12 @@ impl Lexer<'_> {
         loop {
             let mut line = String::new();
             let is_ended = loop {
-                match self.rest.peek() {
+                let next = self.rest.peek();
+                // Words may follow the mark.
+                if line.trim_start() == mark && next.is_some_and(|c| *c == ' ' || *c == '\t') {
+                    break false;
+                }
+                match next {
                     None => break true,
                     Some('\n') => break false,
                     Some(_) => line.extend(self.next()),
@@ -342,7 +347,7 @@ mod tests {
             (
                 "a heredoc",
                 "a {\n\tb <<X\n\t\tone\n\t\t two\n\t\tX 200\n}",
-                "a heredoc does not end",
+                r#"1:"a"[]{2:"b"["one\n two", "200"];}"#,
             ),
             (
                 "its end alone",

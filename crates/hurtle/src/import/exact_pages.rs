@@ -1,0 +1,182 @@
+//! Exact locations of files: the mount of their directory serves them, or they have mounts of their own.
+
+use toml::Value;
+
+use super::block::Block;
+use super::error_pages::{place_of, put_pages};
+use super::kind::{FilesKind, HandlerKind, Kind, PathKind};
+use super::location::mount;
+use super::modifier::Modifier;
+use super::mount::{Mount, put};
+use super::mounts::{Mounts, Page};
+use super::overlap::SEARCH;
+use super::path::join;
+use super::report::Report;
+use super::syntax::Directive;
+
+impl<'a> Mounts<'a, '_> {
+    /// A page of files: the mount of its directory serves it, if its settings are the same. Else it has
+    /// one of its own.
+    pub(super) fn page(&mut self, page: Page<'a>, report: &mut Report) {
+        let Page { at, path, block, errors } = page;
+        let is_error_page = self.site.errors.values().any(|other| place_of(other) == Some(&path));
+        if is_error_page && let Some(d) = block.take(Kind::Path(PathKind::Internal)) {
+            report.remark(d, "clients can request this path, too");
+        }
+        let is_directory = path.ends_with('/');
+        if !is_directory {
+            leave_out_index(&block, report);
+        }
+        let (parent, name) = path.rsplit_once('/').unwrap_or_default();
+        let own = block.first(&[TRY_FILES]).filter(|d| d.args != ["$uri", "=404"]);
+        if let Some(d) = own {
+            return report.refuse(d, "only $uri =404 has a counterpart here");
+        }
+        if is_directory && let Some(d) = block.first(&[TRY_FILES]) {
+            return report.refuse(
+                d,
+                format!("{path} is no file, so that nginx answers 404: write return 404"),
+            );
+        }
+        block.take(TRY_FILES);
+        let Some(mut wanted) = mount(at, &path, (&block, None), self.context, report) else {
+            return;
+        };
+        put_pages(errors, &mut wanted);
+        if is_directory {
+            self.of_directory((at, &path), &mut wanted, report);
+        }
+        if !is_directory {
+            wanted.keys.retain(|(key, _)| key != "index" && key != "listing");
+            // The file, whose directory is served, may have another name.
+            let file = wanted.key("files").and_then(Value::as_str).map(str::to_owned);
+            let (directory, file) =
+                file.as_deref().and_then(|f| f.rsplit_once('/')).unwrap_or_default();
+            for (_, value) in wanted.keys.iter_mut().filter(|(key, _)| key == "files") {
+                *value = Value::from(join(directory, ""));
+            }
+            if file != name {
+                put(&mut wanted.keys, "try_files", format!("/{file}"));
+            }
+        }
+        let is_ignored = |key: &str, _: bool| match key {
+            "index" | "listing" => !is_directory,
+            key => key == "files" || SEARCH.contains(&key),
+        };
+        // Exact locations precede expressions.
+        let is_taken = self.expressions.iter().any(|(_, expression)| expression.is_in(&path));
+        let is_served = !is_taken
+            && self.holder(&path, None).is_some_and(|serving| {
+                let directory =
+                    serving.key("files").or(serving.key("root")).and_then(Value::as_str);
+                let rest = parent.strip_prefix(serving.path.trim_end_matches('/'));
+                let directory = directory.zip(rest).map(|(directory, rest)| join(directory, rest));
+                directory.as_deref() == wanted.key("files").and_then(Value::as_str)
+                    && difference(serving, &wanted, is_ignored).is_none()
+                    && wanted.headers == serving.headers
+                    && wanted.key("try_files").is_none()
+                    && serving.key("spa").or(serving.key("try_files")).is_none()
+            });
+        if !is_served {
+            self.add(
+                at,
+                (Modifier::Exact, &at.args[at.args.len() - 1]),
+                None,
+                wanted.at_exactly(&path),
+                report,
+            );
+        }
+    }
+
+    /// The exact location of a directory: nginx finds the index, and looks up the location of its page.
+    fn of_directory(
+        &self,
+        (at, path): (&Directive, &str),
+        wanted: &mut Mount,
+        report: &mut Report,
+    ) {
+        let Some(parent) = self.holder(path, None) else { return };
+        if wanted.headers != parent.headers {
+            report.remark(
+                at,
+                &format!("GET {path} has the fields of {}, as the index has in nginx", parent.path),
+            );
+        }
+        wanted.headers.clone_from(&parent.headers);
+        let rest = path.strip_prefix(parent.path.trim_end_matches('/')).unwrap_or_default();
+        let directory = parent.key("files").or(parent.key("root")).and_then(Value::as_str);
+        let expected = directory.map(|directory| join(directory, rest));
+        let is_elsewhere = wanted.key("files").and_then(Value::as_str) != expected.as_deref();
+        let other = match wanted.key("index").or(parent.key("index")) {
+            Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+            Some(Value::String(name)) => vec![name.as_str()],
+            _ => vec!["index.html"],
+        };
+        let by_expression = other.iter().find_map(|name| {
+            let page = format!("{path}{name}");
+            let own = self.expressions.iter().find(|(_, expression)| expression.is_in(&page));
+            let exact = self.placed.iter().find(|placed| placed.path == page);
+            own.map(|(at, _)| *at).or(exact.map(|placed| placed.at))
+        });
+        if let Some(other) = by_expression {
+            report.remark(
+                at,
+                &format!("GET {path} is answered by this location alone; nginx looks its index up in `{other}`"),
+            );
+        } else if is_elsewhere {
+            report.remark(
+                at,
+                &format!(
+                    "GET {path} is the index of this directory; nginx looks its page up in {}",
+                    parent.path
+                ),
+            );
+        }
+    }
+}
+
+const TRY_FILES: Kind = Kind::Handler(HandlerKind::TryFiles);
+
+/// Names settings of directories in a location of files only.
+fn leave_out_index(block: &Block<'_>, report: &mut Report) {
+    for kind in [FilesKind::Index, FilesKind::Autoindex] {
+        for d in block.take_all(Kind::Files(kind)) {
+            report.remark(d, &format!("`{d}` is left out: the location has no directory"));
+        }
+    }
+}
+
+/// The first key in which the mount that serves a path differs from the one that it should have.
+/// `is_ignored` gets a key, and `true` if the wanted mount has it.
+fn difference(
+    serving: &Mount,
+    wanted: &Mount,
+    is_ignored: impl Fn(&str, bool) -> bool,
+) -> Option<String> {
+    let is_scripts = serving.key("fastcgi").is_some();
+    let of_serving = |key: &str| match (key, is_scripts) {
+        ("files", true) => serving.key("root"),
+        _ => serving.key(key),
+    };
+    let unlike = wanted
+        .keys
+        .iter()
+        .find(|(key, value)| !is_ignored(key, true) && of_serving(key) != Some(value));
+    if let Some((key, _)) = unlike {
+        return Some(key.clone());
+    }
+    let is_own = |key: &str, value: &Value| match (key, is_scripts) {
+        (
+            "fastcgi" | "root" | "index" | "params" | "buffer" | "connect_timeout" | "send_timeout",
+            true,
+        )
+        | ("first_byte_timeout" | "read_timeout", true) => true,
+        // Files are compressed without this key.
+        ("compress", true) => *value == Value::from(true),
+        _ => false,
+    };
+    let other = serving.keys.iter().find(|(key, value)| {
+        wanted.key(key).is_none() && !is_ignored(key, false) && !is_own(key, value)
+    });
+    other.map(|(key, _)| key.clone())
+}

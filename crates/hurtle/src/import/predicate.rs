@@ -1,0 +1,128 @@
+//! Conditions of `if` as conditions of `match`: comparisons of a property of the request, and variables of
+//! `map` and `geo`.
+
+use toml::{Table, Value};
+
+use super::report::Report;
+use super::subject::{Subject, one};
+use super::syntax::Directive;
+use super::value_map::ValueMaps;
+
+/// Requests that a condition selects.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Predicate {
+    /// The values of `match`, one of which a request meets.
+    pub(super) any: Vec<Table>,
+    /// The host that all of them have.
+    pub(super) host: Option<String>,
+}
+
+/// Most values of `match` for one condition.
+const ANY_MAX: usize = 32;
+
+impl Predicate {
+    /// The condition of an `if`; `None`: hurtle has no such condition.
+    pub(super) fn of(d: &Directive, maps: &ValueMaps, report: &mut Report) -> Option<Predicate> {
+        let words = words(d)?;
+        let known = match words.as_slice() {
+            [variable] => match maps.get(variable.trim_start_matches('$')) {
+                Some(map) => map.truths(),
+                None => {
+                    let subject = Subject::of(variable)?;
+                    remark(&subject, d, report);
+                    subject.is_true()
+                }
+            },
+            [variable, operator, value] => return compared(d, [variable, operator, value], report),
+            _ => None,
+        };
+        let any = known.filter(|any| !any.is_empty() && any.len() <= ANY_MAX)?;
+        Some(Predicate { any, host: None })
+    }
+}
+
+fn remark(subject: &Subject, d: &Directive, report: &mut Report) {
+    if let Some(text) = subject.remark() {
+        report.remark(d, text);
+    }
+}
+
+/// The condition of a comparison.
+fn compared(
+    d: &Directive,
+    [variable, operator, value]: [&str; 3],
+    report: &mut Report,
+) -> Option<Predicate> {
+    let subject = Subject::of(variable)?;
+    let (operator, is_not) = match operator.strip_prefix('!') {
+        Some(operator) => (operator, true),
+        None => (operator, false),
+    };
+    if value.contains('$') && operator == "=" {
+        return None;
+    }
+    let any = match operator {
+        "=" => subject.equals(value, false),
+        "~" => subject.contains(value, false),
+        "~*" => subject.contains(value, true),
+        _ => None,
+    };
+    let any = any.filter(|any| !any.is_empty() && any.len() <= ANY_MAX)?;
+    remark(&subject, d, report);
+    if is_not {
+        return Some(Predicate { any: vec![none_of(any)?], host: None });
+    }
+    let host = (subject == Subject::Host && operator == "=").then(|| value.to_owned());
+    Some(Predicate { any, host })
+}
+
+/// The value of `match` for requests that meet none of these.
+pub(super) fn none_of(any: Vec<Table>) -> Option<Table> {
+    if any.iter().any(|table| table.contains_key("not")) {
+        return None;
+    }
+    let not = match merged(any) {
+        mut tables if tables.len() == 1 => Value::from(tables.remove(0)),
+        tables => Value::from(tables),
+    };
+    Some(one("not", not))
+}
+
+/// Joins conditions of one kind, such as several methods, to one with a list.
+pub(super) fn merged(any: Vec<Table>) -> Vec<Table> {
+    const LISTS: [&str; 4] = ["method", "host", "client", "path"];
+    let mut out: Vec<Table> = Vec::new();
+    for table in any {
+        let key =
+            table.keys().next().filter(|key| table.len() == 1 && LISTS.contains(&key.as_str()));
+        let Some(key) = key.cloned() else {
+            out.push(table);
+            continue;
+        };
+        let known = out.iter_mut().find(|known| known.len() == 1 && known.contains_key(&key));
+        match (known.and_then(|known| known.get_mut(&key)), table.get(&key)) {
+            (Some(Value::Array(list)), Some(value)) => list.push(value.clone()),
+            (Some(single), Some(value)) => {
+                *single = Value::from(vec![single.clone(), value.clone()]);
+            }
+            _ => out.push(table),
+        }
+    }
+    out
+}
+
+/// The words of a condition without its parentheses.
+fn words(d: &Directive) -> Option<Vec<&str>> {
+    let mut words: Vec<&str> = d.args.iter().map(String::as_str).collect();
+    let first = words.first_mut()?;
+    *first = first.strip_prefix('(')?;
+    if words.last() == Some(&")") {
+        words.pop();
+    } else {
+        let last = words.last_mut()?;
+        *last = last.strip_suffix(')')?;
+    }
+    // An empty text in quotes is a value, the space behind a parenthesis is none.
+    let is_value = |(at, word): &(usize, &str)| !word.is_empty() || *at >= 2;
+    Some(words.iter().copied().enumerate().filter(is_value).map(|(_, word)| word).collect())
+}

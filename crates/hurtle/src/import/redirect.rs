@@ -1,0 +1,94 @@
+//! Locations of `return`: paths and URLs, with parts of the request.
+
+use super::location::Context;
+use super::path::has_variable;
+use super::report::Report;
+use super::syntax::Directive;
+
+/// The path of a redirect within the origin that was asked.
+pub(super) fn own_path(to: &str) -> Option<&str> {
+    let own_origins = ["$scheme://$host", "$scheme://$http_host"];
+    let path = own_origins.iter().find_map(|origin| to.strip_prefix(origin)).unwrap_or(to);
+    (path.starts_with('/') && !has_variable(path)).then_some(path)
+}
+
+/// The Location of a redirect.
+pub(super) fn destination(
+    d: &Directive,
+    text: &str,
+    path: &str,
+    context: &Context<'_>,
+    report: &mut Report,
+) -> Option<String> {
+    let to = match own_path(text) {
+        Some(path) => path.to_owned(),
+        None => with_parts(d, text, context, report)?,
+    };
+    // The whole target behind a host: the rest of the path and the query are appended to a value that ends
+    // with a slash.
+    let base = to.strip_suffix("{uri}").filter(|base| path == "/" && !base.ends_with('/'));
+    if let Some(base) = base {
+        return Some(format!("{base}/"));
+    }
+    // Without $request_uri the destination is one URL.
+    if to.ends_with('/') {
+        let origin = to.trim_end_matches('/').to_owned();
+        let is_origin = origin.split_once("://").is_some_and(|(_, host)| !host.contains('/'));
+        if !is_origin {
+            report.refuse(d, "to a redirect that ends with / the rest of the path is appended");
+            return None;
+        }
+        return Some(origin);
+    }
+    Some(to)
+}
+
+/// Writes the variables of a Location as parts of the request.
+fn with_parts(
+    d: &Directive,
+    text: &str,
+    context: &Context<'_>,
+    report: &mut Report,
+) -> Option<String> {
+    let text = text.replace("${", "$").replace('}', "");
+    for end in
+        ["$uri$is_args$args", "$uri?$args", "$uri?$query_string", "$uri$is_args$query_string"]
+    {
+        if text.ends_with(end) {
+            report.remark(
+                d,
+                "the path in Location is as the client sent it; nginx writes it decoded: GET /a%20b",
+            );
+        }
+    }
+    let mut to = text;
+    if let (Some(name), true) = (context.name, to.contains("$server_name")) {
+        to = to.replace("$server_name", name);
+    }
+    let scheme = context.scheme.unwrap_or("{scheme}");
+    for (variable, part) in [
+        ("$uri$is_args$args", "{uri}"),
+        ("$uri$is_args$query_string", "{uri}"),
+        ("$uri?$args", "{uri}"),
+        ("$uri?$query_string", "{uri}"),
+        ("$request_uri", "{uri}"),
+        ("$scheme", scheme),
+        ("$http_host", "{request.host}"),
+        ("$host", "{host}"),
+    ] {
+        to = to.replace(variable, part);
+    }
+    if has_variable(&to) {
+        report.refuse(
+            d,
+            "of variables it knows $scheme, $host, $http_host, $server_name and $request_uri",
+        );
+        return None;
+    }
+    if to.contains("{host}") || to.contains("{request.host}") {
+        report.general(
+            "A redirect to $host of a request of HTTP/1.0 without a Host field is 400".to_owned(),
+        );
+    }
+    Some(to)
+}
