@@ -204,7 +204,7 @@ mod tests {
         assert!(last("idle").ends_with(", beside 10000 idle connections"), "{}", last("idle"));
         let slow =
             Plan::built_in("buffered").unwrap().works.iter().map(Work::name).collect::<Vec<_>>();
-        assert!(slow[1].ends_with(", beside 10 slow senders of 1 MB at 1 KB/s each"), "{slow:?}");
+        assert!(slow[1].ends_with(", beside 10 slow senders of 1 MB at 10 KB/s each"), "{slow:?}");
         let slow = last("slow");
         assert!(slow.ends_with(", beside 500 slow readers of 10 MB at 4 KB/s each"), "{slow}");
         assert!(last("reload").ends_with(", beside 1 reload/s"), "{}", last("reload"));

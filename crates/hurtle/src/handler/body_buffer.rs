@@ -23,14 +23,14 @@ use crate::disk::{Disk, Lane};
 use crate::metrics::buffered;
 use crate::observe::BufferedBytes;
 
-/// Bytes of a body that are kept in memory, and of one write to its file.
+/// Bytes of a body that are kept in memory, and of one write to its file, if it arrives fast.
 const MEMORY_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes of one write to the file of a body that arrives slowly, and of one read of a response for a client
 /// that reads slowly: thousands of them would hold much memory.
 pub(super) const SLOW_PIECE_BYTES: usize = 16 << 10;
 
-/// Longest time in which a fast client sends a piece of a body.
+/// Longest time in which a client that sends fast sends a piece.
 const FAST_PIECE: Duration = Duration::from_millis(100);
 
 /// Most bytes in files of this process at once.
@@ -187,14 +187,9 @@ impl BodyBuffer {
         // A body that may be passed on leaves room to other programs.
         let may_fill = bytes_max.is_some();
         let (mut file, mut reserved) = (self.drop_later(None), Reserved::default());
-        let (mut in_file, mut piece_bytes) = (0, MEMORY_BYTES_MAX);
+        let mut in_file = 0;
         loop {
-            let begun = Instant::now();
-            let Piece { bytes, end } = read_piece(&mut body, piece_bytes).await?;
-            piece_bytes = match begun.elapsed() < FAST_PIECE {
-                true => MEMORY_BYTES_MAX,
-                false => SLOW_PIECE_BYTES,
-            };
+            let Piece { bytes, end } = read_piece(&mut body).await?;
             let len = in_file + bytes.len() as u64;
             let is_for_file = end.is_none() || file.value.is_some();
             let len_max = if is_for_file { Some(file_bytes_max) } else { bytes_max };
@@ -418,8 +413,9 @@ struct Piece {
     end: Option<Option<HeaderMap>>,
 }
 
-/// Reads until the body ends or there are this many bytes.
-async fn read_piece(body: &mut RequestBody, most: usize) -> Result<Piece, BufferError> {
+/// Reads until the body ends or a piece is full, which is smaller if the body arrives slowly.
+async fn read_piece(body: &mut RequestBody) -> Result<Piece, BufferError> {
+    let begun = Instant::now();
     let (mut first, mut all) = (Bytes::new(), BytesMut::new());
     let end = loop {
         let frame = match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
@@ -431,7 +427,7 @@ async fn read_piece(body: &mut RequestBody, most: usize) -> Result<Piece, Buffer
             Ok(data) if first.is_empty() => first = data,
             Ok(data) => {
                 if all.is_empty() {
-                    all.reserve(most.min(SLOW_PIECE_BYTES).max(first.len() + data.len()));
+                    all.reserve(SLOW_PIECE_BYTES.max(first.len() + data.len()));
                     all.extend_from_slice(&first);
                 }
                 all.extend_from_slice(&data);
@@ -441,7 +437,8 @@ async fn read_piece(body: &mut RequestBody, most: usize) -> Result<Piece, Buffer
         if body.is_end_stream() {
             break Some(None);
         }
-        if first.len().max(all.len()) >= most {
+        let len = first.len().max(all.len());
+        if len >= MEMORY_BYTES_MAX || (len >= SLOW_PIECE_BYTES && begun.elapsed() >= FAST_PIECE) {
             break None;
         }
     };

@@ -378,7 +378,7 @@ impl<E> State<E> {
     fn begin_writing(&mut self) -> Room {
         self.is_writing = true;
         self.memory_bytes = 0;
-        // What waits besides the file is little from now on.
+        // Besides the file, little waits in memory from now on.
         self.memory_bytes_max = self.memory_bytes_max.min(SLOW_PIECE_BYTES);
         let mut pieces = Vec::from(std::mem::take(&mut self.pieces));
         pieces.push(self.joined.split().freeze());
