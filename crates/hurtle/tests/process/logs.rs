@@ -74,7 +74,7 @@ fn the_log_has_the_bytes_that_were_kept_in_files_for_slow_clients() {
     let mut child = Child::configured(&dir, &config);
     let mut client = child.connect();
     let head = "POST / HTTP/1.1\r\nHost: a\r\n";
-    client.send(&format!("{head}Content-Length: {SENT}\r\n\r\n{}", "x".repeat(SENT)));
+    client.send(format!("{head}Content-Length: {SENT}\r\n\r\n{}", "x".repeat(SENT)));
     let (mut peer, _) = upstream.accept().unwrap();
     let mut request = Vec::new();
     while !request.ends_with(&[b'x'; SENT]) {
