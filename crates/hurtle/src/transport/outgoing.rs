@@ -29,8 +29,8 @@ const COPY_BYTES_MAX: usize = 4 << 10;
 /// only long bodies were sent since the last.
 const LONG_TURN_BYTES: u64 = 1 << 20;
 
-/// Minimum size of a body that leaves in full segments only, in bytes, unless one call takes all of it.
-/// This takes two more calls: at 1 MiB it saves a sixth of the processor time, at 256 KiB nothing.
+/// Minimum size of a body that leaves in full segments only, in bytes. This takes two more calls:
+/// at 1 MiB it saves a sixth of the processor time, at 256 KiB nothing.
 const FLOW_BYTES_MIN: u64 = WINDOW_BYTES;
 
 /// A bounded range of a file, after which other connections run.
@@ -45,27 +45,6 @@ struct Turn<'a> {
     last: bool,
     /// `true` if the body takes several turns.
     long: bool,
-}
-
-/// A body that leaves in full segments once a call has not taken all of it.
-struct Flow {
-    is_due: Cell<bool>,
-    is_on: Cell<bool>,
-}
-
-impl Flow {
-    fn begin(&self, io: &impl Transport) {
-        if self.is_due.take() {
-            self.is_on.set(true);
-            io.fill_segments(true);
-        }
-    }
-
-    fn end(&self, io: &impl Transport) {
-        if self.is_on.get() {
-            io.fill_segments(false);
-        }
-    }
 }
 
 /// The progress of a response, for stall detection.
@@ -239,7 +218,9 @@ impl Sender {
             let long = slice.len > LONG_TURN_BYTES;
             // Rate-limited bytes leave without delay.
             let is_flow = slice.len > FLOW_BYTES_MIN && hold.is_none();
-            let flow = Flow { is_due: Cell::new(is_flow), is_on: Cell::new(false) };
+            if is_flow {
+                io.fill_segments(true);
+            }
             let mut others = None;
             let by_kernel = self.sendfile != Sendfile::Off && io.sends_files(slice.len);
             // A connection is as large as its largest wait, so nothing else is kept over one.
@@ -263,19 +244,19 @@ impl Sender {
                 let mut residency = Residency::new(&self.disk, &slice.file, end, &mut ahead);
                 residency.follow(offset).await?;
                 if !by_kernel {
-                    flow.begin(io);
                     Box::pin(copy_turn(io, queue, turn, (sent, residency))).await?;
                 } else {
                     residency.ensure(offset, turn_end).await?;
-                    send_turn(io, queue, turn, &flow, sent).await?;
+                    send_turn(io, queue, turn, sent).await?;
                 }
                 offset = turn_end;
                 if offset < end {
-                    flow.begin(io);
                     rt::give_way().await;
                 }
             }
-            flow.end(io);
+            if is_flow {
+                io.fill_segments(false);
+            }
             if queue.is_empty() { Ok(()) } else { write(io, queue, sent).await }
         }
     }
@@ -364,7 +345,6 @@ fn send_turn(
     io: &impl Transport,
     queue: &mut SendQueue,
     turn: Turn<'_>,
-    flow: &Flow,
     sent: &Progress,
 ) -> impl Future<Output = io::Result<()>> {
     async move {
@@ -386,8 +366,7 @@ fn send_turn(
             });
             match n.await? {
                 Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Some(_) if queue.is_empty() => {}
-                Some(_) => flow.begin(io),
+                Some(_) => {}
                 None => {
                     Box::pin(file.check_intact()).await?;
                     others = false;
