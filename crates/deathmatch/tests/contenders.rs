@@ -18,6 +18,9 @@ use deathmatch::process::{Running, StartError};
 use deathmatch::verify::{Fault, upload, verify, verify_http2, verify_http3};
 use scripted::free_port;
 
+/// An upstream only: it closes each connection, where contenders keep them. `tests/proxy.rs` has it.
+const CLOSING: &str = "pool";
+
 /// A folder that is removed after the test.
 struct Folder(PathBuf);
 
@@ -83,8 +86,8 @@ fn each_contender_starts_serves_the_files_and_stops_cleanly() {
     let only = std::env::var("DEATHMATCH_ONLY").ok();
     let mut faults = Vec::new();
     let contenders = Contender::all();
-    for contender in contenders.iter().filter(|c| only.as_ref().is_none_or(|name| *name == c.name))
-    {
+    let is_chosen = |c: &&Contender| only.as_ref().is_none_or(|name| *name == c.name);
+    for contender in contenders.iter().filter(is_chosen).filter(|c| c.name != CLOSING) {
         match contender.probe() {
             Err(missing) => println!("not run: {missing}"),
             Ok(version) => match run(contender) {
