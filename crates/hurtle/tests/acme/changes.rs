@@ -49,7 +49,7 @@ fn a_profile_decides_about_the_certificate_and_an_unknown_one_is_named() {
     };
     let server = with("no-such-profile").start(&net, 0);
     server.eventually_says("the authority has no profile \"no-such-profile\", but ");
-    assert!(server.child.stderr().contains("shortlived"), "{}", server.child.stderr());
+    server.eventually_says("shortlived");
     assert_eq!(pebble.orders(), 0);
     server.forgive("a.test");
     stop(server);
@@ -84,7 +84,7 @@ fn a_changed_address_is_told_to_the_authority_once() {
     let server = moved(&["a.test", "b.test"]).start(&net, 0);
     server.served("b.test", &pebble.roots());
     let told = "the account's address is other@a.test now";
-    assert!(server.child.stderr().contains(told), "{}", server.child.stderr());
+    server.eventually_says(told);
     stop(server);
     let server = moved(&["a.test", "c.test"]).start(&net, 0);
     server.served("c.test", &pebble.roots());

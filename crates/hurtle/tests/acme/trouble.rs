@@ -13,7 +13,7 @@ fn without_a_certificate_handshakes_fail_and_the_log_has_the_next_attempt() {
     let Some(net) = Net::new() else { return };
     let mut server = Setup::new(&net).start(&net, 0);
     server.eventually_says("a.test: no certificate was issued; handshakes for it are refused");
-    assert!(server.child.stderr().contains("The next attempt is at "));
+    server.eventually_says("The next attempt is at ");
     let refusal = server.refusal("a.test");
     assert!(refusal.contains("InternalError"), "{refusal}");
     server.child.signal(Signal::TERM);
@@ -49,7 +49,7 @@ fn a_failed_renewal_keeps_the_previous_certificate() {
     let hosts = &["a.test", "blocked.example"];
     let server = Setup { hosts, ..Setup::new(&net) }.start(&net, 0);
     server.eventually_says("the previous one stays in use, valid until ");
-    assert!(server.child.stderr().contains("blocked.example"), "{}", server.child.stderr());
+    server.eventually_says("blocked.example");
     assert_eq!(server.served("a.test", &pebble.roots()), before);
 }
 

@@ -128,7 +128,7 @@ fn a_record_that_the_servers_do_not_get_is_no_reason_to_ask_the_authority() {
         "_acme-challenge.a.test.: the DNS server {} has no such record after 1 s",
         net.at(zone::PORT)
     );
-    assert!(server.child.stderr().contains(&expected), "{}", server.child.stderr());
+    server.eventually_says(&expected);
     assert!(!pebble.child.stdout().contains("validation"), "{}", pebble.child.stdout());
 }
 
