@@ -6,7 +6,7 @@ use hurtle_http::semantics::host;
 /// A request as a Location may repeat it.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestPlace<'a> {
-    /// The head.
+    /// The head of the request, which has its scheme, host and target.
     pub head: &'a RequestHead<'a>,
     /// `true` if the connection is encrypted.
     pub is_tls: bool,

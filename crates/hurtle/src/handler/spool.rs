@@ -21,8 +21,8 @@ use super::body_buffer::{
 use crate::body::{self, OpenFile, Unnamed};
 use crate::rt;
 
-/// Bytes that wait in memory before a file is used, and bytes of one read of the file for a client that reads
-/// fast.
+/// Bytes that wait in memory before a file is used, and of one read of the file for a client that
+/// reads fast.
 const MEMORY_BYTES_MAX: usize = 64 << 10;
 
 /// Longest time in which a fast client takes what was read of the file.

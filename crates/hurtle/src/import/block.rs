@@ -35,7 +35,7 @@ pub(super) enum Target {
     Fastcgi,
     /// A fixed answer or a redirect.
     Answer,
-    /// The status page.
+    /// The status page, in place of the counters of `stub_status`.
     Status,
     /// 403 for everybody.
     Closed,

@@ -23,7 +23,7 @@ pub(super) type ConnectionZones = BTreeMap<String, ConnectionKey>;
 pub(super) const REMARK: &str = "connections are counted, over all sites: eleven requests at once on one connection of HTTP/2, such as GET /, \
      are one; nginx counts requests";
 
-/// Reads the zones.
+/// Reads the zones of `limit_conn_zone`, by their names.
 pub(super) fn zones(directives: &[&Directive], report: &mut Report) -> ConnectionZones {
     let mut zones = ConnectionZones::new();
     for d in directives {

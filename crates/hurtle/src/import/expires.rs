@@ -6,7 +6,7 @@ use super::scope::Scope;
 use super::syntax::Directive;
 
 impl Scope {
-    /// Applies `expires`.
+    /// Translates `expires` into Cache-Control for this place and those within it.
     pub(super) fn expires(&mut self, d: &Directive, report: &mut Report) {
         let value = d.arg(0);
         let types = self.type_maps.get(value).filter(|_| d.args.len() == 1).cloned();

@@ -42,9 +42,9 @@ pub(super) fn absolute(d: &Directive, of: Prefix, report: &mut Report) -> Option
 /// The directory to which a path is relative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Prefix {
-    /// That of files.
+    /// The directory for files such as `root`, which `--prefix` of nginx sets.
     Files,
-    /// That of the configuration.
+    /// The directory of the configuration, which `--conf-path` of nginx sets.
     Configuration,
 }
 

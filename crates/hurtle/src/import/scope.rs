@@ -89,7 +89,7 @@ pub(super) struct Scope {
     /// TLS to upstreams.
     pub(super) tls: Setting<TlsSettings>,
     pub(super) rate_limits: Setting<Vec<toml::Table>>,
-    /// Those of `limit_conn`.
+    /// The limits of `limit_conn` in force, which replace those around them.
     pub(super) limit_conns: Setting<Vec<Directive>>,
     /// The location of `auth_request`, and the directive.
     pub(super) auth_request: Setting<Option<(String, Directive)>>,
