@@ -295,7 +295,7 @@ impl Shared {
         // Simulated time does not wait for a thread.
         #[cfg(test)]
         if rt::simulated::now_ms().is_some() {
-            job();
+            rt::simulated::run_job(job);
             return Ok(());
         }
         let mut queue = self.lock();

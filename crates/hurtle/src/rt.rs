@@ -21,6 +21,8 @@ use pin_project_lite::pin_project;
 
 pub use alarm::Alarm;
 pub use permits::{Permit, Permits};
+/// A monotonic time, which tests may simulate.
+pub use tokio::time::Instant;
 
 thread_local! {
     /// Turns of this worker's tasks that were not part of a long body.

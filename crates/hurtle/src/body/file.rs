@@ -14,6 +14,8 @@ use http_body::{Body, Frame, SizeHint};
 
 use super::{BoxError, OpenFile, Part};
 use crate::disk::Disk;
+#[cfg(test)]
+use crate::rt;
 use crate::sys;
 
 /// Bytes of a frame: enough for a compressor to work well, few enough for many responses at once.
@@ -78,7 +80,13 @@ pub async fn read_piece(
     checked: bool,
 ) -> io::Result<Bytes> {
     let mut piece = vec![0; len];
-    let read = match sys::read_resident(file.as_fd(), &mut piece, offset) {
+    let resident = sys::read_resident(file.as_fd(), &mut piece, offset);
+    #[cfg(test)]
+    let resident = match rt::simulated::is_cold() {
+        true => Err(io::ErrorKind::WouldBlock.into()),
+        false => resident,
+    };
+    let read = match resident {
         Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
             let reader = Arc::clone(&file);
             let job = move || {

@@ -70,6 +70,10 @@ impl AsFd for Unnamed {
 /// # Errors
 /// The system's; some of the bytes may have been written.
 pub fn write_at(file: impl AsFd, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    #[cfg(test)]
+    if crate::rt::simulated::is_full() {
+        return Err(io::ErrorKind::StorageFull.into());
+    }
     while !bytes.is_empty() {
         let put = || rustix::io::pwrite(&file, bytes, offset);
         let n = rustix::io::retry_on_intr(put)?;

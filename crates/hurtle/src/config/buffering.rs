@@ -26,11 +26,19 @@ pub struct Buffer {
     /// Most bytes of one body in a file.
     #[serde(rename = "buffer_bytes", serialize_with = "print::size")]
     pub bytes_max: u64,
+    /// Most bytes of all bodies of the mount in files at once; `None`: the bound of the process.
+    #[serde(rename = "buffer_total_bytes", serialize_with = "print::optional_size")]
+    pub mount_bytes_max: Option<u64>,
 }
 
 impl Default for Buffer {
     fn default() -> Buffer {
-        Buffer { kind: Buffering::default(), directory: None, bytes_max: 1 << 30 }
+        Buffer {
+            kind: Buffering::default(),
+            directory: None,
+            bytes_max: 1 << 30,
+            mount_bytes_max: None,
+        }
     }
 }
 
@@ -54,6 +62,7 @@ pub(super) fn buffer(table: &Table<'_>, reader: &mut Reader<'_>) -> Buffer {
     table.set("buffer", reader, Value::choice, &mut b.kind);
     table.set("buffer_directory", reader, |v, r| v.directory(r).map(Some), &mut b.directory);
     table.set("buffer_bytes", reader, Value::size, &mut b.bytes_max);
+    table.set("buffer_total_bytes", reader, |v, r| v.size(r).map(Some), &mut b.mount_bytes_max);
     buffer
 }
 

@@ -338,6 +338,14 @@ fn files(
     table.set("symlinks", reader, symlinks, &mut f.symlinks);
     table.set("dotfiles", reader, Value::flag, &mut f.dotfiles);
     table.set("sidecars", reader, Value::flag, &mut f.sidecars);
+    table.set("sidecars_alone", reader, Value::flag, &mut f.sidecars_alone);
+    if f.sidecars_alone
+        && !f.sidecars
+        && let Some(value) = table.get("sidecars_alone")
+    {
+        let wrong = ValueError::new("goes with `sidecars = true` only");
+        value.report(reader, wrong.hint("remove `sidecars = false`"));
+    }
     table.set("etag", reader, Value::choice, &mut f.etag);
     table.set("media_types", reader, media_types, &mut f.media_types);
     table.set("rate", reader, Value::size, &mut f.rate);

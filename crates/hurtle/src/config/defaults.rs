@@ -261,6 +261,7 @@ impl Files {
             symlinks: Symlinks::default(),
             dotfiles: false,
             sidecars: true,
+            sidecars_alone: false,
             etag: EtagSource::default(),
             media_types: BTreeMap::new(),
             rate: 0,

@@ -183,6 +183,9 @@ pub(super) static MOUNT: Section = Section {
         Key::new("sidecars", Flag, Toml("true"), "false",
             "Send the `.br`, `.zst` or `.gz` file beside a file to clients that accept \
              it.").with(FILES),
+        Key::new("sidecars_alone", Flag, Toml("false"), "true",
+            "Send such a file in place of one that is missing, too: to every client, with its \
+             Content-Encoding, as nginx's `gzip_static always` does.").with(FILES),
         Key::new("etag", Choice(names::<EtagSource>), Toml("\"auto\""), "\"content\"",
             "Source of entity-tags: size and modification time (the contents where that time is not \
              the one of the last change, see [files.md](files.md)), always the contents, or no \
@@ -238,6 +241,10 @@ pub(super) static MOUNT: Section = Section {
             "\"/srv/buffered\"", "Directory of the files with such bodies.").with(CONNECTED),
         Key::new("buffer_bytes", Size(0, BYTES_MAX), Toml("\"1 GiB\""), "\"100 MiB\"",
             "Most bytes of one such body in a file; more are passed on as they arrive.").with(CONNECTED),
+        Key::new("buffer_total_bytes", Size(0, BYTES_MAX), Words("the 16 GiB of the whole server"),
+            "\"4 GiB\"",
+            "Most bytes of all such bodies of this mount in files at once; more are passed on as they \
+             arrive.").with(CONNECTED),
         Key::new("connect_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"5s\""), "\"1s\"",
             "Time limit of connecting to an upstream (504).").with(CONNECTED),
         Key::new("send_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"30s\""), "\"10s\"",

@@ -499,6 +499,8 @@ pub struct Files {
     pub dotfiles: bool,
     /// `true`: `.br`, `.zst` and `.gz` files beside a file are negotiated by Accept-Encoding.
     pub sidecars: bool,
+    /// `true`: they are sent in place of a file that is missing, too.
+    pub sidecars_alone: bool,
     /// Source of entity-tags.
     pub etag: EtagSource,
     /// Media types by file-name extension (lower case, no dot); they precede the built-in ones.

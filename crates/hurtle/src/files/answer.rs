@@ -64,11 +64,11 @@ fn negotiated(entry: &Entry, status: StatusCode, query: &FileQuery<'_>) -> Answe
     live.unwrap_or_else(|| of(selected, status, query))
 }
 
-/// Selects the representation whose parts a client gets: the one that If-Range names, or else the
-/// unencoded one, because a client that joins parts does not expect that one of them is encoded.
+/// Selects the representation whose parts a client gets: the one that If-Range names, or else the first, the
+/// unencoded one if there is one, because a client that joins parts does not expect that one of them is encoded.
 /// `None`: it gets the whole.
 fn for_range<'a>(entry: &'a Entry, query: &FileQuery<'_>) -> Option<&'a Representation> {
-    let identity = &entry.representations[0];
+    let first = &entry.representations[0];
     let accepts = |coding| accept::accepts_coding(query.accept_encoding, coding);
     let if_range = query.preconditions.if_range;
     let named = |r: &&Representation| conditional::range_applies(if_range, &r.range_validators());
@@ -83,9 +83,9 @@ fn for_range<'a>(entry: &'a Entry, query: &FileQuery<'_>) -> Option<&'a Represen
             return variant;
         }
     }
-    let is_part = |range| range::select(range, identity.len) != Selection::Whole;
-    let takes_part = accepts(Coding::Identity) && query.range.is_some_and(is_part);
-    Some(identity).filter(|_| takes_part && (if_range.is_none() || named(&identity)))
+    let is_part = |range| range::select(range, first.len) != Selection::Whole;
+    let takes_part = accepts(first.coding) && query.range.is_some_and(is_part);
+    Some(first).filter(|_| takes_part && (if_range.is_none() || named(&first)))
 }
 
 /// Answers with one representation, without negotiation.
@@ -129,17 +129,17 @@ fn verdict(representation: &Representation, query: &FileQuery<'_>) -> Verdict {
 }
 
 fn select<'a>(entry: &'a Entry, query: &FileQuery<'_>, codings: &[Coding]) -> &'a Representation {
-    let identity = &entry.representations[0];
+    let first = &entry.representations[0];
     if codings.is_empty() {
-        return identity;
+        return first;
     }
     let coding = accept::choose(query.accept_encoding, codings);
     if coding == Coding::Identity {
-        return identity;
+        return first;
     }
     let known = entry.representations.iter().find(|r| r.coding == coding);
     let made = || entry.made.as_ref()?.get(coding, || with_dictionary(entry, query));
-    known.or_else(made).unwrap_or(identity)
+    known.or_else(made).unwrap_or(first)
 }
 
 /// Returns the difference to the client's dictionary, or what another client gets meanwhile.

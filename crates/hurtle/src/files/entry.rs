@@ -28,7 +28,7 @@ use crate::metrics::RouteMetrics;
 /// A file as served at one path.
 #[derive(Debug)]
 pub struct Entry {
-    /// The unencoded file first, then its encoded variants, best first.
+    /// The unencoded file first, if there is one, then its encoded variants, best first.
     pub representations: Vec<Representation>,
     /// The codings of the variants, then those that this server can make.
     pub codings: Vec<Coding>,

@@ -48,6 +48,8 @@ pub struct Lookup {
     pub symlinks: Symlinks,
     /// Finds encoded variants beside the file; `None`: they are not used.
     pub sidecars: Option<Sidecars>,
+    /// `true`: the variants of a file that is missing are found, too.
+    pub finds_variants_alone: bool,
     /// The source of entity-tags.
     pub etag: EtagSource,
     /// Hashes of files with a time that was set; `None`: no program sets the times of these files.
@@ -76,7 +78,7 @@ pub enum Target {
     File {
         /// Path relative to the root.
         path: Vec<u8>,
-        /// The states of the unencoded file and of its variants, best first.
+        /// The states of the unencoded file, if there is one, and of its variants, best first.
         states: Vec<(Coding, Stamp)>,
     },
     /// A directory without an index, requested with a trailing slash.
@@ -100,7 +102,7 @@ pub enum Outcome {
     File {
         /// Path relative to the root.
         path: Vec<u8>,
-        /// The unencoded file first, then its variants, best first.
+        /// The unencoded file first, if there is one, then its variants, best first.
         opened: Vec<Opened>,
     },
     /// Anything else.
@@ -236,7 +238,8 @@ impl Lookup {
             State::Directory(_) if !self.finds_directories => Ok(Target::Missing),
             State::Directory(_) if !wants_directory => Ok(Target::SlashMissing),
             State::Directory(stamp) => self.probe_index(root, path, stamp),
-            State::Missing => Ok(Target::Missing),
+            State::Missing if wants_directory => Ok(Target::Missing),
+            State::Missing => self.variants_alone(root, name),
             State::Outside => Ok(Target::Outside),
             State::Denied => Ok(Target::Denied),
         }
@@ -248,7 +251,11 @@ impl Lookup {
             match self.state(root, &name)? {
                 State::File(stamp) => return self.file_target(root, name, stamp),
                 State::Denied => return Ok(Target::Denied),
-                State::Directory(_) | State::Missing | State::Outside => {}
+                State::Missing => match self.variants_alone(root, &name)? {
+                    Target::Missing => {}
+                    found => return Ok(found),
+                },
+                State::Directory(_) | State::Outside => {}
             }
         }
         Ok(Target::Directory(directory.to_vec(), stamp))
@@ -273,6 +280,21 @@ impl Lookup {
             }
         }
         Ok(Target::File { path, states })
+    }
+
+    /// The variants of a file that is missing, if they are wanted without it.
+    fn variants_alone(&self, root: &OpenRoot, path: &[u8]) -> io::Result<Target> {
+        let mut states = Vec::new();
+        let suffixes = if self.finds_variants_alone { &SIDECARS[..] } else { &[] };
+        for (coding, suffix) in suffixes {
+            if let State::File(stamp) = self.state(root, &[path, suffix].concat())? {
+                states.push((*coding, stamp));
+            }
+        }
+        Ok(match states.is_empty() {
+            true => Target::Missing,
+            false => Target::File { path: path.to_vec(), states },
+        })
     }
 
     /// The names of variants in a file's directory, if they are known.
@@ -328,8 +350,8 @@ impl Lookup {
             let name = [path, suffix(*coding)].concat();
             let fd = match self.open(root, &name, OPEN) {
                 Ok(fd) => fd,
-                // An unreadable variant is ignored.
-                Err(Errno::ACCESS) if *coding != Coding::Identity => continue,
+                // An unreadable variant of a file is ignored.
+                Err(Errno::ACCESS) if *coding != states[0].0 => continue,
                 Err(Errno::NOENT) => return Ok(None),
                 Err(e) => return Err(e.into()),
             };

@@ -102,6 +102,7 @@ async fn find(
         finds_directories: false,
         symlinks: Symlinks::WithinRoot,
         sidecars: None,
+        finds_variants_alone: false,
         etag: EtagSource::Auto,
         hashes: Some(hashes),
         lane,

@@ -64,6 +64,7 @@ impl Scripts {
             finds_directories: true,
             symlinks: Symlinks::default(),
             sidecars: None,
+            finds_variants_alone: false,
             etag: EtagSource::Off,
             hashes: None,
             lane,

@@ -9,19 +9,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{fmt, io};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame};
 
+use super::file_bytes::{MountBound, Reserved};
 use crate::body::{BoxError, FileBody, FileSlice, OpenFile, Part, RequestBody, Unnamed};
 use crate::clock;
 use crate::config;
 use crate::disk::{Disk, Lane};
 use crate::metrics::buffered;
 use crate::observe::BufferedBytes;
+use crate::rt::Instant;
 
 /// Bytes of a body that are kept in memory, and of one write to its file, if it arrives fast.
 const MEMORY_BYTES_MAX: usize = 64 << 10;
@@ -32,9 +34,6 @@ pub(super) const SLOW_PIECE_BYTES: usize = 16 << 10;
 
 /// Longest time in which a client that sends fast sends a piece.
 const FAST_PIECE: Duration = Duration::from_millis(100);
-
-/// Most bytes in files of this process at once.
-const FILES_BYTES_MAX: u64 = 16 << 30;
 
 /// The part of a file system that is left to other programs: one of so many.
 const UNUSED_PART: u64 = 50;
@@ -140,6 +139,8 @@ pub(super) struct BodyBuffer {
     directory: Arc<Path>,
     /// Most bytes of one body in a file.
     pub(super) bytes_max: u64,
+    /// The bound of all bodies of the mount.
+    pub(super) mount: MountBound,
     /// The bytes in files of one request, for the log; `None`: no log has them.
     counted: Option<Arc<BufferedBytes>>,
 }
@@ -151,7 +152,13 @@ impl BodyBuffer {
         let lane = disk.lane_of(format!("buffered bodies in {}", directory.display()));
         let bytes_max = config.bytes_max;
         let (disk, directory) = (disk.clone(), directory.into());
-        BodyBuffer { disk, lane, directory, bytes_max, counted: None }
+        BodyBuffer { disk, lane, directory, bytes_max, mount: MountBound::default(), counted: None }
+    }
+
+    /// The buffer of the mount that has this name in the whole process, with its configured bound.
+    #[must_use]
+    pub(super) fn of_mount(self, config: &config::Buffer, mount: &str) -> BodyBuffer {
+        BodyBuffer { mount: MountBound::new(config, mount), ..self }
     }
 
     /// Returns the buffer for one request, whose bytes in files are counted there.
@@ -186,7 +193,7 @@ impl BodyBuffer {
         let file_bytes_max = bytes_max.unwrap_or(self.bytes_max);
         // A body that may be passed on leaves room to other programs.
         let may_fill = bytes_max.is_some();
-        let (mut file, mut reserved) = (self.drop_later(None), Reserved::default());
+        let (mut file, mut reserved) = (self.drop_later(None), Reserved::new(&self.mount));
         let mut in_file = 0;
         loop {
             let Piece { bytes, end } = read_piece(&mut body).await?;
@@ -330,34 +337,6 @@ impl fmt::Debug for OutgoingBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let taken = self.taken.as_ref().map(|taken| &taken.reading);
         f.debug_struct("OutgoingBody").field("taken", &taken).field("rest", &self.rest).finish()
-    }
-}
-
-/// A share of the bytes in files.
-#[derive(Default)]
-pub(super) struct Reserved(u64);
-
-impl Reserved {
-    /// Adds bytes until there are this many; `false`: those of all files would be too many.
-    pub(super) fn grow_to(&mut self, bytes: u64) -> bool {
-        self.add(bytes.saturating_sub(self.0))
-    }
-
-    /// Adds bytes; `false`: those of all files would be too many.
-    fn add(&mut self, bytes: u64) -> bool {
-        let is_free = buffered::add_file_bytes(bytes, FILES_BYTES_MAX);
-        if is_free {
-            self.0 += bytes;
-        }
-        is_free
-    }
-}
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        if self.0 > 0 {
-            buffered::remove_file_bytes(self.0);
-        }
     }
 }
 

@@ -322,6 +322,7 @@ impl Directory {
             finds_directories: self.finds_directories,
             symlinks: self.config.symlinks.clone(),
             sidecars: self.config.sidecars.then(|| self.listings.sidecars().clone()),
+            finds_variants_alone: self.config.sidecars_alone,
             etag: self.config.etag,
             // Uploads set times by themselves, and replace files.
             hashes: self.uploads.is_none().then(|| self.listings.hashes().clone()),
@@ -342,9 +343,10 @@ impl Directory {
         let states: Vec<_> = opened.iter().map(|o| (o.coding, o.file.stamp)).collect();
         let mut codings: Vec<_> =
             states.iter().map(|s| s.0).filter(|c| *c != Coding::Identity).collect();
-        let file = opened.first().map(|identity| Arc::clone(&identity.file));
+        let identity = opened.first().filter(|first| first.coding == Coding::Identity);
+        let file = identity.map(|identity| Arc::clone(&identity.file));
         let file = file.filter(|file| self.compresses(&edits, file.stamp.len).is_ok());
-        let varies = opened.len() > 1 || file.is_some();
+        let varies = !codings.is_empty() || file.is_some();
         let versions = file.as_ref().and_then(|_| self.dictionaries.of(&path));
         edits.dictionary = versions.and_then(|versions| versions.field(matched.base()));
         let representations: Vec<_> = opened

@@ -81,8 +81,8 @@ pub struct ScriptTarget {
 }
 
 impl Gateway {
-    /// A FastCGI application.
-    pub fn fastcgi(config: &FastCgi, disk: &Disk) -> Gateway {
+    /// The FastCGI application of a mount, which this name has in the whole process.
+    pub fn fastcgi(config: &FastCgi, disk: &Disk, mount: &str) -> Gateway {
         let scripts = config.root.clone();
         let scripts = scripts.map(|root| {
             Scripts::new(root, &config.index, &config.suffix, disk)
@@ -100,7 +100,7 @@ impl Gateway {
             timeouts: config.timeouts,
             names_files: config.internal.is_some(),
             request_fields: config.request_fields.clone(),
-            keep: BodyBuffer::new(disk, &config.buffer),
+            keep: BodyBuffer::new(disk, &config.buffer).of_mount(&config.buffer, mount),
             buffering: config.buffer.kind,
         }
     }

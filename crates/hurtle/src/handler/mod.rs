@@ -6,6 +6,7 @@ pub mod app;
 mod body_buffer;
 pub mod client;
 pub mod directory;
+mod file_bytes;
 pub mod fixed;
 pub mod gateway;
 pub mod http_request;

@@ -8,18 +8,18 @@ use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::Frame;
 
 use super::body_buffer::{
-    BodyBuffer, BufferError, DropOnDiskThread, Reserved, SLOW_PIECE_BYTES, leave_room,
-    note_passed_on,
+    BodyBuffer, BufferError, DropOnDiskThread, SLOW_PIECE_BYTES, leave_room, note_passed_on,
 };
+use super::file_bytes::Reserved;
 use crate::body::{self, OpenFile, Unnamed};
-use crate::rt;
+use crate::rt::{self, Instant};
 
 /// Bytes that wait in memory before a file is used, and of one read of the file for a client that
 /// reads fast.
@@ -131,7 +131,7 @@ pub(super) fn spool<E>(buffer: Option<BodyBuffer>, tasks: Tasks) -> (Spool<E>, S
     let state = State {
         file: None,
         written: 0..0,
-        reserved: Reserved::default(),
+        reserved: buffer.as_ref().map_or_else(Reserved::default, |of| Reserved::new(&of.mount)),
         is_writing: false,
         is_memory_only: buffer.is_none(),
         awaits: Awaits::Nothing,

@@ -1,11 +1,16 @@
 //! Bodies that are kept for slow clients, of the whole process.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
 /// Bytes in files.
 static FILE_BYTES: AtomicU64 = AtomicU64::new(0);
+
+/// Those of each mount that has a bound, which successive configurations share.
+static MOUNTS: Mutex<BTreeMap<String, MountBytes>> = Mutex::new(BTreeMap::new());
 
 /// Bodies that could not be kept.
 static PASSED_ON: AtomicU64 = AtomicU64::new(0);
@@ -20,11 +25,37 @@ pub struct BufferedSnapshot {
     pub passed_on: u64,
 }
 
+/// Bytes in files of one mount, in all workers.
+#[derive(Clone, Debug, Default)]
+pub struct MountBytes(Arc<AtomicU64>);
+
+impl MountBytes {
+    /// Adds bytes, of which there may be `most`; `false`: there would be more.
+    pub fn add(&self, bytes: u64, most: u64) -> bool {
+        add(&self.0, bytes, most)
+    }
+
+    /// Removes bytes that were added.
+    pub fn remove(&self, bytes: u64) {
+        self.0.fetch_sub(bytes, Relaxed);
+    }
+}
+
+/// Returns the bytes of the mount with this name.
+pub fn mount_bytes(mount: &str) -> MountBytes {
+    let mut mounts = MOUNTS.lock().unwrap_or_else(PoisonError::into_inner);
+    mounts.entry(mount.to_owned()).or_default().clone()
+}
+
 /// Adds bytes to those in files, of which there may be `most`; `false`: there would be more.
 pub fn add_file_bytes(bytes: u64, most: u64) -> bool {
-    let fits = FILE_BYTES.fetch_add(bytes, Relaxed) + bytes <= most;
+    add(&FILE_BYTES, bytes, most)
+}
+
+fn add(count: &AtomicU64, bytes: u64, most: u64) -> bool {
+    let fits = count.fetch_add(bytes, Relaxed) + bytes <= most;
     if !fits {
-        remove_file_bytes(bytes);
+        count.fetch_sub(bytes, Relaxed);
     }
     fits
 }

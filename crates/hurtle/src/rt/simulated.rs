@@ -1,6 +1,7 @@
-//! Simulated time: the time of the paused runtime, which replaces the system's.
+//! Simulated time: the time of the paused runtime, which replaces the system's. Simulated disks: jobs take
+//! time, files are not in the page cache, and disks fill.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -8,6 +9,8 @@ use tokio::time::Instant;
 thread_local! {
     /// Start of this thread's simulation.
     static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
+    /// The disks of this thread's simulation.
+    static DISKS: RefCell<Option<Box<dyn Disks>>> = const { RefCell::new(None) };
 }
 
 /// Value of `clock::now_ms` at the start of a simulation, in milliseconds.
@@ -18,9 +21,46 @@ pub fn begin() {
     BEGUN.set(Some(Instant::now()));
 }
 
-/// Switches this thread back to the system's time.
+/// Switches this thread back to the system's time and disks.
 pub fn end() {
     BEGUN.set(None);
+    DISKS.set(None);
+}
+
+/// The behaviour of disks, asked anew for each job.
+pub trait Disks {
+    /// Time that a job takes; zero: none, not even that of a turn.
+    fn delay(&mut self) -> Duration;
+    /// `true`: a piece of a file is not in the page cache.
+    fn is_cold(&mut self) -> bool;
+    /// `true`: the disk takes no more bytes.
+    fn is_full(&mut self) -> bool;
+}
+
+/// Sets the disks of this thread.
+pub fn set_disks(disks: impl Disks + 'static) {
+    DISKS.set(Some(Box::new(disks)));
+}
+
+/// Runs a job of a disk thread, in simulated time.
+pub fn run_job(job: Box<dyn FnOnce() + Send>) {
+    match DISKS.with_borrow_mut(|disks| disks.as_mut().map_or(Duration::ZERO, |d| d.delay())) {
+        Duration::ZERO => job(),
+        time => drop(tokio::task::spawn_local(async move {
+            tokio::time::sleep(time).await;
+            job();
+        })),
+    }
+}
+
+/// `true`: a piece of a file is not in the page cache.
+pub fn is_cold() -> bool {
+    DISKS.with_borrow_mut(|disks| disks.as_mut().is_some_and(|d| d.is_cold()))
+}
+
+/// `true`: the disk takes no more bytes.
+pub fn is_full() -> bool {
+    DISKS.with_borrow_mut(|disks| disks.as_mut().is_some_and(|d| d.is_full()))
 }
 
 /// Milliseconds of simulated time; `None`: this thread simulates nothing.

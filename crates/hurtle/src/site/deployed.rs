@@ -90,8 +90,9 @@ impl Deployed {
             let app = known.map(|at| before.swap_remove(at)).unwrap_or_else(|| {
                 let proxy =
                     Proxy::new(deployment.proxy.clone(), (disk, names_lane(disk)), None, None);
-                proxy.watch();
                 let Deployment { site, path, .. } = deployment;
+                let proxy = proxy.of_mount(&format!("{site} {path}"));
+                proxy.watch();
                 proxy.count_in(metrics, site, path);
                 let route = metrics.route(site, path);
                 let mount = Mount::of_deployment(path, proxy, route);

@@ -152,6 +152,7 @@ impl Mount {
             _ => None,
         };
         let name = config.name();
+        let place = format!("{site} {name}");
         let metrics = resources.metrics.route(site, &name);
         let internal = named.map(|root| Internal::new(root, resources, of_files.clone()));
         let handler = match &config.handler {
@@ -170,7 +171,8 @@ impl Mount {
                 Handler::Proxy(known.cloned().unwrap_or_else(|| {
                     let names = (&resources.disk, names_lane(&resources.disk));
                     let cache = resources.caches.of(proxy, &resources.disk);
-                    Rc::new(Proxy::new((**proxy).clone(), names, tls.cloned(), cache))
+                    let proxy = Proxy::new((**proxy).clone(), names, tls.cloned(), cache);
+                    Rc::new(proxy.of_mount(&place))
                 }))
             }
             MountHandler::FastCgi(app) => {
@@ -179,7 +181,7 @@ impl Mount {
                     let directory = Directory::new(files, resources, of_files);
                     directory.beside_scripts().of_site(edits, &metrics)
                 });
-                let gateway = Rc::new(Gateway::fastcgi(app, &resources.disk));
+                let gateway = Rc::new(Gateway::fastcgi(app, &resources.disk, &place));
                 Handler::Gateway { gateway, beside }
             }
             MountHandler::Cgi(cgi) => {

@@ -55,7 +55,7 @@ impl RunningServer {
         RunningServer::start(Config::new(vec![]), |server| server.mount("*", "/", echo).unwrap())
     }
 
-    fn proxy(upstream: SocketAddr) -> RunningServer {
+    pub(crate) fn proxy(upstream: SocketAddr) -> RunningServer {
         RunningServer::proxy_with(upstream, "")
     }
 

@@ -19,6 +19,7 @@ mod floods;
 mod h3_peer;
 mod handlers;
 mod hints;
+mod kept_bodies;
 mod limits;
 mod messages;
 mod peer;

@@ -16,6 +16,7 @@ mod files;
 #[path = "../grpc/go.rs"]
 mod go;
 mod handshakes;
+mod kept_bodies;
 #[allow(dead_code)]
 #[path = "../grpc/library.rs"]
 mod library;

@@ -63,6 +63,37 @@ fn the_client_selects_the_variant() {
 }
 
 #[test]
+fn variants_without_their_file_are_sent_if_the_mount_asks_for_it() {
+    let tree = [
+        ("only.css.gz", "gzip"),
+        ("both.js.gz", "gzip"),
+        ("both.js.br", "brotli"),
+        ("index.html.gz", "gzip"),
+        ("plain.txt", "identity"),
+        ("plain.txt.gz", "gzip"),
+        ("d/x.txt", "x"),
+    ];
+    let server = Server::with(&tree, |config| files(config).sidecars_alone = true);
+    let css = ["Content-Type: text/css; charset=utf-8", "Content-Encoding: gzip", GZIP[1], GZIP[2]];
+    #[rustfmt::skip]
+    check(&server, &[
+        ("a client that accepts it", "/only.css\nAccept-Encoding: gzip", 200, &css, Some("gzip")),
+        ("one that names no coding", "/only.css", 200, &css, Some("gzip")),
+        ("one that does not accept it", "/only.css\nAccept-Encoding: br", 200, &css, Some("gzip")),
+        ("the better of two", "/both.js\nAccept-Encoding: gzip, br", 200, BR, Some("brotli")),
+        ("the one that is accepted", "/both.js\nAccept-Encoding: gzip", 200, GZIP, Some("gzip")),
+        ("an index", "/", 200, GZIP, Some("gzip")),
+        ("a part", "/only.css\nAccept-Encoding: gzip\nRange: bytes=0-1", 206, &css[..2], Some("gz")),
+        ("a file is preferred", "/plain.txt", 200, PLAIN, Some("identity")),
+        ("a directory is none", "/d\nAccept-Encoding: gzip", 301, &[], None),
+        ("nothing at all", "/none.css\nAccept-Encoding: gzip", 404, &[], None),
+    ]);
+    let tag = server.get("/only.css").field("ETag").unwrap().to_owned();
+    let again = format!("/only.css\nIf-None-Match: {tag}");
+    check(&server, &[("known", &again, 304, &["Vary: Accept-Encoding"], None)]);
+}
+
+#[test]
 fn each_variant_has_its_own_tag_and_conditions() {
     let server = Server::start(TREE);
     let tag = |coding: &str| {

@@ -121,6 +121,7 @@ fn an_upstream_waits_for_the_client_if_it_or_the_mount_asks_for_it() {
         ("the mount keeps nothing", "buffer = \"off\"", ""),
         ("the mount keeps less", "buffer_bytes = \"1 MiB\"", ""),
         ("the mount keeps what fits in memory", "buffer_bytes = 0", ""),
+        ("the mount keeps less in all", "buffer_total_bytes = \"1 MiB\"", ""),
     ];
     for (sentence, keys, field) in table {
         let upstream = Upstream::new();

@@ -144,6 +144,14 @@ impl Proxy {
         }
     }
 
+    /// The proxy of the mount that has this name in the whole process: the bound of its kept bodies is the
+    /// mount's.
+    #[must_use]
+    pub fn of_mount(self, mount: &str) -> Proxy {
+        let bodies = self.bodies.clone().of_mount(&self.config.buffer, mount);
+        Proxy { bodies, ..self }
+    }
+
     /// Returns the configuration.
     pub fn config(&self) -> &config::Proxy {
         &self.config

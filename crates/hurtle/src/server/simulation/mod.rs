@@ -7,6 +7,7 @@
 
 mod app;
 mod client;
+mod disks;
 mod h2_client;
 mod message;
 mod request;
@@ -23,6 +24,7 @@ use std::{env, fs, io, panic, process, thread};
 use tokio::runtime::{Builder, LocalOptions};
 
 use self::client::Client;
+use self::disks::SimulatedDisks;
 use self::request::{FILES, TestRequest};
 use super::mount::MountedApp;
 use super::reload::Settings;
@@ -175,6 +177,7 @@ impl Simulator {
             Conditions::Faulty,
             Conditions::Faulty,
         ]);
+        simulated::set_disks(SimulatedDisks::new(Random::new(seed, 1), conditions));
         let thread = self.worker(seed, conditions);
         let deadlines = Rc::clone(&thread.worker().deadlines);
         rt::spawn(async move { deadlines.sweep().await });

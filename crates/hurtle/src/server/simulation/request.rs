@@ -10,6 +10,9 @@ pub(super) const FILES: [(&str, usize); 2] = [("small", 2_000), ("large", 150_00
 /// Maximum length of a body, except of the large file.
 const BODY_BYTES_MAX: u64 = 20_000;
 
+/// Maximum length of the bodies of some requests to an upstream, which do not fit in memory.
+const LARGE_BYTES_MAX: u64 = 200_000;
+
 /// Error statuses that are correct if a fault may have occurred.
 const FAILURES: &[u16] = &[400, 408, 413, 500, 502, 503, 504];
 
@@ -77,6 +80,10 @@ impl TestRequest {
             }
             5..=7 => {
                 let mode = random.pick(&modes(upstream_modes, upstream::FAULTY_MODES));
+                let len = match random.is_one_in(4) {
+                    true => random.within(0, LARGE_BYTES_MAX),
+                    false => len,
+                };
                 let path = format!("/up/{id}/{len}/{mode}");
                 let mut request = get(path, Some(id), pattern(id, len as usize));
                 if random.is_one_in(3) {

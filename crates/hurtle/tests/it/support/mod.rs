@@ -18,6 +18,7 @@
 
 pub(crate) mod client;
 pub(crate) mod coding;
+pub(crate) mod one_worker;
 pub(crate) mod rows;
 pub(crate) mod server;
 pub(crate) mod site;
