@@ -2,11 +2,16 @@
 //! from some write to another.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use super::Conditions;
 use crate::rt::simulated::Disks;
 use crate::transport::memory::Random;
+
+/// Writes to the files of kept bodies in all seeds, and those of them that found the disk full.
+pub(super) static WRITES: AtomicU64 = AtomicU64::new(0);
+pub(super) static REFUSED_WRITES: AtomicU64 = AtomicU64::new(0);
 
 /// The disks of one seed.
 pub(super) struct SimulatedDisks {
@@ -20,8 +25,8 @@ pub(super) struct SimulatedDisks {
 impl SimulatedDisks {
     /// Chooses the behaviour of disks. A full disk is no fault for a client: bodies are passed on.
     pub(super) fn new(mut random: Random, conditions: Conditions) -> SimulatedDisks {
-        let full = match random.is_one_in(3) {
-            true => random.within(0, 12),
+        let full = match random.is_one_in(2) {
+            true => random.within(0, 3),
             false => u64::MAX,
         };
         let end = full.saturating_add(random.within(1, 5));
@@ -40,7 +45,10 @@ impl Disks for SimulatedDisks {
     }
 
     fn is_full(&mut self) -> bool {
+        let is_full = self.full.contains(&self.writes);
         self.writes += 1;
-        self.full.contains(&(self.writes - 1))
+        WRITES.fetch_add(1, Relaxed);
+        REFUSED_WRITES.fetch_add(u64::from(is_full), Relaxed);
+        is_full
     }
 }

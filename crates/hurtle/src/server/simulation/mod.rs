@@ -17,6 +17,7 @@ use std::cell::Cell;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 use std::{env, fs, io, panic, process, thread};
@@ -337,6 +338,8 @@ fn simulation_clients_get_complete_responses_or_a_clear_failure() {
             scope.spawn(move || run(thread));
         }
     });
+    let writes = [disks::WRITES.load(Relaxed), disks::REFUSED_WRITES.load(Relaxed)];
+    assert!(writes.iter().all(|count| *count > SEEDS / 100), "kept bodies: {writes:?} writes");
 }
 
 #[test]

@@ -80,7 +80,7 @@ impl TestRequest {
             }
             5..=7 => {
                 let mode = random.pick(&modes(upstream_modes, upstream::FAULTY_MODES));
-                let len = match random.is_one_in(4) {
+                let len = match random.is_one_in(8) {
                     true => random.within(0, LARGE_BYTES_MAX),
                     false => len,
                 };
