@@ -7,7 +7,6 @@ use std::process::ExitCode;
 
 mod command;
 mod console;
-mod fleet;
 mod fuzz;
 mod installation;
 mod licences;
@@ -26,7 +25,6 @@ cargo xtask test: set up and run every check of the project
 
 Usage: cargo xtask test [--only STEP]... [--list]
        cargo xtask package deb|oci|static [--target TARGET] [--binary FILE]
-       cargo xtask fleet
        cargo xtask platform-report [SUITE]...
 
   --only STEP   run this step only; may be given more than once
@@ -34,9 +32,6 @@ Usage: cargo xtask test [--only STEP]... [--list]
   -h, --help    say this
   --target T    x86_64-unknown-linux-musl (the default) or aarch64-unknown-linux-musl
   --binary F    pack this executable in place of a release build
-
-`fleet` simulates balancers before 1,000 servers and writes the figures to docs/fleet.md. Run it as
-`cargo run --release --package xtask -- fleet`: it takes some minutes.
 
 `platform-report` runs the tests that matter on macOS, FreeBSD or another system, and writes a report to
 paste into an issue. It exits with 1 if a test fails.
@@ -56,12 +51,6 @@ fn main() -> ExitCode {
             }
         }
         Ok(Asked::Test(only)) => return steps::run(&only),
-        Ok(Asked::Fleet) => {
-            if let Err(steps::Failure(what)) = fleet::run() {
-                eprintln!("{what}");
-                return ExitCode::FAILURE;
-            }
-        }
         Ok(Asked::PlatformReport(only)) => match platform_report::run(&only) {
             Ok(code) => return code,
             Err(steps::Failure(what)) => {
@@ -95,8 +84,6 @@ enum Asked {
     Test(Vec<String>),
     /// Build a package for a target, from an executable.
     Package(package::Kind, Option<String>, Option<String>),
-    /// Simulate balancers.
-    Fleet,
     /// Run these suites on this system; all if empty.
     PlatformReport(Vec<String>),
 }
@@ -106,12 +93,6 @@ fn parse(args: &[String]) -> Result<Asked, String> {
     match args.next() {
         Some("test") => {}
         Some("package") => return parse_package(args),
-        Some("fleet") => {
-            return match args.next() {
-                None => Ok(Asked::Fleet),
-                Some(other) => Err(format!("unknown argument `{other}`")),
-            };
-        }
         Some("platform-report") => {
             let only: Vec<String> = args.map(str::to_owned).collect();
             if only.iter().any(|name| name == "-h" || name == "--help") {
@@ -122,7 +103,7 @@ fn parse(args: &[String]) -> Result<Asked, String> {
         None | Some("help" | "-h" | "--help") => return Ok(Asked::Help),
         Some(other) => {
             return Err(format!(
-                "no command `{other}`; there are: test, package, fleet, platform-report"
+                "no command `{other}`; there are: test, package, platform-report"
             ));
         }
     }
@@ -179,13 +160,11 @@ mod tests {
                 "package oci --target aarch64-unknown-linux-musl",
                 Ok(Asked::Package(Kind::Oci, Some("aarch64-unknown-linux-musl".into()), None)),
             ),
-            ("the simulation", "fleet", Ok(Asked::Fleet)),
             (
                 "a report of one suite",
                 "platform-report sys",
                 Ok(Asked::PlatformReport(vec!["sys".to_owned()])),
             ),
-            ("an argument of the simulation", "fleet 7", Err("unknown argument `7`")),
             ("a package that is not there", "package rpm", Err("one of: deb")),
             ("a step that is not there", "test --only clipy", Err("no step `clipy`")),
             ("a step without a name", "test --only", Err("--only needs")),
