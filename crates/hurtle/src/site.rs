@@ -75,12 +75,8 @@ pub struct Site {
     demand: Demand,
     /// The policy for deployed applications.
     compress_apps: Option<Policy>,
-    /// `true` if a handler may read request bodies.
-    has_readers: bool,
     /// The versions of its WebAssembly applications.
     wasm: Vec<u64>,
-    /// `true` if a mount serves files.
-    has_files: bool,
     /// `true` if a mount has a response cache, and neither a gate nor a route is about more than the
     /// target.
     stores_for_all: bool,
@@ -205,7 +201,6 @@ impl Sites {
         let compress = site.compress_apps.clone();
         site.mounts.push(Mount::of_app(app, site.gates.clone(), compress, route));
         site.mounts.sort_by_key(Mount::rank);
-        site.has_readers = true;
     }
 }
 
@@ -259,9 +254,7 @@ impl Site {
         let is_for_all = all.all(Gate::is_for_all);
         Site {
             key: 0,
-            has_readers: mounts.iter().any(Mount::reads_bodies),
             wasm: resources.0.wasm.versions(config),
-            has_files: mounts.iter().any(Mount::has_files),
             stores_for_all: is_for_all
                 && routing == Routing::ByPath
                 // A file may have appeared since the response was stored.
@@ -365,18 +358,13 @@ impl Site {
     }
 
     /// Returns whether a handler reads request bodies: applications, proxies, upload directories.
-    pub fn has_readers(&self) -> bool {
-        self.has_readers || !self.deployed.is_empty()
+    pub fn reads_bodies(&self) -> bool {
+        !self.deployed.is_empty() || self.mounts.iter().any(Mount::reads_bodies)
     }
 
     /// Returns whether a mount has a response cache, and no gate is about the client.
     pub fn stores_for_all(&self) -> bool {
         self.stores_for_all && self.deployed.is_empty()
-    }
-
-    /// Returns whether a mount serves files.
-    pub fn has_files(&self) -> bool {
-        self.has_files
     }
 
     /// Returns whether each gate of its mount lets a request for a file from the file cache pass.

@@ -102,9 +102,7 @@ fn parse(args: &[String]) -> Result<Asked, String> {
         }
         None | Some("help" | "-h" | "--help") => return Ok(Asked::Help),
         Some(other) => {
-            return Err(format!(
-                "no command `{other}`; there are: test, package, platform-report"
-            ));
+            return Err(format!("no command `{other}`; there are: test, package, platform-report"));
         }
     }
     let mut only = Vec::new();

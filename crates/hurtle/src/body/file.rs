@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::{BoxError, OpenFile, Part};
+use super::{BoxError, FileSlice, OpenFile, Part, WINDOW_BYTES};
 use crate::disk::Disk;
 #[cfg(test)]
 use crate::rt;
@@ -20,6 +20,9 @@ use crate::sys;
 
 /// Bytes of a frame: enough for a compressor to work well, few enough for many responses at once.
 const FRAME_BYTES: u64 = 64 << 10;
+
+/// Distance of the bytes by which a range is found to be in memory.
+const SAMPLE_BYTES: usize = 32 << 10;
 
 /// The body of a file answer ([`file`](crate::file)): the file's bytes, or the ranges asked for. It
 /// knows its length. Bytes that are not in memory are read on the disk threads.
@@ -34,12 +37,17 @@ pub struct FileBody {
     /// `None`: no part is a file.
     disk: Option<Disk>,
     reading: Option<Reading>,
+    /// A range that is brought into memory for [`FileBody::poll_part`].
+    paging: Option<Paging>,
     /// A frame of a file was read: an edit from then on is an error.
     has_begun: bool,
 }
 
 /// A read in progress.
 type Reading = Pin<Box<dyn Future<Output = io::Result<Bytes>> + Send>>;
+
+/// A range that is being brought into memory.
+type Paging = Pin<Box<dyn Future<Output = io::Result<FileSlice>> + Send>>;
 
 impl FileBody {
     /// A body of `parts`; reads that miss the page cache run on `disk`.
@@ -58,6 +66,32 @@ impl FileBody {
         Some(Box::pin(read_piece(self.disk.clone()?, file, offset, len, checked)))
     }
 
+    /// Polls for the next part, for a channel to which the kernel sends ranges of files by itself. Those are in
+    /// memory, and have at most `WINDOW_BYTES`.
+    pub fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Part>>> {
+        loop {
+            if let Some(paging) = &mut self.paging {
+                let paged = ready!(paging.as_mut().poll(cx));
+                self.paging = None;
+                let slice = paged.inspect(|slice| self.took(slice.len));
+                return Poll::Ready(Some(slice.map(Part::File)));
+            }
+            match self.parts.front() {
+                None => return Poll::Ready(None),
+                Some(part) if part.len() == 0 => drop(self.parts.pop_front()),
+                Some(Part::Bytes(bytes)) => {
+                    self.left = self.left.saturating_sub(bytes.len() as u64);
+                    return Poll::Ready(self.parts.pop_front().map(Ok));
+                }
+                Some(Part::File(slice)) => {
+                    let slice = FileSlice { len: slice.len.min(WINDOW_BYTES), ..slice.clone() };
+                    let Some(disk) = self.disk.clone() else { return Poll::Ready(None) };
+                    self.paging = Some(Box::pin(page_in(disk, slice)));
+                }
+            }
+        }
+    }
+
     /// Counts `len` bytes as read.
     fn took(&mut self, len: u64) {
         self.left = self.left.saturating_sub(len);
@@ -66,6 +100,31 @@ impl FileBody {
             slice.len -= len;
         }
     }
+}
+
+/// Brings a range into memory.
+async fn page_in(disk: Disk, slice: FileSlice) -> io::Result<FileSlice> {
+    if !is_resident(&slice)? {
+        let (file, range) = (Arc::clone(&slice.file), slice.offset..slice.offset + slice.len);
+        let paged = disk.run(slice.file.lane, move || file.read_ahead(range.start, range.end));
+        paged.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    }
+    Ok(slice)
+}
+
+fn is_resident(slice: &FileSlice) -> io::Result<bool> {
+    #[cfg(test)]
+    if rt::simulated::is_cold() {
+        return Ok(false);
+    }
+    for at in (slice.offset..slice.offset + slice.len).step_by(SAMPLE_BYTES) {
+        match sys::read_resident(slice.file.as_fd(), &mut [0], at) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(e) => return Err(e),
+            Ok(_) => {}
+        }
+    }
+    Ok(true)
 }
 
 /// Reads up to `len` bytes at `offset`. With `checked`, an edit since the opening is an error.

@@ -319,6 +319,18 @@ impl OutgoingBody {
         Pin::new(&mut self.rest).poll_frame(cx)
     }
 
+    /// As `poll_frame`, for a channel to which the kernel sends ranges of files by itself. `None`: the next
+    /// frame is none of these; poll for it.
+    pub(super) fn poll_part(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Part, BoxError>>> {
+        let Some(taken) = &mut self.taken else { return Poll::Ready(None) };
+        let part = ready!(taken.reading.poll_part(cx));
+        taken.is_lost |= part.as_ref().is_some_and(Result::is_err);
+        Poll::Ready(part.map(|part| part.map_err(Into::into)))
+    }
+
     /// Returns the next bytes; skips trailers.
     pub(super) async fn next(&mut self) -> Option<Result<Bytes, BoxError>> {
         loop {

@@ -116,7 +116,6 @@ async fn own_answer(
     resolved: &Resolved<'_>,
     client: &mut impl Client,
 ) -> Handled {
-    let has_readers = resolved.site.has_readers();
     let refused = match resolved.take_answer() {
         // A redirect of a rule is for every method, like that of a mount.
         Some(answer) if answer.status.is_redirection() => {
@@ -127,7 +126,9 @@ async fn own_answer(
             };
         }
         // The handlers of such a site take all methods, so the site's response is for all.
-        Some(answer) if has_readers && matches!(request.method, Method::Other(_)) => {
+        Some(answer)
+            if matches!(request.method, Method::Other(_)) && resolved.site.reads_bodies() =>
+        {
             return own_response(answer);
         }
         Some(answer) => refusal(request).ok_or(own_response(answer)),

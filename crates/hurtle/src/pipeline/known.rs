@@ -29,10 +29,9 @@ pub(super) fn known_answer<T: Protocol>(
         return None;
     }
     let site = resolved.site;
-    if site.has_files()
-        && let Some(answer) = known_file(connection, exchange, request, resolved, now_ms)
-    {
-        return Some(answer);
+    let file = known_file(connection, exchange, request, resolved, now_ms);
+    if file.is_some() {
+        return file;
     }
     if !site.stores_for_all()
         || connection.trusted().is_some()

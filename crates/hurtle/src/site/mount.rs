@@ -284,10 +284,6 @@ impl Mount {
         matches!(&self.handler, Handler::Proxy(proxy) if proxy.cache().is_some())
     }
 
-    pub(super) fn has_files(&self) -> bool {
-        matches!(&self.handler, Handler::Directory(_) | Handler::Gateway { beside: Some(_), .. })
-    }
-
     /// Returns whether a path is the mount's, conditions aside.
     pub(super) fn holds(&self, path: &[u8]) -> bool {
         match (self.is_handed_on, self.exact) {

@@ -170,6 +170,13 @@ impl Transport for UpstreamSocket {
         }
     }
 
+    fn sends_files(&self, len: u64) -> bool {
+        match self {
+            UpstreamSocket::Clear(socket) => socket.sends_files(len),
+            UpstreamSocket::Secure(socket) => socket.sends_files(len),
+        }
+    }
+
     async fn reset(&self) {
         match self {
             UpstreamSocket::Clear(socket) => socket.reset().await,

@@ -18,9 +18,9 @@ use super::handshake::WEBSOCKET_KEY;
 use super::link::Channel;
 use super::wait::Waits;
 use super::web_call::Decoder;
-use crate::body::RequestBody;
+use crate::body::{FileSlice, Part, RequestBody, WINDOW_BYTES};
 use crate::protocol::h2::{RequestStream, Shared};
-use crate::transport::{Attempt, Output, SendQueue, Transport, UpstreamSocket};
+use crate::transport::{Attempt, FileRange, Output, SendQueue, Transport, UpstreamSocket};
 
 /// Bytes of a body that are kept for another attempt over HTTP/2, where an upstream may refuse a
 /// request that has begun. Most calls are smaller.
@@ -86,7 +86,7 @@ enum State {
 /// A piece of the body.
 enum Piece {
     /// Data; `true`: the body ends with it.
-    Data(Bytes, bool),
+    Data(Part, bool),
     End(Option<HeaderMap>),
 }
 
@@ -285,8 +285,7 @@ impl RequestSender {
             }
             // Boxed, because most requests have no body and every future is as large as its largest
             // state.
-            let is_kept = matches!(channel, Channel::Stream(_));
-            let piece = Box::pin(self.next(is_kept)).await?;
+            let piece = Box::pin(self.next(channel)).await?;
             match channel {
                 Channel::Socket(_) => self.queue_piece(piece),
                 Channel::Stream(stream) => self.put(stream, piece)?,
@@ -337,7 +336,7 @@ impl RequestSender {
     /// # Errors
     /// The body is malformed.
     pub(super) async fn begin_body(&mut self, channel: &Channel) -> Result<(), SendError> {
-        let piece = self.next(matches!(channel, Channel::Stream(_))).await?;
+        let piece = self.next(channel).await?;
         self.release();
         match channel {
             Channel::Socket(_) => self.queue_piece(piece),
@@ -350,17 +349,30 @@ impl RequestSender {
     ///
     /// # Errors
     /// The body is no base64.
-    async fn next(&mut self, is_kept: bool) -> Result<Piece, SendError> {
+    async fn next(&mut self, channel: &Channel) -> Result<Piece, SendError> {
         if let Some(data) = self.kept.again() {
             let is_end = self.kept.next == self.kept.pieces.len() && self.body.is_end_stream();
-            return Ok(Piece::Data(data, is_end));
+            return Ok(Piece::Data(Part::Bytes(data), is_end));
         }
         let body = &mut self.body;
-        let next = poll_fn(|cx| body.poll_frame(cx)).await;
+        let by_kernel = match channel {
+            Channel::Socket(io) => self.decoder.is_none() && io.sends_files(WINDOW_BYTES),
+            Channel::Stream(_) => false,
+        };
+        let part = if by_kernel { poll_fn(|cx| body.poll_part(cx)).await } else { None };
+        let next = match part {
+            Some(_) => None,
+            None => poll_fn(|cx| body.poll_frame(cx)).await,
+        };
+        let is_kept = matches!(channel, Channel::Stream(_));
         // A body that is whole is read again for another attempt.
         if !is_kept && !body.is_whole() {
             self.kept.lose();
             self.head = Output::default();
+        }
+        if let Some(part) = part {
+            let part = part.map_err(|error| SendError::Lost(error.to_string()))?;
+            return Ok(Piece::Data(part, self.body.is_end_stream()));
         }
         let frame = match next {
             None if self.decoder.as_ref().is_some_and(Decoder::is_within) => {
@@ -384,7 +396,7 @@ impl RequestSender {
                 if !self.kept.is_incomplete && !self.body.is_whole() {
                     self.kept.add(&data);
                 }
-                Ok(Piece::Data(data, is_end))
+                Ok(Piece::Data(Part::Bytes(data), is_end))
             }
             Err(frame) => {
                 if !self.body.is_whole() {
@@ -407,19 +419,25 @@ impl RequestSender {
     fn queue_piece(&mut self, piece: Piece) {
         match piece {
             Piece::Data(data, is_end) => {
-                let tail: &'static [u8] = match (self.chunked, data.is_empty()) {
+                let tail: &'static [u8] = match (self.chunked, data.len() == 0) {
                     (false, _) => b"",
                     // An empty chunk would end the body.
                     (true, true) if is_end => b"0\r\n\r\n",
                     (true, true) => b"",
                     (true, false) => {
                         let mut size = Output::new();
-                        encode_size(data.len(), size.vec());
+                        // At most a window of a file, or a piece in memory.
+                        encode_size(data.len() as usize, size.vec());
                         self.queue.push(size);
                         if is_end { b"\r\n0\r\n\r\n" } else { b"\r\n" }
                     }
                 };
-                self.queue.push(data);
+                match data {
+                    Part::Bytes(bytes) => self.queue.push(bytes),
+                    Part::File(FileSlice { file, offset, len }) => {
+                        self.queue.push(FileRange { file, offset, len: len as usize });
+                    }
+                }
                 self.queue.push(tail);
                 if is_end {
                     self.state = State::Ending;
@@ -447,6 +465,7 @@ impl RequestSender {
                 if is_end {
                     self.state = State::Ending;
                 }
+                let Part::Bytes(data) = data else { return Err(io::ErrorKind::Unsupported.into()) };
                 if data.is_empty() && is_end {
                     return stream.end(None);
                 }
