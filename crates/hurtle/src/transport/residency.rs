@@ -70,7 +70,8 @@ impl<'a> Residency<'a> {
             // Windows are aligned to the file, so that responses with different ranges share them.
             let window_end = end.min((at / WINDOW_BYTES + 1) * WINDOW_BYTES);
             if !self.file.is_warm(at, now_ms) {
-                if !is_resident(self.file, at, window_end)? {
+                let follows = at >= WINDOW_BYTES && self.file.is_warm(at - WINDOW_BYTES, now_ms);
+                if !is_resident(self.file, at..window_end, follows)? {
                     // The rest of the turn is likely to be missing, too.
                     return Box::pin(self.page_in(at..end)).await;
                 }
@@ -140,12 +141,13 @@ impl<'a> Residency<'a> {
     }
 }
 
-fn is_resident(file: &OpenFile, offset: u64, end: u64) -> io::Result<bool> {
-    // A probe starts the kernel's read-ahead; a probe of one byte would read a cold file in small
-    // parts.
-    let first = if file.is_unseen(offset) { BODY_BYTES.min((end - offset) as usize) } else { 1 };
-    let mut probe = vec![0; first];
-    let mut at = offset;
+/// Returns whether a range is in memory. `follows`: so are the bytes before it.
+fn is_resident(file: &OpenFile, range: Range<u64>, follows: bool) -> io::Result<bool> {
+    let Range { start: mut at, end } = range;
+    // A probe starts the kernel's read-ahead. One of a byte would read a cold file in small parts,
+    // unless the kernel sees that bytes are read in order.
+    let is_long = file.is_unseen(at) && !follows;
+    let mut probe = vec![0; if is_long { BODY_BYTES.min((end - at) as usize) } else { 1 }];
     loop {
         match sys::read_resident(file.as_fd(), &mut probe, at) {
             Ok(read) if read < probe.len() => return Ok(false),
