@@ -15,7 +15,7 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "paths that change before a block is chosen",
-        ":80 {\ntry_files {path} /index.html\nhandle /api/* {\nrespond a\n}\nroot * /srv\nfile_server\n}",
+        ":80 {\ntry_files {path} /index.html\nhandle /api/* {\nreverse_proxy a:1\n}\nroot * /srv\nfile_server\n}",
         "Caddyfile:2: cannot translate `try_files {path} /index.html`",
         "respond = \"\"\nstatus = 403",
     ),

@@ -187,7 +187,7 @@ fn options_certificates_and_logs_are_translated() {
         (
             "PHP",
             ":80 {\nroot * /srv\nencode gzip\nphp_fastcgi unix//run/php.sock {\nenv APP prod\nindex app.php\n}\nfile_server\n}",
-            "[[site.mount]]\nfastcgi = \"unix:/run/php.sock\"\nroot = \"/srv\"\nindex = [\"app.php\"]\nparams = { APP = \"prod\" }\ncompress = true",
+            "[[site.mount]]\nfastcgi = \"unix:/run/php.sock\"\nroot = \"/srv\"\nindex = [\"app.php\"]\nfront_for_scripts = true\nparams = { APP = \"prod\" }\ncompress = true",
         ),
         (
             "weights and limits",

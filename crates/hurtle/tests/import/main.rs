@@ -14,6 +14,7 @@ mod caddy_generated;
 mod caddy_local;
 mod caddy_refused;
 mod caddy_rows;
+mod caddy_scripts;
 mod caddy_table;
 mod closed;
 #[path = "../gateway/dir.rs"]
