@@ -76,19 +76,8 @@ pub(super) fn conditional(
     if let Some(other) = later.iter().find(is_other) {
         return Err(format!("`{other}` would have these fields by a condition, too"));
     }
-    let names = |d: &Directive, args: &[String]| -> Vec<String> {
-        let lines = fields::lines(d, args).into_iter();
-        lines
-            .map(|line| line.name.trim_start_matches(['+', '-', '?', '>']).to_lowercase())
-            .collect()
-    };
     let own = names(d, args);
-    let sets_own = |other: &&&Directive| {
-        // The first argument may be a matcher.
-        let all =
-            [names(other, &other.args), names(other, other.args.get(1..).unwrap_or_default())];
-        other.name == "header" && all.iter().flatten().any(|name| own.contains(name))
-    };
+    let sets_own = |other: &&&Directive| sets_one_of(&own, other);
     if let Some(other) = later.iter().find(sets_own) {
         return Err(format!("`{other}` is behind it in Caddy, and before it here"));
     }
@@ -97,4 +86,19 @@ pub(super) fn conditional(
         true => Err("a field by a condition is set before the response begins".to_owned()),
         false => Ok(rules),
     }
+}
+
+/// The names of the fields that a `header` changes, in lower case.
+fn names(d: &Directive, args: &[String]) -> Vec<String> {
+    let lines = fields::lines(d, args).into_iter();
+    lines.map(|line| line.name.trim_start_matches(['+', '-', '?', '>']).to_lowercase()).collect()
+}
+
+/// Returns whether a directive, or one in its block, changes one of these fields.
+fn sets_one_of(own: &[String], d: &Directive) -> bool {
+    let is_of_fields = matches!(d.name.as_str(), "header" | "header_down");
+    // The first argument may be a matcher.
+    let all = [names(d, &d.args), names(d, d.args.get(1..).unwrap_or_default())];
+    (is_of_fields && all.iter().flatten().any(|name| own.contains(name)))
+        || d.children().iter().any(|inner| sets_one_of(own, inner))
 }
