@@ -405,7 +405,8 @@ impl Scope {
     }
 
     fn add_header(&mut self, d: &Directive, report: &mut Report) {
-        let (name, value) = (d.arg(0).to_ascii_lowercase(), d.arg(1));
+        // Recipients take spaces around a value off.
+        let (name, value) = (d.arg(0).to_ascii_lowercase(), d.arg(1).trim());
         let field = Field { value: value.to_owned(), always: d.arg(2) == "always" };
         if value == "$upstream_cache_status" {
             cache::status_field(d, report);

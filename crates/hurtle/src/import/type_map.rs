@@ -19,31 +19,49 @@ pub(super) fn type_maps(block: &[Directive]) -> BTreeMap<String, TypeMap> {
     maps.filter_map(|d| Some((d.arg(1).to_owned(), of(d)?))).collect()
 }
 
+/// A row of a map. nginx takes a whole type before all expressions, and of these the first.
+struct Row {
+    types: Vec<Option<String>>,
+    value: Option<String>,
+    is_expression: bool,
+}
+
 fn of(map: &Directive) -> Option<TypeMap> {
-    let mut rows = TypeMap::new();
+    let mut rows: Vec<Row> = Vec::new();
     for d in map.children() {
         let [value] = d.args.as_slice() else { return None };
         let value = match value.as_str() {
             "off" => None,
             value => Some(cache_control(value)?),
         };
-        let media_type = match d.name.as_str() {
-            "default" => None,
-            name => Some(pattern(name)?),
+        let types = match d.name.as_str() {
+            "default" => vec![None],
+            // A response without a type has no field of the others either.
+            "" => continue,
+            name => patterns(name)?.into_iter().map(Some).collect(),
         };
-        match rows.iter().find(|(known, _)| *known == media_type) {
-            Some((_, known)) if *known != value => return None,
+        let is_expression = d.name.starts_with('~');
+        let known = rows.iter().find(|row| !is_expression && row.types == types);
+        match known {
+            Some(known) if known.value != value => return None,
             Some(_) => {}
-            None => rows.push((media_type, value)),
+            None => rows.push(Row { types, value, is_expression }),
         }
     }
-    // That for other types is first, so that the others replace it.
-    rows.sort_by_key(|(media_type, _)| media_type.is_some());
-    Some(rows)
+    // Of header rules the last one counts: the default is first, and the first expression behind the others.
+    let (expressions, texts): (Vec<Row>, Vec<Row>) =
+        rows.into_iter().partition(|row| row.is_expression);
+    let (default, whole): (Vec<Row>, Vec<Row>) =
+        texts.into_iter().partition(|row| row.types == [None]);
+    let all = default.into_iter().chain(expressions.into_iter().rev()).chain(whole);
+    Some(
+        all.flat_map(|row| row.types.into_iter().map(move |kind| (kind, row.value.clone())))
+            .collect(),
+    )
 }
 
-/// A pattern of hurtle for a media type, or for an expression of the beginning of one, such as `~image/`.
-fn pattern(name: &str) -> Option<String> {
+/// Patterns of hurtle for a media type, or for an expression of one, such as `~image/` and `~*json`.
+fn patterns(name: &str) -> Option<Vec<String>> {
     let is_plain = |text: &str| {
         text.bytes().all(|b| b.is_ascii_alphanumeric() || b"/.+-".contains(&b))
             && text.matches('/').count() == 1
@@ -52,13 +70,25 @@ fn pattern(name: &str) -> Option<String> {
         // Header rules do not compare parameters.
         None => name.split(';').next()?.trim_end().to_owned(),
         Some(text) => {
-            let text = text.trim_start_matches(['*', '^']).replace("\\/", "/");
-            format!("{}/*", text.strip_suffix('/')?)
+            let text = text.trim_start_matches(['*', '^']);
+            let plain = text.replace("\\/", "/").replace("\\.", ".");
+            match (plain.as_str(), plain.strip_suffix('/')) {
+                ("json", _) => return Some(words(&["application/json", "*+json"])),
+                ("xml", _) => return Some(words(&["application/xml", "text/xml", "*+xml"])),
+                (_, Some(kind)) => format!("{kind}/*"),
+                // A plus sign alone repeats the letter before it.
+                _ if plain.replace("\\+", "").contains('+') => return None,
+                _ => plain.replace("\\+", "+"),
+            }
         }
     };
     let (kind, subtype) = pattern.split_once('/')?;
     let is_known = !kind.is_empty() && !subtype.is_empty() && is_plain(&pattern.replace('*', "x"));
-    is_known.then_some(pattern)
+    is_known.then_some(vec![pattern])
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
 }
 
 /// Returns the header rules of a map.
@@ -93,7 +123,10 @@ pub(super) fn put_rules(at: &Directive, block: &Block<'_>, keys: &mut Keys, repo
         );
     }
     report.general(
-        "expires by media types: parameters, such as charset, are not compared".to_owned(),
+        "expires by media types: parameters, such as charset, are not compared, expressions are whole types, and json \
+         and xml are the types with these names and endings: application/x-json has the default, and so has a response \
+         without a type"
+            .to_owned(),
     );
     let rules = rules(map).into_iter().map(Value::from);
     match keys.iter_mut().find(|(key, _)| key == "header") {
@@ -117,6 +150,11 @@ mod tests {
             ("text/css max; 'text/css; charset=utf-8' 1h;", None, "two values for one type"),
             ("~text max;", None, "no whole type"),
             ("~image/(png|gif) max;", None, "another expression"),
+            ("~*image/svg\\+xml max;", Some("image/svg+xml"), "a whole type in an expression"),
+            ("~*image/svg+xml max;", None, "an expression with a repeated letter"),
+            ("~*json max;", Some("*+json"), "a word"),
+            ("image/png 1h; ~image/ max;", Some("image/png"), "a whole type precedes expressions"),
+            ("~*text/html 1h; ~*text/ max;", Some("text/html"), "the first expression precedes"),
             ("text/css modified;", None, "another value"),
             ("text/css 1h 2h;", None, "two values"),
         ];

@@ -132,7 +132,7 @@ pub(super) const CONDITION_ROWS: &[Row] = &[
         sentence: "fields by conditions of a request",
         site: "root * {root}\n@cors header Origin https://a.test\nheader @cors X-All cors\n\
                @post {\nmethod POST\npath /api/*\n}\nheader @post {\nX-Docs post\nCache-Control no-store\n}\n\
-               header X-Other all\nreverse_proxy /api/* {upstream}\nhandle /b/* {\n@q query a=1\nheader @q X-Docs query\n\
+               header X-Other all\nreverse_proxy /api/* {upstream}\nhandle /b/* {\n@q query a=1\nheader @q X-Seen query\n\
                respond b\n}\nfile_server",
         requests: &[
             "GET /a.txt",

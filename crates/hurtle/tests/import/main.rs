@@ -5,6 +5,7 @@ mod alike;
 mod alike_cache;
 mod alike_conditions;
 mod alike_errors;
+mod alike_forms;
 mod alike_paths;
 mod apache;
 mod cache_table;
