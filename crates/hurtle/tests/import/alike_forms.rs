@@ -57,6 +57,24 @@ pub(crate) const ROWS: &[Row] = &[
                server { listen 127.0.0.1:{port}; root {root}; expires $expires; }",
         requests: &["GET /", "GET /style.css", "GET /a.txt", "GET /about.html"],
     },
+    Row {
+        sentence: "fields by media types, also of a redirect and of an upstream",
+        http: "types { text/html html; text/css css; text/plain txt; }
+               map $sent_http_content_type $all { ~*text/(html|javascript)|application/pdf|xml DENY; }
+               map $sent_http_content_type $docs { default other; text/css css; ~*text/ text; }
+               map $sent_http_content_type $expires { default 1y; text/html epoch; }
+               server { listen 127.0.0.1:{port}; root {root}; add_header X-All $all; add_header X-Docs $docs;
+               location /moved { return 301 /a.txt; expires $expires; }
+               location /app/ { proxy_pass http://{upstream}; proxy_set_header Host $http_host; } }",
+        requests: &[
+            "GET /",
+            "GET /a.txt",
+            "GET /style.css",
+            "GET /moved",
+            "GET /none",
+            "GET /app/x",
+        ],
+    },
 ];
 
 /// Starts both servers with a server of nginx; the text of the import is changed by `edit`.
