@@ -13,11 +13,11 @@ type Constants = BTreeMap<String, String>;
 pub(super) fn written_out(directives: &[Directive]) -> Vec<Directive> {
     // A file with locations alone, which a server includes.
     if directives.iter().any(|d| d.name == "location") {
-        return block_of(directives, &Constants::new());
+        return block_of(directives, &Constants::new(), true);
     }
     let rewritten = |d: &Directive| {
         let block = d.block.as_ref().map(|block| match d.name.as_str() {
-            "server" => block_of(block, &Constants::new()),
+            "server" => block_of(block, &Constants::new(), true),
             "http" => written_out(block),
             _ => block.clone(),
         });
@@ -27,7 +27,7 @@ pub(super) fn written_out(directives: &[Directive]) -> Vec<Directive> {
 }
 
 /// Rewrites the directives of a server or a location.
-fn block_of(block: &[Directive], outer: &Constants) -> Vec<Directive> {
+fn block_of(block: &[Directive], outer: &Constants, is_server: bool) -> Vec<Directive> {
     let known = constants(block, outer);
     let (mut rewritten, mut rewrites) = (Vec::new(), Vec::new());
     for d in block {
@@ -35,9 +35,11 @@ fn block_of(block: &[Directive], outer: &Constants) -> Vec<Directive> {
         match d.name.as_str() {
             "set" if name_of(d).is_some_and(|name| is_known(&name)) => {}
             "location" => {
-                let block = d.block.as_ref().map(|block| block_of(block, &known));
-                let mut location = Directive { block, ..d.clone() };
-                rewrites.extend(one_url(d, &mut location, &known));
+                let own = d.block.as_ref().map(|block| block_of(block, &known, false));
+                let mut location = Directive { block: own, ..d.clone() };
+                if is_server {
+                    rewrites.extend(one_url((d, block), &mut location, &known));
+                }
                 rewritten.push(location);
             }
             _ => rewritten.push(directive(d, &known)),
@@ -49,8 +51,23 @@ fn block_of(block: &[Directive], outer: &Constants) -> Vec<Directive> {
 
 /// Writes the URL of a constant, to which nginx sends every request of the location as it is, without the
 /// query: the rewrite of the server that it returns makes all of them the path of the location.
-fn one_url(d: &Directive, location: &mut Directive, outer: &Constants) -> Option<Directive> {
+fn one_url(
+    (d, siblings): (&Directive, &[Directive]),
+    location: &mut Directive,
+    outer: &Constants,
+) -> Option<Directive> {
     let (kind, path) = modifier(d)?;
+    // A rewrite of the server takes their paths from locations beneath it, and from expressions.
+    let is_beneath = |other: &Directive| match modifier(other) {
+        Some((Modifier::Regex, _)) => kind == Modifier::Prefix,
+        Some((Modifier::Named, _)) | None => false,
+        Some((other_kind, other)) => {
+            other.starts_with(path) && (other != path || other_kind == Modifier::Exact)
+        }
+    };
+    if kind != Modifier::Exact && siblings.iter().any(|d| d.name == "location" && is_beneath(d)) {
+        return None;
+    }
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/._-".contains(&b);
     let known = constants(d.children(), outer);
     let written = d.children().iter().find(|d| d.name == "proxy_pass")?;

@@ -74,7 +74,7 @@ fn with_alias(d: &Directive, path: &str, outer: Option<&str>) -> Option<Directiv
     let [file, last] = tries.args.as_slice() else { return None };
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/._-".contains(&b);
     let is_fixed = !file.starts_with('=') && !file.ends_with('/') && file.bytes().all(is_plain);
-    // Where it is not there, the same path again is an endless search, or an error.
+    // An endless search or an error is what the same path again leads to, if the file is not there.
     if !is_fixed || !(last == "=404" || last == file) || block.iter().any(|d| d.block.is_some()) {
         return None;
     }

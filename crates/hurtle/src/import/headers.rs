@@ -72,7 +72,7 @@ pub(super) fn rules(fields: &BTreeMap<String, Field>) -> Vec<Keys> {
 
 impl Field {
     /// Leaves the value for HTML alone.
-    fn of_html(&mut self) {
+    pub(super) fn of_html(&mut self) {
         if let Some(value) = type_map::of_html(&self.types) {
             self.value.clone_from(value);
         }

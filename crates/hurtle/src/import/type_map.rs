@@ -56,7 +56,7 @@ fn of(map: &Directive) -> Option<TypeMap> {
             None => rows.push(Row { types, value, is_expression }),
         }
     }
-    // Of header rules the last one counts: the default is first, and the first expression behind the others.
+    // The last one of header rules counts: the default is first, and the first expression behind the others.
     let (expressions, texts): (Vec<Row>, Vec<Row>) =
         rows.into_iter().partition(|row| row.is_expression);
     let (default, whole): (Vec<Row>, Vec<Row>) =
@@ -121,10 +121,10 @@ fn expression(text: &str) -> Option<Vec<String>> {
 
 /// A type with both of its parts.
 fn whole(pattern: String) -> Option<String> {
-    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/.+-*".contains(&b);
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b".+-".contains(&b);
     let (kind, subtype) = pattern.split_once('/')?;
-    let is_known = !kind.is_empty() && !kind.contains('*') && !subtype.is_empty();
-    (is_known && !subtype.contains('/') && pattern.bytes().all(is_plain)).then_some(pattern)
+    let is_part = |part: &str| !part.is_empty() && part.bytes().all(is_plain);
+    (is_part(kind) && (subtype == "*" || is_part(subtype))).then_some(pattern)
 }
 
 fn words(words: &[&str]) -> Vec<String> {

@@ -20,7 +20,14 @@ pub(super) fn without_comments(text: &str) -> String {
 
 #[test]
 fn addresses_become_listeners_and_names() {
-    let table: [(&str, &str, &[&str]); 10] = [
+    let table: [(&str, &str, &[&str]); 11] = [
+        (
+            "an address that Caddy takes for a name",
+            "http://0.0.0.0:8080 {\nrespond a\n}",
+            &[
+                "listen = [\"0.0.0.0:8080\", \"[::]:8080\"]\n[[site]]\nhosts = \"0.0.0.0\"\n[[site.mount]]",
+            ],
+        ),
         (
             "a name",
             "a.test.org {\nrespond a\n}",
