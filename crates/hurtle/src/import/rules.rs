@@ -231,7 +231,7 @@ fn is_endless(rule: &Rule<'_>, locations: &[(Modifier, &str)]) -> bool {
     };
     let is_elsewhere = |(other, path): &(Modifier, &str)| match other {
         Modifier::Exact => path == target && *modifier != Modifier::Exact,
-        // Whether one matches is not asked here.
+        // An expression may or may not match.
         Modifier::Regex => *modifier == Modifier::Prefix,
         _ => path.len() > own.len() && target.starts_with(path),
     };
