@@ -20,6 +20,24 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
         "respond = \"\"\nstatus = 403",
     ),
     (
+        "a new path for one of several handlers",
+        ":80 {\nhandle /a/* {\nrewrite * /b{uri}\nreverse_proxy /a/x a:1\nreverse_proxy b:1\n}\n}",
+        "Caddyfile:3: cannot translate `rewrite * /b{uri}`: what is behind it has conditions",
+        "respond = \"\"\nstatus = 403",
+    ),
+    (
+        "one path for all that an upstream gets",
+        ":80 {\nhandle /a/* {\nrewrite * /b\nreverse_proxy a:1\n}\n}",
+        "Caddyfile:4: cannot translate `reverse_proxy a:1`: an upstream of hurtle gets one path",
+        "respond = \"\"\nstatus = 403",
+    ),
+    (
+        "a field by a condition that a field of all replaces",
+        ":80 {\n@a method POST\nheader @a X-A a\nheader X-A b\nrespond a\n}",
+        "Caddyfile:3: cannot translate `header @a X-A a`",
+        "respond = \"a\"",
+    ),
+    (
         "two gates for one path",
         ":80 {\nbasic_auth /a/* {\nu $2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n}\nforward_auth /a/b/* b:1 {\nuri /\n}\nrespond a\n}",
         "Caddyfile:5: cannot translate `forward_auth /a/b/* b:1`",
