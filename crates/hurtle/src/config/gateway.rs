@@ -42,6 +42,8 @@ pub struct FastCgi {
     pub index: Vec<String>,
     /// `true`: the first script of `index` in the root answers requests of missing files.
     pub front_controller: bool,
+    /// `true`: it answers requests of missing scripts, too.
+    pub front_for_scripts: bool,
     /// End of the names of scripts; begins with a dot.
     pub suffix: String,
     /// Idle connections that each worker keeps.
@@ -160,6 +162,7 @@ impl FastCgi {
             real_path: true,
             index: vec!["index.php".to_owned()],
             front_controller: true,
+            front_for_scripts: false,
             suffix: ".php".to_owned(),
             keep: 0,
             internal: None,
@@ -197,6 +200,7 @@ pub(super) fn fastcgi(
     table.set("real_path", reader, Value::flag, &mut f.real_path);
     table.set("index", reader, index, &mut f.index);
     table.set("front_controller", reader, Value::flag, &mut f.front_controller);
+    table.set("front_for_scripts", reader, Value::flag, &mut f.front_for_scripts);
     table.set("suffix", reader, |v, r| v.parse(r, suffix), &mut f.suffix);
     table.set("keep_connections", reader, Value::integer, &mut f.keep);
     f.internal = internal(table, reader);

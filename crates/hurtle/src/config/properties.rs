@@ -237,7 +237,8 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         }
         (
             "[[site.mount]]",
-            "root" | "suffix" | "keep_connections" | "params" | "real_path" | "front_controller",
+            "root" | "suffix" | "keep_connections" | "params" | "real_path" | "front_controller"
+            | "front_for_scripts",
         ) => format!("{site}[[site.mount]]\nfastcgi = \"a:1\"\n{line}"),
         ("[[site.mount]]", "cpu_time" | "memory" | "open_files" | "processes") => {
             format!("{site}[[site.mount]]\ncgi = \".\"\n{line}")

@@ -173,6 +173,10 @@ pub(super) static MOUNT: Section = Section {
             "Run the first script of `index` in `root` for every path that is neither a file nor a script. \
              `false`: such a path is not found (404).")
             .with(FASTCGI),
+        Key::new("front_for_scripts", Flag, Toml("false"), "true",
+            "Run that script for the paths of scripts that do not exist, too, as Caddy's `php_fastcgi` does. \
+             `false`: such a path is not found (404).")
+            .with(FASTCGI),
         Key::new("real_path", Flag, Toml("true"), "false",
             "Give the application the real path of `root` in `SCRIPT_FILENAME` and `DOCUMENT_ROOT`, \
              so that a link to a new release is a new path for it. `false`: the path as written.")

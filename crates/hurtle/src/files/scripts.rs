@@ -26,6 +26,8 @@ pub struct Scripts {
     real_path: bool,
     /// `true`: the first script of the index in the root answers paths that are none.
     has_front: bool,
+    /// `true`: it answers paths of scripts that do not exist, too.
+    fronts_scripts: bool,
     disk: Disk,
 }
 
@@ -72,7 +74,7 @@ impl Scripts {
             memory_bytes_max: 0,
         };
         let (suffix, disk) = (suffix.to_owned(), disk.clone());
-        Scripts { lookup, suffix, real_path: false, has_front: true, disk }
+        Scripts { lookup, suffix, real_path: false, has_front: true, fronts_scripts: false, disk }
     }
 
     /// Follows these links, and gives the application the real path of the root where `real_path` is
@@ -83,10 +85,11 @@ impl Scripts {
         Scripts { lookup, real_path, ..self }
     }
 
-    /// Sets whether the first script of the index in the root answers paths that are none.
+    /// Sets whether the first script of the index in the root answers paths that are none, and those of
+    /// scripts that do not exist.
     #[must_use]
-    pub fn with_front(self, has_front: bool) -> Scripts {
-        Scripts { has_front, ..self }
+    pub fn with_front(self, has_front: bool, fronts_scripts: bool) -> Scripts {
+        Scripts { has_front, fronts_scripts, ..self }
     }
 
     /// The directory of scripts.
@@ -181,7 +184,14 @@ impl Scripts {
                 _ => {}
             }
         }
-        Ok(Found::Missing)
+        if !self.fronts_scripts {
+            return Ok(Found::Missing);
+        }
+        match self.find_front()? {
+            Found::Script { root, file, info } => Ok(Found::Script { root, file, info }),
+            // The path is never served as a file.
+            _ => Ok(Found::Missing),
+        }
     }
 
     /// Finds the index script of the root, which handles paths that do not exist.

@@ -87,7 +87,7 @@ impl Gateway {
         let scripts = scripts.map(|root| {
             Scripts::new(root, &config.index, &config.suffix, disk)
                 .following(&config.symlinks, config.real_path)
-                .with_front(config.front_controller)
+                .with_front(config.front_controller, config.front_for_scripts)
         });
         let peer = |upstream: &Upstream| {
             Peer::new(upstream.clone(), config.keep, config.connect_timeout, config.timeouts)

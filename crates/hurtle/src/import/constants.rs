@@ -13,11 +13,11 @@ type Constants = BTreeMap<String, String>;
 pub(super) fn written_out(directives: &[Directive]) -> Vec<Directive> {
     // A file with locations alone, which a server includes.
     if directives.iter().any(|d| d.name == "location") {
-        return block_of(directives, &Constants::new(), false);
+        return block_of(directives, &Constants::new(), true);
     }
     let rewritten = |d: &Directive| {
         let block = d.block.as_ref().map(|block| match d.name.as_str() {
-            "server" => block_of(block, &Constants::new(), false),
+            "server" => block_of(block, &Constants::new(), true),
             "http" => written_out(block),
             _ => block.clone(),
         });
@@ -26,23 +26,74 @@ pub(super) fn written_out(directives: &[Directive]) -> Vec<Directive> {
     directives.iter().map(rewritten).collect()
 }
 
-/// Rewrites the directives of a server or a location. `is_exact`: it is for one path.
-fn block_of(block: &[Directive], outer: &Constants, is_exact: bool) -> Vec<Directive> {
+/// Rewrites the directives of a server or a location.
+fn block_of(block: &[Directive], outer: &Constants, is_server: bool) -> Vec<Directive> {
     let known = constants(block, outer);
-    let mut rewritten = Vec::new();
+    let (mut rewritten, mut rewrites) = (Vec::new(), Vec::new());
     for d in block {
         let is_known = |name: &str| known.contains_key(name);
         match d.name.as_str() {
             "set" if name_of(d).is_some_and(|name| is_known(&name)) => {}
             "location" => {
-                let is_exact = matches!(modifier(d), Some((Modifier::Exact, _)));
-                let block = d.block.as_ref().map(|block| block_of(block, &known, is_exact));
-                rewritten.push(Directive { block, ..d.clone() });
+                let own = d.block.as_ref().map(|block| block_of(block, &known, false));
+                let mut location = Directive { block: own, ..d.clone() };
+                if is_server {
+                    rewrites.extend(one_url((d, block), &mut location, &known));
+                }
+                rewritten.push(location);
             }
-            _ => rewritten.push(directive(d, &known, is_exact)),
+            _ => rewritten.push(directive(d, &known)),
         }
     }
+    rewritten.extend(rewrites);
     rewritten
+}
+
+/// Writes the URL of a constant, to which nginx sends every request of the location as it is, without the
+/// query: the rewrite of the server that it returns makes all of them the path of the location.
+fn one_url(
+    (d, siblings): (&Directive, &[Directive]),
+    location: &mut Directive,
+    outer: &Constants,
+) -> Option<Directive> {
+    let (kind, path) = modifier(d)?;
+    // A rewrite of the server takes their paths from locations beneath it, and from expressions.
+    let is_beneath = |other: &Directive| match modifier(other) {
+        Some((Modifier::Regex, _)) => kind == Modifier::Prefix,
+        Some((Modifier::Named, _)) | None => false,
+        Some((other_kind, other)) => {
+            other.starts_with(path) && (other != path || other_kind == Modifier::Exact)
+        }
+    };
+    if kind != Modifier::Exact && siblings.iter().any(|d| d.name == "location" && is_beneath(d)) {
+        return None;
+    }
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/._-".contains(&b);
+    let known = constants(d.children(), outer);
+    let written = d.children().iter().find(|d| d.name == "proxy_pass")?;
+    let url = with_values(written.arg(0), &known);
+    if !written.arg(0).contains('$')
+        || url.contains('$')
+        || !has_path(&url)
+        || !path.bytes().all(is_plain)
+        || d.children().iter().any(|d| matches!(d.name.as_str(), "rewrite" | "if" | "location"))
+    {
+        return None;
+    }
+    let pattern = path.replace('.', "\\.");
+    let pattern = match kind {
+        Modifier::Exact => format!("^{pattern}$"),
+        Modifier::Prefix | Modifier::Final => format!("^{pattern}"),
+        Modifier::Regex | Modifier::Named => return None,
+    };
+    let pass = location.block.as_mut()?.iter_mut().find(|d| d.name == "proxy_pass")?;
+    pass.args = vec![url];
+    Some(Directive {
+        name: "rewrite".to_owned(),
+        args: vec![pattern, format!("{path}?"), "last".to_owned()],
+        block: None,
+        at: written.at.clone(),
+    })
 }
 
 /// The constants in force in a block: those of `outer`, and its own. A variable that the block sets more
@@ -78,7 +129,7 @@ fn name_of(d: &Directive) -> Option<String> {
 }
 
 /// Rewrites a directive that is not a location. Expressions and conditions stay as they are.
-fn directive(d: &Directive, known: &Constants, is_exact: bool) -> Directive {
+fn directive(d: &Directive, known: &Constants) -> Directive {
     let mut rewritten = d.clone();
     let first = match d.name.as_str() {
         "if" => d.args.len(),
@@ -95,14 +146,12 @@ fn directive(d: &Directive, known: &Constants, is_exact: bool) -> Directive {
             // The upstream gets the path as the client wrote it, anyway.
             Some(plain) => vec![plain.to_owned()],
             // nginx sends a path of a variable as it is, whatever the client asked for.
-            None if url.contains('$') && has_path(rewritten.arg(0)) && !is_exact => d.args.clone(),
+            None if url.contains('$') && has_path(rewritten.arg(0)) => d.args.clone(),
             None => rewritten.args,
         };
     }
-    rewritten.block = d
-        .block
-        .as_ref()
-        .map(|block| block.iter().map(|inner| directive(inner, known, is_exact)).collect());
+    rewritten.block =
+        d.block.as_ref().map(|block| block.iter().map(|inner| directive(inner, known)).collect());
     rewritten
 }
 
@@ -154,7 +203,9 @@ mod tests {
             ("set $a $b; location / { proxy_pass http://$a; }", "proxy_pass http://$a", "no constant"),
             ("set $a x; location / { proxy_pass http://$ab; }", "proxy_pass http://$ab", "another name"),
             ("location /a { set $a x; } location / { proxy_pass http://$a; }", "proxy_pass http://$a", "of another location"),
-            ("set $a http://x/y; location / { proxy_pass $a; }", "proxy_pass $a", "a path for every request"),
+            ("set $a http://x/y; location / { proxy_pass $a; }", "proxy_pass http://x/y", "a path for every request"),
+            ("set $a http://x/y; location / { if ($b) { return 404; } proxy_pass $a; }", "proxy_pass $a", "under a condition"),
+            ("set $a http://x/y; location ~ a { proxy_pass $a; }", "proxy_pass $a", "in an expression"),
             ("set $a http://x/y; location = / { proxy_pass $a; }", "proxy_pass http://x/y", "a path for one path"),
             ("location / { proxy_pass http://x$request_uri; }", "proxy_pass http://x", "the path of the request"),
             ("location / { proxy_pass http://x/y$request_uri; }", "proxy_pass http://x/y$request_uri", "behind another path"),

@@ -30,7 +30,22 @@ impl<'a> Mounts<'a, '_> {
         let (parent, name) = path.rsplit_once('/').unwrap_or_default();
         let own = block.first(&[TRY_FILES]).filter(|d| d.args != ["$uri", "=404"]);
         if let Some(d) = own {
-            return report.refuse(d, "only $uri =404 has a counterpart here");
+            // The form of `exact_forms`: the file of a directory.
+            let [file, last] = d.args.as_slice() else {
+                return report.refuse(d, "only $uri =404 has a counterpart here");
+            };
+            if !is_directory || last != "=404" || file.contains(['$', '/']) {
+                return report.refuse(d, "only $uri =404 has a counterpart here");
+            }
+            let file = block.take(TRY_FILES).map(|_| format!("/{file}"));
+            let Some(mut wanted) = mount(at, &path, (&block, None), self.context, report) else {
+                return;
+            };
+            put_pages(errors, &mut wanted);
+            wanted.keys.retain(|(key, _)| key != "index" && key != "listing");
+            put(&mut wanted.keys, "try_files", file.unwrap_or_default());
+            let place = (Modifier::Exact, at.args[at.args.len() - 1].as_str());
+            return self.add(at, place, None, wanted.at_exactly(&path), report);
         }
         if is_directory && let Some(d) = block.first(&[TRY_FILES]) {
             return report.refuse(

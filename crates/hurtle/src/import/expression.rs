@@ -53,7 +53,8 @@ impl Expression {
 fn without_lookahead(text: &str) -> String {
     let Some((before, rest)) = text.split_once("(?!") else { return text.to_owned() };
     let Some((word, after)) = rest.split_once(')') else { return text.to_owned() };
-    let is_word = word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+    let word = word.replace("\\/", "/");
+    let is_word = word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_/".contains(&b));
     if word.is_empty() || !is_word || !matches!(after, "" | ".*") {
         return text.to_owned();
     }
@@ -85,6 +86,12 @@ mod tests {
             ("/.well-known/.git", true),
             ("/a", false),
         ] {
+            assert_eq!(regex.is_in(path.as_bytes()), expected, "{path}");
+        }
+        let regex = PathRegex::new(&without_lookahead(r"/\.(?!well-known\/)")).unwrap();
+        for (path, expected) in
+            [("/.well-known/x", false), ("/.well-known", true), ("/.git/x", true)]
+        {
             assert_eq!(regex.is_in(path.as_bytes()), expected, "{path}");
         }
         for text in [r"/\.(?!a|b)", r"(?!a)b", r"a(?!", r"a(?!b"] {

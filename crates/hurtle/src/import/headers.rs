@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use toml::Value;
 
-use super::mount::{Field, Keys, put};
+use super::mount::{Field, Keys, Mount, put};
 use super::mounts::Mounts;
 use super::report::Report;
+use super::type_map;
 
 impl Mounts<'_, '_> {
     /// Writes the fields of all mounts in the site if they are alike, and those of each in itself else:
@@ -14,7 +15,10 @@ impl Mounts<'_, '_> {
     pub(super) fn headers(&mut self, report: &mut Report) {
         let first = self.site.mounts.first().map(|mount| mount.headers.clone());
         let first = first.unwrap_or_default();
-        if self.site.mounts.iter().all(|mount| mount.headers == first) {
+        let is_redirect = |mount: &Mount| mount.key("redirect").is_some();
+        let is_typed = first.values().any(|field| !field.types.is_empty());
+        let is_apart = is_typed && self.site.mounts.iter().any(is_redirect);
+        if !is_apart && self.site.mounts.iter().all(|mount| mount.headers == first) {
             self.site.headers = rules(&first);
             return;
         }
@@ -27,6 +31,9 @@ impl Mounts<'_, '_> {
         }
         let of_pages = self.page_fields.take();
         for mount in &mut self.site.mounts {
+            if is_redirect(mount) {
+                mount.headers.values_mut().for_each(Field::of_html);
+            }
             let own = rules(&mount.headers).into_iter().chain(of_pages.rules(mount));
             let own: Vec<toml::Table> = own.map(toml::Table::from_iter).collect();
             let known = mount.keys.iter_mut().find(|(key, _)| key == "header");
@@ -45,7 +52,8 @@ pub(super) fn rules(fields: &BTreeMap<String, Field>) -> Vec<Keys> {
     for always in [false, true] {
         let set: toml::Table = fields
             .iter()
-            .filter(|(_, field)| field.always == always)
+            .filter(|(_, field)| field.always == always && field.types.is_empty())
+            .filter(|(_, field)| !field.value.is_empty())
             .map(|(name, field)| (name.clone(), Value::from(field.value.clone())))
             .collect();
         if set.is_empty() {
@@ -58,5 +66,16 @@ pub(super) fn rules(fields: &BTreeMap<String, Field>) -> Vec<Keys> {
         }
         rules.push(keys);
     }
+    rules.extend(fields.iter().flat_map(|(name, field)| type_map::field_rules(name, field)));
     rules
+}
+
+impl Field {
+    /// Leaves the value for HTML alone.
+    pub(super) fn of_html(&mut self) {
+        if let Some(value) = type_map::of_html(&self.types) {
+            self.value.clone_from(value);
+        }
+        self.types.clear();
+    }
 }

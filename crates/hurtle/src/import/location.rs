@@ -129,8 +129,7 @@ pub(super) fn fields(block: &Block<'_>) -> BTreeMap<String, Field> {
     let mut fields = block.get(|scope| &scope.headers).clone();
     if let Some(expires) = block.get(|scope| &scope.expires) {
         let own = fields.get("cache-control").cloned();
-        let own = own.map(|own| Field { value: format!("{expires}, {}", own.value), ..own });
-        let field = own.unwrap_or_else(|| Field { value: expires.clone(), always: false });
+        let field = own.map_or_else(|| Field::of(expires), |own| own.behind(expires));
         fields.insert("cache-control".to_owned(), field);
     }
     fields

@@ -8,8 +8,8 @@
 //! nginx would serve by another location. `sites` makes sites of the servers, and `emit` writes the
 //! TOML. Only `include` touches the disk.
 //!
-//! Before that, `constants`, `url_rewrites`, `nested` and `missing_files` write variables with constant values,
-//! redirects, locations within locations and conditions on files in plainer forms. `predicate`, `subject` and
+//! Before that, `constants`, `url_rewrites`, `nested`, `missing_files` and `exact_forms` write variables with
+//! constant values, redirects, locations within locations, conditions on files and exact locations in plainer forms. `predicate`, `subject` and
 //! `value_map` have the conditions of `if` and the maps that they ask.
 //!
 //! `partial` takes out what is refused, and closes what that would open.
@@ -27,6 +27,7 @@ mod connection_limits;
 mod constants;
 mod emit;
 mod error_pages;
+mod exact_forms;
 mod exact_pages;
 mod expires;
 mod expression;
@@ -144,7 +145,7 @@ pub fn nginx_partially(directives: &[Directive]) -> Result<Imported, Vec<String>
 /// Writes what has a plainer form in that form.
 fn prepared(directives: &[Directive]) -> Vec<Directive> {
     let plain = url_rewrites::as_returns(&constants::written_out(directives));
-    missing_files::as_try_files(&nested::lifted(&plain))
+    exact_forms::plain(&missing_files::as_try_files(&nested::lifted(&plain)))
 }
 
 /// Writes a translated configuration, and checks it.

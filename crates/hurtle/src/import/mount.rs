@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use toml::Value;
 
 use super::path::mount_path;
+use super::type_map::TypeMap;
 
 /// Keys of a table, in order.
 pub(super) type Keys = Vec<(String, Value)>;
@@ -43,6 +44,29 @@ pub(super) struct Field {
     pub(super) value: String,
     /// `true`: errors get it, too.
     pub(super) always: bool,
+    /// Values by media types; empty: the value is that of all.
+    pub(super) types: TypeMap,
+}
+
+impl Field {
+    /// A field of successes.
+    pub(super) fn of(value: &str) -> Field {
+        Field { value: value.to_owned(), always: false, types: TypeMap::new() }
+    }
+
+    /// The field with another value before its own.
+    pub(super) fn behind(mut self, first: &str) -> Field {
+        let both = |own: &str| match own.is_empty() {
+            true => first.to_owned(),
+            false => format!("{first}, {own}"),
+        };
+        if !self.types.is_empty() && self.types.iter().all(|(media_type, _)| media_type.is_some()) {
+            self.types.insert(0, (None, String::new()));
+        }
+        self.types.iter_mut().for_each(|(_, value)| *value = both(value));
+        self.value = both(&self.value);
+        self
+    }
 }
 
 /// A mount of a site.

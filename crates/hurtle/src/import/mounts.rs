@@ -132,7 +132,16 @@ impl<'a, 'b> Mounts<'a, 'b> {
                     self.path(d, (modifier, path), server.scope(), report);
                 }
                 None => {
-                    report.refuse(d, "a location has a path, =, ^~, ~, ~* or @name");
+                    let path = d.args.last().map_or("", String::as_str);
+                    match matches!(d.args.first().map(String::as_str), Some("~" | "~*")) {
+                        false if d.args.len() <= 2 && !path.is_empty() => report.remark(
+                            d,
+                            &format!(
+                                "it is left out: paths begin with a slash, such as GET /{path}"
+                            ),
+                        ),
+                        _ => report.refuse(d, "a location has a path, =, ^~, ~, ~* or @name"),
+                    }
                 }
             }
         }

@@ -42,9 +42,18 @@ impl PageFields {
         };
         let is_new = |(name, field): &(&String, &Field)| mount.headers.get(*name) != Some(*field);
         let new = fields.iter().filter(is_new);
-        let new = new.map(|(name, field)| (name.clone(), field.clone())).collect();
+        let of_html = |(name, field): (&String, &Field)| {
+            let mut field = field.clone();
+            field.of_html();
+            (name.clone(), field)
+        };
+        let new: BTreeMap<String, Field> = new.map(of_html).collect();
         let mut rules = rules(&new);
-        let gone = mount.headers.keys().filter(|name| *is_all && !fields.contains_key(*name));
+        let has_none = |name: &String| match new.get(name) {
+            Some(field) => field.value.is_empty(),
+            None => *is_all && !fields.contains_key(name),
+        };
+        let gone = mount.headers.keys().filter(|name| has_none(name));
         let gone: Vec<String> = gone.cloned().collect();
         if !gone.is_empty() {
             let mut keys = Keys::new();

@@ -207,13 +207,45 @@ pub(super) fn check(rules: &[Rule<'_>], locations: &[(Modifier, &str)], report: 
             );
             report.refuse(rule.at, why);
         }
-        if matches!(&rule.location, Some((Modifier::Prefix, _)))
+        if is_endless(rule, locations) {
+            report.refuse(
+                rule.at,
+                "nginx applies it to its result ten times, and answers 500: write `break`",
+            );
+        }
+        if let Some((Modifier::Prefix, path)) = &rule.location
             && locations.iter().any(|(modifier, _)| *modifier == Modifier::Regex)
         {
-            report
-                .remark(rule.at, "it also applies to paths of locations with regular expressions");
+            report.remark(
+                rule.at,
+                &format!("it also applies to paths of locations with regular expressions, such as those beneath GET {path}"),
+            );
         }
     }
+}
+
+/// `true` if the path to which a rewrite leads is one of its location again, and matches it again.
+fn is_endless(rule: &Rule<'_>, locations: &[(Modifier, &str)]) -> bool {
+    let (Some((modifier, own)), Some(target)) = (&rule.location, &rule.target) else {
+        return false;
+    };
+    let is_elsewhere = |(other, path): &(Modifier, &str)| match other {
+        Modifier::Exact => path == target && *modifier != Modifier::Exact,
+        // An expression may or may not match.
+        Modifier::Regex => *modifier == Modifier::Prefix,
+        _ => path.len() > own.len() && target.starts_with(path),
+    };
+    let is_own = match modifier {
+        Modifier::Exact => target == own,
+        _ => target.starts_with(own.as_str()),
+    };
+    let matches =
+        || PathRegex::new(rule.at.arg(0)).is_ok_and(|regex| regex.is_in(target.as_bytes()));
+    is_own
+        && rule.at.arg(2) != "break"
+        && !target.contains('{')
+        && !locations.iter().any(is_elsewhere)
+        && matches()
 }
 
 /// The location beneath that of the rule whose paths the rule may match.
@@ -226,7 +258,7 @@ fn around<'l>(rule: &Rule<'_>, locations: &[(Modifier, &'l str)]) -> Option<&'l 
     let has_wildcard = fixed.len() < rule.pattern.len();
     let is_within = |(other, path): &&(Modifier, &str)| {
         *other != Modifier::Regex
-            && *path != own
+            && (*path != own || *other == Modifier::Exact)
             && path.starts_with(own.as_str())
             && (fixed.starts_with(path) || (has_wildcard && path.starts_with(fixed)))
     };

@@ -16,7 +16,7 @@ use super::setting::Setting;
 use super::shared::Shared;
 use super::syntax::Directive;
 use super::tuning::needs;
-use super::type_map::TypeMap;
+use super::type_map::{self, ExpiryMap, TypeMap};
 use super::value_map::ValueMaps;
 
 /// Settings in force in a block. A translation reads them by `Block::get`.
@@ -32,7 +32,7 @@ pub(super) struct Scope {
     /// Cache-Control of `expires`.
     pub(super) expires: Setting<Option<String>>,
     /// That of a map of media types.
-    pub(super) typed_expires: Setting<TypeMap>,
+    pub(super) typed_expires: Setting<ExpiryMap>,
     /// Maps of media types, by their variables.
     pub(super) type_maps: Rc<BTreeMap<String, TypeMap>>,
     /// Maps to constants, by their variables.
@@ -405,11 +405,18 @@ impl Scope {
     }
 
     fn add_header(&mut self, d: &Directive, report: &mut Report) {
-        let (name, value) = (d.arg(0).to_ascii_lowercase(), d.arg(1));
-        let field = Field { value: value.to_owned(), always: d.arg(2) == "always" };
+        // Recipients take spaces around a value off.
+        let (name, value) = (d.arg(0).to_ascii_lowercase(), d.arg(1).trim());
+        let types = self.type_maps.get(value).cloned().unwrap_or_default();
+        let is_typed = !types.is_empty();
+        let value_of_all = if is_typed { String::new() } else { value.to_owned() };
+        let field = Field { value: value_of_all, always: d.arg(2) == "always", types };
+        if is_typed {
+            report.general(type_map::REMARK.to_owned());
+        }
         if value == "$upstream_cache_status" {
             cache::status_field(d, report);
-        } else if has_variable(value) {
+        } else if has_variable(value) && !is_typed {
             report.refuse(d, "it needs variables");
         } else if self.headers.edit().insert(name, field).is_some() {
             report.refuse(d, "a header rule sets a field once; write one line with both values");

@@ -109,6 +109,15 @@ impl Shared {
 
     fn limit(&mut self, key: &'static str, value: u64, d: &Directive, report: &mut Report) {
         match self.limits.insert(key, value) {
+            // An idle connection has no request that waits for an answer.
+            Some(other) if other != value && key == "idle_timeout" => {
+                let longest = value.max(other);
+                self.limits.insert(key, longest);
+                report.remark(
+                    d,
+                    &format!("connections of all servers are kept for {longest}s after GET / without another request"),
+                );
+            }
             Some(other) if other != value => {
                 report.refuse(d, format!("hurtle has one {key} for the whole server"));
             }

@@ -1,17 +1,25 @@
-//! Maps of the media types of responses to `expires`: `map $sent_http_content_type $expires { … }`.
+//! Maps of the media types of responses to `expires` and to fields: `map $sent_http_content_type $expires { … }`.
 
 use std::collections::BTreeMap;
 
 use toml::Value;
 
 use super::block::Block;
-use super::expires::cache_control;
-use super::mount::{Keys, put};
+use super::mount::{Field, Keys, put};
 use super::report::Report;
 use super::syntax::Directive;
 
-/// Values of Cache-Control by media types, as header rules have them; none: every other type.
-pub(super) type TypeMap = Vec<(Option<String>, Option<String>)>;
+/// Values by media types, as header rules have them; none: every other type. Of the rows that a response meets
+/// the last one counts.
+pub(super) type TypeMap = Vec<(Option<String>, String)>;
+
+/// Values of Cache-Control by media types; without a value: none.
+pub(super) type ExpiryMap = Vec<(Option<String>, Option<String>)>;
+
+/// The difference that such maps have.
+pub(super) const REMARK: &str = "fields by media types: parameters, such as charset, are not compared, expressions are \
+    whole types, and json and xml are the types with these names and endings: GET /x of application/x-json has the \
+    default, and so have a response without a type and an error of hurtle, which is plain text";
 
 /// Returns the maps of an `http` block that have a counterpart, by their variables.
 pub(super) fn type_maps(block: &[Directive]) -> BTreeMap<String, TypeMap> {
@@ -19,65 +27,169 @@ pub(super) fn type_maps(block: &[Directive]) -> BTreeMap<String, TypeMap> {
     maps.filter_map(|d| Some((d.arg(1).to_owned(), of(d)?))).collect()
 }
 
+/// A row of a map. nginx takes a whole type before all expressions, and of these the first.
+struct Row {
+    types: Vec<Option<String>>,
+    value: String,
+    is_expression: bool,
+}
+
 fn of(map: &Directive) -> Option<TypeMap> {
-    let mut rows = TypeMap::new();
+    let mut rows: Vec<Row> = Vec::new();
     for d in map.children() {
         let [value] = d.args.as_slice() else { return None };
-        let value = match value.as_str() {
-            "off" => None,
-            value => Some(cache_control(value)?),
+        if value.contains('$') {
+            return None;
+        }
+        let value = value.trim().to_owned();
+        let types = match d.name.as_str() {
+            "default" => vec![None],
+            // A response without a type has no field of the others either.
+            "" => continue,
+            name => patterns(name)?.into_iter().map(Some).collect(),
         };
-        let media_type = match d.name.as_str() {
-            "default" => None,
-            name => Some(pattern(name)?),
-        };
-        match rows.iter().find(|(known, _)| *known == media_type) {
-            Some((_, known)) if *known != value => return None,
+        let is_expression = d.name.starts_with('~');
+        let known = rows.iter().find(|row| !is_expression && row.types == types);
+        match known {
+            Some(known) if known.value != value => return None,
             Some(_) => {}
-            None => rows.push((media_type, value)),
+            None => rows.push(Row { types, value, is_expression }),
         }
     }
-    // That for other types is first, so that the others replace it.
-    rows.sort_by_key(|(media_type, _)| media_type.is_some());
-    Some(rows)
+    // The last one of header rules counts: the default is first, and the first expression behind the others.
+    let (expressions, texts): (Vec<Row>, Vec<Row>) =
+        rows.into_iter().partition(|row| row.is_expression);
+    let (default, whole): (Vec<Row>, Vec<Row>) =
+        texts.into_iter().partition(|row| row.types == [None]);
+    let all = default.into_iter().chain(expressions.into_iter().rev()).chain(whole);
+    Some(
+        all.flat_map(|row| row.types.into_iter().map(move |kind| (kind, row.value.clone())))
+            .collect(),
+    )
 }
 
-/// A pattern of hurtle for a media type, or for an expression of the beginning of one, such as `~image/`.
-fn pattern(name: &str) -> Option<String> {
-    let is_plain = |text: &str| {
-        text.bytes().all(|b| b.is_ascii_alphanumeric() || b"/.+-".contains(&b))
-            && text.matches('/').count() == 1
-    };
-    let pattern = match name.strip_prefix('~') {
+/// Patterns of hurtle for a media type, or for an expression of some, such as `~image/` and `~*text/css|json`.
+fn patterns(name: &str) -> Option<Vec<String>> {
+    match name.strip_prefix('~') {
         // Header rules do not compare parameters.
-        None => name.split(';').next()?.trim_end().to_owned(),
+        None => Some(vec![whole(name.split(';').next()?.trim_end().to_owned())?]),
         Some(text) => {
-            let text = text.trim_start_matches(['*', '^']).replace("\\/", "/");
-            format!("{}/*", text.strip_suffix('/')?)
+            let parts = alternatives(text.strip_prefix('*').unwrap_or(text));
+            let each: Option<Vec<Vec<String>>> =
+                parts.iter().map(|part| expression(part)).collect();
+            Some(each?.into_iter().flatten().collect())
         }
-    };
-    let (kind, subtype) = pattern.split_once('/')?;
-    let is_known = !kind.is_empty() && !subtype.is_empty() && is_plain(&pattern.replace('*', "x"));
-    is_known.then_some(pattern)
+    }
 }
 
-/// Returns the header rules of a map.
-fn rules(map: &TypeMap) -> Vec<toml::Table> {
-    let mut rules = Vec::new();
-    for (media_type, value) in map {
-        let mut keys = Keys::new();
-        keys.extend(media_type.clone().map(|types| ("types".to_owned(), Value::from(types))));
-        match (media_type, value) {
-            (_, Some(value)) => {
-                let set = [("cache-control".to_owned(), Value::from(value.clone()))];
-                put(&mut keys, "set", toml::Table::from_iter(set));
-            }
-            (Some(_), None) => put(&mut keys, "remove", vec!["cache-control"]),
-            (None, None) => continue,
+/// The texts of an expression whose only alternatives are at the top, or in one group of each of these.
+fn alternatives(text: &str) -> Vec<String> {
+    let (mut parts, mut depth) = (vec![String::new()], 0);
+    for c in text.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
         }
-        rules.push(toml::Table::from_iter(keys));
+        match parts.last_mut() {
+            Some(last) if c != '|' || depth > 0 => last.push(c),
+            _ => parts.push(String::new()),
+        }
+    }
+    let in_group = |part: String| {
+        let group = part.split_once('(').and_then(|(before, rest)| {
+            let (inner, after) = rest.split_once(')')?;
+            Some(inner.split('|').map(|word| format!("{before}{word}{after}")).collect())
+        });
+        group.unwrap_or(vec![part])
+    };
+    parts.into_iter().flat_map(in_group).collect()
+}
+
+/// The patterns of an expression without alternatives.
+fn expression(text: &str) -> Option<Vec<String>> {
+    let plain = text.trim_start_matches('^').replace("\\/", "/").replace("\\.", ".");
+    match (plain.as_str(), plain.strip_suffix('/')) {
+        ("json", _) => Some(words(&["application/json", "*+json"])),
+        ("xml", _) => Some(words(&["application/xml", "text/xml", "*+xml"])),
+        (_, Some(kind)) => Some(vec![whole(format!("{kind}/*"))?]),
+        // A plus sign alone repeats the letter before it.
+        _ if plain.replace("\\+", "").contains('+') => None,
+        _ => Some(vec![whole(plain.replace("\\+", "+"))?]),
+    }
+}
+
+/// A type with both of its parts.
+fn whole(pattern: String) -> Option<String> {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b".+-".contains(&b);
+    let (kind, subtype) = pattern.split_once('/')?;
+    let is_part = |part: &str| !part.is_empty() && part.bytes().all(is_plain);
+    (is_part(kind) && (subtype == "*" || is_part(subtype))).then_some(pattern)
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Returns the header rules of a field by media types.
+fn rules<'m>(
+    name: &str,
+    rows: impl Iterator<Item = (&'m Option<String>, Option<&'m str>)>,
+) -> Vec<Keys> {
+    let (mut rules, mut last): (Vec<Keys>, _) = (Vec::new(), None);
+    for (media_type, value) in rows {
+        // Several types in a row with one value have one rule.
+        if let (Some(media_type), Some(rule)) = (media_type, rules.last_mut())
+            && last == Some(value)
+            && let Some((_, Value::Array(types))) = rule.iter_mut().find(|(key, _)| key == "types")
+        {
+            types.push(Value::from(media_type.as_str()));
+            continue;
+        }
+        last = Some(value);
+        let mut keys = Keys::new();
+        if let Some(media_type) = media_type {
+            put(&mut keys, "types", vec![media_type.as_str()]);
+        }
+        match value {
+            Some(value) => {
+                put(
+                    &mut keys,
+                    "set",
+                    toml::Table::from_iter([(name.to_owned(), Value::from(value))]),
+                );
+            }
+            // There is nothing to take off.
+            None if rules.is_empty() => {
+                last = None;
+                continue;
+            }
+            None => put(&mut keys, "remove", vec![name]),
+        }
+        rules.push(keys);
     }
     rules
+}
+
+/// The header rules of a field whose value depends on the media type.
+pub(super) fn field_rules(name: &str, field: &Field) -> Vec<Keys> {
+    let rows = field.types.iter();
+    let rows = rows.map(|(media_type, value)| {
+        (media_type, Some(value.as_str()).filter(|value| !value.is_empty()))
+    });
+    let mut all = rules(name, rows);
+    if field.always {
+        all.iter_mut().for_each(|rule| put(rule, "always", true));
+    }
+    all
+}
+
+/// The value for HTML, as which nginx sends redirects.
+pub(super) fn of_html<V>(map: &[(Option<String>, V)]) -> Option<&V> {
+    let is_html = |media_type: &Option<String>| {
+        media_type.as_deref().is_none_or(|name| matches!(name, "text/html" | "text/*"))
+    };
+    map.iter().rev().find(|(media_type, _)| is_html(media_type)).map(|(_, value)| value)
 }
 
 /// Adds the rules of an `expires` by media types.
@@ -92,13 +204,20 @@ pub(super) fn put_rules(at: &Directive, block: &Block<'_>, keys: &mut Keys, repo
             "it has Cache-Control by add_header and by the media type; write one of both",
         );
     }
-    report.general(
-        "expires by media types: parameters, such as charset, are not compared".to_owned(),
-    );
-    let rules = rules(map).into_iter().map(Value::from);
+    report.general(REMARK.to_owned());
+    let all = match keys.iter().any(|(key, _)| key == "redirect") {
+        true => {
+            let value = of_html(map).cloned().flatten();
+            rules("cache-control", [(&None, value.as_deref())].into_iter())
+        }
+        false => rules("cache-control", map.iter().map(|(kind, value)| (kind, value.as_deref()))),
+    };
+    let all: Vec<Value> =
+        all.into_iter().map(|rule| Value::from(toml::Table::from_iter(rule))).collect();
     match keys.iter_mut().find(|(key, _)| key == "header") {
-        Some((_, Value::Array(known))) => known.extend(rules),
-        _ => put(keys, "header", rules.collect::<Vec<Value>>()),
+        Some((_, Value::Array(known))) => known.extend(all),
+        _ if all.is_empty() => {}
+        _ => put(keys, "header", all),
     }
 }
 
@@ -116,8 +235,14 @@ mod tests {
             ("'text/css; charset=utf-8' max;", Some("text/css"), "with a parameter"),
             ("text/css max; 'text/css; charset=utf-8' 1h;", None, "two values for one type"),
             ("~text max;", None, "no whole type"),
-            ("~image/(png|gif) max;", None, "another expression"),
-            ("text/css modified;", None, "another value"),
+            ("~image/(png|gif) max;", Some("image/gif"), "a group"),
+            ("~image/.*g max;", None, "another expression"),
+            ("~*image/svg\\+xml max;", Some("image/svg+xml"), "a whole type in an expression"),
+            ("~*image/svg+xml max;", None, "an expression with a repeated letter"),
+            ("~*json max;", Some("*+json"), "a word"),
+            ("image/png 1h; ~image/ max;", Some("image/png"), "a whole type precedes expressions"),
+            ("~*text/html 1h; ~*text/ max;", Some("text/html"), "the first expression precedes"),
+            ("text/css $x;", None, "a variable"),
             ("text/css 1h 2h;", None, "two values"),
         ];
         for (row, expected, sentence) in rows {

@@ -70,6 +70,25 @@ fn without_a_front_controller_only_scripts_and_files_are_found() {
 }
 
 #[test]
+fn the_front_controller_answers_for_scripts_that_are_not_there() {
+    let php = PhpFpm::start(2);
+    let server = Proxy::of("", &format!("{}\nfront_for_scripts = true", php.mount()));
+    let mut client = server.connect();
+    for (path, status, expected) in [
+        ("/missing.php", 404, "no page /missing.php"),
+        ("/missing.php/more", 404, "no page /missing.php/more"),
+        ("/a.jpg/x.php", 404, "no page /a.jpg/x.php"),
+        ("/missing.PHP", 404, "no page /missing.PHP"),
+        ("/.hidden.php", 404, "404 Not Found\n"),
+        ("/admin/", 200, "admin"),
+    ] {
+        let (head, body) = get(&mut client, path);
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {head}");
+        assert_eq!(body, expected, "{path}");
+    }
+}
+
+#[test]
 fn forms_uploads_and_fields() {
     let php = PhpFpm::start(2);
     let server = Proxy::of("", &php.mount());

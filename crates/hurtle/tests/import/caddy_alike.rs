@@ -20,7 +20,7 @@ const OPTIONS_END: &str = "-- site\n";
 const SNIPPETS: &str = "(answers) {\nrespond /{args.0} {args.0} {args.1}\n}\n";
 
 /// `true` for a difference that a remark of the import has.
-fn is_remarked(request: &str, caddy: &Seen, ours: &Seen, text: &str) -> bool {
+pub(super) fn is_remarked(request: &str, caddy: &Seen, ours: &Seen, text: &str) -> bool {
     let text = text.replace("\n#  ", "");
     let is_error = |seen: &Seen| seen.status.starts_with(['4', '5']);
     let is_directory = caddy.status == "308" && ours.status == "301";
@@ -30,7 +30,14 @@ fn is_remarked(request: &str, caddy: &Seen, ours: &Seen, text: &str) -> bool {
     let is_of_case = request.contains("/DOCS") && !is_closed;
     let is_method = [&*caddy.status, &*ours.status] == ["404", "405"];
     let is_refusal = caddy.status == ours.status && ["401", "403"].contains(&&*caddy.status);
-    (is_refusal && text.contains("A refusal by a gate"))
+    // The directory's index, and answers that precede try_files.
+    let is_of_tries = caddy.status == "200" && text.contains("whose try_files comes first");
+    let is_index = request.contains(" / ") || request.ends_with(" /");
+    let is_written_anew = caddy.body == ours.body.replacen("%2B", "+", 1);
+    (is_written_anew && text.contains("and in Caddy written anew"))
+        || (is_index && text.contains("/ is the index of the directory, in Caddy"))
+        || is_of_tries
+        || (is_refusal && text.contains("A refusal by a gate"))
         || (is_method && text.contains("gets 405, in Caddy 404"))
         || (is_directory && caddy.location == ours.location && text.contains("redirected with 301"))
         || (is_own && caddy.body == ours.body && text.contains("hurtle's own errors"))

@@ -80,4 +80,75 @@ pub(super) const CONDITION_ROWS: &[Row] = &[
         site: "@age path_regexp age ^(\\/.*\\/)age\\/$\nredir @age {http.regexp.age.1}\nrespond other",
         requests: &["GET /a/age/?x", "GET /a/b/age/", "POST /a/age/", "GET /age/", "GET /a/age"],
     },
+    Row {
+        sentence: "other paths for the handlers of blocks",
+        site: "handle /api/* {\nrewrite * /v1{uri}\nreverse_proxy {upstream}\n}\n\
+               handle_path /old/* {\nrewrite * /new{path}\nreverse_proxy {upstream}\n}\n\
+               handle /one {\nrewrite * /other/page\nreverse_proxy {upstream}\n}\n\
+               handle_path /d/* {\nroot * {root}\nrewrite * /docs{uri}\nfile_server\n}\n\
+               handle {\nroot * {root}\nrewrite * /about.html\nfile_server\n}",
+        requests: &[
+            "GET /api/x%20y?a=b",
+            "POST /api/",
+            "GET /old/x?a=b",
+            "GET /old/",
+            "GET /old",
+            "GET /one?a=b",
+            "GET /d/guide.txt?a",
+            "GET /d/none",
+            "GET /",
+            "GET /dir/",
+            "GET /none",
+            "HEAD /a.txt",
+            "HEAD /api/x",
+        ],
+    },
+    Row {
+        sentence: "a prefix that is taken off, and a redirect of the upstream",
+        site: "handle_path /api/* {\nreverse_proxy {upstream}\n}\nreverse_proxy {upstream}",
+        requests: &["HEAD /api/count/302", "HEAD /count/303"],
+    },
+    Row {
+        sentence: "files by other names, beside an application and answers",
+        site: "root * {root}\ntry_files {path} {path}.html {path}/index.html\nreverse_proxy /api/* {upstream}\n\
+               handle /b/* {\nreverse_proxy {upstream}\n}\nrespond /health ok\nfile_server",
+        requests: &[
+            "GET /about",
+            "GET /api/x",
+            "POST /b/x",
+            "GET /health",
+            "GET /none",
+            "GET /dir/",
+            "GET /a.txt",
+        ],
+    },
+    Row {
+        sentence: "a single-page application with refused paths",
+        site: "root * {root}\ntry_files {path} /index.html\nrespond /docs/secret/* 403\n@never path_regexp ^\\.\n\
+               handle @never {\nrespond hidden 403\n}\nfile_server",
+        requests: &["GET /docs/secret/key.txt", "GET /route", "GET /a.txt"],
+    },
+    Row {
+        sentence: "fields by conditions of a request",
+        site: "root * {root}\n@cors header Origin https://a.test\nheader @cors X-All cors\n\
+               @post {\nmethod POST\npath /api/*\n}\nheader @post {\nX-Docs post\nCache-Control no-store\n}\n\
+               header X-Other all\nreverse_proxy /api/* {upstream}\nhandle /b/* {\n@q query a=1\nheader @q X-Seen query\n\
+               respond b\n}\nfile_server",
+        requests: &[
+            "GET /a.txt",
+            "GET /a.txt Origin=https://a.test",
+            "GET /none Origin=https://a.test",
+            "POST /api/x",
+            "POST /api/x Origin=https://a.test",
+            "GET /api/x Origin=https://a.test",
+            "GET /b/x?a=1",
+            "GET /b/x?a=1 Origin=https://a.test",
+            "GET /b/x",
+        ],
+    },
+    Row {
+        sentence: "a status that is none",
+        site: "respond /x 400 \"Bad request\"\nrespond else",
+        requests: &["GET /x", "GET /y"],
+    },
 ];

@@ -46,6 +46,13 @@ const DIRECTIVES: &[&str] = &[
     "forward_auth /docs/* {upstream} {\nuri /deny\n}",
     "@mnot not path /docs/* /api/*\nrespond @mnot elsewhere",
     "error /api/broken 503",
+    "try_files {path} {path}.html",
+    "handle /api/* {\nrewrite * /docs{uri}\nreverse_proxy {upstream}\n}",
+    "handle_path /d/* {\nroot * {root}\nrewrite * /docs{path}\nfile_server\n}",
+    "handle {\nroot * {root}\nrewrite * /about.html\nfile_server\n}",
+    "handle /old {\nrewrite * /new\nreverse_proxy {upstream}\n}",
+    "@morigin header X-Foo yes\nheader @morigin X-All foo",
+    "@mquery query x=1\nheader @mquery X-Docs query",
     "request_header X-Own-A a",
 ];
 

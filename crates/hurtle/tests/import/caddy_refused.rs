@@ -15,9 +15,27 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "paths that change before a block is chosen",
-        ":80 {\ntry_files {path} /index.html\nhandle /api/* {\nrespond a\n}\nroot * /srv\nfile_server\n}",
+        ":80 {\ntry_files {path} /index.html\nhandle /api/* {\nreverse_proxy a:1\n}\nroot * /srv\nfile_server\n}",
         "Caddyfile:2: cannot translate `try_files {path} /index.html`",
         "respond = \"\"\nstatus = 403",
+    ),
+    (
+        "a new path for one of several handlers",
+        ":80 {\nhandle /a/* {\nrewrite * /b{uri}\nreverse_proxy /a/x a:1\nreverse_proxy b:1\n}\n}",
+        "Caddyfile:3: cannot translate `rewrite * /b{uri}`: what is behind it has conditions",
+        "respond = \"\"\nstatus = 403",
+    ),
+    (
+        "one path for all that an upstream gets",
+        ":80 {\nhandle /a/* {\nrewrite * /b\nreverse_proxy a:1\n}\n}",
+        "Caddyfile:4: cannot translate `reverse_proxy a:1`: an upstream of hurtle gets one path",
+        "respond = \"\"\nstatus = 403",
+    ),
+    (
+        "a field by a condition that a field of all replaces",
+        ":80 {\n@a method POST\nheader @a X-A a\nheader X-A b\nrespond a\n}",
+        "Caddyfile:3: cannot translate `header @a X-A a`",
+        "respond = \"a\"",
     ),
     (
         "two gates for one path",

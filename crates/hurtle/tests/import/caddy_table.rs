@@ -20,7 +20,14 @@ pub(super) fn without_comments(text: &str) -> String {
 
 #[test]
 fn addresses_become_listeners_and_names() {
-    let table: [(&str, &str, &[&str]); 10] = [
+    let table: [(&str, &str, &[&str]); 11] = [
+        (
+            "an address that Caddy takes for a name",
+            "http://0.0.0.0:8080 {\nrespond a\n}",
+            &[
+                "listen = [\"0.0.0.0:8080\", \"[::]:8080\"]\n[[site]]\nhosts = \"0.0.0.0\"\n[[site.mount]]",
+            ],
+        ),
         (
             "a name",
             "a.test.org {\nrespond a\n}",
@@ -187,7 +194,7 @@ fn options_certificates_and_logs_are_translated() {
         (
             "PHP",
             ":80 {\nroot * /srv\nencode gzip\nphp_fastcgi unix//run/php.sock {\nenv APP prod\nindex app.php\n}\nfile_server\n}",
-            "[[site.mount]]\nfastcgi = \"unix:/run/php.sock\"\nroot = \"/srv\"\nindex = [\"app.php\"]\nparams = { APP = \"prod\" }\ncompress = true",
+            "[[site.mount]]\nfastcgi = \"unix:/run/php.sock\"\nroot = \"/srv\"\nindex = [\"app.php\"]\nfront_for_scripts = true\nparams = { APP = \"prod\" }\ncompress = true",
         ),
         (
             "weights and limits",

@@ -5,6 +5,7 @@ mod alike;
 mod alike_cache;
 mod alike_conditions;
 mod alike_errors;
+mod alike_forms;
 mod alike_paths;
 mod apache;
 mod cache_table;
@@ -14,6 +15,7 @@ mod caddy_generated;
 mod caddy_local;
 mod caddy_refused;
 mod caddy_rows;
+mod caddy_scripts;
 mod caddy_table;
 mod closed;
 #[path = "../gateway/dir.rs"]

@@ -45,6 +45,9 @@ const HANDLERS: &[&str] = &[
     "deny all;",
     "error_page 404 /404.html;",
     "autoindex off;",
+    "set $url http://{upstream}/fixed; proxy_pass $url; proxy_set_header Host $http_host;",
+    "rewrite ^ /about.html last;",
+    "try_files /docs/guide.txt =404;",
 ];
 
 /// Settings of a location or of the server.
@@ -54,6 +57,7 @@ const SETTINGS: &[&str] = &[
     "expires 1h;",
     "expires off;",
     "add_header Cache-Control no-store;",
+    "add_header X-Docs $typed;",
     "deny 127.0.0.1;",
     "allow 127.0.0.1; deny all;",
     "auth_basic s; auth_basic_user_file {dir}/ht;",
@@ -116,6 +120,7 @@ fn is_named(request: &str, nginx: &Seen, ours: &Seen, text: &str) -> bool {
         || (text.contains("in answer to another path")
             && (ours.status == nginx.status || path.ends_with('/')))
         || (text.contains("has the fields of") && ours.status == nginx.status)
+        || text.contains("applies to paths of locations with regular expressions")
         || (text.contains("all HTML of") && ours.status == nginx.status)
         || (text.contains("as nginx looks up the location again") && ours.status == nginx.status)
 }
@@ -142,7 +147,8 @@ fn generated_servers_answer_alike() {
         };
         let server = generated(&mut random);
         let http = format!(
-            "map $http_x_bad $bad {{ default 0; ~evil 1; }}\nserver {{\nlisten 127.0.0.1:{{port}};\nroot {{root}};\n{server}\n\
+            "map $http_x_bad $bad {{ default 0; ~evil 1; }}\n\
+             map $sent_http_content_type $typed {{ default other; ~*text/ text; }}\nserver {{\nlisten 127.0.0.1:{{port}};\nroot {{root}};\n{server}\n\
              location @app {{ proxy_pass http://{{upstream}}; proxy_set_header Host $http_host; }}\n}}"
         );
         let dir = Dir::new();

@@ -86,6 +86,17 @@ const ROWS: &[(&str, &str)] = &[
     ("root /srv; location /a/ { rewrite ^/a/(.*)$ /b/$1; }", ""),
     ("root /srv; location /a/ { rewrite ^/a/(.*)$ /b/$1 break; }", ""),
     ("root /srv; rewrite ^/a$ /b; rewrite ^/b$ /c;", ""),
+    ("root /srv; location / { rewrite ^ /x.html last; }", "answers 500"),
+    (
+        "root /srv; location / { rewrite ^ /b/x last; } location = / { return 404; } location /b/ { }",
+        "it does not apply to the location /",
+    ),
+    ("root /srv; set $u http://a/b; location /c { proxy_pass $u; }", ""),
+    ("root /srv; set $u http://a/b; location /c { proxy_pass $u; } location ~ x { }", "variables"),
+    ("root /srv; location a/ { }", ""),
+    ("root /srv; location = /a { rewrite ^ /b last; }", ""),
+    ("root /srv; location = /a { try_files /b.html =404; }", ""),
+    ("root /srv; location = /a { try_files /b.html /c.html; }", "only $uri =404"),
     ("root /srv; limit_req_zone $uri zone=a:1m rate=1r/s;", "it does not belong here"),
     ("root /srv; proxy_pass http://a;", "it does not belong here"),
     (

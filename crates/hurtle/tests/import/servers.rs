@@ -78,7 +78,8 @@ pub(super) fn ask(port: u16, request: &str) -> Seen {
     let own = format!("http://{host}:{port}/");
     let other = format!("http://{host}/");
     for (name, value) in lines.filter_map(|line| line.split_once(": ")) {
-        let name = name.to_ascii_lowercase();
+        // Recipients take spaces around a value off.
+        let (name, value) = (name.to_ascii_lowercase(), value.trim());
         match name.as_str() {
             // nginx makes its own paths absolute.
             "location" => {

@@ -29,6 +29,12 @@ pub(super) fn of(site: &Directive, global: &Global, report: &mut Report) -> Vec<
             Err(needs) => report.refuse(site, format!("{name}: {needs}")),
         }
     }
+    if let Some(address) = all.iter().find(|address| matches!(&*address.host, "0.0.0.0" | "[::]")) {
+        report.remark(
+            site,
+            &format!("requests whose Host is {} are answered, as by Caddy, and no others: write :80 for all", address.host),
+        );
+    }
     if all.iter().any(|address| address.host.starts_with("{env.")) {
         report.remark(site, "the variable has a host name, not a port, a scheme or several names");
     }
@@ -70,13 +76,14 @@ fn address(written: &str, global: &Global) -> Result<Address, String> {
     if host.contains('/') || port.contains('/') {
         return Err("a path of a site is a `handle` in it".to_owned());
     }
-    if matches!(host, "0.0.0.0" | "[::]") {
+    let is_clear = scheme == "http" || port == global.http_port;
+    // The authority of hurtle signs for no such name.
+    if matches!(host, "0.0.0.0" | "[::]") && !is_clear {
         let everywhere = if port.is_empty() { ":80".to_owned() } else { format!(":{port}") };
         return Err(format!(
             "Caddy answers requests there whose Host is {host}, and no others; write {everywhere} for all"
         ));
     }
-    let is_clear = scheme == "http" || port == global.http_port;
     // A port alone is served in clear, unless it is the one of HTTPS.
     let is_tls = !is_clear && (scheme == "https" || !host.is_empty() || port == global.https_port);
     let port = match (port, is_tls) {

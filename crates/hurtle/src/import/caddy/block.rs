@@ -1,23 +1,22 @@
 //! The directives of a site, `handle` or `route` as mounts. What answers requests becomes a mount, in the
 //! order in which Caddy would try it; what only changes them is kept for the mounts behind it.
 
-use toml::Value;
-
-use super::handlers::{answer, file_server, php, respond, try_files};
+use super::handlers::{answer, file_server, php, respond};
 use super::matcher::{self, Matcher};
 use super::order;
 use super::parts::Parts;
 use super::pattern::is_placeholder;
-use super::proxy;
+use super::place::{push, reverse_proxy};
+use super::rewrite::Rewritten;
 use super::scope::Scope;
 use super::setting::setting;
-use super::{access, fastcgi_script, header, redirect, rewrite};
+use super::{access, fastcgi_script, header, redirect, rewrite, tries};
 use crate::import::mount::{Keys, put};
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
 
 /// Directives that answer a request.
-const HANDLERS: [&str; 9] = [
+pub(super) const HANDLERS: [&str; 9] = [
     "abort",
     "error",
     "file_server",
@@ -29,15 +28,18 @@ const HANDLERS: [&str; 9] = [
     "route",
 ];
 
+/// Directives that look at the path themselves.
+const OF_PATH: [&str; 5] = ["php_fastcgi", "redir", "rewrite", "try_files", "uri"];
+
 /// A directive with its matcher.
-struct Item<'d> {
-    d: &'d Directive,
-    matcher: Option<Matcher>,
-    args: &'d [String],
+pub(super) struct Item<'d> {
+    pub(super) d: &'d Directive,
+    pub(super) matcher: Option<Matcher>,
+    pub(super) args: &'d [String],
 }
 
 impl Item<'_> {
-    fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         order::canonical(&self.d.name)
     }
 }
@@ -115,6 +117,9 @@ fn one(
     report: &mut Report,
 ) -> Result<bool, String> {
     let Item { d, matcher, args } = item;
+    if scope.rewritten.is_some() && OF_PATH.contains(&item.name()) {
+        return Err("it gets the path of a rewrite before it".to_owned());
+    }
     if !parts.is_clear && matcher.as_ref().is_some_and(Matcher::is_of_clear) {
         report.remark(
             d,
@@ -153,7 +158,7 @@ fn one(
             return found;
         }
         "respond" => {
-            let answer = respond(d, args)?;
+            let answer = respond(d, args, report)?;
             return push(answer, item, scope, parts);
         }
         "error" => {
@@ -188,6 +193,11 @@ fn one(
             };
             let later: Vec<&Directive> = later.iter().map(|item| item.d).collect();
             header::check_files(d, own.as_ref(), &later, report);
+            if let Some(condition) = own.as_ref().filter(|own| !own.is_of_path()) {
+                let rules = header::conditional(d, args, condition, &later)?;
+                scope.conditional.push((condition.clone(), rules));
+                return Ok(false);
+            }
             let (rules, is_deferred) = header::rules(d, args, own.as_ref())?;
             if is_deferred {
                 report.remark(
@@ -224,23 +234,9 @@ fn one(
                 None => scope.gate(keys, parts),
             }
         }
-        "rewrite" => rewrite::translate(d, args, matcher.as_ref(), scope.is_nested, parts)?,
-        "try_files" => {
-            let handlers = later.iter().filter(|item| HANDLERS.contains(&item.name()));
-            let names: Vec<&str> = handlers.map(Item::name).collect();
-            let is_of_files =
-                later.iter().any(|item| item.name() == "file_server" && item.matcher.is_none());
-            if names != ["file_server"] || !is_of_files {
-                return Err("it changes the path for every handler behind it; hurtle knows it for files alone: \
-                            write both into a `handle`".to_owned());
-            }
-            scope.try_files = try_files(args)?;
-            let fixed = |arg: &&String| arg.starts_with('/') && *arg != "/index.html";
-            let has_directories = args.iter().any(|arg| arg == "{path}/");
-            if let Some(page) = args.iter().find(fixed).filter(|_| has_directories) {
-                report.remark(d, &format!("/ is the index of the directory, in Caddy {page}"));
-            }
-        }
+        "rewrite" if scope.is_nested => rewrite_in_block(item, later, scope)?,
+        "rewrite" => rewrite::translate(d, args, matcher.as_ref(), parts)?,
+        "try_files" => tries::translate(item, later, scope, report)?,
         _ if matcher.is_some() && item.name() != "encode" => {
             return Err(
                 "it is for some requests only; hurtle has it for a site or a mount: write it into \
@@ -251,6 +247,19 @@ fn one(
         _ => setting(d, args, scope, report)?,
     }
     Ok(false)
+}
+
+/// Keeps the path that the handler behind a rewrite gets.
+fn rewrite_in_block(item: &Item<'_>, later: &[Item<'_>], scope: &mut Scope) -> Result<(), String> {
+    if item.matcher.is_some() {
+        return Err("in a block it knows a rewrite of all requests".to_owned());
+    }
+    let is_block = |item: &Item<'_>| matches!(item.name(), "handle" | "route");
+    if later.iter().any(|item| item.matcher.is_some() || is_block(item)) {
+        return Err("what is behind it has conditions or blocks, which get the new path".to_owned());
+    }
+    scope.rewritten = Some(Rewritten::of(item.args)?);
+    Ok(())
 }
 
 /// Translates `handle`, `handle_path` and `route`.
@@ -264,6 +273,8 @@ fn block(
     let Item { d, matcher, .. } = item;
     let is_route = d.name == "route";
     let mut inner = scope.clone();
+    // Those around it are for files behind it.
+    inner.try_files = Vec::new();
     inner.matcher = scope.requests(matcher.as_ref())?;
     inner.is_nested = true;
     if d.name == "handle_path" {
@@ -298,92 +309,4 @@ fn block(
     let rest = Item { d, matcher: None, args: &[] };
     push(answer("", 200), &rest, &mut inner, parts)?;
     Ok(matcher.is_none())
-}
-
-fn reverse_proxy(
-    item: &Item<'_>,
-    scope: &mut Scope,
-    parts: &mut Parts,
-    report: &mut Report,
-) -> Result<bool, String> {
-    if !scope.try_files.is_empty() {
-        return Err("the paths of try_files are of files, not of an upstream".to_owned());
-    }
-    let Some(mut proxy) = proxy::translate(item.d, item.args, report) else { return Ok(false) };
-    let mut request = scope.request.clone();
-    request.extend(&proxy.request);
-    if !scope.prefix.is_empty() {
-        put(&mut proxy.keys, "strip_prefix", true);
-    }
-    if let Some(value) = request.used_field() {
-        report.remark(
-            item.d,
-            &format!("where the client sends no such field, {value} is no field; Caddy sends an empty one"),
-        );
-    }
-    if let Some(fields) = request.request_fields(&proxy.upstream)? {
-        put(&mut proxy.keys, "request_fields", fields);
-    }
-    let mut own = scope.clone();
-    own.headers.add(proxy.response.rules(None)?, true);
-    push(proxy.keys, item, &mut own, parts)
-}
-
-/// Adds a mount. `true`: it is for every request of its block.
-fn push(
-    handler: Keys,
-    item: &Item<'_>,
-    scope: &mut Scope,
-    parts: &mut Parts,
-) -> Result<bool, String> {
-    let mut requests = scope.requests(item.matcher.as_ref())?;
-    let mut keys = handler;
-    if scope.compress && keys.iter().any(|(name, _)| name == "proxy" || name == "fastcgi") {
-        put(&mut keys, "compress", true);
-    }
-    keys.extend(scope.mounted());
-    match requests.as_mut().and_then(|matcher| matcher.file.take()) {
-        None => {}
-        Some(false)
-            if requests.clone().unwrap_or_default()
-                == scope.matcher.clone().unwrap_or_default()
-                && parts.missing.is_none() =>
-        {
-            // A mount of files hands on to it what is not there.
-            let name = format!("missing-{}", item.d.at.line);
-            let place = vec![("name".to_owned(), Value::from(name.as_str()))];
-            let place = parts.mount(String::new(), place, keys);
-            parts.mounts.push(place);
-            parts.missing = Some(name);
-            return Ok(false);
-        }
-        Some(_) => {
-            return Err(
-                "a mount of hurtle does not look at files; `@missing not file` is known".to_owned()
-            );
-        }
-    }
-    if keys.iter().any(|(name, _)| name == "files")
-        && item.matcher.is_none()
-        && let Some(name) = parts.missing.take()
-    {
-        // A directory is no file, but other paths than those of a redirect have their index.
-        if !name.starts_with(redirect::MOVED) {
-            keys.retain(|(name, _)| name != "index");
-            put(&mut keys, "index", Vec::<String>::new());
-        }
-        put(&mut keys, "otherwise", name);
-    }
-    for (gate, gate_keys) in &scope.gates {
-        let guarded = match &requests {
-            None => Some(gate.clone()),
-            Some(requests) => requests.meet(gate)?,
-        };
-        if let Some(guarded) = guarded {
-            let all = [keys.clone(), gate_keys.clone()].concat();
-            parts.add(Some(&guarded), &scope.prefix, all)?;
-        }
-    }
-    parts.add(requests.as_ref(), &scope.prefix, keys)?;
-    Ok(item.matcher.is_none())
 }

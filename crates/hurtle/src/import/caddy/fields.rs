@@ -47,7 +47,8 @@ impl Edits {
             return Err("names of fields have no * and no variables".to_owned());
         }
         self.has_deferred |= sign == ">";
-        let value = line.arg(0).to_owned();
+        // Recipients take spaces around a value off.
+        let value = line.arg(0).trim().to_owned();
         match sign {
             "-" => self.remove.push(name.to_owned()),
             "+" => drop(self.add.insert(name.to_owned(), value)),

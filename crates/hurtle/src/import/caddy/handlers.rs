@@ -24,11 +24,14 @@ pub(super) fn php(
         report.remark(d, "its addresses get requests in turn; Caddy chooses by chance");
     }
     let (mut params, mut rest) = (toml::Table::new(), Keys::new());
+    let mut front = Front::All;
     for line in d.children() {
         let value = line.arg(0);
         match line.name.as_str() {
             "root" => root = Some(value.to_owned()),
+            "index" if value == "off" => front = Front::Off,
             "index" => put(&mut rest, "index", vec![value.to_owned()]),
+            "try_files" => front = Front::of(&line.args)?,
             "split" if line.args.len() == 1 => put(&mut rest, "suffix", value),
             "env" if line.args.len() == 2 && !is_placeholder(line.arg(1)) => {
                 params.insert(value.to_owned(), Value::from(line.arg(1)));
@@ -48,11 +51,48 @@ pub(super) fn php(
         return Err(format!("scripts behind {}, which is taken off", scope.prefix));
     }
     put(&mut keys, "root", root.ok_or("it has no root")?);
+    front.write(&mut rest);
     if !params.is_empty() {
         put(&mut rest, "params", Value::Table(params));
     }
     keys.extend(rest);
     Ok(keys)
+}
+
+/// The paths that the script of `index` answers.
+enum Front {
+    /// Those that are no file, scripts included.
+    All,
+    /// None but directories.
+    Directories,
+    /// None.
+    Off,
+}
+
+impl Front {
+    /// The paths that `try_files` leaves to the script.
+    fn of(tries: &[String]) -> Result<Front, String> {
+        let tries: Vec<&str> = tries.iter().map(|path| path.trim_end_matches("?{query}")).collect();
+        match tries.as_slice() {
+            ["{path}", "{path}/index.php", "index.php" | "/index.php"] => Ok(Front::All),
+            ["{path}", "{path}/index.php", "=404"] => Ok(Front::Directories),
+            _ => {
+                Err("of its try_files it knows {path}, {path}/index.php, and index.php or =404"
+                    .into())
+            }
+        }
+    }
+
+    fn write(&self, keys: &mut Keys) {
+        match self {
+            Front::All => put(keys, "front_for_scripts", true),
+            Front::Directories => put(keys, "front_controller", false),
+            Front::Off => {
+                put(keys, "index", vec!["index.html", "index.txt"]);
+                put(keys, "front_controller", false);
+            }
+        }
+    }
 }
 
 /// Translates the address of a FastCGI application.
@@ -105,6 +145,9 @@ pub(super) fn file_server(
         put(&mut keys, "try_files", scope.try_files.clone());
     }
     keys.extend(rest);
+    if let Some(rewritten) = &scope.rewritten {
+        rewritten.of_files(&mut keys);
+    }
     Ok(keys)
 }
 
@@ -121,7 +164,7 @@ pub(super) fn try_files(args: &[String]) -> Result<Vec<String>, String> {
 }
 
 /// Keys of a fixed answer.
-pub(super) fn respond(d: &Directive, args: &[String]) -> Result<Keys, String> {
+pub(super) fn respond(d: &Directive, args: &[String], report: &mut Report) -> Result<Keys, String> {
     let status_of = |text: &str| (text.len() == 3).then(|| text.parse::<i64>().ok()).flatten();
     let (mut body, status) = match args {
         [] => (String::new(), 200),
@@ -129,7 +172,17 @@ pub(super) fn respond(d: &Directive, args: &[String]) -> Result<Keys, String> {
             Some(status) => (String::new(), status),
             None => (one.clone(), 200),
         },
-        [body, status] => (body.clone(), status_of(status).ok_or("its second word is a status")?),
+        [body, status] => match status_of(status) {
+            Some(status) => (body.clone(), status),
+            None if is_placeholder(status) || status.contains("{env.") => {
+                return Err("its second word is a status".to_owned());
+            }
+            None => {
+                report
+                    .remark(d, "a status that is no number is 500, such as for GET /, as in Caddy");
+                (String::new(), 500)
+            }
+        },
         _ => return Err("it has a body and a status".to_owned()),
     };
     for line in d.children() {

@@ -3,6 +3,7 @@
 use super::block::has;
 use super::fields::{self, Edits};
 use super::matcher::Matcher;
+use super::order;
 use crate::import::mount::Keys;
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
@@ -53,4 +54,51 @@ pub(super) fn rules(
         }
     }
     Ok((edits.rules(own)?, is_deferred || edits.is_deferred()))
+}
+
+/// The rules of a `header` for requests that meet a condition of more than their paths. `later`: the
+/// directives behind it.
+///
+/// # Errors
+/// Conditions of files, changes when the response begins, and redirects, which have no such fields.
+pub(super) fn conditional(
+    d: &Directive,
+    args: &[String],
+    condition: &Matcher,
+    later: &[&Directive],
+) -> Result<Vec<Keys>, String> {
+    if condition.file.is_some() {
+        return Err("a header rule of hurtle has conditions of the path alone".to_owned());
+    }
+    let is_other = |d: &&&Directive| {
+        matches!(order::canonical(&d.name), "redir" | "handle_errors") || has(d, "redir")
+    };
+    if let Some(other) = later.iter().find(is_other) {
+        return Err(format!("`{other}` would have these fields by a condition, too"));
+    }
+    let own = names(d, args);
+    let sets_own = |other: &&&Directive| sets_one_of(&own, other);
+    if let Some(other) = later.iter().find(sets_own) {
+        return Err(format!("`{other}` is behind it in Caddy, and before it here"));
+    }
+    let (rules, is_deferred) = rules(d, args, None)?;
+    match is_deferred {
+        true => Err("a field by a condition is set before the response begins".to_owned()),
+        false => Ok(rules),
+    }
+}
+
+/// The names of the fields that a `header` changes, in lower case.
+fn names(d: &Directive, args: &[String]) -> Vec<String> {
+    let lines = fields::lines(d, args).into_iter();
+    lines.map(|line| line.name.trim_start_matches(['+', '-', '?', '>']).to_lowercase()).collect()
+}
+
+/// Returns whether a directive, or one in its block, changes one of these fields.
+fn sets_one_of(own: &[String], d: &Directive) -> bool {
+    let is_of_fields = matches!(d.name.as_str(), "header" | "header_down");
+    // The first argument may be a matcher.
+    let all = [names(d, &d.args), names(d, d.args.get(1..).unwrap_or_default())];
+    (is_of_fields && all.iter().flatten().any(|name| own.contains(name)))
+        || d.children().iter().any(|inner| sets_one_of(own, inner))
 }

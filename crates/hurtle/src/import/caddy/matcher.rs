@@ -230,6 +230,14 @@ impl Matcher {
         self.others.get("scheme").and_then(Value::as_str) == Some("http")
     }
 
+    /// The one path that it is about, without a pattern.
+    pub(super) fn only_path(&self) -> Option<&str> {
+        match self.paths.as_slice() {
+            [path] if !path.contains('*') && self.regex.is_none() => Some(path),
+            _ => None,
+        }
+    }
+
     /// `true` if it is about paths alone.
     pub(super) fn is_of_path(&self) -> bool {
         self.others.keys().all(|name| name == "not") && self.not_is_of_path()

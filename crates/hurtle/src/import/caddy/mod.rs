@@ -4,7 +4,7 @@
 //! `address` the addresses of one, and `matcher` the conditions with their
 //! patterns of paths (`pattern`). `order` sorts directives as Caddy does,
 //! so that `block` can make mounts in the order in which Caddy tries its handlers (`handlers`), with the settings of the
-//! blocks around them (`scope`), as `parts` of a site; `redirect`, `rewrite`, `proxy`,
+//! blocks around them (`scope`), as `parts` of a site, by `place`; `redirect`, `rewrite`, `tries`, `proxy`,
 //! `fields`, `access` and `errors` translate one kind of directive each. `site` joins them, and `sites`
 //! adds listeners. `partial` closes what is refused. Only `include` touches the disk.
 
@@ -24,6 +24,7 @@ mod order;
 mod partial;
 mod parts;
 mod pattern;
+mod place;
 mod proxy;
 mod redirect;
 mod rewrite;
@@ -32,6 +33,7 @@ mod setting;
 mod site;
 mod sites;
 mod syntax;
+mod tries;
 
 use std::path::Path;
 
@@ -43,7 +45,7 @@ use super::syntax::Directive;
 use crate::config;
 
 /// Differences between the two servers that no directive controls.
-const GENERAL: [&str; 9] = [
+const GENERAL: [&str; 10] = [
     "Caddy compares paths without regard to case: /API/x meets /api/* there, and not here.",
     "Names that begin with a dot are not served, and symbolic links must stay beneath the directory (dotfiles, \
      symlinks).",
@@ -52,6 +54,8 @@ const GENERAL: [&str; 9] = [
     "A refusal by a gate, such as 401 or 403, has the fields of its mount.",
     "Files are compressed without a setting; errors have hurtle's own pages.",
     "A field of `header` replaces the upstream's own of that name, of which Caddy sends both.",
+    "URLs of an upstream's own address, in Location and cookies, become this server's: `Location: http://127.0.0.1:3000/x` \
+     (rewrite_location).",
     "Upstreams that fail three times get no requests for 10 seconds (ejection), and get 60 seconds for a response \
      (first_byte_timeout, read_timeout).",
     "A variable without a value and a default is an error; in Caddy it is empty.",

@@ -75,7 +75,11 @@ impl Parts {
             None => Keys::new(),
         };
         let mount = self.mount(path.to_owned(), place, keys);
-        self.mounts.push(mount);
+        // One with the conditions of an earlier one gets no requests.
+        let is_it = |known: &Mount| known.path == mount.path && known.place == mount.place;
+        if mount.place.is_empty() || !self.mounts.iter().any(is_it) {
+            self.mounts.push(mount);
+        }
         if let Some(matcher) = requests.filter(|_| is_guard && !prefix.is_empty()) {
             let place = matcher.in_any_case()?.key()?;
             let mount = self.mount("/".to_owned(), place, answer("", 403));

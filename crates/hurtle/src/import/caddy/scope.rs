@@ -5,6 +5,7 @@ use toml::Value;
 use super::fields::Edits;
 use super::matcher::{Matcher, Named};
 use super::parts::{Parts, Rules};
+use super::rewrite::Rewritten;
 use crate::import::mount::{Keys, put};
 
 /// Settings of the mounts of a block.
@@ -16,6 +17,8 @@ pub(super) struct Scope {
     pub(super) prefix: String,
     pub(super) root: Option<String>,
     pub(super) try_files: Vec<String>,
+    /// The path that handlers get, if it is another one.
+    pub(super) rewritten: Option<Rewritten>,
     pub(super) compress: bool,
     pub(super) request: Edits,
     /// Header rules of mounts; those of the site itself are not here.
@@ -24,6 +27,8 @@ pub(super) struct Scope {
     pub(super) keys: Keys,
     /// Gates of some of the requests.
     pub(super) gates: Vec<(Matcher, Keys)>,
+    /// Header rules of some of the requests, by more than their paths.
+    pub(super) conditional: Vec<(Matcher, Vec<Keys>)>,
     pub(super) named: Named,
     /// `true` in a block within the site's.
     pub(super) is_nested: bool,
@@ -50,12 +55,34 @@ impl Scope {
     /// The keys that every mount of the block gets.
     pub(super) fn mounted(&self) -> Keys {
         let mut keys = self.keys.clone();
-        let rules = self.headers.all();
-        if !rules.is_empty() {
-            let rules = rules.into_iter().map(|rule| Value::Table(rule.into_iter().collect()));
-            put(&mut keys, "header", Value::Array(rules.collect()));
-        }
+        add_rules(&mut keys, self.headers.all());
         keys
+    }
+
+    /// The mounts of these requests and keys: those with fields by a condition before the one without.
+    pub(super) fn by_condition(
+        &self,
+        requests: Option<Matcher>,
+        keys: Keys,
+    ) -> Result<Vec<(Option<Matcher>, Keys)>, String> {
+        let mut all = vec![(requests, keys)];
+        for (condition, rules) in &self.conditional {
+            let mut both = Vec::new();
+            for (requests, keys) in all {
+                let met = match &requests {
+                    None => Some(condition.clone()),
+                    Some(requests) => requests.meet(condition)?,
+                };
+                if let Some(met) = met {
+                    let mut keys = keys.clone();
+                    add_rules(&mut keys, rules.clone());
+                    both.push((Some(met), keys));
+                }
+                both.push((requests, keys));
+            }
+            all = both;
+        }
+        Ok(all)
     }
 
     pub(super) fn put(&mut self, name: &str, value: impl Into<Value>) {
@@ -97,5 +124,17 @@ impl Scope {
         }
         self.prefix = prefix.to_owned();
         Ok(())
+    }
+}
+
+/// Adds header rules to those of a mount.
+fn add_rules(keys: &mut Keys, rules: Vec<Keys>) {
+    if rules.is_empty() {
+        return;
+    }
+    let rules = rules.into_iter().map(|rule| Value::Table(rule.into_iter().collect()));
+    match keys.iter_mut().find(|(name, _)| name == "header") {
+        Some((_, Value::Array(known))) => known.extend(rules),
+        _ => put(keys, "header", Value::Array(rules.collect())),
     }
 }

@@ -1,0 +1,116 @@
+//! Configurations whose plainer forms are translated: URLs of constants, exact locations that lead elsewhere,
+//! fixed files, maps of media types; and answers that only their statuses make comparable.
+
+use crate::alike::Row;
+use crate::servers::{Dir, Nginx, Ours, ask, free_port, import, program, upstream};
+
+pub(crate) const ROWS: &[Row] = &[
+    Row {
+        sentence: "a URL of a constant for a path and what is beneath it",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               set $events http://{upstream}/base/events; set $script http://{upstream}/js/x.js;
+               location /api/events { proxy_pass $events; proxy_set_header Host $http_host; }
+               location = /js/script.js { proxy_pass $script; proxy_set_header Host $http_host; }
+               location / { } }",
+        requests: &[
+            "GET /api/events",
+            "GET /api/events?a=b",
+            "GET /api/events/x/y?a=b",
+            "POST /api/events/x",
+            "GET /js/script.js?a=b",
+            "GET /js/script.jsx",
+            "GET /a.txt",
+        ],
+    },
+    Row {
+        sentence: "exact locations that lead to other paths, and one that no path meets",
+        http: "server { listen 127.0.0.1:{port};
+               location static/ { root {root}; }
+               location = /favicon.ico { rewrite (.*) /static/favicon.ico; }
+               location = /robots.txt { rewrite ^ /docs/guide.txt last; access_log off; }
+               location /docs/ { root {root}; }
+               location / { proxy_pass http://{upstream}; proxy_set_header Host $http_host; } }",
+        requests: &[
+            "GET /favicon.ico",
+            "GET /favicon.ico?a=b",
+            "GET /robots.txt",
+            "GET /robots.txt/x",
+            "GET /static/x",
+            "GET /docs/guide.txt",
+        ],
+    },
+    Row {
+        sentence: "fixed files of exact locations",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               location / { proxy_pass http://{upstream}; proxy_set_header Host $http_host; }
+               location = / { alias {root}/docs/; try_files guide.txt guide.txt; add_header X-All \"yes \"; }
+               location = /page { try_files /about.html =404; }
+               location = /gone { try_files /gone.html =404; }
+               location = /dir/ { root {root}; try_files /docs/guide.txt =404; } }",
+        requests: &["GET /", "GET /page?a", "HEAD /page", "GET /gone", "GET /dir/", "GET /x"],
+    },
+    Row {
+        sentence: "expiry by expressions of media types, the first of which counts",
+        http: "types { text/html html; text/css css; text/plain txt; application/json json; }
+               map $sent_http_content_type $expires { default 1y; \"\" off; ~*text/html epoch;
+                                                      text/css 1h; ~*json epoch; ~*text/ 1d; }
+               server { listen 127.0.0.1:{port}; root {root}; expires $expires; }",
+        requests: &["GET /", "GET /style.css", "GET /a.txt", "GET /about.html"],
+    },
+    Row {
+        sentence: "fields by media types, also of a redirect and of an upstream",
+        http: "types { text/html html; text/css css; text/plain txt; }
+               map $sent_http_content_type $all { ~*text/(html|javascript)|application/pdf|xml DENY; }
+               map $sent_http_content_type $docs { default other; text/css css; ~*text/ text; }
+               map $sent_http_content_type $expires { default 1y; text/html epoch; }
+               server { listen 127.0.0.1:{port}; root {root}; add_header X-All $all; add_header X-Docs $docs;
+               location /moved { return 301 /a.txt; expires $expires; }
+               location /app/ { proxy_pass http://{upstream}; proxy_set_header Host $http_host; } }",
+        requests: &[
+            "GET /",
+            "GET /a.txt",
+            "GET /style.css",
+            "GET /moved",
+            "GET /none",
+            "GET /app/x",
+        ],
+    },
+];
+
+/// Starts both servers with a server of nginx; the text of the import is changed by `edit`.
+fn both(inside: &str, edit: impl Fn(&str, &Dir) -> String) -> (Dir, Nginx, Ours, u16) {
+    let nginx =
+        program().expect("nginx is missing; `cargo xtask test --only packages` installs it");
+    let (dir, port) = (Dir::new(), free_port());
+    let http = format!("server {{ listen 127.0.0.1:{{port}}; {inside} }}");
+    let file = dir.configure(&http, port, upstream());
+    let text = import(&file).unwrap_or_else(|problems| panic!("{}", problems.join("\n")));
+    let theirs = Nginx::start(&nginx, &file, &dir.0, port);
+    let ours = Ours::start(&edit(&text, &dir), port);
+    (dir, theirs, ours, port)
+}
+
+#[test]
+fn pages_of_figures_have_the_same_clients() {
+    let inside = "root {root}; location /status { stub_status; }
+                  location = /figures { stub_status on; allow 127.0.0.1; deny all; }
+                  location = /closed { stub_status; deny all; }";
+    let (_dir, _theirs, ours, port) = both(inside, |text, _| text.to_owned());
+    for request in ["GET /status", "HEAD /status", "GET /figures", "GET /figures/x", "GET /closed"]
+    {
+        let (theirs, own) = (ask(port, request), ask(ours.port, request));
+        assert_eq!(own.status, theirs.status, "{request}");
+    }
+}
+
+#[test]
+fn relative_paths_are_those_of_the_directory_that_the_remark_names() {
+    let inside = "root www; location /docs/ { root ./www; add_header X-Docs yes; } error_page 404 /404.html;";
+    let (_dir, _theirs, ours, port) = both(inside, |text, dir| {
+        assert!(text.contains("--prefix"), "{text}");
+        text.replace("\"/usr/local/nginx", &format!("\"{}", dir.0.display()))
+    });
+    for request in ["GET /", "GET /a.txt", "GET /docs/guide.txt", "GET /docs/none", "GET /none"] {
+        assert_eq!(ask(ours.port, request), ask(port, request), "{request}");
+    }
+}
