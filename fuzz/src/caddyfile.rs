@@ -5,8 +5,8 @@ use hurtle::import::caddy::caddy;
 /// Most bytes of an input: an import may repeat a snippet many times.
 const INPUT_BYTES_MAX: usize = 4 << 10;
 
-/// A Caddyfile is refused with a reason, or translated to a valid configuration; a part of it is, only if
-/// it is not translated as a whole.
+/// A Caddyfile is refused with a reason, or translated to a valid configuration; a part of it is,
+/// only if it is not translated as a whole.
 pub fn caddyfile(data: &[u8]) {
     let data = data.get(..INPUT_BYTES_MAX).unwrap_or(data);
     let Ok(text) = std::str::from_utf8(data) else { return };

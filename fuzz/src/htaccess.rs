@@ -5,8 +5,8 @@ use hurtle::import::htaccess::{self as importer, Options, Tree};
 /// Most bytes of an input: each expression in it is compiled several times.
 const INPUT_BYTES_MAX: usize = 1 << 10;
 
-/// A .htaccess file is refused with a reason, or translated to a valid configuration; a part of it is, only if
-/// it is not translated as a whole.
+/// A .htaccess file is refused with a reason, or translated to a valid configuration; a part of it
+/// is, only if it is not translated as a whole.
 pub fn htaccess(data: &[u8]) {
     let data = data.get(..INPUT_BYTES_MAX).unwrap_or(data);
     let Ok(text) = std::str::from_utf8(data) else { return };

@@ -1,5 +1,5 @@
-//! `http2_frames`: a client's frames on an HTTP/2 connection, and the server's events and output; the
-//! same frames from a server to a client.
+//! `http2_frames`: a client's frames on an HTTP/2 connection, and the server's events and output;
+//! the same frames from a server to a client.
 
 use bytes::Bytes;
 use hurtle_http::h2::{Body, Connection, Event, Limits, Reason, RequestLine};

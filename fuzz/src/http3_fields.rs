@@ -10,9 +10,9 @@ const SECTION_BYTES: usize = 61;
 
 type Field = (Vec<u8>, Vec<u8>);
 
-/// The first byte is the size of the pieces, the second tells how many of the bytes are instructions
-/// of the encoder stream; sections follow. Splitting the instructions does not change the sections.
-/// Decoded fields, encoded and decoded again, are the same.
+/// The first byte is the size of the pieces, the second tells how many of the bytes are
+/// instructions of the encoder stream; sections follow. Splitting the instructions does not change
+/// the sections. Decoded fields, encoded and decoded again, are the same.
 pub fn http3_fields(data: &[u8]) {
     let Some((&[piece, share], rest)) = data.split_first_chunk() else { return };
     let (instructions, sections) = rest.split_at(rest.len() * usize::from(share) / 255);

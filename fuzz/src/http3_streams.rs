@@ -17,9 +17,9 @@ struct Step<'a> {
     bytes: &'a [u8],
 }
 
-/// The first byte is the size of the pieces. Steps follow: a byte for the stream and the action, the
-/// number of bytes, and the bytes. Splitting does not change the result. Every reported request is
-/// well-formed. No violation is blamed on the server.
+/// The first byte is the size of the pieces. Steps follow: a byte for the stream and the action,
+/// the number of bytes, and the bytes. Splitting does not change the result. Every reported request
+/// is well-formed. No violation is blamed on the server.
 pub fn http3_streams(data: &[u8]) {
     let Some((&piece, rest)) = data.split_first() else { return };
     let steps = steps(rest);

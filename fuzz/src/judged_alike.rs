@@ -1,5 +1,5 @@
-//! `judged_alike`: one request, in HTTP/1.1, HTTP/2 and HTTP/3. HTTP/2 and HTTP/3 give the same field
-//! section, or both reset the stream.
+//! `judged_alike`: one request, in HTTP/1.1, HTTP/2 and HTTP/3. HTTP/2 and HTTP/3 give the same
+//! field section, or both reset the stream.
 //!
 //! Permitted differences:
 //! - Fields of a connection, other values of TE than `trailers`, and targets in other forms than

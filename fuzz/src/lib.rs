@@ -61,7 +61,8 @@ pub struct Target {
     pub run: fn(data: &[u8]),
 }
 
-/// All targets; `caddyfile`, `config`, `htaccess` and `nginx_config` only with the feature `config`.
+/// All targets; `caddyfile`, `config`, `htaccess` and `nginx_config` only with the feature
+/// `config`.
 pub const TARGETS: &[Target] = &[
     Target { name: "cache_control", run: cache_control },
     #[cfg(feature = "config")]

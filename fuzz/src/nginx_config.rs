@@ -3,9 +3,8 @@
 use hurtle::import::syntax::{Directive, parse};
 use hurtle::import::{nginx, nginx_partially};
 
-/// A configuration is refused with a reason, or translated to a valid one; a part of it is, only if it is
-/// not translated as a whole. Directives that are
-/// printed are read back equal.
+/// A configuration is refused with a reason, or translated to a valid one; a part of it is, only if
+/// it is not translated as a whole. Directives that are printed are read back equal.
 pub fn nginx_config(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let directives = match parse(text, "nginx.conf") {

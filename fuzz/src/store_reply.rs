@@ -2,8 +2,8 @@
 
 use hurtle_http::resp::{DEPTH_MAX, REPLY_BYTES_MAX, Reply, VALUES_MAX, encode, parse};
 
-/// Neither splitting nor following bytes change the result, and the bounds hold. A command, parsed as
-/// a reply, has the same arguments.
+/// Neither splitting nor following bytes change the result, and the bounds hold. A command, parsed
+/// as a reply, has the same arguments.
 pub fn store_reply(data: &[u8]) {
     let whole = parse(data);
     for end in (0..data.len()).step_by(1 + data.len() / 512) {

@@ -38,8 +38,9 @@ pub fn target(data: &[u8]) {
     assert_eq!(again, decoded, "{encoded} names something else");
 }
 
-/// The path that an upstream gets is the routed one for a server that merges slashes, and for one that
-/// does not read `\\` and parameters of segments as others do. A path with such is routed by both readings.
+/// The path that an upstream gets is the routed one for a server that merges slashes, and for one
+/// that does not read `\\` and parameters of segments as others do. A path with such is routed by
+/// both readings.
 fn no_reader_finds_dots(sent: &[u8], decoded: &[u8]) {
     let Ok(lenient) = read_leniently(decoded) else { return };
     let slashes = sent.iter().take_while(|&&byte| byte == b'/').count();

@@ -1,7 +1,7 @@
-//! Cost of a server that is alive without load: while a contender fights itself, an idle one with open
-//! connections is started and stopped beside it, and slices with and without it are compared.
-//! `cargo bench -p deathmatch -- nginx h2o` measures nginx beside an idle h2o; without names the floor
-//! beside itself.
+//! Cost of a server that is alive without load: while a contender fights itself, an idle one with
+//! open connections is started and stopped beside it, and slices with and without it are compared.
+//! `cargo bench -p deathmatch -- nginx h2o` measures nginx beside an idle h2o; without names the
+//! floor beside itself.
 
 use std::env;
 use std::fs;

@@ -16,7 +16,8 @@ pub use fleet::{At, LoadArgs, MergeArgs, WatchArgs};
 pub use url::{OutcomeArgs, UrlArgs};
 pub use vs::VsArgs;
 
-/// Runs web servers against the same work on this machine and draws a report, or puts load on one URL.
+/// Runs web servers against the same work on this machine and draws a report, or puts load on one
+/// URL.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -49,12 +50,13 @@ const EXAMPLES: &str = "Examples:
 pub enum Command {
     /// Run a plan and write a report.
     Run(RunArgs),
-    /// Compare contenders that are alive at the same time: the load goes round between them in slices of
-    /// a quarter of a second, until every ratio is known to the precision or the budget ends.
+    /// Compare contenders that are alive at the same time: the load goes round between them in
+    /// slices of a quarter of a second, until every ratio is known to the precision or the budget
+    /// ends.
     Duel(DuelArgs),
-    /// A duel of any server with others in one line; exit code 1 if the first is worse than another by
-    /// more than the tolerance, 3 if neither that nor the contrary is shown. Example: deathmatch vs
-    /// './server --port {port} --root {docroot}' nginx caddy
+    /// A duel of any server with others in one line; exit code 1 if the first is worse than another
+    /// by more than the tolerance, 3 if neither that nor the contrary is shown. Example: deathmatch
+    /// vs './server --port {port} --root {docroot}' nginx caddy
     Vs(VsArgs),
     /// List the contenders, and which of them can run here.
     List {
@@ -109,19 +111,19 @@ pub enum Command {
     /// rows are fine or improved, 1 on a regression, 2 on wrong usage or an unreadable run, 3 if
     /// neither is shown (too few rounds, too wide an interval, or the machine has changed).
     Compare(CompareArgs),
-    /// One generator of many: put load on one URL from a given time on, and write the figures to a file
-    /// for `merge`.
+    /// One generator of many: put load on one URL from a given time on, and write the figures to a
+    /// file for `merge`.
     ///
-    /// Exit code: 0 once the file is written, also if requests failed, 1 if it was interrupted, 2 on wrong
-    /// usage or if no connection can be made.
+    /// Exit code: 0 once the file is written, also if requests failed, 1 if it was interrupted, 2
+    /// on wrong usage or if no connection can be made.
     Load(Box<LoadArgs>),
     /// Write the use of a server's processes and machine to a file, a line for each second, until
     /// Ctrl-C or the end of the process.
     Watch(WatchArgs),
     /// Merge the files of many generators and draw one report.
     ///
-    /// Exit code: 0, 1 if a generator is marked (its start, clock, options or lateness), 2 on wrong usage
-    /// or an unreadable file.
+    /// Exit code: 0, 1 if a generator is marked (its start, clock, options or lateness), 2 on wrong
+    /// usage or an unreadable file.
     Merge(MergeArgs),
 }
 
@@ -178,28 +180,31 @@ pub struct CompareArgs {
 /// Arguments of `duel`.
 #[derive(Debug, Args)]
 pub struct DuelArgs {
-    /// Contenders, the reference first; also a contender under another name with another executable:
-    /// new=hurtle:target/release/hurtle [default: the plan's].
+    /// Contenders, the reference first; also a contender under another name with another
+    /// executable: new=hurtle:target/release/hurtle [default: the plan's].
     #[arg(value_name = "NAME|NEW=NAME[:PATH]")]
     pub names: Vec<String>,
     /// A built-in plan or a TOML file, instead of --work.
     #[arg(long, conflicts_with = "works")]
     pub plan: Option<String>,
-    /// A file's size, connections and, for an open loop, requests a second: 10k:50 or 1m:10@200. May be
-    /// repeated.
+    /// A file's size, connections and, for an open loop, requests a second: 10k:50 or 1m:10@200.
+    /// May be repeated.
     #[arg(long = "work", value_name = "SIZE[:CONNECTIONS][@RATE]")]
     pub works: Vec<String>,
-    /// Half width of the interval of a processor-time ratio at which a work ends; of replies a second,
-    /// twice that [default: 1%].
+    /// Half width of the interval of a processor-time ratio at which a work ends; of replies a
+    /// second, twice that [default: 1%].
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub precision: Option<f64>,
-    /// Longest time for each contender but the reference at each work [default: 60s; of a plan, its].
+    /// Longest time for each contender but the reference at each work [default: 60s; of a plan,
+    /// its].
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub budget: Option<Duration>,
-    /// Contenders that are alive with 50 open connections, but never loaded: their effect is measured.
+    /// Contenders that are alive with 50 open connections, but never loaded: their effect is
+    /// measured.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub idle: Vec<String>,
-    /// Compare the first contender with itself so many times, and count the intervals that contain 1.
+    /// Compare the first contender with itself so many times, and count the intervals that contain
+    /// 1.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub self_test: Option<u32>,
     /// Seed of the order of contenders [default: the current time].

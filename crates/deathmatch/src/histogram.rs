@@ -73,8 +73,8 @@ impl Times {
         let _ = self.0.add(&other.0);
     }
 
-    /// With the times of requests that a sender would have sent at this interval, in nanoseconds, had it
-    /// not waited for slow responses (HdrHistogram's correction for coordinated omission).
+    /// With the times of requests that a sender would have sent at this interval, in nanoseconds,
+    /// had it not waited for slow responses (HdrHistogram's correction for coordinated omission).
     pub fn corrected(&self, interval_ns: u64) -> Times {
         Times(self.0.clone_correct(interval_ns))
     }

@@ -72,8 +72,8 @@ pub struct Plan {
     pub upstream: Option<String>,
     /// `true` if nothing is measured unless every contender starts.
     pub needs_all: bool,
-    /// Slices go on until half the interval of each ratio is at most this share of it; for replies a
-    /// second twice that.
+    /// Slices go on until half the interval of each ratio is at most this share of it; for replies
+    /// a second twice that.
     pub precision: f64,
     /// Longest time of slices for each contender but the reference, at each work.
     pub budget: Duration,

@@ -58,8 +58,8 @@ pub struct Sample {
     /// The herds of `ConnectionUse::Herd`; `None` for other uses.
     #[serde(default)]
     pub herd: Option<HerdUse>,
-    /// Set if it is a slice of a duel: all contenders are alive, and the load goes round between them.
-    /// Its round is the cycle.
+    /// Set if it is a slice of a duel: all contenders are alive, and the load goes round between
+    /// them. Its round is the cycle.
     #[serde(default)]
     pub slice: Option<Slice>,
     /// Its start, in seconds since 1970.
@@ -82,11 +82,11 @@ pub struct Slice {
     pub burst: u32,
     /// Its place in the cycle, from 0.
     pub place: u32,
-    /// Share of a processor (0 to 1) that the server used without load, since its last slice; `None`
-    /// in its first slice and for servers elsewhere.
+    /// Share of a processor (0 to 1) that the server used without load, since its last slice;
+    /// `None` in its first slice and for servers elsewhere.
     pub idle_cpu: Option<f64>,
-    /// Instructions for each reply of a further slice that followed this one, the last of its burst;
-    /// `None` in others, and where perf cannot count them.
+    /// Instructions for each reply of a further slice that followed this one, the last of its
+    /// burst; `None` in others, and where perf cannot count them.
     #[serde(default)]
     pub instructions: Option<f64>,
     /// Cycles of the processor likewise.
@@ -136,10 +136,11 @@ pub enum ConnectionUse {
     Http3(u32),
     /// HTTP/3, with a new connection and a full handshake for each request.
     Http3Anew,
-    /// A new connection and a full handshake for each page. A page is one request of the figures: it
-    /// begins with the connection and ends with the last byte of its last file.
+    /// A new connection and a full handshake for each page. A page is one request of the figures:
+    /// it begins with the connection and ends with the last byte of its last file.
     Page {
-        /// The version of HTTP. HTTP/2 and HTTP/3 request all files at once, HTTP/1.1 one after the other.
+        /// The version of HTTP. HTTP/2 and HTTP/3 request all files at once, HTTP/1.1 one after the
+        /// other.
         version: Version,
         /// Files of a page.
         files: u32,
@@ -207,8 +208,8 @@ impl fmt::Display for ConnectionUse {
     }
 }
 
-/// Further work of the server beside the requests: downloads and uploads, one after the other without end,
-/// idle connections, or reloads.
+/// Further work of the server beside the requests: downloads and uploads, one after the other
+/// without end, idle connections, or reloads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
     /// The file that is downloaded; of several, with `{}` for their number. Empty without streams.
@@ -227,7 +228,8 @@ pub struct Beside {
     /// Connections that send nothing after the response to their first request.
     #[serde(default)]
     pub idle: u32,
-    /// Connections that each request the file once and read it slowly, at their share of `bytes_per_s`.
+    /// Connections that each request the file once and read it slowly, at their share of
+    /// `bytes_per_s`.
     #[serde(default)]
     pub slow: u32,
     /// `true`: those send a body of the file's length in place of reading one.
@@ -245,7 +247,8 @@ pub struct IdleUse {
     pub connections: u32,
     /// Resident memory before the first of them, in bytes, of all the server's processes.
     pub before_bytes: u64,
-    /// Resident memory with all of them, likewise: before the requests began; of slow readers after them.
+    /// Resident memory with all of them, likewise: before the requests began; of slow readers after
+    /// them.
     pub after_bytes: u64,
 }
 
@@ -426,8 +429,8 @@ pub struct Load {
     pub replies_per_second: Vec<u64>,
     /// Bytes of responses, heads included.
     pub bytes: u64,
-    /// From the intended start of a request to its response's last byte; of a request without a response
-    /// in time, the timeout.
+    /// From the intended start of a request to its response's last byte; of a request without a
+    /// response in time, the timeout.
     pub response: Times,
     /// From the sending of a request to its response's last byte.
     pub service: Times,

@@ -211,8 +211,8 @@ fn figures(samples: &[&Sample]) -> Figures {
     figures
 }
 
-/// Verdict on a figure beside the reference's, at the work of this sample; `None` where they share no
-/// round.
+/// Verdict on a figure beside the reference's, at the work of this sample; `None` where they share
+/// no round.
 fn compared(
     (figure, base): (&Rounds, &Rounds),
     work: &Sample,

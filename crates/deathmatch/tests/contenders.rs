@@ -18,7 +18,8 @@ use deathmatch::process::{Running, StartError};
 use deathmatch::verify::{Fault, upload, verify, verify_http2, verify_http3};
 use scripted::free_port;
 
-/// An upstream only: it closes each connection, where contenders keep them. `tests/proxy.rs` has it.
+/// An upstream only: it closes each connection, where contenders keep them. `tests/proxy.rs` has
+/// it.
 const CLOSING: &str = "pool";
 
 /// A folder that is removed after the test.

@@ -58,7 +58,8 @@ enum Kind {
     Bursts,
 }
 
-/// Figures of the two contenders in each cycle, in mirrored order, on a machine whose speed wanders.
+/// Figures of the two contenders in each cycle, in mirrored order, on a machine whose speed
+/// wanders.
 fn simulated(kind: Kind, seed: u64) -> (Rounds, Rounds) {
     let mut random = SplitMix(seed);
     let mut speed = Autoregressive::new(0.97, 0.15, &mut random);

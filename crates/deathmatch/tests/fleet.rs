@@ -1,4 +1,5 @@
-//! `deathmatch load`, `watch` and `merge` as a user starts them, and the manifest of a Kubernetes Job.
+//! `deathmatch load`, `watch` and `merge` as a user starts them, and the manifest of a Kubernetes
+//! Job.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on has failed
 
@@ -320,7 +321,8 @@ fn a_watch_ends_with_its_process_and_at_a_signal() {
     fs::remove_dir_all(dir).unwrap();
 }
 
-/// The Kubernetes API's own types check it with the other manifests (crates/hurtle/tests/fleet/chart.rs).
+/// The Kubernetes API's own types check it with the other manifests
+/// (crates/hurtle/tests/fleet/chart.rs).
 #[test]
 fn the_manifest_is_an_indexed_job_whose_arguments_are_understood() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/load-job.yaml");

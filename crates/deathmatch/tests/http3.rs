@@ -1,5 +1,5 @@
-//! The generator's HTTP/3 against servers made with the libraries h3 and quinn, and against some that
-//! violate the protocol.
+//! The generator's HTTP/3 against servers made with the libraries h3 and quinn, and against some
+//! that violate the protocol.
 
 #![allow(clippy::unwrap_used)] // the servers' threads are tests too
 

@@ -1,4 +1,5 @@
-//! Idle connections, slow readers and reloads beside a page, and a network with delay, from the plan to the report, as a user runs it.
+//! Idle connections, slow readers and reloads beside a page, and a network with delay, from the
+//! plan to the report, as a user runs it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,8 +18,8 @@ use scripted::{folder, free_port};
 const DEATHMATCH: &str = env!("CARGO_BIN_EXE_deathmatch");
 const FLOOR: &str = env!("CARGO_BIN_EXE_deathmatch-floor");
 
-/// Generators spin on the same processor: beside another one, the thread that reloads a server did not
-/// run for a whole sample.
+/// Generators spin on the same processor: beside another one, the thread that reloads a server did
+/// not run for a whole sample.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// The floor, started by a shell that takes note of reloads.

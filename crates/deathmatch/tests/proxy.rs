@@ -1,5 +1,5 @@
-//! A proxy as contender: its upstream runs beside it, is measured, and is not counted; and the slow upstream of
-//! herds.
+//! A proxy as contender: its upstream runs beside it, is measured, and is not counted; and the slow
+//! upstream of herds.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on has failed
 
@@ -92,8 +92,8 @@ fn herds_are_counted_at_a_slow_upstream() {
     fs::remove_dir_all(root).unwrap();
 }
 
-/// Workers of the pool serve one request at a time, so a request whose body is not there yet holds one,
-/// and two hold all. The third is answered once one of them has gone.
+/// Workers of the pool serve one request at a time, so a request whose body is not there yet holds
+/// one, and two hold all. The third is answered once one of them has gone.
 #[test]
 fn a_pool_serves_as_many_requests_at_once_as_it_has_workers() {
     let root = folder("pool");

@@ -195,7 +195,8 @@ fn said(output: &Output) -> String {
     format!("{:?}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr))
 }
 
-/// A server that closes the connection after each response, which is one of HTTP/1.0 if it has a docroot.
+/// A server that closes the connection after each response, which is one of HTTP/1.0 if it has a
+/// docroot.
 struct Server {
     address: SocketAddr,
     delay_ms: Arc<AtomicU64>,

@@ -1,9 +1,10 @@
-//! Returns the free memory of the C library's heap to the system. The GNU C library keeps the memory of
-//! a crowd of connections after they have ended, because a few allocations between them are still used.
+//! Returns the free memory of the C library's heap to the system. The GNU C library keeps the
+//! memory of a crowd of connections after they have ended, because a few allocations between them
+//! are still used.
 
 /// Returns free memory to the system (malloc_trim(3)); `true` if there was some. It takes some
-/// milliseconds for each 100 MiB of heap, and an allocation of another thread may wait that long. Where
-/// the C library has no such call, it does nothing.
+/// milliseconds for each 100 MiB of heap, and an allocation of another thread may wait that long.
+/// Where the C library has no such call, it does nothing.
 pub fn trim() -> bool {
     system::trim()
 }
@@ -13,8 +14,9 @@ mod system {
     #[allow(unsafe_code)]
     pub(super) fn trim() -> bool {
         // SAFETY: malloc_trim has no precondition, takes no pointer and is safe to call from any
-        // thread at any time (malloc_trim(3), ATTRIBUTES: MT-Safe). It gives back only memory that no
-        // allocation uses. No sanitizer or Miri run adds to that: there is no memory of ours in it.
+        // thread at any time (malloc_trim(3), ATTRIBUTES: MT-Safe). It gives back only memory that
+        // no allocation uses. No sanitizer or Miri run adds to that: there is no memory of ours in
+        // it.
         unsafe { libc::malloc_trim(0) == 1 }
     }
 }

@@ -6,8 +6,8 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`semantics`] | RFC 9110 and RFC 9111: targets, hosts, ranges, preconditions, negotiation, caching |
-//! | [`request`] | a request head of any version: its fields, their validation, framing (RFC 9112 section 6.3) |
+//! | [`semantics`] | RFC 9110, 9111: targets, hosts, ranges, preconditions, caching |
+//! | [`request`] | a request head of any version: its fields and framing (RFC 9112 6.3) |
 //! | [`h1`] | RFC 9112: request and response heads, the chunked coding, forwarding by a proxy |
 //! | [`h2`] | RFC 9113, RFC 7541 and RFC 9218: the connection of a server as a state machine |
 //! | [`h3`] | RFC 9114, RFC 9204, RFC 9218 and RFC 9220: the same for HTTP/3, without QUIC |

@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use hashbrown::DefaultHashBuilder;
 
-/// A direct-mapped table: a newer key replaces the one in its slot. A value is worth its memory only
-/// if its key comes again, so callers insert one when [`repeats`](Self::repeats) says so.
+/// A direct-mapped table: a newer key replaces the one in its slot. A value is worth its memory
+/// only if its key comes again, so callers insert one when [`repeats`](Self::repeats) says so.
 pub struct RecentTable<V> {
     /// Empty until the first key comes.
     slots: RefCell<Vec<Slot<V>>>,

@@ -1,7 +1,8 @@
 //! RESP2, the protocol of Redis and Valkey: encodes commands, parses replies.
 //!
-//! A reply is bounded as a whole, in its elements and in their depth, so that a client's memory does
-//! not depend on its server. A reply beyond a bound is an error, as is any other malformed one.
+//! A reply is bounded as a whole, in its elements and in their depth, so that a client's memory
+//! does not depend on its server. A reply beyond a bound is an error, as is any other malformed
+//! one.
 
 use std::fmt;
 

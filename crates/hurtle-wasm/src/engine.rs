@@ -17,11 +17,11 @@ const TABLE_ELEMENTS_MAX: usize = 1 << 16;
 /// Bytes that the runtime needs for the functions and globals of an instance.
 const INSTANCE_BYTES_MAX: usize = 4 << 20;
 
-/// Bytes of a memory that are cleared rather than returned to the system when an instance ends: a tenth
-/// of a request's processor time for a component whose memory is not larger, and nothing lost for one
-/// of 2 MiB. With 1 MiB the latter's requests would take 14 % more. `pagemap_scan`, which searches for
-/// dirty pages, is not used: by its source it selects pages that are present, and a page that was
-/// swapped out would keep the bytes of another request.
+/// Bytes of a memory that are cleared rather than returned to the system when an instance ends: a
+/// tenth of a request's processor time for a component whose memory is not larger, and nothing lost
+/// for one of 2 MiB. With 1 MiB the latter's requests would take 14 % more. `pagemap_scan`, which
+/// searches for dirty pages, is not used: by its source it selects pages that are present, and a
+/// page that was swapped out would keep the bytes of another request.
 const KEPT_BYTES: usize = 256 << 10;
 
 /// Stack of a component, and of a component with the calls of the host on top of it.

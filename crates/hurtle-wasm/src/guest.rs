@@ -35,7 +35,8 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// Prepares an instance for a request. It runs when it is polled. The receiver gets its response.
+    /// Prepares an instance for a request. It runs when it is polled. The receiver gets its
+    /// response.
     ///
     /// # Errors
     /// A granted directory cannot be opened, or the request has no authority.

@@ -75,8 +75,8 @@ impl Answer {
         }
     }
 
-    /// The response to a call of this media type (gRPC or gRPC-Web) with the status and the text of an
-    /// error response: its head has all that trailers would have.
+    /// The response to a call of this media type (gRPC or gRPC-Web) with the status and the text of
+    /// an error response: its head has all that trailers would have.
     pub fn grpc(error: &Answer, media_type: &[u8]) -> Answer {
         let name = error.status.canonical_reason().unwrap_or("Error");
         let text = match &error.body {
@@ -135,10 +135,9 @@ impl Answer {
         }
     }
 
-    /// Polls the first frame of a streamed body, whose prepared field lines have no length. If it is the
-    /// whole body, the body becomes bytes;
-    /// if it failed, the response becomes an error, since no head was sent yet: 502 if an upstream
-    /// truncated it, otherwise 500.
+    /// Polls the first frame of a streamed body, whose prepared field lines have no length. If it
+    /// is the whole body, the body becomes bytes; if it failed, the response becomes an error,
+    /// since no head was sent yet: 502 if an upstream truncated it, otherwise 500.
     pub fn begin_body(&mut self, cx: &mut Context<'_>) {
         let Answer { fields, body: Body::Stream(stream), .. } = self else { return };
         match stream.whole(cx, || declared_len(fields)) {
@@ -178,8 +177,8 @@ impl Answer {
     }
 }
 
-/// The field with the status of a gRPC call. An error response has it if the call has another status
-/// than its HTTP status says.
+/// The field with the status of a gRPC call. An error response has it if the call has another
+/// status than its HTTP status says.
 pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 /// Returns the fields that end a gRPC call with an error: its trailers.

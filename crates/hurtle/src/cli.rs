@@ -47,7 +47,8 @@ pub use upstream::UpstreamArgs;
 /// A web server for a machine's own files and applications.
 ///
 /// `hurtle ./public` serves a directory, `hurtle ./public 3000` at port 3000, `hurtle page.html` a
-/// single file; `hurtle site.toml` serves what a file configures. Without any, hurtle reads ./hurtle.toml if it exists, and serves the current directory otherwise.
+/// single file; `hurtle site.toml` serves what a file configures. Without any, hurtle reads
+/// ./hurtle.toml if it exists, and serves the current directory otherwise.
 #[derive(Debug, Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 pub struct Cli {
@@ -182,7 +183,8 @@ pub struct ServeArgs {
     /// Wait this long for requests in flight when stopping [default: 10s].
     #[arg(long, value_name = "TIME", value_parser = config::parse_duration)]
     drain: Option<std::time::Duration>,
-    /// Reload the configuration whenever its file, or one that it includes, changes, for development.
+    /// Reload the configuration whenever its file, or one that it includes, changes, for
+    /// development.
     #[arg(long)]
     watch: bool,
     /// Print a line for each request on standard output (same as --access-log brief).
@@ -210,8 +212,8 @@ pub struct ExplainArgs {
     /// The requested host, if the path names none.
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
-    /// The address of `listen` or `listen_tls` that gets the request, if sites have their own [default:
-    /// by the port of a whole URL].
+    /// The address of `listen` or `listen_tls` that gets the request, if sites have their own
+    /// [default: by the port of a whole URL].
     #[arg(long, value_name = "ADDRESS", value_parser = parse_listen)]
     listen: Option<Listen>,
     /// Accept-Encoding of the request, such as "br, gzip".

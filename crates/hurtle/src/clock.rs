@@ -20,9 +20,9 @@ pub fn now_ms() -> u64 {
     sys::coarse_ms()
 }
 
-/// Milliseconds since `then_ms` (of `now_ms`). Less than a tick of that clock (1 to 10 ms) counts as 0;
-/// longer times are up to a tick too long. The exact clock is several times slower, so it is read only
-/// if a tick has passed.
+/// Milliseconds since `then_ms` (of `now_ms`). Less than a tick of that clock (1 to 10 ms) counts
+/// as 0; longer times are up to a tick too long. The exact clock is several times slower, so it is
+/// read only if a tick has passed.
 pub fn ms_since(then_ms: u64) -> u64 {
     let now_ms = now_ms();
     if now_ms == then_ms {

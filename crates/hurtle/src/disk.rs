@@ -181,8 +181,8 @@ impl Disk {
         self.queue_at(lane, enqueue, job)?.result().await
     }
 
-    /// Queues a job at once; its result can be awaited later. If that is dropped before the job begins,
-    /// the job does not run.
+    /// Queues a job at once; its result can be awaited later. If that is dropped before the job
+    /// begins, the job does not run.
     ///
     /// # Errors
     /// `Busy`: the lane is full.

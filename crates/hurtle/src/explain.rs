@@ -60,8 +60,8 @@ use crate::tls::{Keyring, UpstreamConfigs};
 use crate::transport::TAKE_OVER_BYTES_MIN;
 use crate::wasm::WasmApps;
 
-/// Explains a request by a client on this machine. A process of root becomes the server's `user` for good,
-/// after it has read the certificates, as the server does.
+/// Explains a request by a client on this machine. A process of root becomes the server's `user`
+/// for good, after it has read the certificates, as the server does.
 ///
 /// # Errors
 /// An invalid target or host, a part of the server that cannot be started, or an unknown user.

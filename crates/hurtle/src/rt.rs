@@ -87,7 +87,8 @@ pub async fn sleep(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-/// Runs `work`, which may block, on a thread of its own. It runs to its end even if this is dropped.
+/// Runs `work`, which may block, on a thread of its own. It runs to its end even if this is
+/// dropped.
 ///
 /// # Errors
 /// `work` panicked.
@@ -172,7 +173,8 @@ impl Threads {
 }
 
 impl Drop for Threads {
-    /// Does not wait for tasks: the last handle may be dropped on any thread, and a task may never end.
+    /// Does not wait for tasks: the last handle may be dropped on any thread, and a task may never
+    /// end.
     fn drop(&mut self) {
         if let Some(threads) = self.0.take() {
             threads.shutdown_background();

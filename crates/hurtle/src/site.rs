@@ -77,14 +77,14 @@ pub struct Site {
     compress_apps: Option<Policy>,
     /// The versions of its WebAssembly applications.
     wasm: Vec<u64>,
-    /// `true` if a mount has a response cache, and neither a gate nor a route is about more than the
-    /// target.
+    /// `true` if a mount has a response cache, and neither a gate nor a route is about more than
+    /// the target.
     stores_for_all: bool,
     routing: Routing,
     /// The gates of paths without a mount, and of applications that are deployed at run time.
     gates: Vec<Gate>,
-    /// Timeouts of clients whose requests have no mount, or that of an application that is deployed at run
-    /// time; `None`: those of the server.
+    /// Timeouts of clients whose requests have no mount, or that of an application that is deployed
+    /// at run time; `None`: those of the server.
     timeouts: Option<Rc<ClientTimeouts>>,
     /// The edits of its responses.
     edits: Rc<ResponseEdits>,
@@ -145,8 +145,8 @@ impl Sites {
         self.sites.iter().find(|site| site.config.name() == name)
     }
 
-    /// Returns the numbers of the sites in keys of the file cache, and those of mounts and of internal
-    /// files.
+    /// Returns the numbers of the sites in keys of the file cache, and those of mounts and of
+    /// internal files.
     pub fn keys(&self) -> Vec<usize> {
         let own = |site: &Rc<Site>| {
             let keys = site.mounts.iter().flat_map(|mount| {
@@ -331,8 +331,8 @@ impl Site {
         self.demand.is_met(channel)
     }
 
-    /// Returns whether a mount that requires client certificates refuses requests on this channel. On
-    /// `false`, they may still be on the wrong channel.
+    /// Returns whether a mount that requires client certificates refuses requests on this channel.
+    /// On `false`, they may still be on the wrong channel.
     pub fn lacks_certificate(&self, channel: Channel) -> bool {
         self.demand.lacks_certificate(channel)
     }
@@ -348,8 +348,8 @@ impl Site {
         self.demand.answer(channel, name, target)
     }
 
-    /// Returns the policy by which the responses of a mount's handler are compressed; `None`: they are
-    /// not. Files have their own policy.
+    /// Returns the policy by which the responses of a mount's handler are compressed; `None`: they
+    /// are not. Files have their own policy.
     pub fn compress<'a>(&'a self, mount: &'a MountRef<'_>) -> Option<&'a Policy> {
         match mount {
             MountRef::Configured(_, mount) => mount.compress.as_ref(),
@@ -378,8 +378,8 @@ impl Site {
         self.mounts[entry.mount].timeouts.as_ref()
     }
 
-    /// Returns whether each gate lets a request for a stored response pass. Every mount of a site that
-    /// stores for all has the gates of the site.
+    /// Returns whether each gate lets a request for a stored response pass. Every mount of a site
+    /// that stores for all has the gates of the site.
     pub fn allows_stored(&self, visitor: &Visitor<'_>) -> bool {
         self.gates.iter().all(|gate| gate.allows_known(self, visitor))
     }
@@ -398,7 +398,8 @@ impl Site {
             query: None,
             // Only files use the number, and no deployed mount has files.
             mount: if let MountRef::Configured(number, _) = mount { *number } else { 0 },
-            // A file of another mount may appear, which goes before one of a mount that is handed requests.
+            // A file of another mount may appear, which goes before one of a mount that is handed
+            // requests.
             cacheable: self.routing != Routing::RewrittenByRequest && !mount.is_handed_on,
         }
     }
@@ -427,7 +428,8 @@ impl Site {
         self.error_page(at, error.status).filter(|_| !is_of_file)
     }
 
-    /// Returns whether the page at a path is a response of an upstream or application, or a fixed one.
+    /// Returns whether the page at a path is a response of an upstream or application, or a fixed
+    /// one.
     pub fn is_of_application(&self, page: &str) -> bool {
         self.mount_of(page.as_bytes(), None).is_some_and(|(_, mount)| {
             matches!(
@@ -437,8 +439,8 @@ impl Site {
         })
     }
 
-    /// Replaces a plain error response with a page of the site, which gets its fields, and a status of its
-    /// own if one is given.
+    /// Replaces a plain error response with a page of the site, which gets its fields, and a status
+    /// of its own if one is given.
     pub async fn with_page(
         &self,
         (path, status): (&[u8], Option<StatusCode>),

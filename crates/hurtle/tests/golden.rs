@@ -12,11 +12,11 @@
 //! close
 //! ```
 //! Line breaks of the file are not sent; `\r \n \t \\ \xHH` are escapes, `\repeat(N,text)` is
-//! `text` N times, and a last line `(half-close)` half-closes the connection. An outcome lists for each
-//! response its status (`200 HEAD`: the response to a HEAD), then `Field: value`, `!Field` for an
-//! absent field, and `body: text`. Its last line is `open` (another request is answered), `close`,
-//! or `gone` (closed or reset, because the client sent more than the server reads). Interim
-//! responses are skipped.
+//! `text` N times, and a last line `(half-close)` half-closes the connection. An outcome lists for
+//! each response its status (`200 HEAD`: the response to a HEAD), then `Field: value`, `!Field` for
+//! an absent field, and `body: text`. Its last line is `open` (another request is answered),
+//! `close`, or `gone` (closed or reset, because the client sent more than the server reads).
+//! Interim responses are skipped.
 
 // A failed `unwrap` in a helper fails the test.
 #![allow(clippy::unwrap_used)]

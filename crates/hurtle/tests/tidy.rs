@@ -163,6 +163,7 @@ impl House {
         }
         if prose::is_checked(path) {
             faults.extend(opens_with_a_statement(path, text));
+            faults.extend(is_narrow(path, text));
         }
         let is_for_readers = path.ends_with(".md") || path.ends_with(".toml");
         if is_for_readers && !path.contains("/tests/") {
@@ -310,6 +311,11 @@ fn opens_with_a_statement(path: &str, text: &str) -> Vec<String> {
         )
     };
     prose::riddles(text).into_iter().map(message).collect()
+}
+
+fn is_narrow(path: &str, text: &str) -> Vec<String> {
+    let message = |line| format!("{path}:{line}: a comment is wider than 100 characters: break it");
+    prose::wide(text).into_iter().map(message).collect()
 }
 
 fn names_no_machine(path: &str, text: &str) -> Vec<String> {
@@ -549,6 +555,15 @@ mod tests {
         }
         check("the first line", path, "//! Who serves.\n", ":1: a comment opens with `Who`");
         check("a paragraph", path, "//! A.\n//!\n//! The same file.\n", ":3: a comment opens");
+    }
+
+    #[test]
+    fn comments_are_as_narrow_as_code() {
+        let (path, words) = ("crates/xtask/src/a.rs", "word ".repeat(19));
+        check("100 characters", path, &format!("//! A.\n\n// {words}ab\n"), FINE);
+        check("one more", path, &format!("//! A.\n\n// {words}abc\n"), ":3: a comment is wider");
+        check("an address", path, &format!("//! A.\n\n// {}\n", "a".repeat(200)), FINE);
+        check("code", path, &format!("//! A.\n\nconst A: &str = \"{words}{words}\";\n"), FINE);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Reads the MD5 checksum of an object from the fields of a response. The clients of stores do not
-//! hand it on, so it travels in the extensions of the response. The checksum of bytes that were put is
-//! compared here: a request whose body the store has received differently fails.
+//! hand it on, so it travels in the extensions of the response. The checksum of bytes that were put
+//! is compared here: a request whose body the store has received differently fails.
 
 use std::io;
 use std::pin::Pin;

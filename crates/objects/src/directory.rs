@@ -1,7 +1,7 @@
-//! The files of a cache. A whole object is `KEY-VERSION`, both hashes in hexadecimal: no name can be
-//! chosen by a client, and a file says which version it holds. Its length and time are the object's.
-//! An unfinished one ends in `.part`; those that a process has left are removed. All functions block
-//! on the disk.
+//! The files of a cache. A whole object is `KEY-VERSION`, both hashes in hexadecimal: no name can
+//! be chosen by a client, and a file says which version it holds. Its length and time are the
+//! object's. An unfinished one ends in `.part`; those that a process has left are removed. All
+//! functions block on the disk.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;

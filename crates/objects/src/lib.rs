@@ -1,8 +1,8 @@
 //! Objects of S3, Google Cloud Storage and Azure Blob Storage as files of a bounded cache on disk.
 //! `hurtle` serves these files; this crate knows neither HTTP requests nor configurations.
 //!
-//! - `settings` describes a store, `connect` makes its client, `checksum` reads checksums of its responses,
-//!   `error` maps its errors.
+//! - `settings` describes a store, `connect` makes its client, `checksum` reads checksums of its
+//!   responses, `error` maps its errors.
 //! - `origin` looks up objects, and asks the store once for all who wait.
 //! - `slot` has the state of one object, `index` bounds all of them, `directory` names their files.
 //! - `partial` receives an object in chunks and lends the bytes that have arrived.

@@ -1,5 +1,5 @@
-//! Lists the names beneath a prefix, page by page up to a bound, and keeps recent listings. Requests
-//! for the same listing wait for one.
+//! Lists the names beneath a prefix, page by page up to a bound, and keeps recent listings.
+//! Requests for the same listing wait for one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

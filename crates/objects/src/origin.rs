@@ -308,7 +308,8 @@ impl Shared {
         partial
     }
 
-    /// Returns the description of an object, which is at most `revalidate` old if the store responds.
+    /// Returns the description of an object, which is at most `revalidate` old if the store
+    /// responds.
     async fn look_up(
         self: &Arc<Self>,
         location: &Path,

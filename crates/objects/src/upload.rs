@@ -214,8 +214,8 @@ impl Shared {
         done
     }
 
-    /// Checks the condition again, because the parts may have taken long. The stores' clients complete
-    /// an upload without a condition.
+    /// Checks the condition again, because the parts may have taken long. The stores' clients
+    /// complete an upload without a condition.
     async fn check(&self, location: &Path, condition: Condition) -> Result<(), Failure> {
         if condition == Condition::Always || condition.holds(self.head(location).await?.as_ref()) {
             return Ok(());

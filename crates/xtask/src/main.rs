@@ -1,5 +1,6 @@
 //! The developers' commands: `cargo xtask test` sets up and runs every check of the project, the
-//! cheapest first; `cargo xtask package` builds what users install. It uses the standard library only, so that it builds quickly.
+//! cheapest first; `cargo xtask package` builds what users install. It uses the standard library
+//! only, so that it builds quickly.
 
 #![allow(clippy::print_stdout, reason = "talking to the developer is what it is for")]
 

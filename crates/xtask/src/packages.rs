@@ -1,5 +1,5 @@
-//! Installs the programs that tests start, if possible (root, with apt-get, Go, pip, npm), and lists the missing
-//! ones otherwise. A test that needs a missing program reports it.
+//! Installs the programs that tests start, if possible (root, with apt-get, Go, pip, npm), and
+//! lists the missing ones otherwise. A test that needs a missing program reports it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -141,7 +141,8 @@ fn install_moto(console: &Console<'_>, directory: &Path) -> Outcome {
     }
 }
 
-/// Into `target/tools/azurite`. Debian's npm has hundreds of packages, so only one that is there is used.
+/// Into `target/tools/azurite`. Debian's npm has hundreds of packages, so only one that is there is
+/// used.
 fn install_azurite(console: &Console<'_>, directory: &Path) -> Outcome {
     if directory.join("node_modules/azurite").exists() {
         return Outcome::Passed;

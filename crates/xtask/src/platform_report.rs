@@ -1,6 +1,7 @@
 //! `cargo xtask platform-report`: runs the tests that matter on a system that the project's own
-//! machines do not have (macOS, FreeBSD), and writes a report to paste into an issue. It needs cargo and
-//! a C compiler only. A test program that does not build or does not end is a row of the report too.
+//! machines do not have (macOS, FreeBSD), and writes a report to paste into an issue. It needs
+//! cargo and a C compiler only. A test program that does not build or does not end is a row of the
+//! report too.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -175,8 +176,8 @@ fn run_suite(suite: &Suite, log: &Path) -> Result<Option<bool>, Failure> {
         }
         thread::sleep(LOOK_EVERY);
     }
-    // The whole group: cargo, the test program, and the servers it has started. It may have ended in
-    // the meantime.
+    // The whole group: cargo, the test program, and the servers it has started. It may have ended
+    // in the meantime.
     let _ = output(&mut program("kill", &["-KILL", "--", &format!("-{}", child.id())]));
     let _ = child.wait();
     Ok(None)

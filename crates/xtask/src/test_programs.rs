@@ -21,7 +21,8 @@ const MEASURING: [&str; 2] = ["deathmatch", "apps"];
 /// Number of slowest test programs listed at the end.
 const SLOWEST: usize = 8;
 
-/// Features that are off unless asked for, and are tested. Clippy also checks the code without them.
+/// Features that are off unless asked for, and are tested. Clippy also checks the code without
+/// them.
 pub(crate) const FEATURES: &str = "hurtle/object-store";
 
 #[derive(Debug, Default, PartialEq)]

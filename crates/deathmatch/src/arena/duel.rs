@@ -22,8 +22,8 @@ use crate::stats::{LOOKS_MAX, duel};
 const SLICE: Duration = Duration::from_millis(250);
 const SLICE_MAX: Duration = Duration::from_secs(2);
 
-/// Median response times in a slice: its begin and its end, when some connections have no request, are
-/// then a small part of it.
+/// Median response times in a slice: its begin and its end, when some connections have no request,
+/// are then a small part of it.
 const SLICE_RESPONSES: u64 = 20;
 
 /// The first part of each slice is not counted: processor caches and congestion windows belong to
@@ -67,8 +67,8 @@ struct Bout {
 }
 
 impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
-    /// Does all works in slices that can be done so. Returns the contenders that could not take part
-    /// and need turns, with reasons.
+    /// Does all works in slices that can be done so. Returns the contenders that could not take
+    /// part and need turns, with reasons.
     pub(super) fn duel(&mut self) -> io::Result<BTreeMap<String, String>> {
         let mut bouts: Vec<Bout> = self.plan.works.iter().filter_map(|w| self.bout(w)).collect();
         let mut apart = BTreeMap::new();
@@ -289,8 +289,9 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
         Ok(())
     }
 
-    /// Instructions and cycles for each reply in a further slice: perf would cost time in the slices
-    /// that are compared by time. `None` if perf fails; a stop request is seen by the next slice.
+    /// Instructions and cycles for each reply in a further slice: perf would cost time in the
+    /// slices that are compared by time. `None` if perf fails; a stop request is seen by the next
+    /// slice.
     fn counts(&self, server: &Server, kept: &mut Kept<'_>, slice: Duration) -> Option<(f64, f64)> {
         let pids = server.pids()?;
         let counted = count_hardware(&pids, &self.arena.out, || kept.slice(slice));

@@ -1,5 +1,5 @@
-//! Herds: many connections request the same object at once, which is in no cache; once all have it, the
-//! next herd requests another one. The upstream counts the requests that reach it.
+//! Herds: many connections request the same object at once, which is in no cache; once all have it,
+//! the next herd requests another one. The upstream counts the requests that reach it.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -21,8 +21,8 @@ const REQUESTS: &str = "/requests";
 /// Time within which it does.
 const COUNTED_WITHIN: Duration = Duration::from_secs(5);
 
-/// The requests of all herds, and their order: each has a path of its own, also among other samples, and
-/// every connection requests it once.
+/// The requests of all herds, and their order: each has a path of its own, also among other
+/// samples, and every connection requests it once.
 pub(super) fn herd_requests(host: &str, path: &str, offered: &Offered) -> (Vec<Vec<u8>>, Vec<u32>) {
     let connections = match *offered {
         Offered::Closed { connections } | Offered::Open { connections, .. } => connections,

@@ -1,6 +1,6 @@
 //! Carries a plan out: works that can pause in slices, while all contenders are alive (`duel`), and
-//! the others in turns, while one is (`turn`). Every sample is written as soon as it is over. Existing
-//! samples are not measured again, so an interrupted run continues.
+//! the others in turns, while one is (`turn`). Every sample is written as soon as it is over.
+//! Existing samples are not measured again, so an interrupted run continues.
 
 mod cold;
 mod docroot;
@@ -96,8 +96,8 @@ pub enum Event<'a> {
     Done,
     /// A contender of a duel is started.
     Starts { contender: &'a str },
-    /// Some cycles of a duel are over; `ended` is the share of its budget, from 0 to 1. It is 1 once the
-    /// duel has reached its precision.
+    /// Some cycles of a duel are over; `ended` is the share of its budget, from 0 to 1. It is 1
+    /// once the duel has reached its precision.
     Burst { work: &'a str, cycles: u32, ended: f64 },
     /// A contender cannot share the processor with others, with the reason; it has turns.
     Apart { contender: &'a str, why: &'a str },
@@ -189,7 +189,8 @@ impl Arena {
             .map_err(|e| format!("loss and delay need root, /dev/net/tun and iproute2, but: {e}"))
     }
 
-    /// The network of a round, on the servers' processor. All contenders lose packets of the same numbers.
+    /// The network of a round, on the servers' processor. All contenders lose packets of the same
+    /// numbers.
     fn link(&self, network: Network, round: u32) -> io::Result<LossyLink> {
         LossyLink::new(network, self.seed.wrapping_add(u64::from(round)), self.server_core)
     }

@@ -16,8 +16,8 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// The first block from this port on in which so many contenders find free ports; `None` if no block
-    /// is free up to port 65,535.
+    /// The first block from this port on in which so many contenders find free ports; `None` if no
+    /// block is free up to port 65,535.
     pub fn reserve(from: u16, contenders: usize) -> Option<Ports> {
         let count = u16::try_from(contenders).ok()?.checked_mul(PORTS)?;
         let last = u16::MAX.checked_sub(count)?;

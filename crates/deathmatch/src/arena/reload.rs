@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::process::Reload;
 
-/// Runs `generate`, and meanwhile reloads at this rate; the first reload follows after half an interval.
+/// Runs `generate`, and meanwhile reloads at this rate; the first reload follows after half an
+/// interval.
 pub(super) fn reloading<R>(reload: Option<(Reload, f64)>, generate: impl FnOnce() -> R) -> R {
     let Some((reload, per_s)) = reload else { return generate() };
     let interval = Duration::from_secs_f64(1.0 / per_s);

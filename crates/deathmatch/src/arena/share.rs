@@ -1,5 +1,5 @@
-//! Conditions for sharing a processor with other servers that are alive: a server runs on the chosen
-//! processor only, uses none without load, and leaves memory.
+//! Conditions for sharing a processor with other servers that are alive: a server runs on the
+//! chosen processor only, uses none without load, and leaves memory.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -36,8 +36,8 @@ fn short(text: &str) -> Option<String> {
     })
 }
 
-/// The reason for which this server cannot share the processor, if any. A server that ran already keeps its
-/// own.
+/// The reason for which this server cannot share the processor, if any. A server that ran already
+/// keeps its own.
 pub(super) fn cannot_share(server: &Server, core: usize) -> Option<String> {
     let pids = match server {
         Server::Here(running) => running.pids(),

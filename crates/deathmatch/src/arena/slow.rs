@@ -1,6 +1,6 @@
-//! Slow clients: each has requested a large file and reads little of it, or has begun a request whose large
-//! body it sends slowly. The server's memory is read before they are opened and after the requests beside
-//! them.
+//! Slow clients: each has requested a large file and reads little of it, or has begun a request
+//! whose large body it sends slowly. The server's memory is read before they are opened and after
+//! the requests beside them.
 
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -19,8 +19,8 @@ use crate::sample::{Beside, IdleUse};
 /// Time within which a connection must be accepted.
 const ACCEPTED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Segments of a client on Ethernet. Those of loopback have 64 KB, and the kernel would buffer ten of
-/// them for each connection (Linux, `tcp_init_buffer_space`).
+/// Segments of a client on Ethernet. Those of loopback have 64 KB, and the kernel would buffer ten
+/// of them for each connection (Linux, `tcp_init_buffer_space`).
 const SEGMENT_BYTES: u32 = 1460;
 
 impl<T> Turn<'_, T> {

@@ -203,8 +203,8 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             return Err(TurnError::Run(io::ErrorKind::Interrupted.into()));
         }
         if work.is_cold() || work.idle().or(work.slow()).is_some() {
-            // Files that the server has cached are not cold, and memory of connections that ended is
-            // used again.
+            // Files that the server has cached are not cold, and memory of connections that ended
+            // is used again.
             self.close()?;
         }
         let warm_up = if self.server.is_some() { self.plan.settle() } else { self.plan.warm_up };

@@ -2,11 +2,12 @@
 //! no server: a thread for each connection uses the path as written, opens the file, reads it and
 //! sends it, so that no connection waits for another one's disk access.
 //!
-//! `deathmatch-reader PORT DIRECTORY [MILLISECONDS [FIELD [WORKERS]]]`, on 127.0.0.1. It prints the address at which
-//! it listens; port 0 is one that the system chooses. With a delay it is a slow
-//! upstream: each response begins so much later, with this field in its head, and `/requests` returns
-//! the number of files requested so far, at once. With a number of workers it is an application server
-//! whose workers each take one connection at a time, read one request whole, respond and close.
+//! `deathmatch-reader PORT DIRECTORY [MILLISECONDS [FIELD [WORKERS]]]`, on 127.0.0.1. It prints the
+//! address at which it listens; port 0 is one that the system chooses. With a delay it is a slow
+//! upstream: each response begins so much later, with this field in its head, and `/requests`
+//! returns the number of files requested so far, at once. With a number of workers it is an
+//! application server whose workers each take one connection at a time, read one request whole,
+//! respond and close.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -126,8 +127,8 @@ fn converse(mut stream: &TcpStream, served: &Served) -> io::Result<()> {
     Ok(())
 }
 
-/// The path of the next request, as written, without its query, once its body was read; `Some(None)` for a
-/// path that leads elsewhere, `None` at the connection's end.
+/// The path of the next request, as written, without its query, once its body was read;
+/// `Some(None)` for a path that leads elsewhere, `None` at the connection's end.
 fn read_request(requests: &mut BufReader<&TcpStream>) -> io::Result<Option<Option<PathBuf>>> {
     let mut head = requests.take(HEAD_BYTES_MAX);
     let mut first = String::new();

@@ -20,12 +20,12 @@ pub struct UrlArgs {
     /// response times. Several URLs of one server are requested in turn.
     #[arg(value_name = "URL")]
     pub urls: Vec<Url>,
-    /// Request what this file has in turn, in vegeta's format: `METHOD URL` in a line, then fields, then
-    /// the file of its body after @; an empty line ends it.
+    /// Request what this file has in turn, in vegeta's format: `METHOD URL` in a line, then fields,
+    /// then the file of its body after @; an empty line ends it.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["urls", "method", "body"])]
     pub targets: Option<PathBuf>,
-    /// Request what this archive of a browser has in turn (HAR 1.2), as far as it is of the server of
-    /// its first request.
+    /// Request what this archive of a browser has in turn (HAR 1.2), as far as it is of the server
+    /// of its first request.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["urls", "method", "body", "targets"])]
     pub har: Option<PathBuf>,
     /// Proportion of each of several requests, in their order, such as 8,1,1 [default: all alike].
@@ -37,9 +37,9 @@ pub struct UrlArgs {
     /// Time such as 500ms, 10s or 2m [default: 10s, or until -n requests].
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
-    /// Requests a second in all, sent at that rate whatever the responses do (open loop): response times
-    /// count from when a request should have been sent. Without it each connection sends the next
-    /// request after the response.
+    /// Requests a second in all, sent at that rate whatever the responses do (open loop): response
+    /// times count from when a request should have been sent. Without it each connection sends the
+    /// next request after the response.
     #[arg(short, long, value_name = "PER_SECOND", allow_negative_numbers = true, value_parser = rate)]
     pub rate: Option<f64>,
     /// End after so many requests.
@@ -63,15 +63,15 @@ pub struct UrlArgs {
     /// Requests at once on each connection of HTTP/2 or HTTP/3.
     #[arg(long, requires = "multiplexed", value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub streams: u32,
-    /// In a closed loop, also show the response times with the requests that a stall kept from being
-    /// sent: one for each median response time of the stall.
+    /// In a closed loop, also show the response times with the requests that a stall kept from
+    /// being sent: one for each median response time of the stall.
     #[arg(long)]
     pub latency_correction: bool,
     /// Accept any certificate.
     #[arg(long)]
     pub insecure: bool,
-    /// A new connection for each request, which the server closes after its response; connecting and
-    /// closing are in the response times. HTTP/1.1 only.
+    /// A new connection for each request, which the server closes after its response; connecting
+    /// and closing are in the response times. HTTP/1.1 only.
     #[arg(long, conflicts_with = "multiplexed")]
     pub disable_keepalive: bool,
     /// Connect to this unix domain socket; the URL has the Host field and the path. HTTP/1.1 only.
@@ -83,15 +83,16 @@ pub struct UrlArgs {
     /// Use this address for the host, as curl does.
     #[arg(long, value_name = "HOST:PORT:ADDRESS", conflicts_with_all = ["unix_socket", "connect_to"])]
     pub resolve: Option<String>,
-    /// Sleep while there is nothing to do, on a machine that others use too: the generator then wakes some
-    /// 50 us late, but does not compete for a processor.
+    /// Sleep while there is nothing to do, on a machine that others use too: the generator then
+    /// wakes some 50 us late, but does not compete for a processor.
     #[arg(long)]
     pub sleep: bool,
     /// Processors of the generator, such as 3 or 2,3 [default: any].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub cores: Vec<usize>,
     /// The load has failed (exit code 1) if this holds, as in 'p99 > 20ms', 'error_rate > 0.1%' or
-    /// 'rate < 1000'; may be repeated. Without a condition on errors, each failed request is a failure.
+    /// 'rate < 1000'; may be repeated. Without a condition on errors, each failed request is a
+    /// failure.
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Vec<Condition>,
     /// Files with the outcome of each condition.

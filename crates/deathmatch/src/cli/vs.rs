@@ -10,13 +10,13 @@ use super::{OutcomeArgs, share, time};
 /// Arguments of `vs`.
 #[derive(Debug, Args)]
 pub struct VsArgs {
-    /// The server in question, then those it is compared with: each a contender's name, the command of
-    /// a server in quotes, with {port} and {docroot} (and {certificate} and {key} for TLS), or the URL of a
-    /// running one. If one is a URL, all servers serve the bytes of its response.
+    /// The server in question, then those it is compared with: each a contender's name, the command
+    /// of a server in quotes, with {port} and {docroot} (and {certificate} and {key} for TLS), or
+    /// the URL of a running one. If one is a URL, all servers serve the bytes of its response.
     #[arg(value_name = "SERVER", num_args = 2.., required = true)]
     pub servers: Vec<String>,
-    /// The first process of a URL's server, if it runs on this machine: its processor time is compared too.
-    /// Without names, those of the URLs in their order.
+    /// The first process of a URL's server, if it runs on this machine: its processor time is
+    /// compared too. Without names, those of the URLs in their order.
     #[arg(long = "pid", value_name = "[NAME=]PID")]
     pub pids: Vec<String>,
     /// Compare over HTTP/2, which needs TLS.
@@ -61,8 +61,8 @@ pub struct VsArgs {
     /// Seed of the order of servers [default: the current time].
     #[arg(long)]
     pub seed: Option<u64>,
-    /// First port of the servers that are started, each of which has two. If some are in use, the next
-    /// free ones are taken.
+    /// First port of the servers that are started, each of which has two. If some are in use, the
+    /// next free ones are taken.
     #[arg(long, default_value_t = 8930)]
     pub port: u16,
     /// The processors of the servers and of the generator.

@@ -95,8 +95,8 @@ fn number_repeated(contenders: &mut [Contender]) {
     }
 }
 
-/// The second name of the reference, if it is named again: their ratio shows how small a difference the
-/// machine can show. A server against itself alone is a comparison like any other.
+/// The second name of the reference, if it is named again: their ratio shows how small a difference
+/// the machine can show. A server against itself alone is a comparison like any other.
 fn second(contenders: &[Contender]) -> Option<String> {
     let (reference, others) = contenders.split_first()?;
     let is_again = |c: &&Contender| c.title == reference.title && c.chosen == reference.chosen;
@@ -279,8 +279,8 @@ fn ratio(ratio: Option<&Ratio>) -> String {
     }
 }
 
-/// Compares a contender with itself many times, started anew each time, and counts the intervals that
-/// contain 1.
+/// Compares a contender with itself many times, started anew each time, and counts the intervals
+/// that contain 1.
 fn self_test(
     args: &DuelArgs,
     plan: &Plan,

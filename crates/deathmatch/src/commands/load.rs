@@ -1,4 +1,5 @@
-//! `deathmatch load`: one generator of many, which starts at a given time and writes its figures to a file.
+//! `deathmatch load`: one generator of many, which starts at a given time and writes its figures to
+//! a file.
 
 use std::fs;
 use std::io::{self, Write};

@@ -1,5 +1,5 @@
-//! The progress of a run on standard error: a bar on a terminal, otherwise a line for each tenth of the
-//! expected time.
+//! The progress of a run on standard error: a bar on a terminal, otherwise a line for each tenth of
+//! the expected time.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};

@@ -22,8 +22,8 @@ pub(super) fn lows(samples: &[Sample], file: &str, contender: &str) -> Rounds {
     rounds.keys().filter_map(|round| low(*round)).collect()
 }
 
-/// Compares a limit: only brackets that lie apart by more than the tolerance differ, and only if the
-/// rounds' own limits do (`p`).
+/// Compares a limit: only brackets that lie apart by more than the tolerance differ, and only if
+/// the rounds' own limits do (`p`).
 pub(super) fn row(
     (file, contender): (&str, &str),
     before: Saturation,

@@ -1,10 +1,10 @@
 //! Many tests at once. A regression ends a build, so the probability that any row of an unchanged
-//! server is called a regression is held at 5 % over all rows (Holm, A simple sequentially rejective
-//! multiple test procedure, Scandinavian Journal of Statistics 6 (1979)); Benjamini and Hochberg's
-//! procedure would only hold the share of false ones among those called. That all rows are fine
-//! needs no correction: it is claimed only if each row shows it (the intersection-union test: Berger
-//! and Hsu, Bioequivalence trials, intersection-union tests and equivalence confidence sets,
-//! Statistical Science 11 (1996)).
+//! server is called a regression is held at 5 % over all rows (Holm, A simple sequentially
+//! rejective multiple test procedure, Scandinavian Journal of Statistics 6 (1979)); Benjamini and
+//! Hochberg's procedure would only hold the share of false ones among those called. That all rows
+//! are fine needs no correction: it is claimed only if each row shows it (the intersection-union
+//! test: Berger and Hsu, Bioequivalence trials, intersection-union tests and equivalence confidence
+//! sets, Statistical Science 11 (1996)).
 
 /// Largest probability of a false regression or improvement among all rows.
 pub(super) const ALPHA: f64 = 0.05;

@@ -197,8 +197,8 @@ fn is_comparable(sample: &Sample) -> bool {
     counts(sample) && !is_overload(sample)
 }
 
-/// The rows to show, and a note on the others: a search tries some rates in few rounds only, and its
-/// limit is shown instead.
+/// The rows to show, and a note on the others: a search tries some rates in few rounds only, and
+/// its limit is shown instead.
 fn shown_rows(rows: impl Iterator<Item = (Row, bool)>) -> (Vec<Row>, Option<String>) {
     let is_shown = |(row, of_search): &(Row, bool)| !of_search || row.interval.is_some();
     let (shown, others): (Vec<_>, Vec<_>) = rows.partition(is_shown);
@@ -347,8 +347,8 @@ fn within(one: Side<'_>, two: Side<'_>, figures: &[Figure]) -> Row {
     }
 }
 
-/// The first of these figures that both sides have. `None` with the row decided: by errors, or by a missing
-/// figure.
+/// The first of these figures that both sides have. `None` with the row decided: by errors, or by a
+/// missing figure.
 fn agreed(row: &mut Row, a: &[Side<'_>], b: &[Side<'_>], figures: &[Figure]) -> Option<Figure> {
     let (before, after) = (*a.first()?, *b.first()?);
     let (failed_before, failed) = (before.failed(), after.failed());

@@ -24,8 +24,8 @@ pub struct Row {
     pub before: Option<f64>,
     /// The figure after; likewise, over the same rounds.
     pub after: Option<f64>,
-    /// After over before. Of two runs each is divided by its run's floor: not always the quotient of
-    /// those two.
+    /// After over before. Of two runs each is divided by its run's floor: not always the quotient
+    /// of those two.
     pub ratio: Option<f64>,
     /// Interval of the ratio; `None` with too few rounds.
     pub interval: Option<Interval>,
@@ -71,8 +71,8 @@ pub enum Outcome {
 
 impl Figure {
     /// Figures that decide such work, a row for each; of alternatives, the first that was measured.
-    /// Replies at an offered rate equal the rate, so there cost decides, or response time if cost was
-    /// not measured (another machine).
+    /// Replies at an offered rate equal the rate, so there cost decides, or response time if cost
+    /// was not measured (another machine).
     pub fn of(offered: &Offered) -> &'static [&'static [Figure]] {
         match offered {
             Offered::Closed { .. } => &[&[Figure::RepliesPerSecond], &[Figure::CpuPerReply]],
@@ -168,7 +168,8 @@ impl Row {
         self.p.is_some() && self.outcome == Outcome::NotShown && self.why.is_empty()
     }
 
-    /// Decides by the ratio, its interval, and the adjusted p; `tests` is the number of rows at once.
+    /// Decides by the ratio, its interval, and the adjusted p; `tests` is the number of rows at
+    /// once.
     fn decide(&mut self, tolerance: f64, tests: usize) {
         let (Some(figure), Some(ratio)) = (self.figure, self.ratio) else { return };
         let Some(Interval { low, high, .. }) = self.interval else {
@@ -200,8 +201,8 @@ impl Row {
     }
 }
 
-/// Adjusts the p of all rows for their number, then decides those that are open. Rows by processor time
-/// are a family of their own: they answer another question than rows by speed.
+/// Adjusts the p of all rows for their number, then decides those that are open. Rows by processor
+/// time are a family of their own: they answer another question than rows by speed.
 pub(super) fn settle(rows: &mut [Row], tolerance: f64) {
     let is_cost = |row: &Row| row.figure == Some(Figure::CpuPerReply);
     for family in [true, false] {

@@ -57,8 +57,8 @@ impl Catalogue {
         Catalogue { all: Contender::all(), added: Vec::new() }
     }
 
-    /// Also those of a folder, which has a folder for each: `NAME/contender.toml` and the files that
-    /// it names. One with the name of a built-in contender replaces it.
+    /// Also those of a folder, which has a folder for each: `NAME/contender.toml` and the files
+    /// that it names. One with the name of a built-in contender replaces it.
     ///
     /// # Errors
     /// The folder, or a file of a contender, cannot be read or is faulty.

@@ -1,5 +1,5 @@
-//! Conditions under which a load has failed (`--fail-if`), and their outcome for continuous integration:
-//! JUnit's XML, and a table in Markdown.
+//! Conditions under which a load has failed (`--fail-if`), and their outcome for continuous
+//! integration: JUnit's XML, and a table in Markdown.
 
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
@@ -157,8 +157,8 @@ impl Condition {
     }
 }
 
-/// The outcomes of these conditions. Without one on errors, every failed request is a failure; without a
-/// response the load has failed.
+/// The outcomes of these conditions. Without one on errors, every failed request is a failure;
+/// without a response the load has failed.
 pub fn checks(conditions: &[Condition], figures: &Figures) -> Vec<Check> {
     let mut all: Vec<Check> = conditions.iter().map(|one| one.check(figures)).collect();
     if !conditions.iter().any(|one| one.figure.is_of_errors()) {

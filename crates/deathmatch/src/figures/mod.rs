@@ -1,5 +1,5 @@
-//! Figures of a load on one URL: counts, times, the course, and limits of the generator. As text for
-//! a terminal (`text`), as a page (`page`), as JSON, and as a table.
+//! Figures of a load on one URL: counts, times, the course, and limits of the generator. As text
+//! for a terminal (`text`), as a page (`page`), as JSON, and as a table.
 
 mod checks;
 pub(crate) mod page;
@@ -89,11 +89,11 @@ pub struct Figures {
     /// The figures of each request, if the load has several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by_request: Vec<RequestFigures>,
-    /// Requests without a right response, by kind: `status` is a response that is not HTTP, `bytes` one
-    /// with bytes behind it.
+    /// Requests without a right response, by kind: `status` is a response that is not HTTP, `bytes`
+    /// one with bytes behind it.
     pub errors: Errors,
-    /// Response times, in an open loop from the intended start; those without a response in time count as
-    /// the timeout. `None`: no request has a time.
+    /// Response times, in an open loop from the intended start; those without a response in time
+    /// count as the timeout. `None`: no request has a time.
     pub latency: Option<Latency>,
     /// In a closed loop, if requested: with the requests that a stall kept from being sent.
     pub corrected_latency: Option<Latency>,
@@ -375,7 +375,8 @@ impl Figures {
         timeouts.into_iter().chain(lost).collect()
     }
 
-    /// (longest time in milliseconds, count) of the bars of a histogram, whose widths grow by one factor.
+    /// (longest time in milliseconds, count) of the bars of a histogram, whose widths grow by one
+    /// factor.
     pub fn bars(&self) -> Vec<(f64, u64)> {
         bars_of(&self.histogram)
     }

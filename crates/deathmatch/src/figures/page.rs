@@ -1,5 +1,5 @@
-//! The figures as one page without JavaScript. Every bar and point says its numbers when the pointer is on
-//! it (SVG titles), and a table beneath each chart has them too.
+//! The figures as one page without JavaScript. Every bar and point says its numbers when the
+//! pointer is on it (SVG titles), and a table beneath each chart has them too.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -145,7 +145,8 @@ pub(crate) struct Bar {
     pub(crate) title: String,
 }
 
-/// Draws the bars of response times: (longest time in milliseconds, count), as `Figures::bars` has them.
+/// Draws the bars of response times: (longest time in milliseconds, count), as `Figures::bars` has
+/// them.
 pub(crate) fn histogram(bars: &[(f64, u64)]) -> Markup {
     let responses: u64 = bars.iter().map(|&(_, count)| count).sum();
     let mut from = 0.0;

@@ -49,8 +49,8 @@ impl Clock {
     }
 }
 
-/// `chronyc -c tracking`, chronyc(1): 14 fields, with the offset of the system's clock as the fifth, root
-/// delay and dispersion as the eleventh and twelfth, and the leap status as the last.
+/// `chronyc -c tracking`, chronyc(1): 14 fields, with the offset of the system's clock as the
+/// fifth, root delay and dispersion as the eleventh and twelfth, and the leap status as the last.
 fn tracking(text: &str) -> Option<Clock> {
     let fields: Vec<&str> = text.trim().split(',').collect();
     let number = |at: usize| fields.get(at)?.parse::<f64>().ok().map(f64::abs);

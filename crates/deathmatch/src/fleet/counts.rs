@@ -1,5 +1,5 @@
-//! Counts of one generator or of several: adding them is associative and exact, also of the response
-//! times, whose histograms have the same buckets everywhere.
+//! Counts of one generator or of several: adding them is associative and exact, also of the
+//! response times, whose histograms have the same buckets everywhere.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -65,8 +65,8 @@ impl Counts {
     }
 }
 
-/// Times of many generators. Serialized as HdrHistogram's V2 compressed encoding, in base64, which every
-/// implementation of HdrHistogram reads.
+/// Times of many generators. Serialized as HdrHistogram's V2 compressed encoding, in base64, which
+/// every implementation of HdrHistogram reads.
 #[derive(Clone)]
 pub struct Sum(Histogram<u64>);
 

@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::{Collected, Counts, Generated, Options, Watched, page};
 use crate::figures::Latency;
 
-/// Largest difference between intended starts, delay of a start, missing time at an end, error of a clock,
-/// and step of a clock, in seconds.
+/// Largest difference between intended starts, delay of a start, missing time at an end, error of a
+/// clock, and step of a clock, in seconds.
 const SKEW_S_MAX: f64 = 0.1;
 
 /// Largest number of slots of the course; more seconds are joined.
@@ -305,8 +305,8 @@ fn overlap((a, b): (f64, f64), (c, d): (f64, f64)) -> f64 {
     (b.min(d) - a.max(c)).max(0.0)
 }
 
-/// Responses of a generator between two moments; a second that is only partly between them counts in
-/// proportion.
+/// Responses of a generator between two moments; a second that is only partly between them counts
+/// in proportion.
 fn responses(its: &Generated, from: f64, until: f64) -> f64 {
     shared(its, from, until, |second| second.responses as f64)
 }

@@ -1,5 +1,5 @@
-//! Load from many machines: the file of one generator, the lines of one watched server, and their merging
-//! into one report. Programs that the user has already start them and collect their files.
+//! Load from many machines: the file of one generator, the lines of one watched server, and their
+//! merging into one report. Programs that the user has already start them and collect their files.
 
 pub mod clock;
 mod counts;

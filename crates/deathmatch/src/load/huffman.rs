@@ -1,5 +1,5 @@
-//! The Huffman code of HPACK and QPACK (RFC 7541, appendix B). It is canonical (5.2): shorter codes first,
-//! codes of one length in the order of their symbols. So the lengths define it.
+//! The Huffman code of HPACK and QPACK (RFC 7541, appendix B). It is canonical (5.2): shorter codes
+//! first, codes of one length in the order of their symbols. So the lengths define it.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,5 @@
-//! A job in slices: between them its connections stay open and unused, while other jobs have theirs.
+//! A job in slices: between them its connections stay open and unused, while other jobs have
+//! theirs.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -28,8 +29,8 @@ impl<'a> Kept<'a> {
     /// Offers the load for so long, then waits until every request has ended; otherwise as `run`.
     ///
     /// In a closed loop the seconds of the result count to the end of the last response: all
-    /// connections begin and end without a request, so that replies and time belong to each other in
-    /// slices of any length.
+    /// connections begin and end without a request, so that replies and time belong to each other
+    /// in slices of any length.
     pub fn slice(&mut self, duration: Duration) -> io::Result<Load> {
         let begun = Instant::now();
         let load = self.engine.run(duration)?;

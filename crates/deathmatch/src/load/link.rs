@@ -1,4 +1,5 @@
-//! A connection that carries several requests, as `multiplex` and `page` drive it, and what it tells.
+//! A connection that carries several requests, as `multiplex` and `page` drive it, and what it
+//! tells.
 
 use std::io;
 use std::net::SocketAddr;
@@ -37,7 +38,8 @@ pub(super) trait Link: Default {
     /// `true` once it accepts requests.
     fn is_ready(&self) -> bool;
 
-    /// `true` once requests may be sent, also before the server has told its limits (RFC 9113, 3.4).
+    /// `true` once requests may be sent, also before the server has told its limits (RFC 9113,
+    /// 3.4).
     fn may_ask(&self) -> bool {
         self.is_ready()
     }

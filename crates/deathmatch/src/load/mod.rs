@@ -12,22 +12,23 @@
 //!   before them was complete.
 //! - *Service*: from the send to the last byte; making a connection is not in it.
 //! - *Lateness*: what the generator itself delays: from the later of the intended time and the
-//!   moment it saw a connection become free, to when it sends (or begins to connect). A request that
-//!   waits because every connection is taken waits for the server. None in a closed loop.
+//!   moment it saw a connection become free, to when it sends (or begins to connect). A request
+//!   that waits because every connection is taken waits for the server. None in a closed loop.
 //! - A request counts if it was intended after the warm-up and before the end. Each ends as one
 //!   reply or one error; those still under way at the end are waited for, so
 //!   `intended = replies + errors`. `replies_per_second` alone goes by when an answer ended,
 //!   whichever request it belongs to: it is the throughput, also in overload.
 //! - *Timeout*: a request unsent for that long, unanswered for that long, or answered later than
-//!   that after its intended time. Its response time is the timeout, or that of the late answer, so that
-//!   no percentile improves when answers are missing. A failed call takes the rest of its session with it.
-//! - *Anew*: a connection for each request, which the server closes after its answer. The answer ends
-//!   with that, so that connecting, the handshake and closing are all in its time, and no local port is
-//!   left waiting.
-//! - *Beside*: what the streams beside the requests moved in the measured time, by the same thread: a
-//!   request can be late by one of their pieces, which its lateness shows.
-//! - *Page*: several requests on a connection of their own, counted as one request; its time begins with
-//!   the connection.
+//!   that after its intended time. Its response time is the timeout, or that of the late answer, so
+//!   that no percentile improves when answers are missing. A failed call takes the rest of its
+//!   session with it.
+//! - *Anew*: a connection for each request, which the server closes after its answer. The answer
+//!   ends with that, so that connecting, the handshake and closing are all in its time, and no
+//!   local port is left waiting.
+//! - *Beside*: what the streams beside the requests moved in the measured time, by the same thread:
+//!   a request can be late by one of their pieces, which its lateness shows.
+//! - *Page*: several requests on a connection of their own, counted as one request; its time begins
+//!   with the connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -190,8 +191,8 @@ pub struct Job {
     pub target: SocketAddr,
     /// Way of connecting and waiting.
     pub client: Client,
-    /// Complete requests as sent (HTTP/1.1, keep-alive); for HTTP/2 their fields (`http2_request`), for
-    /// HTTP/3 their HEADERS frames (`http3_request`).
+    /// Complete requests as sent (HTTP/1.1, keep-alive); for HTTP/2 their fields (`http2_request`),
+    /// for HTTP/3 their HEADERS frames (`http3_request`).
     pub requests: Vec<Vec<u8>>,
     /// Their bodies over HTTP/2 and HTTP/3, by the same index; those that are missing are empty.
     pub bodies: Vec<Bytes>,
@@ -240,8 +241,8 @@ impl Job {
 pub struct Client {
     /// A unix domain socket instead of the address.
     pub socket: Option<PathBuf>,
-    /// `true`: it sleeps until a response arrives or a request is due. It leaves the processor to others,
-    /// and wakes some 50 µs late.
+    /// `true`: it sleeps until a response arrives or a request is due. It leaves the processor to
+    /// others, and wakes some 50 µs late.
     pub sleeps: bool,
 }
 

@@ -1,6 +1,6 @@
 //! The generator's loop for HTTP/2 and HTTP/3: it decides which stream of which connection carries
-//! which request when. Requests made while a response is read leave together. A `Link` is a connection
-//! with its protocol: `h2` over TLS, `h3` over QUIC.
+//! which request when. Requests made while a response is read leave together. A `Link` is a
+//! connection with its protocol: `h2` over TLS, `h3` over QUIC.
 
 use std::collections::VecDeque;
 use std::io;

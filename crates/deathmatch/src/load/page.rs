@@ -1,6 +1,6 @@
-//! The generator's loop for pages: each visitor opens a connection, requests all files of a page, and closes
-//! the connection once they are complete. Then the next page begins. A page is one request of the figures;
-//! one failed file fails the page.
+//! The generator's loop for pages: each visitor opens a connection, requests all files of a page,
+//! and closes the connection once they are complete. Then the next page begins. A page is one
+//! request of the figures; one failed file fails the page.
 
 use std::io;
 use std::sync::atomic::Ordering;

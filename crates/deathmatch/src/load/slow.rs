@@ -1,6 +1,6 @@
-//! Slow clients: connections whose requests are sent, and whose responses are read at a low rate, in
-//! small pieces; or whose requests' bodies are sent so. The generator's thread moves one piece in a turn,
-//! so a page is late by no more than that.
+//! Slow clients: connections whose requests are sent, and whose responses are read at a low rate,
+//! in small pieces; or whose requests' bodies are sent so. The generator's thread moves one piece
+//! in a turn, so a page is late by no more than that.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Write as _};
@@ -13,7 +13,8 @@ use crate::sample::SlowLoad;
 /// Time between two reads or writes of a connection, in nanoseconds.
 const EVERY_NS: u64 = 250_000_000;
 
-/// Most bytes that a slow sender sends at once: a quarter of a second at the highest rate of a plan.
+/// Most bytes that a slow sender sends at once: a quarter of a second at the highest rate of a
+/// plan.
 const PIECE_BYTES_MAX: usize = 25_000;
 
 /// Connections with a request under way; they do not block.
@@ -75,8 +76,8 @@ impl<'a> SlowTurns<'a> {
     }
 }
 
-/// Sends so many bytes of a body, which has any content. A connection on which the server has answered
-/// before the end of the body counts as closed once it is.
+/// Sends so many bytes of a body, which has any content. A connection on which the server has
+/// answered before the end of the body counts as closed once it is.
 fn send(mut socket: &TcpStream, bytes: usize) -> Transfer {
     let piece = [b'x'; PIECE_BYTES_MAX];
     match socket.write(&piece[..bytes.min(PIECE_BYTES_MAX)]) {

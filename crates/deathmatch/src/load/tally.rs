@@ -87,8 +87,8 @@ impl Tally {
         }
     }
 
-    /// Counts failed requests, each the job's request of this index. Those without a response in time
-    /// count as response times of the timeout.
+    /// Counts failed requests, each the job's request of this index. Those without a response in
+    /// time count as response times of the timeout.
     pub(super) fn fail(&mut self, intended: u64, which: usize, why: Failure, requests: u64) {
         if !self.measures(intended) {
             return;

@@ -18,7 +18,8 @@ pub const FAILED_STATUS: u16 = 400;
 /// Requests of a job whose figures are counted apart, at most.
 const APART_MAX: usize = 1_000;
 
-/// Largest number of bins; beyond it neighbours are merged, so that a long run needs no more memory.
+/// Largest number of bins; beyond it neighbours are merged, so that a long run needs no more
+/// memory.
 const BINS_MAX: usize = 600;
 
 /// Follows a job, and limits its requests.
@@ -43,8 +44,8 @@ pub struct Progress {
     pub recent: Bin,
     /// The course, once the job has ended.
     pub bins: Vec<Bin>,
-    /// The figures of each of the job's first requests that was made, by its index, once the job has
-    /// ended.
+    /// The figures of each of the job's first requests that was made, by its index, once the job
+    /// has ended.
     pub apart: Vec<Apart>,
 }
 

@@ -12,7 +12,8 @@ use super::fingerprint::Fingerprint;
 const OPEN_FILES_MIN: u64 = 16_384;
 /// Connections that may wait to be accepted: sessions arrive in bursts while a server is busy.
 const BACKLOG_MIN: u64 = 4_096;
-/// Local ports: a closed connection keeps its port for 60 s (TIME_WAIT), on the side that closed it.
+/// Local ports: a closed connection keeps its port for 60 s (TIME_WAIT), on the side that closed
+/// it.
 const PORTS_MIN: u64 = 28_000;
 /// Bytes of a socket's buffer: the deck's setting.
 const BUFFER_MIN: u64 = 16_777_216;

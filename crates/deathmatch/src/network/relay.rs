@@ -1,5 +1,6 @@
-//! Carries packets between two TUN devices, with loss and delay. A packet is an IP packet of at most
-//! `MTU` bytes, whatever the protocol, as on a network: the kernels' TCP sees the same losses as QUIC.
+//! Carries packets between two TUN devices, with loss and delay. A packet is an IP packet of at
+//! most `MTU` bytes, whatever the protocol, as on a network: the kernels' TCP sees the same losses
+//! as QUIC.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,7 +13,8 @@ use super::MTU;
 use crate::random::SplitMix;
 use crate::sample::Network;
 
-/// Packets under way in one direction; further ones are lost. At a delay of 100 ms that is 1.5 GB/s.
+/// Packets under way in one direction; further ones are lost. At a delay of 100 ms that is 1.5
+/// GB/s.
 const FLYING_MAX: usize = 100_000;
 
 /// Seeds of the two directions differ by this.

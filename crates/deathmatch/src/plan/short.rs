@@ -9,9 +9,9 @@ const CONNECTIONS: u32 = 50;
 const BYTES_MAX: u64 = 1 << 30;
 
 impl Plan {
-    /// The plan of works such as `10k:50` (a file of 10 KiB over 50 connections, as fast as they go) or
-    /// `1m:10@200` (1 MiB at 200 requests a second over 10 connections), for these contenders, the
-    /// reference first.
+    /// The plan of works such as `10k:50` (a file of 10 KiB over 50 connections, as fast as they
+    /// go) or `1m:10@200` (1 MiB at 200 requests a second over 10 connections), for these
+    /// contenders, the reference first.
     ///
     /// # Errors
     /// The word that cannot be read.

@@ -163,7 +163,8 @@ impl Launch {
     fn wait_for_port(&self) -> Result<(), StartError> {
         let deadline = Instant::now() + CLOSE_WITHIN;
         loop {
-            // This bind does not set SO_REUSEPORT, which would let two servers share a port unnoticed.
+            // This bind does not set SO_REUSEPORT, which would let two servers share a port
+            // unnoticed.
             match TcpListener::bind(self.addr) {
                 Ok(_) => return Ok(()),
                 Err(e) if Instant::now() >= deadline => {
@@ -247,7 +248,8 @@ impl Running {
         upstream && matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// The way to reload its configuration; `None` if it cannot. It is valid while this server runs.
+    /// The way to reload its configuration; `None` if it cannot. It is valid while this server
+    /// runs.
     pub fn reload(&self) -> Option<Reload> {
         self.launch.reload_signal.map(|signal| Reload { pid: self.child.id(), signal })
     }

@@ -1,5 +1,5 @@
-//! A range chart as SVG: a filled dot at the rate that each contender is known to carry, an open one
-//! at the rate from which on it is known not to.
+//! A range chart as SVG: a filled dot at the rate that each contender is known to carry, an open
+//! one at the rate from which on it is known not to.
 
 use maud::{Markup, html};
 

@@ -1,5 +1,5 @@
-//! Herds before caches: requests that reach the upstream, and the time until all connections have the
-//! object.
+//! Herds before caches: requests that reach the upstream, and the time until all connections have
+//! the object.
 
 use super::Data;
 use super::measure::percentile_ms;

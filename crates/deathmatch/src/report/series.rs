@@ -101,8 +101,8 @@ impl Row<'_> {
         self.samples.iter().any(|s| s.slice.is_some())
     }
 
-    /// `true` if a figure holds beside a generator at its limit and a server with idle time: the cost of
-    /// a request in slices, which all had the same generator.
+    /// `true` if a figure holds beside a generator at its limit and a server with idle time: the
+    /// cost of a request in slices, which all had the same generator.
     pub(super) fn holds_below_the_limit(&self, measure: Measure) -> bool {
         self.are_slices() && measure.kind() == Kind::Cost
     }
@@ -288,8 +288,8 @@ impl<'a> Ladder<'a> {
         names.iter().filter(|name| self.at(name, x).is_some_and(|r| self.fits(r))).count()
     }
 
-    /// Contenders that took no part at a step because they had already failed lower ones: the others
-    /// there are a selection.
+    /// Contenders that took no part at a step because they had already failed lower ones: the
+    /// others there are a selection.
     pub(super) fn dropped(&self, x: f64) -> Vec<&'a str> {
         if !self.steps.are_rates() || self.rows.iter().all(|row| row.x != x) {
             return Vec::new();

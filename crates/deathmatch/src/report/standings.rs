@@ -82,8 +82,8 @@ fn outcome(data: Data<'_>) -> Option<Outcome> {
     data.run.judged.as_ref().map(Judged::outcome)
 }
 
-/// The verdict in sentences: the judgement on one server if that was the question, or the contenders
-/// that are first.
+/// The verdict in sentences: the judgement on one server if that was the question, or the
+/// contenders that are first.
 pub(super) fn verdicts(data: Data<'_>) -> Vec<String> {
     let Some(judged) = &data.run.judged else { return vec![winners(data)] };
     let mut all = judged.sentences();

@@ -1,5 +1,5 @@
-//! Streams, idle connections or reloads beside a ladder, their throughput and their effect on the requests: a row for each
-//! contender and step, next to its figures without streams.
+//! Streams, idle connections or reloads beside a ladder, their throughput and their effect on the
+//! requests: a row for each contender and step, next to its figures without streams.
 
 use super::Data;
 use super::measure::Measure;

@@ -42,8 +42,8 @@ const HEAD: [&str; 9] = [
     "",
 ];
 
-/// The seed's rows: (file, bytes, sendfile, ms a request, user %, system %). With sendfile each comes
-/// after the same without.
+/// The seed's rows: (file, bytes, sendfile, ms a request, user %, system %). With sendfile each
+/// comes after the same without.
 const SEED: [(&str, f64, bool, f64, f64, f64); 4] = [
     ("64 KB", 65_536.0, false, 0.567, 33.0, 28.0),
     ("64 KB", 65_536.0, true, 0.928, 22.0, 17.0),

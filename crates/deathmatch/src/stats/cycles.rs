@@ -8,16 +8,17 @@
 //!   another program moves little (Tukey's trimmed mean; Wilcox, Introduction to Robust Estimation
 //!   and Hypothesis Testing, chapter 3).
 //! - *Error*: the standard deviation of the estimate over resamples in blocks of random length with
-//!   a given mean (Politis and Romano, The stationary bootstrap, JASA 89 (1994); blocks: Kuensch, The
-//!   jackknife and the bootstrap for general stationary observations, Annals of Statistics 17 (1989)).
-//!   The mean length follows the series' own correlation: at least the cube root of the number of
-//!   units, the rate of Hall, Horowitz and Jing, On blocking rules for the bootstrap with dependent
-//!   data, Biometrika 82 (1995).
-//! - *Interval*: the estimate plus and minus the error times Student's t with a degree of freedom for
-//!   each block but one. The percentiles of so few resampled blocks are too narrow.
-//! - *Looks*: a duel that looks at most `LOOKS_MAX` times and stops when the interval is narrow would
-//!   stop on lucky narrow ones. Each look therefore uses the quantile of 1 - 0.05 / `LOOKS_MAX`: the
-//!   probability that any of them misses is at most 5 % (Bonferroni's inequality), whenever it stops.
+//!   a given mean (Politis and Romano, The stationary bootstrap, JASA 89 (1994); blocks: Kuensch,
+//!   The jackknife and the bootstrap for general stationary observations, Annals of Statistics 17
+//!   (1989)). The mean length follows the series' own correlation: at least the cube root of the
+//!   number of units, the rate of Hall, Horowitz and Jing, On blocking rules for the bootstrap with
+//!   dependent data, Biometrika 82 (1995).
+//! - *Interval*: the estimate plus and minus the error times Student's t with a degree of freedom
+//!   for each block but one. The percentiles of so few resampled blocks are too narrow.
+//! - *Looks*: a duel that looks at most `LOOKS_MAX` times and stops when the interval is narrow
+//!   would stop on lucky narrow ones. Each look therefore uses the quantile of 1 - 0.05 /
+//!   `LOOKS_MAX`: the probability that any of them misses is at most 5 % (Bonferroni's inequality),
+//!   whenever it stops.
 
 use super::CONFIDENCE;
 use super::interval::median;
@@ -106,8 +107,8 @@ fn block_length(units: &[f64]) -> usize {
 }
 
 /// One plus twice the sum of the autocorrelations, to the first pair of lags whose sum is not above
-/// the noise (Geyer, Practical Markov chain Monte Carlo, Statistical Science 7 (1992)). Values far out
-/// are brought in first, or one burst would hide the correlation of all others.
+/// the noise (Geyer, Practical Markov chain Monte Carlo, Statistical Science 7 (1992)). Values far
+/// out are brought in first, or one burst would hide the correlation of all others.
 fn correlation_time(units: &[f64]) -> f64 {
     let n = units.len();
     let middle = median(&mut units.to_vec()).unwrap_or_default();
@@ -210,8 +211,8 @@ mod tests {
 
     #[test]
     fn mirrored_cycles_cancel_a_drift() {
-        // The log ratio of two equal servers while the machine slows by a constant step: the second of
-        // a cycle looks slower, and in the next cycle the other one is second.
+        // The log ratio of two equal servers while the machine slows by a constant step: the second
+        // of a cycle looks slower, and in the next cycle the other one is second.
         let logs: Rounds =
             (0..40).map(|cycle| (cycle, if cycle % 2 == 0 { -0.05 } else { 0.05 })).collect();
         let found = estimate(&logs).unwrap();

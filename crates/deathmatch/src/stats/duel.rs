@@ -59,8 +59,8 @@ pub struct Standing {
     pub replies: Option<Ratio>,
     /// The two values of the ratio of processor time, if it has two regimes.
     pub regimes: Option<Regimes>,
-    /// The generator was the limit in most slices of a closed loop: the replies a second are at least
-    /// these.
+    /// The generator was the limit in most slices of a closed loop: the replies a second are at
+    /// least these.
     pub load_limited: bool,
     /// Largest share of a processor (0 to 1) that it used without load between two slices; median.
     pub idle_cpu: Option<f64>,
@@ -118,8 +118,8 @@ fn is_closed(slices: &[&Sample]) -> bool {
     slices.iter().all(|s| matches!(s.offered, Offered::Closed { .. }))
 }
 
-/// A figure of a contender by cycle. A generator at its limit spoils the comparison of rates, which the
-/// standing says; the processor time of a request is comparable all the same.
+/// A figure of a contender by cycle. A generator at its limit spoils the comparison of rates, which
+/// the standing says; the processor time of a request is comparable all the same.
 fn rounds(slices: &[&Sample], name: &str, figure: fn(&Sample) -> Option<f64>) -> Rounds {
     let its = slices.iter().copied().filter(|s| s.contender == name);
     by_round(its.filter(|s| comparable(s, Kind::Cost)), figure)

@@ -28,8 +28,8 @@ pub fn generator_limited(sample: &Sample) -> bool {
     }
 }
 
-/// `true` if other programs ran beside a sample and its neighbours had them not: it is left out. The
-/// neighbours of a slice had them too, and the estimate leaves out the outermost fifths.
+/// `true` if other programs ran beside a sample and its neighbours had them not: it is left out.
+/// The neighbours of a slice had them too, and the estimate leaves out the outermost fifths.
 pub fn is_disturbed(sample: &Sample) -> bool {
     sample.slice.is_none() && sample.marks.contains(&Mark::ForeignCpu)
 }
@@ -45,9 +45,9 @@ pub enum Kind {
     Cost,
 }
 
-/// `true` if a sample may be compared with others of its work by a figure of this kind. The generator's
-/// lateness affects times alone, unless it missed the rate. A generator at its limit does not change the
-/// cost of a slice's requests.
+/// `true` if a sample may be compared with others of its work by a figure of this kind. The
+/// generator's lateness affects times alone, unless it missed the rate. A generator at its limit
+/// does not change the cost of a slice's requests.
 pub fn comparable(sample: &Sample, kind: Kind) -> bool {
     let is_cost = kind == Kind::Cost && sample.slice.is_some();
     let spoils = |mark: &Mark| match mark {

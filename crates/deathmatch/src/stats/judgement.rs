@@ -1,5 +1,6 @@
 //! Judgement on the first server of a duel beside the others, or beside a kept run: an equivalence
-//! test of each measure. It is computed once; the terminal, JSON, the report and the exit code show it.
+//! test of each measure. It is computed once; the terminal, JSON, the report and the exit code show
+//! it.
 
 use std::fmt;
 
@@ -35,8 +36,8 @@ pub struct Judgement {
     pub against: String,
     /// The measure, in words.
     pub measure: String,
-    /// Bounds of the factor by which the first server is worse than the other, or than it was; below 1
-    /// it is better. `None`: too few cycles.
+    /// Bounds of the factor by which the first server is worse than the other, or than it was;
+    /// below 1 it is better. `None`: too few cycles.
     pub worse: Option<(f64, f64)>,
     /// The outcome by the interval and the tolerance.
     pub verdict: Outcome,
@@ -55,7 +56,8 @@ pub enum Outcome {
 }
 
 impl Judged {
-    /// Judges the reference of these duels beside the others, by its ratios in a kept run if there is one.
+    /// Judges the reference of these duels beside the others, by its ratios in a kept run if there
+    /// is one.
     pub fn of(duels: &[Duel], kept: Option<&[Judgement]>, tolerance: f64) -> Judged {
         let first = duels.first().map_or(String::new(), |duel| duel.reference.clone());
         let now = factors(duels).into_iter();

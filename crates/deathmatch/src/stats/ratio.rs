@@ -19,8 +19,8 @@ const BOOTSTRAP_SEED: u64 = 2_009;
 /// A ratio over rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// The median, or from `CYCLES_MIN` rounds on the trimmed mean: the figure is this many times the
-    /// reference's.
+    /// The median, or from `CYCLES_MIN` rounds on the trimmed mean: the figure is this many times
+    /// the reference's.
     pub median: f64,
     /// The exact interval, or from `CYCLES_MIN` rounds on the block bootstrap's; `None` below six
     /// rounds.
@@ -106,8 +106,8 @@ impl Ratio {
         })
     }
 
-    /// The ratio over rounds of turns, or over cycles of slices: fewer than `CYCLES_MIN` of these have no
-    /// interval, because the exact one takes them for independent.
+    /// The ratio over rounds of turns, or over cycles of slices: fewer than `CYCLES_MIN` of these
+    /// have no interval, because the exact one takes them for independent.
     pub fn within(figure: &Rounds, reference: &Rounds, are_slices: bool) -> Option<Ratio> {
         let ratio = Ratio::of(figure, reference)?;
         let holds = !are_slices || ratio.rounds.len() >= CYCLES_MIN;

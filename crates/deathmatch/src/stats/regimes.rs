@@ -1,5 +1,5 @@
-//! Two regimes: a ratio that stays near one value for some cycles and near another for others, which
-//! no single figure describes.
+//! Two regimes: a ratio that stays near one value for some cycles and near another for others,
+//! which no single figure describes.
 
 use serde::{Deserialize, Serialize};
 
@@ -62,8 +62,8 @@ pub fn regimes(logs: &Rounds) -> Option<Regimes> {
     })
 }
 
-/// Index that divides sorted values so that the two means are as far apart as their numbers allow (Otsu,
-/// A threshold selection method from gray-level histograms, IEEE Transactions SMC 9 (1979)).
+/// Index that divides sorted values so that the two means are as far apart as their numbers allow
+/// (Otsu, A threshold selection method from gray-level histograms, IEEE Transactions SMC 9 (1979)).
 fn split(sorted: &[f64]) -> Option<usize> {
     let total: f64 = sorted.iter().sum();
     let n = sorted.len() as f64;

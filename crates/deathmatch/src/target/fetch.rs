@@ -9,7 +9,8 @@ use crate::tls::{Protocol, Stream};
 const BYTES_MAX: u64 = 64 << 20;
 
 impl Url {
-    /// The body of the response to a GET over HTTP/1.0, which ends with its length or with the connection.
+    /// The body of the response to a GET over HTTP/1.0, which ends with its length or with the
+    /// connection.
     ///
     /// # Errors
     /// Any status but 200, an empty body, one with a transfer coding, and the network's.

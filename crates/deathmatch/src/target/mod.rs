@@ -123,8 +123,8 @@ impl Url {
         }
     }
 
-    /// Connects to each address in turn until one accepts, and completes a handshake with it if it is
-    /// secure; sends no request. Over HTTP/3 all handshakes are QUIC's.
+    /// Connects to each address in turn until one accepts, and completes a handshake with it if it
+    /// is secure; sends no request. Over HTTP/3 all handshakes are QUIC's.
     ///
     /// # Errors
     /// The last address's, in words.

@@ -20,7 +20,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request of this method (`None`: GET, or POST with a body), with fields as in `Name: value`.
+    /// A request of this method (`None`: GET, or POST with a body), with fields as in `Name:
+    /// value`.
     ///
     /// # Errors
     /// The argument that cannot be used.
@@ -66,7 +67,8 @@ impl Request {
         if protocol == Protocol::Http1 {
             return self.http1(url);
         }
-        // RFC 9113, 8.2.2: fields of the connection are not allowed; 8.3.1: :authority replaces Host.
+        // RFC 9113, 8.2.2: fields of the connection are not allowed; 8.3.1: :authority replaces
+        // Host.
         let connection = ["connection", "keep-alive", "upgrade", "proxy-connection", "te"];
         let mut all = self.all(url);
         let host = all.iter().find(|(name, _)| name == "host").map(|(_, host)| host.clone());

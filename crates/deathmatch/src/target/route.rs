@@ -1,4 +1,5 @@
-//! The way to a server that is not its URL's host and port: another address or host, or a unix socket.
+//! The way to a server that is not its URL's host and port: another address or host, or a unix
+//! socket.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -29,8 +30,8 @@ impl Route {
         Ok(Route { to: Some((address.to_string(), url.port)), socket: None })
     }
 
-    /// The route of `HOST:PORT:OTHER:PORT`, as curl's `--connect-to`: connections go to the other host and
-    /// port. An empty part means any, or the URL's own.
+    /// The route of `HOST:PORT:OTHER:PORT`, as curl's `--connect-to`: connections go to the other
+    /// host and port. An empty part means any, or the URL's own.
     ///
     /// # Errors
     /// As `resolve`.

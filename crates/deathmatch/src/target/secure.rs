@@ -139,8 +139,9 @@ fn cause(e: &io::Error) -> TlsError {
     }
 }
 
-/// Accepts certificates of the machine's authorities, and a server's own certificate among them even if
-/// it is marked as an authority's, as `openssl req -x509` marks it and curl's `--cacert` takes it.
+/// Accepts certificates of the machine's authorities, and a server's own certificate among them
+/// even if it is marked as an authority's, as `openssl req -x509` marks it and curl's `--cacert`
+/// takes it.
 #[derive(Debug)]
 struct KnownCertificates {
     authorities: Arc<WebPkiServerVerifier>,

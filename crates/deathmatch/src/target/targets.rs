@@ -1,5 +1,5 @@
-//! The requests of one load: of URLs, of a file of targets as vegeta reads it, or of an archive that a
-//! browser has written (HAR 1.2). All go to one server.
+//! The requests of one load: of URLs, of a file of targets as vegeta reads it, or of an archive
+//! that a browser has written (HAR 1.2). All go to one server.
 
 use std::fs;
 use std::path::Path;
@@ -48,8 +48,8 @@ impl Target {
     }
 }
 
-/// Reads a file of targets: `METHOD URL` or a URL in a line, then its fields, then the name of its body's
-/// file after `@`; empty lines and lines that begin with `#` are between targets.
+/// Reads a file of targets: `METHOD URL` or a URL in a line, then its fields, then the name of its
+/// body's file after `@`; empty lines and lines that begin with `#` are between targets.
 ///
 /// # Errors
 /// The line that cannot be used, or a file that cannot be read.
@@ -142,8 +142,8 @@ struct PostData {
     text: Option<String>,
 }
 
-/// Reads the requests of an archive to the server of its first one, in their order, and the number of
-/// those to other servers, which are left out.
+/// Reads the requests of an archive to the server of its first one, in their order, and the number
+/// of those to other servers, which are left out.
 ///
 /// # Errors
 /// A file that cannot be read, or is no such archive; a request whose body it does not have.
@@ -206,8 +206,8 @@ pub fn check_targets(targets: &[Target]) -> Result<(), String> {
     }
 }
 
-/// The order in which requests with these weights are sent, again and again: each as evenly spread as the
-/// weights allow (smooth weighted round-robin, as nginx chooses upstreams).
+/// The order in which requests with these weights are sent, again and again: each as evenly spread
+/// as the weights allow (smooth weighted round-robin, as nginx chooses upstreams).
 ///
 /// # Errors
 /// Weights that are not as many as the requests, or too large.

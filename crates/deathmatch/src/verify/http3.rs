@@ -1,4 +1,5 @@
-//! The check over HTTP/3, with the libraries h3 and quinn: the generator's own frame reader is not used.
+//! The check over HTTP/3, with the libraries h3 and quinn: the generator's own frame reader is not
+//! used.
 
 use std::future::poll_fn;
 use std::io;
@@ -17,8 +18,8 @@ use super::decoded::{Comparison, check_head};
 use super::{Fault, Verified, VerifyError, requests, time_max};
 use crate::tls::{Protocol, Trust};
 
-/// Requests a path so many times on one connection over QUIC with this certificate, and compares the
-/// responses with the file.
+/// Requests a path so many times on one connection over QUIC with this certificate, and compares
+/// the responses with the file.
 ///
 /// # Errors
 /// The first wrong response, or missing HTTP/3.

@@ -132,8 +132,8 @@ pub(crate) fn folder(name: &str) -> PathBuf {
 /// Ports of one test: two for each contender of its plan.
 const PORTS: u16 = 40;
 
-/// A free port, the first of a test's own. All are below 32768, where ephemeral ports of clients begin
-/// (ip_local_port_range, ip(7)).
+/// A free port, the first of a test's own. All are below 32768, where ephemeral ports of clients
+/// begin (ip_local_port_range, ip(7)).
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 10_000 + (std::process::id() % 10_000) as u16;

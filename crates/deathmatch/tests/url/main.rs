@@ -1,4 +1,5 @@
-//! `deathmatch URL` as a user sees it: figures, files, messages and exit codes, against a scripted server.
+//! `deathmatch URL` as a user sees it: figures, files, messages and exit codes, against a scripted
+//! server.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on has failed
 

@@ -1,5 +1,5 @@
-//! Classifies field names for the validation of requests and responses (RFC 9113 section 8.2, RFC 9114
-//! section 4.2). A name in a table is classified once per entry, not once per field.
+//! Classifies field names for the validation of requests and responses (RFC 9113 section 8.2, RFC
+//! 9114 section 4.2). A name in a table is classified once per entry, not once per field.
 
 /// Kinds of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! A dynamic table (RFC 7541 section 2.3.2, RFC 9204 section 3.2), which takes no memory while it is
-//! empty.
+//! A dynamic table (RFC 7541 section 2.3.2, RFC 9204 section 3.2), which takes no memory while it
+//! is empty.
 
 use std::collections::VecDeque;
 

@@ -252,8 +252,8 @@ pub(super) fn authority(out: &mut Vec<u8>, host: Host<'_>) {
     }
 }
 
-/// Appends the hop-by-hop fields and the framing fields for the upstream connection. Returns the range
-/// of the protocol to switch to.
+/// Appends the hop-by-hop fields and the framing fields for the upstream connection. Returns the
+/// range of the protocol to switch to.
 fn write_hop_fields(
     out: &mut Vec<u8>,
     request: &RequestHead<'_>,
@@ -300,8 +300,8 @@ pub(super) fn append(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Ran
     start..out.len()
 }
 
-/// Appends the field lines of an upstream's response for the client, with Date and Server, and without
-/// framing and connection fields.
+/// Appends the field lines of an upstream's response for the client, with Date and Server, and
+/// without framing and connection fields.
 #[inline]
 pub fn response_fields(out: &mut Vec<u8>, response: &ResponseHead<'_>, date: &[u8; 29]) {
     let (mut dated, mut named) = (false, false);

@@ -1,5 +1,5 @@
-//! Writes the fields that tell an upstream about the client: X-Forwarded-*, X-Real-IP, Forwarded and
-//! Via. Those of a trusted proxy are continued, in both families (RFC 7239 section 7.4).
+//! Writes the fields that tell an upstream about the client: X-Forwarded-*, X-Real-IP, Forwarded
+//! and Via. Those of a trusted proxy are continued, in both families (RFC 7239 section 7.4).
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -57,8 +57,8 @@ impl<'a> TrustedFields<'a> {
         self.host.or(reported).filter(|host| host::parse(host).is_ok())
     }
 
-    /// The reports of trusted proxies: from the one about `client` on, or the last one if none names
-    /// it. The client can have invented those before.
+    /// The reports of trusted proxies: from the one about `client` on, or the last one if none
+    /// names it. The client can have invented those before.
     fn reports(&self, client: Option<IpAddr>) -> impl Iterator<Item = &Element<'a>> {
         let is_client = |element: &Element<'_>| client.is_some() && address(element.node) == client;
         let last = self.chain.len().saturating_sub(1);
@@ -77,8 +77,9 @@ pub(super) fn untrusted_forwarding_fields(
     write_forwarding_fields(out, params, &TrustedFields::default(), Some(host));
 }
 
-/// Appends the forwarding fields: the reports of trusted proxies first, then the peer. Both families
-/// name the same client, scheme and host. `host`: as above; `None`: the client named no host.
+/// Appends the forwarding fields: the reports of trusted proxies first, then the peer. Both
+/// families name the same client, scheme and host. `host`: as above; `None`: the client named no
+/// host.
 pub(super) fn write_forwarding_fields(
     out: &mut Vec<u8>,
     params: &ForwardParams<'_>,
@@ -116,8 +117,8 @@ pub(super) fn write_forwarding_fields(
         }
     }
     // Scheme and host are those of the client's own request, which the first element describes (RFC
-    // 7239 section 5.3, 5.4). A host with a port needs quotes; a parsed one holds neither quotes nor
-    // backslashes.
+    // 7239 section 5.3, 5.4). A host with a port needs quotes; a parsed one holds neither quotes
+    // nor backslashes.
     let about_client = |out: &mut Vec<u8>| {
         if let Some(host) = host.clone() {
             out.extend_from_slice(b";host=\"");
@@ -166,8 +167,8 @@ fn bare_node(node: &[u8]) -> &[u8] {
     }
 }
 
-/// Appends the `for` parameter of a node: an address, `unknown` or an obfuscated name (RFC 7239 section
-/// 6). A node that is neither is unknown.
+/// Appends the `for` parameter of a node: an address, `unknown` or an obfuscated name (RFC 7239
+/// section 6). A node that is neither is unknown.
 fn write_node(out: &mut Vec<u8>, node: &[u8]) {
     let is_token = |b: &u8| b.is_ascii_alphanumeric() || b"._-".contains(b);
     out.extend_from_slice(b"for=");

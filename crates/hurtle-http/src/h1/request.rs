@@ -23,8 +23,8 @@ pub fn parse<'a>(
     Ok(request)
 }
 
-/// Parses a head like [`parse`], with a cache of recent header sections. Also returns the bytes after
-/// the head.
+/// Parses a head like [`parse`], with a cache of recent header sections. Also returns the bytes
+/// after the head.
 ///
 /// # Errors
 /// See [`parse`].

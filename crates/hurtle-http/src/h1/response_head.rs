@@ -1,6 +1,6 @@
 //! Parses an upstream's response head in one pass. Like `request` it refuses what two parsers could
-//! frame differently: the second parser is the client's. The field lines of a response over HTTP/2 are
-//! parsed alike.
+//! frame differently: the second parser is the client's. The field lines of a response over HTTP/2
+//! are parsed alike.
 
 use std::fmt;
 

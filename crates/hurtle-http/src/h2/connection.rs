@@ -1,5 +1,5 @@
-//! An HTTP/2 connection: its state, its events and its end. `receive` reads the input, `send` writes
-//! the output; `client` holds what only a client does.
+//! An HTTP/2 connection: its state, its events and its end. `receive` reads the input, `send`
+//! writes the output; `client` holds what only a client does.
 
 use std::collections::VecDeque;
 
@@ -34,7 +34,8 @@ pub struct Limits {
     pub connection_window_bytes: u32,
     /// Bytes of a message's fields, counted as in RFC 9113 section 6.5.2.
     pub header_list_bytes_max: usize,
-    /// `true` if requests may have `:protocol` (RFC 8441): SETTINGS_ENABLE_CONNECT_PROTOCOL is sent.
+    /// `true` if requests may have `:protocol` (RFC 8441): SETTINGS_ENABLE_CONNECT_PROTOCOL is
+    /// sent.
     pub connect_protocol: bool,
     /// Queued output in bytes from which `capacity` returns 0. Heads, and one share of 64 KiB, may
     /// exceed it.

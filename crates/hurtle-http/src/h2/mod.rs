@@ -1,6 +1,6 @@
-//! HTTP/2 (RFC 9113) with HPACK (RFC 7541) and priorities (RFC 9218) for servers, and for clients as
-//! proxies need them, without sockets, clocks and tasks. The input is received bytes; the output is events and bytes to write.
-//! Times are milliseconds of the caller's clock.
+//! HTTP/2 (RFC 9113) with HPACK (RFC 7541) and priorities (RFC 9218) for servers, and for clients
+//! as proxies need them, without sockets, clocks and tasks. The input is received bytes; the output
+//! is events and bytes to write. Times are milliseconds of the caller's clock.
 //!
 //! ```
 //! use bytes::Bytes;

@@ -289,8 +289,8 @@ impl Connection {
         Ok(stream.trailers.take().map_or(Body::End, |trailers| Body::Trailers(*trailers)))
     }
 
-    /// Returns whether all data of a message was read, and no more follows: `read` returns its trailers
-    /// or its end.
+    /// Returns whether all data of a message was read, and no more follows: `read` returns its
+    /// trailers or its end.
     pub fn is_read(&self, id: u32) -> bool {
         let at = self.streams.position(id);
         at.map(|at| &self.streams.open[at]).is_some_and(|s| !s.is_receiving && s.body.is_empty())

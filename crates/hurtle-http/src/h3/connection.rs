@@ -33,7 +33,8 @@ pub struct Limits {
     pub streams_max: u32,
     /// Bytes of a request's fields, counted as in RFC 9114 section 4.2.2.
     pub header_list_bytes_max: usize,
-    /// `true` if requests may have `:protocol` (RFC 9220): SETTINGS_ENABLE_CONNECT_PROTOCOL is sent.
+    /// `true` if requests may have `:protocol` (RFC 9220): SETTINGS_ENABLE_CONNECT_PROTOCOL is
+    /// sent.
     pub connect_protocol: bool,
     /// Bytes of QPACK's dynamic table; 0: the client uses none.
     pub table_bytes_max: usize,
@@ -74,13 +75,13 @@ pub enum Event {
     /// A stream is over before its response is complete, and its state is gone. The driver sends
     /// RESET_STREAM and STOP_SENDING with this code, as far as the stream's sides are open.
     Reset(u64, Code),
-    /// The driver sends STOP_SENDING with this code on a unidirectional stream of the client, unless
-    /// it has ended.
+    /// The driver sends STOP_SENDING with this code on a unidirectional stream of the client,
+    /// unless it has ended.
     Stop(u64, Code),
     /// The client will accept no more pushes; it is about to leave.
     GoAway,
-    /// The connection has failed, and all streams are closed. The driver sends CONNECTION_CLOSE with
-    /// this error.
+    /// The connection has failed, and all streams are closed. The driver sends CONNECTION_CLOSE
+    /// with this error.
     Closed(Error),
 }
 
@@ -179,9 +180,9 @@ impl Connection {
         }
     }
 
-    /// Processes received bytes of a stream; `is_end`: they are the last ones. A stream error queues
-    /// `Event::Reset`, a connection error `Event::Closed`. Bytes of closed streams are ignored.
-    /// `now_ms`: time of a monotonic clock, in milliseconds.
+    /// Processes received bytes of a stream; `is_end`: they are the last ones. A stream error
+    /// queues `Event::Reset`, a connection error `Event::Closed`. Bytes of closed streams are
+    /// ignored. `now_ms`: time of a monotonic clock, in milliseconds.
     pub fn receive(&mut self, id: u64, bytes: Bytes, is_end: bool, now_ms: u64) {
         self.now_ms = now_ms;
         let result = match id & 3 {
@@ -331,8 +332,8 @@ impl Connection {
         if bytes.is_empty() { None } else { Some(bytes.into()) }
     }
 
-    /// Sends a first GOAWAY. Requests in flight are accepted. The driver calls `finish_shutdown` once
-    /// the client had time to receive it, at least a round trip later (RFC 9114 section 5.2).
+    /// Sends a first GOAWAY. Requests in flight are accepted. The driver calls `finish_shutdown`
+    /// once the client had time to receive it, at least a round trip later (RFC 9114 section 5.2).
     pub fn graceful_shutdown(&mut self) {
         if self.shutdown == Shutdown::No && self.closed.is_none() {
             self.shutdown = Shutdown::Announced;

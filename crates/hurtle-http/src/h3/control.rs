@@ -10,8 +10,8 @@ use super::frame::{self, Head, Prefix};
 use super::varint;
 use crate::semantics::priority::Priority;
 
-/// Maximum payload of a frame on the control stream, in bytes. Frames of unknown types have no limit,
-/// because their payload is not kept.
+/// Maximum payload of a frame on the control stream, in bytes. Frames of unknown types have no
+/// limit, because their payload is not kept.
 const PAYLOAD_BYTES_MAX: u64 = 4 << 10;
 
 /// The state of the control stream.

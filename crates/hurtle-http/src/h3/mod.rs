@@ -31,9 +31,9 @@
 //! 1. Call [`Connection::open`] for each stream that the client opens, in the order of their
 //!    numbers.
 //! 2. Read from streams of which [`Connection::wants`] is true, and pass the bytes to
-//!    [`Connection::receive`]. Bytes that are not wanted stay in the QUIC stream, whose flow control
-//!    then slows the client down. Tell [`Connection::reset`] and [`Connection::stopped`] about
-//!    RESET_STREAM and STOP_SENDING.
+//!    [`Connection::receive`]. Bytes that are not wanted stay in the QUIC stream, whose flow
+//!    control then slows the client down. Tell [`Connection::reset`] and [`Connection::stopped`]
+//!    about RESET_STREAM and STOP_SENDING.
 //! 3. Call [`Connection::next_event`] until there is none, and let the requests' handlers act. They
 //!    read bodies by [`Connection::read`]. They write responses to the QUIC stream themselves, with
 //!    the heads of [`write_head`], [`write_data_head`] and [`write_trailers`], and call

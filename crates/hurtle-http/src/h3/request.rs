@@ -1,5 +1,5 @@
-//! Receives requests (RFC 9114 sections 4.1 and 7): the frames of request streams, field sections, and
-//! the calls that read a body.
+//! Receives requests (RFC 9114 sections 4.1 and 7): the frames of request streams, field sections,
+//! and the calls that read a body.
 
 use bytes::{Buf, Bytes};
 
@@ -133,8 +133,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Enters a HEADERS frame, unless its section exceeds the limit. Decoded fields are counted with
-    /// an overhead, so a longer encoded section cannot be within the limit, but for a wasteful
+    /// Enters a HEADERS frame, unless its section exceeds the limit. Decoded fields are counted
+    /// with an overhead, so a longer encoded section cannot be within the limit, but for a wasteful
     /// Huffman code.
     fn begin_section(&mut self, id: u64, len: u64) -> Result<(), Error> {
         let len_max = self.limits.header_list_bytes_max;
@@ -239,9 +239,9 @@ impl Connection {
         }
     }
 
-    /// Returns `true` if bytes of a client's stream should be read. Of a request's body, at most the
-    /// bytes of one `receive` are kept until the handler reads them; a request whose section waits
-    /// for the encoder stream is not read either.
+    /// Returns `true` if bytes of a client's stream should be read. Of a request's body, at most
+    /// the bytes of one `receive` are kept until the handler reads them; a request whose section
+    /// waits for the encoder stream is not read either.
     pub fn wants(&self, id: u64) -> bool {
         if id & 3 != 0 {
             return true;
@@ -252,8 +252,8 @@ impl Connection {
         })
     }
 
-    /// Takes the next part of a request's body: buffered bytes. After `Body::NotYet` the driver reads
-    /// from the QUIC stream; `Event::Readable` follows.
+    /// Takes the next part of a request's body: buffered bytes. After `Body::NotYet` the driver
+    /// reads from the QUIC stream; `Event::Readable` follows.
     ///
     /// # Errors
     /// The stream is over.
@@ -272,8 +272,8 @@ impl Connection {
 
 const TRAILERS_TOO_LARGE: Error = Error::stream(Code::EXCESSIVE_LOAD, "the trailers are too large");
 
-/// `true` if a known frame never belongs to a request stream (RFC 9114 section 7.2, RFC 9218 section
-/// 7.2).
+/// `true` if a known frame never belongs to a request stream (RFC 9114 section 7.2, RFC 9218
+/// section 7.2).
 fn is_misplaced(kind: u64) -> bool {
     let is_of_control = matches!(
         kind,

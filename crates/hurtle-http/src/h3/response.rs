@@ -12,8 +12,8 @@ pub const DATA_HEAD_BYTES_MAX: usize = 1 + varint::BYTES_MAX;
 /// Bytes for the length of a field section, which is known once the section is encoded.
 const SECTION_LEN_BYTES: usize = 4;
 
-/// Appends a HEADERS frame with a response's head: an interim one (1xx), or the final one. Names may
-/// have capitals. Pseudo-fields and connection-specific fields are not allowed.
+/// Appends a HEADERS frame with a response's head: an interim one (1xx), or the final one. Names
+/// may have capitals. Pseudo-fields and connection-specific fields are not allowed.
 pub fn write_head<'f>(
     out: &mut Vec<u8>,
     status: u16,
@@ -36,9 +36,9 @@ pub fn write_data_head(out: &mut Vec<u8>, len: u64) {
     varint::write(out, len);
 }
 
-/// The order in which responses are sent (RFC 9218 section 10), for a QUIC library that sends streams
-/// of a higher number first and streams of equal numbers in turn. Among equally urgent responses,
-/// non-incremental ones go first, in the order of their requests.
+/// The order in which responses are sent (RFC 9218 section 10), for a QUIC library that sends
+/// streams of a higher number first and streams of equal numbers in turn. Among equally urgent
+/// responses, non-incremental ones go first, in the order of their requests.
 pub fn send_rank(priority: Priority, id: u64) -> i32 {
     const ORDERS: u64 = 1 << 27;
     let urgency = i32::from(7 - priority.urgency.min(7)) << 28;

@@ -1,5 +1,5 @@
-//! The client's unidirectional streams (RFC 9114 section 6.2, RFC 9204 section 4.2): their types, and
-//! the streams that a connection needs.
+//! The client's unidirectional streams (RFC 9114 section 6.2, RFC 9204 section 4.2): their types,
+//! and the streams that a connection needs.
 
 use bytes::Bytes;
 

@@ -13,8 +13,9 @@ pub enum Version {
     Two,
 }
 
-/// Returns the header that names a client. Its port and the address that it connected to are 0: a proxy of
-/// requests does not know them. `Client::Unix` is written as `Client::Peer`, a connection of the sender's own.
+/// Returns the header that names a client. Its port and the address that it connected to are 0: a
+/// proxy of requests does not know them. `Client::Unix` is written as `Client::Peer`, a connection
+/// of the sender's own.
 pub fn encode(version: Version, client: Client) -> Vec<u8> {
     let address = match client {
         Client::Address(address) => Some(address.to_canonical()),

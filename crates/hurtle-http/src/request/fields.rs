@@ -1,5 +1,5 @@
-//! The fields of a request in the form of their protocol version, their conversion to a `HeaderMap`,
-//! and the fields that are allowed in a trailer section.
+//! The fields of a request in the form of their protocol version, their conversion to a
+//! `HeaderMap`, and the fields that are allowed in a trailer section.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -198,9 +198,9 @@ pub fn is_allowed_in_trailers(name: &HeaderName) -> bool {
         && !begins_as(text, b"if-")
 }
 
-/// True if a client may send a field in a trailer section: it may also send it in the head, and this
-/// server does not write it itself. An upstream can merge trailers into the head (RFC 9110 section
-/// 6.5.2).
+/// True if a client may send a field in a trailer section: it may also send it in the head, and
+/// this server does not write it itself. An upstream can merge trailers into the head (RFC 9110
+/// section 6.5.2).
 pub fn is_allowed_in_request_trailers(name: &HeaderName) -> bool {
     let text = name.as_str().as_bytes();
     is_allowed_in_trailers(name)

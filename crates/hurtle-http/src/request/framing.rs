@@ -33,7 +33,8 @@ impl Framing {
     /// Adds a Content-Length line (RFC 9112 section 6.2: `1*DIGIT`).
     ///
     /// # Errors
-    /// A second line, even an equal one; a value that is not a decimal number of 64 bits, or exceeds
+    /// A second line, even an equal one; a value that is not a decimal number of 64 bits, or
+    /// exceeds
     /// [`LENGTH_MAX`].
     pub fn content_length(&mut self, value: &[u8]) -> Result<(), ParseError> {
         if self.length.is_some() {

@@ -57,8 +57,8 @@ fn rest<'a>(media_type: &'a [u8], known: &[u8]) -> Option<&'a [u8]> {
     (begin.eq_ignore_ascii_case(known) && is_end).then_some(rest)
 }
 
-/// Returns the frame that ends a response: its trailers as lines. `lines` are field lines, each ended
-/// by CRLF, with names in any case.
+/// Returns the frame that ends a response: its trailers as lines. `lines` are field lines, each
+/// ended by CRLF, with names in any case.
 pub fn trailer_frame(lines: &[u8]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(lines.len());
     for (name, value) in pairs(lines) {

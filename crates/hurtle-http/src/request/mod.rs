@@ -1,7 +1,7 @@
 //! A request head and the validation of its fields for all protocol versions (RFC 9110, RFC 9112
 //! sections 3.2 and 6.3). [`h1`](crate::h1::request) parses it from text, [`from_section`] from a
-//! field section of HTTP/2 or HTTP/3. Field values borrow from the input; only lists in several lines are
-//! copied.
+//! field section of HTTP/2 or HTTP/3. Field values borrow from the input; only lists in several
+//! lines are copied.
 
 mod error;
 pub(crate) mod field_class;
@@ -45,8 +45,8 @@ pub struct HeadLimits {
 /// A field value; `None` if the field is absent.
 pub type Value<'a> = Option<&'a [u8]>;
 
-/// Storage for values that are not in the input as they are used: joined lists in several lines, and
-/// an encoded target. It must outlive the request.
+/// Storage for values that are not in the input as they are used: joined lists in several lines,
+/// and an encoded target. It must outlive the request.
 #[derive(Debug, Default)]
 pub struct Joined {
     lists: OnceCell<Box<[Option<Vec<u8>>; LISTS.len()]>>,
@@ -123,13 +123,14 @@ pub struct RequestHead<'a> {
     pub field_count: usize,
     /// The cached header section, if the same section was parsed recently.
     pub section: Option<Rc<Section>>,
-    /// Fields that this server sets for the upstream, so that a client must not send them in trailers.
+    /// Fields that this server sets for the upstream, so that a client must not send them in
+    /// trailers.
     pub own_fields: &'a [HeaderName],
 }
 
 impl<'a> RequestHead<'a> {
-    /// Parses the target; the head has no fields yet. It is made where it stays: a move costs as much
-    /// as a line of the head.
+    /// Parses the target; the head has no fields yet. It is made where it stays: a move costs as
+    /// much as a line of the head.
     ///
     /// # Errors
     /// [`ParseError::Target`].
@@ -343,7 +344,8 @@ impl<'a> Validator<'a> {
         self.several |= slot.replace(value).is_some();
     }
 
-    /// Validates the whole message after the last field. `true` means that a list has several lines.
+    /// Validates the whole message after the last field. `true` means that a list has several
+    /// lines.
     ///
     /// # Errors
     /// The Host, the target or the framing is invalid.

@@ -42,8 +42,8 @@ pub fn choose(accept_encoding: Option<&[u8]>, available: &[Coding]) -> Coding {
     best.0
 }
 
-/// True if a client accepts a coding (RFC 9110 section 12.5.3): any without the field, and no coding
-/// at all unless that is refused.
+/// True if a client accepts a coding (RFC 9110 section 12.5.3): any without the field, and no
+/// coding at all unless that is refused.
 pub fn accepts_coding(accept_encoding: Option<&[u8]>, coding: Coding) -> bool {
     let Some(field) = accept_encoding else { return true };
     let weights = CodingWeights::read(field);

@@ -1,12 +1,12 @@
-//! The client behind proxies (RFC 7239, X-Forwarded-For). The caller names the trusted proxies and the
-//! family of fields that they set; fields from any other peer are ignored.
+//! The client behind proxies (RFC 7239, X-Forwarded-For). The caller names the trusted proxies and
+//! the family of fields that they set; fields from any other peer are ignored.
 
 use std::net::{IpAddr, SocketAddr};
 
 use super::fields::list;
 
-/// The fields in which trusted proxies describe the client. The other family is ignored: most proxies
-/// forward it as the client sent it.
+/// The fields in which trusted proxies describe the client. The other family is ignored: most
+/// proxies forward it as the client sent it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Family {
     /// X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host and other X-Forwarded fields.

@@ -1,5 +1,5 @@
-//! gRPC over HTTP/2 ("PROTOCOL-HTTP2" of the gRPC project): its requests, and errors of this server as
-//! its statuses. The names of the statuses are those of the project's "statuscodes".
+//! gRPC over HTTP/2 ("PROTOCOL-HTTP2" of the gRPC project): its requests, and errors of this server
+//! as its statuses. The names of the statuses are those of the project's "statuscodes".
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ impl GrpcStatus {
     }
 
     /// The status that a client infers from this HTTP status ("http-grpc-status-mapping"), but
-    /// DEADLINE_EXCEEDED if an upstream is too slow, and RESOURCE_EXHAUSTED for what is too large or
-    /// too frequent.
+    /// DEADLINE_EXCEEDED if an upstream is too slow, and RESOURCE_EXHAUSTED for what is too large
+    /// or too frequent.
     pub fn of(status: StatusCode) -> GrpcStatus {
         GrpcStatus(match status.as_u16() {
             400 => 13,       // INTERNAL

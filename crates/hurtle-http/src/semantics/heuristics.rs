@@ -45,9 +45,9 @@ impl Heuristics {
     /// Returns the lifetime of a response without an explicit one, in seconds. `received`: when it
     /// arrived, in seconds since 1970.
     ///
-    /// A lifetime by status applies to every status that has one: the operator speaks for the origin
-    /// there. One by Last-Modified applies to statuses that are heuristically cacheable, and to
-    /// responses with `public`.
+    /// A lifetime by status applies to every status that has one: the operator speaks for the
+    /// origin there. One by Last-Modified applies to statuses that are heuristically cacheable, and
+    /// to responses with `public`.
     pub(super) fn lifetime(
         &self,
         status: StatusCode,

@@ -1,5 +1,5 @@
-//! multipart/form-data (RFC 7578, RFC 2046 section 5.1) as forms send it: a parser that is given the
-//! body in pieces of any size, and holds at most one piece and a delimiter.
+//! multipart/form-data (RFC 7578, RFC 2046 section 5.1) as forms send it: a parser that is given
+//! the body in pieces of any size, and holds at most one piece and a delimiter.
 
 use std::fmt;
 
@@ -82,7 +82,8 @@ enum State {
     Complete,
 }
 
-/// Returns the boundary of a Content-Type; `None` if that is not multipart/form-data with a boundary.
+/// Returns the boundary of a Content-Type; `None` if that is not multipart/form-data with a
+/// boundary.
 pub fn boundary(content_type: &[u8]) -> Option<&[u8]> {
     let (media_type, params) = split_once(content_type, b';')?;
     if !media_type.trim_ascii().eq_ignore_ascii_case(b"multipart/form-data") {
@@ -102,7 +103,8 @@ impl Multipart {
         Multipart { delimiter, state: State::Preamble, unread: BytesMut::from(&b"\r\n"[..]) }
     }
 
-    /// Adds the next bytes of the body. Call `next_event` until it returns `None` before the next ones.
+    /// Adds the next bytes of the body. Call `next_event` until it returns `None` before the next
+    /// ones.
     pub fn push(&mut self, data: &[u8]) {
         if self.state != State::Complete {
             self.unread.extend_from_slice(data);
@@ -247,8 +249,8 @@ fn parameter<'a>(mut params: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// Decodes the three escapes that browsers write in names (WHATWG HTML, multipart/form-data encoding
-/// algorithm).
+/// Decodes the three escapes that browsers write in names (WHATWG HTML, multipart/form-data
+/// encoding algorithm).
 fn unescaped(name: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(name.len());
     let mut rest = name;

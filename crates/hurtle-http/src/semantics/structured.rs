@@ -1,5 +1,5 @@
-//! Structured fields (RFC 9651), as far as HTTP fields here need them: an Item that is an Integer or
-//! a Boolean, and a Dictionary. Parameters are checked and dropped. `None` means malformed: the
+//! Structured fields (RFC 9651), as far as HTTP fields here need them: an Item that is an Integer
+//! or a Boolean, and a Dictionary. Parameters are checked and dropped. `None` means malformed: the
 //! caller must ignore the field.
 
 /// Maximum Integer: fifteen digits (RFC 9651 section 3.3.1).

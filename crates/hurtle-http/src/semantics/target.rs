@@ -233,9 +233,9 @@ pub fn separate_slashes(kept: &[u8]) -> Result<Vec<u8>, PathError> {
     Ok(out)
 }
 
-/// True if `sent` is a spelling of `decoded` (from [`decode_keeping_slashes`]) without dot segments: it
-/// differs only in percent-escapes, in bytes that a URL should encode, and in runs of slashes. False for
-/// a raw backslash, which some servers read as a slash.
+/// True if `sent` is a spelling of `decoded` (from [`decode_keeping_slashes`]) without dot
+/// segments: it differs only in percent-escapes, in bytes that a URL should encode, and in runs of
+/// slashes. False for a raw backslash, which some servers read as a slash.
 pub fn is_spelling_of(sent: &[u8], decoded: &[u8]) -> bool {
     // Most paths need no escape.
     if sent == decoded {
@@ -265,12 +265,12 @@ pub fn is_spelling_of(sent: &[u8], decoded: &[u8]) -> bool {
     decoded.next().is_none()
 }
 
-/// Returns a decoded path as servers read it that take `\\` for `/` and ignore parameters of segments
-/// (`/a;x=1/b` is `/a/b`), such as Tomcat. `Ok(None)`: they read it alike.
+/// Returns a decoded path as servers read it that take `\\` for `/` and ignore parameters of
+/// segments (`/a;x=1/b` is `/a/b`), such as Tomcat. `Ok(None)`: they read it alike.
 ///
 /// # Errors
-/// They would find a dot segment, or another path than each other: those that take parameters off first
-/// read a `\\` behind `;` as a part of the parameter.
+/// They would find a dot segment, or another path than each other: those that take parameters off
+/// first read a `\\` behind `;` as a part of the parameter.
 pub fn read_leniently(decoded: &[u8]) -> Result<Option<Vec<u8>>, PathError> {
     if !decoded.iter().any(|byte| matches!(byte, b';' | b'\\')) {
         return Ok(None);
@@ -369,8 +369,8 @@ pub fn encode_path(decoded: &[u8]) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Percent-encodes the bytes beyond ASCII of a target. Some clients send them raw, and other servers
-/// take them; RFC 3986 has no place for them.
+/// Percent-encodes the bytes beyond ASCII of a target. Some clients send them raw, and other
+/// servers take them; RFC 3986 has no place for them.
 pub fn encode_beyond_ascii(raw: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(raw.len() * 3);
     for &byte in raw {

@@ -4,8 +4,8 @@
 /// Maximum length of a request ID that is taken from a proxy, in bytes.
 pub const REQUEST_ID_BYTES_MAX: usize = 128;
 
-/// Returns the trace ID of a valid `traceparent` (section 3.2); `None`: it is invalid, and the trace
-/// is begun anew (section 4.3).
+/// Returns the trace ID of a valid `traceparent` (section 3.2); `None`: it is invalid, and the
+/// trace is begun anew (section 4.3).
 pub fn trace_id(traceparent: &[u8]) -> Option<&[u8]> {
     let (known, later) = traceparent.split_at_checked(55)?;
     let [version, trace, parent, flags] = [0..2, 3..35, 36..52, 53..55].map(|at| &known[at]);

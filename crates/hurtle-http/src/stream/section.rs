@@ -1,5 +1,5 @@
-//! Collects the decoded fields of requests, responses and trailers, and checks their form (RFC 9113 sections
-//! 8.1 to 8.3, RFC 9114 sections 4.1 to 4.3) and size.
+//! Collects the decoded fields of requests, responses and trailers, and checks their form (RFC 9113
+//! sections 8.1 to 8.3, RFC 9114 sections 4.1 to 4.3) and size.
 
 use super::fields::{
     AUTHORITY, FieldSection, LENGTHS_BYTES, METHOD, PATH, PROTOCOL, SCHEME, STATUS,

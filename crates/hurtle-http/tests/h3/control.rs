@@ -1,5 +1,5 @@
-//! Tests of unidirectional streams, of the control stream's frames and of settings (RFC 9114 sections 6
-//! and 7, RFC 9204, RFC 9218).
+//! Tests of unidirectional streams, of the control stream's frames and of settings (RFC 9114
+//! sections 6 and 7, RFC 9204, RFC 9218).
 
 use hurtle_http::h3::{Code, Connection, Limits};
 

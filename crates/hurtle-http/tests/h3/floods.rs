@@ -1,5 +1,5 @@
-//! Tests of floods: frames, streams and instructions that cost a client little and a server much end
-//! the connection.
+//! Tests of floods: frames, streams and instructions that cost a client little and a server much
+//! end the connection.
 
 use bytes::Bytes;
 use hurtle_http::h3::{Code, Connection, Event};

@@ -1,5 +1,5 @@
-//! Tests of QPACK's dynamic table through a connection (RFC 9204): blocked requests, acknowledgments
-//! and errors of the encoder and decoder streams.
+//! Tests of QPACK's dynamic table through a connection (RFC 9204): blocked requests,
+//! acknowledgments and errors of the encoder and decoder streams.
 
 use bytes::Bytes;
 use hurtle_http::h3::{Body, Code, Connection, Event, Limits, Outlet};

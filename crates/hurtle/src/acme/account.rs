@@ -22,10 +22,12 @@ use crate::config;
 struct StoredAccount {
     #[serde(flatten)]
     credentials: AccountCredentials,
-    /// The address that the authority has; `None`: it has none, or an earlier version has stored it.
+    /// The address that the authority has; `None`: it has none, or an earlier version has stored
+    /// it.
     #[serde(default)]
     email: Option<String>,
-    /// Key identifier of its external account, empty without one; `None`: an earlier version has stored it.
+    /// Key identifier of its external account, empty without one; `None`: an earlier version has
+    /// stored it.
     #[serde(default)]
     binding: Option<String>,
 }
@@ -157,9 +159,9 @@ impl Authority {
         Ok(self.account.clone())
     }
 
-    /// Tells the authority the address of the configuration, in place of the one that it has (RFC 8555
-    /// section 7.3.2). If this fails, certificates are ordered all the same, and the next start repeats
-    /// it.
+    /// Tells the authority the address of the configuration, in place of the one that it has (RFC
+    /// 8555 section 7.3.2). If this fails, certificates are ordered all the same, and the next
+    /// start repeats it.
     async fn change_contact(&self, account: &Account, storage: &Storage) {
         let contact = self.contact();
         let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
@@ -199,8 +201,8 @@ impl Authority {
         let _ = storage.remove_account(&self.directory);
     }
 
-    /// Fetches the renewal window of a certificate (start and end, in seconds since 1970), and in how
-    /// many seconds to fetch it again (RFC 9773 section 4).
+    /// Fetches the renewal window of a certificate (start and end, in seconds since 1970), and in
+    /// how many seconds to fetch it again (RFC 9773 section 4).
     pub(super) async fn renewal(
         &mut self,
         id: &(Vec<u8>, Vec<u8>),

@@ -1,5 +1,5 @@
-//! A client of the DNS (RFC 1035): one question to one server, over UDP, and over TCP if the answer is
-//! too long. `simple_dns` encodes and parses the messages. Calls block.
+//! A client of the DNS (RFC 1035): one question to one server, over UDP, and over TCP if the answer
+//! is too long. `simple_dns` encodes and parses the messages. Calls block.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};

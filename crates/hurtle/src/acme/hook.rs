@@ -1,6 +1,6 @@
-//! The records of one attempt, written and removed by the program `dns_hook`. A process outside of the
-//! sandbox runs it (`server::dns_hooks`). Each attempt is a connection to that process, whose end
-//! removes the records: also if the attempt is given up, or the server ends.
+//! The records of one attempt, written and removed by the program `dns_hook`. A process outside of
+//! the sandbox runs it (`server::dns_hooks`). Each attempt is a connection to that process, whose
+//! end removes the records: also if the attempt is given up, or the server ends.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::Shutdown;
@@ -81,7 +81,8 @@ impl Records {
         Ok(())
     }
 
-    /// Removes the records; a failure is logged only, because the certificate does not depend on it.
+    /// Removes the records; a failure is logged only, because the certificate does not depend on
+    /// it.
     pub(super) async fn remove(self, name: &str) {
         let connection = Arc::clone(&self.connection);
         let failures = rt::blocking(move || end(&connection)).await;
@@ -92,8 +93,8 @@ impl Records {
 }
 
 impl Drop for Records {
-    /// Ends the attempt at once if it is given up while the hook runs: the thread that waits for the
-    /// hook has the connection too.
+    /// Ends the attempt at once if it is given up while the hook runs: the thread that waits for
+    /// the hook has the connection too.
     fn drop(&mut self) {
         // An error means that the process has ended.
         let _ = self.connection.shutdown(Shutdown::Both);

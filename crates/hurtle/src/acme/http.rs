@@ -1,5 +1,5 @@
-//! The HTTP client for authorities: HTTPS only, with limits on time and size, and with `Retry-After`
-//! and the causes of errors, which instant-acme's own client does not report.
+//! The HTTP client for authorities: HTTPS only, with limits on time and size, and with
+//! `Retry-After` and the causes of errors, which instant-acme's own client does not report.
 
 use std::error::Error as StdError;
 use std::path::Path;
@@ -34,8 +34,8 @@ pub(super) struct Http {
     retry_after: RetryAfter,
 }
 
-/// `Retry-After` of the last refused request (RFC 8555 section 6.6), in seconds since 1970; 0 without
-/// one.
+/// `Retry-After` of the last refused request (RFC 8555 section 6.6), in seconds since 1970; 0
+/// without one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RetryAfter(Arc<AtomicU64>);
 

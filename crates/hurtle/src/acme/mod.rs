@@ -1,6 +1,7 @@
 //! Orders and renews certificates for sites with `certificate = "auto"` (ACME, RFC 8555). It orders
 //! configured names only. A crash, or another server with the same storage, causes no second order.
-//! It runs apart from handshakes and requests: it writes files, and `tls` reads them when they change.
+//! It runs apart from handshakes and requests: it writes files, and `tls` reads them when they
+//! change.
 
 mod account;
 mod ask;
@@ -360,8 +361,8 @@ impl Job {
         }
     }
 
-    /// Reads the current certificate; `None` if there is no usable one. Forgets the renewal window of
-    /// a certificate that this or another server has replaced.
+    /// Reads the current certificate; `None` if there is no usable one. Forgets the renewal window
+    /// of a certificate that this or another server has replaced.
     fn current(&mut self) -> Option<IssuedCertificate> {
         let bytes = fs::read(&self.file).ok()?;
         let current = IssuedCertificate::read(&bytes, &self.hosts);

@@ -1,5 +1,5 @@
-//! Certificates on demand: serves the requests of handshakes for names that the configuration does not
-//! have, and renews what was ordered for them. An operator's server decides about each name.
+//! Certificates on demand: serves the requests of handshakes for names that the configuration does
+//! not have, and renews what was ordered for them. An operator's server decides about each name.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -154,7 +154,8 @@ impl NameOrders {
         }
     }
 
-    /// `true`: another server with the same storage orders the certificate. It has recorded its attempt.
+    /// `true`: another server with the same storage orders the certificate. It has recorded its
+    /// attempt.
     fn is_ordered_elsewhere(&self, name: &str) -> bool {
         matches!(self.acme.storage.lock(name), Ok(None))
     }
@@ -259,8 +260,8 @@ fn on_demand(site: &Site) -> Option<&OnDemand> {
     site.tls.as_ref()?.on_demand()
 }
 
-/// Returns the site that serves a name, as `site::names` chooses it: by an exact name, the longest wildcard,
-/// or the default site.
+/// Returns the site that serves a name, as `site::names` chooses it: by an exact name, the longest
+/// wildcard, or the default site.
 fn site_of<'a>(sites: &'a [Site], name: &str) -> Option<&'a Site> {
     let rank = |host: &HostName| match host {
         HostName::Exact(_) => (2, 0),

@@ -1,5 +1,5 @@
-//! One attempt with one authority: from an order to a certificate (RFC 8555 section 7.4). An order is
-//! stored before it proceeds, so that a later attempt can resume it.
+//! One attempt with one authority: from an order to a certificate (RFC 8555 section 7.4). An order
+//! is stored before it proceeds, so that a later attempt can resume it.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -97,8 +97,8 @@ async fn obtain_once(
     check(&pem, request.hosts).map(|()| pem)
 }
 
-/// Checks the names and the expiry of the issued certificate. An unsuitable one is a failed attempt,
-/// so that it is not ordered again at once.
+/// Checks the names and the expiry of the issued certificate. An unsuitable one is a failed
+/// attempt, so that it is not ordered again at once.
 fn check(pem: &str, hosts: &[HostName]) -> Result<(), String> {
     let issued = IssuedCertificate::read(pem.as_bytes(), hosts)?;
     match issued.missing_names.first() {

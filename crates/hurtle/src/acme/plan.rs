@@ -1,5 +1,5 @@
-//! Times of attempts: from a certificate's lifetime, its authority's advice and the number of failed
-//! attempts. All times are in seconds since 1970.
+//! Times of attempts: from a certificate's lifetime, its authority's advice and the number of
+//! failed attempts. All times are in seconds since 1970.
 
 /// Delays after the first failed attempt, the second and so on; the last one repeats. The strictest
 /// known limit of an authority is five failures for a name in an hour.

@@ -1,5 +1,5 @@
-//! Waits until the servers of a zone have a record, before the authority is asked to validate it: the
-//! authority's resolvers may keep an answer without it. Calls block.
+//! Waits until the servers of a zone have a record, before the authority is asked to validate it:
+//! the authority's resolvers may keep an answer without it. Calls block.
 
 use std::net::SocketAddr;
 use std::thread;

@@ -49,8 +49,8 @@ impl Resolvers {
         Err(failure)
     }
 
-    /// Returns the name, without the root's dot, to which aliases (CNAME) of a challenge's name lead. It
-    /// may be in another zone, to which the hook has access.
+    /// Returns the name, without the root's dot, to which aliases (CNAME) of a challenge's name
+    /// lead. It may be in another zone, to which the hook has access.
     ///
     /// # Errors
     /// Every resolver fails, or too many aliases follow each other.
@@ -72,8 +72,8 @@ impl Resolvers {
         Ok(values(found, Some(name), RecordKind::Cname).pop())
     }
 
-    /// `true`: a wildcard record gives the alias to each name that does not exist. The record of the
-    /// challenge, once written, then takes its place (RFC 4592 section 2.2.1).
+    /// `true`: a wildcard record gives the alias to each name that does not exist. The record of
+    /// the challenge, once written, then takes its place (RFC 4592 section 2.2.1).
     fn is_alias_of_all(&self, name: &str, alias: &str) -> Result<bool, String> {
         let Some((label, above)) = name.split_once('.') else { return Ok(false) };
         let mut random = [0; 4];

@@ -95,8 +95,8 @@ impl Storage {
         &self.dir
     }
 
-    /// Takes the lock of orders: one server at a time orders the certificates of sites, and each name
-    /// on demand. `None`: another server holds it.
+    /// Takes the lock of orders: one server at a time orders the certificates of sites, and each
+    /// name on demand. `None`: another server holds it.
     pub(super) fn lock(&self, name: &str) -> io::Result<Option<Lock>> {
         match self.is_on_demand() {
             true => try_lock(&self.own.join(format!("{name}.lock"))),
@@ -168,8 +168,8 @@ impl Storage {
         fs::remove_file(self.account_path(directory))
     }
 
-    /// Adds pending challenges, for all servers that share the storage. Each name has those of its last
-    /// order.
+    /// Adds pending challenges, for all servers that share the storage. Each name has those of its
+    /// last order.
     pub(super) async fn add_challenges(&self, challenges: &[Challenge]) -> io::Result<()> {
         let names: Vec<String> = challenges.iter().map(|of| of.name.clone()).collect();
         self.change_challenges(&names, challenges).await

@@ -1,6 +1,6 @@
-//! Basic authentication (RFC 7617) and bearer tokens (`jwt`). Passwords are verified on their own threads, at most two at
-//! once. A successful check is cached for a minute, under a keyed hash of the header. The
-//! configuration decides whether passwords and tokens may be sent without TLS.
+//! Basic authentication (RFC 7617) and bearer tokens (`jwt`). Passwords are verified on their own
+//! threads, at most two at once. A successful check is cached for a minute, under a keyed hash of
+//! the header. The configuration decides whether passwords and tokens may be sent without TLS.
 
 mod credentials;
 mod jwt;
@@ -35,8 +35,8 @@ const REMEMBERED_MS: u64 = 60_000;
 /// entries, then all.
 const REMEMBERED_MAX: usize = 1_024;
 
-/// The state of all gates: the users of the configuration, the threads that verify passwords, the keys
-/// that verify tokens, and the request limits. One per process.
+/// The state of all gates: the users of the configuration, the threads that verify passwords, the
+/// keys that verify tokens, and the request limits. One per process.
 #[derive(Clone, Debug)]
 pub struct Guard {
     files: Arc<HashMap<PathBuf, Arc<Users>>>,
@@ -70,8 +70,8 @@ pub struct PasswordGate {
 }
 
 impl Guard {
-    /// Reads every file of users and keys that the configuration names. What is equal in `previous`, the guard
-    /// of the configuration before, is shared with it.
+    /// Reads every file of users and keys that the configuration names. What is equal in
+    /// `previous`, the guard of the configuration before, is shared with it.
     ///
     /// # Errors
     /// A file is unreadable or malformed, or a thread cannot be started.

@@ -1,5 +1,5 @@
-//! A file's bytes frame by frame, for layers between an application and the transport that read them
-//! (compression). Without such a layer the transport sends the `FileSlice` itself.
+//! A file's bytes frame by frame, for layers between an application and the transport that read
+//! them (compression). Without such a layer the transport sends the `FileSlice` itself.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -27,8 +27,8 @@ const SAMPLE_BYTES: usize = 32 << 10;
 /// The body of a file answer ([`file`](crate::file)): the file's bytes, or the ranges asked for. It
 /// knows its length. Bytes that are not in memory are read on the disk threads.
 ///
-/// It ends with an error if the file becomes shorter, or is edited, while it is read. One that grows
-/// is read up to the length it had.
+/// It ends with an error if the file becomes shorter, or is edited, while it is read. One that
+/// grows is read up to the length it had.
 #[derive(Default)]
 pub struct FileBody {
     parts: VecDeque<Part>,
@@ -66,8 +66,8 @@ impl FileBody {
         Some(Box::pin(read_piece(self.disk.clone()?, file, offset, len, checked)))
     }
 
-    /// Polls for the next part, for a channel to which the kernel sends ranges of files by itself. Those are in
-    /// memory, and have at most `WINDOW_BYTES`.
+    /// Polls for the next part, for a channel to which the kernel sends ranges of files by itself.
+    /// Those are in memory, and have at most `WINDOW_BYTES`.
     pub fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Part>>> {
         loop {
             if let Some(paging) = &mut self.paging {

@@ -8,8 +8,8 @@ use std::task::{Poll, Waker};
 use http::HeaderMap;
 
 /// Sends early hints while an application makes its response. Found in the extensions of requests
-/// whose client gets hints (`early_hints` of the site; HTTP/2 only unless configured). Over HTTP/1.1
-/// some clients take an interim response for the final one (RFC 8297 3).
+/// whose client gets hints (`early_hints` of the site; HTTP/2 only unless configured). Over
+/// HTTP/1.1 some clients take an interim response for the final one (RFC 8297 3).
 #[derive(Clone, Default)]
 pub struct EarlyHints(Arc<Mutex<State>>);
 
@@ -20,8 +20,8 @@ struct State {
 }
 
 impl EarlyHints {
-    /// Sends `fields` in an interim response, mostly `Link`. The final response does not repeat them.
-    /// Fields that are still queued when the final response is ready are dropped.
+    /// Sends `fields` in an interim response, mostly `Link`. The final response does not repeat
+    /// them. Fields that are still queued when the final response is ready are dropped.
     pub fn send(&self, fields: HeaderMap) {
         let waker = {
             let mut state = self.state();

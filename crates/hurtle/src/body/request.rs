@@ -1,5 +1,5 @@
-//! Passes a request's body from its connection to its reader, maybe on another thread. The connection
-//! reads a frame only when the reader asks for one, so at most one frame waits here.
+//! Passes a request's body from its connection to its reader, maybe on another thread. The
+//! connection reads a frame only when the reader asks for one, so at most one frame waits here.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -70,7 +70,8 @@ impl Slot {
 }
 
 impl Feeder {
-    /// Waits until the reader asks for a frame. `false`: the reader was dropped, or has the last frame.
+    /// Waits until the reader asks for a frame. `false`: the reader was dropped, or has the last
+    /// frame.
     pub async fn wanted(&self) -> bool {
         poll_fn(|cx| {
             let mut state = self.0.state();
@@ -151,8 +152,8 @@ impl Drop for Feeder {
 }
 
 impl RequestBody {
-    /// Sends an interim response before more of the body is read. It is dropped if another one still
-    /// waits, if no more of the body is read, or if the protocol has no interim responses.
+    /// Sends an interim response before more of the body is read. It is dropped if another one
+    /// still waits, if no more of the body is read, or if the protocol has no interim responses.
     pub fn send_interim(&self, interim: Interim) {
         if let Some(slot) = &self.slot {
             slot.state().interim.get_or_insert(interim);

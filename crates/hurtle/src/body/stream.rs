@@ -77,9 +77,9 @@ impl Stream {
         Stream { frames: Box::pin(body), seen: None }
     }
 
-    /// Polls the first frame. Returns its data if it is the whole body and as long as the body stated,
-    /// or as was `declared` where it stated nothing; or the body's error. `None`: the body comes in
-    /// frames, and `frame` returns this one first.
+    /// Polls the first frame. Returns its data if it is the whole body and as long as the body
+    /// stated, or as was `declared` where it stated nothing; or the body's error. `None`: the body
+    /// comes in frames, and `frame` returns this one first.
     pub fn whole(
         &mut self,
         cx: &mut Context<'_>,

@@ -49,7 +49,8 @@ impl Unnamed {
         Ok(())
     }
 
-    /// Ends writing and returns the file for reading; reads that miss the page cache queue in `lane`.
+    /// Ends writing and returns the file for reading; reads that miss the page cache queue in
+    /// `lane`.
     ///
     /// # Errors
     /// The system's.

@@ -1,5 +1,5 @@
-//! Accounting of a bounded space. Dropping a charge releases it. A response that is evicted while it
-//! is being sent therefore counts until it was sent.
+//! Accounting of a bounded space. Dropping a charge releases it. A response that is evicted while
+//! it is being sent therefore counts until it was sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

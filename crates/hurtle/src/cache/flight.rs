@@ -167,8 +167,8 @@ impl Flight {
         self.cache.shard(&self.key).variant(&self.key, &head.selected).cloned()
     }
 
-    /// Marks the key as uncacheable for [`UNCACHEABLE_MS`] and releases the waiting requests. Used if
-    /// the response may not be stored, since the next one is probably similar.
+    /// Marks the key as uncacheable for [`UNCACHEABLE_MS`] and releases the waiting requests. Used
+    /// if the response may not be stored, since the next one is probably similar.
     pub fn refuse(self, now_ms: u64) {
         let charge = self.cache.reserve(SLOT_BYTES + self.key.len() as u64);
         let (pending, removed) = {

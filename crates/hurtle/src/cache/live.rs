@@ -70,7 +70,8 @@ pub struct Reader {
 }
 
 impl Live {
-    /// Creates an empty body. `charge` covers the whole body, or its beginning if `length` is unknown.
+    /// Creates an empty body. `charge` covers the whole body, or its beginning if `length` is
+    /// unknown.
     pub fn new(head: Head, length: Option<u64>, charge: Charge) -> Arc<Live> {
         let state = LiveState {
             pieces: VecDeque::new(),

@@ -1,5 +1,5 @@
-//! The store of a response cache (RFC 9111): stored responses, fetches in progress, and the bounds on
-//! both. `semantics::caching` decides which responses may be stored and used; `handler::proxy`
+//! The store of a response cache (RFC 9111): stored responses, fetches in progress, and the bounds
+//! on both. `semantics::caching` decides which responses may be stored and used; `handler::proxy`
 //! fetches them.
 //!
 //! One cache serves all workers, so that an object is fetched once. Its keys are spread over
@@ -187,8 +187,8 @@ impl Cache {
         }
     }
 
-    /// Removes a key whose target may have changed (RFC 9111 section 4.4). The response of a fetch in
-    /// progress is not stored.
+    /// Removes a key whose target may have changed (RFC 9111 section 4.4). The response of a fetch
+    /// in progress is not stored.
     pub fn invalidate(&self, key: &[u8]) {
         let removed = self.shard(key).remove(key);
         drop(removed);

@@ -20,7 +20,8 @@ impl Caches {
         Caches { all: Arc::default(), files_max }
     }
 
-    /// Returns the cache of a proxy; mounts with equal configurations share it. `None`: it has none.
+    /// Returns the cache of a proxy; mounts with equal configurations share it. `None`: it has
+    /// none.
     pub fn of(&self, proxy: &config::Proxy, disk: &Disk) -> Option<Arc<Cache>> {
         let config = proxy.cache.as_ref()?;
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);

@@ -93,7 +93,8 @@ impl Shard {
         slot.variants.iter().find(|stored| stored.head.selected == selected)
     }
 
-    /// Returns the complete responses with their keys; those of one key from the oldest to the newest.
+    /// Returns the complete responses with their keys; those of one key from the oldest to the
+    /// newest.
     pub(super) fn complete(&self) -> Vec<(Arc<[u8]>, Arc<Stored>)> {
         let of = |slot: &Slot| {
             let complete = slot.variants.iter().rev().filter(|stored| stored.is_complete());

@@ -115,8 +115,8 @@ fn selecting(fields: RequestFields<'_>, name: &[u8]) -> Option<Vec<u8>> {
     Some(elements.join(&b","[..]).to_ascii_lowercase())
 }
 
-/// Returns whether the lines of a field equal a value that `selecting` returned. A field of one line
-/// is not copied.
+/// Returns whether the lines of a field equal a value that `selecting` returned. A field of one
+/// line is not copied.
 fn is_selecting(fields: RequestFields<'_>, name: &[u8], expected: Option<&[u8]>) -> bool {
     let mut of_name = fields.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
     let (first, second) = (of_name.next(), of_name.next());

@@ -44,8 +44,8 @@ pub(super) struct Addresses {
 }
 
 impl AddressArgs {
-    /// Reads the first argument of the command as an address, if it is one and no file has its name:
-    /// `hurtle 8080`.
+    /// Reads the first argument of the command as an address, if it is one and no file has its
+    /// name: `hurtle 8080`.
     pub(super) fn of_path(&self, path: Option<&Path>) -> Option<Listen> {
         let path = path.filter(|path| !path.exists())?;
         let is_port = |text: &&str| text.strip_prefix(':').unwrap_or(text).parse::<u16>().is_ok();

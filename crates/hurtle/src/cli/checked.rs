@@ -8,7 +8,8 @@ use crate::server::log_files;
 use crate::tls::{Keyring, UpstreamConfigs, local};
 use crate::wasm::WasmApps;
 
-/// Checks logs and certificates, and compiles WebAssembly components, as the start of the server would.
+/// Checks logs and certificates, and compiles WebAssembly components, as the start of the server
+/// would.
 ///
 /// # Errors
 /// All problems, one line each.

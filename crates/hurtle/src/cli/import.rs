@@ -10,19 +10,20 @@ use crate::import::{self, Imported};
 /// Arguments of `import`.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// nginx's configuration, a Caddyfile (a file whose name begins with that word), or a .htaccess file of
-    /// Apache, for the directory that it is in. Files that it includes are read too.
+    /// nginx's configuration, a Caddyfile (a file whose name begins with that word), or a .htaccess
+    /// file of Apache, for the directory that it is in. Files that it includes are read too.
     #[arg(value_name = "NGINX.CONF | CADDYFILE | .HTACCESS")]
     file: PathBuf,
     /// Directory of relative paths in `include`, as nginx's --prefix [default: the directory of the
     /// file].
     #[arg(long, value_name = "DIR")]
     prefix: Option<PathBuf>,
-    /// Translate what can be, with a comment for each directive that cannot (exit code 3). A location or
-    /// server that would be opened by that answers 403.
+    /// Translate what can be, with a comment for each directive that cannot (exit code 3). A
+    /// location or server that would be opened by that answers 403.
     #[arg(long)]
     partial: bool,
-    /// Host names of the site, for a .htaccess file, which has none: redirects to HTTPS and to www need them.
+    /// Host names of the site, for a .htaccess file, which has none: redirects to HTTPS and to www
+    /// need them.
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
     /// Address of PHP-FPM, for a .htaccess file [default: unix:/run/php/php-fpm.sock].

@@ -1,5 +1,5 @@
-//! `hurtle top`: live figures of a running server in a terminal. `view` draws them, `poll` reads them
-//! by the admin socket; `metrics::rates` computes them.
+//! `hurtle top`: live figures of a running server in a terminal. `view` draws them, `poll` reads
+//! them by the admin socket; `metrics::rates` computes them.
 
 mod app;
 mod poll;
@@ -58,7 +58,8 @@ impl TopArgs {
     /// Shows the figures until the user quits; returns the text to print, if it prints only one.
     ///
     /// # Errors
-    /// The configuration is wrong or names no admin socket; the error of the server or the terminal.
+    /// The configuration is wrong or names no admin socket; the error of the server or the
+    /// terminal.
     pub fn run(&self) -> Result<io::Result<String>, ConfigProblems> {
         let socket = self.server.socket()?;
         let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();

@@ -1,6 +1,6 @@
-//! A body that encodes another one frame by frame. It flushes the encoder whenever the next frame is
-//! not there yet, so that events arrive when they are made, and gives way after a bounded amount of
-//! work.
+//! A body that encodes another one frame by frame. It flushes the encoder whenever the next frame
+//! is not there yet, so that events arrive when they are made, and gives way after a bounded amount
+//! of work.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

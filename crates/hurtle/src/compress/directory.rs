@@ -1,6 +1,6 @@
 //! Encoded files on disk, so that they survive a restart. A file's name is the identity of what it
-//! was made from, and it ends in a hash of its bytes. Everything here blocks on the disk and runs on
-//! the encoder threads.
+//! was made from, and it ends in a hash of its bytes. Everything here blocks on the disk and runs
+//! on the encoder threads.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -100,8 +100,8 @@ impl Directory {
         written
     }
 
-    /// Creates the directory if it is missing. Another user could put foreign bytes into one that is
-    /// writable for others.
+    /// Creates the directory if it is missing. Another user could put foreign bytes into one that
+    /// is writable for others.
     fn check(&self) -> io::Result<()> {
         let metadata = match fs::metadata(&self.path) {
             Ok(metadata) => metadata,

@@ -32,11 +32,12 @@ const STORED_LEVELS: (i32, i32, u32) = (9, 15, 9);
 /// Base-2 logarithm of the window for live bodies.
 const LIVE_WINDOW_LOG: u32 = 18;
 
-/// Base-2 logarithm of the largest window for files: browsers refuse larger ones for zstd (RFC 9659).
+/// Base-2 logarithm of the largest window for files: browsers refuse larger ones for zstd (RFC
+/// 9659).
 const STORED_WINDOW_LOG: u32 = 22;
 
-/// Base-2 logarithms of the windows with a dictionary. A decoder has 8 MiB at least, five quarters of
-/// the dictionary, and 128 MiB at most (RFC 9842 section 5).
+/// Base-2 logarithms of the windows with a dictionary. A decoder has 8 MiB at least, five quarters
+/// of the dictionary, and 128 MiB at most (RFC 9842 section 5).
 const DICTIONARY_WINDOW_LOGS: (u32, u32, u32) = (10, 23, 27);
 
 /// Size of the buffer between the Brotli encoder and its output, in bytes.
@@ -93,8 +94,8 @@ impl Encoder<'_> {
         })
     }
 
-    /// Creates an encoder of a file of `len` bytes for clients that have `dictionary`. Encoded bytes
-    /// follow `head`.
+    /// Creates an encoder of a file of `len` bytes for clients that have `dictionary`. Encoded
+    /// bytes follow `head`.
     ///
     /// # Errors
     /// There is no memory.
@@ -179,7 +180,8 @@ impl std::fmt::Debug for Encoder<'_> {
     }
 }
 
-/// Base-2 logarithm of the window that holds the dictionary and the file, as far as decoders have it.
+/// Base-2 logarithm of the window that holds the dictionary and the file, as far as decoders have
+/// it.
 fn window_log(dictionary_len: u64, len: u64) -> u32 {
     let (least, most, bound) = DICTIONARY_WINDOW_LOGS;
     let wanted = (dictionary_len + len).max(2).next_power_of_two().ilog2();

@@ -1,5 +1,5 @@
-//! Encoded files: each file is encoded once for each coding, on threads of low priority, and kept in
-//! memory within a bound. A file is known by its stamp, so a changed file is another one.
+//! Encoded files: each file is encoded once for each coding, on threads of low priority, and kept
+//! in memory within a bound. A file is known by its stamp, so a changed file is another one.
 //!
 //! Entries of the file caches hold the encodings that they serve. Those are evicted once no entry
 //! holds them; under pressure each worker releases entries that were not used lately.
@@ -198,8 +198,8 @@ impl Compressor {
         Some(encoding)
     }
 
-    /// Returns a body that encodes a file while it is sent. `content`: its bytes, if they are in memory.
-    /// `None`: nothing is encoded here, or too many responses are.
+    /// Returns a body that encodes a file while it is sent. `content`: its bytes, if they are in
+    /// memory. `None`: nothing is encoded here, or too many responses are.
     pub fn live(
         &self,
         file: &Arc<OpenFile>,

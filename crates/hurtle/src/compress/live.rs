@@ -1,6 +1,6 @@
-//! The encoding of a file while it is sent, for clients that come before the encoded file is made. The
-//! encoder is fast and runs on threads of its own, a piece for each frame that the client reads. A
-//! bounded number of responses is encoded in this way.
+//! The encoding of a file while it is sent, for clients that come before the encoded file is made.
+//! The encoder is fast and runs on threads of its own, a piece for each frame that the client
+//! reads. A bounded number of responses is encoded in this way.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -42,8 +42,8 @@ impl LiveEncoders {
         Ok(LiveEncoders { lane: threads.lane(), threads, permits })
     }
 
-    /// Returns the encoded body of a file. `content`: its bytes, if they are in memory. `None`: as many
-    /// responses as are allowed are being encoded.
+    /// Returns the encoded body of a file. `content`: its bytes, if they are in memory. `None`: as
+    /// many responses as are allowed are being encoded.
     pub(super) fn body(
         &self,
         file: &Arc<OpenFile>,

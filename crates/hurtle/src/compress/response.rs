@@ -12,7 +12,8 @@ use crate::answer::{Answer, declared_len};
 use crate::body::{Body, Stream};
 use crate::edits::FieldEdits;
 
-/// Encodes a response where the policy, the request and the response allow it, and edits its fields.
+/// Encodes a response where the policy, the request and the response allow it, and edits its
+/// fields.
 pub fn encode(policy: &Policy, request: &RequestHead<'_>, answer: &mut Answer) {
     let Fields::Map(map) = &mut answer.fields else { return };
     // A file keeps its ranges and is sent without passing through memory.
@@ -43,8 +44,8 @@ pub fn encode(policy: &Policy, request: &RequestHead<'_>, answer: &mut Answer) {
     answer.fields = Fields::Map(fields);
 }
 
-/// Returns the codings that the client accepts. HTTP/1.0 has no chunked coding, so a body of unknown
-/// length would end the connection.
+/// Returns the codings that the client accepts. HTTP/1.0 has no chunked coding, so a body of
+/// unknown length would end the connection.
 fn accepted<'a>(request: &RequestHead<'a>) -> Option<&'a [u8]> {
     request.accept_encoding.filter(|_| !request.http10)
 }

@@ -34,8 +34,8 @@ pub(super) fn add_comments(printed: &str) -> String {
     out
 }
 
-/// Collects the comments of a table and of those in it, under the headers of the tables. Tables with
-/// the same header are in the order of the file.
+/// Collects the comments of a table and of those in it, under the headers of the tables. Tables
+/// with the same header are in the order of the file.
 fn collect(
     table: &Table,
     section: &'static Section,

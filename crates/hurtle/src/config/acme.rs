@@ -142,8 +142,8 @@ impl Acme {
     }
 }
 
-/// The name of a site's files in the storage, without an extension. Shells expand `*`, so the files of
-/// `*.example.org` are called `_.example.org`.
+/// The name of a site's files in the storage, without an extension. Shells expand `*`, so the files
+/// of `*.example.org` are called `_.example.org`.
 pub fn file_stem(name: &str) -> String {
     name.replacen("*.", "_.", 1)
 }

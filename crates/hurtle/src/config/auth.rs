@@ -126,8 +126,8 @@ impl Config {
         self.sites.iter().flat_map(auths)
     }
 
-    /// Returns whether passwords or tokens are required of requests in clear to a listener, against a
-    /// setting. A site that redirects such requests to HTTPS requires none of them.
+    /// Returns whether passwords or tokens are required of requests in clear to a listener, against
+    /// a setting. A site that redirects such requests to HTTPS requires none of them.
     pub fn needs_privacy(&self, listen: &Listen) -> bool {
         let redirects = |site: &Site| site.tls.as_ref().is_some_and(|tls| tls.redirect);
         let sites = self.sites.iter().filter(|site| !redirects(site) && site.answers_at(listen));
@@ -152,8 +152,8 @@ pub fn is_exposed(listen: &Listen) -> bool {
 }
 
 impl Config {
-    /// Returns the path of a status page at a listener that is neither for some clients nor behind a
-    /// password.
+    /// Returns the path of a status page at a listener that is neither for some clients nor behind
+    /// a password.
     pub fn public_status_page(&self, listen: &Listen) -> Option<&str> {
         let is_public = |site: &&Site| !site.has_known_clients() && site.answers_at(listen);
         let sites = self.sites.iter().filter(is_public);
@@ -173,8 +173,8 @@ impl Site {
 }
 
 impl Mount {
-    /// `true` for a status page that admits every network and requires no password or certificate. `site` is the
-    /// site's authentication.
+    /// `true` for a status page that admits every network and requires no password or certificate.
+    /// `site` is the site's authentication.
     pub(super) fn is_public_status_page(&self, site: Option<&Auth>) -> bool {
         matches!(self.handler, MountHandler::Status)
             && self.access.allow.is_empty()

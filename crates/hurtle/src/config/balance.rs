@@ -32,8 +32,8 @@ pub struct Balancing {
     /// The cookie; set with `Balance::Cookie` only.
     #[serde(flatten)]
     pub cookie: Option<StickyCookie>,
-    /// Time in which the share of an upstream that has come back grows to its weight; `None`: it has
-    /// its whole share at once.
+    /// Time in which the share of an upstream that has come back grows to its weight; `None`: it
+    /// has its whole share at once.
     #[serde(serialize_with = "print::optional_duration")]
     pub slow_start: Option<Duration>,
     /// Ejection of upstreams that fail.

@@ -11,7 +11,8 @@ use super::reader::Reader;
 use super::table::Table;
 use super::value::Value;
 
-/// Directory for large temporary files, which is on a disk where /tmp is in memory (file-hierarchy(7)).
+/// Directory for large temporary files, which is on a disk where /tmp is in memory
+/// (file-hierarchy(7)).
 const LARGE_FILES: &str = "/var/tmp";
 
 /// The bodies that are kept, and the place for what does not fit in memory.

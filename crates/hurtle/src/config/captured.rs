@@ -1,5 +1,5 @@
-//! Locations and queries with parts of a path: of the redirects and rewrites of a site's rules, and of
-//! redirects where no file is.
+//! Locations and queries with parts of a path: of the redirects and rewrites of a site's rules, and
+//! of redirects where no file is.
 
 use hurtle_http::semantics::target::{append_query, encode_path};
 
@@ -7,7 +7,8 @@ use super::matcher::Captures;
 use super::request_place::{RequestPlace, own_site};
 
 impl Captures<'_> {
-    /// Makes a Location of a template. Without a query of its own it has `sent`, that of the request.
+    /// Makes a Location of a template. Without a query of its own it has `sent`, that of the
+    /// request.
     pub fn location(&self, to: &str, sent: Option<&[u8]>, request: &RequestPlace<'_>) -> String {
         let (place, own) = to.split_once('?').map_or((to, None), |(p, q)| (p, Some(q)));
         let expanded = self.expand(place, encode_capture, |name| request.part(name));

@@ -35,10 +35,10 @@ use super::value::Value;
 
 /// Parses a configuration; the error holds every problem in it, in the order of the text.
 ///
-/// `file` is the source of the text: problems repeat its name, and relative paths (roots,
-/// logs, sockets) are relative to its directory. A relative `file` is taken from the working
-/// directory. `load` checks that roots exist, and reads the files of `include`. Placeholders have their defaults: the environment is
-/// empty for this function.
+/// `file` is the source of the text: problems repeat its name, and relative paths (roots, logs,
+/// sockets) are relative to its directory. A relative `file` is taken from the working directory.
+/// `load` checks that roots exist, and reads the files of `include`. Placeholders have their
+/// defaults: the environment is empty for this function.
 pub fn check(text: &str, file: &Path) -> Result<Config, Vec<ConfigError>> {
     let sources = Sources::new(text, file);
     let mut reader = Reader::new(&sources);

@@ -280,8 +280,8 @@ fn check_query(
     }
 }
 
-/// Parses a Location with placeholders. In the host only that of the request may be, so that its path cannot
-/// choose the site to which it is redirected.
+/// Parses a Location with placeholders. In the host only that of the request may be, so that its
+/// path cannot choose the site to which it is redirected.
 pub(super) fn rule_location(
     text: &str,
     wildcards: usize,

@@ -136,8 +136,8 @@ fn client_auth(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<ClientAuth>
     Some(ClientAuth { required, authorities, revocation_lists })
 }
 
-/// Reports each `client_auth` of a mount that the TLS settings of its site, `written`, do not allow.
-/// `tls` is `None` without usable settings.
+/// Reports each `client_auth` of a mount that the TLS settings of its site, `written`, do not
+/// allow. `tls` is `None` without usable settings.
 pub(super) fn check_mounts(
     mounts: &[Table<'_>],
     written: Option<&Table<'_>>,

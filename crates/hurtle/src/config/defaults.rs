@@ -95,9 +95,9 @@ impl Config {
         }
     }
 
-    /// Replaces listeners in clear by TLS listeners, with a certificate of the local authority in this
-    /// directory for every site. `any_port`: the address was not chosen by the user, so the default TLS
-    /// address is used.
+    /// Replaces listeners in clear by TLS listeners, with a certificate of the local authority in
+    /// this directory for every site. `any_port`: the address was not chosen by the user, so the
+    /// default TLS address is used.
     pub fn enable_local_tls(&mut self, authority: &Path, any_port: bool) {
         self.listen_tls = mem::take(&mut self.listen);
         if any_port {
@@ -110,8 +110,8 @@ impl Config {
         self.set_local_authority(authority);
     }
 
-    /// Returns the addresses whose UDP ports serve HTTP/3. Datagrams have no PROXY protocol header, so
-    /// the listeners of load balancers are not among them.
+    /// Returns the addresses whose UDP ports serve HTTP/3. Datagrams have no PROXY protocol header,
+    /// so the listeners of load balancers are not among them.
     pub fn http3_addresses(&self) -> impl Iterator<Item = SocketAddr> {
         let is_proxied = |listen: &Listen| {
             let is_on = |on: &[Listen]| on.is_empty() || on.contains(listen);
@@ -124,8 +124,8 @@ impl Config {
         })
     }
 
-    /// Has responses of the sites with TLS name a UDP port for HTTP/3 (RFC 7838), unless a rule of the
-    /// site sets or removes Alt-Svc. `port_of`: the port at which a site is served.
+    /// Has responses of the sites with TLS name a UDP port for HTTP/3 (RFC 7838), unless a rule of
+    /// the site sets or removes Alt-Svc. `port_of`: the port at which a site is served.
     pub fn announce_http3(&mut self, port_of: impl Fn(&Site) -> Option<u16>) {
         for site in self.sites.iter_mut().filter(|site| site.tls.is_some()) {
             let Some(port) = port_of(site) else { continue };
@@ -174,8 +174,8 @@ impl Config {
 }
 
 impl Mount {
-    /// A mount of a path and all beneath it, with default settings. The path begins with `/`, and ends
-    /// without one unless it is `/`.
+    /// A mount of a path and all beneath it, with default settings. The path begins with `/`, and
+    /// ends without one unless it is `/`.
     pub fn new(path: &str, handler: MountHandler) -> Mount {
         Mount {
             path: path.to_owned(),

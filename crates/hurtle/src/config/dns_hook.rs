@@ -46,8 +46,8 @@ pub struct DnsHook {
     /// Time limit of one call, and of the wait for one record.
     #[serde(rename = "dns_timeout", serialize_with = "print::duration")]
     pub timeout: Duration,
-    /// Resolvers that are asked in place of the zone's servers; empty: the zone's servers, which are
-    /// found by the system's resolvers.
+    /// Resolvers that are asked in place of the zone's servers; empty: the zone's servers, which
+    /// are found by the system's resolvers.
     #[serde(
         rename = "dns_resolvers",
         serialize_with = "print::texts",

@@ -1,5 +1,5 @@
-//! Joins the texts of a configuration to one document: lists of tables are appended, every other key
-//! of the top stands in one of them.
+//! Joins the texts of a configuration to one document: lists of tables are appended, every other
+//! key of the top stands in one of them.
 
 use toml::de::{DeArray, DeString, DeTable, DeValue};
 use toml::{Spanned, map};

@@ -1,5 +1,5 @@
-//! Replacements of the plain response of an error: a page of the site, or the response of a mount with a
-//! name.
+//! Replacements of the plain response of an error: a page of the site, or the response of a mount
+//! with a name.
 
 use std::collections::BTreeMap;
 

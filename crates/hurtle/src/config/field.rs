@@ -38,8 +38,8 @@ pub(super) fn field_name(text: &str) -> Result<HeaderName, ValueError> {
     Ok(name)
 }
 
-/// Parses the name of a cookie. It has the characters of a token, as field names do (RFC 6265 section
-/// 4.1.1).
+/// Parses the name of a cookie. It has the characters of a token, as field names do (RFC 6265
+/// section 4.1.1).
 pub(super) fn cookie_name(text: &str) -> Result<String, ValueError> {
     match HeaderName::from_bytes(text.as_bytes()) {
         Ok(_) => Ok(text.to_owned()),

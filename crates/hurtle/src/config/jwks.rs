@@ -1,4 +1,5 @@
-//! Sets of keys that verify tokens (JWK Set, RFC 7517). `crate::auth` fetches them and verifies tokens.
+//! Sets of keys that verify tokens (JWK Set, RFC 7517). `crate::auth` fetches them and verifies
+//! tokens.
 
 use std::fmt;
 use std::fs::File;
@@ -90,8 +91,8 @@ impl KeySet {
         Ok(KeySet { keys })
     }
 
-    /// Returns the keys that may have signed a token with this algorithm and key ID. A key without an
-    /// ID, and any key for a token without one, may have.
+    /// Returns the keys that may have signed a token with this algorithm and key ID. A key without
+    /// an ID, and any key for a token without one, may have.
     pub fn candidates<'a>(
         &'a self,
         algorithm: Algorithm,

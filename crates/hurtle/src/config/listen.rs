@@ -11,7 +11,8 @@ use super::types::Listen;
 /// Prefix of a unix socket's path.
 pub(super) const UNIX: &str = "unix:";
 
-/// Parses `address:port`, `:port` for every IPv4 address as on the command line, or `unix:` and a path, which `absolute` makes absolute.
+/// Parses `address:port`, `:port` for every IPv4 address as on the command line, or `unix:` and a
+/// path, which `absolute` makes absolute.
 pub(super) fn listen(
     text: &str,
     absolute: impl FnOnce(&str) -> Result<PathBuf, ValueError>,

@@ -1,6 +1,6 @@
 //! Loads a configuration from the disk: the file, and the directories, files and accounts that it
-//! names. Only this file, `dns_hook`, `include`, `pages`, `placeholder`, `users` and `jwks` touch the
-//! file system.
+//! names. Only this file, `dns_hook`, `include`, `pages`, `placeholder`, `users` and `jwks` touch
+//! the file system.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -20,7 +20,8 @@ use super::store::read_secret;
 use super::types::{Config, MountHandler};
 use super::users::read_users;
 
-/// Reads and checks a configuration file, and that the roots, files and accounts that it names exist.
+/// Reads and checks a configuration file, and that the roots, files and accounts that it names
+/// exist.
 ///
 /// # Errors
 /// Every problem at once.
@@ -154,7 +155,8 @@ fn unknown_account(account: &Account) -> Option<ValueError> {
     })
 }
 
-/// The problem with the file of a WebAssembly component, which is compiled later; `None`: it exists.
+/// The problem with the file of a WebAssembly component, which is compiled later; `None`: it
+/// exists.
 fn not_a_component(path: &Path) -> Option<ValueError> {
     if !cfg!(feature = "wasm") {
         let wrong = ValueError::new("this hurtle is built without WebAssembly");

@@ -168,8 +168,8 @@ pub fn is_local(host: &HostName) -> bool {
     }
 }
 
-/// `true` for a name without a dot outside of the local domains. The authority needs a constraint of
-/// its own for it.
+/// `true` for a name without a dot outside of the local domains. The authority needs a constraint
+/// of its own for it.
 pub fn is_single_label(host: &HostName) -> bool {
     match host {
         HostName::Exact(name) => {

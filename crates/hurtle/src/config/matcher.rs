@@ -1,5 +1,5 @@
-//! Conditions on requests: the matchers of mounts and rules. They are pure: the caller passes in the
-//! request.
+//! Conditions on requests: the matchers of mounts and rules. They are pure: the caller passes in
+//! the request.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,8 +15,8 @@ use super::pattern::wildcards;
 use super::request_place::RequestPlace;
 use super::types::{Glob, HostName};
 
-/// Conditions on a request; it matches if it meets all of them. A condition with several values is met
-/// by one of them. Empty ones are met by every request.
+/// Conditions on a request; it matches if it meets all of them. A condition with several values is
+/// met by one of them. Empty ones are met by every request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Matcher {
     /// Patterns of the decoded path.
@@ -170,8 +170,8 @@ impl Matcher {
             && not.iter().all(Matcher::is_of_path)
     }
 
-    /// Returns whether a request with this decoded path matches. Without a request, only the path is
-    /// known, and other conditions are not met.
+    /// Returns whether a request with this decoded path matches. Without a request, only the path
+    /// is known, and other conditions are not met.
     pub fn matches(&self, path: &[u8], request: Option<&MatchedRequest<'_>>) -> bool {
         self.admits_path(path)
             && (self.is_of_path() || request.is_some_and(|request| self.admits(request)))
@@ -205,8 +205,8 @@ impl Matcher {
         Some(Captures { parts, names: Vec::new() })
     }
 
-    /// The number of parts that [`Matcher::captures`] returns, and the names of those that have one.
-    /// With several patterns it is that of the one with the fewest.
+    /// The number of parts that [`Matcher::captures`] returns, and the names of those that have
+    /// one. With several patterns it is that of the one with the fewest.
     pub(super) fn captured(&self) -> (usize, Vec<String>) {
         match &self.regex {
             Some(regex) => (regex.names().len(), regex.names().into_iter().flatten().collect()),
@@ -292,8 +292,8 @@ fn cookies<'a>(head: &RequestHead<'a>) -> impl Iterator<Item = (&'a [u8], &'a [u
 }
 
 impl Captures<'_> {
-    /// Replaces `{1}`, `{2}` ... and the names of groups in a template by the parts, after `change`, and other
-    /// names by their values in `others`.
+    /// Replaces `{1}`, `{2}` ... and the names of groups in a template by the parts, after
+    /// `change`, and other names by their values in `others`.
     pub fn expand(
         &self,
         template: &str,
@@ -303,8 +303,8 @@ impl Captures<'_> {
         glob::expand_with(template, |name| self.part(name).map(&change).or_else(|| others(name)))
     }
 
-    /// Makes the query of a template, after `change` of the parts; `{query}` stands for the query that was
-    /// sent.
+    /// Makes the query of a template, after `change` of the parts; `{query}` stands for the query
+    /// that was sent.
     pub fn expand_query(
         &self,
         template: &str,

@@ -1,5 +1,5 @@
-//! The places of mounts in a site, and those of applications that a program mounts, which are not in the
-//! configuration file.
+//! The places of mounts in a site, and those of applications that a program mounts, which are not
+//! in the configuration file.
 
 use super::check_mount::mount_path;
 use super::error::ValueError;
@@ -38,8 +38,8 @@ impl Config {
 }
 
 impl Mount {
-    /// A name, which no other mount of the site has: its path and conditions, with `=` in front if it is
-    /// exact. That of a mount without a path is the given one behind `@`.
+    /// A name, which no other mount of the site has: its path and conditions, with `=` in front if
+    /// it is exact. That of a mount without a path is the given one behind `@`.
     pub fn name(&self) -> String {
         if let Some(given) = &self.given_name {
             return format!("@{given}");

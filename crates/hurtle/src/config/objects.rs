@@ -121,8 +121,8 @@ impl ObjectStore {
         }
     }
 
-    /// The directory of unfinished uploads to this store. Each store has its own, because an upload's
-    /// path is relative to the store.
+    /// The directory of unfinished uploads to this store. Each store has its own, because an
+    /// upload's path is relative to the store.
     pub fn upload_dir(&self) -> PathBuf {
         let url = self.url.to_string();
         let parts = [Some(&url), self.endpoint.as_ref(), self.account.as_ref()];
@@ -254,8 +254,8 @@ fn check(table: &Table<'_>, store: &ObjectStore, files: &Value<'_>, reader: &mut
     }
 }
 
-/// Reports keys of a mount that need a directory. Their values without effect are allowed, because a
-/// printed configuration has them.
+/// Reports keys of a mount that need a directory. Their values without effect are allowed, because
+/// a printed configuration has them.
 pub(super) fn refuse_keys_of_directories(
     mount: &Table<'_>,
     files: &Files,

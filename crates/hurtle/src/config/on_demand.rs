@@ -1,4 +1,5 @@
-//! Settings of certificates that handshakes order (`on_demand` of `[site.tls]`). `crate::acme` orders them.
+//! Settings of certificates that handshakes order (`on_demand` of `[site.tls]`). `crate::acme`
+//! orders them.
 
 use http::Uri;
 use serde::Serialize;

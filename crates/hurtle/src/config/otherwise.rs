@@ -1,5 +1,5 @@
-//! Mounts with a name in place of a path: other mounts hand requests without a file on to them, and errors
-//! lead to them.
+//! Mounts with a name in place of a path: other mounts hand requests without a file on to them, and
+//! errors lead to them.
 
 use super::check_matcher::matcher;
 use super::error::{ValueError, shown};
@@ -72,8 +72,8 @@ pub(super) fn mount_name(text: &str) -> Result<String, ValueError> {
     Ok(text.to_owned())
 }
 
-/// Reports names that no mount has, circles, and names that nothing leads to. `of_site`: the error pages
-/// of the site.
+/// Reports names that no mount has, circles, and names that nothing leads to. `of_site`: the error
+/// pages of the site.
 pub(super) fn check(
     tables: &[Table<'_>],
     mounts: &[Mount],

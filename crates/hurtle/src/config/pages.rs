@@ -1,5 +1,5 @@
-//! Finds pages of `errors` and `spa` that do not exist, and sites that are down for maintenance. The server
-//! starts all the same.
+//! Finds pages of `errors` and `spa` that do not exist, and sites that are down for maintenance.
+//! The server starts all the same.
 
 use super::types::{Config, Files, MountHandler, Site};
 

@@ -13,14 +13,14 @@ use super::error::{ValueError, shown};
 /// Largest compiled expression, in bytes.
 const COMPILED_BYTES_MAX: usize = 256 << 10;
 
-/// A regular expression of decoded paths, which are bytes: `.` is any byte, and classes such as `\w` are
-/// of ASCII. It takes time proportional to the path's length.
+/// A regular expression of decoded paths, which are bytes: `.` is any byte, and classes such as
+/// `\w` are of ASCII. It takes time proportional to the path's length.
 #[derive(Clone)]
 pub struct PathRegex(Regex);
 
 impl PathRegex {
-    /// Parses an expression of another server's configuration. The error is the reason for which it is
-    /// refused, such as look-ahead, or more than 256 KiB when compiled.
+    /// Parses an expression of another server's configuration. The error is the reason for which it
+    /// is refused, such as look-ahead, or more than 256 KiB when compiled.
     pub fn new(text: &str) -> Result<PathRegex, String> {
         PathRegex::parse(text).map_err(|wrong| wrong.what)
     }

@@ -30,8 +30,8 @@ pub(super) fn wildcards(pattern: &str) -> usize {
     pattern.matches('*').count() - pattern.matches("**").count()
 }
 
-/// Replaces each placeholder (`{1}`, or the name of a group) of a target by a letter, so that its syntax
-/// can be checked.
+/// Replaces each placeholder (`{1}`, or the name of a group) of a target by a letter, so that its
+/// syntax can be checked.
 ///
 /// # Errors
 /// A placeholder without a wildcard, or an unbalanced brace.

@@ -57,7 +57,8 @@ struct Replaced {
     parts: Vec<(String, String)>,
 }
 
-/// The values are in the other fields of a configuration, so how they were written makes no difference.
+/// The values are in the other fields of a configuration, so how they were written makes no
+/// difference.
 impl PartialEq for Placeholders {
     fn eq(&self, _: &Placeholders) -> bool {
         true
@@ -226,8 +227,8 @@ fn replace_in_value(
     reader.report_alone(&KeyPosition { key: key.to_owned(), at }, wrong);
 }
 
-/// Returns a replaced string as TOML: a list if the key has one and the string has commas, or spaces
-/// between networks, and true or false. `Value` reads numbers.
+/// Returns a replaced string as TOML: a list if the key has one and the string has commas, or
+/// spaces between networks, and true or false. `Value` reads numbers.
 fn typed<'v>(text: &str, kind: Option<&Kind>, at: usize) -> DeValue<'v> {
     let are_networks = matches!(kind, Some(Kind::List("networks")));
     let separates = |c: char| c == ',' || (are_networks && c.is_whitespace());

@@ -22,8 +22,9 @@ use super::units::{duration_text, size_text};
 use super::upstream::Upstream;
 
 /// Prints the effective configuration: every key with its value, defaults included. A key without a
-/// value, such as a limit that is unlimited, is a comment. A path that is not UTF-8 is printed with replacement
-/// characters; no configuration file can name one. Placeholders are printed in place of their values.
+/// value, such as a limit that is unlimited, is a comment. A path that is not UTF-8 is printed with
+/// replacement characters; no configuration file can name one. Placeholders are printed in place of
+/// their values.
 pub fn print(config: &Config) -> String {
     let values = toml::to_string(config);
     let values = values.expect("every value below is text, a number, a list or a table");

@@ -47,8 +47,8 @@ pub(super) struct Reader<'t> {
     pub(super) components: Vec<(KeyPosition, PathBuf)>,
     /// Files with secrets; `load` checks them.
     pub(super) secrets: Vec<(KeyPosition, PathBuf)>,
-    /// Settings that require passwords or tokens and must not be exposed to a network in clear, with
-    /// the listeners of their site.
+    /// Settings that require passwords or tokens and must not be exposed to a network in clear,
+    /// with the listeners of their site.
     pub(super) needs_privacy: Vec<(KeyPosition, Vec<Listen>)>,
     /// The addresses of sites; `site_listen` compares them with the listeners.
     pub(super) site_listens: Vec<SiteListen>,
@@ -240,7 +240,8 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Returns the key of a default, `defaults.mount.spa`, by the key that took it, `site[0].mount[1].spa`.
+/// Returns the key of a default, `defaults.mount.spa`, by the key that took it,
+/// `site[0].mount[1].spa`.
 fn default_key(taker: &str, of: &str) -> String {
     let of_site = taker.starts_with("site[").then(|| taker.split_once('.')).flatten();
     let rest = match (of_site, of) {

@@ -1,4 +1,5 @@
-//! Parts of a request in the Location of a redirect: `{scheme}`, `{host}`, `{request.host}` and `{uri}`.
+//! Parts of a request in the Location of a redirect: `{scheme}`, `{host}`, `{request.host}` and
+//! `{uri}`.
 
 use hurtle_http::request::RequestHead;
 use hurtle_http::semantics::host;

@@ -53,8 +53,8 @@ pub struct ResponseCache {
     /// Lifetimes of responses that name none, by status.
     #[serde(serialize_with = "print_lifetimes")]
     pub lifetimes: StatusLifetimes,
-    /// Lifetime of any other response that names none, in percent of the time since Last-Modified; 0: such
-    /// a response is not stored.
+    /// Lifetime of any other response that names none, in percent of the time since Last-Modified;
+    /// 0: such a response is not stored.
     pub heuristic_percent: u64,
 }
 

@@ -1,4 +1,5 @@
-//! The schema of `[site.tls]`, of client certificates of a mount, `[site.mount.upstream_tls]` and `[proxy_protocol]`.
+//! The schema of `[site.tls]`, of client certificates of a mount, `[site.mount.upstream_tls]` and
+//! `[proxy_protocol]`.
 
 use super::names::names;
 use super::on_demand::ON_DEMAND;

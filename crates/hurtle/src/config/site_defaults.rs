@@ -1,5 +1,5 @@
-//! Adds the keys of `[defaults.site]` and `[defaults.mount]` to the sites and mounts that do not have
-//! them, before values are read: so each is read, checked and printed as if it stood there.
+//! Adds the keys of `[defaults.site]` and `[defaults.mount]` to the sites and mounts that do not
+//! have them, before values are read: so each is read, checked and printed as if it stood there.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -68,7 +68,8 @@ pub(super) fn apply(document: &mut DeTable<'_>, reader: &mut Reader<'_>) {
     }
 }
 
-/// Reports the defaults that no site or mount can take. Their values are checked where they are taken.
+/// Reports the defaults that no site or mount can take. Their values are checked where they are
+/// taken.
 pub(super) fn check(top: &Table<'_>, reader: &mut Reader<'_>) {
     let Some(defaults) = top.get("defaults").and_then(|value| value.table(reader)) else { return };
     let rows: [(&str, fn(&str) -> bool, &str); 2] = [

@@ -1,5 +1,5 @@
-//! The texts of a configuration: the file, and the files that it includes. Offsets count through all of
-//! them, so one number is a position in one of the files. `include` finds the files.
+//! The texts of a configuration: the file, and the files that it includes. Offsets count through
+//! all of them, so one number is a position in one of the files. `include` finds the files.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! The store that several servers share: Redis or Valkey. `crate::shared_store` connects to it. Also
-//! files with secrets, which only the server's user may read.
+//! The store that several servers share: Redis or Valkey. `crate::shared_store` connects to it.
+//! Also files with secrets, which only the server's user may read.
 
 use std::fs::File;
 use std::io::Read as _;

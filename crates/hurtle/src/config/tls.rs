@@ -34,7 +34,8 @@ pub enum CertificateSource {
     Automatic,
     /// ACME, by the handshakes for each name. There are no files.
     OnDemand(OnDemand),
-    /// The local authority in this directory. There is one certificate, whose file may not exist yet.
+    /// The local authority in this directory. There is one certificate, whose file may not exist
+    /// yet.
     Local(PathBuf),
 }
 

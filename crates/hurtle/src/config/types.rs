@@ -344,8 +344,8 @@ pub struct Rule {
     /// Requests that it applies to.
     #[serde(rename = "match", serialize_with = "matcher::print")]
     pub matcher: Matcher,
-    /// Action on a match; `{1}`, `{2}` ... stand for the text that the matcher's wildcards or groups
-    /// matched, and the names of groups for theirs.
+    /// Action on a match; `{1}`, `{2}` ... stand for the text that the matcher's wildcards or
+    /// groups matched, and the names of groups for theirs.
     #[serde(flatten)]
     pub action: RuleAction,
 }
@@ -355,7 +355,8 @@ pub struct Rule {
 pub enum RuleAction {
     /// Answer with this status (301, 302, 303, 307 or 308) and Location.
     Redirect(StatusCode, String),
-    /// Continue as if this path had been requested; and this query, in place of that of the request.
+    /// Continue as if this path had been requested; and this query, in place of that of the
+    /// request.
     Rewrite(String, Option<String>),
 }
 
@@ -368,7 +369,8 @@ pub struct Glob(pub String);
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mount {
     /// Path prefix: begins with `/` and ends without one unless it is `/`. It matches itself and
-    /// every path beneath it. Where `exact` is `true`, it matches only itself. Empty: the mount has a name.
+    /// every path beneath it. Where `exact` is `true`, it matches only itself. Empty: the mount has
+    /// a name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub path: String,
     /// The name by which `otherwise` of other mounts leads to it. Such a mount has no path.
@@ -537,8 +539,8 @@ pub struct HeaderRule {
     /// Conditions on the path of the request, and on nothing else.
     #[serde(rename = "match", serialize_with = "matcher::print")]
     pub matcher: Matcher,
-    /// Media types of responses: `type/subtype`, `type/*` or `*+suffix`; empty: all, also responses without
-    /// one.
+    /// Media types of responses: `type/subtype`, `type/*` or `*+suffix`; empty: all, also responses
+    /// without one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<String>,
     /// Fields to set; they replace those of the response.

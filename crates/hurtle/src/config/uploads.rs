@@ -9,8 +9,8 @@ use super::reader::Reader;
 use super::table::Table;
 use super::value::Value;
 
-/// Uploads to a directory of files, or to an object store. In front of a store, the settings of disks are
-/// those of unfinished uploads.
+/// Uploads to a directory of files, or to an object store. In front of a store, the settings of
+/// disks are those of unfinished uploads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Uploads {
     /// Size of the largest file accepted, in bytes (413).

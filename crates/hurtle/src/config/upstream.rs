@@ -71,7 +71,8 @@ pub struct Proxy {
     /// Error statuses in place of which another upstream is tried, if the request may be repeated.
     #[serde(serialize_with = "print::texts")]
     pub retry_status: Vec<StatusRange>,
-    /// Version of the PROXY protocol's header that names the client on each connection; `None`: none is sent.
+    /// Version of the PROXY protocol's header that names the client on each connection; `None`:
+    /// none is sent.
     pub send_proxy_protocol: Option<ProxyProtocolVersion>,
     /// `true`: the upstream gets paths without that of the mount.
     pub strip_prefix: bool,

@@ -119,8 +119,8 @@ impl<'v> Value<'v> {
         self.within(reader, number, (least, most), |n| n.to_string())
     }
 
-    /// The number of an integer, or of a placeholder's value that has only digits. `None`: the value is
-    /// neither; `Some(None)`: it does not fit 64 bits.
+    /// The number of an integer, or of a placeholder's value that has only digits. `None`: the
+    /// value is neither; `Some(None)`: it does not fit 64 bits.
     fn number(&self, reader: &Reader<'_>) -> Option<Option<u64>> {
         match self.toml {
             DeValue::Integer(written) => Some(to_u64(written)),

@@ -18,8 +18,8 @@ const WAIT_MAX: Duration = Duration::from_millis(1);
 thread_local! {
     /// The mailbox of this event loop, while `deliver` runs.
     static MINE: RefCell<Option<Arc<Mailbox>>> = const { RefCell::new(None) };
-    /// The mailboxes that this disk thread has not told of results, and their number; `None`: this is no
-    /// disk thread.
+    /// The mailboxes that this disk thread has not told of results, and their number; `None`: this
+    /// is no disk thread.
     static UNTOLD: RefCell<Option<Untold>> = const { RefCell::new(None) };
 }
 
@@ -148,8 +148,8 @@ pub(super) fn has_untold() -> bool {
     UNTOLD.with_borrow(|untold| untold.as_ref().is_some_and(|untold| untold.results > 0))
 }
 
-/// Tells event loops of the results of this disk thread. `has_more`: it has found another job, so a few
-/// results may wait for those of the next ones.
+/// Tells event loops of the results of this disk thread. `has_more`: it has found another job, so a
+/// few results may wait for those of the next ones.
 pub(super) fn tell(has_more: bool) {
     UNTOLD.with_borrow_mut(|untold| {
         let Some(untold) = untold else { return };

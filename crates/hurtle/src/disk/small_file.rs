@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// Reads a file of at most so many bytes. `None`: there is nothing at this path; `Some(None)`: it is no
-/// file, or is larger.
+/// Reads a file of at most so many bytes. `None`: there is nothing at this path; `Some(None)`: it
+/// is no file, or is larger.
 ///
 /// # Errors
 /// It cannot be read.

@@ -1,5 +1,5 @@
-//! The fields by which a site lets scripts of other origins read its responses (Fetch standard, "CORS
-//! protocol").
+//! The fields by which a site lets scripts of other origins read its responses (Fetch standard,
+//! "CORS protocol").
 
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use hurtle_http::request::{Method, RequestHead};
@@ -82,7 +82,8 @@ fn joined<T: ToString>(names: &[T]) -> String {
     names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the value of a field in one line. A field in several lines has none: no browser sends it.
+/// Returns the value of a field in one line. A field in several lines has none: no browser sends
+/// it.
 fn value<'a>(request: &RequestHead<'a>, name: &[u8]) -> Option<&'a [u8]> {
     let mut values = request.fields.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
     let (_, value) = values.next()?;

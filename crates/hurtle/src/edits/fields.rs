@@ -1,5 +1,5 @@
-//! Fields that are edited, in each of their forms: a map, field lines, and the fields of a file before
-//! its lines are made.
+//! Fields that are edited, in each of their forms: a map, field lines, and the fields of a file
+//! before its lines are made.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};

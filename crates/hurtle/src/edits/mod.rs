@@ -1,6 +1,6 @@
-//! The fields that a site adds to its responses, or takes from them, as its configuration says: header
-//! rules, Strict-Transport-Security, and the preset of security headers. CORS is in `cors`. Pure:
-//! `pipeline::finish` applies them to responses, and files keep ready field lines with them.
+//! The fields that a site adds to its responses, or takes from them, as its configuration says:
+//! header rules, Strict-Transport-Security, and the preset of security headers. CORS is in `cors`.
+//! Pure: `pipeline::finish` applies them to responses, and files keep ready field lines with them.
 
 mod cookies;
 pub mod cors;
@@ -33,8 +33,8 @@ pub struct ResponseEdits {
     has_security: bool,
     /// Strict-Transport-Security of the site's TLS settings.
     hsts: Option<HeaderValue>,
-    /// `true`: the site has TLS, so that responses in clear have no Strict-Transport-Security (RFC 6797
-    /// section 7.2).
+    /// `true`: the site has TLS, so that responses in clear have no Strict-Transport-Security (RFC
+    /// 6797 section 7.2).
     withholds_hsts: bool,
 }
 
@@ -68,8 +68,8 @@ impl ResponseEdits {
         self.withholds_hsts && !is_secure
     }
 
-    /// Edits the fields of a response with this status. `path` is the decoded path of the request, after
-    /// the site's rules.
+    /// Edits the fields of a response with this status. `path` is the decoded path of the request,
+    /// after the site's rules.
     pub fn edit<'p>(
         &self,
         fields: &mut dyn FieldEdits,
@@ -108,8 +108,8 @@ impl ResponseEdits {
         }
     }
 
-    /// Returns the value that the rules of a path give a field of a response of any type; `None`: they leave
-    /// it or remove it.
+    /// Returns the value that the rules of a path give a field of a response of any type; `None`:
+    /// they leave it or remove it.
     pub fn value(&self, name: &HeaderName, path: &[u8]) -> Option<&HeaderValue> {
         let mut value = None;
         for rule in self.rules_for(path).filter(|rule| rule.types.is_empty()) {

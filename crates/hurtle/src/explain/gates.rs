@@ -8,8 +8,8 @@ use crate::config::{ClientTimeouts, Concurrency, Cors, Jwt, RateLimit, Store};
 use crate::limits::rate::RateLimiter;
 use crate::site::{Gate, Resolved, admits};
 
-/// Describes the gates that apply to a request of this client, in the order in which it passes them.
-/// Returns whether one refuses it.
+/// Describes the gates that apply to a request of this client, in the order in which it passes
+/// them. Returns whether one refuses it.
 pub(super) fn describe(
     out: &mut String,
     resolved: &Resolved<'_>,

@@ -46,8 +46,8 @@ impl ExplainedRequest<'_> {
         Ok(head)
     }
 
-    /// Returns the listener: the one that is named, or the first with the port of a whole URL at which
-    /// a site answers by its `listen`. `None`: any.
+    /// Returns the listener: the one that is named, or the first with the port of a whole URL at
+    /// which a site answers by its `listen`. `None`: any.
     pub(super) fn listener<'c>(&'c self, config: &'c Config) -> Option<&'c Listen> {
         let (scheme, rest) = self.target.split_once("://").unwrap_or_default();
         let is_tls = scheme.eq_ignore_ascii_case("https");
@@ -68,8 +68,8 @@ impl ExplainedRequest<'_> {
         matches!(self.method, "GET" | "HEAD")
     }
 
-    /// Percent-encodes the bytes of the target that a person types and a browser encodes: spaces and
-    /// those beyond ASCII.
+    /// Percent-encodes the bytes of the target that a person types and a browser encodes: spaces
+    /// and those beyond ASCII.
     pub(super) fn encoded_target(&self) -> String {
         let encoded = target::encode_beyond_ascii(self.target.as_bytes());
         String::from_utf8_lossy(&encoded).replace(' ', "%20")

@@ -64,9 +64,9 @@ fn negotiated(entry: &Entry, status: StatusCode, query: &FileQuery<'_>) -> Answe
     live.unwrap_or_else(|| of(selected, status, query))
 }
 
-/// Selects the representation whose parts a client gets: the one that If-Range names, or else the first, the
-/// unencoded one if there is one, because a client that joins parts does not expect that one of them is encoded.
-/// `None`: it gets the whole.
+/// Selects the representation whose parts a client gets: the one that If-Range names, or else the
+/// first, the unencoded one if there is one, because a client that joins parts does not expect that
+/// one of them is encoded. `None`: it gets the whole.
 fn for_range<'a>(entry: &'a Entry, query: &FileQuery<'_>) -> Option<&'a Representation> {
     let first = &entry.representations[0];
     let accepts = |coding| accept::accepts_coding(query.accept_encoding, coding);

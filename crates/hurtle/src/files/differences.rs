@@ -1,6 +1,7 @@
-//! Former versions of files as compression dictionaries (RFC 9842). The versions of a file are those
-//! of its directory whose names match a pattern. They are listed and hashed on the compressor's
-//! threads when a client first names a hash that is not known, and again if another one does.
+//! Former versions of files as compression dictionaries (RFC 9842). The versions of a file are
+//! those of its directory whose names match a pattern. They are listed and hashed on the
+//! compressor's threads when a client first names a hash that is not known, and again if another
+//! one does.
 
 use std::cell::OnceCell;
 use std::cmp::Reverse;
@@ -25,8 +26,8 @@ use crate::clock;
 use crate::compress::{Compressor, Dictionary, DictionaryHash};
 use crate::config;
 
-/// Versions under one pattern that serve as dictionaries: those that were modified last. A file in the
-/// file cache has differences to as many.
+/// Versions under one pattern that serve as dictionaries: those that were modified last. A file in
+/// the file cache has differences to as many.
 pub const VERSIONS_MAX: usize = 8;
 
 /// Size of the largest version that serves as a dictionary, in bytes.
@@ -41,8 +42,8 @@ const NAMES_MAX: usize = 10_000;
 /// Names that match the pattern, and are looked up.
 const MATCHES_MAX: usize = 1_000;
 
-/// Time between two listings of a pattern's versions, in milliseconds. A client can name hashes that
-/// no file has.
+/// Time between two listings of a pattern's versions, in milliseconds. A client can name hashes
+/// that no file has.
 const LIST_EVERY_MS: u64 = 5_000;
 
 /// The patterns of a mount.
@@ -105,8 +106,8 @@ impl Patterns {
 }
 
 impl Versions {
-    /// The value of Use-As-Dictionary in a mount with this path, which ends in `/` (RFC 9842 section
-    /// 2.1).
+    /// The value of Use-As-Dictionary in a mount with this path, which ends in `/` (RFC 9842
+    /// section 2.1).
     pub fn field(&self, mount: &[u8]) -> Option<HeaderValue> {
         let directory = literal(&[mount, &self.directory].concat());
         let name: Vec<String> = self.name.split('*').map(|part| literal(part.as_bytes())).collect();

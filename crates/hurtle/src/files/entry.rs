@@ -48,8 +48,8 @@ pub struct Entry {
     pub refreshing: Cell<bool>,
     /// True if the entry was used since the cache last considered it for eviction.
     pub used: Cell<bool>,
-    /// True if a tag is weak for now, or a file may change again without another time of its change: it
-    /// must be opened again (RFC 9110 section 8.8.1).
+    /// True if a tag is weak for now, or a file may change again without another time of its
+    /// change: it must be opened again (RFC 9110 section 8.8.1).
     pub is_young: bool,
 }
 
@@ -70,8 +70,8 @@ pub struct Representation {
     pub tag: Option<String>,
     /// True if the entity-tag is weak.
     pub weak: bool,
-    /// True if the entity-tag is made from times that do not tell versions apart: no condition matches
-    /// it.
+    /// True if the entity-tag is made from times that do not tell versions apart: no condition
+    /// matches it.
     pub is_pending: bool,
     /// True if it is encoded while it is sent, so its bytes and their number are not known.
     pub is_live: bool,
@@ -308,9 +308,9 @@ fn content_coding(coding: Coding) -> Option<&'static str> {
     }
 }
 
-/// The variants of a file that this server makes. They are made on threads of their own when a client
-/// first accepts them; until then it gets an encoding that is made while it is sent, or the unencoded
-/// file.
+/// The variants of a file that this server makes. They are made on threads of their own when a
+/// client first accepts them; until then it gets an encoding that is made while it is sent, or the
+/// unencoded file.
 #[derive(Debug)]
 pub struct MadeVariants {
     compressor: Compressor,
@@ -336,8 +336,8 @@ pub(super) struct MadeVariant {
 }
 
 impl MadeVariants {
-    /// Creates the variants of an unencoded file. `now_secs` is the wall-clock time in seconds since
-    /// 1970.
+    /// Creates the variants of an unencoded file. `now_secs` is the wall-clock time in seconds
+    /// since 1970.
     pub fn new(
         compressor: &Compressor,
         file: &Arc<OpenFile>,
@@ -355,8 +355,8 @@ impl MadeVariants {
         MadeVariants { differences: differences.map(Box::new), ..self }
     }
 
-    /// Returns the variant in a coding. If it is not made yet, its making begins. `otherwise` has the
-    /// result for a coding that is not in `CODINGS`.
+    /// Returns the variant in a coding. If it is not made yet, its making begins. `otherwise` has
+    /// the result for a coding that is not in `CODINGS`.
     #[inline]
     pub fn get<'a>(
         &'a self,
@@ -371,8 +371,8 @@ impl MadeVariants {
         variant.representation.get().or_else(|| self.find(variant, coding, begin))
     }
 
-    /// Returns the representation in a coding that is made while it is sent. `None`: this server does
-    /// not make the coding, or it is not worth it.
+    /// Returns the representation in a coding that is made while it is sent. `None`: this server
+    /// does not make the coding, or it is not worth it.
     pub(super) fn live(
         &self,
         coding: Coding,
@@ -477,7 +477,8 @@ impl Entry {
         self.representations.iter().map(one).sum::<usize>() + ENTRY_BYTES
     }
 
-    /// The path of the file's directory, without a trailing `/`; `None`: it is an object of a store.
+    /// The path of the file's directory, without a trailing `/`; `None`: it is an object of a
+    /// store.
     pub fn directory(&self) -> Option<Vec<u8>> {
         let Target::File { path, .. } = &self.target else { return None };
         if self.lookup.origin.is_some() {

@@ -1,7 +1,7 @@
-//! Hashes of files whose times do not tell their versions apart. Archives, package managers, images of
-//! containers and `rsync -a` set modification times, so two versions of a file can have the same one.
-//! The change time cannot be set: it selects the hash, which is the entity-tag. All workers share the
-//! hashes.
+//! Hashes of files whose times do not tell their versions apart. Archives, package managers, images
+//! of containers and `rsync -a` set modification times, so two versions of a file can have the same
+//! one. The change time cannot be set: it selects the hash, which is the entity-tag. All workers
+//! share the hashes.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -16,8 +16,8 @@ use crate::body::{OpenFile, Stamp};
 use crate::config::EtagSource;
 use crate::disk::Disk;
 
-/// Size of the largest file that is hashed when it is opened, in bytes. Larger ones are hashed in the
-/// background.
+/// Size of the largest file that is hashed when it is opened, in bytes. Larger ones are hashed in
+/// the background.
 pub const AT_ONCE_BYTES_MAX: u64 = 1 << 20;
 
 /// Files that are hashed in the background at a time.
@@ -57,8 +57,9 @@ impl TagSource {
         if let TagSource::Hash(hash) = self { Some(hash) } else { None }
     }
 
-    /// Determines the source for a file that was opened. Blocks on the disk. `content`: its bytes, if
-    /// they were read. `known`: `None` if files are never given a time that is not that of the edit.
+    /// Determines the source for a file that was opened. Blocks on the disk. `content`: its bytes,
+    /// if they were read. `known`: `None` if files are never given a time that is not that of the
+    /// edit.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -98,8 +99,8 @@ impl Hashes {
         self.lock().known.get(stamp).copied()
     }
 
-    /// Remembers the hash of a file that was not changed while it was read. A change just now may be
-    /// followed by another with the same time.
+    /// Remembers the hash of a file that was not changed while it was read. A change just now may
+    /// be followed by another with the same time.
     fn remember(&self, file: &OpenFile, hash: u128) {
         if !file.stamp.has_settled() || !file.is_unchanged() {
             return;
@@ -159,8 +160,8 @@ struct Hashing {
 }
 
 impl Hashing {
-    /// Queues a job for the next piece, behind all others of the file's lane. It ends early if the lane
-    /// is full, or if the file cannot be read or is shorter.
+    /// Queues a job for the next piece, behind all others of the file's lane. It ends early if the
+    /// lane is full, or if the file cannot be read or is shorter.
     fn begin(self, disk: &Disk) {
         let (lane, again) = (self.file.lane, disk.clone());
         disk.begin(lane, move || {

@@ -1,6 +1,6 @@
 //! Answers with an encoding that is made while it is sent: for the clients that come before the
-//! encoded file is made. Its entity-tag is its own, and weak, because the bytes differ from those of
-//! the encoded file, which may be made by the next request.
+//! encoded file is made. Its entity-tag is its own, and weak, because the bytes differ from those
+//! of the encoded file, which may be made by the next request.
 
 use http::StatusCode;
 use hurtle_http::semantics::accept::{self, Coding};

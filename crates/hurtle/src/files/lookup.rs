@@ -1,7 +1,7 @@
 //! Finds the file of a path beneath a root. All functions here block on the disk and run on the
-//! disk threads. `probe` resolves the name without opening the file. `find` opens it: a FIFO does not
-//! block, and neither it nor a device is read. To revalidate an entry, it is enough that a probe gives
-//! the same result.
+//! disk threads. `probe` resolves the name without opening the file. `find` opens it: a FIFO does
+//! not block, and neither it nor a device is read. To revalidate an entry, it is enough that a
+//! probe gives the same result.
 
 use std::ffi::OsStr;
 use std::io;
@@ -203,8 +203,8 @@ impl Lookup {
         Ok(self.open(&self.root.open()?, path, flags)?)
     }
 
-    /// Opens the file that the only candidate names, which most requests are for. `None`: a probe tells
-    /// what the name is. A FIFO does not block, and a device is not read.
+    /// Opens the file that the only candidate names, which most requests are for. `None`: a probe
+    /// tells what the name is. A FIFO does not block, and a device is not read.
     fn open_named(&self, root: &OpenRoot) -> io::Result<Option<(Vec<u8>, OwnedFd, Stamp)>> {
         let [Try::Path(path)] = &self.tries[..] else { return Ok(None) };
         if path.is_empty() || path.ends_with(b"/") {
@@ -422,8 +422,8 @@ impl Lookup {
         }
     }
 
-    /// Resolves all links by name, then opens the result without following links. `logs`: a link that
-    /// leads out is logged.
+    /// Resolves all links by name, then opens the result without following links. `logs`: a link
+    /// that leads out is logged.
     fn open_canonical(
         &self,
         root: &OpenRoot,

@@ -1,6 +1,7 @@
 //! Serves files. `lookup` finds a file on the disk threads, and `entry` prepares its response
-//! fields. `objects` finds objects of a store, `arriving` sends them before they are whole. `cache` and `store` keep entries current. `answer` applies the conditions of a request.
-//! The files handler, error pages and applications use this module.
+//! fields. `objects` finds objects of a store, `arriving` sends them before they are whole. `cache`
+//! and `store` keep entries current. `answer` applies the conditions of a request. The files
+//! handler, error pages and applications use this module.
 
 pub mod answer;
 pub mod archive;

@@ -1,7 +1,7 @@
-//! The root directory of a mount. Look-ups of new paths share one descriptor of it, and the names of
-//! encoded variants in its directories, for a fraction of `revalidate`: to open and to close them again
-//! for each cold file takes as long as to open the file. Only disk threads use it, so its lock never
-//! blocks an event loop.
+//! The root directory of a mount. Look-ups of new paths share one descriptor of it, and the names
+//! of encoded variants in its directories, for a fraction of `revalidate`: to open and to close
+//! them again for each cold file takes as long as to open the file. Only disk threads use it, so
+//! its lock never blocks an event loop.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,6 +1,6 @@
-//! The paths of a site that lead elsewhere than the directory that holds them: other mounts, deployed
-//! applications, and paths that rules change. An archive leaves these out, because a GET of such a
-//! path has another response.
+//! The paths of a site that lead elsewhere than the directory that holds them: other mounts,
+//! deployed applications, and paths that rules change. An archive leaves these out, because a GET
+//! of such a path has another response.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -54,8 +54,9 @@ pub enum Found {
 }
 
 impl Scripts {
-    /// Finds scripts beneath `root`, in the lane of these scripts. `index` lists names that are tried in
-    /// a directory. `suffix` is the suffix of script names; empty if every file is a script.
+    /// Finds scripts beneath `root`, in the lane of these scripts. `index` lists names that are
+    /// tried in a directory. `suffix` is the suffix of script names; empty if every file is a
+    /// script.
     pub fn new(root: PathBuf, index: &[String], suffix: &str, disk: &Disk) -> Scripts {
         let lane = disk.lane_of(format!("scripts {}", root.display()));
         let lookup = Lookup {
@@ -77,16 +78,16 @@ impl Scripts {
         Scripts { lookup, suffix, real_path: false, has_front: true, fronts_scripts: false, disk }
     }
 
-    /// Follows these links, and gives the application the real path of the root where `real_path` is
-    /// set: a link to another release is then another path for it.
+    /// Follows these links, and gives the application the real path of the root where `real_path`
+    /// is set: a link to another release is then another path for it.
     #[must_use]
     pub fn following(self, symlinks: &Symlinks, real_path: bool) -> Scripts {
         let lookup = Lookup { symlinks: symlinks.clone(), ..self.lookup };
         Scripts { lookup, real_path, ..self }
     }
 
-    /// Sets whether the first script of the index in the root answers paths that are none, and those of
-    /// scripts that do not exist.
+    /// Sets whether the first script of the index in the root answers paths that are none, and
+    /// those of scripts that do not exist.
     #[must_use]
     pub fn with_front(self, has_front: bool, fronts_scripts: bool) -> Scripts {
         Scripts { has_front, fronts_scripts, ..self }

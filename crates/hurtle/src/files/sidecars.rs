@@ -1,7 +1,8 @@
 //! Names of encoded variants, by directory. A look-up of a file also searches for its variants, and
 //! a name that does not exist is expensive to search for on a disk. After some look-ups in a
 //! directory its names are read once; later look-ups search only for variants that it has, until it
-//! changes. All workers share this; only disk threads use it, so its lock never blocks an event loop.
+//! changes. All workers share this; only disk threads use it, so its lock never blocks an event
+//! loop.
 
 use std::collections::{HashMap, HashSet};
 use std::io;

@@ -225,7 +225,8 @@ impl Store {
         self.cache.borrow_mut().retain_sites(|site| keys.contains(&site));
     }
 
-    /// Releases memory for other encodings whenever one has found no room, as long as the worker runs.
+    /// Releases memory for other encodings whenever one has found no room, as long as the worker
+    /// runs.
     pub async fn share_memory(self: Rc<Store>, compressor: Compressor) {
         let mut alarm = Alarm::unset();
         let mut refused = 0;

@@ -29,8 +29,9 @@ pub struct LastModified {
 enum Kind {
     /// The time of the last edit.
     Edited,
-    /// A time that a program set, in a file that last changed before `changed_secs`. With a fraction of a
-    /// second it is the copied time of one edit; others may be constants that versions share.
+    /// A time that a program set, in a file that last changed before `changed_secs`. With a
+    /// fraction of a second it is the copied time of one edit; others may be constants that
+    /// versions share.
     Set { changed_secs: u64, has_fraction: bool },
 }
 
@@ -54,9 +55,9 @@ impl LastModified {
         Some(LastModified { secs, kind: Kind::Set { changed_secs, has_fraction } })
     }
 
-    /// The time to compare with the dates of a request (RFC 9110 sections 13.1.3 and 13.1.4). A file
-    /// with a time that was set counts as modified when it was put there, except for a client that
-    /// names exactly that time.
+    /// The time to compare with the dates of a request (RFC 9110 sections 13.1.3 and 13.1.4). A
+    /// file with a time that was set counts as modified when it was put there, except for a client
+    /// that names exactly that time.
     pub fn for_conditions(&self, preconditions: &Preconditions<'_>) -> u64 {
         let Kind::Set { changed_secs, has_fraction } = self.kind else { return self.secs };
         let dates = [preconditions.if_modified_since, preconditions.if_unmodified_since];

@@ -1,6 +1,6 @@
-//! Watches the directories of cached files, where the configuration says so. After any change in one,
-//! all workers look up their entries again before they send them. What is not watched is looked up
-//! again after `revalidate`, as without a watch.
+//! Watches the directories of cached files, where the configuration says so. After any change in
+//! one, all workers look up their entries again before they send them. What is not watched is
+//! looked up again after `revalidate`, as without a watch.
 
 use std::ffi::OsStr;
 use std::io::{self, PipeReader, PipeWriter};
@@ -56,8 +56,8 @@ impl Watched {
         Ok((Watched(shared), reader))
     }
 
-    /// Returns whether `add` has nothing to do for a directory. Never waits: `false` while another thread
-    /// adds one.
+    /// Returns whether `add` has nothing to do for a directory. Never waits: `false` while another
+    /// thread adds one.
     pub(super) fn has(&self, directory: &[u8]) -> bool {
         self.0.directories.try_lock().is_ok_and(|directories| is_done(&directories, directory))
     }

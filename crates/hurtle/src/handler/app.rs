@@ -1,6 +1,6 @@
 //! Applications: any `tower` service, called on the worker. `call` handles one request, `work` runs
-//! the service for it, `calling` turns its failures into responses, `isolated` runs services on threads of
-//! their own, and `watchdog` logs services that block their worker.
+//! the service for it, `calling` turns its failures into responses, `isolated` runs services on
+//! threads of their own, and `watchdog` logs services that block their worker.
 
 mod call;
 mod calling;

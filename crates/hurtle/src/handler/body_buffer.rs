@@ -1,6 +1,6 @@
-//! Takes the body of a request before an upstream or application is asked, so that a slow client holds
-//! neither: in memory while it is small, then in a file without a name. A body that exceeds the limits, or
-//! that the disk does not take, is passed on as it arrives.
+//! Takes the body of a request before an upstream or application is asked, so that a slow client
+//! holds neither: in memory while it is small, then in a file without a name. A body that exceeds
+//! the limits, or that the disk does not take, is passed on as it arrives.
 
 use std::future::poll_fn;
 use std::os::fd::AsFd;
@@ -28,8 +28,8 @@ use crate::rt::Instant;
 /// Bytes of a body that are kept in memory, and of one write to its file, if it arrives fast.
 const MEMORY_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes of one write to the file of a body that arrives slowly, and of one read of a response for a client
-/// that reads slowly: thousands of them would hold much memory.
+/// Bytes of one write to the file of a body that arrives slowly, and of one read of a response for
+/// a client that reads slowly: thousands of them would hold much memory.
 pub(super) const SLOW_PIECE_BYTES: usize = 16 << 10;
 
 /// Longest time in which a client that sends fast sends a piece.
@@ -109,8 +109,8 @@ impl fmt::Display for BufferError {
     }
 }
 
-/// Counts a body that is passed on as it arrives, and warns of it. A flood of them gives one line each
-/// second.
+/// Counts a body that is passed on as it arrives, and warns of it. A flood of them gives one line
+/// each second.
 pub(super) fn note_passed_on(error: &BufferError, describe: impl FnOnce() -> String) {
     static WARNED_MS: AtomicU64 = AtomicU64::new(0);
     buffered::count_passed_on();
@@ -179,9 +179,9 @@ impl BodyBuffer {
         Arc::clone(&self.directory)
     }
 
-    /// Reads a body to its end, or until the disk takes no more of it, or it has more than `bytes_max`
-    /// bytes (`None`: it may be passed on, so the limits of the configuration hold). Dropping the future
-    /// removes the data.
+    /// Reads a body to its end, or until the disk takes no more of it, or it has more than
+    /// `bytes_max` bytes (`None`: it may be passed on, so the limits of the configuration hold).
+    /// Dropping the future removes the data.
     ///
     /// # Errors
     /// The body ended early, or the disk threads have lost a part of it.
@@ -319,8 +319,8 @@ impl OutgoingBody {
         Pin::new(&mut self.rest).poll_frame(cx)
     }
 
-    /// As `poll_frame`, for a channel to which the kernel sends ranges of files by itself. `None`: the next
-    /// frame is none of these; poll for it.
+    /// As `poll_frame`, for a channel to which the kernel sends ranges of files by itself. `None`:
+    /// the next frame is none of these; poll for it.
     pub(super) fn poll_part(
         &mut self,
         cx: &mut Context<'_>,
@@ -368,8 +368,8 @@ impl<T: Send + 'static> Drop for DropOnDiskThread<T> {
     }
 }
 
-/// Appends to the file, which is created first if there is none. Runs on a disk thread. After an error the
-/// file has the bytes of the calls before.
+/// Appends to the file, which is created first if there is none. Runs on a disk thread. After an
+/// error the file has the bytes of the calls before.
 fn append(
     begun: Option<Unnamed>,
     piece: &[u8],
@@ -448,8 +448,8 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(task)
     }
 
-    /// Takes a body of these pieces, of at most `bytes_max` bytes, and reads it; returns the body, the bytes and
-    /// whether all of it was taken.
+    /// Takes a body of these pieces, of at most `bytes_max` bytes, and reads it; returns the body,
+    /// the bytes and whether all of it was taken.
     async fn taken(pieces: &[usize], bytes_max: u64) -> (OutgoingBody, Vec<u8>, bool) {
         let disk = Disk::start(NonZeroUsize::MIN).unwrap();
         let (feeder, body) = feed(None);

@@ -130,7 +130,8 @@ pub trait Client {
     /// Returns the client's certificate, if it was verified.
     fn certificate(&self) -> Option<ClientCertificate>;
 
-    /// Returns the request's body, which arrives while [`Client::beside`] runs. Called at most once.
+    /// Returns the request's body, which arrives while [`Client::beside`] runs. Called at most
+    /// once.
     fn body(&mut self, sends_continue: Continue) -> RequestBody;
 
     /// Records that the client gets no 100 (Continue), although it may wait for one.

@@ -136,7 +136,8 @@ impl Directory {
         }
     }
 
-    /// Counts requests for its files here, and makes their ready field lines with the edits of its site.
+    /// Counts requests for its files here, and makes their ready field lines with the edits of its
+    /// site.
     #[must_use]
     pub fn of_site(self, edits: &Rc<ResponseEdits>, route: &Arc<RouteMetrics>) -> Directory {
         Directory { route: Some(Arc::clone(route)), edits: Rc::clone(edits), ..self }

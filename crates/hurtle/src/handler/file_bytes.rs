@@ -1,4 +1,5 @@
-//! The bytes that kept bodies have in files: those of the whole process and those of each mount have a bound.
+//! The bytes that kept bodies have in files: those of the whole process and those of each mount
+//! have a bound.
 
 use std::sync::Arc;
 

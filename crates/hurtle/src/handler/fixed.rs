@@ -14,8 +14,8 @@ use crate::config::{Matcher, RequestPlace};
 pub struct Redirect {
     /// 301, 302, 303, 307 or 308.
     pub status: StatusCode,
-    /// An absolute URL or path, perhaps with parts of the request; if it ends with `/`, the rest of the path
-    /// and the query are appended. With `matcher` it is a template, as of a rule.
+    /// An absolute URL or path, perhaps with parts of the request; if it ends with `/`, the rest of
+    /// the path and the query are appended. With `matcher` it is a template, as of a rule.
     pub to: String,
     /// The paths that are redirected, of those without a file; `None`: all.
     pub matcher: Option<Matcher>,

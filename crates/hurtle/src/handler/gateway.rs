@@ -245,8 +245,8 @@ impl Gateway {
         self.buffering.of_requests() || body == BodyLength::Chunked
     }
 
-    /// Returns the request's body for the application: whole if its length is unknown, or if bodies are
-    /// buffered.
+    /// Returns the request's body for the application: whole if its length is unknown, or if bodies
+    /// are buffered.
     async fn input(
         &self,
         keep: &BodyBuffer,

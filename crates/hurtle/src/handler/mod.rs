@@ -1,6 +1,6 @@
-//! The closed set of handlers and the one dispatch over them, [`Handler::call`]. A handler returns an
-//! [`Outcome`]; it writes no response to a socket. Handlers do not use each other. `request` is what
-//! a handler gets, `client` its way to the client while it waits.
+//! The closed set of handlers and the one dispatch over them, [`Handler::call`]. A handler returns
+//! an [`Outcome`]; it writes no response to a socket. Handlers do not use each other. `request` is
+//! what a handler gets, `client` its way to the client while it waits.
 
 pub mod app;
 mod body_buffer;
@@ -137,7 +137,8 @@ impl From<ExchangeError> for HandlerError {
 pub type Handled = Result<Outcome, HandlerError>;
 
 impl Handler {
-    /// Returns whether it takes the body of this request whole before an upstream or application is asked.
+    /// Returns whether it takes the body of this request whole before an upstream or application is
+    /// asked.
     pub fn takes_body(&self, request: &RequestHead<'_>) -> bool {
         let is_taken = match self {
             Handler::Proxy(proxy) => proxy.takes_body(request) && !proxy.may_store(request),

@@ -37,7 +37,8 @@ pub struct RequestContext<'a> {
     pub passwords: Option<&'a Rc<PasswordGate>>,
     /// Variables from the authorizer.
     pub granted: &'a [(Vec<u8>, Vec<u8>)],
-    /// The request's place of `concurrency`, which a handler that takes the body whole takes after it.
+    /// The request's place of `concurrency`, which a handler that takes the body whole takes after
+    /// it.
     pub place: Option<&'a Rc<Place>>,
     /// `true` if the response may name an internal file.
     pub has_internal_files: bool,
@@ -96,8 +97,8 @@ pub struct MatchedPath<'a> {
 }
 
 impl<'a> RequestContext<'a> {
-    /// Returns a new Sec-WebSocket-Key (RFC 6455 section 4.1) for a WebSocket over HTTP/2 or HTTP/3,
-    /// whose request has none.
+    /// Returns a new Sec-WebSocket-Key (RFC 6455 section 4.1) for a WebSocket over HTTP/2 or
+    /// HTTP/3, whose request has none.
     pub fn websocket_key(&self) -> Option<String> {
         self.head.protocol?;
         let mut key = [0; 16];

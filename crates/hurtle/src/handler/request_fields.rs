@@ -1,4 +1,5 @@
-//! The operator's fields of requests to upstreams and applications (`request_fields`): their values.
+//! The operator's fields of requests to upstreams and applications (`request_fields`): their
+//! values.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,8 +12,8 @@ use crate::answer::Answer;
 use crate::config::{Piece, RequestFields, Template, Variable};
 use crate::tls::ClientCertificate;
 
-/// Returns the fields that a request gets, in order; an empty value is none. `path`: the encoded path for
-/// the upstream.
+/// Returns the fields that a request gets, in order; an empty value is none. `path`: the encoded
+/// path for the upstream.
 ///
 /// # Errors
 /// The response: 400 if a value would end its line.

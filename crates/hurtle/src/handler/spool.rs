@@ -1,6 +1,6 @@
-//! The body of a response between its upstream or application and the client. What the client cannot take
-//! yet is kept, in memory and then in a file without a name, so that a slow client holds neither. A byte
-//! that the client can take is never delayed.
+//! The body of a response between its upstream or application and the client. What the client
+//! cannot take yet is kept, in memory and then in a file without a name, so that a slow client
+//! holds neither. A byte that the client can take is never delayed.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -28,8 +28,8 @@ const MEMORY_BYTES_MAX: usize = 64 << 10;
 /// Longest time in which a fast client takes what was read of the file.
 const FAST_READ: Duration = Duration::from_millis(10);
 
-/// Longest time for which the source of a response waits before a file is used: most clients that cannot take
-/// something at once can take it soon, and a file costs more than a wait.
+/// Longest time for which the source of a response waits before a file is used: most clients that
+/// cannot take something at once can take it soon, and a file costs more than a wait.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Pieces up to this size that wait are copied, in bytes: each may be in a buffer of 64 KiB.
@@ -415,7 +415,8 @@ impl<E> State<E> {
         self.wake_client();
     }
 
-    /// Counts bytes of the file as taken. A file of which all is taken is written from its begin again.
+    /// Counts bytes of the file as taken. A file of which all is taken is written from its begin
+    /// again.
     fn note_read(&mut self, len: usize) {
         self.written.start += len as u64;
         if self.written.is_empty() && !self.is_writing {
@@ -455,8 +456,8 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(task)
     }
 
-    /// Puts pieces of these lengths while a client takes a frame after so many of its turns; returns the
-    /// bytes that were put and those that were taken.
+    /// Puts pieces of these lengths while a client takes a frame after so many of its turns;
+    /// returns the bytes that were put and those that were taken.
     async fn passed(
         (buffer, tasks): (Option<BodyBuffer>, Tasks),
         waited: Duration,

@@ -8,8 +8,8 @@ use super::request::RequestContext;
 use super::{Handled, Handler, HandlerError, Outcome};
 use crate::answer::Answer;
 
-/// Handles an extended CONNECT. A response that switches nothing must not succeed, because the client
-/// would take it for a tunnel.
+/// Handles an extended CONNECT. A response that switches nothing must not succeed, because the
+/// client would take it for a tunnel.
 ///
 /// # Errors
 /// Nothing at the path speaks the protocol (501), or there is no response.

@@ -1,5 +1,5 @@
-//! A block of nginx as a set of directives. A translation takes those that it translates. All others
-//! are refused at the end, or a remark names them if they have no effect in nginx either.
+//! A block of nginx as a set of directives. A translation takes those that it translates. All
+//! others are refused at the end, or a remark names them if they have no effect in nginx either.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

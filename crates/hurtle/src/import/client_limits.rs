@@ -1,5 +1,5 @@
-//! Limits on clients that a place has of its own: the size of bodies, and the time without progress of a
-//! response.
+//! Limits on clients that a place has of its own: the size of bodies, and the time without progress
+//! of a response.
 
 use toml::Value;
 

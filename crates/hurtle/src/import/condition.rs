@@ -1,5 +1,5 @@
-//! Translates `if` with a fixed answer, such as `if ($request_method = OPTIONS) { return 204; }`, to a
-//! mount with conditions.
+//! Translates `if` with a fixed answer, such as `if ($request_method = OPTIONS) { return 204; }`,
+//! to a mount with conditions.
 
 use std::collections::BTreeMap;
 
@@ -89,8 +89,8 @@ impl<'a> Mounts<'a, '_> {
         self.add_adorned(locations, report);
     }
 
-    /// Translates `if (-f FILE) { return 503; }`, the usual way to take a site down. `false`: it is another
-    /// condition.
+    /// Translates `if (-f FILE) { return 503; }`, the usual way to take a site down. `false`: it is
+    /// another condition.
     fn maintenance(&mut self, d: &Directive, around: &Block<'a>, report: &mut Report) -> bool {
         let words = d.args.join(" ");
         let file = words.strip_prefix("(-f ").and_then(|rest| rest.strip_suffix(')'));
@@ -190,8 +190,8 @@ impl<'a> Mounts<'a, '_> {
         !self.expressions.is_empty() && locations.iter().any(is_it)
     }
 
-    /// Adds the mounts of conditions that set fields: those of their locations with other fields. Of
-    /// several that are met nginx takes the last.
+    /// Adds the mounts of conditions that set fields: those of their locations with other fields.
+    /// Of several that are met nginx takes the last.
     fn add_adorned(&mut self, locations: &[&Directive], report: &mut Report) {
         for Adorned { d, path, is_exact, any, headers } in
             std::mem::take(&mut self.adorned).into_iter().rev()

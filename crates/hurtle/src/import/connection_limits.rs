@@ -1,4 +1,5 @@
-//! Translates `limit_conn`: connections of an address for the whole server, and requests at once of a mount.
+//! Translates `limit_conn`: connections of an address for the whole server, and requests at once of
+//! a mount.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +43,8 @@ pub(super) fn zones(directives: &[&Directive], report: &mut Report) -> Connectio
     zones
 }
 
-/// The limit of all servers by the address, and the directive, if each has one; the largest of several.
+/// The limit of all servers by the address, and the directive, if each has one; the largest of
+/// several.
 pub(super) fn of_whole<'d>(
     block: &'d [Directive],
     zones: &ConnectionZones,

@@ -1,5 +1,5 @@
-//! Writes the values of variables that `set` gives a constant value in place of the variables, before
-//! anything is translated.
+//! Writes the values of variables that `set` gives a constant value in place of the variables,
+//! before anything is translated.
 
 use std::collections::BTreeMap;
 
@@ -49,8 +49,9 @@ fn block_of(block: &[Directive], outer: &Constants, is_server: bool) -> Vec<Dire
     rewritten
 }
 
-/// Writes the URL of a constant, to which nginx sends every request of the location as it is, without the
-/// query: the rewrite of the server that it returns makes all of them the path of the location.
+/// Writes the URL of a constant, to which nginx sends every request of the location as it is,
+/// without the query: the rewrite of the server that it returns makes all of them the path of the
+/// location.
 fn one_url(
     (d, siblings): (&Directive, &[Directive]),
     location: &mut Directive,
@@ -96,8 +97,8 @@ fn one_url(
     })
 }
 
-/// The constants in force in a block: those of `outer`, and its own. A variable that the block sets more
-/// than once, or under a condition, is none.
+/// The constants in force in a block: those of `outer`, and its own. A variable that the block sets
+/// more than once, or under a condition, is none.
 fn constants(block: &[Directive], outer: &Constants) -> Constants {
     let mut known = outer.clone();
     let own = block.iter().filter(|d| d.name == "set").filter_map(|d| Some((name_of(d)?, d)));

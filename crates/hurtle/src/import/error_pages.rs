@@ -84,8 +84,8 @@ pub(super) fn place_of(page: &Value) -> Option<&str> {
 }
 
 impl<'a> Mounts<'a, '_> {
-    /// Takes the error pages of a location: those of `/` are the site's, and others its own. `has_spa`: a
-    /// page in place of 404 is a key of the mount.
+    /// Takes the error pages of a location: those of `/` are the site's, and others its own.
+    /// `has_spa`: a page in place of 404 is a key of the mount.
     pub(super) fn error_pages(
         &mut self,
         block: &Block<'a>,

@@ -1,5 +1,6 @@
-//! Writes exact locations whose answer is one other path or file in plainer forms, before anything is
-//! translated: a rewrite of every path is one of the server, and a fixed `try_files` is an `alias`.
+//! Writes exact locations whose answer is one other path or file in plainer forms, before anything
+//! is translated: a rewrite of every path is one of the server, and a fixed `try_files` is an
+//! `alias`.
 
 use super::modifier::{Modifier, modifier};
 use super::named::EVERY_PATH;
@@ -66,8 +67,8 @@ fn jump(d: &Directive, path: &str) -> Option<Directive> {
     Some(Directive { args, ..rewrite.clone() })
 }
 
-/// The location with the file that its fixed `try_files` names. A location of a directory keeps the name of the
-/// file in `try_files`, behind its directory.
+/// The location with the file that its fixed `try_files` names. A location of a directory keeps the
+/// name of the file in `try_files`, behind its directory.
 fn with_alias(d: &Directive, path: &str, outer: Option<&str>) -> Option<Directive> {
     let block = d.children();
     let tries = block.iter().find(|d| d.name == "try_files")?;

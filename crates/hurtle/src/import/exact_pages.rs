@@ -1,4 +1,5 @@
-//! Exact locations of files: the mount of their directory serves them, or they have mounts of their own.
+//! Exact locations of files: the mount of their directory serves them, or they have mounts of their
+//! own.
 
 use toml::Value;
 
@@ -15,8 +16,8 @@ use super::report::Report;
 use super::syntax::Directive;
 
 impl<'a> Mounts<'a, '_> {
-    /// A page of files: the mount of its directory serves it, if its settings are the same. Else it has
-    /// one of its own.
+    /// A page of files: the mount of its directory serves it, if its settings are the same. Else it
+    /// has one of its own.
     pub(super) fn page(&mut self, page: Page<'a>, report: &mut Report) {
         let Page { at, path, block, errors } = page;
         let is_error_page = self.site.errors.values().any(|other| place_of(other) == Some(&path));
@@ -103,7 +104,8 @@ impl<'a> Mounts<'a, '_> {
         }
     }
 
-    /// The exact location of a directory: nginx finds the index, and looks up the location of its page.
+    /// The exact location of a directory: nginx finds the index, and looks up the location of its
+    /// page.
     fn of_directory(
         &self,
         (at, path): (&Directive, &str),

@@ -49,7 +49,8 @@ impl Expression {
     }
 }
 
-/// Writes the first `(?!word)` without look-ahead: the text behind it ends or differs within the word.
+/// Writes the first `(?!word)` without look-ahead: the text behind it ends or differs within the
+/// word.
 fn without_lookahead(text: &str) -> String {
     let Some((before, rest)) = text.split_once("(?!") else { return text.to_owned() };
     let Some((word, after)) = rest.split_once(')') else { return text.to_owned() };

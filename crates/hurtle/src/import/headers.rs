@@ -10,8 +10,8 @@ use super::report::Report;
 use super::type_map;
 
 impl Mounts<'_, '_> {
-    /// Writes the fields of all mounts in the site if they are alike, and those of each in itself else:
-    /// in nginx they replace those of the blocks around, and take nothing from upstreams.
+    /// Writes the fields of all mounts in the site if they are alike, and those of each in itself
+    /// else: in nginx they replace those of the blocks around, and take nothing from upstreams.
     pub(super) fn headers(&mut self, report: &mut Report) {
         let first = self.site.mounts.first().map(|mount| mount.headers.clone());
         let first = first.unwrap_or_default();

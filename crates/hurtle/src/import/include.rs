@@ -17,8 +17,8 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 /// Deepest nesting of includes.
 const DEPTH_MAX: usize = 16;
 
-/// Files that come with nginx on Debian, and what they say that hurtle does not do anyway. Their text is
-/// taken where this machine has no such file.
+/// Files that come with nginx on Debian, and what they say that hurtle does not do anyway. Their
+/// text is taken where this machine has no such file.
 const STANDARD: &[(&str, &str)] = &[
     ("fastcgi.conf", ""),
     ("fastcgi_params", ""),

@@ -1,5 +1,5 @@
-//! Writes `if (!-f $request_filename) { … }`, which hands requests without a file on, as the `try_files` that
-//! it is, before anything is translated.
+//! Writes `if (!-f $request_filename) { … }`, which hands requests without a file on, as the
+//! `try_files` that it is, before anything is translated.
 
 use super::modifier::{Modifier, modifier};
 use super::named::EVERY_PATH;
@@ -8,7 +8,8 @@ use super::syntax::Directive;
 /// The name of the location that gets requests without a file.
 const NAME: &str = "missing";
 
-/// Directives of a location that hold for a proxy within its `if`; the first ones are of proxies alone.
+/// Directives of a location that hold for a proxy within its `if`; the first ones are of proxies
+/// alone.
 const OF_PROXIES: [&str; 3] = ["proxy_", "add_header", "client_max_body_size"];
 
 /// The end of a request without a file.
@@ -32,7 +33,8 @@ pub(super) fn as_try_files(directives: &[Directive]) -> Vec<Directive> {
     directives.iter().map(rewritten).collect()
 }
 
-/// Rewrites a server. Its own condition is for all locations, so it becomes that of `/` if there is no other.
+/// Rewrites a server. Its own condition is for all locations, so it becomes that of `/` if there is
+/// no other.
 fn server(children: &[Directive]) -> Vec<Directive> {
     let mut children = children.to_vec();
     if children.iter().filter_map(location).any(|path| path == NAMED) {
@@ -108,8 +110,8 @@ fn has_try_files(block: &[Directive]) -> bool {
     block.iter().any(|d| d.name == "try_files")
 }
 
-/// Finds the one condition on a missing file in a block that knows where to go; returns its place, and the
-/// paths that are tried before.
+/// Finds the one condition on a missing file in a block that knows where to go; returns its place,
+/// and the paths that are tried before.
 fn condition(block: &[Directive]) -> Option<(usize, Vec<String>)> {
     let mut conditions = block.iter().enumerate().filter(|(_, d)| d.name == "if");
     let (at, d) = conditions.next()?;

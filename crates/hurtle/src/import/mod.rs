@@ -1,16 +1,17 @@
-//! `hurtle import`: translates nginx's configuration to hurtle's, Caddyfiles (`caddy`), and .htaccess files
-//! of Apache (`htaccess`).
+//! `hurtle import`: translates nginx's configuration to hurtle's, Caddyfiles (`caddy`), and
+//! .htaccess files of Apache (`htaccess`).
 //!
-//! `syntax` parses the text, and `include` reads the files. `kind` and `tuning` list the directives.
-//! `block` holds those of a block until a translation takes them; `scope`, `setting`, `shared`,
-//! `gates` and `upstream_settings` have the settings that blocks inherit. `server`, `mounts`,
-//! `location`, `cache`, `files`, `guard`, `scripts`, `rules` and `headers` translate; `overlap` refuses what
-//! nginx would serve by another location. `sites` makes sites of the servers, and `emit` writes the
-//! TOML. Only `include` touches the disk.
+//! `syntax` parses the text, and `include` reads the files. `kind` and `tuning` list the
+//! directives. `block` holds those of a block until a translation takes them; `scope`, `setting`,
+//! `shared`, `gates` and `upstream_settings` have the settings that blocks inherit. `server`,
+//! `mounts`, `location`, `cache`, `files`, `guard`, `scripts`, `rules` and `headers` translate;
+//! `overlap` refuses what nginx would serve by another location. `sites` makes sites of the
+//! servers, and `emit` writes the TOML. Only `include` touches the disk.
 //!
-//! Before that, `constants`, `url_rewrites`, `nested`, `missing_files` and `exact_forms` write variables with
-//! constant values, redirects, locations within locations, conditions on files and exact locations in plainer forms. `predicate`, `subject` and
-//! `value_map` have the conditions of `if` and the maps that they ask.
+//! Before that, `constants`, `url_rewrites`, `nested`, `missing_files` and `exact_forms` write
+//! variables with constant values, redirects, locations within locations, conditions on files and
+//! exact locations in plainer forms. `predicate`, `subject` and `value_map` have the conditions of
+//! `if` and the maps that they ask.
 //!
 //! `partial` takes out what is refused, and closes what that would open.
 //!
@@ -106,8 +107,8 @@ pub struct Imported {
 }
 
 /// Translates a file of nginx and the files that it includes to TOML with comments. Relative names
-/// in `include` are looked up in `prefix`. `is_partial`: what cannot be translated is left out where
-/// that opens nothing, and else its location or server answers 403.
+/// in `include` are looked up in `prefix`. `is_partial`: what cannot be translated is left out
+/// where that opens nothing, and else its location or server answers 403.
 ///
 /// # Errors
 /// Every directive that cannot be translated, one line each.

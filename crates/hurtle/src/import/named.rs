@@ -42,8 +42,8 @@ pub(super) fn named_locations<'a>(locations: &[&'a Directive]) -> Vec<Named<'a>>
     locations.iter().filter_map(named).collect()
 }
 
-/// Returns whether `try_files` of a location with a proxy leads to the same proxy: a file that it finds is
-/// proxied, too, because the location does not send files.
+/// Returns whether `try_files` of a location with a proxy leads to the same proxy: a file that it
+/// finds is proxied, too, because the location does not send files.
 pub(super) fn leads_to_itself(at: &Directive, try_files: &Directive, named: &[Named<'_>]) -> bool {
     let Some((last, paths)) = try_files.args.split_last() else { return false };
     let is_path = |path: &String| path == "$uri" || path == "$uri/";

@@ -47,8 +47,8 @@ fn server(block: &[Directive]) -> Vec<Directive> {
         let nested = d.children().iter().filter(|inner| inner.name == "location");
         d.name == "location" && nested.clone().any(|d| is_of(d, |m| m == Modifier::Regex))
     };
-    // nginx tries the expressions of one location for its paths alone. So do expressions of the server, if
-    // all other locations are final.
+    // nginx tries the expressions of one location for its paths alone. So do expressions of the
+    // server, if all other locations are final.
     let makes_final = block.iter().filter(outer).count() == 1 && !has_regex;
     let is_alone = !block.iter().any(|d| outer(&d)) || makes_final;
     if !is_alone {
@@ -76,8 +76,8 @@ fn server(block: &[Directive]) -> Vec<Directive> {
     rewritten
 }
 
-/// Returns whether all locations within a location are for its paths, and inherit nothing but settings. `paths`:
-/// those of the server's locations; nginx chooses among them first.
+/// Returns whether all locations within a location are for its paths, and inherit nothing but
+/// settings. `paths`: those of the server's locations; nginx chooses among them first.
 fn can_lift(d: &Directive, paths: &[&str]) -> bool {
     let Some((_, path)) = modifier(d) else { return false };
     let mut nested = d.children().iter().filter(|inner| inner.name == "location");
@@ -93,8 +93,9 @@ fn can_lift(d: &Directive, paths: &[&str]) -> bool {
     is_plain && nested.all(|inner| is_known(inner) && is_flat(inner))
 }
 
-/// Returns a location without those within it, and then those. `is_final`: expressions of the server take none
-/// of their paths, whatever their own modifiers say; `None`: the expressions are among them.
+/// Returns a location without those within it, and then those. `is_final`: expressions of the
+/// server take none of their paths, whatever their own modifiers say; `None`: the expressions are
+/// among them.
 fn with_inner(d: &Directive, is_final: Option<bool>) -> Vec<Directive> {
     let is_nested = |inner: &&Directive| inner.name == "location";
     let own = d.children().iter().filter(|inner| !is_nested(inner)).cloned().collect();
@@ -132,8 +133,8 @@ fn at(d: &Directive, path: &str, is_final: bool) -> Directive {
     Directive { args, ..d.clone() }
 }
 
-/// Returns whether a location within another inherits a directive: it is a setting, and the location has none
-/// of its kind.
+/// Returns whether a location within another inherits a directive: it is a setting, and the
+/// location has none of its kind.
 fn is_inherited(d: &Directive, by: &Directive) -> bool {
     let is_access = |name: &str| matches!(name, "allow" | "deny");
     let is_alike =

@@ -1,6 +1,6 @@
-//! Compares the mounts of a site with locations that nginx would choose, and hurtle does not: pages,
-//! regular expressions, prefixes of names, and paths beneath exact ones. hurtle must not open what
-//! nginx closes there.
+//! Compares the mounts of a site with locations that nginx would choose, and hurtle does not:
+//! pages, regular expressions, prefixes of names, and paths beneath exact ones. hurtle must not
+//! open what nginx closes there.
 
 use std::mem;
 

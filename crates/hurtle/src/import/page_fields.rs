@@ -1,5 +1,5 @@
-//! Fields of pages that answer other paths of their directory, which nginx takes from the location of the
-//! page: `location = /index.html` and `location ~ \\.html$`.
+//! Fields of pages that answer other paths of their directory, which nginx takes from the location
+//! of the page: `location = /index.html` and `location ~ \\.html$`.
 
 use std::collections::BTreeMap;
 
@@ -21,8 +21,9 @@ struct Page {
 }
 
 impl PageFields {
-    /// Takes the fields of `page`, which answers other paths of `mount`, from those of `own`. `is_all`: so
-    /// does all HTML there. Returns `false` where hurtle cannot tell its responses from others.
+    /// Takes the fields of `page`, which answers other paths of `mount`, from those of `own`.
+    /// `is_all`: so does all HTML there. Returns `false` where hurtle cannot tell its responses
+    /// from others.
     pub(super) fn add(&mut self, page: &str, mount: &Mount, own: &Mount, is_all: bool) -> bool {
         let is_html = page.ends_with(".html") || page.ends_with(".htm");
         let new = Page { fields: own.headers.clone(), is_all };

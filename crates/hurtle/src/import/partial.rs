@@ -1,5 +1,6 @@
-//! Translates the part of a configuration that can be translated (`--partial`). A directive that cannot
-//! is taken out where that opens nothing; else its location, or its whole server, answers 403.
+//! Translates the part of a configuration that can be translated (`--partial`). A directive that
+//! cannot is taken out where that opens nothing; else its location, or its whole server, answers
+//! 403.
 
 use super::report::{Problem, Report};
 use super::syntax::Directive;

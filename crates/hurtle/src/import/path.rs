@@ -56,8 +56,8 @@ pub(super) fn mount_path(location: &str) -> String {
     }
 }
 
-/// Seconds of a duration, such as `30`, `30s`, `5m`, `1h 30m` or `30d`; `None`: not one, or of parts of
-/// a second.
+/// Seconds of a duration, such as `30`, `30s`, `5m`, `1h 30m` or `30d`; `None`: not one, or of
+/// parts of a second.
 pub(super) fn seconds(text: &str) -> Option<u64> {
     let ms = milliseconds(text)?;
     ms.is_multiple_of(1_000).then_some(ms / 1_000)

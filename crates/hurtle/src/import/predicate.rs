@@ -1,5 +1,5 @@
-//! Conditions of `if` as conditions of `match`: comparisons of a property of the request, and variables of
-//! `map` and `geo`.
+//! Conditions of `if` as conditions of `match`: comparisons of a property of the request, and
+//! variables of `map` and `geo`.
 
 use toml::{Table, Value};
 

@@ -1,5 +1,6 @@
-//! `rewrite … break` before `proxy_pass`: the upstream gets another path, and nginx stays in the location. In
-//! hurtle a rule leads to a path of its own, whose mount takes it off again. No client reaches that path.
+//! `rewrite … break` before `proxy_pass`: the upstream gets another path, and nginx stays in the
+//! location. In hurtle a rule leads to a path of its own, whose mount takes it off again. No client
+//! reaches that path.
 
 use toml::Value;
 

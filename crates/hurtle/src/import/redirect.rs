@@ -24,8 +24,8 @@ pub(super) fn destination(
         Some(path) => path.to_owned(),
         None => with_parts(d, text, context, report)?,
     };
-    // The whole target behind a host: the rest of the path and the query are appended to a value that ends
-    // with a slash.
+    // The whole target behind a host: the rest of the path and the query are appended to a value
+    // that ends with a slash.
     let base = to.strip_suffix("{uri}").filter(|base| path == "/" && !base.ends_with('/'));
     if let Some(base) = base {
         return Some(format!("{base}/"));

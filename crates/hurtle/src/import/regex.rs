@@ -1,5 +1,5 @@
-//! The regular expressions of nginx that have a special counterpart: scripts, and the patterns of simple
-//! rewrites.
+//! The regular expressions of nginx that have a special counterpart: scripts, and the patterns of
+//! simple rewrites.
 
 /// The scripts that a location runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,8 +10,8 @@ pub(super) enum ScriptNames {
     One(String),
 }
 
-/// Returns the scripts of an expression such as `\.php$` or `^/index\.php(/|$)`; `None`: it is another
-/// one.
+/// Returns the scripts of an expression such as `\.php$` or `^/index\.php(/|$)`; `None`: it is
+/// another one.
 pub(super) fn script_names(text: &str) -> Option<ScriptNames> {
     let ends = ["$", "(/|$)", "(?:/|$)", "(?:$|/)", "($|/)", "(/.*)?$", ""];
     let head = ends.iter().find_map(|end| text.strip_suffix(end)?.strip_suffix(r"\.php"));

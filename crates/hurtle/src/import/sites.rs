@@ -61,8 +61,9 @@ fn addresses(
     all
 }
 
-/// `true` if every server has all addresses, those of the other channel aside, and none would answer on
-/// other interfaces than in nginx: one in clear on 127.0.0.1 beside another by TLS on all addresses.
+/// `true` if every server has all addresses, those of the other channel aside, and none would
+/// answer on other interfaces than in nginx: one in clear on 127.0.0.1 beside another by TLS on all
+/// addresses.
 fn is_alike(servers: &[Server<'_>], [clear, tls]: [&Vec<String>; 2]) -> bool {
     let has_all = |own: &Vec<String>, all: &Vec<String>| {
         own.is_empty() || all.iter().all(|address| own.contains(address))
@@ -92,8 +93,8 @@ fn is_alike(servers: &[Server<'_>], [clear, tls]: [&Vec<String>; 2]) -> bool {
         })
 }
 
-/// The addresses on which the site of a server answers: its own, and those from which others redirect to
-/// it, or have the same site in the other channel.
+/// The addresses on which the site of a server answers: its own, and those from which others
+/// redirect to it, or have the same site in the other channel.
 fn listened(server: &Server<'_>, servers: &[Server<'_>]) -> Vec<String> {
     let mut own: Vec<String> = server.clear.iter().chain(&server.tls).cloned().collect();
     for other in servers {

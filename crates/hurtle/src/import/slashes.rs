@@ -9,7 +9,8 @@ use super::redirect::own_path;
 use super::report::Report;
 
 impl Mounts<'_, '_> {
-    /// Redirects to the locations of applications that end with a slash, for their paths without it.
+    /// Redirects to the locations of applications that end with a slash, for their paths without
+    /// it.
     pub(super) fn slashes(&self, paths: &[(Modifier, &str)]) -> Vec<Keys> {
         let is_free = |bare: &str| paths.iter().all(|(_, path)| *path != bare);
         let bare = self.placed.iter().filter_map(|placed| {
@@ -30,8 +31,8 @@ impl Mounts<'_, '_> {
     }
 }
 
-/// The rule of a location that only redirects its path to one with a slash at its end, to which a mount
-/// would append more. `only_to`: no other path.
+/// The rule of a location that only redirects its path to one with a slash at its end, to which a
+/// mount would append more. `only_to`: no other path.
 pub(super) fn slash_redirect(
     block: &Block<'_>,
     (path, only_to): (&str, Option<&str>),

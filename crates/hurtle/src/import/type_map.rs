@@ -1,4 +1,5 @@
-//! Maps of the media types of responses to `expires` and to fields: `map $sent_http_content_type $expires { … }`.
+//! Maps of the media types of responses to `expires` and to fields: `map $sent_http_content_type
+//! $expires { … }`.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +10,8 @@ use super::mount::{Field, Keys, put};
 use super::report::Report;
 use super::syntax::Directive;
 
-/// Values by media types, as header rules have them; none: every other type. Of the rows that a response meets
-/// the last one counts.
+/// Values by media types, as header rules have them; none: every other type. Of the rows that a
+/// response meets the last one counts.
 pub(super) type TypeMap = Vec<(Option<String>, String)>;
 
 /// Values of Cache-Control by media types; without a value: none.
@@ -56,7 +57,8 @@ fn of(map: &Directive) -> Option<TypeMap> {
             None => rows.push(Row { types, value, is_expression }),
         }
     }
-    // The last one of header rules counts: the default is first, and the first expression behind the others.
+    // The last one of header rules counts: the default is first, and the first expression behind
+    // the others.
     let (expressions, texts): (Vec<Row>, Vec<Row>) =
         rows.into_iter().partition(|row| row.is_expression);
     let (default, whole): (Vec<Row>, Vec<Row>) =
@@ -68,7 +70,8 @@ fn of(map: &Directive) -> Option<TypeMap> {
     )
 }
 
-/// Patterns of hurtle for a media type, or for an expression of some, such as `~image/` and `~*text/css|json`.
+/// Patterns of hurtle for a media type, or for an expression of some, such as `~image/` and
+/// `~*text/css|json`.
 fn patterns(name: &str) -> Option<Vec<String>> {
     match name.strip_prefix('~') {
         // Header rules do not compare parameters.
@@ -82,7 +85,8 @@ fn patterns(name: &str) -> Option<Vec<String>> {
     }
 }
 
-/// The texts of an expression whose only alternatives are at the top, or in one group of each of these.
+/// The texts of an expression whose only alternatives are at the top, or in one group of each of
+/// these.
 fn alternatives(text: &str) -> Vec<String> {
     let (mut parts, mut depth) = (vec![String::new()], 0);
     for c in text.chars() {

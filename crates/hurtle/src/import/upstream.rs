@@ -192,8 +192,8 @@ impl Pass {
         self.is_tls
     }
 
-    /// Has the upstream get `uri` in place of the location's path; `false`: it would get another path than
-    /// behind nginx, which replaces the text.
+    /// Has the upstream get `uri` in place of the location's path; `false`: it would get another
+    /// path than behind nginx, which replaces the text.
     pub(super) fn replace_path(&mut self, path: &str, uri: String) -> bool {
         let is_alike = path.ends_with('/') == uri.ends_with('/');
         let is_unix = |server: &GroupServer| server.address.starts_with("unix:");

@@ -1,5 +1,5 @@
-//! Writes `rewrite ^(.*)$ https://example.org$1 permanent`, which redirects every path to another host, as the
-//! `return` that it is, before anything is translated.
+//! Writes `rewrite ^(.*)$ https://example.org$1 permanent`, which redirects every path to another
+//! host, as the `return` that it is, before anything is translated.
 
 use super::named::EVERY_PATH;
 use super::syntax::Directive;
@@ -17,8 +17,8 @@ pub(super) fn as_returns(directives: &[Directive]) -> Vec<Directive> {
     directives.iter().map(rewritten).collect()
 }
 
-/// Rewrites a server, a location or a condition. In a server that has other directives which answer, the order
-/// is that of nginx: first its own, then the locations.
+/// Rewrites a server, a location or a condition. In a server that has other directives which
+/// answer, the order is that of nginx: first its own, then the locations.
 fn block_of(block: &[Directive]) -> Vec<Directive> {
     let is_alone = block.iter().filter(|d| d.name == "rewrite").count() == 1
         && !block.iter().any(|d| matches!(d.name.as_str(), "return" | "if" | "set"));

@@ -1,6 +1,6 @@
 //! Request rate limits and concurrency limits. All workers share them. `rate` has the algorithm and
-//! its table of keys, `concurrency` the permits and their queue. The pipeline decides when a request
-//! is checked.
+//! its table of keys, `concurrency` the permits and their queue. The pipeline decides when a
+//! request is checked.
 
 pub mod concurrency;
 pub mod rate;
@@ -36,8 +36,8 @@ pub struct PlaceLimits {
 }
 
 impl Limiters {
-    /// Creates the limits of a configuration. A limit that `previous` has, at the same place, goes on
-    /// with its counts.
+    /// Creates the limits of a configuration. A limit that `previous` has, at the same place, goes
+    /// on with its counts.
     pub fn new(config: &Config, previous: Option<&Limiters>) -> Limiters {
         let (mut rates, mut concurrency) = (HashMap::new(), HashMap::new());
         let mut upstreams = HashMap::new();
@@ -95,8 +95,8 @@ impl Limiters {
         PlaceLimits { rates: self.rates(&place, &mount.limits.rates), concurrency }
     }
 
-    /// Returns the limit of an upstream server; `None`: it has none. Mounts with the same server and
-    /// equal limits share one.
+    /// Returns the limit of an upstream server; `None`: it has none. Mounts with the same server
+    /// and equal limits share one.
     pub fn of_upstream(
         &self,
         server: &UpstreamServer,

@@ -1,10 +1,10 @@
-//! Request rate limits by the generic cell rate algorithm (GCRA, ITU-T I.371): a key stores the time
-//! at which its allowance is whole again. Each request moves that time by one interval. A request is
-//! refused if the time would then be further away than the burst allows.
+//! Request rate limits by the generic cell rate algorithm (GCRA, ITU-T I.371): a key stores the
+//! time at which its allowance is whole again. Each request moves that time by one interval. A
+//! request is refused if the time would then be further away than the burst allows.
 //!
-//! Workers share a table of keys in shards, each with a lock that is held for one look-up. A key is a
-//! keyed hash and costs 16 bytes and its share of the hash table, at most 36 bytes. A table that is
-//! full forgets whole allowances first, which changes nothing. Then it forgets a quarter of the
+//! Workers share a table of keys in shards, each with a lock that is held for one look-up. A key is
+//! a keyed hash and costs 16 bytes and its share of the hash table, at most 36 bytes. A table that
+//! is full forgets whole allowances first, which changes nothing. Then it forgets a quarter of the
 //! shard, the keys with the most allowance left. So a client that is refused is forgotten last.
 //!
 //! [`Allowance`] is the same for a store that several servers share.
@@ -68,8 +68,8 @@ pub struct Requester<'a> {
     pub head: &'a RequestHead<'a>,
 }
 
-/// The allowance of a request's key in a store. Servers with the same limit at the same place have the
-/// same key.
+/// The allowance of a request's key in a store. Servers with the same limit at the same place have
+/// the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
     /// Half of a SHA-256, so that a client can neither choose keys that collide nor make long ones.
@@ -88,8 +88,8 @@ pub struct RateExceededError {
 }
 
 impl RateLimiter {
-    /// Creates a limiter whose keys all have the whole allowance. `place` is the name of the site and
-    /// the path of the mount.
+    /// Creates a limiter whose keys all have the whole allowance. `place` is the name of the site
+    /// and the path of the mount.
     pub fn new(config: &RateLimit, place: &str) -> RateLimiter {
         let key: Vec<String> = config.key.iter().map(ToString::to_string).collect();
         let scope = format!("{place}\n{} {} {}", config.requests, config.burst, key.join(" "));

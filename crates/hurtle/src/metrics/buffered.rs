@@ -21,7 +21,8 @@ static PASSED_ON: AtomicU64 = AtomicU64::new(0);
 pub struct BufferedSnapshot {
     /// Bytes in files without names.
     pub file_bytes: u64,
-    /// Bodies that a bound or the disk did not let be kept, so that they were passed on as they arrived.
+    /// Bodies that a bound or the disk did not let be kept, so that they were passed on as they
+    /// arrived.
     pub passed_on: u64,
 }
 

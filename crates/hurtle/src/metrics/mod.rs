@@ -1,6 +1,6 @@
-//! Counters of a running server. Each worker has its own (`WorkerMetrics`) and is their only writer;
-//! a reader on any thread adds them up (`Registry`). A snapshot is written as OpenMetrics text
-//! (`exposition`) or as JSON; two of them give `rates`.
+//! Counters of a running server. Each worker has its own (`WorkerMetrics`) and is their only
+//! writer; a reader on any thread adds them up (`Registry`). A snapshot is written as OpenMetrics
+//! text (`exposition`) or as JSON; two of them give `rates`.
 //!
 //! This module only counts. `pipeline::observe` counts requests, and `server::monitoring` adds what
 //! other modules know (disk threads, caches, certificates) to a snapshot.

@@ -14,8 +14,8 @@ const PATHS_MAX: usize = 128;
 /// Responses of a window that are sampled one by one.
 const EXACT_SAMPLES: u64 = 256;
 
-/// After them, the pause between samples is random: from half of this number of responses to one and
-/// a half of it. A constant pause would see only some of the paths of a client that repeats a
+/// After them, the pause between samples is random: from half of this number of responses to one
+/// and a half of it. A constant pause would see only some of the paths of a client that repeats a
 /// sequence.
 const PAUSE_MEAN: u64 = 64;
 

@@ -111,8 +111,8 @@ impl Message {
 
     fn buckets(&mut self, of: &Distribution) {
         let native = &of.native;
-        // Prometheus refuses a count that is not the sum of the native buckets. The classic ones may
-        // be a value behind them, because a worker counts meanwhile.
+        // Prometheus refuses a count that is not the sum of the native buckets. The classic ones
+        // may be a value behind them, because a worker counts meanwhile.
         self.uint(1, native.count());
         self.double(2, of.sum);
         let mut sum = 0;
@@ -126,7 +126,8 @@ impl Message {
         self.sint(5, native.schema.into());
         self.double(6, native.zero_threshold);
         self.uint(7, native.zero_count);
-        // Spans of buckets without a gap: the distance from the end of the one before, and a length.
+        // Spans of buckets without a gap: the distance from the end of the one before, and a
+        // length.
         let mut spans: Vec<(i32, u64)> = Vec::new();
         let mut next = 0;
         for at in native.counts.keys() {

@@ -1,5 +1,5 @@
-//! Rates and percentiles between two snapshots of a server: the figures of `hurtle top` and of status
-//! pages. Pure: the caller reads the snapshots.
+//! Rates and percentiles between two snapshots of a server: the figures of `hurtle top` and of
+//! status pages. Pure: the caller reads the snapshots.
 
 use std::collections::BTreeMap;
 
@@ -169,8 +169,9 @@ pub enum SortKey {
 }
 
 impl Rates {
-    /// Computes the figures between two snapshots. Without `before`, or if it is of another process,
-    /// the interval begins with the process. A counter that is lower than before began again at 0.
+    /// Computes the figures between two snapshots. Without `before`, or if it is of another
+    /// process, the interval begins with the process. A counter that is lower than before began
+    /// again at 0.
     pub fn between(before: Option<&Snapshot>, after: &Snapshot) -> Rates {
         let nothing = Snapshot { time: after.process.start_time, ..Snapshot::default() };
         let known = before.filter(|before| is_same_process(before, after));

@@ -33,8 +33,8 @@ const CLASS_SLOTS: usize = 16;
 const SIZE_BOUNDS: usize = 12;
 const SIZE_BUCKETS: usize = SIZE_BOUNDS + 1;
 
-/// Slots for sizes: one for each power of two. The reader joins them to buckets, because finding the
-/// bucket of each response would take more instructions.
+/// Slots for sizes: one for each power of two. The reader joins them to buckets, because finding
+/// the bucket of each response would take more instructions.
 const SIZE_SLOTS: usize = u64::BITS as usize;
 
 /// Results of a response cache, as in the access log.

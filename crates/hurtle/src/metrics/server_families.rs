@@ -1,5 +1,5 @@
-//! The metrics of caches, disk threads, workers and the process, with their labels and descriptions,
-//! and the samples that a snapshot gives them.
+//! The metrics of caches, disk threads, workers and the process, with their labels and
+//! descriptions, and the samples that a snapshot gives them.
 
 use super::Snapshot;
 use super::exposition::Family;

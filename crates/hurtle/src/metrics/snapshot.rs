@@ -1,5 +1,5 @@
-//! The counts of a whole server at one time. Its JSON form (`hurtle status --json`) has the names of
-//! these fields; docs/monitoring.md describes them, and they change only by addition.
+//! The counts of a whole server at one time. Its JSON form (`hurtle status --json`) has the names
+//! of these fields; docs/monitoring.md describes them, and they change only by addition.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -164,8 +164,8 @@ pub struct CertificateSnapshot {
     pub site: String,
     /// Its number among the site's certificates.
     pub number: usize,
-    /// `files`, `acme`, `local` or `on-demand`, which stands for all certificates of the site in memory:
-    /// their first expiry and their first renewal.
+    /// `files`, `acme`, `local` or `on-demand`, which stands for all certificates of the site in
+    /// memory: their first expiry and their first renewal.
     pub source: Name,
     /// End of its validity, in seconds since 1970; `None`: it has not been issued yet.
     pub not_after: Option<u64>,

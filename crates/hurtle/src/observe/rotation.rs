@@ -1,7 +1,8 @@
 //! Rotation of a log file by size and age. It renames files, so only the log's thread calls it.
 //!
 //! After an upgrade two processes write to one file until the old one has ended. A lock on the file
-//! makes one of them rotate it; the other finds that the name leads to another file, and opens that.
+//! makes one of them rotate it; the other finds that the name leads to another file, and opens
+//! that.
 
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io;
@@ -20,8 +21,8 @@ pub(super) struct RotatedFile {
 }
 
 impl RotatedFile {
-    /// Examines an open file. `None`: it is not rotated, because it has no limit or is a device or a
-    /// pipe.
+    /// Examines an open file. `None`: it is not rotated, because it has no limit or is a device or
+    /// a pipe.
     pub(super) fn of(file: &File, path: &Path, rotation: &Rotation) -> Option<RotatedFile> {
         if rotation.bytes.is_none() && rotation.age.is_none() {
             return None;
@@ -33,8 +34,8 @@ impl RotatedFile {
         Some(RotatedFile { path, rotation, begun })
     }
 
-    /// Returns whether the file must be rotated before this many bytes are appended. An empty file is
-    /// not. Another process may have appended to it, so its size is read.
+    /// Returns whether the file must be rotated before this many bytes are appended. An empty file
+    /// is not. Another process may have appended to it, so its size is read.
     pub(super) fn is_due(&self, file: &File, bytes: usize, now: SystemTime) -> bool {
         let size = file.metadata().map_or(0, |metadata| metadata.len());
         let Rotation { bytes: bytes_max, age: age_max, .. } = self.rotation;

@@ -80,8 +80,8 @@ impl Output {
         }
     }
 
-    /// Opens the file again by its name, or the standard stream as it is now; on an error the old one
-    /// stays open.
+    /// Opens the file again by its name, or the standard stream as it is now; on an error the old
+    /// one stays open.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
         *self = Output::open(&self.target, &self.rotation)?;
         Ok(())

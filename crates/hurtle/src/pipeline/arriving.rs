@@ -1,5 +1,5 @@
-//! A request's body while it arrives: it is fed to the handler that reads it, and the socket is read only
-//! when the handler wants data.
+//! A request's body while it arrives: it is fed to the handler that reads it, and the socket is
+//! read only when the handler wants data.
 
 use std::mem;
 use std::rc::Rc;
@@ -79,8 +79,8 @@ impl ArrivingBody {
         }
     }
 
-    /// Returns the arriving body of a request, and the body that its handler reads. `None`: the request has
-    /// no body.
+    /// Returns the arriving body of a request, and the body that its handler reads. `None`: the
+    /// request has no body.
     pub(super) fn new(
         io: &impl Protocol,
         request: &RequestHead<'_>,

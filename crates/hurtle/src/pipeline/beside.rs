@@ -17,16 +17,17 @@ use crate::handler::wait::Waits;
 use crate::protocol::Protocol;
 use crate::rt::First;
 
-/// Polls of a handler in one turn, if the body's frames have arrived that it waits for. With two, the
-/// head of a request to an upstream and the first part of its body leave in one write over HTTP/2.
+/// Polls of a handler in one turn, if the body's frames have arrived that it waits for. With two,
+/// the head of a request to an upstream and the first part of its body leave in one write over
+/// HTTP/2.
 const POLLS_MAX: usize = 2;
 
-/// Runs `work` while the request body is fed to its reader, until the peer is gone. `waits` holds the
-/// deadline of an upstream.
+/// Runs `work` while the request body is fed to its reader, until the peer is gone. `waits` holds
+/// the deadline of an upstream.
 ///
 /// # Errors
-/// The body is malformed, too large or too slow, the client is gone or does not read, or the upstream is
-/// late.
+/// The body is malformed, too large or too slow, the client is gone or does not read, or the
+/// upstream is late.
 pub(super) async fn beside<T: Protocol, R>(
     connection: &mut Connection<T>,
     exchange: &Exchange,
@@ -56,8 +57,8 @@ pub(super) async fn beside<T: Protocol, R>(
     let mut seen = None;
     let mut taken_by_ms = NEVER;
     let mut due = || {
-        // The application has no deadline. Only unread response bytes and awaited request bytes count
-        // against the peer.
+        // The application has no deadline. Only unread response bytes and awaited request bytes
+        // count against the peer.
         let moved = duplex.moved_while_queued();
         if moved != seen {
             seen = moved;

@@ -1,5 +1,5 @@
-//! Writes a response whose body is produced in pieces: adds framing, joins small pieces, and sends in
-//! bounded turns.
+//! Writes a response whose body is produced in pieces: adds framing, joins small pieces, and sends
+//! in bounded turns.
 
 use std::mem;
 
@@ -59,8 +59,8 @@ impl<'a, P: Protocol> BodyWriter<'a, P> {
         Ok(())
     }
 
-    /// Sends a piece of the body, or buffers it until the next piece or `flush`. `is_last`: the caller
-    /// calls `finish` next.
+    /// Sends a piece of the body, or buffers it until the next piece or `flush`. `is_last`: the
+    /// caller calls `finish` next.
     pub(super) async fn data(
         &mut self,
         data: Data<'_>,

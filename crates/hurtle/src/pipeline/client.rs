@@ -72,8 +72,8 @@ impl<'e, 's, T: Protocol> ExchangeClient<'e, 's, T> {
 }
 
 impl<T: Protocol> ExchangeClient<'_, '_, T> {
-    /// Explains that no site has the request's host. Only a client on this machine is told the names
-    /// of the sites.
+    /// Explains that no site has the request's host. Only a client on this machine is told the
+    /// names of the sites.
     pub(super) fn unknown_host(&self) -> String {
         let mut text = "no site has this host name".to_owned();
         if self.connection.peer.is_none_or(|peer| peer.is_loopback()) {
@@ -109,8 +109,9 @@ impl<T: Protocol> Client for ExchangeClient<'_, '_, T> {
     }
 
     async fn discard_body(&mut self, is_refused: bool) -> Result<(), ExchangeError> {
-        // A refusal does not wait for the body (RFC 9110 section 10.1.1 for `Expect: 100-continue`).
-        // Without a reader, a short rest is discarded after the response and keeps the connection.
+        // A refusal does not wait for the body (RFC 9110 section 10.1.1 for `Expect:
+        // 100-continue`). Without a reader, a short rest is discarded after the response and keeps
+        // the connection.
         if is_refused {
             drop(self.body(Continue::OnRead));
             return Ok(());

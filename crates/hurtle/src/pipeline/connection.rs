@@ -53,8 +53,8 @@ pub(crate) enum Next {
     Request,
     /// Close; all received bytes were read.
     Close,
-    /// Close after the peer had time to read the response, since it may still be sending; the usual end of a
-    /// stream, too.
+    /// Close after the peer had time to read the response, since it may still be sending; the usual
+    /// end of a stream, too.
     Linger,
     /// Drop: the response was truncated.
     Drop,

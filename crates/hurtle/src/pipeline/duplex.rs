@@ -1,5 +1,5 @@
-//! The socket of a connection during one exchange, for a handler that sends while the request's body
-//! arrives.
+//! The socket of a connection during one exchange, for a handler that sends while the request's
+//! body arrives.
 
 use std::cell::Cell;
 use std::future::poll_fn;

@@ -44,7 +44,8 @@ const OMITTED_FIELDS: [&str; 14] = [
     "sec-websocket-key",
 ];
 
-/// Returns an error of the upstream or application as this server's own, if the mount has it replaced.
+/// Returns an error of the upstream or application as this server's own, if the mount has it
+/// replaced.
 pub(super) fn intercept(
     request: &RequestHead<'_>,
     resolved: &Resolved<'_>,
@@ -103,9 +104,9 @@ pub(super) async fn own_page<'a>(
     }
 }
 
-/// Has a mount respond to an error, through its gates. `get` is the request as `without_body` returns it,
-/// `status` that of the response, if the mount does not decide. Returns its place of `concurrency`, too.
-/// `None`: a gate refuses the request, or there is no response.
+/// Has a mount respond to an error, through its gates. `get` is the request as `without_body`
+/// returns it, `status` that of the response, if the mount does not decide. Returns its place of
+/// `concurrency`, too. `None`: a gate refuses the request, or there is no response.
 pub(super) async fn replace<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &mut Exchange,
@@ -127,8 +128,8 @@ pub(super) async fn replace<T: Protocol>(
         (Ok(Outcome::Stream(response)), Some(status)) => response.status = status,
         (Ok(Outcome::Answer(_) | Outcome::Stream(_) | Outcome::InternalRedirect(_)), _)
         | (Ok(Outcome::Abort) | Err(HandlerError::Exchange(_)), _) => {}
-        // A fixed response with an error status is the configured replacement. Errors of other handlers,
-        // such as a missing file or an upstream that is down, replace nothing.
+        // A fixed response with an error status is the configured replacement. Errors of other
+        // handlers, such as a missing file or an upstream that is down, replace nothing.
         (Err(HandlerError::Answer(_)), _) if matches!(handler, Handler::Fixed(_)) => {
             let Err(HandlerError::Answer(fixed)) = handled else { return None };
             let status = status.unwrap_or(fixed.status);

@@ -66,8 +66,8 @@ pub(super) struct RefusedLine {
 }
 
 impl Exchange {
-    /// Begins an exchange of a connection whose client has sent a head, or as much of one as it will. The
-    /// time is taken if there is an access log.
+    /// Begins an exchange of a connection whose client has sent a head, or as much of one as it
+    /// will. The time is taken if there is an access log.
     #[inline]
     pub(crate) fn begin<T: Protocol>(connection: &Connection<T>) -> Exchange {
         Exchange {

@@ -1,6 +1,7 @@
-//! The step `finish`, between a handler's response and its encoder: header rules, Strict-Transport-Security, CORS,
-//! the preset of security headers, and content-codings. Nothing else adds such fields. Every response
-//! passes through once; the ready field lines of files and of repeated cache hits are its results, kept.
+//! The step `finish`, between a handler's response and its encoder: header rules,
+//! Strict-Transport-Security, CORS, the preset of security headers, and content-codings. Nothing
+//! else adds such fields. Every response passes through once; the ready field lines of files and of
+//! repeated cache hits are its results, kept.
 
 use std::mem;
 
@@ -14,8 +15,8 @@ use crate::edits::{FieldEdits, cors, edit_fields};
 use crate::handler::UpstreamResponse;
 use crate::site::{Resolved, Site};
 
-/// Finishes a response of this server, of an application, or of a cache. `resolved`: `None` for a request
-/// without a site, which adds nothing.
+/// Finishes a response of this server, of an application, or of a cache. `resolved`: `None` for a
+/// request without a site, which adds nothing.
 pub(crate) fn finish(
     answer: &mut Answer,
     request: &RequestHead<'_>,
@@ -46,7 +47,8 @@ pub(crate) fn finish(
     }
 }
 
-/// Finishes a stored response for all clients of a site. `path` is the decoded path after its rules.
+/// Finishes a stored response for all clients of a site. `path` is the decoded path after its
+/// rules.
 pub(super) fn finish_stored(answer: &mut Answer, site: &Site, path: &[u8], is_secure: bool) {
     let status = answer.status;
     edit_fields(&mut answer.fields, |fields| {
@@ -55,8 +57,8 @@ pub(super) fn finish_stored(answer: &mut Answer, site: &Site, path: &[u8], is_se
     answer.needs = Needs::Nothing;
 }
 
-/// Finishes the response to a request that no site could be asked about. `site` is the one with the name
-/// of the TLS handshake.
+/// Finishes the response to a request that no site could be asked about. `site` is the one with the
+/// name of the TLS handshake.
 pub(super) fn finish_refusal(answer: &mut Answer, site: Option<&Site>) {
     answer.needs = Needs::Nothing;
     if let (Fields::Map(map), Some(hsts)) =

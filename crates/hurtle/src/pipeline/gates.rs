@@ -1,4 +1,5 @@
-//! The step `gates`: the checks before a request reaches its handler, in the order of its route's list.
+//! The step `gates`: the checks before a request reaches its handler, in the order of its route's
+//! list.
 
 use std::rc::Rc;
 
@@ -137,7 +138,8 @@ pub(super) fn pass_at_once<T: Protocol>(
     Ok(Passage::Open)
 }
 
-/// Passes a request through gates of its route. `granted`: the additions of those that it has passed.
+/// Passes a request through gates of its route. `granted`: the additions of those that it has
+/// passed.
 ///
 /// # Errors
 /// A gate refuses the request.

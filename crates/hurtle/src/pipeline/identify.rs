@@ -56,7 +56,8 @@ impl Identity {
         Identity { request_id: request_id.flatten(), trace_id: trace_id.flatten() }
     }
 
-    /// Returns the field lines of a request with its IDs in place of the client's, and their number.
+    /// Returns the field lines of a request with its IDs in place of the client's, and their
+    /// number.
     pub(super) fn lines(&self, request: &RequestHead<'_>) -> (Vec<u8>, usize) {
         let given = only(request.fields, TRACEPARENT).and_then(trace_id);
         let continues = given.is_some() && given == self.trace_id.as_deref();

@@ -1,5 +1,5 @@
-//! Log lines about requests that a limit refuses. They name the key of the limit. A flood of refused
-//! requests gives one line for each limit and second.
+//! Log lines about requests that a limit refuses. They name the key of the limit. A flood of
+//! refused requests gives one line for each limit and second.
 
 use std::cell::Cell;
 

@@ -1,5 +1,5 @@
-//! The gates that limit requests: their rates, here and over several servers, and how many are handled
-//! at once.
+//! The gates that limit requests: their rates, here and over several servers, and how many are
+//! handled at once.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -82,8 +82,8 @@ pub(super) async fn check_shared_rates<T: Protocol>(
     }
 }
 
-/// Waits for a place of a concurrency limit. A request whose body is taken whole first gets one that
-/// its handler takes then, unless it would be refused now.
+/// Waits for a place of a concurrency limit. A request whose body is taken whole first gets one
+/// that its handler takes then, unless it would be refused now.
 ///
 /// # Errors
 /// The response (503), or the client is gone.

@@ -44,8 +44,8 @@ impl LogFilter {
         LogFilter { matcher, places }
     }
 
-    /// Returns whether a request of this route is logged. One that could not be parsed is, because it
-    /// meets no condition. `client`, `peer`, `is_tls`: see [`MatchedRequest`].
+    /// Returns whether a request of this route is logged. One that could not be parsed is, because
+    /// it meets no condition. `client`, `peer`, `is_tls`: see [`MatchedRequest`].
     pub fn admits(
         &self,
         route: &RouteMetrics,

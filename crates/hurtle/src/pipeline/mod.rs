@@ -1,6 +1,6 @@
-//! Exchanges (request and response), independent of the protocol. `run_exchange` runs the steps of one,
-//! each in a file of its own, over the [`Connection`] and the exchange. An HTTP/1.1 connection has many
-//! exchanges in sequence; an HTTP/2 stream has one.
+//! Exchanges (request and response), independent of the protocol. `run_exchange` runs the steps of
+//! one, each in a file of its own, over the [`Connection`] and the exchange. An HTTP/1.1 connection
+//! has many exchanges in sequence; an HTTP/2 stream has one.
 
 mod arriving;
 mod beside;

@@ -1,5 +1,5 @@
-//! The step `observe`: counts a response and writes its access log entry. Limits that refuse a request are
-//! counted here, too.
+//! The step `observe`: counts a response and writes its access log entry. Limits that refuse a
+//! request are counted here, too.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Refuses requests that are malformed, too large or too slow. The framing is unreliable then, so the
-//! response is the connection's last.
+//! Refuses requests that are malformed, too large or too slow. The framing is unreliable then, so
+//! the response is the connection's last.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ use crate::site::Resolved;
 /// Bytes of a refused request's target that are logged.
 const REFUSED_TARGET_BYTES_MAX: usize = 1 << 10;
 
-/// Sends an error response to a request whose head is malformed, too large or too slow. `line` is what was
-/// read of its request line.
+/// Sends an error response to a request whose head is malformed, too large or too slow. `line` is
+/// what was read of its request line.
 pub(crate) async fn refuse<T: Protocol>(
     connection: &mut Connection<T>,
     error: ParseError,

@@ -1,5 +1,5 @@
-//! Writes an upstream's response: a small body that has arrived leaves with the head, any other frame by
-//! frame.
+//! Writes an upstream's response: a small body that has arrived leaves with the head, any other
+//! frame by frame.
 
 use hurtle_http::h1::response::Delimiter;
 use hurtle_http::request::RequestHead;

@@ -1,5 +1,5 @@
-//! Writes responses of this server and of applications. The request body is fed to its handler while
-//! the response is sent.
+//! Writes responses of this server and of applications. The request body is fed to its handler
+//! while the response is sent.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -29,7 +29,8 @@ use crate::handler::wait::Waits;
 use crate::protocol::Protocol;
 use crate::site::Resolved;
 
-/// Sends a response of this server. The buffer of its fields is used again. `unread`: a request body that no handler reads may still arrive.
+/// Sends a response of this server. The buffer of its fields is used again. `unread`: a request
+/// body that no handler reads may still arrive.
 pub(super) async fn respond<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &mut Exchange,

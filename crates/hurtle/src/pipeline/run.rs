@@ -1,5 +1,5 @@
-//! One exchange from its first step to its last: `resolve`, `gates`, `handle`, `finish` and `write`,
-//! `observe`. What is rare is boxed, because a connection is as large as its largest wait.
+//! One exchange from its first step to its last: `resolve`, `gates`, `handle`, `finish` and
+//! `write`, `observe`. What is rare is boxed, because a connection is as large as its largest wait.
 
 use std::mem;
 use std::rc::Rc;
@@ -318,8 +318,8 @@ async fn deliver_error<T: Protocol>(
     }
 }
 
-/// Writes the response of a mount to an error. An exchange has one such response: an error of it is sent
-/// as it is.
+/// Writes the response of a mount to an error. An exchange has one such response: an error of it is
+/// sent as it is.
 async fn deliver_replacement<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &mut Exchange,

@@ -34,7 +34,8 @@ use crate::transport::{Attempt, Fill, Input, Output, Pipe, SendQueue, Transport}
 /// Bytes that one direction forwards before other tasks run.
 const TURN_BYTES: usize = 256 << 10;
 
-/// A tunnel whose 101 (over HTTP/2 and HTTP/3: 200) is sent. It keeps nothing of the configuration, so that it can outlive many.
+/// A tunnel whose 101 (over HTTP/2 and HTTP/3: 200) is sent. It keeps nothing of the configuration,
+/// so that it can outlive many.
 #[derive(Debug)]
 pub(super) struct OpenTunnel {
     remote: Remote,

@@ -27,7 +27,8 @@ use crate::site::Sites;
 use crate::tls::Keyring;
 use crate::transport::{Addresses, Meter, Sender};
 
-/// A worker's thread: the number of its connections, and its state under the configuration in force.
+/// A worker's thread: the number of its connections, and its state under the configuration in
+/// force.
 #[derive(Debug)]
 pub struct WorkerThread {
     current: RefCell<Rc<Worker>>,
@@ -133,7 +134,8 @@ pub struct ConnectionSlot {
     protocol: Cell<Option<Protocol>>,
     /// Open streams, if it is HTTP/2 or HTTP/3.
     streams: Cell<usize>,
-    /// The longest `write_stall` of the places of its requests, in milliseconds, beside that of the limits.
+    /// The longest `write_stall` of the places of its requests, in milliseconds, beside that of the
+    /// limits.
     stall_ms: Cell<u32>,
     listener: Rc<ListenerAddress>,
 }

@@ -81,8 +81,9 @@ pub trait Protocol {
     /// Appends an encoded interim response to `out`, or queues it to be sent.
     fn encode_interim(&self, out: &mut Vec<u8>, status: StatusCode, fields: InterimFields<'_>);
 
-    /// Sends an encoded head and a complete body. Returns when the kernel (HTTP/1.1), or the state machine of
-    /// the connection (HTTP/2, HTTP/3), has taken both; so a log record may precede the last bytes.
+    /// Sends an encoded head and a complete body. Returns when the kernel (HTTP/1.1), or the state
+    /// machine of the connection (HTTP/2, HTTP/3), has taken both; so a log record may precede the
+    /// last bytes.
     ///
     /// # Errors
     /// Errors of the connection or the file (see `Sender::send`). The exchange must be dropped
@@ -136,8 +137,8 @@ pub trait Protocol {
         trailers: Option<&HeaderMap>,
     ) -> io::Result<bool>;
 
-    /// Returns a number that grows with the bytes that the kernel takes while the exchange waits for
-    /// `poll_send` or `poll_flush`.
+    /// Returns a number that grows with the bytes that the kernel takes while the exchange waits
+    /// for `poll_send` or `poll_flush`.
     fn flushed_bytes(&self) -> u64;
 
     /// Returns the initial read state of a request body of this length.

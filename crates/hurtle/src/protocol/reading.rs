@@ -47,8 +47,8 @@ impl Reading {
         matches!(self, Reading::Done)
     }
 
-    /// Ends a body whose last data was consumed, if it has no trailers. The caller then knows that no
-    /// piece follows.
+    /// Ends a body whose last data was consumed, if it has no trailers. The caller then knows that
+    /// no piece follows.
     pub fn settle(&mut self, input: &Input) {
         if matches!(self, Reading::Ended(lines) if lines.is_empty()) && input.bytes().is_empty() {
             *self = Reading::Done;

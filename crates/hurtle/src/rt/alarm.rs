@@ -1,5 +1,5 @@
-//! A timer descriptor (`timerfd`). While a timer of the runtime is set, the event loop reads the clock
-//! and sets a kernel timer each time it waits; an alarm does so once.
+//! A timer descriptor (`timerfd`). While a timer of the runtime is set, the event loop reads the
+//! clock and sets a kernel timer each time it waits; an alarm does so once.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -14,8 +14,8 @@ use crate::sys;
 pub struct Alarm(Option<Receiver>);
 
 impl Alarm {
-    /// Creates an alarm that is not set. Where the system has no timer descriptors, the runtime's timers
-    /// are used.
+    /// Creates an alarm that is not set. Where the system has no timer descriptors, the runtime's
+    /// timers are used.
     pub fn unset() -> Alarm {
         #[cfg(test)]
         if super::simulated::now_ms().is_some() {

@@ -1,5 +1,5 @@
-//! Simulated time: the time of the paused runtime, which replaces the system's. Simulated disks: jobs take
-//! time, files are not in the page cache, and disks fill.
+//! Simulated time: the time of the paused runtime, which replaces the system's. Simulated disks:
+//! jobs take time, files are not in the page cache, and disks fill.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;

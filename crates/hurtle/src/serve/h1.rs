@@ -1,5 +1,5 @@
-//! Serves an HTTP/1.1 connection: reads a head, runs the exchange, sometimes gives way, then continues or
-//! closes.
+//! Serves an HTTP/1.1 connection: reads a head, runs the exchange, sometimes gives way, then
+//! continues or closes.
 
 use std::future::poll_fn;
 

@@ -71,7 +71,8 @@ enum Due {
     Idle,
 }
 
-/// Serves a connection to its end. `acquire` counts the client; `None`: it has too many connections.
+/// Serves a connection to its end. `acquire` counts the client; `None`: it has too many
+/// connections.
 pub async fn run<G>(
     connection: Rc<Connection>,
     slot: ConnectionSlot,

@@ -38,7 +38,8 @@ pub async fn run(socket: Plain, input: Input, peer: Option<IpAddr>, slot: Connec
         }
         Ok(io) => {
             let connection = Connection::new(H1(io), Input::default(), peer, Rc::new(slot));
-            // Boxed: this future is larger than that of an HTTP/2 connection, which needs no such room.
+            // Boxed: this future is larger than that of an HTTP/2 connection, which needs no such
+            // room.
             drop(Box::pin(connection.run()).await);
         }
         Err(Some(socket)) => {

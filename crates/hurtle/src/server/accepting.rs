@@ -134,7 +134,8 @@ impl Accepting {
         }
         for OpenListener { listener, task, .. } in listeners {
             task.abort();
-            // Only an ended task has released its listener, which is closed once its queue is empty.
+            // Only an ended task has released its listener, which is closed once its queue is
+            // empty.
             let _ = task.await;
             accept_rest(&listener, &self.thread, &self.admission).await;
         }

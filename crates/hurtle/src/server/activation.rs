@@ -1,5 +1,5 @@
-//! systemd: inherited listeners (sd_listen_fds(3)), state notifications (sd_notify(3)), and listeners
-//! in its file descriptor store.
+//! systemd: inherited listeners (sd_listen_fds(3)), state notifications (sd_notify(3)), and
+//! listeners in its file descriptor store.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -101,7 +101,8 @@ fn stored_name(configured: &Listen) -> String {
     format!("{STORED_PREFIX}{:016x}", xxh3_64(configured.to_string().as_bytes()))
 }
 
-/// Notifies the service manager of the begin of a reload (`Type=notify-reload`, systemd.service(5)).
+/// Notifies the service manager of the begin of a reload (`Type=notify-reload`,
+/// systemd.service(5)).
 pub(super) fn notify_reloading() {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let usec = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;

@@ -1,8 +1,8 @@
 //! Administration commands by a unix socket that only the server's user may connect to. `PURGE`
-//! removes responses from the cache, also on the servers that share a store; `POST /reload` puts the
-//! configuration file in force; `POST /upgrade` replaces the process by one of the program's file as
-//! it is now; `POST /log-level` changes the level of the error log; `POST /upstream` drains an
-//! upstream or restores it; `GET /metrics` and `GET /status` return the counters. A connection
+//! removes responses from the cache, also on the servers that share a store; `POST /reload` puts
+//! the configuration file in force; `POST /upgrade` replaces the process by one of the program's
+//! file as it is now; `POST /log-level` changes the level of the error log; `POST /upstream` drains
+//! an upstream or restores it; `GET /metrics` and `GET /status` return the counters. A connection
 //! carries one HTTP/1.1 request, as of `curl --unix-socket`, and connections are served one at a
 //! time.
 

@@ -32,8 +32,8 @@ enum Message {
 #[derive(Debug)]
 pub(super) struct CachedResponses(UnixStream);
 
-/// Sends all stored responses, on a thread of its own; returns the other end. Sending stops when that
-/// is closed.
+/// Sends all stored responses, on a thread of its own; returns the other end. Sending stops when
+/// that is closed.
 ///
 /// # Errors
 /// The system refuses sockets or a thread.

@@ -36,7 +36,8 @@ pub(super) fn create_directory(config: &Config) -> io::Result<()> {
     }
 }
 
-/// Makes a configuration's local certificates, reads all certificates, and shares what is equal in `previous`.
+/// Makes a configuration's local certificates, reads all certificates, and shares what is equal in
+/// `previous`.
 ///
 /// # Errors
 /// The unusable files, one line each.
@@ -53,7 +54,8 @@ pub(super) fn load(
     Ok(keyring.map(Arc::new))
 }
 
-/// Starts the thread, which also renews local certificates; it ends when the returned sender is dropped.
+/// Starts the thread, which also renews local certificates; it ends when the returned sender is
+/// dropped.
 pub(super) fn watch(keyring: Arc<Keyring>) -> io::Result<Sender<()>> {
     let (alive, ended) = mpsc::channel();
     let life = move || {

@@ -1,5 +1,5 @@
-//! The control of a running server: signals, commands of the admin socket, reloads, and upgrades, in
-//! which another process replaces this one.
+//! The control of a running server: signals, commands of the admin socket, reloads, and upgrades,
+//! in which another process replaces this one.
 
 use std::io;
 use std::path::PathBuf;
@@ -101,9 +101,9 @@ struct PendingUpgrade {
 }
 
 impl Process<'_> {
-    /// Handles events until the server has ended: SIGTERM and SIGINT stop gracefully and, the second
-    /// time, at once; SIGUSR1 reopens the logs; SIGHUP reloads the configuration and scans the
-    /// applications; SIGUSR2 replaces the process.
+    /// Handles events until the server has ended: SIGTERM and SIGINT stop gracefully and, the
+    /// second time, at once; SIGUSR1 reopens the logs; SIGHUP reloads the configuration and scans
+    /// the applications; SIGUSR2 replaces the process.
     pub(super) async fn run(
         &mut self,
         events: Events,

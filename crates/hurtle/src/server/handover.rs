@@ -405,7 +405,8 @@ impl Received {
 
     /// Tells the other process that this one accepts connections. If the other one is gone already,
     /// this one serves alone. Sockets that the configuration no longer names are closed, and their
-    /// files removed. The channel, which is returned, must stay open: its end is that of this process.
+    /// files removed. The channel, which is returned, must stay open: its end is that of this
+    /// process.
     pub(super) fn announce(mut self) -> UnixStream {
         for (_, listen, _) in &self.sockets {
             if let Listen::Unix(path) = listen {

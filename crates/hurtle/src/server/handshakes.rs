@@ -1,5 +1,5 @@
-//! The QUIC handshakes in flight of one worker. A client can hold one open without a packet until its
-//! deadline, so a full table drops the oldest handshake of the address that has most.
+//! The QUIC handshakes in flight of one worker. A client can hold one open without a packet until
+//! its deadline, so a full table drops the oldest handshake of the address that has most.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

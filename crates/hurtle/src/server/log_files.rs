@@ -1,6 +1,6 @@
-//! Log files of a server that gives up root: it creates them as root and later opens them as another
-//! user. Only files that this process has just created change their owner. An existing one never
-//! does, because a link may have led to it (CVE-2016-1247).
+//! Log files of a server that gives up root: it creates them as root and later opens them as
+//! another user. Only files that this process has just created change their owner. An existing one
+//! never does, because a link may have led to it (CVE-2016-1247).
 
 use std::fs::{Metadata, OpenOptions};
 use std::io;

@@ -476,8 +476,8 @@ fn share(whole: usize, workers: NonZeroUsize) -> usize {
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
 
 /// Likewise after a handover to another process. It is longer, because nothing waits for the end of
-/// this process: a client that sends requests less often still gets `Connection: close` with its next
-/// response, and need not find its connection closed.
+/// this process: a client that sends requests less often still gets `Connection: close` with its
+/// next response, and need not find its connection closed.
 const HAND_OVER_GRACE: Duration = Duration::from_secs(5);
 
 /// Runs a future on an event loop like a worker's, outside of a server.

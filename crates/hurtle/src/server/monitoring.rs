@@ -1,6 +1,6 @@
-//! Monitoring of a running server: its counters as OpenMetrics text and as JSON, on the admin socket
-//! and on listeners of their own, which also answer health checks. A thread beside the workers makes
-//! the text.
+//! Monitoring of a running server: its counters as OpenMetrics text and as JSON, on the admin
+//! socket and on listeners of their own, which also answer health checks. A thread beside the
+//! workers makes the text.
 
 use std::io;
 use std::pin::pin;
@@ -93,7 +93,8 @@ impl Monitor {
         self.make(text).await.typed("application/json")
     }
 
-    /// Returns whether load balancers should send new requests: 200, or 503 from a signal to stop on.
+    /// Returns whether load balancers should send new requests: 200, or 503 from a signal to stop
+    /// on.
     fn readiness(&self) -> Reply {
         match self.orders.borrow().is_ready() {
             true => Reply::ok("ready\n"),
@@ -111,8 +112,8 @@ impl Monitor {
     }
 }
 
-/// Open connections of a worker beyond which they are a crowd, whose memory is returned to the system
-/// after it has gone.
+/// Open connections of a worker beyond which they are a crowd, whose memory is returned to the
+/// system after it has gone.
 const CROWD_MIN: usize = 256;
 
 /// Measurements after a crowd has gone before its memory is returned.
@@ -126,7 +127,8 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Takes the number of open connections. `true`: a crowd has gone, and memory is to be returned.
+    /// Takes the number of open connections. `true`: a crowd has gone, and memory is to be
+    /// returned.
     fn has_gone(&mut self, open: usize) -> bool {
         self.peak = self.peak.max(open);
         let is_quiet = self.peak >= CROWD_MIN && open <= self.peak / 4;

@@ -1,6 +1,6 @@
-//! Names of a configuration that lead elsewhere while the server runs, such as the link to the current
-//! release: the sandbox's permissions are for inodes, so only another process can have the new ones.
-//! `control` replaces the process. Nothing here depends on requests.
+//! Names of a configuration that lead elsewhere while the server runs, such as the link to the
+//! current release: the sandbox's permissions are for inodes, so only another process can have the
+//! new ones. `control` replaces the process. Nothing here depends on requests.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! Files and directories as the sandbox knows them: its permissions are for inodes. `sandbox` decides
-//! which ones a server needs.
+//! Files and directories as the sandbox knows them: its permissions are for inodes. `sandbox`
+//! decides which ones a server needs.
 
 use std::collections::BTreeSet;
 use std::env;

@@ -1,5 +1,5 @@
-//! HTTP/3 listeners: UDP sockets beside the TLS listeners, one for each worker, and the admission of
-//! connections. `transport::quic` has the protocol, `serve::h3` the connections.
+//! HTTP/3 listeners: UDP sockets beside the TLS listeners, one for each worker, and the admission
+//! of connections. `transport::quic` has the protocol, `serve::h3` the connections.
 
 use std::io::{self, PipeWriter};
 use std::net::{SocketAddr, UdpSocket};
@@ -97,8 +97,8 @@ pub(super) fn opened(changes: &[ListenerChanges]) -> Vec<Listen> {
     opened.map(|listener| listener.configured.clone()).collect()
 }
 
-/// Has responses over TCP tell clients about the UDP port (Alt-Svc, RFC 7838). `open`: the addresses,
-/// as configured, with a UDP port.
+/// Has responses over TCP tell clients about the UDP port (Alt-Svc, RFC 7838). `open`: the
+/// addresses, as configured, with a UDP port.
 pub(super) fn announce(config: &mut Config, listening: &[Listening], open: &[Listen]) {
     let has_port = |at: &&Listening| at.tls && open.contains(&at.configured);
     let open: Vec<_> = listening.iter().filter(has_port).collect();
@@ -108,9 +108,9 @@ pub(super) fn announce(config: &mut Config, listening: &[Listening], open: &[Lis
     });
 }
 
-/// The sign that endpoints of this process read the UDP sockets: a pipe that is closed once the last
-/// one has ended. A process that gets the sockets waits for that, because datagrams of connections
-/// that go on here must not be read there.
+/// The sign that endpoints of this process read the UDP sockets: a pipe that is closed once the
+/// last one has ended. A process that gets the sockets waits for that, because datagrams of
+/// connections that go on here must not be read there.
 #[derive(Clone, Debug)]
 pub(super) struct Lease(#[allow(dead_code)] Arc<PipeWriter>);
 

@@ -177,8 +177,8 @@ impl Reloader {
     /// Puts a configuration in force that needs no restart.
     ///
     /// # Errors
-    /// The problems, or an address that another process can listen on. The configuration before stays
-    /// in force.
+    /// The problems, or an address that another process can listen on. The configuration before
+    /// stays in force.
     pub(super) fn reload(&mut self, config: Config) -> Result<(), ReloadError> {
         let before = Arc::clone(&self.settings.config);
         self.check(&config).map_err(|e| vec![e.to_string()])?;
@@ -305,7 +305,8 @@ impl Reloader {
         kept
     }
 
-    /// Returns the addresses to listen on, and the changes for each worker. New addresses are bound.
+    /// Returns the addresses to listen on, and the changes for each worker. New addresses are
+    /// bound.
     fn listeners(
         &self,
         config: &Config,

@@ -1,5 +1,5 @@
-//! A process that looks up names of hosts for a confined server. The system's resolver opens files by
-//! name (/etc/resolv.conf, /etc/hosts) that other programs replace, and the server's sandbox has
+//! A process that looks up names of hosts for a confined server. The system's resolver opens files
+//! by name (/etc/resolv.conf, /etc/hosts) that other programs replace, and the server's sandbox has
 //! permissions for inodes only. This process may read all of /etc, but it has the server's user,
 //! knows no secret, writes nothing and starts nothing.
 //!
@@ -139,7 +139,8 @@ pub(super) fn install_none() {
     set_look_up(Box::new(look_up_here));
 }
 
-/// `true`: this process has looked up a name itself, so it opens the files of the system's resolver.
+/// `true`: this process has looked up a name itself, so it opens the files of the system's
+/// resolver.
 pub(super) fn looks_up_itself() -> bool {
     LOOKS_UP_ITSELF.load(SeqCst)
 }

@@ -1,6 +1,6 @@
 //! The sandbox of the server process: after it has entered it, the process opens only what its
-//! configuration names, and starts no program. It is entered before the first thread starts, because
-//! a thread inherits it and can never leave.
+//! configuration names, and starts no program. It is entered before the first thread starts,
+//! because a thread inherits it and can never leave.
 //!
 //! A server that starts programs (`cgi`, `apps`) has none, because the programs would inherit it.
 
@@ -240,8 +240,8 @@ impl Permissions {
         self.own.writable.extend(place);
     }
 
-    /// Like `find`, without the root of the file system, which is the nearest directory of a path that
-    /// does not exist at all.
+    /// Like `find`, without the root of the file system, which is the nearest directory of a path
+    /// that does not exist at all.
     fn find_below_root(&mut self, path: &Path) -> Option<Place> {
         let is_meant = |place: &Place| place.path.parent().is_some() || path.parent().is_none();
         self.find(path).filter(is_meant)
@@ -354,8 +354,9 @@ fn is_denied(path: &Path, written: bool) -> bool {
     is_permitted && (written || open().is_err_and(denied))
 }
 
-/// Opens permitted files and directories beneath /proc for the rest of the process. The kernel makes
-/// a new inode when it finds an unused one again, and the sandbox's permission is for the old one.
+/// Opens permitted files and directories beneath /proc for the rest of the process. The kernel
+/// makes a new inode when it finds an unused one again, and the sandbox's permission is for the old
+/// one.
 fn pin_process_files(readable: &BTreeSet<Place>) {
     let beneath_proc = readable.iter().filter(|place| place.path.starts_with("/proc"));
     // A file that cannot be opened now is not needed later.

@@ -45,8 +45,8 @@ impl Starter {
         Starter(channel)
     }
 
-    /// The supervisor, whose channel is the standard input of the first server. A later one gets the
-    /// channel from the server before.
+    /// The supervisor, whose channel is the standard input of the first server. A later one gets
+    /// the channel from the server before.
     ///
     /// # Errors
     /// The system's.
@@ -172,10 +172,10 @@ pub fn run(program: &PathBuf, arguments: &[OsString]) -> io::Result<()> {
     }
 }
 
-/// Handles the signals that servers handle, by doing nothing: a terminal, a service manager or a script
-/// may send them to all processes of a server. A helper ends with the server, whose end its channel
-/// tells. They are not blocked or ignored, because programs that are started would inherit that.
-/// Then says on the channel that it is ready.
+/// Handles the signals that servers handle, by doing nothing: a terminal, a service manager or a
+/// script may send them to all processes of a server. A helper ends with the server, whose end its
+/// channel tells. They are not blocked or ignored, because programs that are started would inherit
+/// that. Then says on the channel that it is ready.
 ///
 /// # Errors
 /// The system's, or the server has ended.
@@ -194,8 +194,8 @@ pub(super) fn outlive_signals(mut channel: &UnixStream) -> io::Result<()> {
     channel.write_all(&[READY])
 }
 
-/// Waits until the helper at the other end of the channel handles signals: one that comes before, to
-/// all processes of a new server, would end it.
+/// Waits until the helper at the other end of the channel handles signals: one that comes before,
+/// to all processes of a new server, would end it.
 ///
 /// # Errors
 /// The helper has ended, or says nothing for [`ANSWER_TIME_MAX`].

@@ -52,13 +52,13 @@ struct Server {
 struct Supervisor {
     program: Program,
     channel: UnixStream,
-    /// The processes that have not ended, oldest first. Whoever holds the lock receives messages, and
-    /// tells the start of a process before its end.
+    /// The processes that have not ended, oldest first. Whoever holds the lock receives messages,
+    /// and tells the start of a process before its end.
     servers: Mutex<Vec<Server>>,
 }
 
-/// Starts the server and waits until it, or the last one that has replaced it, has ended. Returns its
-/// exit code.
+/// Starts the server and waits until it, or the last one that has replaced it, has ended. Returns
+/// its exit code.
 ///
 /// # Errors
 /// The system refuses a process or a thread.

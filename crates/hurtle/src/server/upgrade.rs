@@ -1,6 +1,6 @@
 //! The upgrade of the binary: starts the program anew, hands over to it, and waits until it accepts
-//! connections. With any failure it is ended, and this process serves on. `handover` is what the two
-//! processes say to each other, and `process` decides when to stop accepting.
+//! connections. With any failure it is ended, and this process serves on. `handover` is what the
+//! two processes say to each other, and `process` decides when to stop accepting.
 
 use std::env;
 use std::ffi::OsString;

@@ -1,5 +1,5 @@
-//! A connection to Redis or Valkey (RESP2). Commands that are asked in one turn of the event loop leave
-//! in one write; replies come in the order of the commands. Any fault ends the connection.
+//! A connection to Redis or Valkey (RESP2). Commands that are asked in one turn of the event loop
+//! leave in one write; replies come in the order of the commands. Any fault ends the connection.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -82,8 +82,8 @@ impl Connection {
     /// Sends a command and waits for the reply, without a limit on time.
     ///
     /// # Errors
-    /// The connection has ended, too many commands wait, or the reply is malformed. An error that the
-    /// store answers is an error too.
+    /// The connection has ended, too many commands wait, or the reply is malformed. An error that
+    /// the store answers is an error too.
     pub(super) async fn ask(&self, command: &[&[u8]]) -> Result<Reply, StoreError> {
         let Shared { commands, asked, waiting, is_closed, .. } = &*self.shared;
         if is_closed.get() {

@@ -38,8 +38,8 @@ impl Endpoint {
         Endpoint { settings: Arc::clone(settings), tls, disk: disk.clone(), lane }
     }
 
-    /// Makes a connection whose user is authenticated and whose database is selected. Its time has no
-    /// limit.
+    /// Makes a connection whose user is authenticated and whose database is selected. Its time has
+    /// no limit.
     ///
     /// # Errors
     /// The last fault, in words.

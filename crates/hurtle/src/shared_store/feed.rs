@@ -1,10 +1,12 @@
-//! The feed of purges of the servers that share a store: a stream to which each server adds its purges,
-//! and from which each reads those of the others, from its own position on. One worker of a process
-//! reads it, on a connection of its own, because a command that waits for entries holds up later ones.
+//! The feed of purges of the servers that share a store: a stream to which each server adds its
+//! purges, and from which each reads those of the others, from its own position on. One worker of a
+//! process reads it, on a connection of its own, because a command that waits for entries holds up
+//! later ones.
 //!
-//! The position is the ID of the last entry that was read. That entry is read again with those after
-//! it: if it is gone, because the stream was trimmed or the store has lost it, entries after it may be
-//! gone too. Then the server takes a position at the end of the stream and empties its caches.
+//! The position is the ID of the last entry that was read. That entry is read again with those
+//! after it: if it is gone, because the stream was trimmed or the store has lost it, entries after
+//! it may be gone too. Then the server takes a position at the end of the stream and empties its
+//! caches.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -24,8 +26,8 @@ use crate::rt::{self, Task};
 /// Entries that the stream keeps, and a few more, because the store removes many at once.
 const ENTRIES_MAX: &[u8] = b"10000";
 
-/// Entries in a reply, with the one at the position. A purge has at most 16 KiB, the size of the head
-/// of the command, so that the reply is within `resp::REPLY_BYTES_MAX`.
+/// Entries in a reply, with the one at the position. A purge has at most 16 KiB, the size of the
+/// head of the command, so that the reply is within `resp::REPLY_BYTES_MAX`.
 const BATCH_MAX: &[u8] = b"9";
 
 /// Longest wait of the store for an entry, in milliseconds.
@@ -84,7 +86,8 @@ impl Feed {
         Ok(Feed(Arc::new(Part { origin, position: Mutex::default() })))
     }
 
-    /// The position: every purge up to it has been applied to the caches. `None`: there is none yet.
+    /// The position: every purge up to it has been applied to the caches. `None`: there is none
+    /// yet.
     pub fn position(&self) -> Option<String> {
         self.lock().clone()
     }
@@ -295,8 +298,8 @@ fn id(reply: Reply) -> Result<String, StoreError> {
     }
 }
 
-/// Reads the entries from `position` on. Returns the last one's ID, and the purges of other processes
-/// than `origin`.
+/// Reads the entries from `position` on. Returns the last one's ID, and the purges of other
+/// processes than `origin`.
 ///
 /// # Errors
 /// The entry at the position is missing, or an entry is not of this version.
@@ -322,9 +325,9 @@ fn entries(
     last.map(|last| (last, purges)).ok_or(StoreError::Missing)
 }
 
-/// Reads the fields of an entry. `None`: it is the process's own purge, or a mark. Another version of
-/// hurtle may add entries that this one cannot apply: they are an error, after which the caches are
-/// emptied.
+/// Reads the fields of an entry. `None`: it is the process's own purge, or a mark. Another version
+/// of hurtle may add entries that this one cannot apply: they are an error, after which the caches
+/// are emptied.
 fn purge(fields: &[Reply], origin: &str) -> Result<Option<KeyPattern>, StoreError> {
     let texts = fields.iter().map(|field| match field {
         Reply::Bulk(text) => Ok(&text[..]),

@@ -1,6 +1,7 @@
-//! The store that several servers share: Redis or Valkey. Each worker keeps one connection. A decision
-//! has a time limit; without one in time the server's own decision holds. After a fault no request
-//! waits: the connection is made anew in the background, and until then each server decides alone.
+//! The store that several servers share: Redis or Valkey. Each worker keeps one connection. A
+//! decision has a time limit; without one in time the server's own decision holds. After a fault no
+//! request waits: the connection is made anew in the background, and until then each server decides
+//! alone.
 //!
 //! One worker has another connection, on which it reads the purges of the other servers (`feed`).
 //!

@@ -1,5 +1,5 @@
-//! Applications that are deployed at run time, in addition to the configured mounts. The server starts
-//! them and informs each worker.
+//! Applications that are deployed at run time, in addition to the configured mounts. The server
+//! starts them and informs each worker.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -16,13 +16,13 @@ use crate::handler::proxy::ForwardAuth;
 use crate::limits::concurrency::ConcurrencyLimiter;
 use crate::limits::rate::RateLimiter;
 
-/// A gate. The configuration of a site and each of its mounts is compiled into a list of them, in the
-/// order of this enum. The pipeline passes a request through the list, a known file asks it, and
-/// `hurtle explain` describes it.
+/// A gate. The configuration of a site and each of its mounts is compiled into a list of them, in
+/// the order of this enum. The pipeline passes a request through the list, a known file asks it,
+/// and `hurtle explain` describes it.
 #[derive(Clone, Debug)]
 pub enum Gate {
-    /// Answers challenges of a certificate authority (RFC 8555 section 8.3): it connects in clear, and
-    /// has no credentials.
+    /// Answers challenges of a certificate authority (RFC 8555 section 8.3): it connects in clear,
+    /// and has no credentials.
     AcmeChallenge,
     /// Requires a client certificate, or answers 403. A request that `Channel` leads to another
     /// connection passes, and a preflight that `Cors` answers.
@@ -106,8 +106,8 @@ impl Gate {
         }
     }
 
-    /// Returns whether the gate is about the connection, the body or the whole server alone. Without
-    /// other gates a response may be for all clients.
+    /// Returns whether the gate is about the connection, the body or the whole server alone.
+    /// Without other gates a response may be for all clients.
     pub(super) fn is_for_all(&self) -> bool {
         matches!(
             self,

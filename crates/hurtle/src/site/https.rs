@@ -45,8 +45,8 @@ impl Demand {
         (channel.secure || self.redirect.is_none()) && channel.policy == self.policy
     }
 
-    /// Returns whether the channel lacks a client certificate and no redirect or 421 leads the client
-    /// to another one.
+    /// Returns whether the channel lacks a client certificate and no redirect or 421 leads the
+    /// client to another one.
     pub(super) fn lacks_certificate(&self, channel: Channel) -> bool {
         match channel.secure {
             true => channel.policy == self.policy && !channel.has_certificate,

@@ -39,8 +39,8 @@ impl Internal {
         }
     }
 
-    /// Returns the file of a redirect, with the fields of the response that named it. Anything but a
-    /// file is 404.
+    /// Returns the file of a redirect, with the fields of the response that named it. Anything but
+    /// a file is 404.
     pub async fn answer(
         &self,
         store: &Rc<Store>,

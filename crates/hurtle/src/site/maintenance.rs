@@ -88,8 +88,8 @@ impl Maintenance {
         drop(asked);
     }
 
-    /// Returns the response while the site is down: the page, or an error, which the site may have a page
-    /// for.
+    /// Returns the response while the site is down: the page, or an error, which the site may have
+    /// a page for.
     pub fn answer(&self) -> Result<Box<Answer>, Box<Answer>> {
         let status = StatusCode::SERVICE_UNAVAILABLE;
         let retry = |answer: Answer| Box::new(answer.with(header::RETRY_AFTER, RETRY_AFTER));

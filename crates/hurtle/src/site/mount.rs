@@ -43,8 +43,8 @@ pub struct Mount {
     pub(super) is_handed_on: bool,
     /// The name of the mount that has its requests for which there is no file.
     pub(super) otherwise: Option<String>,
-    /// Its number in keys of the file cache, where paths alone do not decide about mounts; `None`: that of
-    /// the site.
+    /// Its number in keys of the file cache, where paths alone do not decide about mounts; `None`:
+    /// that of the site.
     pub(super) key: Option<usize>,
     /// The gates of its paths; one that is deployed at run time has those of its site.
     pub(super) gates: Vec<Gate>,
@@ -327,7 +327,8 @@ impl Mount {
         }
     }
 
-    /// Returns the part of a path beneath the mount. For files of an exact mount it is the last name.
+    /// Returns the part of a path beneath the mount. For files of an exact mount it is the last
+    /// name.
     pub(super) fn rest<'p>(&self, path: &'p [u8]) -> &'p [u8] {
         let is_of_files = matches!(self.handler, Handler::Directory(_) | Handler::Gateway { .. });
         if self.exact && is_of_files {
@@ -348,7 +349,8 @@ pub(super) struct Compression {
 }
 
 impl Compression {
-    /// Returns the policies of a mount: for files, and for all else. `own` is the mount's `compress`.
+    /// Returns the policies of a mount: for files, and for all else. `own` is the mount's
+    /// `compress`.
     pub(super) fn of_mount(&self, own: Option<bool>) -> (Option<Policy>, Option<Policy>) {
         let written = own.or(self.site);
         let policy = |is_on| if is_on { Some(self.policy.clone()) } else { None };

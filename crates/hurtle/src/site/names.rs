@@ -22,8 +22,8 @@ pub(super) struct NamesByListener {
 #[derive(Debug, Default)]
 pub(super) struct Names {
     exact: HashMap<Vec<u8>, usize>,
-    /// Names with wildcards, in the order in which they are tried: the longest suffix, then the longest
-    /// prefix.
+    /// Names with wildcards, in the order in which they are tried: the longest suffix, then the
+    /// longest prefix.
     wildcards: Vec<(HostName, usize)>,
     default: Option<usize>,
 }

@@ -20,9 +20,9 @@ use crate::files::Key;
 use crate::handler::request::MatchedPath;
 use crate::metrics::RouteMetrics;
 
-/// A request's site, and its route. Where the path alone decides, the route is computed at first use: a
-/// cached file needs none. Elsewhere it is computed at once, so that a waiting request does not keep the
-/// addresses of its client and peer.
+/// A request's site, and its route. Where the path alone decides, the route is computed at first
+/// use: a cached file needs none. Elsewhere it is computed at once, so that a waiting request does
+/// not keep the addresses of its client and peer.
 #[derive(Debug)]
 pub struct Resolved<'a> {
     /// The site's number.
@@ -34,8 +34,8 @@ pub struct Resolved<'a> {
 }
 
 impl Sites {
-    /// Looks up the site of a request on a listener with this configured address. `None`: no site has
-    /// this name (421, RFC 9110 section 15.5.20).
+    /// Looks up the site of a request on a listener with this configured address. `None`: no site
+    /// has this name (421, RFC 9110 section 15.5.20).
     pub fn resolve<'a>(
         &'a self,
         listen: Option<&Listen>,
@@ -155,8 +155,8 @@ impl<'a> Resolved<'a> {
         }
     }
 
-    /// Returns the request with the mount that has it because there is no file; `None`: there is no such
-    /// mount.
+    /// Returns the request with the mount that has it because there is no file; `None`: there is no
+    /// such mount.
     pub fn handed_on(&self) -> Option<Resolved<'a>> {
         let Some(Route::Mount { path, query, mount, rules }) = self.route() else { return None };
         let mount = self.site.mount_with_name(mount.otherwise.as_deref()?)?;
@@ -165,8 +165,8 @@ impl<'a> Resolved<'a> {
         Some(Resolved { route: OnceCell::from(Some(route)), ..*self })
     }
 
-    /// Returns the request with the mount that responds to an error: one with a name, or that of a page's path;
-    /// `None`: there is no such mount, or it is the named one that has the error.
+    /// Returns the request with the mount that responds to an error: one with a name, or that of a
+    /// page's path; `None`: there is no such mount, or it is the named one that has the error.
     pub fn after_error(&self, page: &ErrorPage) -> Option<Resolved<'a>> {
         let (mount, path, query) = match &page.to {
             ErrorTarget::Page(page) => {
@@ -190,7 +190,8 @@ impl<'a> Resolved<'a> {
         Some(Resolved { route: OnceCell::from(Some(route)), ..*self })
     }
 
-    /// Returns the edits of the response: those of the path's mount, or of the site if it responds itself.
+    /// Returns the edits of the response: those of the path's mount, or of the site if it responds
+    /// itself.
     pub fn edits(&self) -> &ResponseEdits {
         match self.route() {
             Some(Route::Mount { mount, .. }) => mount.edits().unwrap_or(self.site.edits()),

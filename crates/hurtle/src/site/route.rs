@@ -126,8 +126,8 @@ impl Site {
         Some(MountRef::Configured(number, next))
     }
 
-    /// Returns the reason for which a request gets this mount; `None`: paths alone decide, and all are
-    /// prefixes.
+    /// Returns the reason for which a request gets this mount; `None`: paths alone decide, and all
+    /// are prefixes.
     pub fn reason_of(&self, mount: &Mount) -> Option<&'static str> {
         if mount.is_handed_on {
             return Some("the mount before it has no file for this path");
@@ -143,9 +143,9 @@ impl Site {
         })
     }
 
-    /// Returns the mount of a path, with its number: that of exactly this path, else the first whose
-    /// conditions the request meets, unless the longest one is final, else the longest one. Without a
-    /// request only the path is known.
+    /// Returns the mount of a path, with its number: that of exactly this path, else the first
+    /// whose conditions the request meets, unless the longest one is final, else the longest one.
+    /// Without a request only the path is known.
     #[inline]
     pub(super) fn mount_of(
         &self,

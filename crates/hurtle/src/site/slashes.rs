@@ -46,8 +46,8 @@ impl Site {
         if agreed { encoded } else { refuse(PathError::EncodedSlash) }
     }
 
-    /// Refuses a route to an application or a proxy that a server would read as one to another mount,
-    /// or as a path with dot segments.
+    /// Refuses a route to an application or a proxy that a server would read as one to another
+    /// mount, or as a path with dot segments.
     pub(super) fn checked<'a>(
         &'a self,
         route: Route<'a>,

@@ -13,14 +13,15 @@ use super::PROBE;
 /// it and its opening counts as one more, which bounds the walk.
 const LINKS_MAX: usize = 40;
 
-/// Length of a path, as on Linux (`PATH_MAX` less its NUL); with `LINKS_MAX`, the bound of the walk.
+/// Length of a path, as on Linux (`PATH_MAX` less its NUL); with `LINKS_MAX`, the bound of the
+/// walk.
 const PATH_BYTES_MAX: usize = 4095;
 
 /// `open_beneath` of the contract in `sys`. Holds one descriptor for each directory it is below
 /// `dir` until it returns.
 ///
-/// Anything but a file or directory is `ENXIO`: not every system can name it without opening it, and
-/// opening it may wake a device.
+/// Anything but a file or directory is `ENXIO`: not every system can name it without opening it,
+/// and opening it may wake a device.
 ///
 /// # Errors
 /// Those of the kernel's own walk, except that `..` needs no permission on the directory it leaves.
@@ -56,8 +57,8 @@ pub fn open(dir: BorrowedFd<'_>, path: &[u8], flags: OFlags, follow: bool) -> Re
     }
 }
 
-/// The position of the walk: the directory it may not leave, and those entered since, each in the one
-/// before it. `..` returns to the one before, even if a directory was moved meanwhile.
+/// The position of the walk: the directory it may not leave, and those entered since, each in the
+/// one before it. `..` returns to the one before, even if a directory was moved meanwhile.
 struct Below<'a> {
     dir: BorrowedFd<'a>,
     entered: Vec<OwnedFd>,
@@ -116,7 +117,8 @@ impl Below<'_> {
         }
     }
 
-    /// The type of a name, checked before opening: the errors of opening a link differ between systems.
+    /// The type of a name, checked before opening: the errors of opening a link differ between
+    /// systems.
     fn kind(&self, name: &[u8]) -> Result<FileType> {
         let stat = rustix::fs::statat(self.current(), name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(FileType::from_raw_mode(stat.st_mode))
@@ -137,8 +139,8 @@ fn openat(dir: BorrowedFd<'_>, name: &[u8], flags: OFlags) -> Result<OwnedFd> {
     retry_on_intr(|| rustix::fs::openat(dir, name, flags | OFlags::NOFOLLOW, Mode::empty()))
 }
 
-/// A name that became a link after the check fails with `ELOOP` (FreeBSD: `EMLINK`), or with `ENOTDIR`
-/// if a directory was required.
+/// A name that became a link after the check fails with `ELOOP` (FreeBSD: `EMLINK`), or with
+/// `ENOTDIR` if a directory was required.
 fn or_changed(opened: Result<Found>, kind: FileType) -> Result<Found> {
     match opened {
         Err(Errno::LOOP | Errno::MLINK) => Ok(Found::Changed),

@@ -16,8 +16,8 @@ const PROBE_EACH: Duration = Duration::from_secs(10);
 /// vanished is noticed within a minute and a half (RFC 9293 3.8.4).
 const PROBES: u32 = 3;
 
-/// Binds `count` sockets to one address; the kernel balances between them once `share` was called on
-/// each.
+/// Binds `count` sockets to one address; the kernel balances between them once `share` was called
+/// on each.
 pub(super) fn balanced(
     addr: SocketAddr,
     backlog: u32,
@@ -61,8 +61,8 @@ fn bind(addr: SocketAddr, share: impl FnOnce(&Socket) -> io::Result<()>) -> io::
     Ok(socket)
 }
 
-/// Binds `count` UDP sockets to one address; the kernel balances between them once `share` was called
-/// on each.
+/// Binds `count` UDP sockets to one address; the kernel balances between them once `share` was
+/// called on each.
 pub(super) fn balanced_datagrams(
     addr: SocketAddr,
     count: usize,

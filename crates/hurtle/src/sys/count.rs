@@ -29,8 +29,8 @@ pub(super) fn head_then_file(
 /// The count of a `sendfile(2)` that reports one beside an error: a socket that fills up, or a
 /// signal, in the middle of a call is `EAGAIN` or `EINTR` *and* the bytes sent before.
 ///
-/// After any other error the connection is lost and the count is meaningless: a call refused before it
-/// began leaves the requested length in place of the count.
+/// After any other error the connection is lost and the count is meaningless: a call refused before
+/// it began leaves the requested length in place of the count.
 pub(super) fn retry_sendfile(
     mut call: impl FnMut() -> (nix::Result<()>, i64),
 ) -> io::Result<usize> {

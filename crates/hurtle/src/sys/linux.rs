@@ -194,8 +194,8 @@ pub fn end_handshakes(listener: BorrowedFd<'_>) -> bool {
     SockRef::from(&listener).attach_filter(&drop_syn).is_ok()
 }
 
-/// See the contract in `sys`: each thread has a nice value of its own (setpriority(2)). If setting it
-/// is refused, priorities stay as they were.
+/// See the contract in `sys`: each thread has a nice value of its own (setpriority(2)). If setting
+/// it is refused, priorities stay as they were.
 pub fn give_precedence() {
     let thread = Some(rustix::thread::gettid());
     let own = rustix::process::getpriority_process(thread).unwrap_or(0);
@@ -221,8 +221,8 @@ pub fn adopt_orphans() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// See the contract in `sys`. `/proc/PID/task/TID/children` would be faster, but not every kernel has
-/// it.
+/// See the contract in `sys`. `/proc/PID/task/TID/children` would be faster, but not every kernel
+/// has it.
 pub fn children() -> io::Result<Vec<Pid>> {
     let own = getpid().to_string();
     let is_child = |pid: &Pid| {

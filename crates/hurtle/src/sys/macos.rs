@@ -21,9 +21,9 @@ pub const UDP_BUFFER_SETTING: &str = "kern.ipc.maxsockbuf";
 
 /// See the contract in `sys`.
 ///
-/// The system cannot open a name without opening the file. So a directory beneath the root has to be
-/// readable, not only searchable. `open_beneath` refuses anything but a file or directory before it
-/// is opened; a plain `openat` with these flags opens it, but does not block.
+/// The system cannot open a name without opening the file. So a directory beneath the root has to
+/// be readable, not only searchable. `open_beneath` refuses anything but a file or directory before
+/// it is opened; a plain `openat` with these flags opens it, but does not block.
 pub const PROBE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 /// The clock of `coarse_ms`: the system has no coarse one.
@@ -70,7 +70,8 @@ pub fn send_file(
 /// Not used here: nothing was measured on this system.
 pub fn fill_segments(_socket: BorrowedFd<'_>, _on: bool) {}
 
-/// See the contract in `sys`. The system has no non-blocking file reads, so nothing counts as resident.
+/// See the contract in `sys`. The system has no non-blocking file reads, so nothing counts as
+/// resident.
 pub fn read_resident(_file: BorrowedFd<'_>, _buf: &mut [u8], _offset: u64) -> io::Result<usize> {
     Err(io::ErrorKind::WouldBlock.into())
 }

@@ -1,5 +1,5 @@
-//! The differences between operating systems: one file for each system, with the same function names.
-//! Their contract is written here once, and `tests/sys_contract.rs` tests it on each system.
+//! The differences between operating systems: one file for each system, with the same function
+//! names. Their contract is written here once, and `tests/sys_contract.rs` tests it on each system.
 //!
 //! - `send_head_and_file(socket, head, file, offset, len)`: sends `head` (not empty) and then up to
 //!   `len` bytes of `file` from `offset`, as one flow: no packet ends between them (on macOS one
@@ -11,12 +11,12 @@
 //!   `len` 0.
 //! - `fill_segments(socket, on)`: has a TCP socket send full segments only, where the system can.
 //!   Bytes held back are sent soon after it is switched off.
-//! - `read_resident(file, buf, offset)`: reads bytes that are in the page cache; `WouldBlock` if the
-//!   first byte is not, or if the system cannot tell. `Ok(0)` is end of file.
-//! - `page_in(file, offset, len)`: blocks until some of the `len` bytes of `file` from `offset` are in
-//!   the page cache, the first among them; returns how many. `Ok(0)` is end of file, or `len` 0.
-//! - `open_beneath(dir, path, flags, follow)`: opens `path` beneath `dir`, never above or beside it,
-//!   through any links. `flags` are `PROBE` or for reading, and neither create nor say
+//! - `read_resident(file, buf, offset)`: reads bytes that are in the page cache; `WouldBlock` if
+//!   the first byte is not, or if the system cannot tell. `Ok(0)` is end of file.
+//! - `page_in(file, offset, len)`: blocks until some of the `len` bytes of `file` from `offset` are
+//!   in the page cache, the first among them; returns how many. `Ok(0)` is end of file, or `len` 0.
+//! - `open_beneath(dir, path, flags, follow)`: opens `path` beneath `dir`, never above or beside
+//!   it, through any links. `flags` are `PROBE` or for reading, and neither create nor say
 //!   `NOFOLLOW`. A path or link that leads out, or is absolute even if it comes back, is `EXDEV`.
 //!   `follow` false: any link is `ELOOP`. Anything but a file or directory may be `ENXIO`.
 //! - `PROBE`: flags for `open_beneath` that open a name without opening the file, so that no device
@@ -24,10 +24,10 @@
 //! - `create_unnamed(dir, mode)`: creates a file without a name on `dir`'s file system, open for
 //!   reading and writing; it is gone once closed. `EOPNOTSUPP` where the system has none.
 //! - `link_unnamed(file, dir, name)`: gives such a file a name in `dir`; never replaces: `EEXIST`.
-//! - `NO_SIGNAL`: flags for `send` that make a closed connection an error and not a signal. Where the
-//!   system has none, sockets are created so, or the program must ignore SIGPIPE.
-//! - `PROGRAM_MEMORY`: the resource limit of the memory of a program that is started, and the option of
-//!   the shell's `ulimit` for it.
+//! - `NO_SIGNAL`: flags for `send` that make a closed connection an error and not a signal. Where
+//!   the system has none, sockets are created so, or the program must ignore SIGPIPE.
+//! - `PROGRAM_MEMORY`: the resource limit of the memory of a program that is started, and the
+//!   option of the shell's `ulimit` for it.
 //! - `give_precedence()`: lowers the priority of this thread, where the system has priorities for
 //!   threads; elsewhere nothing.
 //! - `backlog_max()`: the system's limit of `listen(2)`'s backlog; `None` if it is unknown.
@@ -37,43 +37,46 @@
 //! - `TRUST_STORES`: the stores of trusted authorities that the system may have; the first whose
 //!   directory exists is in use.
 //! - `coarse_ms()`: milliseconds of a monotonic clock; cheap, a few ms behind.
-//! - `timer()`: a timer descriptor, not set and non-blocking; 8 bytes can be read from it once its time
-//!   has passed. `Unsupported` where the system has none.
+//! - `timer()`: a timer descriptor, not set and non-blocking; 8 bytes can be read from it once its
+//!   time has passed. `Unsupported` where the system has none.
 //! - `set_timer(timer, time)`: sets the timer to `time` from now; replaces an earlier setting.
-//! - `watch()`: a non-blocking descriptor that is readable after a change in a directory that it watches:
-//!   a file was written and closed, created, removed, renamed, or given other times or permissions.
-//!   `Unsupported` where the system has none.
+//! - `watch()`: a non-blocking descriptor that is readable after a change in a directory that it
+//!   watches: a file was written and closed, created, removed, renamed, or given other times or
+//!   permissions. `Unsupported` where the system has none.
 //! - `watch_directory(watch, path)`: watches a directory; again is no error.
-//! - `take_changes(watch)`: reads all changes so far. `false` if some are missing, or if a directory is
-//!   watched no more or has another path.
+//! - `take_changes(watch)`: reads all changes so far. `false` if some are missing, or if a
+//!   directory is watched no more or has another path.
 //! - `listen_tcp(addr, backlog, count)`: non-blocking sockets for `count` workers (at least 1), the
 //!   kernel balancing between them where it can, else one socket and its duplicates. `AddrInUse` if
 //!   a process, also one of the same user, listens there already.
-//! - `UDP_BUFFER_SETTING`: the names of the system's settings that limit the buffers of UDP sockets.
-//! - `bind_udp(addr, count)`: non-blocking UDP sockets for `count` workers, the kernel balancing clients
-//!   between them where it can, else one. `AddrInUse` if a process, also one of the same user, has
-//!   bound the address already.
+//! - `UDP_BUFFER_SETTING`: the names of the system's settings that limit the buffers of UDP
+//!   sockets.
+//! - `bind_udp(addr, count)`: non-blocking UDP sockets for `count` workers, the kernel balancing
+//!   clients between them where it can, else one. `AddrInUse` if a process, also one of the same
+//!   user, has bound the address already.
 //! - `adopt_orphans()`: makes descendants whose parent ends children of this process, not of init.
 //!   `Unsupported` where the system cannot.
 //! - `children()`: this process's children, and perhaps their descendants. `Unsupported` where the
 //!   system cannot list them.
-//! - `offers_tls()`: true if the kernel can encrypt what a TCP socket sends (TLS 1.3), as far as can be
-//!   known without a connection. The result is kept: call it first as a user who may load modules.
-//! - `encrypt_sent(socket, keys)`: has the kernel send all later writes to a connected TCP socket as
-//!   TLS records of application data, of 16 KiB where there are enough bytes. It cannot be undone.
-//!   After an error the socket is as it was. `Unsupported` where the system cannot.
+//! - `offers_tls()`: true if the kernel can encrypt what a TCP socket sends (TLS 1.3), as far as
+//!   can be known without a connection. The result is kept: call it first as a user who may load
+//!   modules.
+//! - `encrypt_sent(socket, keys)`: has the kernel send all later writes to a connected TCP socket
+//!   as TLS records of application data, of 16 KiB where there are enough bytes. It cannot be
+//!   undone. After an error the socket is as it was. `Unsupported` where the system cannot.
 //! - `send_record(socket, kind, bytes)`: sends one record of another type on such a socket, behind
 //!   all bytes written before; never blocks.
 //! - `end_handshakes(listener)`: has a TCP listener that is about to be closed begin no connection;
 //!   those that have begun complete. It cannot be undone, so never call it on a socket that another
-//!   process holds too. `false` where the system cannot: a close may then reset the newest connections.
-//! - `restrict_files(readable, writable)`: for good, this thread and what it starts open only files and
-//!   directories at or beneath these paths, and create, rename and remove only beneath the
+//!   process holds too. `false` where the system cannot: a close may then reset the newest
+//!   connections.
+//! - `restrict_files(readable, writable)`: for good, this thread and what it starts open only files
+//!   and directories at or beneath these paths, and create, rename and remove only beneath the
 //!   writable ones. Paths that do not exist are ignored. Descriptors that are open stay usable.
 //!   `Unsupported` where the system cannot, also in part.
-//! - `restrict_calls()`: for good, system calls that start programs, look into other processes or change
-//!   the machine fail with `EPERM` in this thread and what it starts. `Unsupported` where the
-//!   system cannot.
+//! - `restrict_calls()`: for good, system calls that start programs, look into other processes or
+//!   change the machine fail with `EPERM` in this thread and what it starts. `Unsupported` where
+//!   the system cannot.
 
 pub mod beneath;
 // Code that two systems share is unused on the third.

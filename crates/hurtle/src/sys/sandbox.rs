@@ -10,7 +10,8 @@ use landlock::{
 };
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
-/// The first version of Landlock that covers renames between directories and truncation (Linux 6.2).
+/// The first version of Landlock that covers renames between directories and truncation (Linux
+/// 6.2).
 const REQUIRED: ABI = ABI::V3;
 
 /// The latest version whose rights are used where the kernel has them.
@@ -80,8 +81,8 @@ pub fn restrict_calls() -> io::Result<()> {
     seccompiler::apply_filter(&program).map_err(unsupported)
 }
 
-/// Compiles the filter. It looks at no argument of a call, so that the kernel (5.11 and later) runs it
-/// once for each call's number and then allows the call without it (`seccomp_cache_prepare`).
+/// Compiles the filter. It looks at no argument of a call, so that the kernel (5.11 and later) runs
+/// it once for each call's number and then allows the call without it (`seccomp_cache_prepare`).
 fn call_filter() -> Result<BpfProgram, seccompiler::Error> {
     let target = TargetArch::try_from(std::env::consts::ARCH)?;
     let rules: BTreeMap<i64, _> = FORBIDDEN.iter().map(|call| (*call, vec![])).collect();

@@ -29,9 +29,9 @@ pub fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> 
     path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
 }
 
-/// Gives an open file of root to the owner of the directory of `path`, because the server may become
-/// that user. Does nothing for other users, nor for a file with another name elsewhere, which that
-/// user may have linked here.
+/// Gives an open file of root to the owner of the directory of `path`, because the server may
+/// become that user. Does nothing for other users, nor for a file with another name elsewhere,
+/// which that user may have linked here.
 ///
 /// # Errors
 /// The system refuses it.

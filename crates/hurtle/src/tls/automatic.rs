@@ -1,5 +1,6 @@
-//! State that the thread of ACME certificates shares with handshakes and snapshots: times of renewals, and
-//! the names that handshakes ask a certificate for. It outlives reloads. `acme` does the work.
+//! State that the thread of ACME certificates shares with handshakes and snapshots: times of
+//! renewals, and the names that handshakes ask a certificate for. It outlives reloads. `acme` does
+//! the work.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -119,7 +120,8 @@ impl Automatic {
         self.renewals.lock().unwrap_or_else(PoisonError::into_inner).get(file).copied()
     }
 
-    /// Looks up the certificate for the name of a handshake with a site. If there is none, requests it.
+    /// Looks up the certificate for the name of a handshake with a site. If there is none, requests
+    /// it.
     pub(super) fn demand(&self, name: &str, site: &str, settings: &OnDemand) -> Demand {
         let name = name.to_ascii_lowercase();
         if !is_orderable(&name) {
@@ -162,8 +164,8 @@ impl Automatic {
         }
     }
 
-    /// Uses the certificate and key in `pem` for a name of a site, and renews it at `renewal`, in seconds
-    /// since 1970. Returns `false` if it is unusable.
+    /// Uses the certificate and key in `pem` for a name of a site, and renews it at `renewal`, in
+    /// seconds since 1970. Returns `false` if it is unusable.
     pub fn insert(&self, name: &str, site: &str, pem: &[u8], renewal: u64) -> bool {
         let now = UnixTime::now().as_secs();
         let host = HostName::Exact(name.to_owned());
@@ -262,8 +264,8 @@ impl Drop for Serving {
     }
 }
 
-/// `true`: an authority can issue a certificate for this name, in lower case. It is a host name with at
-/// least two labels (RFC 1123 section 2.1), and no address.
+/// `true`: an authority can issue a certificate for this name, in lower case. It is a host name
+/// with at least two labels (RFC 1123 section 2.1), and no address.
 fn is_orderable(name: &str) -> bool {
     let is_label = |label: &str| {
         let known = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';

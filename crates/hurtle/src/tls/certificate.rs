@@ -113,7 +113,8 @@ mod tests {
         let text = key.serialize_pem() + &signed.pem();
         let issued =
             IssuedCertificate::read(text.as_bytes(), &[host("a.test"), host("b.test")]).unwrap();
-        // DER puts a zero before a serial number whose first bit is set; the identifier includes it.
+        // DER puts a zero before a serial number whose first bit is set; the identifier includes
+        // it.
         assert_eq!(issued.id, Some((key_identifier, vec![0, 0x87, 1])));
         assert_eq!(issued.missing_names, ["b.test"]);
         assert!(issued.valid.0 < issued.valid.1);

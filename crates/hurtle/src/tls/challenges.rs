@@ -1,6 +1,6 @@
-//! Pending ACME challenges (RFC 8555 section 8). They are in one file of the ACME storage. The server
-//! that orders a certificate writes it; all servers with that storage read it, since the authority
-//! can connect to any of them.
+//! Pending ACME challenges (RFC 8555 section 8). They are in one file of the ACME storage. The
+//! server that orders a certificate writes it; all servers with that storage read it, since the
+//! authority can connect to any of them.
 
 use std::fs;
 use std::net::IpAddr;

@@ -45,8 +45,8 @@ impl ClientCertificate {
         common_name(self.parsed()?.subject()).map(str::to_owned)
     }
 
-    /// The subject as text (RFC 4514), such as `CN=anna,O=Example`; `None`: it is malformed or has control
-    /// characters.
+    /// The subject as text (RFC 4514), such as `CN=anna,O=Example`; `None`: it is malformed or has
+    /// control characters.
     pub fn subject(&self) -> Option<String> {
         subject::text(self.parsed()?.subject())
     }

@@ -1,5 +1,6 @@
-//! Keys of session tickets that are derived from a secret (HKDF, RFC 5869), so that all servers with
-//! the secret have the same keys at the same time. Time is divided into periods, each with its key.
+//! Keys of session tickets that are derived from a secret (HKDF, RFC 5869), so that all servers
+//! with the secret have the same keys at the same time. Time is divided into periods, each with its
+//! key.
 
 use std::path::Path;
 

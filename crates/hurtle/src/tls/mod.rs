@@ -1,5 +1,6 @@
 //! TLS configuration: loads each site's certificates, reloads changed files, and makes the rustls
-//! configurations for handshakes, `upstream` those with upstreams, `outgoing` those of the server itself. Sessions belong to `transport`.
+//! configurations for handshakes, `upstream` those with upstreams, `outgoing` those of the server
+//! itself. Sessions belong to `transport`.
 
 mod atomic;
 mod automatic;
@@ -59,8 +60,8 @@ pub struct Keyring {
 pub enum SiteTls {
     /// The rustls configuration, and the number of the site's client policy (see `policy`).
     Ready(Arc<ServerConfig>, u32),
-    /// The settings and the policy of the site; the receiver gets `true` when the certificate, which is
-    /// being ordered or loaded, is there.
+    /// The settings and the policy of the site; the receiver gets `true` when the certificate,
+    /// which is being ordered or loaded, is there.
     Sought(Arc<ServerConfig>, u32, oneshot::Receiver<bool>),
     /// The site's ACME certificate has not been issued yet.
     NotIssued,
@@ -161,8 +162,8 @@ impl Keyring {
         self.sites.iter().flatten().find(|entry| entry.name == name)
     }
 
-    /// Configuration for a handshake with a site; `None` for a site without certificates, or without
-    /// one for the client's server name.
+    /// Configuration for a handshake with a site; `None` for a site without certificates, or
+    /// without one for the client's server name.
     pub fn site(&self, number: usize, name: Option<&str>) -> Option<SiteTls> {
         self.handshake(number, name, |handshakes| &handshakes.tcp)
     }
@@ -210,8 +211,8 @@ impl Keyring {
         self.sites.iter().flatten().flat_map(|entry| entry.snapshot(&self.automatic)).collect()
     }
 
-    /// Describes the certificates that clients reject, now or soon if no one replaces them, and expired
-    /// revocation lists.
+    /// Describes the certificates that clients reject, now or soon if no one replaces them, and
+    /// expired revocation lists.
     pub fn warnings(&self) -> Vec<String> {
         self.sites.iter().flatten().flat_map(|entry| entry.warnings()).collect()
     }
@@ -461,8 +462,8 @@ fn stamps(tls: &config::Tls) -> Vec<Option<FileStamp>> {
 /// handshake, so a number must never get another meaning.
 static POLICIES: Mutex<Vec<config::ClientAuth>> = Mutex::new(Vec::new());
 
-/// Returns the number of a site's client policy: 0 without client certificates, else the same number
-/// for the same `client_auth`, also after a reload.
+/// Returns the number of a site's client policy: 0 without client certificates, else the same
+/// number for the same `client_auth`, also after a reload.
 pub fn policy(site: &config::Site) -> u32 {
     let Some(auth) = site.tls.as_ref().and_then(|tls| tls.client_auth.as_ref()) else { return 0 };
     let mut known = POLICIES.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,5 @@
-//! Certificates, private keys and revocation lists in PEM files, and what a certificate says about itself.
+//! Certificates, private keys and revocation lists in PEM files, and what a certificate says about
+//! itself.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -100,8 +101,8 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Describes why clients will reject a certificate now: outside its validity period, or one of these
-/// names missing.
+/// Describes why clients will reject a certificate now: outside its validity period, or one of
+/// these names missing.
 pub(super) fn warnings(leaf: &CertificateDer<'_>, hosts: &[HostName]) -> Vec<String> {
     let Ok(certificate) = EndEntityCert::try_from(leaf) else {
         return vec!["the certificate is malformed; get a new one".to_owned()];

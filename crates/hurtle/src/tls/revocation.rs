@@ -1,5 +1,5 @@
-//! Lists of revoked client certificates (CRLs, RFC 5280 section 5). rustls checks certificates against
-//! them; this file reads them, and says when they expire.
+//! Lists of revoked client certificates (CRLs, RFC 5280 section 5). rustls checks certificates
+//! against them; this file reads them, and says when they expire.
 
 use std::path::{Path, PathBuf};
 
@@ -75,7 +75,8 @@ fn at(secs: u64) -> UnixTime {
     UnixTime::since_unix_epoch(std::time::Duration::from_secs(secs))
 }
 
-/// Returns the `nextUpdate` of a list of version 2 (RFC 5280 section 5.1.2.5), in seconds since 1970.
+/// Returns the `nextUpdate` of a list of version 2 (RFC 5280 section 5.1.2.5), in seconds since
+/// 1970.
 fn next_update(list: &[u8]) -> Option<u64> {
     let mut fields = Der(list).enter(SEQUENCE)?.enter(SEQUENCE)?;
     // The version, the algorithm, the issuer and `thisUpdate`.

@@ -53,8 +53,8 @@ pub(super) struct SiteConfig {
 }
 
 impl SiteConfig {
-    /// Reads the files of the site of this name. The new configuration accepts tickets of the `previous`
-    /// one if the client policy is the same. `automatic`: it has certificates on demand.
+    /// Reads the files of the site of this name. The new configuration accepts tickets of the
+    /// `previous` one if the client policy is the same. `automatic`: it has certificates on demand.
     ///
     /// # Errors
     /// The unusable file, the reason, and what to do.
@@ -109,8 +109,8 @@ impl SiteConfig {
         };
         config.ticketer = Arc::clone(&ticketer) as _;
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        // Early data can be replayed (RFC 8446 section 8). With a ticketer rustls neither accepts it
-        // nor allows it in tickets: this is only how much it skips.
+        // Early data can be replayed (RFC 8446 section 8). With a ticketer rustls neither accepts
+        // it nor allows it in tickets: this is only how much it skips.
         config.max_early_data_size = SKIPPED_BYTES_MAX;
         let mut quic = config.clone();
         quic.alpn_protocols = vec![HTTP3.to_vec()];
@@ -161,7 +161,8 @@ impl SiteConfig {
         ends.filter_map(pem::not_after).map(|end| end.as_secs()).collect()
     }
 
-    /// Describes the certificates that expire within `EXPIRING_SECS`; `now` is in seconds since 1970.
+    /// Describes the certificates that expire within `EXPIRING_SECS`; `now` is in seconds since
+    /// 1970.
     pub(super) fn expiring(&self, now: u64) -> Vec<String> {
         let describe = |(key, files): (&Arc<CertifiedKey>, &CertificateFiles)| {
             let until = key.cert.first().and_then(pem::not_after)?;
@@ -273,8 +274,8 @@ fn verifier(
         added.map_err(|e| format!("{file}: a certificate is unusable: {e}; remove it"))?;
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-    // Authorities without a list have revoked nothing that is known here. An expired list is used like
-    // any other, because an error of its authority must not refuse all clients.
+    // Authorities without a list have revoked nothing that is known here. An expired list is used
+    // like any other, because an error of its authority must not refuse all clients.
     let builder = builder
         .with_crls(lists.iter().map(|list| list.der.clone()))
         .allow_unknown_revocation_status();

@@ -1,4 +1,5 @@
-//! The subject of a certificate as text (RFC 4514), which nginx, Apache and Caddy give to applications.
+//! The subject of a certificate as text (RFC 4514), which nginx, Apache and Caddy give to
+//! applications.
 
 use std::fmt::Write as _;
 
@@ -21,8 +22,8 @@ const NAMES: [(&[u8], &str); 11] = [
     (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x09, 0x01], "emailAddress"),
 ];
 
-/// Returns the text of the contents of a Name (RFC 5280 section 4.1.2.4): the last part first, such as
-/// `CN=anna,O=Example,C=DE`. `None`: it is malformed, or has control characters.
+/// Returns the text of the contents of a Name (RFC 5280 section 4.1.2.4): the last part first, such
+/// as `CN=anna,O=Example,C=DE`. `None`: it is malformed, or has control characters.
 pub(super) fn text(subject: &[u8]) -> Option<String> {
     let mut sets = Der(subject);
     let mut parts = Vec::new();

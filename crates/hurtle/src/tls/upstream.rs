@@ -1,5 +1,5 @@
-//! TLS to upstreams: makes the rustls configurations from the settings of proxies, and explains failed
-//! handshakes. Sessions belong to `transport`.
+//! TLS to upstreams: makes the rustls configurations from the settings of proxies, and explains
+//! failed handshakes. Sessions belong to `transport`.
 
 use std::io;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::config::{self, Auth, Config, MountHandler, UpstreamTls};
 /// ALPN name of HTTP/1.1 (RFC 7301 section 6).
 const HTTP11: &[u8] = b"http/1.1";
 
-/// The rustls configurations of all proxies and authentication servers; clones share them, and with them the sessions that can be
-/// resumed.
+/// The rustls configurations of all proxies and authentication servers; clones share them, and with
+/// them the sessions that can be resumed.
 #[derive(Clone, Debug, Default)]
 pub struct UpstreamConfigs(Vec<Arc<UpstreamConfig>>);
 
@@ -44,8 +44,9 @@ struct Contents {
 }
 
 impl UpstreamConfigs {
-    /// Reads the files of all proxies and authentication servers with `https://`. A configuration whose settings and
-    /// files are as in `previous` is shared with it. Logs a warning where nothing is verified.
+    /// Reads the files of all proxies and authentication servers with `https://`. A configuration
+    /// whose settings and files are as in `previous` is shared with it. Logs a warning where
+    /// nothing is verified.
     ///
     /// # Errors
     /// One line for each mount whose files are unusable.
@@ -228,9 +229,9 @@ fn verifier(
     builder.build().map_err(|e| e.to_string())
 }
 
-/// Accepts a certificate that `ca` has itself, for its names and its time, and others by its issuer. A
-/// self-signed certificate is often marked as an authority's (`openssl req -x509` does so), which
-/// webpki refuses for a server.
+/// Accepts a certificate that `ca` has itself, for its names and its time, and others by its
+/// issuer. A self-signed certificate is often marked as an authority's (`openssl req -x509` does
+/// so), which webpki refuses for a server.
 #[derive(Debug)]
 struct PinnedVerifier {
     pinned: Vec<CertificateDer<'static>>,

@@ -115,8 +115,8 @@ impl Input {
         self.end += bytes.len();
     }
 
-    /// Appends the bytes of a buffer that an engine has filled; returns their number. An empty input
-    /// takes the buffer without a copy.
+    /// Appends the bytes of a buffer that an engine has filled; returns their number. An empty
+    /// input takes the buffer without a copy.
     pub fn put(&mut self, mut filled: Taken) -> usize {
         let len = filled.len();
         if len == 0 {
@@ -147,8 +147,8 @@ impl Input {
         }
     }
 
-    /// Takes the first `n` bytes, which must be present, and keeps the rest. Usually there is no rest,
-    /// and nothing is copied. Otherwise a head is copied, and of a body the smaller part.
+    /// Takes the first `n` bytes, which must be present, and keeps the rest. Usually there is no
+    /// rest, and nothing is copied. Otherwise a head is copied, and of a body the smaller part.
     pub fn take(&mut self, n: usize) -> Taken {
         let (start, end) = (self.start, self.start + n);
         if end == self.end {

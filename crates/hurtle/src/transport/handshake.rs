@@ -52,7 +52,8 @@ pub struct Handshake {
     accepted: Accepted,
 }
 
-/// Begins a handshake. `input` has the bytes read so far; `begun` is called once the client has sent some.
+/// Begins a handshake. `input` has the bytes read so far; `begun` is called once the client has
+/// sent some.
 ///
 /// # Errors
 /// See `HandshakeError`. A client that spoke TLS has received an alert.

@@ -1,10 +1,10 @@
 //! An in-memory connection for tests, in simulated time. A seed determines its behaviour: bytes
-//! arrive late and in pieces, writes are partial, and an end can stall or be reset at any step. Both
-//! ends are a `Memory`.
+//! arrive late and in pieces, writes are partial, and an end can stall or be reset at any step.
+//! Both ends are a `Memory`.
 //!
 //! The seed selects one of two engines for the server's end. One works on readiness, like `Plain`.
-//! The other owns buffers and pieces until an operation completes, as io_uring requires (`ring`). The
-//! tests pass with both, which shows that the contract of `Transport` suffices for both.
+//! The other owns buffers and pieces until an operation completes, as io_uring requires (`ring`).
+//! The tests pass with both, which shows that the contract of `Transport` suffices for both.
 
 mod random;
 mod ring;
@@ -116,7 +116,8 @@ pub struct Memory {
     name: String,
     step: RefCell<Step>,
     aborted: Cell<bool>,
-    /// State of the engine that owns data during an operation; `None`: the engine works on readiness.
+    /// State of the engine that owns data during an operation; `None`: the engine works on
+    /// readiness.
     ring: Option<RefCell<Ring>>,
 }
 
@@ -279,7 +280,8 @@ impl Memory {
         record(event, &self.name, bytes);
     }
 
-    /// Counts a step and applies its faults. `Pending`: the step is delayed, or this end is stalled.
+    /// Counts a step and applies its faults. `Pending`: the step is delayed, or this end is
+    /// stalled.
     fn poll_step(&self, direction: usize, cx: &mut Context<'_>) -> Poll<()> {
         let mut step = self.step.borrow_mut();
         let step = &mut *step;

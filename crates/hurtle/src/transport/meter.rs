@@ -2,8 +2,8 @@
 //! has no meter.
 //!
 //! A meter stores the time until which bytes are booked. A sender books its bytes after those, then
-//! waits until they are due. Senders that share a meter thus take turns, and each waits only for its
-//! own timer. Pieces are small, so that bytes leave evenly.
+//! waits until they are due. Senders that share a meter thus take turns, and each waits only for
+//! its own timer. Pieces are small, so that bytes leave evenly.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -2,7 +2,8 @@
 //!
 //! `Transport` is the seam to the I/O engine: `Plain` is a socket, `Tls` is rustls on a socket;
 //! tests have `memory`, whose splits, delays and failures a seed determines. Both directions carry
-//! owned data: `Input` and `SendQueue`. `outgoing` sends response bodies, `meter` limits their rate.
+//! owned data: `Input` and `SendQueue`. `outgoing` sends response bodies, `meter` limits their
+//! rate.
 
 pub mod buffer;
 pub mod handshake;
@@ -47,20 +48,21 @@ pub enum Attempt {
     Ready,
     /// Try immediately.
     Forced,
-    /// Try immediately, for the last time before the connection is closed. Bytes that the kernel has
-    /// taken and holds back count as sent.
+    /// Try immediately, for the last time before the connection is closed. Bytes that the kernel
+    /// has taken and holds back count as sent.
     Last,
 }
 
-/// A connected channel. Data is owned in both directions, so that an engine can keep a buffer while the
-/// kernel works on it: `poll_fill` may own the buffer that it fills, and `poll_send` the pieces that
-/// it accepted. Accepted bytes reach the kernel at the latest while `poll_send` or `poll_flush` is
-/// polled. Before a caller waits for anything else, or closes, it must flush.
+/// A connected channel. Data is owned in both directions, so that an engine can keep a buffer while
+/// the kernel works on it: `poll_fill` may own the buffer that it fills, and `poll_send` the pieces
+/// that it accepted. Accepted bytes reach the kernel at the latest while `poll_send` or
+/// `poll_flush` is polled. Before a caller waits for anything else, or closes, it must flush.
 pub trait Transport {
     /// Returns whether the connection is encrypted.
     fn is_secure(&self) -> bool;
 
-    /// Waits until a read may return data or the end. A channel without readiness returns immediately.
+    /// Waits until a read may return data or the end. A channel without readiness returns
+    /// immediately.
     fn poll_readable(&self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -71,9 +73,9 @@ pub trait Transport {
         false
     }
 
-    /// Reads once and appends the bytes to `input`; returns their number, 0 at the end of the peer's
-    /// data. An engine may own the buffer until the read is complete: bytes of a cancelled fill come
-    /// with the next one. While it is pending, `input` holds no pooled buffer.
+    /// Reads once and appends the bytes to `input`; returns their number, 0 at the end of the
+    /// peer's data. An engine may own the buffer until the read is complete: bytes of a cancelled
+    /// fill come with the next one. While it is pending, `input` holds no pooled buffer.
     fn poll_fill(
         &self,
         cx: &mut Context<'_>,
@@ -91,18 +93,18 @@ pub trait Transport {
         attempt: Attempt,
     ) -> Poll<io::Result<usize>>;
 
-    /// Waits until the kernel has all accepted bytes, and a close would not lose them. Reports errors
-    /// of accepted bytes.
+    /// Waits until the kernel has all accepted bytes, and a close would not lose them. Reports
+    /// errors of accepted bytes.
     fn poll_flush(&self, cx: &mut Context<'_>, attempt: Attempt) -> Poll<io::Result<()>>;
 
-    /// Returns a number that grows with the bytes that the kernel takes of accepted pieces, to detect
-    /// a stall; 0 if it takes them when they are accepted.
+    /// Returns a number that grows with the bytes that the kernel takes of accepted pieces, to
+    /// detect a stall; 0 if it takes them when they are accepted.
     fn flushed_bytes(&self) -> u64 {
         0
     }
 
-    /// Returns whether the kernel should send `len` bytes of a file by itself: then a queue may hold
-    /// ranges of files. Once true, it stays true.
+    /// Returns whether the kernel should send `len` bytes of a file by itself: then a queue may
+    /// hold ranges of files. Once true, it stays true.
     fn sends_files(&self, _len: u64) -> bool {
         false
     }

@@ -105,8 +105,8 @@ impl Plain {
         }
     }
 
-    /// Reads once. After a short read, the runtime marks the socket as drained, so that the next call waits
-    /// without a system call.
+    /// Reads once. After a short read, the runtime marks the socket as drained, so that the next
+    /// call waits without a system call.
     pub(super) fn poll_read(
         &self,
         cx: &mut Context<'_>,
@@ -139,8 +139,8 @@ impl Plain {
         }
     }
 
-    /// Writes `len` bytes once by `call` if the runtime reports the socket as writable. `None`: it is
-    /// not. After a partial write the runtime marks it as not writable.
+    /// Writes `len` bytes once by `call` if the runtime reports the socket as writable. `None`: it
+    /// is not. After a partial write the runtime marks it as not writable.
     #[inline]
     fn write(
         &self,
@@ -204,8 +204,8 @@ impl Plain {
         self.poll_write_by(cx, attempt, len, || rustix::io::writev(self, bufs))
     }
 
-    /// Writes one buffer. rustix calls the kernel directly: the C library's thread cancellation costs
-    /// more than the call.
+    /// Writes one buffer. rustix calls the kernel directly: the C library's thread cancellation
+    /// costs more than the call.
     #[inline(never)]
     fn poll_write_one(
         &self,
@@ -290,7 +290,8 @@ impl Plain {
                 break;
             }
         }
-        // A fresh socket accepts a short response immediately; an error means that the peer has closed.
+        // A fresh socket accepts a short response immediately; an error means that the peer has
+        // closed.
         let _ = socket.write(answer);
         self.finish();
     }

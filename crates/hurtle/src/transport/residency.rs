@@ -1,6 +1,6 @@
-//! Has the bytes of a file in memory before they are sent, because a disk read would block the event
-//! loop. Disk threads read those that are missing, and from then on the next ones while those before
-//! them are sent, so that the disk and the socket work at the same time.
+//! Has the bytes of a file in memory before they are sent, because a disk read would block the
+//! event loop. Disk threads read those that are missing, and from then on the next ones while those
+//! before them are sent, so that the disk and the socket work at the same time.
 
 use std::io;
 use std::ops::Range;
@@ -118,8 +118,8 @@ impl<'a> Residency<'a> {
         reading.result().await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
         let now_ms = clock::now_ms();
         let next = range.end..self.end.min(range.end + AHEAD_BYTES);
-        // Another response may have brought them in. Without room in the lane they are read when they
-        // are needed.
+        // Another response may have brought them in. Without room in the lane they are read when
+        // they are needed.
         if !next.is_empty()
             && !self.file.is_warm(next.start, now_ms)
             && let Some(reading) = self.queue(next.clone())

@@ -233,8 +233,8 @@ impl SendQueue {
         })
     }
 
-    /// Writes the bytes in memory before the first file to `into`, at most `most` bytes; returns the
-    /// number of slices.
+    /// Writes the bytes in memory before the first file to `into`, at most `most` bytes; returns
+    /// the number of slices.
     pub fn slices<'q>(&'q self, into: &mut [IoSlice<'q>], most: usize) -> usize {
         let (mut count, mut left, mut skip) = (0, most, self.skip);
         for (slot, piece) in into.iter_mut().zip(self.iter()) {

@@ -1,5 +1,6 @@
-//! A TLS connection: rustls on a socket. It encrypts accepted bytes and owns the ciphertext until the
-//! kernel has taken it, or lets the kernel encrypt (`ktls`). `handshake` creates the connection.
+//! A TLS connection: rustls on a socket. It encrypts accepted bytes and owns the ciphertext until
+//! the kernel has taken it, or lets the kernel encrypt (`ktls`). `handshake` creates the
+//! connection.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io::{self, BufRead, IoSlice, Read, Write};

@@ -161,8 +161,8 @@ impl Transport for TlsClient {
         self.socket.reset().await;
     }
 
-    /// Sends close_notify (RFC 8446 section 6.1) if nothing waits to be sent, and closes the sending
-    /// side.
+    /// Sends close_notify (RFC 8446 section 6.1) if nothing waits to be sent, and closes the
+    /// sending side.
     fn finish(&self) {
         let mut session = self.session.borrow_mut();
         if !self.is_unfinished.get() {

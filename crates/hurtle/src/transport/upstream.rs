@@ -62,8 +62,8 @@ impl UpstreamSocket {
         Ok(UpstreamSocket::Clear(socket))
     }
 
-    /// Connects to an address, sends these bytes first, and makes the TLS handshake with the upstream of this
-    /// name. `true`: the upstream must select HTTP/2.
+    /// Connects to an address, sends these bytes first, and makes the TLS handshake with the
+    /// upstream of this name. `true`: the upstream must select HTTP/2.
     ///
     /// # Errors
     /// Errors of the system or of the handshake.

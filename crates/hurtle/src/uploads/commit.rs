@@ -214,8 +214,8 @@ impl HiddenFile {
         match (self.name.take(), replace) {
             (None, false) => sys::link_unnamed(self.file.as_fd(), self.directory.as_fd(), name),
             (None, true) => {
-                // A system call that replaces a name with an unnamed file is missing, so it gets a temporary
-                // name first.
+                // A system call that replaces a name with an unnamed file is missing, so it gets a
+                // temporary name first.
                 let hidden = hidden_name();
                 sys::link_unnamed(self.file.as_fd(), self.directory.as_fd(), &hidden)?;
                 self.rename(hidden, name)

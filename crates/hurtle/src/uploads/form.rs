@@ -1,8 +1,8 @@
-//! Uploads by a form: POST of multipart/form-data to a directory. Each file is stored as by a PUT of
-//! its name, with the same limits, one after the other.
+//! Uploads by a form: POST of multipart/form-data to a directory. Each file is stored as by a PUT
+//! of its name, with the same limits, one after the other.
 //!
-//! Existing files are not replaced unless the control `replace` precedes the file. A browser adds the
-//! user's password to a form of any site, so forms of other origins are refused.
+//! Existing files are not replaced unless the control `replace` precedes the file. A browser adds
+//! the user's password to a form of any site, so forms of other origins are refused.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -118,8 +118,8 @@ fn base_name(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| matches!(byte, b'/' | b'\\')).next().unwrap_or_default()
 }
 
-/// Returns true if a browser sends the request for a page of another origin: by Sec-Fetch-Site, else
-/// by Origin. A client that sends neither is no browser, and adds no password of its own.
+/// Returns true if a browser sends the request for a page of another origin: by Sec-Fetch-Site,
+/// else by Origin. A client that sends neither is no browser, and adds no password of its own.
 fn is_of_other_origin(fields: &HeaderMap) -> bool {
     if let Some(site) = fields.get("sec-fetch-site") {
         return site != "same-origin" && site != "none";

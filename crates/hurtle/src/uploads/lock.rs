@@ -1,7 +1,7 @@
 //! Locks an unfinished upload for one request at a time. A newer request ends the older one, whose
-//! client has most likely given up (draft-ietf-httpbis-resumable-upload-12, Concurrency). A complete
-//! upload on its way to an object store is not ended: newer requests wait for the result. Between
-//! processes the lock of the file decides.
+//! client has most likely given up (draft-ietf-httpbis-resumable-upload-12, Concurrency). A
+//! complete upload on its way to an object store is not ended: newer requests wait for the result.
+//! Between processes the lock of the file decides.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

@@ -1,5 +1,5 @@
-//! Uploads to a directory or an object store: PUT, DELETE, and POST of forms, from the request's fields to the
-//! response. The caller checks who may upload, and the pipeline delivers the body.
+//! Uploads to a directory or an object store: PUT, DELETE, and POST of forms, from the request's
+//! fields to the response. The caller checks who may upload, and the pipeline delivers the body.
 //!
 //! - `name` checks the target's name.
 //! - `unfinished` receives the file, which is invisible meanwhile; `commit` publishes it.

@@ -1,6 +1,6 @@
-//! Publishes complete resumable uploads: a directory's as every PUT (`commit`), an object store's by
-//! sending the received bytes on. The object appears when the store has all of them. If the store
-//! fails, the upload stays and the client may complete it again.
+//! Publishes complete resumable uploads: a directory's as every PUT (`commit`), an object store's
+//! by sending the received bytes on. The object appears when the store has all of them. If the
+//! store fails, the upload stays and the client may complete it again.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -27,8 +27,8 @@ impl Uploads {
             let changed = self.changed.clone();
             return self.run(move || file.commit(&conditions, &changed)).await;
         };
-        // A store may take longer than the client waits. So this goes on without the client, and a later
-        // request for the upload gets the result.
+        // A store may take longer than the client waits. So this goes on without the client, and a
+        // later request for the upload gets the result.
         let len = file.len;
         file.stored().ok_or(UploadError::DEFECT)?.lock.holder().begin_publishing(len);
         let (sender, receiver) = oneshot::channel();

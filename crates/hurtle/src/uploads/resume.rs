@@ -2,8 +2,8 @@
 //! Upload-Complete creates an upload. The upload has a resource of its own: HEAD returns its
 //! offset, PATCH appends, DELETE cancels.
 //!
-//! `headers` parses and writes the fields, `store` keeps the bytes, and `lock` admits one request at
-//! a time. `publish` ends a complete upload.
+//! `headers` parses and writes the fields, `store` keeps the bytes, and `lock` admits one request
+//! at a time. `publish` ends a complete upload.
 
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};

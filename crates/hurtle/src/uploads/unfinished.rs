@@ -199,8 +199,8 @@ impl Drop for HiddenFile {
     }
 }
 
-/// Opens the directory of a target, for creating names in it. For an object store it is the root: its
-/// targets are not in the file system.
+/// Opens the directory of a target, for creating names in it. For an object store it is the root:
+/// its targets are not in the file system.
 pub(super) fn open_directory(root: &UploadRoot, target: &Target) -> Result<OwnedFd, UploadError> {
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | sys::PROBE;
     let directory = rustix::fs::open(&root.path, flags, Mode::empty())?;

@@ -1,5 +1,5 @@
-//! Certificates after a change: of the authority, its profile, the account or its address, or of the stored
-//! state.
+//! Certificates after a change: of the authority, its profile, the account or its address, or of
+//! the stored state.
 
 use std::fs;
 use std::path::PathBuf;
@@ -59,7 +59,8 @@ fn a_profile_decides_about_the_certificate_and_an_unknown_one_is_named() {
     assert!((5..=6).contains(&(until - from)), "{from} to {until}");
 }
 
-/// Days of the validity period, which a certificate has as two UTCTime (RFC 5280 section 4.1.2.5.1).
+/// Days of the validity period, which a certificate has as two UTCTime (RFC 5280 section
+/// 4.1.2.5.1).
 fn validity(der: &[u8]) -> [i64; 2] {
     let at = der.windows(2).position(|tag| tag == [0x17, 13]).unwrap();
     [at + 2, at + 17].map(|at| {

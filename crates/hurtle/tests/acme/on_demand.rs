@@ -1,4 +1,5 @@
-//! Certificates on demand: the first handshake for a name orders one, if the operator's server allows it.
+//! Certificates on demand: the first handshake for a name orders one, if the operator's server
+//! allows it.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

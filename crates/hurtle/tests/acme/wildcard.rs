@@ -1,4 +1,5 @@
-//! Certificates for wildcard names: records that a hook writes, in the sandbox, and hooks that fail.
+//! Certificates for wildcard names: records that a hook writes, in the sandbox, and hooks that
+//! fail.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -1,5 +1,5 @@
-//! A DNS server whose TXT records are files that a hook writes: a line for each value, in a file named
-//! after the record. It answers the first questions after a change as a slow secondary would.
+//! A DNS server whose TXT records are files that a hook writes: a line for each value, in a file
+//! named after the record. It answers the first questions after a change as a slow secondary would.
 
 use std::collections::HashMap;
 use std::fs;

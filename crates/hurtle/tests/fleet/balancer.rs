@@ -39,8 +39,8 @@ pub(crate) struct Health {
 const ENVOY_PORT: u16 = 9901;
 
 impl Balancer {
-    /// Starts the balancer before these servers and waits until it sends them requests. `None` if the
-    /// program is not installed.
+    /// Starts the balancer before these servers and waits until it sends them requests. `None` if
+    /// the program is not installed.
     pub(crate) fn start(kind: Kind, servers: &Servers) -> Option<Balancer> {
         let program = program(kind)?;
         let socket = servers.dir.path("../haproxy.sock");

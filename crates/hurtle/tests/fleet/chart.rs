@@ -1,5 +1,5 @@
-//! The Helm chart and the other manifests of `examples`: they render, the API's own types accept them,
-//! and what they say about the server is true.
+//! The Helm chart and the other manifests of `examples`: they render, the API's own types accept
+//! them, and what they say about the server is true.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,5 +1,5 @@
-//! Four servers with the example's configuration, on loopback addresses that only this test uses, so
-//! that their ports are known in advance and outlive a process.
+//! Four servers with the example's configuration, on loopback addresses that only this test uses,
+//! so that their ports are known in advance and outlive a process.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

@@ -1,5 +1,5 @@
-//! Symbolic links in the directory of a FastCGI application: those of Debian's packages, which lead to
-//! shared libraries, and those of a release.
+//! Symbolic links in the directory of a FastCGI application: those of Debian's packages, which lead
+//! to shared libraries, and those of a release.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! Upstreams that violate HTTP/2 or flood the proxy: the client gets 502, and the proxy stays bounded.
+//! Upstreams that violate HTTP/2 or flood the proxy: the client gets 502, and the proxy stays
+//! bounded.
 
 use std::io::Write;
 use std::net::TcpListener;

@@ -1,5 +1,5 @@
-//! Tests of upstreams over HTTP/2 and of gRPC: with grpc-go as client and as upstream, with upstreams
-//! of the library `h2`, and with upstreams that send raw frames.
+//! Tests of upstreams over HTTP/2 and of gRPC: with grpc-go as client and as upstream, with
+//! upstreams of the library `h2`, and with upstreams that send raw frames.
 
 #![allow(clippy::unwrap_used)] // a test that fails may panic where it stands
 

@@ -66,7 +66,8 @@ fn all_kinds_of_calls() {
     let client = client.unwrap();
     let errors = String::from_utf8_lossy(&client.stderr);
     assert_eq!(String::from_utf8_lossy(&client.stdout), CALLS, "{errors}");
-    // The deadline and the cancellation have reached the upstream, whose own clock may be the first.
+    // The deadline and the cancellation have reached the upstream, whose own clock may be the
+    // first.
     let late = server.line();
     let ends =
         ["late context canceled deadline=true", "late context deadline exceeded deadline=true"];

@@ -59,8 +59,8 @@ async fn answer(mut request: Request<RecvStream>, mut respond: SendResponse<Byte
     }
 }
 
-/// Answers `/waits` when so many events have come, and anything else like `answer`. A request with the
-/// path `event` is one.
+/// Answers `/waits` when so many events have come, and anything else like `answer`. A request with
+/// the path `event` is one.
 async fn answer_after(
     events: (usize, &watch::Sender<usize>),
     event: &str,

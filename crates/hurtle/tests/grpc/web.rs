@@ -130,8 +130,8 @@ fn last_status(frames: &[u8]) -> String {
     text.lines().next().unwrap().to_owned()
 }
 
-/// A malformed body stalled the call until `read_timeout`, because nothing reported the failure of the
-/// request to the reader of the response.
+/// A malformed body stalled the call until `read_timeout`, because nothing reported the failure of
+/// the request to the reader of the response.
 #[test]
 fn calls_that_fail_after_the_head_end_with_a_status() {
     let upstream = Upstream::start(100, answer_first);

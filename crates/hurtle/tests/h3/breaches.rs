@@ -42,8 +42,8 @@ fn asked(bytes: Vec<u8>) -> Sent {
     Sent { request: Some((bytes, true)), ..control(&[]) }
 }
 
-/// Sends the bytes; returns the code with which the server ends the connection, or else the request's
-/// stream (`Err`).
+/// Sends the bytes; returns the code with which the server ends the connection, or else the
+/// request's stream (`Err`).
 async fn end(connection: Connection, sent: Sent) -> Result<u64, u64> {
     for (bytes, is_end) in sent.unidirectional {
         let mut stream = connection.open_uni().await.unwrap();

@@ -1,4 +1,5 @@
-//! Clients that show that they receive packets at their address, begin handshakes and then are silent.
+//! Clients that show that they receive packets at their address, begin handshakes and then are
+//! silent.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{SocketAddr, UdpSocket};
@@ -17,8 +18,8 @@ use crate::server::Server;
 /// Handshakes that one worker has at once.
 const HANDSHAKES_MAX: usize = 1_024;
 
-/// Begins `count` handshakes from one port of `address`, and takes no packet of the server but Retry.
-/// Returns how many were validated.
+/// Begins `count` handshakes from one port of `address`, and takes no packet of the server but
+/// Retry. Returns how many were validated.
 fn flood(server: &Server, address: [u8; 4], count: usize, stop: &AtomicBool) -> usize {
     let socket = UdpSocket::bind(SocketAddr::from((address, 0))).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
@@ -55,8 +56,8 @@ fn flood(server: &Server, address: [u8; 4], count: usize, stop: &AtomicBool) -> 
     validated.len()
 }
 
-/// Waits for a Retry packet (RFC 9000 section 17.2.5), and skips the packets of handshakes. `None`: the
-/// server did not ask for validation.
+/// Waits for a Retry packet (RFC 9000 section 17.2.5), and skips the packets of handshakes. `None`:
+/// the server did not ask for validation.
 fn receive_retry(socket: &UdpSocket, bytes: &mut [u8]) -> Option<(usize, SocketAddr)> {
     let end = Instant::now() + Duration::from_millis(50);
     while Instant::now() < end {

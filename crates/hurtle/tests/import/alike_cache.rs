@@ -1,5 +1,5 @@
-//! Configurations with a cache. The upstream counts the requests that reach it, and tells in a body which
-//! one it answers.
+//! Configurations with a cache. The upstream counts the requests that reach it, and tells in a body
+//! which one it answers.
 
 use crate::alike::Row;
 

@@ -1,4 +1,5 @@
-//! Configurations with conditions, maps of properties of the request, and redirects that repeat parts of it.
+//! Configurations with conditions, maps of properties of the request, and redirects that repeat
+//! parts of it.
 
 use crate::alike::Row;
 

@@ -1,5 +1,5 @@
-//! Configurations that answer errors by other locations, rewrite with queries and expressions, or hand on
-//! requests without a file.
+//! Configurations that answer errors by other locations, rewrite with queries and expressions, or
+//! hand on requests without a file.
 
 use crate::alike::Row;
 

@@ -1,5 +1,6 @@
-//! Configurations whose plainer forms are translated: URLs of constants, exact locations that lead elsewhere,
-//! fixed files, maps of media types; and answers that only their statuses make comparable.
+//! Configurations whose plainer forms are translated: URLs of constants, exact locations that lead
+//! elsewhere, fixed files, maps of media types; and answers that only their statuses make
+//! comparable.
 
 use crate::alike::Row;
 use crate::servers::{Dir, Nginx, Ours, ask, free_port, import, program, upstream};

@@ -1,5 +1,5 @@
-//! Caddyfiles whose matchers look at more of a request than its path, and the requests whose answers Caddy
-//! and hurtle give alike.
+//! Caddyfiles whose matchers look at more of a request than its path, and the requests whose
+//! answers Caddy and hurtle give alike.
 
 use crate::caddy_rows::Row;
 

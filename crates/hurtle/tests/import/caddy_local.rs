@@ -1,5 +1,5 @@
-//! Certificates that Caddy signs by an authority of its own: hurtle with the imported Caddyfile serves
-//! the same names by its own, and a client of each authority is satisfied.
+//! Certificates that Caddy signs by an authority of its own: hurtle with the imported Caddyfile
+//! serves the same names by its own, and a client of each authority is satisfied.
 
 use std::fs;
 use std::path::Path;

@@ -4,8 +4,8 @@ use hurtle::import::caddy::caddy;
 
 use crate::caddy_table::without_comments;
 
-/// Refused text, the line of the refusal, and what `--partial` makes of it: the mounts of the site, or a
-/// refusal as well.
+/// Refused text, the line of the refusal, and what `--partial` makes of it: the mounts of the site,
+/// or a refusal as well.
 const REFUSED: &[(&str, &str, &str, &str)] = &[
     (
         "an address that Caddy takes for a name",

@@ -3,8 +3,8 @@
 /// A site, and requests whose answers are compared.
 pub(super) struct Row {
     pub(super) sentence: &'static str,
-    /// Inside of the site; `{root}` and `{upstream}` are replaced. Global options may come before it,
-    /// until a line `-- site`.
+    /// Inside of the site; `{root}` and `{upstream}` are replaced. Global options may come before
+    /// it, until a line `-- site`.
     pub(super) site: &'static str,
     /// Requests: method, target and, after a space each, field lines with `=`.
     pub(super) requests: &'static [&'static str],

@@ -1,5 +1,5 @@
-//! The examples of docs/from-nginx.md and docs/from-apache.md: each block for the other server, imported, is the
-//! block for hurtle below it.
+//! The examples of docs/from-nginx.md and docs/from-apache.md: each block for the other server,
+//! imported, is the block for hurtle below it.
 
 use std::fs;
 use std::path::Path;
@@ -38,7 +38,8 @@ fn the_htaccess_files_are_those_for_hurtle() {
     assert!(count >= PAIRS_OF_APACHE_MIN, "only {count} pairs");
 }
 
-/// Compares the imports of the blocks of a language with the blocks for hurtle; returns their number.
+/// Compares the imports of the blocks of a language with the blocks for hurtle; returns their
+/// number.
 fn compare(
     page: &str,
     language: &str,

@@ -1,5 +1,5 @@
-//! Sends the same requests to Apache with a .htaccess file and to hurtle with its import, and compares status,
-//! Location, fields and body.
+//! Sends the same requests to Apache with a .htaccess file and to hurtle with its import, and
+//! compares status, Location, fields and body.
 
 use hurtle::import::htaccess::Options;
 

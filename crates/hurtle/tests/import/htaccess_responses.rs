@@ -1,4 +1,5 @@
-//! .htaccess files of fields, error pages and hosts, with the requests that Apache and hurtle answer alike.
+//! .htaccess files of fields, error pages and hosts, with the requests that Apache and hurtle
+//! answer alike.
 
 use crate::htaccess_rows::{NONE, Row};
 

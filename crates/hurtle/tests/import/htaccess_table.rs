@@ -1,4 +1,5 @@
-//! .htaccess files whose import is known; what is refused, by line; and what `--partial` leaves out or closes.
+//! .htaccess files whose import is known; what is refused, by line; and what `--partial` leaves out
+//! or closes.
 
 use hurtle::import::htaccess::{Options, Tree, htaccess};
 

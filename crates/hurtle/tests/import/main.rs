@@ -1,5 +1,6 @@
-//! `hurtle import`: nginx, Caddy or Apache and hurtle, with the imported configuration, answer the same requests
-//! alike; what cannot be translated is refused by file and line; the documents' examples hold.
+//! `hurtle import`: nginx, Caddy or Apache and hurtle, with the imported configuration, answer the
+//! same requests alike; what cannot be translated is refused by file and line; the documents'
+//! examples hold.
 
 mod alike;
 mod alike_cache;

@@ -1,12 +1,13 @@
-//! Servers of a few random locations and directives, which nginx and hurtle with their import answer alike, but
-//! for differences that a remark of the import names.
+//! Servers of a few random locations and directives, which nginx and hurtle with their import
+//! answer alike, but for differences that a remark of the import names.
 
 use crate::servers::{Dir, Nginx, Ours, Seen, ask, free_port, import, program, upstream};
 
 /// Number of generated servers.
 const GENERATED: u64 = 60;
 
-/// Number of servers of which one run is, if the variable is set; the run of the tests has `GENERATED`.
+/// Number of servers of which one run is, if the variable is set; the run of the tests has
+/// `GENERATED`.
 const COUNT: &str = "NGINX_COUNT";
 
 /// The beginnings of locations. Each may have any of the bodies.

@@ -3,8 +3,8 @@
 use hurtle::import::nginx_partially;
 use hurtle::import::syntax::parse;
 
-/// A configuration, the number of directives left out, and texts that the translation has; one behind `!` it
-/// has not.
+/// A configuration, the number of directives left out, and texts that the translation has; one
+/// behind `!` it has not.
 const ROWS: &[(&str, &str, usize, &[&str])] = &[
     ("a whole one", "server { root /srv; }", 0, &["files = \"/srv\"", "!NOT WHOLE"]),
     (

@@ -1,5 +1,5 @@
-//! nginx or Caddy, and hurtle with the imported configuration, on free ports of this machine, with the same
-//! files and the same upstream.
+//! nginx or Caddy, and hurtle with the imported configuration, on free ports of this machine, with
+//! the same files and the same upstream.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -155,8 +155,9 @@ fn answer(mut stream: TcpStream) {
     );
 }
 
-/// Returns the response for a path such as `/count/404?Vary:A`: a status, a field, and the number of
-/// requests for it from this server so far. The two servers speak different versions of HTTP here.
+/// Returns the response for a path such as `/count/404?Vary:A`: a status, a field, and the number
+/// of requests for it from this server so far. The two servers speak different versions of HTTP
+/// here.
 fn counted(head: &str) -> Option<String> {
     static COUNTS: Mutex<BTreeMap<String, u32>> = Mutex::new(BTreeMap::new());
     let line = head.lines().next()?;

@@ -76,8 +76,8 @@ fn made(server: &Server, target: &str, coding: &str, (old, new): (&str, &str)) -
     }
 }
 
-/// Waits until all that was begun for earlier requests was done: the only thread encodes in order. A
-/// listing may begin an encoding, so there are two files, which nobody has requested before.
+/// Waits until all that was begun for earlier requests was done: the only thread encodes in order.
+/// A listing may begin an encoding, so there are two files, which nobody has requested before.
 fn settle(server: &Server, round: u32) {
     let page = text(4_000, 9);
     for name in [format!("{round}-1.css"), format!("{round}-2.css")] {

@@ -56,8 +56,8 @@ fn changes_are_seen_at_once_if_asked_for() {
     assert_eq!(get("/dir/").text(), "new index", "an index");
 }
 
-/// Regression: after a save, workers answered with the old and the new file by turns, and a page that
-/// reloads itself got a mixture.
+/// Regression: after a save, workers answered with the old and the new file by turns, and a page
+/// that reloads itself got a mixture.
 #[test]
 #[cfg(target_os = "linux")]
 fn changes_in_watched_directories_are_seen_by_all_workers_at_once() {
@@ -121,8 +121,8 @@ fn added_and_removed_variants_are_noticed() {
     assert_eq!(get().text(), "identity", "gone");
 }
 
-/// The names of variants in a directory are read only if it has not changed for two seconds, by the time
-/// of its last change, which only the system sets.
+/// The names of variants in a directory are read only if it has not changed for two seconds, by the
+/// time of its last change, which only the system sets.
 #[test]
 fn variants_in_a_directory_whose_names_are_known_are_noticed() {
     let server = Server::with(&[("a.txt", "identity"), ("sub/b.txt", "identity")], always);

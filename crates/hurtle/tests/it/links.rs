@@ -141,7 +141,8 @@ fn a_root_that_is_a_link() {
     );
 }
 
-/// Look-ups share an open root for a moment; a name that it does not have is looked for in the new one.
+/// Look-ups share an open root for a moment; a name that it does not have is looked for in the new
+/// one.
 #[test]
 fn a_new_name_is_found_at_once_after_the_root_has_changed() {
     let dir = Dir::new(&[("../1/a.txt", "a"), ("../2/b.txt", "b"), ("../2/dir/index.html", "i")]);

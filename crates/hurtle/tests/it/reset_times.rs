@@ -1,5 +1,5 @@
-//! Tests of files whose modification time a program has set: two versions of a file may have the same
-//! one, and no validator of the first may ever select the second.
+//! Tests of files whose modification time a program has set: two versions of a file may have the
+//! same one, and no validator of the first may ever select the second.
 
 use std::fs;
 use std::os::unix::fs::symlink;

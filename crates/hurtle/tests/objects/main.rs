@@ -1,6 +1,6 @@
 //! Objects of a store as files: a server, a real S3 service on loopback, and between them a proxy
-//! that injects faults. Each test of a fault asserts that the fault happened. The stores of Azure and
-//! Google are emulated.
+//! that injects faults. Each test of a fault asserts that the fault happened. The stores of Azure
+//! and Google are emulated.
 
 // A helper that fails fails its test.
 #![allow(clippy::unwrap_used)]

@@ -82,8 +82,8 @@ fn expect_resumed(server: &Child, target: &str) {
     assert!(server.get(target).body == bytes);
 }
 
-/// Google's XML interface has the requests of S3 for uploads, so a service of S3 takes them. It does not
-/// know Google's conditions.
+/// Google's XML interface has the requests of S3 for uploads, so a service of S3 takes them. It
+/// does not know Google's conditions.
 #[test]
 fn google_objects_are_put_in_one_piece_and_in_parts() {
     let Some(bucket) = Bucket::new(&[]) else { return };

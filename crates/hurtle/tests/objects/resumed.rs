@@ -1,5 +1,5 @@
-//! Resumable uploads to a store (draft-ietf-httpbis-resumable-upload-12, interop version 8): broken off,
-//! resumed, and sent on to a store that fails.
+//! Resumable uploads to a store (draft-ietf-httpbis-resumable-upload-12, interop version 8): broken
+//! off, resumed, and sent on to a store that fails.
 
 use std::fs;
 use std::path::PathBuf;

@@ -44,8 +44,8 @@ impl Drop for Killed {
     }
 }
 
-/// Kills a process, also one that this one did not start, and waits until it has closed its sockets: the
-/// next server of a test may listen at them. It may have ended already.
+/// Kills a process, also one that this one did not start, and waits until it has closed its
+/// sockets: the next server of a test may listen at them. It may have ended already.
 #[cfg(target_os = "linux")]
 pub(crate) fn kill(pid: Pid) {
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };

@@ -49,8 +49,8 @@ fn the_mount_behind_files_is_described() {
     assert!(!explain("/a.txt").contains("otherwise"), "a file");
 }
 
-/// A request that is explained comes from this machine, whose address is that of the client and of the
-/// peer.
+/// A request that is explained comes from this machine, whose address is that of the client and of
+/// the peer.
 #[test]
 fn a_condition_on_the_peer_is_described() {
     let dir = Dir::new(&[("a.txt", "a\n")]);

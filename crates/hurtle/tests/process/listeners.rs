@@ -1,5 +1,5 @@
-//! Sites of one listener: other content for the same name at other addresses, in clear and over TLS,
-//! in each protocol.
+//! Sites of one listener: other content for the same name at other addresses, in clear and over
+//! TLS, in each protocol.
 
 use std::fs;
 use std::io::Write as _;

@@ -57,7 +57,8 @@ fn a_blocked_log_delays_no_request_and_counts_lost_lines() {
     }
 }
 
-/// The upstream has the whole request at once, and has sent its whole response before the client reads.
+/// The upstream has the whole request at once, and has sent its whole response before the client
+/// reads.
 #[test]
 fn the_log_has_the_bytes_that_were_kept_in_files_for_slow_clients() {
     const SENT: usize = 1_000_000;

@@ -1,5 +1,5 @@
-//! Metrics and `hurtle status` as a monitoring system and an operator see them, and the names in the
-//! dashboard, the alert rules and the documentation.
+//! Metrics and `hurtle status` as a monitoring system and an operator see them, and the names in
+//! the dashboard, the alert rules and the documentation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -35,8 +35,8 @@ pub(crate) fn value(text: &str, sample: &str) -> Option<f64> {
     found.next().map(|value| value.parse().unwrap())
 }
 
-/// Checks the structure of a text: every sample follows the TYPE of its metric, and the buckets of a
-/// histogram grow up to its count.
+/// Checks the structure of a text: every sample follows the TYPE of its metric, and the buckets of
+/// a histogram grow up to its count.
 #[track_caller]
 fn check_format(text: &str) -> BTreeSet<String> {
     let (mut types, mut seen) = (BTreeMap::new(), BTreeSet::new());

@@ -1,5 +1,5 @@
-//! Settings of requests that sites and mounts have for themselves: body sizes, lines in the access log,
-//! error pages.
+//! Settings of requests that sites and mounts have for themselves: body sizes, lines in the access
+//! log, error pages.
 
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};

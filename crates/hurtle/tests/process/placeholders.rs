@@ -1,4 +1,5 @@
-//! Placeholders of a configuration, `{env.NAME}` and `{file.PATH}`, and what is shown of their values.
+//! Placeholders of a configuration, `{env.NAME}` and `{file.PATH}`, and what is shown of their
+//! values.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Two servers that share a real Redis: rate limits over both, and the server's own while the store is
-//! dead, stopped or hostile.
+//! Two servers that share a real Redis: rate limits over both, and the server's own while the store
+//! is dead, stopped or hostile.
 
 use std::fs::{self, Permissions};
 use std::io::{Read as _, Write as _};
@@ -80,7 +80,8 @@ fn is_connected(dir: &Dir) -> bool {
     figure(dir, "hurtle_store_connected_workers") == 1.0
 }
 
-/// Sends requests with a key; returns how many were accepted. Fails if one gets neither 200 nor 429.
+/// Sends requests with a key; returns how many were accepted. Fails if one gets neither 200 nor
+/// 429.
 #[track_caller]
 fn accepted(child: &Child, key: &str, requests: usize) -> usize {
     let mut client = child.connect();

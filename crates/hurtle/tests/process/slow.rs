@@ -79,8 +79,8 @@ fn clients_that_read_nothing_are_cut_and_use_no_memory() {
         let mut peak_kib = 0;
         let begun = Instant::now();
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| ask_for_large(&child)).collect();
-        // Each response has begun, or was cut already. On a busy machine the first clients are cut before
-        // the last ones are accepted, so all are never connected at once.
+        // Each response has begun, or was cut already. On a busy machine the first clients are cut
+        // before the last ones are accepted, so all are never connected at once.
         for client in &mut clients {
             let _ = client.read(&mut [0]);
         }

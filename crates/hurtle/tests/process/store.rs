@@ -63,8 +63,8 @@ impl Manager {
     }
 }
 
-/// Passes descriptors from 3 on like systemd, then runs a program: the arguments are the descriptors,
-/// an empty one, and the program.
+/// Passes descriptors from 3 on like systemd, then runs a program: the arguments are the
+/// descriptors, an empty one, and the program.
 const PASS: &str = "import os, sys
 end = sys.argv.index('')
 high = [os.dup2(int(fd), 500 + at) for at, fd in enumerate(sys.argv[1:end])]

@@ -1,5 +1,5 @@
-//! Tickets: servers with the same `ticket_secret` resume each other's TLS sessions, and a client policy
-//! holds for resumed ones.
+//! Tickets: servers with the same `ticket_secret` resume each other's TLS sessions, and a client
+//! policy holds for resumed ones.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Read as _, Write as _};

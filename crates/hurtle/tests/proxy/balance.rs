@@ -154,8 +154,8 @@ fn health_checks_have_a_host_statuses_and_thresholds() {
     assert!(is_served(), "two have passed");
 }
 
-/// Answers every request with `status` until no connection comes for a second; returns the number of
-/// requests.
+/// Answers every request with `status` until no connection comes for a second; returns the number
+/// of requests.
 fn answer_all(upstream: Upstream, status: &'static str) -> (SocketAddr, JoinHandle<usize>) {
     let address = upstream.address;
     let thread = thread::spawn(move || {

@@ -24,8 +24,8 @@ fn request_bodies_keep_their_framing() {
     assert_eq!(client.answer().1, "ok");
 }
 
-/// An upstream may merge trailers into the head (RFC 9110 section 6.5.2), and CGI-like ones read `_`
-/// as `-`.
+/// An upstream may merge trailers into the head (RFC 9110 section 6.5.2), and CGI-like ones read
+/// `_` as `-`.
 #[test]
 fn request_trailers_carry_nothing_that_the_head_may_not() {
     let (auth, upstream) = (Upstream::new(), Upstream::new());

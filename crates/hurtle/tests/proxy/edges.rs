@@ -1,5 +1,5 @@
-//! Edges of the protocol on the way to an upstream: hop counts, versions, hosts, expectations, interim
-//! responses, raw bytes, and races with idle connections.
+//! Edges of the protocol on the way to an upstream: hop counts, versions, hosts, expectations,
+//! interim responses, raw bytes, and races with idle connections.
 
 use crate::support::{GET, OK, Proxy, Upstream};
 

@@ -248,7 +248,8 @@ fn a_stored_error_is_replaced_each_time() {
     upstream.expect_no_connection();
 }
 
-/// The page is in the same mount as the error, and the error of the page itself is not replaced again.
+/// The page is in the same mount as the error, and the error of the page itself is not replaced
+/// again.
 #[test]
 fn an_application_may_have_the_page_of_an_error() {
     let upstream = Upstream::new();

@@ -286,7 +286,8 @@ fn bytes_after_a_bodiless_response_are_not_the_next_response() {
 fn another_upstream_is_tried_in_place_of_a_listed_status() {
     let busy = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy";
     let (get, put, post) = (GET, POST.replace("POST", "PUT"), POST);
-    // The request, the keys of the mount, the first response, and whether another upstream gets the request.
+    // The request, the keys of the mount, the first response, and whether another upstream gets the
+    // request.
     let table: [(&str, &str, &str, &str, bool); 7] = [
         ("a listed status", get, "retry_status = 503", busy, true),
         ("a class", get, "retry_status = [\"5xx\"]", busy, true),

@@ -1,5 +1,5 @@
-//! The fields that the server adds to each kind of response: header rules with and without `always`,
-//! the preset of security headers, and those of CORS.
+//! The fields that the server adds to each kind of response: header rules with and without
+//! `always`, the preset of security headers, and those of CORS.
 
 use std::fs;
 use std::net::TcpListener;
@@ -51,8 +51,8 @@ fn upstream() -> String {
 const SOCKET: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\n\
                       Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13";
 
-/// A sentence, the method and target, more field lines, the status, and the fields that are added: of the
-/// rule without `always` (some), of the one with it (all), of the preset, and of CORS.
+/// A sentence, the method and target, more field lines, the status, and the fields that are added:
+/// of the rule without `always` (some), of the one with it (all), of the preset, and of CORS.
 const ROWS: &[(&str, &str, &str, u16, &str)] = &[
     ("a file", "GET /a.txt", "", 200, "some all preset cors"),
     ("a known file", "GET /a.txt", "", 200, "some all preset cors"),

@@ -1,4 +1,5 @@
-//! Header rules on every kind of response: of files, handlers, gates, upstreams, and of the site itself.
+//! Header rules on every kind of response: of files, handlers, gates, upstreams, and of the site
+//! itself.
 
 use std::fs;
 use std::net::TcpListener;

@@ -1,4 +1,5 @@
-//! Tests of authentication by tokens that the tests sign, with keys in files and at scripted servers.
+//! Tests of authentication by tokens that the tests sign, with keys in files and at scripted
+//! servers.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -58,7 +59,8 @@ fn tokens_are_accepted_and_refused() {
     let later = now() + 3_600;
     let (good, good_rsa) = (ok(&ec, "e"), ok(&rsa, "r"));
     let part = |token: &str, number: usize| token.split('.').nth(number).unwrap().to_owned();
-    // The public key as an HMAC secret: a server that takes the algorithm from the token accepts it.
+    // The public key as an HMAC secret: a server that takes the algorithm from the token accepts
+    // it.
     let confused = |public: Vec<u8>, kid: &str| ok(&Signer::Hs256(public), kid);
     let accepted = [
         ("RS256", good_rsa.clone()),

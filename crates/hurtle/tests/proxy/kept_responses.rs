@@ -1,5 +1,5 @@
-//! Responses that are taken from an upstream as fast as it sends them, so that clients that read slowly,
-//! or not at all, hold no upstream.
+//! Responses that are taken from an upstream as fast as it sends them, so that clients that read
+//! slowly, or not at all, hold no upstream.
 
 use std::io::{ErrorKind, Write as _};
 use std::time::Duration;
@@ -18,7 +18,8 @@ fn head(len: usize) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\n\r\n")
 }
 
-/// Writes to a peer until it takes nothing for half a second; returns the bytes it took, at most `most`.
+/// Writes to a peer until it takes nothing for half a second; returns the bytes it took, at most
+/// `most`.
 fn push(peer: &mut Client, most: usize) -> usize {
     peer.stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
     let mut taken = 0;

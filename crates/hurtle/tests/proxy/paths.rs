@@ -128,7 +128,8 @@ fn a_path_that_servers_read_differently_reaches_no_upstream_past_a_gate() {
 
 #[test]
 fn the_path_of_an_upstream_takes_the_place_of_that_of_the_mount() {
-    // The path of the mount, that of the upstream's URL, the path as sent, and the one that it gets.
+    // The path of the mount, that of the upstream's URL, the path as sent, and the one that it
+    // gets.
     let rows = [
         ("/api", "/v2/", "/api/users/1?q=%2F", "/v2/users/1?q=%2F"),
         ("/api", "/v2", "/api/users/1", "/v2/users/1"),

@@ -1,5 +1,5 @@
-//! WebSockets to upstreams over HTTP/2 (RFC 8441): extended CONNECT on a stream, or HTTP/1.1 where the
-//! upstream does not take it.
+//! WebSockets to upstreams over HTTP/2 (RFC 8441): extended CONNECT on a stream, or HTTP/1.1 where
+//! the upstream does not take it.
 
 use std::future::poll_fn;
 use std::io::{ErrorKind, Write as _};
@@ -39,7 +39,8 @@ const CANCEL: u32 = 8;
 /// The first line of `echo`.
 const FIRST: &str = "CONNECT http://site/chat?room=1 websocket version=13 key=false\n";
 
-/// Accepts a tunnel, sends a line about its request, and echoes what comes. Other requests are refused.
+/// Accepts a tunnel, sends a line about its request, and echoes what comes. Other requests are
+/// refused.
 async fn echo(mut request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
     let Some(protocol) = request.extensions().get::<Protocol>().cloned() else {
         let head = Response::builder().header("content-length", 5).body(()).unwrap();
@@ -101,7 +102,8 @@ fn accept(upstream: &Upstream, settings: &[u8]) -> Wire<TcpStream> {
     wire
 }
 
-/// A client over HTTP/1.1 with a tunnel to an upstream of raw frames, whose response has these fields.
+/// A client over HTTP/1.1 with a tunnel to an upstream of raw frames, whose response has these
+/// fields.
 fn tunnel(fields: &[(&str, &str)]) -> (Proxy, Client, Wire<TcpStream>) {
     let upstream = Upstream::new();
     let proxy = proxy(upstream.address);
@@ -354,7 +356,8 @@ fn tunnels_that_nobody_reads_delay_no_request() {
             client
         })
         .collect();
-    // Requests are answered while the buffers fill. They are full when no byte is sent during many requests.
+    // Requests are answered while the buffers fill. They are full when no byte is sent during many
+    // requests.
     let (mut before, mut unchanged) = (0, 0);
     while unchanged < 100 {
         let mut client = proxy.send(GET);

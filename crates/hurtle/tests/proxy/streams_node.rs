@@ -1,4 +1,5 @@
-//! WebSockets with Node.js on both sides: its HTTP/2 server as the upstream, and its WebSocket client.
+//! WebSockets with Node.js on both sides: its HTTP/2 server as the upstream, and its WebSocket
+//! client.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -6,11 +7,12 @@ use std::process::{Child, Command, Stdio};
 use crate::secure::Authority;
 use crate::support::Proxy;
 
-/// `node FILE serve KEY PEM`: an echo of messages. KEY says which handshakes it takes. `node FILE call
-/// ADDRESS`: a conversation with it.
+/// `node FILE serve KEY PEM`: an echo of messages. KEY says which handshakes it takes. `node FILE
+/// call ADDRESS`: a conversation with it.
 const PROGRAM: &str = include_str!("websocket.js");
 
-/// The conversation of the client: a text, a large message, an empty one, and a close by either side.
+/// The conversation of the client: a text, a large message, an empty one, and a close by either
+/// side.
 const CONVERSATION: &str = "\
 open chat
 hello

@@ -2,8 +2,8 @@
 
 use crate::support::{Proxy, Upstream};
 
-/// The fields of a response that begin with one of these names, as the client gets them. `UP` stands for
-/// the upstream's address.
+/// The fields of a response that begin with one of these names, as the client gets them. `UP`
+/// stands for the upstream's address.
 fn fields(keys: &str, status: &str, lines: &str) -> Vec<String> {
     fields_at("", keys, status, lines)
 }

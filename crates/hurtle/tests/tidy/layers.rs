@@ -44,7 +44,8 @@ const HTTP_LAYERS: &[&[&str]] = &[
     &["cgi"],
 ];
 
-/// The modules of `pipeline`, likewise: each step of an exchange uses only earlier ones and what they share.
+/// The modules of `pipeline`, likewise: each step of an exchange uses only earlier ones and what
+/// they share.
 const PIPELINE_LAYERS: &[&[&str]] = &[
     &["balancers", "identify", "limit_log", "log_filter", "pace"],
     &["worker"],

@@ -1,5 +1,5 @@
-//! Checks the first word of comments. It reads lines, not Rust: a line of a string literal that
-//! begins with `//` counts as a comment.
+//! Checks the first word and the width of comments. It reads lines, not Rust: a line of a string
+//! literal that begins with `//` counts as a comment.
 
 /// Directories whose Rust files are checked.
 const CHECKED: &[&str] = &["crates/", "fuzz/"];
@@ -9,6 +9,9 @@ const RIDDLES: &[&str] = &[
     "how", "however", "no", "of", "what", "whatever", "when", "whenever", "where", "wherever",
     "whether", "who", "whoever", "whom", "whose",
 ];
+
+/// Most characters of a line, as rustfmt has it for code.
+const WIDTH_MAX: usize = 100;
 
 /// Returns whether the comments of this file are checked.
 pub(crate) fn is_checked(path: &str) -> bool {
@@ -27,6 +30,16 @@ pub(crate) fn riddles(text: &str) -> Vec<(usize, String)> {
         is_open = comment.is_none_or(str::is_empty);
     }
     found
+}
+
+/// Returns the lines (from 1) whose comments are wider than code may be. A long word, such as an
+/// address, cannot be broken.
+pub(crate) fn wide(text: &str) -> Vec<usize> {
+    let is_wide = |line: &str| {
+        let words = comment_of(line).map(|comment| comment.split(' ').count());
+        words.is_some_and(|words| words > 1) && line.chars().count() > WIDTH_MAX
+    };
+    text.lines().zip(1..).filter(|(line, _)| is_wide(line)).map(|(_, at)| at).collect()
 }
 
 /// Returns the text of a comment line; `None` for any other line.

@@ -76,7 +76,8 @@ impl Authority {
         })
     }
 
-    /// Revokes these certificates: returns a list of them in PEM. `is_expired`: the next one is due.
+    /// Revokes these certificates: returns a list of them in PEM. `is_expired`: the next one is
+    /// due.
     #[allow(dead_code)]
     pub(crate) fn revoke(&self, revoked: &[&Pair], is_expired: bool) -> String {
         let long_ago = date_time_ymd(2019, 1, 1);

@@ -16,7 +16,8 @@ use crate::support::{Client, Dir};
 /// Part of the body of the refusal.
 const REFUSED: &str = "a client certificate is required";
 
-/// `may.test` has mounts that require a certificate; `redirected.test`, too, and redirects requests in clear.
+/// `may.test` has mounts that require a certificate; `redirected.test`, too, and redirects requests
+/// in clear.
 fn server() -> Secure {
     let tree = [("a.txt", "hello\n"), ("b.txt", "hello\n"), ("members/a.txt", "secret\n")];
     Secure::with(&tree, |config, authority, dir| {
@@ -46,8 +47,8 @@ fn mounts(dir: &Dir) -> Config {
     check(&text, Path::new("/nowhere/hurtle.toml")).unwrap()
 }
 
-/// A sentence, the name of the handshake, the host, the path, the status without a certificate and the
-/// status with one.
+/// A sentence, the name of the handshake, the host, the path, the status without a certificate and
+/// the status with one.
 const TABLE: &[(&str, &str, &str, &str, u16, u16)] = &[
     ("an open mount", "may.test", "may.test", "/b.txt", 200, 200),
     ("a mount that requires a certificate", "may.test", "may.test", "/members/a.txt", 403, 200),

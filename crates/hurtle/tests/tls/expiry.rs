@@ -12,7 +12,8 @@ use crate::support::Dir;
 
 const DAY: u64 = 24 * 60 * 60;
 
-/// Writes a configuration of a site with files, whose certificate is valid for `days`, and a local site.
+/// Writes a configuration of a site with files, whose certificate is valid for `days`, and a local
+/// site.
 fn configure(dir: &Dir, days: u64) {
     let authority = Authority::new("the test's authority");
     authority.issue_for_days("a.test", days).write(dir, "a");

@@ -91,8 +91,8 @@ fn an_authority_with_another_client_policy_than_the_handshake_gets_421() {
         ("must.test", "must.test", true),
     ] {
         let mut wire = connect(&server, name, &alice);
-        // On one connection, as by a browser that coalesces connections. The second time the file is
-        // cached.
+        // On one connection, as by a browser that coalesces connections. The second time the file
+        // is cached.
         for (stream, path) in [(1, "/a.txt"), (3, "/a.txt"), (5, "/who")] {
             let body = get(&mut wire, stream, authority, path);
             let is_misdirected = body.contains(MISDIRECTED);
@@ -139,8 +139,8 @@ fn a_large_answer_comes_in_full_records() {
     assert!(records <= 85, "{records} records for a million bytes");
 }
 
-/// Small frames are gathered and large ones are encrypted at once. Both wait for a client that reads
-/// late, and must keep their order.
+/// Small frames are gathered and large ones are encrypted at once. Both wait for a client that
+/// reads late, and must keep their order.
 #[test]
 fn concurrent_responses_of_all_sizes_arrive_complete_and_in_order() {
     const SIZES: [usize; 9] = [0, 1, 4_000, 4_096, 10_240, 16_384, 16_393, 70_000, 3_000_000];

@@ -1,5 +1,5 @@
-//! The PROXY protocol of a load balancer, before plain HTTP and before TLS: the client's address, and
-//! connections that are closed.
+//! The PROXY protocol of a load balancer, before plain HTTP and before TLS: the client's address,
+//! and connections that are closed.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -1,5 +1,5 @@
-//! `hurtle trust`: the databases of a home, and what it says about the rest. The system's own store is
-//! never changed, because the command does not run as root.
+//! `hurtle trust`: the databases of a home, and what it says about the rest. The system's own store
+//! is never changed, because the command does not run as root.
 
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};

@@ -1,5 +1,5 @@
-//! Components that fail or do not end. Their clients get a status or a closed connection; all others
-//! are served meanwhile.
+//! Components that fail or do not end. Their clients get a status or a closed connection; all
+//! others are served meanwhile.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

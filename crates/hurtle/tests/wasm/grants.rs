@@ -1,5 +1,5 @@
-//! Grants: directories, outbound requests, environment variables. A component asks for more than it is
-//! granted, in every way that its interfaces offer.
+//! Grants: directories, outbound requests, environment variables. A component asks for more than it
+//! is granted, in every way that its interfaces offer.
 
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -188,8 +188,8 @@ impl Forbidden {
     }
 }
 
-/// Starts a server that answers each request with these bytes; returns its port. Its thread ends with
-/// the test program.
+/// Starts a server that answers each request with these bytes; returns its port. Its thread ends
+/// with the test program.
 fn answering(response: String) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

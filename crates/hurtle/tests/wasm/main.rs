@@ -1,6 +1,6 @@
 //! WebAssembly applications, served by the process. One component in text form does what the path
-//! says: it responds, loops, traps, grows, floods, stalls. Each test states what its client sees, and
-//! that other requests go on meanwhile.
+//! says: it responds, loops, traps, grows, floods, stalls. Each test states what its client sees,
+//! and that other requests go on meanwhile.
 
 // A helper that fails fails its test.
 #![allow(clippy::unwrap_used)]
@@ -52,7 +52,8 @@ impl Served {
         Served { dir, child }
     }
 
-    /// Changes the configuration and runs `hurtle reload`; returns the exit code and all it printed.
+    /// Changes the configuration and runs `hurtle reload`; returns the exit code and all it
+    /// printed.
     fn reload(&self, mount: &str, table: &str) -> (Option<i32>, String) {
         write_config(&self.dir, &config(mount, table));
         let admin = self.dir.path("../admin.sock");

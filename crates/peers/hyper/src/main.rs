@@ -1,4 +1,5 @@
-//! Serves a directory with hyper and hyper-staticfile and nothing else: `deathmatch-hyper PORT DIRECTORY WORKERS`.
+//! Serves a directory with hyper and hyper-staticfile and nothing else: `deathmatch-hyper PORT
+//! DIRECTORY WORKERS`.
 
 use std::io::{Error, Result};
 use std::net::{Ipv4Addr, SocketAddr};

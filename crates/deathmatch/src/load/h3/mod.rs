@@ -1,5 +1,6 @@
-//! HTTP/3 (RFC 9114) over QUIC for the generator: quinn-proto for QUIC, `peer` for responses. `multiplex`
-//! decides what is sent when. QPACK's dynamic table is not offered to servers and not used.
+//! HTTP/3 (RFC 9114) over QUIC for the generator: quinn-proto for QUIC, `peer` for responses.
+//! `multiplex` decides what is sent when. QPACK's dynamic table is not offered to servers and not
+//! used.
 
 mod connection;
 mod frame;

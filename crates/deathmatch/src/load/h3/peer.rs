@@ -1,5 +1,5 @@
-//! Responses of one HTTP/3 connection (RFC 9114, 4.1), each followed to its end, and the server's control
-//! stream. A server's violation of the protocol ends the connection. Pure.
+//! Responses of one HTTP/3 connection (RFC 9114, 4.1), each followed to its end, and the server's
+//! control stream. A server's violation of the protocol ends the connection. Pure.
 
 use super::frame::{self, Frames, Piece};
 use super::qpack;
@@ -55,7 +55,8 @@ impl Answer {
         Ok(())
     }
 
-    /// Handles a part of a section of fields: interim responses, the final one, and perhaps trailers.
+    /// Handles a part of a section of fields: interim responses, the final one, and perhaps
+    /// trailers.
     fn fields(&mut self, piece: Piece<'_>, expected: &Expected) -> Result<(), PeerError> {
         self.section.extend_from_slice(piece.bytes);
         if self.has_ended || self.section.len() > SECTION_BYTES_MAX {

@@ -1,5 +1,5 @@
-//! QPACK (RFC 9204), as far as a generator without a dynamic table needs it: requests are written with
-//! the static table, and of responses the status is read. Pure.
+//! QPACK (RFC 9204), as far as a generator without a dynamic table needs it: requests are written
+//! with the static table, and of responses the status is read. Pure.
 
 use super::frame::{HEADERS, put_integer};
 use crate::load::h2::Fields;

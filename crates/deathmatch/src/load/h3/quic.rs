@@ -84,7 +84,8 @@ impl Datagrams {
         }
     }
 
-    /// Receives datagrams into the buffer; `take` gets each with its ECN bits. `false`: there were none.
+    /// Receives datagrams into the buffer; `take` gets each with its ECN bits. `false`: there were
+    /// none.
     pub(super) fn receive(
         &self,
         buffer: &mut [u8],

@@ -29,8 +29,8 @@ pub struct Tls {
 
 impl Tls {
     /// TLS 1.3 with X25519 and TLS_AES_128_GCM_SHA256, for a server with exactly this certificate.
-    /// `stock`: handshakes are resumed once there are so many tickets, or never. No other `protocol` is
-    /// offered.
+    /// `stock`: handshakes are resumed once there are so many tickets, or never. No other
+    /// `protocol` is offered.
     ///
     /// # Errors
     /// The library lacks them.
@@ -48,7 +48,8 @@ impl Tls {
         Ok(Tls { config: Arc::new(config), name: trust.name(), protocol })
     }
 
-    /// A configuration of the caller's, which has verified what it wants to, for a server of this name.
+    /// A configuration of the caller's, which has verified what it wants to, for a server of this
+    /// name.
     pub fn with(config: Arc<ClientConfig>, name: ServerName<'static>, protocol: Protocol) -> Tls {
         Tls { config, name, protocol }
     }

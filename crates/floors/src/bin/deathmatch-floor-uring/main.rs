@@ -2,8 +2,8 @@
 //! cheapest way that io_uring has. It responds as `deathmatch-floor` does, which waits with epoll,
 //! but takes no uploads.
 //!
-//! `deathmatch-floor-uring PORT DIRECTORY WORKERS [FIELD]`, on 127.0.0.1. FIELD is in every response
-//! with a file. `deathmatch-floor-uring --check` fails if the system has no such io_uring.
+//! `deathmatch-floor-uring PORT DIRECTORY WORKERS [FIELD]`, on 127.0.0.1. FIELD is in every
+//! response with a file. `deathmatch-floor-uring --check` fails if the system has no such io_uring.
 
 #![deny(unsafe_code)] // but for ring.rs
 

@@ -102,8 +102,8 @@ impl Decoder {
     }
 }
 
-/// Reads the peer's decoder stream: acknowledgments for an encoder without dynamic table. Only Stream
-/// Cancellation is valid.
+/// Reads the peer's decoder stream: acknowledgments for an encoder without dynamic table. Only
+/// Stream Cancellation is valid.
 #[derive(Debug, Default)]
 pub(in crate::h3) struct Acknowledgments {
     /// The received part of an instruction, at most one integer.

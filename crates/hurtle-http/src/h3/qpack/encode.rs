@@ -1,8 +1,8 @@
 //! Encodes field sections with the static table and literals (RFC 9204 section 4.5).
 //!
-//! Strings are not Huffman-coded: the code saves about 25 % of a few dozen bytes and costs ten times
-//! the instructions of a copy. Secrets are marked as never-indexed, so that intermediaries do not
-//! add them to a table either (section 7.1.3).
+//! Strings are not Huffman-coded: the code saves about 25 % of a few dozen bytes and costs ten
+//! times the instructions of a copy. Secrets are marked as never-indexed, so that intermediaries do
+//! not add them to a table either (section 7.1.3).
 
 use super::static_table::{Found, find};
 use crate::compression::{integer, is_secret};

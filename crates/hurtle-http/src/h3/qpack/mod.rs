@@ -1,5 +1,5 @@
-//! QPACK (RFC 9204): decodes field sections with the peer's dynamic table ([`Decoder`]), and encodes
-//! field sections with the static table ([`encode`]).
+//! QPACK (RFC 9204): decodes field sections with the peer's dynamic table ([`Decoder`]), and
+//! encodes field sections with the static table ([`encode`]).
 //!
 //! The encoder uses no dynamic table, so an encoded line is valid on every connection and at any
 //! time. It needs no state, no encoder stream, and no section of it ever blocks at the peer.

@@ -1,5 +1,5 @@
-//! The keys of an issuer: read from a file, or fetched from a URL in the background. They are shared by
-//! all workers and kept while the URL cannot be fetched.
+//! The keys of an issuer: read from a file, or fetched from a URL in the background. They are
+//! shared by all workers and kept while the URL cannot be fetched.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

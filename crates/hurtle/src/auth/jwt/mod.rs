@@ -1,5 +1,5 @@
-//! Bearer tokens (RFC 6750) that are JSON Web Tokens. A worker verifies a signature itself: that takes
-//! tens of microseconds. `token` decides about a token, `keys` has the keys.
+//! Bearer tokens (RFC 6750) that are JSON Web Tokens. A worker verifies a signature itself: that
+//! takes tens of microseconds. `token` decides about a token, `keys` has the keys.
 
 mod fetch;
 mod keys;
@@ -143,8 +143,8 @@ impl TokenGate {
         self.keys.borrow().clone()
     }
 
-    /// Returns the request's field lines with those of the claims. A client's own fields of these names
-    /// are removed in any case.
+    /// Returns the request's field lines with those of the claims. A client's own fields of these
+    /// names are removed in any case.
     fn edited_lines(&self, request: &RequestHead<'_>, claims: &Claims) -> Vec<u8> {
         let is_own = |name: &[u8]| {
             self.config.claims.iter().any(|(_, own)| is_same(name, own.as_str().as_bytes()))
@@ -166,7 +166,8 @@ impl TokenGate {
         lines
     }
 
-    /// Returns the response to a request without a token, or with this problem (RFC 6750 section 3).
+    /// Returns the response to a request without a token, or with this problem (RFC 6750 section
+    /// 3).
     fn refusal(&self, error: Option<TokenError>) -> Answer {
         let mut challenge = format!("Bearer realm=\"{}\"", self.config.realm);
         if let Some(error) = error {

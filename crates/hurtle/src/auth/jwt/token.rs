@@ -1,5 +1,5 @@
-//! Verifies a token (JSON Web Token, RFC 7519, as a JWS in compact form, RFC 7515) with the practices of
-//! RFC 8725: the algorithm is one of the configured ones, and the key is of its kind.
+//! Verifies a token (JSON Web Token, RFC 7519, as a JWS in compact form, RFC 7515) with the
+//! practices of RFC 8725: the algorithm is one of the configured ones, and the key is of its kind.
 
 use std::fmt;
 

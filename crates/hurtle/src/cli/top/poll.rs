@@ -1,5 +1,5 @@
-//! Reads the status of a server by its admin socket, again and again on a thread of its own, so that
-//! a server that does not answer does not stop the drawing.
+//! Reads the status of a server by its admin socket, again and again on a thread of its own, so
+//! that a server that does not answer does not stop the drawing.
 
 use std::io;
 use std::path::Path;

@@ -30,8 +30,8 @@ pub struct TrustArgs {
     /// Trust the authority no longer.
     #[arg(long)]
     remove: bool,
-    /// Change nothing here, but serve a page from which a phone installs the authority, and show its
-    /// address as a QR code [default address: this machine's in its network, and a free port].
+    /// Change nothing here, but serve a page from which a phone installs the authority, and show
+    /// its address as a QR code [default address: this machine's in its network, and a free port].
     #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, conflicts_with = "remove")]
     phone: Option<Option<SocketAddr>>,
 }

@@ -1,5 +1,5 @@
-//! The databases of browsers that have stores of their own: those of NSS, which Firefox uses on every
-//! system, and Chromium on Linux. `certutil` changes them.
+//! The databases of browsers that have stores of their own: those of NSS, which Firefox uses on
+//! every system, and Chromium on Linux. `certutil` changes them.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
-//! `hurtle trust --phone`: a page in the private network from which a phone installs the authority's
-//! certificate. The connection is in clear, so page and terminal show the certificate's fingerprint, and
-//! the user compares them with that of the phone.
+//! `hurtle trust --phone`: a page in the private network from which a phone installs the
+//! authority's certificate. The connection is in clear, so page and terminal show the certificate's
+//! fingerprint, and the user compares them with that of the phone.
 
 use std::fmt::Write as _;
 use std::io;
@@ -17,8 +17,8 @@ use super::Authority;
 use crate::config::{Config, Listen, Mount, MountHandler, Site};
 use crate::server::{Running, Server};
 
-/// An address of documentation (RFC 5737): no packet is sent to it, but a route to it is that of the
-/// private network.
+/// An address of documentation (RFC 5737): no packet is sent to it, but a route to it is that of
+/// the private network.
 const FAR_AWAY: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
 
 /// Phones offer to install a certificate of this type.
@@ -114,7 +114,8 @@ fn fixed(path: &str, body: &str, content_type: HeaderValue) -> Mount {
     Mount { exact: true, ..Mount::new(path, MountHandler::Fixed { status, body, content_type }) }
 }
 
-/// The QR code of a URL in characters: light blocks, as on a dark terminal. Cameras read the inverse, too.
+/// The QR code of a URL in characters: light blocks, as on a dark terminal. Cameras read the
+/// inverse, too.
 fn code(url: &str) -> io::Result<String> {
     let code = QrCode::with_error_correction_level(url, EcLevel::L).map_err(io::Error::other)?;
     let [dark, light] = [Dense1x2::Light, Dense1x2::Dark];

@@ -1,4 +1,5 @@
-//! The keys beside a key of certificates, dictionaries or authentication, without which it is not valid.
+//! The keys beside a key of certificates, dictionaries or authentication, without which it is not
+//! valid.
 
 use super::super::schema::Section;
 

@@ -1,5 +1,5 @@
-//! The body of an archive. The disk threads make each piece when the protocol asks for it, so a slow
-//! client holds one piece in memory and no thread.
+//! The body of an archive. The disk threads make each piece when the protocol asks for it, so a
+//! slow client holds one piece in memory and no thread.
 
 use std::fmt;
 use std::io;

@@ -12,8 +12,8 @@ use crate::body::{OpenFile, Stamp};
 use crate::files::listing::Kind;
 use crate::files::root::OpenRoot;
 
-/// Attempts to find a file unchanged while another process appends to it: for a moment only its time
-/// has changed.
+/// Attempts to find a file unchanged while another process appends to it: for a moment only its
+/// time has changed.
 const APPEND_CHECKS: usize = 64;
 
 /// An archive that is being written.

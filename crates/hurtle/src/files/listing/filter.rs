@@ -46,8 +46,8 @@ impl Filter {
     }
 }
 
-/// Decodes a value of a form (WHATWG URL, application/x-www-form-urlencoded). An incomplete escape is
-/// literal.
+/// Decodes a value of a form (WHATWG URL, application/x-www-form-urlencoded). An incomplete escape
+/// is literal.
 fn form_decoded(value: &[u8]) -> Vec<u8> {
     let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
     let mut decoded = Vec::with_capacity(value.len());

@@ -21,7 +21,8 @@ const STYLE: &str = include_str!("style.css");
 /// Filters the rows while the user types; without it, the form asks the server.
 const FILTER_SCRIPT: &str = include_str!("filter.js");
 
-/// Uploads dropped and chosen files with PUT and shows the progress; without it, the form sends them.
+/// Uploads dropped and chosen files with PUT and shows the progress; without it, the form sends
+/// them.
 const UPLOAD_SCRIPT: &str = include_str!("upload.js");
 
 /// The controls of a page.
@@ -262,8 +263,8 @@ fn write_row(f: &mut Formatter<'_>, entry: &Entry) -> fmt::Result {
     writeln!(f, "<td><time datetime=\"{time}\">{date}<span> {minute}</span></time></td></tr>")
 }
 
-/// A relative reference to a filtered view of this directory, for an attribute. Default values are omitted,
-/// so that each view has one address.
+/// A relative reference to a filtered view of this directory, for an attribute. Default values are
+/// omitted, so that each view has one address.
 struct Link<'a>(View, &'a [u8]);
 
 impl Display for Link<'_> {

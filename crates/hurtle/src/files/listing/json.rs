@@ -9,9 +9,9 @@ use super::{Entry, Kind, Page};
 ///
 /// Members: `path`, `page` and `pages` (counted from 1), `total` (entries on all pages),
 /// `truncated` (the directory holds more), and `entries`. Each entry has `name`, `type`
-/// (`directory` or `file`), `size` (bytes; null for a directory), `modified` (RFC 3339; null for a prefix of an object store) and `href`
-/// (relative to the listing). In `path` and `name`, bytes that are not UTF-8 become U+FFFD; `href`
-/// is always exact.
+/// (`directory` or `file`), `size` (bytes; null for a directory), `modified` (RFC 3339; null for a
+/// prefix of an object store) and `href` (relative to the listing). In `path` and `name`, bytes
+/// that are not UTF-8 become U+FFFD; `href` is always exact.
 pub fn json(page: &Page, url_path: &[u8]) -> Vec<u8> {
     let document = Document {
         path: String::from_utf8_lossy(url_path).into(),

@@ -1,5 +1,5 @@
-//! One request to an application: builds its `http::Request`, polls for the response once, then waits
-//! while the request's body arrives.
+//! One request to an application: builds its `http::Request`, polls for the response once, then
+//! waits while the request's body arrives.
 
 use std::task::{Context, Poll};
 

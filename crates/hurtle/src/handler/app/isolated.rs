@@ -1,5 +1,5 @@
-//! Runs an application on separate threads. They produce the response and its body, and pass the body
-//! to the worker one frame at a time.
+//! Runs an application on separate threads. They produce the response and its body, and pass the
+//! body to the worker one frame at a time.
 
 use std::sync::Arc;
 

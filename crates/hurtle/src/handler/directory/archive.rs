@@ -76,8 +76,8 @@ fn name(url_path: &[u8]) -> &[u8] {
     }
 }
 
-/// The value of Content-Disposition (RFC 6266): an ASCII name for old clients and, if it differs, the
-/// exact one in UTF-8 (RFC 8187).
+/// The value of Content-Disposition (RFC 6266): an ASCII name for old clients and, if it differs,
+/// the exact one in UTF-8 (RFC 8187).
 fn disposition(name: &[u8], format: Format) -> Option<HeaderValue> {
     let name = String::from_utf8_lossy(name);
     let plain = |c: char| c.is_ascii_alphanumeric() || " !#&()+,-.=@[]^_~".contains(c);

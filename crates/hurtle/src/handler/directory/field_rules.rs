@@ -1,5 +1,5 @@
-//! The rules for the fields of a directory's files: their media types, and the edits that do not depend
-//! on the request.
+//! The rules for the fields of a directory's files: their media types, and the edits that do not
+//! depend on the request.
 
 use http::{HeaderValue, StatusCode, header};
 

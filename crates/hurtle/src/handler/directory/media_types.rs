@@ -1,5 +1,6 @@
-//! The media types of a directory's files by their extension. Each is determined once: to search the table
-//! of types and the patterns of `compress.types` takes as long as to serve a file from memory.
+//! The media types of a directory's files by their extension. Each is determined once: to search
+//! the table of types and the patterns of `compress.types` takes as long as to serve a file from
+//! memory.
 
 use std::cell::RefCell;
 

@@ -22,8 +22,8 @@ impl Directory {
         self.config.otherwise.is_some() && is_without_file
     }
 
-    /// Returns whether a request that no file answers is handed on. Files answer GET and HEAD; other
-    /// methods are handed on where there is no file.
+    /// Returns whether a request that no file answers is handed on. Files answer GET and HEAD;
+    /// other methods are handed on where there is no file.
     ///
     /// # Errors
     /// The look-up failed.

@@ -52,9 +52,9 @@ impl Directory {
     }
 }
 
-/// Returns whether the page of a single-page application answers a request for a missing file. A name
-/// with an extension is most likely a script or an image, whose clients accept anything: it needs a
-/// client that names HTML, as browsers do when they open a page.
+/// Returns whether the page of a single-page application answers a request for a missing file. A
+/// name with an extension is most likely a script or an image, whose clients accept anything: it
+/// needs a client that names HTML, as browsers do when they open a page.
 pub fn is_for_page(rest: &[u8], accept: Option<&[u8]>) -> bool {
     match media::extension(rest).is_empty() {
         true => quality(accept, "text/html") > 0,

@@ -89,8 +89,8 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Starts an exchange. `silent`: the response's body is not wanted (HEAD). `buffer` keeps what the
-    /// client cannot take yet.
+    /// Starts an exchange. `silent`: the response's body is not wanted (HEAD). `buffer` keeps what
+    /// the client cannot take yet.
     pub(super) fn start(
         silent: bool,
         buffer: Option<BodyBuffer>,

@@ -1,5 +1,5 @@
-//! The addresses of a FastCGI application: requests go to them in turn, and past one that accepts no
-//! connection.
+//! The addresses of a FastCGI application: requests go to them in turn, and past one that accepts
+//! no connection.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -10,7 +10,8 @@ use super::fastcgi::{Asked, FastCgiRequest, Peer};
 use crate::clock;
 use crate::rt;
 
-/// Time for which an address gets no requests after it has accepted no connection, unless no other does.
+/// Time for which an address gets no requests after it has accepted no connection, unless no other
+/// does.
 const LEFT_OUT_MS: u64 = 10_000;
 
 /// Time between two rounds of attempts while a request waits.
@@ -45,8 +46,8 @@ impl Peers {
         names.join(", ")
     }
 
-    /// Sends a request to an address that accepts a connection, and passes the response to `sink` as it
-    /// arrives.
+    /// Sends a request to an address that accepts a connection, and passes the response to `sink`
+    /// as it arrives.
     ///
     /// # Errors
     /// Every address refuses connections, or the one that accepted the request failed.
@@ -69,7 +70,8 @@ impl Peers {
         }
     }
 
-    /// Asks one address after the other until one accepts a connection: first those that are not left out.
+    /// Asks one address after the other until one accepts a connection: first those that are not
+    /// left out.
     async fn ask_each(&self, call: &mut FastCgiRequest, sink: &mut Sink) -> Asked {
         let count = self.peers.len();
         let first = self.next.get();

@@ -1,5 +1,5 @@
-//! The addresses of an upstream. Those of a name are resolved periodically, by the system's resolver on
-//! a disk thread.
+//! The addresses of an upstream. Those of a name are resolved periodically, by the system's
+//! resolver on a disk thread.
 
 use std::cell::{Cell, RefCell};
 use std::io;

@@ -17,8 +17,8 @@ pub(super) fn log_failure(
     tracing::error!("upstream {name}: {error} ({request}: {})", status.as_u16());
 }
 
-/// Logs an attempt that failed. With a retry the client does not notice it; if an idle connection was
-/// closed meanwhile, nothing is wrong at all.
+/// Logs an attempt that failed. With a retry the client does not notice it; if an idle connection
+/// was closed meanwhile, nothing is wrong at all.
 pub(super) fn log_attempt(
     upstream: &UpstreamRequest,
     request: &str,

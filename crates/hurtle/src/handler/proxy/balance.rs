@@ -192,8 +192,8 @@ impl Proxy {
         }
     }
 
-    /// Smooth weighted round robin (nginx): each upstream gains its weight, and the one with the most
-    /// is chosen and pays for all.
+    /// Smooth weighted round robin (nginx): each upstream gains its weight, and the one with the
+    /// most is chosen and pays for all.
     fn in_proportion(&self, among: impl Iterator<Item = usize>, now_ms: u64) -> Option<usize> {
         let (mut total, mut best) = (0, None);
         for at in among {

@@ -61,7 +61,8 @@ impl BodyEncoder {
         ends
     }
 
-    /// Encodes the first `len` bytes of an input, which are consumed. `None`: they stay as they are.
+    /// Encodes the first `len` bytes of an input, which are consumed. `None`: they stay as they
+    /// are.
     ///
     /// # Errors
     /// The encoder has no memory.

@@ -1,5 +1,5 @@
-//! Upstreams that an operator has drained: they get no new requests, in all workers and mounts, until they
-//! are restored.
+//! Upstreams that an operator has drained: they get no new requests, in all workers and mounts,
+//! until they are restored.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,8 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 /// `true` if an upstream is drained, for every worker.
 pub(super) type Drained = Arc<AtomicBool>;
 
-/// The upstreams of the configurations so far, by their name. A drained one stays so after a reload.
+/// The upstreams of the configurations so far, by their name. A drained one stays so after a
+/// reload.
 static UPSTREAMS: LazyLock<Mutex<HashMap<String, Drained>>> = LazyLock::new(Mutex::default);
 
 /// Error for a name that no mount has as an upstream.

@@ -58,7 +58,8 @@ pub struct UpstreamBody {
     pub(super) coding: Option<BodyCoding>,
     /// `true` if the upstream's connection can be reused after the body.
     pub(super) keeps_upstream: bool,
-    /// `true`: what the client cannot take yet is kept. Otherwise the upstream waits for the client.
+    /// `true`: what the client cannot take yet is kept. Otherwise the upstream waits for the
+    /// client.
     pub(super) is_kept: bool,
 }
 

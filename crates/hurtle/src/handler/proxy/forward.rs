@@ -24,8 +24,8 @@ use crate::config::EarlyHints;
 use crate::protocol::InterimFields;
 use crate::rt;
 
-/// Maximum number of interim responses to one request. A slow one may send 102 (Processing) every few
-/// seconds for an hour. An upstream that sends more is treated as failed.
+/// Maximum number of interim responses to one request. A slow one may send 102 (Processing) every
+/// few seconds for an hour. An upstream that sends more is treated as failed.
 pub(super) const INTERIM_MAX: usize = 1_000;
 
 /// The error of one attempt to get a response head.
@@ -232,8 +232,8 @@ async fn wait<C: Client>(
     Ok(Box::pin(client.beside(&exchange.waits, async |_| rt::sleep(pause).await)).await?)
 }
 
-/// Records and logs a failed attempt. Returns the status for the client if no upstream is left, and the
-/// pause before the next attempt.
+/// Records and logs a failed attempt. Returns the status for the client if no upstream is left, and
+/// the pause before the next attempt.
 ///
 /// # Errors
 /// The response, if the request may not be retried.

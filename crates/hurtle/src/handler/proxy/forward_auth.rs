@@ -67,8 +67,8 @@ impl ForwardAuth {
         &self.config.copy_headers
     }
 
-    /// Asks the server about a request. If it may pass, it has the returned field lines in place of its own,
-    /// each ended by CRLF.
+    /// Asks the server about a request. If it may pass, it has the returned field lines in place of
+    /// its own, each ended by CRLF.
     ///
     /// # Errors
     /// The client gets this outcome.
@@ -119,7 +119,8 @@ impl ForwardAuth {
         Err(Box::new(handled))
     }
 
-    /// Returns the subrequest: the request's fields without its body, its preconditions and its range.
+    /// Returns the subrequest: the request's fields without its body, its preconditions and its
+    /// range.
     fn subrequest(&self, request: &RequestContext<'_>) -> UpstreamRequest {
         let head = request.head;
         let mut lines = Vec::new();
@@ -161,8 +162,8 @@ impl ForwardAuth {
             version: client.version,
             upgrade: None,
             websocket_key: None,
-            // These lines replace preconditions and the range: the server decides about the request,
-            // not about a representation.
+            // These lines replace preconditions and the range: the server decides about the
+            // request, not about a representation.
             cache_conditions: Some(&added),
             forwarded: None,
             edits: None,
@@ -170,8 +171,8 @@ impl ForwardAuth {
         UpstreamRequest::new(&self.server, &subrequest, RequestBody::default(), params)
     }
 
-    /// Returns the request's field lines with the copied fields of the server's response. A client's
-    /// own fields of these names are removed in any case.
+    /// Returns the request's field lines with the copied fields of the server's response. A
+    /// client's own fields of these names are removed in any case.
     fn edited_lines(&self, request: &RequestHead<'_>, reply: &ResponseHead<'_>) -> Vec<u8> {
         let is_copied = |name: &[u8]| {
             self.config.copy_headers.iter().any(|copied| is_same(name, copied.as_str().as_bytes()))

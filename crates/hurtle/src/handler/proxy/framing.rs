@@ -79,8 +79,8 @@ impl Framing {
         Framing { delimiter, reading: length.map(Reading::new), may_keep_alive, len }
     }
 
-    /// Creates the framing of a body that arrives on a stream. Trailers follow a body of any length,
-    /// but not a body of a length that the client knows.
+    /// Creates the framing of a body that arrives on a stream. Trailers follow a body of any
+    /// length, but not a body of a length that the client knows.
     fn of_stream(unknown: Delimiter, reply: &ResponseHead<'_>) -> Framing {
         let has_trailers = || pairs(reply.field_lines).any(|(name, _)| name == b"trailer");
         let len = reply.content_length.filter(|_| !has_trailers());

@@ -1,5 +1,6 @@
 //! The opening handshake of a WebSocket over HTTP/1.1 (RFC 6455 section 4.2) for an upstream over
-//! HTTP/2: an extended CONNECT has no key (RFC 8441 section 5), so this server answers the client's.
+//! HTTP/2: an extended CONNECT has no key (RFC 8441 section 5), so this server answers the
+//! client's.
 
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use base64::Engine as _;
@@ -15,8 +16,8 @@ const KEY_BYTES: usize = 16;
 /// Appended to a key before it is hashed (RFC 6455 section 1.3).
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Checks a request to switch to `protocol`. A request over HTTP/2 or HTTP/3 has neither a method of
-/// its own nor a key.
+/// Checks a request to switch to `protocol`. A request over HTTP/2 or HTTP/3 has neither a method
+/// of its own nor a key.
 ///
 /// # Errors
 /// The text for the client.

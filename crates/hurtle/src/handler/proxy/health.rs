@@ -23,8 +23,8 @@ use crate::transport::{Attempt, SendQueue, Transport as _, UpstreamSocket};
 /// Time limit of a check, from connecting to the end of the response's head.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The method of the health service of gRPC ("GRPC Health Checking Protocol"): this path is checked by a
-/// call.
+/// The method of the health service of gRPC ("GRPC Health Checking Protocol"): this path is checked
+/// by a call.
 const GRPC_HEALTH: &str = "/grpc.health.v1.Health/Check";
 
 /// Request of that call: an empty message, which asks about the whole server.

@@ -1,9 +1,9 @@
 //! A reverse proxy: load balancing, forwarding, retries, caching and health. `forward` handles one
-//! request up to the response's head, `response` the head, `relay` yields the frames of the body, and
-//! `tunnel_end` those of another protocol. `cache` handles requests to a mount with a cache. `balance`
-//! chooses among upstreams, `queue` waits for one with room, `peer` is one upstream with its idle connections,
-//! `multiplexer` its HTTP/2 connections, `standing` its failures, `upstream_request` one request to it,
-//! and `health` makes health checks.
+//! request up to the response's head, `response` the head, `relay` yields the frames of the body,
+//! and `tunnel_end` those of another protocol. `cache` handles requests to a mount with a cache.
+//! `balance` chooses among upstreams, `queue` waits for one with room, `peer` is one upstream with
+//! its idle connections, `multiplexer` its HTTP/2 connections, `standing` its failures,
+//! `upstream_request` one request to it, and `health` makes health checks.
 
 mod addresses;
 mod assigned_peer;
@@ -144,8 +144,8 @@ impl Proxy {
         }
     }
 
-    /// The proxy of the mount that has this name in the whole process: the bound of its kept bodies is the
-    /// mount's.
+    /// The proxy of the mount that has this name in the whole process: the bound of its kept bodies
+    /// is the mount's.
     #[must_use]
     pub fn of_mount(self, mount: &str) -> Proxy {
         let bodies = self.bodies.clone().of_mount(&self.config.buffer, mount);

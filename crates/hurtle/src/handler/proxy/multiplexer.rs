@@ -100,8 +100,8 @@ impl Multiplexer {
 }
 
 impl Peer {
-    /// Waits for a connection with room for a request; opens one if all are full. The caller has the
-    /// deadline, which is in `within_ms`.
+    /// Waits for a connection with room for a request; opens one if all are full. The caller has
+    /// the deadline, which is in `within_ms`.
     ///
     /// # Errors
     /// There is no connection, or too many requests wait.

@@ -8,8 +8,8 @@ use super::super::request::RequestContext;
 use super::Proxy;
 
 impl Proxy {
-    /// Returns the path for the upstream: [`spelling`], without that of the mount if `strip_prefix` is
-    /// set, and with that of the upstream's URL in its place if it has one.
+    /// Returns the path for the upstream: [`spelling`], without that of the mount if `strip_prefix`
+    /// is set, and with that of the upstream's URL in its place if it has one.
     pub(super) fn forwarded_path<'a>(&self, request: &RequestContext<'a>) -> Cow<'a, [u8]> {
         let whole = spelling(request);
         if !self.replaces_prefix() {
@@ -33,8 +33,8 @@ impl Proxy {
     }
 }
 
-/// Returns the path as the client sent it if it has no dot segment and no rule has changed it, otherwise
-/// the routed path, encoded. One slash is in front: two would name a host.
+/// Returns the path as the client sent it if it has no dot segment and no rule has changed it,
+/// otherwise the routed path, encoded. One slash is in front: two would name a host.
 pub(super) fn spelling<'a>(request: &RequestContext<'a>) -> Cow<'a, [u8]> {
     let (sent, path) = (request.target.0, request.matched.path);
     match is_spelling_of(sent, path) {

@@ -1,5 +1,5 @@
-//! One upstream: connecting to it, its idle connections and its health checks' result. `multiplexer`
-//! holds its HTTP/2 connections.
+//! One upstream: connecting to it, its idle connections and its health checks' result.
+//! `multiplexer` holds its HTTP/2 connections.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -163,8 +163,8 @@ impl From<ConnectError> for UpstreamError {
 }
 
 impl Peer {
-    /// An upstream that expects this version of the PROXY protocol; `tls` is the configuration of those with
-    /// `https://`.
+    /// An upstream that expects this version of the PROXY protocol; `tls` is the configuration of
+    /// those with `https://`.
     pub(super) fn new(
         (server, version): (UpstreamServer, Option<Version>),
         tls: Option<&Arc<UpstreamConfig>>,
@@ -315,7 +315,8 @@ impl Peer {
         self.swept.set(false);
     }
 
-    /// Opens a new connection for this client; `None`: for the server itself. `within_ms` is divided among the addresses that are tried.
+    /// Opens a new connection for this client; `None`: for the server itself. `within_ms` is
+    /// divided among the addresses that are tried.
     pub(super) async fn connect(
         &self,
         client: Option<IpAddr>,

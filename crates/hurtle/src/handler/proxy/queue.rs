@@ -61,8 +61,8 @@ impl Proxy {
     }
 
     /// Chooses an upstream that was not tried before and has room; waits for one if there is none.
-    /// `None`: no upstream is available. A request that a hash or a cookie sends to an upstream waits
-    /// for that one; another one gets it only after the time-out, or if the queue is full.
+    /// `None`: no upstream is available. A request that a hash or a cookie sends to an upstream
+    /// waits for that one; another one gets it only after the time-out, or if the queue is full.
     ///
     /// # Errors
     /// The upstreams are busy.

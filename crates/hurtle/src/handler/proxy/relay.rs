@@ -1,5 +1,5 @@
-//! Yields the body of an upstream's response frame by frame, encoded if it gets a coding. A body that
-//! ends early says what the client gets instead of its rest.
+//! Yields the body of an upstream's response frame by frame, encoded if it gets a coding. A body
+//! that ends early says what the client gets instead of its rest.
 
 use std::fmt::Display;
 use std::future::poll_fn;
@@ -91,8 +91,8 @@ impl UpstreamBody {
         self.framing.encode();
     }
 
-    /// Takes the input that holds the whole body, with the body's length, and leaves the upstream. `None`
-    /// unless the body has arrived and is sent as it is.
+    /// Takes the input that holds the whole body, with the body's length, and leaves the upstream.
+    /// `None` unless the body has arrived and is sent as it is.
     pub fn take_whole(&mut self) -> Option<(Input, usize)> {
         let UpstreamBody { exchange, framing, coding, keeps_upstream, .. } = self;
         if coding.is_some() || !exchange.upstream.is_sent() {
@@ -178,7 +178,8 @@ impl RelayedBody<'_> {
         }
     }
 
-    /// Writes the whole body while it is read from the upstream, no faster than the client takes it.
+    /// Writes the whole body while it is read from the upstream, no faster than the client takes
+    /// it.
     async fn read(
         &mut self,
         request: &RequestHead<'_>,
@@ -205,8 +206,8 @@ impl RelayedBody<'_> {
         }
     }
 
-    /// Writes the whole body, and takes it from the upstream as fast as that gives it. Calls of gRPC-Web, whose
-    /// end the client is told in the body, are not kept.
+    /// Writes the whole body, and takes it from the upstream as fast as that gives it. Calls of
+    /// gRPC-Web, whose end the client is told in the body, are not kept.
     async fn each_kept(
         mut self,
         buffer: BodyBuffer,
@@ -382,8 +383,8 @@ impl<W: AsyncFnMut(Frame<'_>) -> Result<(), ExchangeError>> Relay<'_, W> {
         Ok((self.write)(Frame::End(trailers)).await?)
     }
 
-    /// Ends the body of a gRPC-Web call that has failed after its head was sent. Returns `false` if it
-    /// is another response.
+    /// Ends the body of a gRPC-Web call that has failed after its head was sent. Returns `false` if
+    /// it is another response.
     async fn end_call(&mut self, fields: impl FnOnce() -> HeaderMap) -> Result<bool, RelayError> {
         let is_call = matches!(self.encoder, Some(BodyEncoder::Web(_)));
         let Some(encoder) = self.encoder.take_if(|_| is_call) else { return Ok(false) };

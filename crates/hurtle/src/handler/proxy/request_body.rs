@@ -13,8 +13,8 @@ use super::web_call::WebCall;
 use crate::body::RequestBody;
 
 impl Proxy {
-    /// Returns whether the body of a request is taken whole before an upstream is asked. Calls of gRPC to
-    /// HTTP/2 upstreams share a connection, and answer before they end.
+    /// Returns whether the body of a request is taken whole before an upstream is asked. Calls of
+    /// gRPC to HTTP/2 upstreams share a connection, and answer before they end.
     pub fn takes_body(&self, request: &RequestHead<'_>) -> bool {
         let is_call = || request.is_grpc() || WebCall::of(request).is_some();
         self.config().buffer.kind.of_requests()
@@ -31,8 +31,8 @@ impl Proxy {
     /// `concurrency`.
     ///
     /// # Errors
-    /// The client is gone, its body is malformed or too slow, the disk has lost a part of it, or the limit
-    /// refuses the request.
+    /// The client is gone, its body is malformed or too slow, the disk has lost a part of it, or
+    /// the limit refuses the request.
     pub(super) async fn take_body<C: Client>(
         &self,
         body: RequestBody,

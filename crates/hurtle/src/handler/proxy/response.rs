@@ -1,5 +1,5 @@
-//! Handles an upstream's response head: it is relayed, switches the protocol, names an internal file,
-//! or is invalid.
+//! Handles an upstream's response head: it is relayed, switches the protocol, names an internal
+//! file, or is invalid.
 
 use http::StatusCode;
 use hurtle_http::h1::forward;
@@ -110,8 +110,8 @@ impl Proxy {
 }
 
 impl Proxy {
-    /// Returns whether the body of a response is kept for a slow client. Calls of gRPC to HTTP/2 upstreams
-    /// share a connection, and hold nothing else.
+    /// Returns whether the body of a response is kept for a slow client. Calls of gRPC to HTTP/2
+    /// upstreams share a connection, and hold nothing else.
     fn keeps_response(&self, request: &RequestContext<'_>, reply: &ResponseHead<'_>) -> bool {
         let is_call = || request.head.is_grpc() || WebCall::of(request.head).is_some();
         self.config().buffer.kind.of_responses()

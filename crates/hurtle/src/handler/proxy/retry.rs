@@ -50,8 +50,8 @@ impl UpstreamRequest {
         harmless && self.has_retry_left()
     }
 
-    /// Returns whether another upstream gets the request, because this one has answered with a status of
-    /// `retry_status`; records that as a failure. The budget is charged.
+    /// Returns whether another upstream gets the request, because this one has answered with a
+    /// status of `retry_status`; records that as a failure. The budget is charged.
     pub(super) fn retries(&mut self, head: &RawHead, describe: impl FnOnce() -> String) -> bool {
         let listed = &self.proxy.config.retry_status;
         if listed.is_empty() || !self.idempotent {

@@ -58,7 +58,8 @@ impl Proxy {
     }
 
     /// Returns a response's head with the client's terms in place of the upstream's: redirects, and
-    /// all responses if the upstream has other paths. `base` is the mount's, if the upstream did not get it.
+    /// all responses if the upstream has other paths. `base` is the mount's, if the upstream did
+    /// not get it.
     pub(super) fn translated(&self, head: RawHead, base: &[u8]) -> RawHead {
         let (status, lines) = match &head {
             RawHead::Text(text) => (head.status(), &text[..]),

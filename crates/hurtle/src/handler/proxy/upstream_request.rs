@@ -409,9 +409,9 @@ impl UpstreamRequest {
         self.sender.is_done()
     }
 
-    /// Runs `work`, which reads the response, while the rest of the request is sent. If the upstream
-    /// does not read the rest, its response goes on; if the rest is malformed, reading fails with
-    /// `MalformedBody`.
+    /// Runs `work`, which reads the response, while the rest of the request is sent. If the
+    /// upstream does not read the rest, its response goes on; if the rest is malformed, reading
+    /// fails with `MalformedBody`.
     pub async fn beside<T>(
         &mut self,
         waits: &Waits,

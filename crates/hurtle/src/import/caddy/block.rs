@@ -1,5 +1,6 @@
-//! The directives of a site, `handle` or `route` as mounts. What answers requests becomes a mount, in the
-//! order in which Caddy would try it; what only changes them is kept for the mounts behind it.
+//! The directives of a site, `handle` or `route` as mounts. What answers requests becomes a mount,
+//! in the order in which Caddy would try it; what only changes them is kept for the mounts behind
+//! it.
 
 use super::handlers::{answer, file_server, php, respond};
 use super::matcher::{self, Matcher};
@@ -300,7 +301,8 @@ fn block(
     if is_route {
         return Ok(false);
     }
-    // Requests for which nothing in it is: Caddy goes on behind all `handle`, and hurtle has none there.
+    // Requests for which nothing in it is: Caddy goes on behind all `handle`, and hurtle has none
+    // there.
     let is_behind = |item: &Item<'_>| HANDLERS.contains(&item.name()) && item.name() != "handle";
     if later.iter().any(is_behind) {
         return Err("a request that its block does not answer goes on behind it".to_owned());

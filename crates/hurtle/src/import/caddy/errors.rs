@@ -105,7 +105,8 @@ fn root_of(lines: &[Directive]) -> Option<&str> {
     root.args.last().map(String::as_str).filter(|root| *root != "*" && !is_placeholder(root))
 }
 
-/// Adds the page of a status, unless it has one: a path of the site, or a file of another directory.
+/// Adds the page of a status, unless it has one: a path of the site, or a file of another
+/// directory.
 fn add_page(status: u16, page: &str, directory: Option<&str>, site: &mut Site) {
     if site.errors.contains_key(&status) {
         return;

@@ -1,5 +1,5 @@
-//! `transport fastcgi` of `reverse_proxy`: one script that answers every path, such as gitweb. Scripts with
-//! paths of their own are `php_fastcgi`.
+//! `transport fastcgi` of `reverse_proxy`: one script that answers every path, such as gitweb.
+//! Scripts with paths of their own are `php_fastcgi`.
 
 use toml::Value;
 

@@ -19,7 +19,8 @@ pub(super) struct Edits {
     has_deferred: bool,
 }
 
-/// The directives of fields in a `header` or `request_header`: one on its line, or those of its block.
+/// The directives of fields in a `header` or `request_header`: one on its line, or those of its
+/// block.
 pub(super) fn lines(d: &Directive, args: &[String]) -> Vec<Directive> {
     let one = args.first().map(|name| Directive {
         name: name.clone(),

@@ -8,8 +8,8 @@ use crate::import::mount::Keys;
 use crate::import::report::Report;
 use crate::import::syntax::Directive;
 
-/// Names the responses that have the fields of files, although they are none. `later`: the directives
-/// behind it.
+/// Names the responses that have the fields of files, although they are none. `later`: the
+/// directives behind it.
 pub(super) fn check_files(
     d: &Directive,
     own: Option<&Matcher>,
@@ -56,8 +56,8 @@ pub(super) fn rules(
     Ok((edits.rules(own)?, is_deferred || edits.is_deferred()))
 }
 
-/// The rules of a `header` for requests that meet a condition of more than their paths. `later`: the
-/// directives behind it.
+/// The rules of a `header` for requests that meet a condition of more than their paths. `later`:
+/// the directives behind it.
 ///
 /// # Errors
 /// Conditions of files, changes when the response begins, and redirects, which have no such fields.

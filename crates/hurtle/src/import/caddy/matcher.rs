@@ -59,7 +59,8 @@ pub(super) fn definitions(
 /// Directives that have no matcher.
 const MATCHED_NEVER: [&str; 6] = ["bind", "handle_errors", "log", "tls", "try_files", "vars"];
 
-/// Takes the matcher off the arguments of a directive: `*`, a path, or a name. `None`: every request.
+/// Takes the matcher off the arguments of a directive: `*`, a path, or a name. `None`: every
+/// request.
 ///
 /// # Errors
 /// A name without a definition that could be translated.

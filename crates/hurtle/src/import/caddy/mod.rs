@@ -1,12 +1,12 @@
 //! Translates a Caddyfile to hurtle's configuration.
 //!
-//! `syntax` parses the text, `include` puts in snippets and files. `global` has the options of all sites,
-//! `address` the addresses of one, and `matcher` the conditions with their
-//! patterns of paths (`pattern`). `order` sorts directives as Caddy does,
-//! so that `block` can make mounts in the order in which Caddy tries its handlers (`handlers`), with the settings of the
-//! blocks around them (`scope`), as `parts` of a site, by `place`; `redirect`, `rewrite`, `tries`, `proxy`,
-//! `fields`, `access` and `errors` translate one kind of directive each. `site` joins them, and `sites`
-//! adds listeners. `partial` closes what is refused. Only `include` touches the disk.
+//! `syntax` parses the text, `include` puts in snippets and files. `global` has the options of all
+//! sites, `address` the addresses of one, and `matcher` the conditions with their patterns of paths
+//! (`pattern`). `order` sorts directives as Caddy does, so that `block` can make mounts in the
+//! order in which Caddy tries its handlers (`handlers`), with the settings of the blocks around
+//! them (`scope`), as `parts` of a site, by `place`; `redirect`, `rewrite`, `tries`, `proxy`,
+//! `fields`, `access` and `errors` translate one kind of directive each. `site` joins them, and
+//! `sites` adds listeners. `partial` closes what is refused. Only `include` touches the disk.
 
 mod access;
 mod address;
@@ -61,8 +61,8 @@ const GENERAL: [&str; 10] = [
     "A variable without a value and a default is an error; in Caddy it is empty.",
 ];
 
-/// Translates a Caddyfile and the files that it imports. `is_partial`: what cannot be translated is left
-/// out where that opens nothing, and else its site answers 403.
+/// Translates a Caddyfile and the files that it imports. `is_partial`: what cannot be translated is
+/// left out where that opens nothing, and else its site answers 403.
 ///
 /// # Errors
 /// Every directive that cannot be translated, one line each.

@@ -60,8 +60,9 @@ fn place(name: &str) -> usize {
     ORDER.iter().position(|known| *known == name).unwrap_or(ORDER.len())
 }
 
-/// Sorts directives as Caddy does: by the kind, then longer paths first, and those without a matcher last.
-/// The relation is not transitive, so the algorithm matters: an insertion sort, as Go's for short lists.
+/// Sorts directives as Caddy does: by the kind, then longer paths first, and those without a
+/// matcher last. The relation is not transitive, so the algorithm matters: an insertion sort, as
+/// Go's for short lists.
 pub(super) fn sort<T>(items: &mut [T], key: impl Fn(&T) -> (&str, Option<&Matcher>)) {
     for end in 1..items.len() {
         let mut at = end;

@@ -1,5 +1,5 @@
-//! Translates the part of a Caddyfile that can be translated (`--partial`). A directive that cannot is
-//! taken out where that opens nothing; else its site answers 403.
+//! Translates the part of a Caddyfile that can be translated (`--partial`). A directive that cannot
+//! is taken out where that opens nothing; else its site answers 403.
 
 use super::{translate, written};
 use crate::import::Imported;
@@ -63,7 +63,8 @@ pub(super) fn translate_partially(mut blocks: Vec<Directive>) -> Result<Imported
     Err(vec!["the configuration cannot be translated in parts".to_owned()])
 }
 
-/// Takes the directive of a problem out, or closes the site around it. `false`: neither is possible.
+/// Takes the directive of a problem out, or closes the site around it. `false`: neither is
+/// possible.
 fn change(blocks: &mut Vec<Directive>, problem: &Problem) -> (&'static str, bool) {
     let mut is_taken = false;
     for block in blocks.iter_mut() {

@@ -54,8 +54,8 @@ impl Parts {
         Mount { path, place, keys, headers: std::collections::BTreeMap::new() }
     }
 
-    /// Adds a mount for these requests. One that keeps requests out does so in any case of the path, as
-    /// Caddy compares them.
+    /// Adds a mount for these requests. One that keeps requests out does so in any case of the
+    /// path, as Caddy compares them.
     pub(super) fn add(
         &mut self,
         requests: Option<&Matcher>,

@@ -9,8 +9,8 @@ pub(super) fn holds(outer: &str, inner: &str) -> bool {
     }
 }
 
-/// Translates a pattern of paths. In Caddy a `*` at either end is any text, and one in the middle is text
-/// within a segment.
+/// Translates a pattern of paths. In Caddy a `*` at either end is any text, and one in the middle
+/// is text within a segment.
 pub(super) fn pattern(path: &str) -> Result<String, String> {
     if path.contains(['?', '[', '\\', '%', '#']) || is_placeholder(path) {
         return Err(format!("of patterns it knows *, not {path}"));

@@ -123,8 +123,8 @@ fn rule(to: &str, status: i64, requests: Option<&Matcher>) -> Result<Keys, Strin
     Ok(keys)
 }
 
-/// Moves a slash out of the first group of an expression, where a target begins with this group: `^(/.*)x`
-/// and `{1}` become `^/(.*)x` and `/{1}`. `None`: they are of another form.
+/// Moves a slash out of the first group of an expression, where a target begins with this group:
+/// `^(/.*)x` and `{1}` become `^/(.*)x` and `/{1}`. `None`: they are of another form.
 fn slash_before(target: &str, matcher: &Matcher) -> Option<(String, Matcher)> {
     let (name, text) = matcher.regex.as_ref()?;
     let group = text.strip_prefix("^(")?;

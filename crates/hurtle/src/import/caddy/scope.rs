@@ -59,7 +59,8 @@ impl Scope {
         keys
     }
 
-    /// The mounts of these requests and keys: those with fields by a condition before the one without.
+    /// The mounts of these requests and keys: those with fields by a condition before the one
+    /// without.
     pub(super) fn by_condition(
         &self,
         requests: Option<Matcher>,

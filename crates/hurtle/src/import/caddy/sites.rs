@@ -63,7 +63,8 @@ pub(super) fn add(
         put(&mut keys, "path", log.path.as_str());
         out.tables.push(("access_log", keys));
     }
-    // A name in a more special site comes first in Caddy; in hurtle a name is always before a wildcard.
+    // A name in a more special site comes first in Caddy; in hurtle a name is always before a
+    // wildcard.
     out.sites = parts
         .into_iter()
         .map(|part| {

@@ -1,5 +1,6 @@
-//! The grammar of a Caddyfile: words, quotes, comments, blocks that a `{` at the end of a line opens,
-//! and `{$NAME:default}`, which becomes hurtle's `{env.NAME:default}`. It knows no directive.
+//! The grammar of a Caddyfile: words, quotes, comments, blocks that a `{` at the end of a line
+//! opens, and `{$NAME:default}`, which becomes hurtle's `{env.NAME:default}`. It knows no
+//! directive.
 
 use std::iter::Peekable;
 use std::str::Chars;

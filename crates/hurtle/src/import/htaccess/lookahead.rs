@@ -1,10 +1,11 @@
-//! Negative look-ahead in expressions, which those here do not have: `\.(?!well-known)` is written with the
-//! characters that may follow instead.
+//! Negative look-ahead in expressions, which those here do not have: `\.(?!well-known)` is written
+//! with the characters that may follow instead.
 
 /// Most texts of one look-ahead, and most characters of all.
 const CHARACTERS_MAX: usize = 64;
 
-/// Writes an expression without `(?!a|b)`. One that has look-around in another place stays as it is.
+/// Writes an expression without `(?!a|b)`. One that has look-around in another place stays as it
+/// is.
 pub(super) fn without(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

@@ -94,8 +94,8 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("application/x-font-truetype", "font/ttf"),
 ];
 
-/// Returns the extensions of files of a type, such as `image/png` or `image/*`. `types`: those of the
-/// configuration, by extension.
+/// Returns the extensions of files of a type, such as `image/png` or `image/*`. `types`: those of
+/// the configuration, by extension.
 pub(super) fn names_of(written: &str, types: &BTreeMap<String, String>) -> Vec<String> {
     let wanted = canonical(written);
     let of = |ext: &&str| {

@@ -1,10 +1,10 @@
 //! Translates a .htaccess file of Apache's httpd to hurtle's configuration.
 //!
-//! `syntax` parses the text, and `tree` looks at the directory, as only `include` does elsewhere. `sections`
-//! decides `<IfModule>` and finds what is for some files or methods (`file_set`). Each module of Apache has
-//! a translation: `rewrite`, `alias`, `access`, `headers`, `expires` with `media_names`, `settings`.
-//! `pattern` and `lookahead` have the expressions. `site` puts the `parts` together, with the mounts of `serving`. `partial` closes what
-//! is refused.
+//! `syntax` parses the text, and `tree` looks at the directory, as only `include` does elsewhere.
+//! `sections` decides `<IfModule>` and finds what is for some files or methods (`file_set`). Each
+//! module of Apache has a translation: `rewrite`, `alias`, `access`, `headers`, `expires` with
+//! `media_names`, `settings`. `pattern` and `lookahead` have the expressions. `site` puts the
+//! `parts` together, with the mounts of `serving`. `partial` closes what is refused.
 
 mod access;
 mod alias;
@@ -57,8 +57,8 @@ pub struct Options {
     pub fastcgi: Option<String>,
 }
 
-/// Translates a file for the directory that it is in. `is_partial`: what cannot be translated is left out
-/// where that opens nothing, and else its paths, its files or the site answer 403.
+/// Translates a file for the directory that it is in. `is_partial`: what cannot be translated is
+/// left out where that opens nothing, and else its paths, its files or the site answer 403.
 ///
 /// # Errors
 /// Every directive that cannot be translated, one line each.

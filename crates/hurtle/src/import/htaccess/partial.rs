@@ -1,5 +1,5 @@
-//! Translates the part of a .htaccess file that can be translated (`--partial`). What cannot is taken out
-//! where that opens nothing; else its paths, its files or the whole site answer 403.
+//! Translates the part of a .htaccess file that can be translated (`--partial`). What cannot is
+//! taken out where that opens nothing; else its paths, its files or the whole site answer 403.
 
 use super::tree::Tree;
 use super::{Options, site, written};
@@ -87,8 +87,8 @@ pub(super) fn translate(
     Err(vec!["the file cannot be translated in parts".to_owned()])
 }
 
-/// Takes the directive of a problem out, or closes what is about it; returns what became of it. `None`: it
-/// is not there any more.
+/// Takes the directive of a problem out, or closes what is about it; returns what became of it.
+/// `None`: it is not there any more.
 fn change(directives: &mut Vec<Directive>, problem: &Problem) -> Option<&'static str> {
     let at = directives.iter().position(|d| problem.is_of(d));
     if let Some(at) = at {

@@ -25,7 +25,8 @@ pub(super) struct Parts<'d> {
     pub(super) suffixes: Vec<(&'d Directive, String)>,
     /// Expressions of the paths of `redirects`.
     pub(super) redirected: Vec<String>,
-    /// Expressions of paths that are redirected or refused; Apache finds an index by such a path, too.
+    /// Expressions of paths that are redirected or refused; Apache finds an index by such a path,
+    /// too.
     pub(super) met: Vec<(&'d Directive, String)>,
     /// Expressions of paths that are closed; rewrites are not for them.
     pub(super) closed: Vec<String>,

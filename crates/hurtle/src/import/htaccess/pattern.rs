@@ -1,5 +1,5 @@
-//! Regular expressions of Apache as those of paths here. Apache compares names of files, or paths without
-//! their first slash; here an expression is compared with the whole path.
+//! Regular expressions of Apache as those of paths here. Apache compares names of files, or paths
+//! without their first slash; here an expression is compared with the whole path.
 
 use std::fmt::Write as _;
 
@@ -60,7 +60,8 @@ pub(super) fn of_name(text: &str, end: NameEnd) -> Result<String, String> {
     checked(&out)
 }
 
-/// Makes an expression of a path without its first slash one of the whole path. `None`: no path matches it.
+/// Makes an expression of a path without its first slash one of the whole path. `None`: no path
+/// matches it.
 pub(super) fn of_path(text: &str) -> Result<Option<String>, String> {
     let text = &lookahead::without(text);
     let mut parts = Vec::new();

@@ -1,5 +1,5 @@
-//! Sections of a .htaccess file with the directives in them: those for all requests, and those for files
-//! or methods. `<IfModule>` and `<IfVersion>` are decided here.
+//! Sections of a .htaccess file with the directives in them: those for all requests, and those for
+//! files or methods. `<IfModule>` and `<IfVersion>` are decided here.
 
 use super::file_set::FileSet;
 use crate::import::report::Report;
@@ -123,8 +123,8 @@ fn guards(d: &Directive) -> bool {
     d.children().iter().any(|inner| is_guard(inner) || guards(inner))
 }
 
-/// `true` for a module with a counterpart, or for `!` and one without; and `true` for one with a counterpart
-/// in any case.
+/// `true` for a module with a counterpart, or for `!` and one without; and `true` for one with a
+/// counterpart in any case.
 fn is_module(written: &str) -> (bool, bool) {
     let (name, is_wanted) = match written.strip_prefix('!') {
         Some(name) => (name, false),

@@ -127,7 +127,8 @@ fn settings<'d>(sections: &[Section<'d>], parts: &mut Parts<'d>, report: &mut Re
     }
 }
 
-/// Refuses rules for the path of an index: Apache finds it by that path, and applies them to its directory.
+/// Refuses rules for the path of an index: Apache finds it by that path, and applies them to its
+/// directory.
 fn check_indexes(parts: &Parts<'_>, report: &mut Report) {
     // A rule for all missing files and directories precedes the search for an index.
     if parts.front.as_ref().is_some_and(|front| front.takes_directories) {
@@ -217,8 +218,8 @@ fn response_fields(sections: &[Section<'_>], parts: &mut Parts<'_>, report: &mut
     parts.headers = all;
 }
 
-/// The mounts of sections with access of their own; the first of those that a request meets is the last one
-/// that is written.
+/// The mounts of sections with access of their own; the first of those that a request meets is the
+/// last one that is written.
 fn guarded<'s, 'd: 's>(
     sections: impl Iterator<Item = (&'s Section<'d>, &'s Rules<'d>)>,
     (rules, top): (&Rules<'d>, &Section<'d>),

@@ -1,5 +1,5 @@
-//! The grammar of .htaccess files: lines of words, quotes, comments, and sections in `<...>`. It knows no
-//! directive but those of mod_rewrite, whose words keep their backslashes.
+//! The grammar of .htaccess files: lines of words, quotes, comments, and sections in `<...>`. It
+//! knows no directive but those of mod_rewrite, whose words keep their backslashes.
 
 use std::sync::Arc;
 
@@ -91,8 +91,8 @@ fn logical_lines(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
-/// Splits a line, which has a word. `keeps_escapes`: a backslash before a space is no end of a word, and
-/// backslashes stay.
+/// Splits a line, which has a word. `keeps_escapes`: a backslash before a space is no end of a
+/// word, and backslashes stay.
 fn words(line: &str, keeps_escapes: bool) -> Vec<String> {
     let mut rest = line.chars().peekable();
     let mut words = Vec::new();

@@ -1,5 +1,5 @@
-//! The names in the directory of a .htaccess file, as far as its import depends on them, and the files of
-//! that name beneath it. It is the only part of the import that looks at the disk.
+//! The names in the directory of a .htaccess file, as far as its import depends on them, and the
+//! files of that name beneath it. It is the only part of the import that looks at the disk.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -67,7 +67,8 @@ impl Tree {
     }
 }
 
-/// Names of files and of directories, sorted. A link to a directory is not followed, but counts as one.
+/// Names of files and of directories, sorted. A link to a directory is not followed, but counts as
+/// one.
 fn names(directory: &Path) -> (Vec<String>, Vec<String>) {
     let (mut files, mut directories) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {

@@ -21,8 +21,8 @@ use crate::metrics::report::Report;
 /// Streams of events that are open at a time, in the whole process. Others get 503.
 pub const VIEWERS_MAX: usize = 64;
 
-/// Time between two snapshots, and the age up to which one is shown again. Each event is a heartbeat
-/// too.
+/// Time between two snapshots, and the age up to which one is shown again. Each event is a
+/// heartbeat too.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The first bytes of a stream: the pause before a browser connects again, in milliseconds.

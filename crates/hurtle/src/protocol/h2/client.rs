@@ -20,8 +20,9 @@ use crate::transport::{Input, Transport};
 /// Maximum number of concurrent requests on one connection, also if the upstream allows more.
 pub const STREAMS_MAX: u32 = 100;
 
-/// Window of a connection, in bytes: twice the bodies that all streams may leave unread, because a window
-/// is announced again once half of it is free. So slow readers of some streams never stop the others.
+/// Window of a connection, in bytes: twice the bodies that all streams may leave unread, because a
+/// window is announced again once half of it is free. So slow readers of some streams never stop
+/// the others.
 const CONNECTION_WINDOW_BYTES: u32 = 2 * STREAMS_MAX * STREAM_WINDOW_BYTES;
 
 /// Maximum size of a stream's unread body, in bytes.
@@ -153,8 +154,8 @@ impl Shared {
 }
 
 impl RequestStream {
-    /// Sends the head of a request; `is_end`: there is no body. Fields of an HTTP/1.1 connection are
-    /// left out. `None`: the connection has no room.
+    /// Sends the head of a request; `is_end`: there is no body. Fields of an HTTP/1.1 connection
+    /// are left out. `None`: the connection has no room.
     pub fn open<'f>(
         shared: &Rc<Shared>,
         line: &RequestLine<'_>,
@@ -229,7 +230,8 @@ impl RequestStream {
         Poll::Ready(self.put(piece, is_last).map(|()| room))
     }
 
-    /// Waits until some of `wanted` bytes, which are more than 0, may be sent. Returns their number.
+    /// Waits until some of `wanted` bytes, which are more than 0, may be sent. Returns their
+    /// number.
     ///
     /// # Errors
     /// The upstream reads no more.
@@ -261,7 +263,8 @@ impl RequestStream {
         sent.map_err(|_| self.error().into())
     }
 
-    /// Sends data within the room that `poll_room` has returned; `is_last`: the request ends with it.
+    /// Sends data within the room that `poll_room` has returned; `is_last`: the request ends with
+    /// it.
     ///
     /// # Errors
     /// The upstream reads no more.

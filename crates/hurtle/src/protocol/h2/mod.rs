@@ -1,6 +1,6 @@
 //! HTTP/2 on a byte stream (RFC 9113): moves bytes between the channel and the codec in
-//! `hurtle_http::h2`, and wakes streams on events. `serve` enforces deadlines. `client` is the side of
-//! a proxy towards its upstreams.
+//! `hurtle_http::h2`, and wakes streams on events. `serve` enforces deadlines. `client` is the side
+//! of a proxy towards its upstreams.
 
 mod client;
 mod file;

@@ -342,7 +342,8 @@ impl Protocol for Stream {
                     return Poll::Pending;
                 }
                 Received::NotYet => {
-                    // Bytes that the codec did not want before. It may have events of other kinds now.
+                    // Bytes that the codec did not want before. It may have events of other kinds
+                    // now.
                     has_received = true;
                     self.shared.receive(self.id);
                     self.shared.connection.wake();

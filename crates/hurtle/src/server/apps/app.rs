@@ -171,8 +171,8 @@ impl App {
         .map_err(|e| format!("it cannot be started: {e}"))
     }
 
-    /// Checks whether a starting application accepts connections. If it is late, asks its run to end and
-    /// returns the run's number.
+    /// Checks whether a starting application accepts connections. If it is late, asks its run to
+    /// end and returns the run's number.
     pub(super) fn check_listening(&mut self, name: &str, now: Instant) -> Option<u64> {
         let is_starting = matches!(self.state, State::Starting { .. });
         let listens = is_starting && UnixStream::connect(&self.socket).is_ok();

@@ -13,8 +13,8 @@ const BEGINNING: &[u8] = b"HTTP/1.";
 pub(super) struct Probe(Option<UnixStream>);
 
 impl Probe {
-    /// Returns whether the application at `socket` has begun to answer a HEAD request for `path`, with
-    /// any status. A connection that fails is made again by the next call.
+    /// Returns whether the application at `socket` has begun to answer a HEAD request for `path`,
+    /// with any status. A connection that fails is made again by the next call.
     pub(super) fn is_answered(&mut self, socket: &Path, path: &str) -> bool {
         let Some(mut stream) = self.0.take().or_else(|| request(socket, path)) else {
             return false;

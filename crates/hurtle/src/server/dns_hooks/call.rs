@@ -1,5 +1,5 @@
-//! One call of the hook: its arguments, its time limit, the end of all its processes, and what it says
-//! about a failure.
+//! One call of the hook: its arguments, its time limit, the end of all its processes, and what it
+//! says about a failure.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read as _};
@@ -48,8 +48,8 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Parses a line of the server; `None` unless it is the record of a challenge. The server may be
-    /// under another's control.
+    /// Parses a line of the server; `None` unless it is the record of a challenge. The server may
+    /// be under another's control.
     pub(super) fn parse(line: &str) -> Option<Record> {
         let (fqdn, value) = line.split_once(' ')?;
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
@@ -61,8 +61,8 @@ impl Record {
         (is_name && is_value).then(record)
     }
 
-    /// Replaces the name by the one to which aliases lead, which the hook then writes, as with lego.
-    /// The names are looked up here, so that the server cannot choose them.
+    /// Replaces the name by the one to which aliases lead, which the hook then writes, as with
+    /// lego. The names are looked up here, so that the server cannot choose them.
     pub(super) fn follow_aliases(&mut self, resolvers: &[SocketAddr]) {
         let found = Resolvers::of(resolvers).and_then(|some| some.record_name(&self.fqdn));
         // Without an answer it is taken for no alias. The server tells of it: it asks the same.

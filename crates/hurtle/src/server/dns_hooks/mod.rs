@@ -1,11 +1,11 @@
-//! A process that runs the program `dns_hook` for a confined server, which starts no program. It has
-//! the server's user and a fixed environment, and knows no secret. The program is an argument of the
-//! process, so the server cannot have it run another one, and chooses only the name and the value of
-//! a record.
+//! A process that runs the program `dns_hook` for a confined server, which starts no program. It
+//! has the server's user and a fixed environment, and knows no secret. The program is an argument
+//! of the process, so the server cannot have it run another one, and chooses only the name and the
+//! value of a record.
 //!
-//! Each attempt to get a certificate is a connection: the server sends its other end, then a line for
-//! each record, and gets one for each. When the server closes its side, also by its end, the records
-//! are removed.
+//! Each attempt to get a certificate is a connection: the server sends its other end, then a line
+//! for each record, and gets one for each. When the server closes its side, also by its end, the
+//! records are removed.
 
 mod call;
 
@@ -120,8 +120,8 @@ pub fn run(options: &HookOptions) -> io::Result<()> {
     }
 }
 
-/// Writes the records of an attempt until the server closes its side, then removes them. A record is
-/// also removed if it could not be written, because it may have been in part.
+/// Writes the records of an attempt until the server closes its side, then removes them. A record
+/// is also removed if it could not be written, because it may have been in part.
 fn attend(options: &HookOptions, home: Option<&OsString>, server: &UnixStream) {
     let mut records = Vec::new();
     while let Some(line) = read_line(server) {

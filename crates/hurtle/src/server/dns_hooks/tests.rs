@@ -1,4 +1,5 @@
-//! Calls of hooks as the server makes them: what they get, how they fail, and that nothing of them stays.
+//! Calls of hooks as the server makes them: what they get, how they fail, and that nothing of them
+//! stays.
 
 use std::fs;
 use std::net::Shutdown;
@@ -161,8 +162,8 @@ fn malformed_requests_and_missing_programs_fail() {
     assert!(answers[1].contains("/nonexistent/hook cleanup: No such file"), "{answers:?}");
 }
 
-/// Waits until a process that was sent SIGKILL has ended. If it was not, this fails after the time of
-/// a hook.
+/// Waits until a process that was sent SIGKILL has ended. If it was not, this fails after the time
+/// of a hook.
 fn wait_for_end(id: &str) {
     let end = Instant::now() + PATIENT;
     let is_running = || {

@@ -47,8 +47,8 @@ pub(super) async fn run_with_timeout(
 }
 
 impl Client {
-    /// Sends the requests on one connection and checks the responses. `pipelined`: sends all at once
-    /// instead of one after each response.
+    /// Sends the requests on one connection and checks the responses. `pipelined`: sends all at
+    /// once instead of one after each response.
     pub(super) async fn send_requests(
         mut self,
         requests: Vec<TestRequest>,

@@ -1,5 +1,5 @@
-//! The disks of the simulation: jobs take time, pieces of files are not in the page cache, and a disk is full
-//! from some write to another.
+//! The disks of the simulation: jobs take time, pieces of files are not in the page cache, and a
+//! disk is full from some write to another.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -95,8 +95,8 @@ pub(super) enum Body {
 }
 
 /// Reads the body that follows a head. `bodiless`: the message has no body, regardless of the head.
-/// `until_end` applies to a body without length or chunks: `None` if it is empty, `Some(true)` if it
-/// extends to the end of the connection and the sender has closed, `Some(false)` if it has not.
+/// `until_end` applies to a body without length or chunks: `None` if it is empty, `Some(true)` if
+/// it extends to the end of the connection and the sender has closed, `Some(false)` if it has not.
 pub(super) fn body(
     head: &Head,
     bytes: &[u8],

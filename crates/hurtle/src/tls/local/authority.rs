@@ -59,8 +59,8 @@ impl Authority {
         CertificateFiles { chain: file("pem"), key: file("key") }
     }
 
-    /// Reads an authority; `None` if a file is missing or malformed, if they do not belong together, or
-    /// if the authority is about to expire.
+    /// Reads an authority; `None` if a file is missing or malformed, if they do not belong
+    /// together, or if the authority is about to expire.
     ///
     /// # Errors
     /// This user may not read a file.
@@ -107,8 +107,8 @@ impl Authority {
         Authority::parse(files).ok_or_else(|| io::Error::other("the authority is unusable"))
     }
 
-    /// Signs a certificate for these names; returns it with its key in PEM. `None`: the authority may
-    /// not sign for one of them.
+    /// Signs a certificate for these names; returns it with its key in PEM. `None`: the authority
+    /// may not sign for one of them.
     pub(super) fn sign(&self, names: &[HostName], now: u64) -> io::Result<Option<String>> {
         let key = KeyPair::generate().map_err(io::Error::other)?;
         let until = now + (CERTIFICATE_DAYS - BACKDATED_DAYS) * DAY_SECS;
@@ -150,8 +150,8 @@ impl Authority {
     }
 }
 
-/// The names to constrain an authority to (RFC 5280 section 4.2.1.10), so that a stolen key is useless
-/// for others. A DNS name includes all names below it.
+/// The names to constrain an authority to (RFC 5280 section 4.2.1.10), so that a stolen key is
+/// useless for others. A DNS name includes all names below it.
 fn constraints(labels: &[String]) -> NameConstraints {
     let domains = LOCAL_DOMAINS.iter().map(|domain| (*domain).to_owned());
     let names = domains.chain(labels.iter().cloned()).map(GeneralSubtree::DnsName);
@@ -161,8 +161,8 @@ fn constraints(labels: &[String]) -> NameConstraints {
             IpNet::V6(net) => CidrSubnet::from_v6_prefix(net.addr().octets(), net.prefix_len()),
         })
     });
-    // A label may also be a public domain, such as `media`. With a leading dot, which the RFC does not
-    // define but verifiers know, a constraint is for the names below a domain only.
+    // A label may also be a public domain, such as `media`. With a leading dot, which the RFC does
+    // not define but verifiers know, a constraint is for the names below a domain only.
     let below = labels.iter().map(|label| GeneralSubtree::DnsName(format!(".{label}")));
     NameConstraints {
         permitted_subtrees: names.chain(networks).collect(),
@@ -219,8 +219,8 @@ pub(super) fn with_path(path: &Path, e: &io::Error) -> io::Error {
     io::Error::new(e.kind(), format!("{}: {e}", path.display()))
 }
 
-/// The certificates of the authorities in a directory, the oldest first, whether their keys are there
-/// or not.
+/// The certificates of the authorities in a directory, the oldest first, whether their keys are
+/// there or not.
 pub(super) fn certificates(dir: &Path) -> Vec<PathBuf> {
     let paths = (1..=super::AUTHORITIES_MAX).map(|number| Authority::files(dir, number).chain);
     paths.filter(|path| pem::certificates(path).is_ok()).collect()

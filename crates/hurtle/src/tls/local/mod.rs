@@ -1,9 +1,9 @@
 //! Certificates of a local authority: for `--tls`, and for sites with `certificate = "local"`. They
 //! are made when the server starts, and renewed while it runs.
 //!
-//! An authority is constrained to private names. If none in the directory may sign for a name, another
-//! one is made beside: `authority.pem`, `authority-2.pem` and so on. A certificate is signed by the
-//! oldest authority that may, because clients trust that one most likely.
+//! An authority is constrained to private names. If none in the directory may sign for a name,
+//! another one is made beside: `authority.pem`, `authority-2.pem` and so on. A certificate is
+//! signed by the oldest authority that may, because clients trust that one most likely.
 
 mod authority;
 mod on_demand;
@@ -155,8 +155,8 @@ pub fn how_to_trust(prepared: &Prepared) -> String {
     format!("{new} {files}\n  trust it: hurtle trust\n  curl: --cacert {files}")
 }
 
-/// The names of a certificate for a site. A wildcard that clients would not accept is replaced by its
-/// domain; handshakes with names below get certificates of their own.
+/// The names of a certificate for a site. A wildcard that clients would not accept is replaced by
+/// its domain; handshakes with names below get certificates of their own.
 pub(super) fn subjects(hosts: &[HostName]) -> Vec<HostName> {
     if hosts.is_empty() {
         let names = ["localhost", "127.0.0.1", "[::1]"];
@@ -188,8 +188,8 @@ fn names_of_sites(config: &Config) -> Vec<Vec<HostName>> {
     sites.map(|site| site.hosts.clone()).collect()
 }
 
-/// Finds the authority that has signed the certificate in a file; `None` if the certificate is to be
-/// replaced.
+/// Finds the authority that has signed the certificate in a file; `None` if the certificate is to
+/// be replaced.
 fn issuer_of<'a>(file: &Path, hosts: &[HostName], known: &'a [Authority]) -> Option<&'a Authority> {
     let issued = IssuedCertificate::read(&fs::read(file).ok()?, &subjects(hosts)).ok()?;
     if !issued.missing_names.is_empty() || renewal(issued.valid) <= now() {

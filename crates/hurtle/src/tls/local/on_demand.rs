@@ -1,5 +1,5 @@
-//! Certificates that a handshake gets for a name below a wildcard: clients accept no certificate for
-//! `*.localhost`, nor one for `*.nas.lan` where the name has two labels more.
+//! Certificates that a handshake gets for a name below a wildcard: clients accept no certificate
+//! for `*.localhost`, nor one for `*.nas.lan` where the name has two labels more.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -24,8 +24,8 @@ const VERSIONS: [u32; 1] = [1];
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 
-/// Concurrent requests of a connection: the fewest that RFC 9114 section 6.1 recommends. The library
-/// allocates memory for all of them at once.
+/// Concurrent requests of a connection: the fewest that RFC 9114 section 6.1 recommends. The
+/// library allocates memory for all of them at once.
 const REQUESTS_MAX: u32 = 100;
 
 /// Concurrent unidirectional streams of the client: three of HTTP/3, and some of unknown types

@@ -1,5 +1,5 @@
-//! An application with one synchronous worker, as an upstream: it reads a request whole, writes the response
-//! whole, and only then takes the next connection.
+//! An application with one synchronous worker, as an upstream: it reads a request whole, writes the
+//! response whole, and only then takes the next connection.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

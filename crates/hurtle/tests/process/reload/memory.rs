@@ -11,8 +11,9 @@ use crate::frames::{self, DATA, END_STREAM, Wire};
 const WARM: usize = 20;
 const RELOADS: usize = 100;
 
-/// Most growth between them, in KiB. The 240 connections use 2 to 5 MiB (the allocator's arenas differ
-/// from run to run); the 80 configurations, whose texts alone have 200 KiB each, would use 16 and more.
+/// Most growth between them, in KiB. The 240 connections use 2 to 5 MiB (the allocator's arenas
+/// differ from run to run); the 80 configurations, whose texts alone have 200 KiB each, would use
+/// 16 and more.
 const GROWTH_KIB_MAX: u64 = 10 << 10;
 
 /// Makes a configuration whose sites all differ from those of another `number`.

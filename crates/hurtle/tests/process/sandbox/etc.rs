@@ -150,8 +150,8 @@ impl Tunnel {
     }
 }
 
-/// The permission was for the inode of /etc/hosts: once another file had that name, no upstream's name
-/// could be resolved until a restart.
+/// The permission was for the inode of /etc/hosts: once another file had that name, no upstream's
+/// name could be resolved until a restart.
 #[test]
 fn names_of_upstreams_are_resolved_after_etc_hosts_is_replaced() {
     let port = upstream();
@@ -212,8 +212,8 @@ fn names_of_upstreams_are_resolved_after_etc_resolv_conf_is_replaced() {
     assert_eq!(later.ids(), [0; 0], "{}", server.child.stderr());
 }
 
-/// A reload after the installation of a package was an upgrade, which cuts WebSockets after `drain`:
-/// /etc/passwd and /etc/ld.so.cache were other inodes.
+/// A reload after the installation of a package was an upgrade, which cuts WebSockets after
+/// `drain`: /etc/passwd and /etc/ld.so.cache were other inodes.
 #[test]
 fn a_reload_after_the_systems_files_are_replaced_cuts_nothing() {
     let port = upstream();

@@ -178,8 +178,8 @@ fn a_reload_that_needs_more_replaces_the_process() {
     assert_eq!((code, said.contains("reloaded")), (Some(0), true), "needs nothing more: {said}");
 }
 
-/// The user of the server cannot look into the directory of the key, as that of certbot. So a reload
-/// found that the sandbox did not permit it, and was an upgrade.
+/// The user of the server cannot look into the directory of the key, as that of certbot. So a
+/// reload found that the sandbox did not permit it, and was an upgrade.
 #[test]
 fn a_reload_needs_no_other_process_for_a_file_that_only_root_sees() {
     let site = Dir::new(&[("x.txt", "x")]);

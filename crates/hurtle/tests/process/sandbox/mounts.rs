@@ -1,5 +1,5 @@
-//! Each kind of mount in the sandbox: as it starts, after other programs have replaced what it uses,
-//! and in the next release.
+//! Each kind of mount in the sandbox: as it starts, after other programs have replaced what it
+//! uses, and in the next release.
 
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};

@@ -16,8 +16,8 @@ fn releases() -> Dir {
     ])
 }
 
-/// A release was 403 until SIGHUP after `current` led to it, because the sandbox's permission was for
-/// the directory of the release before.
+/// A release was 403 until SIGHUP after `current` led to it, because the sandbox's permission was
+/// for the directory of the release before.
 #[test]
 fn a_release_by_link_is_served_soon_after_the_switch_by_one_other_process() {
     let cap = releases();

@@ -259,8 +259,8 @@ impl CertificatePipe {
 }
 
 impl Upgraded {
-    /// Adds a mount whose certificate is read from a pipe: a process reads it between the receipt of
-    /// the sockets and the start of its workers, and waits there.
+    /// Adds a mount whose certificate is read from a pipe: a process reads it between the receipt
+    /// of the sockets and the start of its workers, and waits there.
     fn read_certificate_from_a_pipe(&self) -> CertificatePipe {
         let path = self.dir.path("../authority.pem");
         mkfifo(&path, Mode::from_bits_truncate(0o600)).unwrap();

@@ -103,8 +103,8 @@ impl Upgraded {
         assert_eq!(self.child.get("/a.txt").text(), "text");
     }
 
-    /// Starts an upgrade to a program that waits for a file before it is hurtle; returns the command
-    /// and the new process.
+    /// Starts an upgrade to a program that waits for a file before it is hurtle; returns the
+    /// command and the new process.
     fn begin_waiting(&mut self) -> (std::process::Child, Pid) {
         let (pid, go) = (self.dir.path("../pid"), self.dir.path("../go"));
         self.install_script(&format!(

@@ -1,4 +1,5 @@
-//! Purges of another server while the responses that they remove are on their way to the new process.
+//! Purges of another server while the responses that they remove are on their way to the new
+//! process.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! Range requests to an upstream, and their responses (206): whether a request's range is fetched for
-//! the cache, and how a part joins what is stored (RFC 9111 sections 3.3 and 3.4).
+//! Range requests to an upstream, and their responses (206): whether a request's range is fetched
+//! for the cache, and how a part joins what is stored (RFC 9111 sections 3.3 and 3.4).
 
 use std::sync::Arc;
 

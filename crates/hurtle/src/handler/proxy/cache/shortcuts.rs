@@ -75,9 +75,10 @@ impl Default for Shortcuts {
 }
 
 impl Shortcuts {
-    /// Returns the stored response to a repeated request, with its cache status. `None`: there is no
-    /// shortcut, the response is not fresh, or the request does not ask for the whole. `finish` makes the
-    /// site's edits of fields that are not stored yet; it gets the decoded path after the site's rules.
+    /// Returns the stored response to a repeated request, with its cache status. `None`: there is
+    /// no shortcut, the response is not fresh, or the request does not ask for the whole. `finish`
+    /// makes the site's edits of fields that are not stored yet; it gets the decoded path after the
+    /// site's rules.
     pub fn answer(
         &self,
         request: &RequestHead<'_>,

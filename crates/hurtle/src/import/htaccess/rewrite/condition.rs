@@ -47,7 +47,8 @@ impl<'d> Condition<'d> {
         Ok(Condition { d, variable: variable.clone(), pattern, is_not, ignores_case, is_or })
     }
 
-    /// `true` for the test that finds the path of a directory of an application, which is empty here.
+    /// `true` for the test that finds the path of a directory of an application, which is empty
+    /// here.
     pub(super) fn finds_base(&self) -> bool {
         self.variable == "%{REQUEST_URI}::$0" || self.variable == "%{REQUEST_URI}::$1"
     }

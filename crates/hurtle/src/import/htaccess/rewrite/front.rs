@@ -136,7 +136,8 @@ impl<'d> Rewriting<'d, '_> {
         Ok(())
     }
 
-    /// A script that gets the path in a parameter: a rule for all paths that are not of this directory's files.
+    /// A script that gets the path in a parameter: a rule for all paths that are not of this
+    /// directory's files.
     fn with_path(
         &mut self,
         rule: &Rule<'d>,

@@ -1,8 +1,9 @@
-//! mod_rewrite: rules in their order, as rules of a site, mounts that refuse, and a front controller.
+//! mod_rewrite: rules in their order, as rules of a site, mounts that refuse, and a front
+//! controller.
 //!
-//! `condition` and `rule` read directives, `target` translates targets, `matching` writes the requests of a
-//! rule, `redirect` redirects, and `front` the page or script that answers paths without a file. `results` refuses
-//! rewrites with results that other rules are for.
+//! `condition` and `rule` read directives, `target` translates targets, `matching` writes the
+//! requests of a rule, `redirect` redirects, and `front` the page or script that answers paths
+//! without a file. `results` refuses rewrites with results that other rules are for.
 
 mod condition;
 mod front;
