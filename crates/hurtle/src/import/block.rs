@@ -77,12 +77,12 @@ impl<'a> Block<'a> {
                     Use::Held => own.push((kind, d)),
                     Use::Done => {}
                 },
-                None if is_tuning(&d.name) || is_default(d) => report.leave_out(d),
-                // A setting of a cache, which no location has.
-                None if is_passed_on(d) => report.leave_out(d),
-                None if is_of_cache(&d.name) && !shared.has_cache => report.leave_out(d),
                 None => match difference(d) {
                     Some(text) => report.remark(d, text),
+                    None if is_tuning(&d.name) || is_default(d) => report.leave_out(d),
+                    None if is_passed_on(d) => report.leave_out(d),
+                    // A setting of a cache, which no location has.
+                    None if is_of_cache(&d.name) && !shared.has_cache => report.leave_out(d),
                     None => report.refuse(d, needs(&d.name)),
                 },
             }

@@ -236,11 +236,20 @@ const DEFAULTS: &[(&str, &[&str])] = &[
 ];
 
 /// Directives with arguments whose difference a remark names.
-const REMARKED: &[(&str, &[&str], &str)] = &[(
-    "ignore_invalid_headers",
-    &["off"],
-    "a request with a field name that is no token (RFC 9110) is refused (400); nginx passes it on",
-)];
+const REMARKED: &[(&str, &[&str], &str)] = &[
+    (
+        "gzip_static",
+        &["always"],
+        "GET /a.css is 404 if there is a.css.gz only, which nginx sends: for that write \
+         `sidecars_alone = true` in the mount",
+    ),
+    (
+        "ignore_invalid_headers",
+        &["off"],
+        "a request with a field name that is no token (RFC 9110) is refused (400); nginx passes it \
+         on",
+    ),
+];
 
 /// The difference that a directive makes which is left out otherwise.
 pub(super) fn difference(d: &Directive) -> Option<&'static str> {

@@ -120,6 +120,31 @@ fn is_repetition(server: &str, fed: &str) -> bool {
 }
 
 /// A configuration of nginx, imported with a directive in it.
+/// Regression: they were left out without a word.
+#[test]
+fn settings_that_change_no_response_but_with_some_arguments_are_named() {
+    let table = [
+        ("gzip_static on;", None),
+        (
+            "gzip_static always;",
+            Some("# - nginx.conf:2: GET /a.css is 404 if there is a.css.gz only"),
+        ),
+        (
+            "ignore_invalid_headers off;",
+            Some("a field name that is no token (RFC 9110) is refused"),
+        ),
+    ];
+    let plain = import("root /srv; FED", "").expect("it is imported");
+    for (directive, expected) in table {
+        let text = import("root /srv; FED", directive).expect(directive).replace("\n#   ", " ");
+        let remarks = |text: &str| text.matches("# - nginx.conf").count();
+        match expected {
+            Some(expected) => assert!(text.contains(expected), "{directive}: {text}"),
+            None => assert_eq!(remarks(&text), remarks(&plain), "{directive}: {text}"),
+        }
+    }
+}
+
 fn import(server: &str, fed: &str) -> Result<String, Vec<String>> {
     let zones = "limit_req_zone $binary_remote_addr zone=z:1m rate=1r/s;
         proxy_cache_path /cache keys_zone=c:1m; limit_conn_zone $server_name zone=c:1m;";
