@@ -21,7 +21,7 @@ use super::hashes::{Hashes, TagSource};
 use super::objects::Arriving;
 use super::outside::log_outside;
 use super::root::{OpenRoot, Root};
-use super::sidecars::{Names, Sidecars, is_variant_of};
+use super::sidecars::Sidecars;
 use crate::body::{OpenFile, Stamp};
 use crate::config::{EtagSource, Symlinks};
 use crate::disk::Lane;
@@ -261,62 +261,6 @@ impl Lookup {
         Ok(Target::Directory(directory.to_vec(), stamp))
     }
 
-    fn file_target(&self, root: &OpenRoot, path: Vec<u8>, stamp: Stamp) -> io::Result<Target> {
-        let mut states = vec![(Coding::Identity, stamp)];
-        if let Some(sidecars) = &self.sidecars {
-            let names = self.sidecar_names(sidecars, root, &path)?;
-            let suffixes =
-                if names.as_ref().is_some_and(Names::is_empty) { &[] } else { &SIDECARS[..] };
-            for (coding, suffix) in suffixes {
-                let name = [&path[..], suffix].concat();
-                if names.as_ref().is_some_and(|names| !names.may_have(base_name(&name))) {
-                    continue;
-                }
-                if let State::File(side) = self.state(root, &name)?
-                    && is_variant_of(&side, &stamp)
-                {
-                    states.push((*coding, side));
-                }
-            }
-        }
-        Ok(Target::File { path, states })
-    }
-
-    /// The variants of a file that is missing, if they are wanted without it.
-    fn variants_alone(&self, root: &OpenRoot, path: &[u8]) -> io::Result<Target> {
-        let mut states = Vec::new();
-        let suffixes = if self.finds_variants_alone { &SIDECARS[..] } else { &[] };
-        for (coding, suffix) in suffixes {
-            if let State::File(stamp) = self.state(root, &[path, suffix].concat())? {
-                states.push((*coding, stamp));
-            }
-        }
-        Ok(match states.is_empty() {
-            true => Target::Missing,
-            false => Target::File { path: path.to_vec(), states },
-        })
-    }
-
-    /// The names of variants in a file's directory, if they are known.
-    fn sidecar_names(
-        &self,
-        sidecars: &Sidecars,
-        root: &OpenRoot,
-        path: &[u8],
-    ) -> io::Result<Option<Names>> {
-        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let parent = &path[..path.len() - base_name(path).len()];
-        if let Some(names) = root.names(parent) {
-            return Ok(Some(names));
-        }
-        let open = || Ok(self.open(root, parent, OFlags::RDONLY | flags)?);
-        // A directory that was renamed meanwhile, for example: searching tells.
-        let Ok(directory) = self.open(root, parent, flags | sys::PROBE) else { return Ok(None) };
-        let names = sidecars.names(directory, open)?;
-        names.iter().for_each(|names| root.remember(parent, names));
-        Ok(names)
-    }
-
     pub(super) fn state(&self, root: &OpenRoot, path: &[u8]) -> io::Result<State> {
         let flags = OFlags::CLOEXEC | sys::PROBE;
         let fd = match self.open(root, path, flags) {
@@ -511,7 +455,7 @@ impl State {
 }
 
 /// The last segment of a path.
-fn base_name(path: &[u8]) -> &[u8] {
+pub(super) fn base_name(path: &[u8]) -> &[u8] {
     path.rsplit(|b| *b == b'/').next().unwrap_or_default()
 }
 

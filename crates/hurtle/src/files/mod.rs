@@ -25,6 +25,7 @@ pub mod scripts;
 pub mod sidecars;
 pub mod store;
 mod times;
+mod variants;
 pub mod watched;
 
 pub use answer::{FileQuery, answer};

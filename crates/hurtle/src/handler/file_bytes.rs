@@ -30,7 +30,7 @@ pub(super) struct Reserved {
 }
 
 impl Reserved {
-    /// No bytes yet, of a mount with this bound.
+    /// A share of 0 bytes, of a mount with this bound.
     pub(super) fn new(mount: &MountBound) -> Reserved {
         Reserved { bytes: 0, mount: mount.clone() }
     }
