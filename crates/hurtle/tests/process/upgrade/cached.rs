@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
 use super::{Upgraded, said};
+use crate::child::eventually;
 use crate::support::Dir;
 
 /// Larger than what stays in memory when the cache has a disk.
@@ -44,6 +45,13 @@ fn upstream() -> (SocketAddr, Arc<AtomicUsize>) {
     (address, requests)
 }
 
+/// The state of the response caches.
+fn cache_status(server: &Upgraded) -> serde_json::Value {
+    let status = server.command("status").arg("--json").output().unwrap();
+    let mut status: serde_json::Value = serde_json::from_str(&said(&status)).unwrap();
+    status["response_cache"].take()
+}
+
 #[test]
 fn stored_responses_are_handed_over_and_no_upstream_is_asked_again() {
     let (address, requests) = upstream();
@@ -71,6 +79,8 @@ fn stored_responses_are_handed_over_and_no_upstream_is_asked_again() {
     server.child.get(changed);
     let asked = requests.load(SeqCst);
     assert_eq!(asked, 4);
+    // A body on the disk is stored once it is written, which may be after its response.
+    eventually("all are stored", || cache_status(&server)["entries"] == 4);
     let file = server.dir.path("../hurtle.toml");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace("'1 MiB'", "'2 MiB'")).unwrap();
@@ -88,8 +98,6 @@ fn stored_responses_are_handed_over_and_no_upstream_is_asked_again() {
     }
     server.child.get(changed);
     assert_eq!(requests.load(SeqCst), asked + 1, "the cache with other settings begins empty");
-    let status = server.command("status").arg("--json").output().unwrap();
-    let status: serde_json::Value = serde_json::from_str(&said(&status)).unwrap();
-    let cache = &status["response_cache"];
+    let cache = cache_status(&server);
     assert!(cache["disk_bytes"].as_u64() == Some(LARGE as u64), "charged to the disk: {cache}");
 }
