@@ -4,7 +4,7 @@
 
 /// Returns free memory to the system (malloc_trim(3)); `true` if there was some. It takes some
 /// milliseconds for each 100 MiB of heap, and an allocation of another thread may wait that long.
-/// Where the C library has no such call, it does nothing.
+/// It does nothing if the C library has no such call.
 pub fn trim() -> bool {
     system::trim()
 }
