@@ -7,6 +7,12 @@
 pub mod random;
 
 #[doc(hidden)]
+pub mod duration;
+
+#[doc(hidden)]
+pub mod instant;
+
+#[doc(hidden)]
 pub mod histogram;
 
 #[doc(hidden)]

@@ -134,6 +134,10 @@ pub enum ConnectionUse {
     Streams(u32),
     /// HTTP/3, likewise.
     Http3(u32),
+    /// HTTP/2 with requests of gRPC, likewise.
+    Grpc(u32),
+    /// WebSockets (RFC 6455), with one message at a time on each connection.
+    WebSocket,
     /// HTTP/3, with a new connection and a full handshake for each request.
     Http3Anew,
     /// A new connection and a full handshake for each page. A page is one request of the figures:
@@ -144,6 +148,13 @@ pub enum ConnectionUse {
         version: Version,
         /// Files of a page.
         files: u32,
+    },
+    /// Visitors that take steps: each has connections of its own.
+    Visits {
+        /// The version of HTTP.
+        version: Version,
+        /// Connections of each visitor, at most.
+        connections: u32,
     },
     /// All connections request the same object at once; once all have it, another one.
     Herd,
@@ -181,10 +192,12 @@ impl ConnectionUse {
     /// The version of HTTP.
     pub fn version(self) -> Version {
         match self {
-            ConnectionUse::Anew { .. } | ConnectionUse::Herd => Version::Http1,
-            ConnectionUse::Streams(_) => Version::Http2,
+            ConnectionUse::Anew { .. } | ConnectionUse::Herd | ConnectionUse::WebSocket => {
+                Version::Http1
+            }
+            ConnectionUse::Streams(_) | ConnectionUse::Grpc(_) => Version::Http2,
             ConnectionUse::Http3(_) | ConnectionUse::Http3Anew => Version::Http3,
-            ConnectionUse::Page { version, .. } => version,
+            ConnectionUse::Page { version, .. } | ConnectionUse::Visits { version, .. } => version,
         }
     }
 }
@@ -199,10 +212,13 @@ impl fmt::Display for ConnectionUse {
             ConnectionUse::Streams(streams) => write!(f, "{streams} streams a connection"),
             ConnectionUse::Http3(1) => write!(f, "HTTP/3, 1 stream a connection"),
             ConnectionUse::Http3(streams) => write!(f, "HTTP/3, {streams} streams a connection"),
+            ConnectionUse::Grpc(streams) => write!(f, "gRPC, {streams} streams a connection"),
+            ConnectionUse::WebSocket => write!(f, "WebSockets"),
             ConnectionUse::Http3Anew => write!(f, "HTTP/3, a full handshake each"),
             ConnectionUse::Page { version, files } => {
                 write!(f, "a page of {files} files over {version}")
             }
+            ConnectionUse::Visits { version, .. } => write!(f, "visits over {version}"),
             ConnectionUse::Herd => write!(f, "the same new object at once"),
         }
     }

@@ -104,8 +104,14 @@ fn handshakes_kept_connections_and_streams_are_measured_over_tls() {
                 Some(ConnectionUse::Anew { resumed: false }) => (replies, 0),
                 Some(ConnectionUse::Anew { resumed: true }) => (0, replies),
                 Some(ConnectionUse::Streams(_) | ConnectionUse::Http3(_)) => (2, 0),
-                Some(ConnectionUse::Http3Anew | ConnectionUse::Page { .. }) => (replies, 0),
-                Some(ConnectionUse::Herd) => (0, 0),
+                Some(
+                    ConnectionUse::Http3Anew
+                    | ConnectionUse::Page { .. }
+                    | ConnectionUse::Visits { .. },
+                ) => (replies, 0),
+                Some(ConnectionUse::Herd | ConnectionUse::Grpc(_) | ConnectionUse::WebSocket) => {
+                    (0, 0)
+                }
                 None => (4, 0),
             };
             assert!(resumed == wanted_resumed, "{what}");

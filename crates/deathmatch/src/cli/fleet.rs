@@ -75,7 +75,7 @@ fn at(text: &str) -> Result<At, String> {
     let Some(wait) = text.strip_prefix('+') else {
         return parse(text).map(At::Unix).ok_or_else(|| why.to_owned());
     };
-    super::url::duration(wait).map(At::After).map_err(|_| why.to_owned())
+    crate::duration::parse(wait).map(At::After).map_err(|_| why.to_owned())
 }
 
 impl LoadArgs {

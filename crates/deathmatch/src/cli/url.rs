@@ -6,18 +6,17 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::duration::parse as duration;
 use crate::figures::{Check, Condition, append_summary, write_junit};
 use crate::target::{Route, Url};
-
-/// Longest duration of a load.
-const DURATION_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Load on one running server.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load on one URL")]
 pub struct UrlArgs {
     /// Put load on the server of this URL (http or https) with GET requests, and show its rate and
-    /// response times. Several URLs of one server are requested in turn.
+    /// response times. Several URLs of one server are requested in turn. ws and wss: send a message
+    /// of -b, or a ping, on each WebSocket after the server's response to the one before.
     #[arg(value_name = "URL")]
     pub urls: Vec<Url>,
     /// Request what this file has in turn, in vegeta's format: `METHOD URL` in a line, then fields,
@@ -28,6 +27,12 @@ pub struct UrlArgs {
     /// of its first request.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["urls", "method", "body", "targets"])]
     pub har: Option<PathBuf>,
+    /// Have visitors that take the steps of this file: pages, what they need, and pauses between
+    /// them (TOML, or the pages of a browser's archive, HAR). -c are visitors at once, -r visits a
+    /// second; the figures count steps.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["urls", "targets", "har", "weights",
+        "method", "body", "grpc", "streams", "disable_keepalive", "unix_socket"])]
+    pub scenario: Option<PathBuf>,
     /// Proportion of each of several requests, in their order, such as 8,1,1 [default: all alike].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub weights: Vec<u32>,
@@ -60,6 +65,13 @@ pub struct UrlArgs {
     /// HTTP/3 (https only).
     #[arg(long, conflicts_with = "h2", group = "multiplexed")]
     pub h3: bool,
+    /// Call a gRPC method over HTTP/2: the URL's path is /package.Service/Method, and -b is the
+    /// encoded message.
+    #[arg(long, group = "multiplexed", conflicts_with_all = ["h2", "h3", "method", "targets", "har"])]
+    pub grpc: bool,
+    /// The .proto file of the gRPC service; -b is then the message in JSON.
+    #[arg(long, value_name = "FILE", requires = "grpc")]
+    pub proto: Option<PathBuf>,
     /// Requests at once on each connection of HTTP/2 or HTTP/3.
     #[arg(long, requires = "multiplexed", value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub streams: u32,
@@ -155,27 +167,6 @@ impl OutcomeArgs {
     }
 }
 
-/// `500ms`, `10s`, `2m`, `1h` or `10`.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let (number, unit) = match text.find(|c: char| c.is_ascii_alphabetic()) {
-        Some(at) => text.split_at(at),
-        None => (text, "s"),
-    };
-    let seconds = match unit {
-        "ms" => 0.001,
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => f64::NAN,
-    };
-    let seconds = number.parse::<f64>().map_or(f64::NAN, |number| number * seconds);
-    let fits = (0.001..=DURATION_MAX.as_secs_f64()).contains(&seconds);
-    match fits {
-        true => Ok(Duration::from_secs_f64(seconds)),
-        false => Err("write a time from 1ms to 24h, such as 10s or 2m".to_owned()),
-    }
-}
-
 /// Requests a second, as the generator can offer them.
 fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse::<f64>().ok().filter(|rate| (0.001..=1e6).contains(rate));
@@ -187,15 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_units() {
-        for (text, ms) in
-            [("500ms", 500), ("10s", 10_000), ("10", 10_000), ("1.5m", 90_000), ("1h", 3_600_000)]
-        {
-            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
-        }
-        for text in ["", "s", "0", "-1s", "10x", "25h", "1 s"] {
-            assert!(duration(text).is_err(), "{text}");
-        }
+    fn a_rate_has_bounds() {
         assert!(rate("0").is_err() && rate("2e6").is_err() && rate("1.5") == Ok(1.5));
     }
 }

@@ -15,7 +15,8 @@ use deathmatch::figures::{Described, Figures};
 use deathmatch::fleet::{Clock, Generated, Moments, Options, rfc3339, unix_now};
 use deathmatch::load::{Job, Watch};
 
-use super::url::{generate, prepare, report};
+use super::job::prepare;
+use super::url::{generate, report};
 use super::usage;
 
 /// Longest part of a wait between two looks for a signal.

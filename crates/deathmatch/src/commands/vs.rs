@@ -142,6 +142,11 @@ fn servers(words: &[String], known: &Catalogue) -> Result<Vec<Server>, String> {
 fn read(words: &str, known: &Catalogue) -> Result<(String, Kind), String> {
     if words.contains("://") && !words.contains(char::is_whitespace) {
         let url: Url = words.parse()?;
+        if url.is_websocket {
+            return Err(format!(
+                "{words}: servers are compared over HTTP; write http:// or https://"
+            ));
+        }
         return Ok((url.authority.clone(), Kind::Url(url, None)));
     }
     let contender = if words.contains("{port}") {

@@ -17,8 +17,7 @@ pub use checks::{Check, Condition, append_summary, checks, write_junit};
 pub use text::{amount, bars, kinds, milliseconds, percentiles};
 
 use crate::histogram::Times;
-pub use crate::load::FAILED_STATUS;
-use crate::load::{Apart, Bin, Progress};
+use crate::load::{Apart, Bin, Progress, Status};
 use crate::sample::{Errors, Load};
 
 /// Largest share of the time that the generator may work.
@@ -33,16 +32,14 @@ const CARRIED_SHARE_MIN: f64 = 0.95;
 /// Number of bars of the histogram.
 const BARS: usize = 12;
 
-/// `true` for the status of a redirect (RFC 9110, section 15.4).
-fn is_redirect(status: u16) -> bool {
-    matches!(status, 301 | 302 | 303 | 307 | 308)
-}
-
 /// Offered load.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Offer {
-    /// Connections.
+    /// Connections; of visits the visitors at once.
     pub connections: u32,
+    /// Connections of each visitor over HTTP/1.1, at most; `None`: there are no visits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections_each: Option<u32>,
     /// Requests at once on each connection (HTTP/2).
     pub streams: u32,
     /// `true` if each request has a connection of its own.
@@ -72,20 +69,20 @@ pub struct Figures {
     pub is_interrupted: bool,
     /// Seconds from the start to the end of the last request, or to the end of the offered time.
     pub seconds: f64,
-    /// Requests that should have been sent.
+    /// Requests that should have been sent; of visits their steps, likewise below.
     pub requests: u64,
     /// Complete responses of any status.
     pub responses: u64,
     /// Responses a second.
     pub responses_per_s: f64,
-    /// Requests without a response, and responses with a status of 400 or more.
+    /// Requests without a response, and responses that state a failure.
     pub failed: u64,
     /// Requests under way when the load was interrupted.
     pub unfinished: u64,
     /// Bytes of responses, heads included.
     pub bytes: u64,
     /// Responses by status.
-    pub statuses: BTreeMap<u16, u64>,
+    pub statuses: BTreeMap<Status, u64>,
     /// The figures of each request, if the load has several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by_request: Vec<RequestFigures>,
@@ -120,7 +117,7 @@ pub struct RequestFigures {
     pub request: String,
     /// Complete responses of any status.
     pub responses: u64,
-    /// Requests without a response, and responses with a status of 400 or more.
+    /// Requests without a response, and responses that state a failure.
     pub failed: u64,
     /// Response times of this request; `None`: it has none.
     pub latency: Option<Latency>,
@@ -208,7 +205,7 @@ impl Figures {
             requests,
         } = described;
         let seconds = seconds(&offered, is_interrupted, progress.seconds);
-        let bad = progress.statuses.range(FAILED_STATUS..).map(|(_, count)| count).sum::<u64>();
+        let bad = progress.bad_statuses();
         let answered = load.replies + load.errors.total();
         // Without keep-alive none is opened in place of another.
         let most = if offered.is_anew { u64::MAX } else { u64::from(offered.connections) };
@@ -320,6 +317,8 @@ impl Figures {
         }
         if let Some((rate, carried)) = self.offered.rate.zip(carried)
             && !self.is_interrupted
+            // The rate is that of visits, which have several steps.
+            && self.offered.connections_each.is_none()
             && carried + self.unanswered() as f64 / self.seconds.max(1e-9)
                 < CARRIED_SHARE_MIN * rate
         {
@@ -330,7 +329,7 @@ impl Figures {
             );
             warnings.push(text);
         }
-        let redirects = self.statuses.iter().filter(|(status, _)| is_redirect(**status));
+        let redirects = self.statuses.iter().filter(|(status, _)| status.is_redirect());
         let redirects: u64 = redirects.map(|(_, count)| count).sum();
         if redirects > 0 {
             let text = format!(
@@ -523,7 +522,8 @@ mod tests {
         let mut load = Load { intended: 10, replies: 8, ..Load::default() };
         load.errors.reset = 1;
         (0..8).for_each(|_| load.response.record(1_000_000));
-        let statuses = BTreeMap::from([(200, 4), (399, 1), (400, 1), (503, 2)]);
+        let statuses = [(200, 4), (399, 1), (400, 1), (503, 2)];
+        let statuses = statuses.map(|(status, count)| (Status::Http(status), count)).into();
         let progress = Progress { seconds: 2.0, statuses, connections: 7, ..Progress::default() };
         let offered = Offer { connections: 5, ..Offer::default() };
         let described = Described { offered, corrects: true, ..Described::default() };

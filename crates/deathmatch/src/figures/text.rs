@@ -88,7 +88,7 @@ pub fn kinds(e: &Errors) -> Vec<(&'static str, u64)> {
         ("connection closed before the response", e.reset),
         ("no response in time", e.timeout),
         ("TLS failed", e.tls),
-        ("HTTP/2 or HTTP/3 stream or connection failed", e.http2),
+        ("HTTP/2, HTTP/3 or WebSocket stream or connection failed", e.http2),
         ("not an HTTP response", e.status),
         ("bytes after the response", e.bytes),
     ];
@@ -119,13 +119,18 @@ impl Figures {
     /// The offered load, in words.
     pub(super) fn offer(&self) -> String {
         let its = &self.offered;
+        let (noun, arrivals) = match its.connections_each {
+            Some(_) => ("visitor", "visits"),
+            None => ("connection", "requests"),
+        };
         let plural = if its.connections == 1 { "" } else { "s" };
-        let mut text = format!("{} connection{plural}", amount(f64::from(its.connections)));
-        if self.protocol == "HTTP/2" {
+        let mut text = format!("{} {noun}{plural}", amount(f64::from(its.connections)));
+        let has_streams = matches!(self.protocol.as_str(), "HTTP/2" | "HTTP/3" | "gRPC");
+        if has_streams && its.connections_each.is_none() {
             text += &format!(", {} stream(s) on each", its.streams);
         }
         match its.rate {
-            Some(rate) => text += &format!(", {} requests/s offered", amount(rate)),
+            Some(rate) => text += &format!(", {} {arrivals}/s offered", amount(rate)),
             None => text += ", as fast as they go",
         }
         text
@@ -138,9 +143,10 @@ impl fmt::Display for Figures {
         writeln!(to, "{} {} over {} ({})", self.method, self.url, self.protocol, self.address)?;
         let early = if self.is_interrupted { ", interrupted" } else { "" };
         writeln!(to, "{} for {:.1} s{early}\n", self.offer(), self.seconds)?;
+        let noun = if self.offered.connections_each.is_some() { "steps" } else { "responses" };
         writeln!(
             to,
-            "  {} responses/s   {}/s   {} responses, {} failed",
+            "  {} {noun}/s   {}/s   {} {noun}, {} failed",
             amount(self.responses_per_s),
             bytes(self.bytes as f64 / self.seconds.max(1e-9)),
             count(self.responses),

@@ -16,6 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::figures::Latency;
 use crate::histogram::{DIGITS, TIME_NS_MAX, Times};
+use crate::load::Status;
 use crate::sample::Errors;
 
 /// Counts of requests and their response times.
@@ -25,7 +26,7 @@ pub struct Counts {
     pub requests: u64,
     /// Complete responses of any status.
     pub responses: u64,
-    /// Requests without a response, and responses with a status of 400 or more.
+    /// Requests without a response, and responses that state a failure.
     pub failed: u64,
     /// Requests under way when the load was interrupted.
     pub unfinished: u64,
@@ -34,7 +35,7 @@ pub struct Counts {
     /// Connections that were begun.
     pub connections: u64,
     /// Responses by status.
-    pub statuses: BTreeMap<u16, u64>,
+    pub statuses: BTreeMap<Status, u64>,
     /// Requests without a right response, by kind.
     pub errors: Errors,
     /// Response times in nanoseconds.
@@ -203,7 +204,7 @@ mod tests {
             requests: number + 2,
             responses: number,
             failed: 2,
-            statuses: BTreeMap::from([(status, number)]),
+            statuses: BTreeMap::from([(Status::Http(status), number)]),
             errors: Errors { reset: 1, timeout: 1, ..Errors::default() },
             histogram: Sum::from(&mine),
             ..Counts::default()

@@ -3,7 +3,6 @@
 
 pub mod clock;
 mod counts;
-mod instant;
 mod merged;
 mod page;
 mod text;
@@ -14,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::instant::{parse, rfc3339};
 pub use clock::{Clock, unix_now};
 pub use counts::{Counts, Sum};
-pub use instant::{parse, rfc3339};
 pub use merged::{Generator, Mark, MarkKind, Merged, Server, Slot};
 
 use crate::figures::Figures;

@@ -1,4 +1,4 @@
-//! A connection that carries several requests, as `multiplex` and `page` drive it, and what it
+//! A connection that carries several requests, as `multiplex` and `visits` drive it, and what it
 //! tells.
 
 use std::io;
@@ -10,12 +10,18 @@ use bytes::Bytes;
 
 use super::reader::ResponseFault;
 use super::tally::Failure;
-use super::{Expected, Tls};
+use super::{Expected, Job, Status, Tls};
 
 /// A connection that carries several requests.
 pub(super) trait Link: Default {
     /// `true` if it has timers.
     const HAS_TIMERS: bool;
+
+    /// `true` if it carries several requests at once.
+    const IS_MULTIPLEXED: bool;
+
+    /// Takes what the job says of its connections; called once, before the first begins.
+    fn set_up(&mut self, _job: &Job) {}
 
     /// Begins a connection; `false`: it was refused.
     ///
@@ -117,5 +123,5 @@ pub(super) struct EndedRequest {
     /// Bytes of its response, without frames' heads.
     pub(super) bytes: u64,
     /// Status of its response, if there was one.
-    pub(super) status: Option<u16>,
+    pub(super) status: Option<Status>,
 }

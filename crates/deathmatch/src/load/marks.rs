@@ -69,10 +69,17 @@ fn has_other_handshakes(job: &Job, load: &Load) -> bool {
 fn breaks_littles_law(job: &Job, load: &Load) -> bool {
     let Offered::Closed { connections } = job.offered else { return false };
     let streams = match job.over {
-        Some(ConnectionUse::Streams(streams) | ConnectionUse::Http3(streams)) => streams,
-        Some(ConnectionUse::Anew { .. } | ConnectionUse::Http3Anew) | None => 1,
+        Some(
+            ConnectionUse::Streams(streams)
+            | ConnectionUse::Http3(streams)
+            | ConnectionUse::Grpc(streams),
+        ) => streams,
+        Some(ConnectionUse::Anew { .. } | ConnectionUse::Http3Anew | ConnectionUse::WebSocket)
+        | None => 1,
         // Pages outlast the sample's end; herds wait for their slowest connection.
-        Some(ConnectionUse::Page { .. } | ConnectionUse::Herd) => return false,
+        Some(ConnectionUse::Page { .. } | ConnectionUse::Visits { .. } | ConnectionUse::Herd) => {
+            return false;
+        }
     };
     let places = f64::from(connections) * f64::from(streams);
     let throughput = load.replies as f64 / load.seconds;

@@ -27,8 +27,10 @@
 //!   local port is left waiting.
 //! - *Beside*: what the streams beside the requests moved in the measured time, by the same thread:
 //!   a request can be late by one of their pieces, which its lateness shows.
+//! - *Message* of a WebSocket: a request, which ends with the server's next message.
 //! - *Page*: several requests on a connection of their own, counted as one request; its time begins
-//!   with the connection.
+//!   with the connection. *Step* of a visit: a page and what it needs, likewise; its time begins
+//!   with the visit, or with the end of the pause before it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -58,14 +60,16 @@ mod link;
 mod marks;
 mod multiplex;
 mod pace;
-mod page;
 mod pool;
 mod reader;
 pub mod saturation;
 mod slow;
+mod status;
 mod tally;
 mod tls;
+mod visits;
 mod watch;
+mod websocket;
 mod wire;
 
 pub use bulk::{Bulk, OneTimeDownload};
@@ -74,8 +78,11 @@ pub use h3::{reach as reach_http3, request as http3_request};
 pub use kept::Kept;
 pub use marks::marks;
 pub use slow::SlowClients;
+pub use status::Status;
 pub use tls::Tls;
-pub use watch::{Apart, Bin, FAILED_STATUS, Progress, Watch};
+use visits::Steps;
+pub use watch::{Apart, Bin, Progress, Watch};
+pub use websocket::{message as websocket_message, ping as websocket_ping};
 
 /// Carries out a job on the calling thread, which never sleeps meanwhile: `pin` it to a core of its
 /// own first. A server's faults are counted. An error is the generator's own: no descriptors or
@@ -101,35 +108,55 @@ enum Engine<'a> {
     Http1(Box<engine::Engine<'a>>),
     Http2(Box<multiplex::Engine<'a, h2::Connection>>),
     Http3(Box<multiplex::Engine<'a, h3::Connection>>),
-    Page1(Box<page::Engine<'a, h1::Connection>>),
-    Page2(Box<page::Engine<'a, h2::Connection>>),
-    Page3(Box<page::Engine<'a, h3::Connection>>),
+    WebSocket(Box<multiplex::Engine<'a, websocket::Connection>>),
+    Visits1(Box<visits::Engine<'a, h1::Connection>>),
+    Visits2(Box<visits::Engine<'a, h2::Connection>>),
+    Visits3(Box<visits::Engine<'a, h3::Connection>>),
 }
 
 impl<'a> Engine<'a> {
     /// Opens no connection yet.
     fn new(job: &'a Job) -> io::Result<Engine<'a>> {
         Ok(match job.over {
-            Some(ConnectionUse::Streams(streams)) => {
+            Some(ConnectionUse::Streams(streams) | ConnectionUse::Grpc(streams)) => {
                 Engine::Http2(Box::new(multiplex::Engine::new(job, streams)?))
             }
             Some(ConnectionUse::Http3(streams)) => {
                 Engine::Http3(Box::new(multiplex::Engine::new(job, streams)?))
             }
+            Some(ConnectionUse::WebSocket) => {
+                Engine::WebSocket(Box::new(multiplex::Engine::new(job, 1)?))
+            }
             Some(ConnectionUse::Http3Anew) => {
                 Engine::Http3(Box::new(multiplex::Engine::new(job, 1)?))
             }
-            Some(ConnectionUse::Page { version: Version::Http1, files }) => {
-                Engine::Page1(Box::new(page::Engine::new(job, files)?))
+            Some(ConnectionUse::Page { version, files }) => {
+                Engine::visits(job, version, (Steps::Files(files as usize), 1))?
             }
-            Some(ConnectionUse::Page { version: Version::Http2, files }) => {
-                Engine::Page2(Box::new(page::Engine::new(job, files)?))
-            }
-            Some(ConnectionUse::Page { version: Version::Http3, files }) => {
-                Engine::Page3(Box::new(page::Engine::new(job, files)?))
+            Some(ConnectionUse::Visits { version, connections }) => {
+                Engine::visits(job, version, (Steps::Of(&job.client.steps), connections))?
             }
             Some(ConnectionUse::Anew { .. } | ConnectionUse::Herd) | None => {
                 Engine::Http1(Box::new(engine::Engine::new(job)?))
+            }
+        })
+    }
+
+    /// Visitors that each have so many connections.
+    fn visits(
+        job: &'a Job,
+        version: Version,
+        (steps, connections): (Steps<'a>, u32),
+    ) -> io::Result<Engine<'a>> {
+        Ok(match version {
+            Version::Http1 => {
+                Engine::Visits1(Box::new(visits::Engine::new(job, steps, connections)?))
+            }
+            Version::Http2 => {
+                Engine::Visits2(Box::new(visits::Engine::new(job, steps, connections)?))
+            }
+            Version::Http3 => {
+                Engine::Visits3(Box::new(visits::Engine::new(job, steps, connections)?))
             }
         })
     }
@@ -139,8 +166,10 @@ impl<'a> Engine<'a> {
             Engine::Http1(engine) => Engine::Http1(Box::new(engine.watched(watch))),
             Engine::Http2(engine) => Engine::Http2(Box::new(engine.watched(watch))),
             Engine::Http3(engine) => Engine::Http3(Box::new(engine.watched(watch))),
-            // Jobs with pages are not watched.
-            pages => pages,
+            Engine::WebSocket(engine) => Engine::WebSocket(Box::new(engine.watched(watch))),
+            Engine::Visits1(engine) => Engine::Visits1(Box::new(engine.watched(watch))),
+            Engine::Visits2(engine) => Engine::Visits2(Box::new(engine.watched(watch))),
+            Engine::Visits3(engine) => Engine::Visits3(Box::new(engine.watched(watch))),
         }
     }
 
@@ -149,9 +178,10 @@ impl<'a> Engine<'a> {
             Engine::Http1(engine) => engine.run(duration),
             Engine::Http2(engine) => engine.run(duration),
             Engine::Http3(engine) => engine.run(duration),
-            Engine::Page1(engine) => engine.run(duration),
-            Engine::Page2(engine) => engine.run(duration),
-            Engine::Page3(engine) => engine.run(duration),
+            Engine::WebSocket(engine) => engine.run(duration),
+            Engine::Visits1(engine) => engine.run(duration),
+            Engine::Visits2(engine) => engine.run(duration),
+            Engine::Visits3(engine) => engine.run(duration),
         }
     }
 }
@@ -194,7 +224,8 @@ pub struct Job {
     /// Complete requests as sent (HTTP/1.1, keep-alive); for HTTP/2 their fields (`http2_request`),
     /// for HTTP/3 their HEADERS frames (`http3_request`).
     pub requests: Vec<Vec<u8>>,
-    /// Their bodies over HTTP/2 and HTTP/3, by the same index; those that are missing are empty.
+    /// Their bodies over HTTP/2 and HTTP/3, by the same index; those that are missing are empty. Of
+    /// a WebSocket's upgrade the frame that is sent again and again.
     pub bodies: Vec<Bytes>,
     /// Order of the requests, repeated; empty: always the first.
     pub order: Vec<u32>,
@@ -244,6 +275,17 @@ pub struct Client {
     /// `true`: it sleeps until a response arrives or a request is due. It leaves the processor to
     /// others, and wakes some 50 µs late.
     pub sleeps: bool,
+    /// Steps of `ConnectionUse::Visits`.
+    pub steps: Vec<Step>,
+}
+
+/// A step of a visit.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Indices of the job's requests: the page, and what is requested at once when it is there.
+    pub requests: Vec<usize>,
+    /// The shortest and the longest pause after the step, in which the visitor reads.
+    pub pause: [Duration; 2],
 }
 
 /// The expected response.

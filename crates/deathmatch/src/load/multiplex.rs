@@ -1,4 +1,4 @@
-//! The generator's loop for HTTP/2 and HTTP/3: it decides which stream of which connection carries
+//! The generator's loop for HTTP/2, HTTP/3 and WebSockets: it decides which stream of which connection carries
 //! which request when. Requests made while a response is read leave together. A `Link` is a
 //! connection with its protocol: `h2` over TLS, `h3` over QUIC.
 
@@ -62,6 +62,13 @@ struct Slot {
     free_since: u64,
 }
 
+/// A place for a connection of this job.
+fn link<L: Link>(job: &Job) -> L {
+    let mut link = L::default();
+    link.set_up(job);
+    link
+}
+
 impl<'a, L: Link> Engine<'a, L> {
     pub(super) fn new(job: &'a Job, streams: u32) -> io::Result<Engine<'a, L>> {
         let invalid = |text: &str| io::Error::new(io::ErrorKind::InvalidInput, text.to_owned());
@@ -79,7 +86,7 @@ impl<'a, L: Link> Engine<'a, L> {
             tls: job.tls.as_ref(),
             started: Instant::now(),
             poll: Poll::new()?,
-            connections: std::iter::repeat_with(L::default).take(connections).collect(),
+            connections: std::iter::repeat_with(|| link(job)).take(connections).collect(),
             slots: vec![Slot::default(); connections * streams],
             streams,
             is_anew: job.is_anew(),
@@ -284,7 +291,7 @@ impl<'a, L: Link> Engine<'a, L> {
         call.sent = now;
         *ticket = connection.ask(slot % self.streams, self.job.request(call.which)).ok();
         if ticket.is_none() {
-            self.fail_connection(at, Failure::Http2);
+            self.fail_connection(at, Failure::Protocol);
         }
     }
 
@@ -355,7 +362,7 @@ impl<'a, L: Link> Engine<'a, L> {
     fn handle_established(&mut self, at: usize) -> bool {
         let connection = &mut self.connections[at];
         if connection.streams_max() < self.streams as u32 {
-            self.fail_connection(at, Failure::Http2);
+            self.fail_connection(at, Failure::Protocol);
             return false;
         }
         self.tally.connection();
@@ -393,7 +400,7 @@ impl<'a, L: Link> Engine<'a, L> {
                     self.tally.fail(intended, which, Failure::Response(wrong), 1);
                 }
                 End::Reset | End::Unprocessed => {
-                    self.tally.fail(intended, which, Failure::Http2, 1);
+                    self.tally.fail(intended, which, Failure::Protocol, 1);
                 }
             }
             // The next sweep repeats requests that were reset; otherwise they would repeat as fast

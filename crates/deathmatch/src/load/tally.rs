@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use super::Status;
 use super::reader::ResponseFault;
 use super::watch::{Observer, Watch};
 use crate::sample::Load;
@@ -16,7 +17,8 @@ pub(super) enum Failure {
     Reset,
     Timeout,
     Tls,
-    Http2,
+    /// The server violates HTTP/2, HTTP/3 or the WebSocket protocol, or resets a stream.
+    Protocol,
     Response(ResponseFault),
 }
 
@@ -117,7 +119,7 @@ impl Tally {
             Failure::Reset => &mut errors.reset,
             Failure::Timeout => &mut errors.timeout,
             Failure::Tls => &mut errors.tls,
-            Failure::Http2 => &mut errors.http2,
+            Failure::Protocol => &mut errors.http2,
             Failure::Response(ResponseFault::Status) => &mut errors.status,
             Failure::Response(ResponseFault::Bytes) => &mut errors.bytes,
         } += requests;
@@ -152,7 +154,7 @@ impl Tally {
     }
 
     /// Counts the status of a response to the job's request of this index, for a watch.
-    pub(super) fn status(&mut self, intended: u64, which: usize, status: u16) {
+    pub(super) fn status(&mut self, intended: u64, which: usize, status: Status) {
         let counts = self.measures(intended);
         if let Some(observer) = self.observer.as_mut().filter(|_| counts) {
             observer.status(which, status);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::Status;
 use crate::histogram::Times;
 use crate::sample::Load;
 
@@ -11,9 +12,6 @@ const PUBLISH_NS: u64 = 100_000_000;
 
 /// Duration of the first bins.
 const BIN_NS: u64 = 1_000_000_000;
-
-/// The first status that counts as a failure.
-pub const FAILED_STATUS: u16 = 400;
 
 /// Requests of a job whose figures are counted apart, at most.
 const APART_MAX: usize = 1_000;
@@ -37,7 +35,7 @@ pub struct Progress {
     /// Counts of all requests so far.
     pub load: Load,
     /// Responses by status.
-    pub statuses: BTreeMap<u16, u64>,
+    pub statuses: BTreeMap<Status, u64>,
     /// Connections that the server accepted.
     pub connections: u64,
     /// The last full second, or all of a shorter time.
@@ -49,12 +47,19 @@ pub struct Progress {
     pub apart: Vec<Apart>,
 }
 
+impl Progress {
+    /// Responses whose status is a failure.
+    pub fn bad_statuses(&self) -> u64 {
+        self.statuses.iter().filter(|(status, _)| status.is_failure()).map(|(_, count)| count).sum()
+    }
+}
+
 /// Figures of one of the job's requests.
 #[derive(Clone, Debug, Default)]
 pub struct Apart {
     /// Complete responses of any status.
     pub replies: u64,
-    /// Requests without a right response, and responses with a status of 400 or more.
+    /// Requests without a right response, and responses that state a failure.
     pub failed: u64,
     /// Response times, and those of requests without one in time.
     pub response: Times,
@@ -95,7 +100,7 @@ impl Watch {
 #[derive(Debug, Default)]
 pub(super) struct Observer {
     pub(super) requests_max: Option<u64>,
-    statuses: BTreeMap<u16, u64>,
+    statuses: BTreeMap<Status, u64>,
     connections: u64,
     published: u64,
     bins: Vec<Bin>,
@@ -112,9 +117,9 @@ impl Observer {
         Observer { requests_max: watch.requests_max, bin_ns: BIN_NS, ..Observer::default() }
     }
 
-    pub(super) fn status(&mut self, which: usize, status: u16) {
+    pub(super) fn status(&mut self, which: usize, status: Status) {
         *self.statuses.entry(status).or_default() += 1;
-        if status >= FAILED_STATUS {
+        if status.is_failure() {
             self.fail(which, 1);
         }
     }

@@ -1,10 +1,14 @@
 //! A running server that a URL names: its address, its requests, and its TLS.
 
+pub mod archive;
 mod fetch;
+pub mod grpc;
 mod request;
 mod route;
+pub mod scenario;
 mod secure;
 pub mod targets;
+mod websocket;
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -30,8 +34,10 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// The URL of a running server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// `true` for https.
+    /// `true` for https and wss.
     pub is_secure: bool,
+    /// `true` for ws and wss: the WebSocket protocol (RFC 6455, section 3).
+    pub is_websocket: bool,
     /// Name or address, without brackets.
     pub host: String,
     /// TCP port.
@@ -50,10 +56,12 @@ impl FromStr for Url {
     fn from_str(text: &str) -> Result<Url, String> {
         let bad = |why: &str| format!("{text:?} is no URL: {why}, such as http://127.0.0.1:8080/");
         let uri: Uri = text.parse().map_err(|e| bad(&format!("{e}; write one")))?;
-        let is_secure = match uri.scheme_str() {
-            Some("http") => false,
-            Some("https") => true,
-            Some(_) => return Err(bad("only http and https are spoken; write one")),
+        let (is_secure, is_websocket) = match uri.scheme_str() {
+            Some("http") => (false, false),
+            Some("https") => (true, false),
+            Some("ws") => (false, true),
+            Some("wss") => (true, true),
+            Some(_) => return Err(bad("only http, https, ws and wss are spoken; write one")),
             None => return Err(bad("write one that begins with http:// or https://")),
         };
         let authority = uri.authority().ok_or_else(|| bad("it has no host; write one"))?;
@@ -77,13 +85,19 @@ impl FromStr for Url {
         let shown = if port == known { authority.host().to_owned() } else { authority.to_string() };
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Url { is_secure, host, port, authority: shown, path, route: Route::default() })
+        let route = Route::default();
+        Ok(Url { is_secure, is_websocket, host, port, authority: shown, path, route })
     }
 }
 
 impl fmt::Display for Url {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.is_secure { "https" } else { "http" };
+        let scheme = match (self.is_websocket, self.is_secure) {
+            (false, false) => "http",
+            (false, true) => "https",
+            (true, false) => "ws",
+            (true, true) => "wss",
+        };
         write!(to, "{scheme}://{}{}", self.authority, self.path)
     }
 }
@@ -102,7 +116,8 @@ pub struct Reached {
 impl Url {
     /// `true` if the other URL is of the same server.
     pub fn is_server_of(&self, other: &Url) -> bool {
-        let server = |its: &Url| (its.is_secure, its.host.to_ascii_lowercase(), its.port);
+        let server =
+            |its: &Url| (its.is_secure, its.is_websocket, its.host.to_ascii_lowercase(), its.port);
         server(self) == server(other)
     }
 
@@ -216,6 +231,8 @@ mod tests {
             ("https://a:443?q", "a", 443, "a", "/?q"),
             ("http://[::1]:8080/z", "::1", 8080, "[::1]:8080", "/z"),
             ("http://[::1]", "::1", 80, "[::1]", "/"),
+            ("ws://a/live", "a", 80, "a", "/live"),
+            ("wss://a", "a", 443, "a", "/"),
         ];
         for (text, host, port, authority, path) in rows {
             let url: Url = text.parse().unwrap();
@@ -224,11 +241,13 @@ mod tests {
                 (host, port, authority, path),
                 "{text}"
             );
+            assert_eq!(url.is_websocket, text.starts_with("ws"), "{text}");
+            assert_eq!(url.to_string().parse(), Ok(url), "{text}");
         }
         for (text, why) in [
             ("a:80", "http://"),
             ("nginx", "begins with http://"),
-            ("ftp://a/", "only http and https"),
+            ("ftp://a/", "only http, https, ws and wss"),
             ("http://me:secret@a/", "Authorization"),
             ("http://a:0/", "port"),
             ("http://a:70000/", "URL"),

@@ -1,5 +1,8 @@
 //! The request that is sent again and again.
 
+use aws_lc_rs::rand;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use http::{HeaderName, HeaderValue, Method};
 
 use super::Url;
@@ -51,6 +54,40 @@ impl Request {
         Ok(())
     }
 
+    /// Makes it a call of gRPC with this message, which is not compressed (gRPC,
+    /// `PROTOCOL-HTTP2.md`).
+    ///
+    /// # Errors
+    /// The message has more than 4 GiB.
+    pub fn make_grpc(&mut self, message: &[u8]) -> Result<(), String> {
+        let length = u32::try_from(message.len()).map_err(|_| "the message is too long")?;
+        self.method = Method::POST;
+        self.body = [&[0], &length.to_be_bytes()[..], message].concat();
+        self.add_missing(&[("content-type", "application/grpc"), ("te", "trailers")]);
+        Ok(())
+    }
+
+    /// Makes it the upgrade of a connection to the WebSocket protocol (RFC 6455, 4.1). Its body is
+    /// then the message.
+    pub fn make_websocket(&mut self) {
+        self.method = Method::GET;
+        let mut key = [0; 16];
+        // The key proves to the client that the server speaks the protocol; it is no secret.
+        let _ = rand::fill(&mut key);
+        let key = BASE64_STANDARD.encode(key);
+        let fields = [("connection", "Upgrade"), ("upgrade", "websocket")];
+        self.add_missing(&fields);
+        self.add_missing(&[("sec-websocket-version", "13"), ("sec-websocket-key", &key)]);
+    }
+
+    fn add_missing(&mut self, fields: &[(&str, &str)]) {
+        for (name, value) in fields {
+            if self.fields.iter().all(|(own, _)| own != name) {
+                self.fields.push(((*name).to_owned(), (*value).to_owned()));
+            }
+        }
+    }
+
     /// The bytes of an HTTP/1.1 request (RFC 9112, section 3).
     pub fn http1(&self, url: &Url) -> Vec<u8> {
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, url.path);
@@ -58,7 +95,8 @@ impl Request {
             head += &format!("{name}: {value}\r\n");
         }
         head += "\r\n";
-        [head.as_bytes(), &self.body].concat()
+        let body = if url.is_websocket { &[][..] } else { &self.body };
+        [head.as_bytes(), body].concat()
     }
 
     /// The bytes of a request in this version, as the generator wants them: over HTTP/2 and HTTP/3
@@ -69,10 +107,14 @@ impl Request {
         }
         // RFC 9113, 8.2.2: fields of the connection are not allowed; 8.3.1: :authority replaces
         // Host.
-        let connection = ["connection", "keep-alive", "upgrade", "proxy-connection", "te"];
+        let connection = ["connection", "keep-alive", "upgrade", "proxy-connection"];
         let mut all = self.all(url);
         let host = all.iter().find(|(name, _)| name == "host").map(|(_, host)| host.clone());
-        all.retain(|(name, _)| name != "host" && !connection.contains(&name.as_str()));
+        all.retain(|(name, value)| match name.as_str() {
+            "host" => false,
+            "te" => value == "trailers",
+            name => !connection.contains(&name),
+        });
         let fields = RequestFields {
             method: self.method.as_str(),
             is_secure: url.is_secure,
@@ -84,7 +126,7 @@ impl Request {
     }
 
     /// The fields with those that were not given.
-    fn all(&self, url: &Url) -> Vec<(String, String)> {
+    pub(super) fn all(&self, url: &Url) -> Vec<(String, String)> {
         let agent = concat!("deathmatch/", env!("CARGO_PKG_VERSION")).to_owned();
         let mut all = Vec::new();
         for (name, value) in
@@ -100,7 +142,7 @@ impl Request {
         all.extend(self.fields.iter().cloned());
         let has_content =
             !self.body.is_empty() || matches!(self.method, Method::POST | Method::PUT);
-        if has_content {
+        if has_content && !url.is_websocket {
             all.push(("content-length".to_owned(), self.body.len().to_string()));
         }
         all

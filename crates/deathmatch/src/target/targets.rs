@@ -1,10 +1,8 @@
-//! The requests of one load: of URLs, of a file of targets as vegeta reads it, or of an archive
-//! that a browser has written (HAR 1.2). All go to one server.
+//! The requests of one load: of URLs, or of a file of targets as vegeta reads it. All go to one
+//! server.
 
 use std::fs;
 use std::path::Path;
-
-use serde::Deserialize;
 
 use super::Url;
 use super::request::{Request, read_field};
@@ -20,17 +18,6 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Largest body, in bytes.
 const BODY_BYTES_MAX: u64 = 64 << 20;
-
-/// Fields of an archive's requests that belong to the connection or to the body's length.
-const OWN_FIELDS: [&str; 7] = [
-    "host",
-    "connection",
-    "keep-alive",
-    "content-length",
-    "transfer-encoding",
-    "upgrade",
-    "proxy-connection",
-];
 
 /// A request and its URL.
 #[derive(Clone, Debug)]
@@ -105,90 +92,6 @@ fn add_line(target: &mut Target, line: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// An archive as far as it is read.
-#[derive(Deserialize)]
-struct Archive {
-    log: Log,
-}
-
-#[derive(Deserialize)]
-struct Log {
-    entries: Vec<Recorded>,
-}
-
-#[derive(Deserialize)]
-struct Recorded {
-    request: RecordedRequest,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RecordedRequest {
-    method: String,
-    url: String,
-    #[serde(default)]
-    headers: Vec<RecordedField>,
-    post_data: Option<PostData>,
-}
-
-#[derive(Deserialize)]
-struct RecordedField {
-    name: String,
-    value: String,
-}
-
-#[derive(Deserialize)]
-struct PostData {
-    text: Option<String>,
-}
-
-/// Reads the requests of an archive to the server of its first one, in their order, and the number
-/// of those to other servers, which are left out.
-///
-/// # Errors
-/// A file that cannot be read, or is no such archive; a request whose body it does not have.
-pub fn read_archive(file: &Path) -> Result<(Vec<Target>, usize), String> {
-    let failed = |why: String| format!("{}: {why}", file.display());
-    let text = read(file)?;
-    let archive: Archive = serde_json::from_str(&text)
-        .map_err(|e| failed(format!("{e}; write an archive as a browser saves it (HAR)")))?;
-    let mut targets: Vec<Target> = Vec::new();
-    let mut others = 0;
-    for (at, Recorded { request }) in archive.log.entries.into_iter().enumerate() {
-        let Ok(url) = request.url.split('#').next().unwrap_or_default().parse::<Url>() else {
-            // A data: or ws: URL.
-            others += 1;
-            continue;
-        };
-        if targets.first().is_some_and(|first| !first.url.is_server_of(&url)) {
-            others += 1;
-            continue;
-        }
-        let request =
-            recorded(request).map_err(|why| failed(format!("request {}: {why}", at + 1)))?;
-        targets.push(Target { url, request });
-    }
-    Ok((targets, others))
-}
-
-fn recorded(request: RecordedRequest) -> Result<Request, String> {
-    let fields: Vec<String> = request
-        .headers
-        .iter()
-        .filter(|field| !field.name.starts_with(':'))
-        .filter(|field| !OWN_FIELDS.contains(&field.name.to_ascii_lowercase().as_str()))
-        .map(|field| format!("{}: {}", field.name, field.value))
-        .collect();
-    let body = match request.post_data {
-        Some(PostData { text: None }) => {
-            return Err("the archive has no text of its body".to_owned());
-        }
-        Some(PostData { text }) => text.map(String::into_bytes),
-        None => None,
-    };
-    Request::new(Some(&request.method), &fields, body)
-}
-
 /// Checks that all targets are of one server.
 ///
 /// # Errors
@@ -235,7 +138,7 @@ pub fn order(count: usize, weights: &[u32]) -> Result<Vec<u32>, String> {
     Ok((0..sum).map(|_| next()).collect())
 }
 
-fn read(file: &Path) -> Result<String, String> {
+pub(super) fn read(file: &Path) -> Result<String, String> {
     let failed = |e: std::io::Error| format!("{}: {e}", file.display());
     if fs::metadata(file).map_err(failed)?.len() > FILE_BYTES_MAX {
         return Err(format!("{}: a file has at most {} MiB", file.display(), FILE_BYTES_MAX >> 20));
@@ -287,31 +190,6 @@ mod tests {
         let other = parse_targets("GET http://a/\nGET https://a/").unwrap();
         assert!(check_targets(&other).unwrap_err().contains("two servers"));
         assert!(check_targets(&[]).is_err());
-    }
-
-    #[test]
-    fn an_archive_has_the_requests_to_its_first_server() {
-        let file = std::env::temp_dir().join(format!("deathmatch-{}.har", std::process::id()));
-        let text = r#"{"log":{"version":"1.2","entries":[
-            {"request":{"method":"GET","url":"https://a/#top","headers":[
-                {"name":":authority","value":"a"},{"name":"Host","value":"a"},{"name":"Accept","value":"*/*"}]}},
-            {"request":{"method":"GET","url":"data:text/plain,x"}},
-            {"request":{"method":"GET","url":"https://cdn/x.js"}},
-            {"request":{"method":"POST","url":"https://a/api","headers":[{"name":"Content-Length","value":"2"}],
-                "postData":{"mimeType":"application/json","text":"{}"}}}]}}"#;
-        fs::write(&file, text).unwrap();
-        let (targets, others) = read_archive(&file).unwrap();
-        fs::write(&file, "{}").unwrap();
-        let error = read_archive(&file).unwrap_err();
-        fs::remove_file(&file).unwrap();
-        let names: Vec<String> = targets.iter().map(Target::name).collect();
-        assert_eq!(
-            (names.as_slice(), others),
-            (&["GET /".to_owned(), "POST /api".to_owned()][..], 2)
-        );
-        assert_eq!(targets[0].request.fields, [("accept".to_owned(), "*/*".to_owned())]);
-        assert_eq!(targets[1].request.body, b"{}");
-        assert!(error.contains("HAR"), "{error}");
     }
 
     #[test]

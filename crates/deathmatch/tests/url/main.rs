@@ -3,10 +3,12 @@
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on has failed
 
+mod calls;
 #[path = "../scripted/mod.rs"]
 mod scripted;
 mod server;
 mod several;
+mod visits;
 mod ways;
 
 use std::fs;

@@ -193,8 +193,48 @@ async fn converse_http2(
             connection.graceful_shutdown();
         }
         // The connection goes on meanwhile.
-        tokio::spawn(respond_http2(request, respond));
+        match request.uri().path().strip_prefix("/shop.Shop/").map(str::to_owned) {
+            Some(method) => tokio::spawn(respond_grpc(method, request, respond)),
+            None => tokio::spawn(respond_http2(request, respond)),
+        };
     }
+}
+
+/// Responds to a call of gRPC (gRPC, `PROTOCOL-HTTP2.md`).
+async fn respond_grpc(
+    method: String,
+    mut request: http::Request<h2::RecvStream>,
+    mut respond: h2::server::SendResponse<Bytes>,
+) {
+    let mut body = Vec::new();
+    while let Some(Ok(piece)) = request.body_mut().data().await {
+        body.extend_from_slice(&piece);
+    }
+    let headers = request.headers();
+    let is_call = headers["content-type"] == "application/grpc"
+        && headers["te"] == "trailers"
+        && request.method() == "POST";
+    let grpc = http::Response::builder().header("content-type", "application/grpc");
+    let whole = match method.as_str() {
+        // No body: the status is in the head.
+        "Full" => grpc.header("grpc-status", "8").body(()),
+        "Proxied" => http::Response::builder().status(502).body(()),
+        "Page" => http::Response::builder().status(200).body(()),
+        _ => {
+            let Ok(mut sender) = respond.send_response(grpc.body(()).unwrap(), false) else {
+                return;
+            };
+            let is_tea = is_call && body == b"\0\0\0\0\x05\x0a\x03tea";
+            if is_tea {
+                let _ = sender.send_data(Bytes::from_static(b"\0\0\0\0\0"), false);
+            }
+            let status = http::HeaderValue::from_static(if is_tea { "0" } else { "3" });
+            let name = http::HeaderName::from_static("grpc-status");
+            let _ = sender.send_trailers(http::HeaderMap::from_iter([(name, status)]));
+            return;
+        }
+    };
+    let _ = respond.send_response(whole.unwrap(), true);
 }
 
 async fn respond_http2(

@@ -5,6 +5,7 @@ use std::io;
 use rustix::event::epoll::EventFlags;
 
 use super::{Engine, GONE, token};
+use crate::load::Status;
 use crate::load::channel::Channel;
 use crate::load::pool::{Call, State};
 use crate::load::reader::{Progress, ResponseFault};
@@ -264,7 +265,7 @@ impl Engine<'_> {
         let sent = slot.channel.as_mut().is_some_and(Channel::is_flushed) && slot.state == whole;
         let close = close || !sent;
         let Call { intended, which, began, sent, bytes, .. } = call;
-        self.tally.status(intended, which, slot.reader.status());
+        self.tally.status(intended, which, Status::Http(slot.reader.status()));
         match wrong {
             Some(wrong) => self.tally.fail(intended, which, Failure::Response(wrong), 1),
             None => self.tally.reply(&Reply { intended, which, began, sent, ended: now, bytes }),

@@ -1,59 +1,101 @@
-//! HTTP/1.1 over TLS as a `Link`: requests wait until the response before them is complete.
+//! HTTP/1.1 as a `Link`: one request at a time.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::channel::Channel;
 use bytes::Bytes;
 
+use super::channel::Channel;
 use super::link::{ConnectionLost, End, EndedRequest, Link, PeerError, Received};
 use super::reader::{Memo, Progress, Reader};
 use super::tally::Failure;
-use super::wire::{self, OpenResult, Transfer};
-use super::{Expected, Tls};
+use super::wire::{self, OpenResult};
+use super::{Expected, Status, Tls};
 
 /// A place for a connection.
 #[derive(Default)]
 pub(super) struct Connection {
-    open: Option<Open>,
+    open: Option<Box<Open>>,
     /// Distinguishes events of the present connection from those of earlier ones.
     generation: u32,
 }
 
 struct Open {
     channel: Channel,
-    /// Requests that are not sent yet, with their slots.
-    waiting: VecDeque<(usize, Vec<u8>)>,
+    is_connected: bool,
+    responses: Responses,
+    /// Bytes to send.
+    out: Vec<u8>,
+}
+
+/// The responses of one connection.
+#[derive(Default)]
+struct Responses {
     /// The slot of the request that was sent.
     current: Option<usize>,
     reader: Reader,
     memo: Memo,
     /// Bytes of the present response.
     bytes: u64,
+    /// `true` after a first response.
+    is_used: bool,
+    /// `true`: the server closes the connection.
+    closes: bool,
 }
 
-impl Open {
-    fn is_established(&self) -> bool {
-        self.channel.session.as_ref().is_some_and(|session| session.is_established())
+impl Responses {
+    fn feed(
+        &mut self,
+        plain: &[u8],
+        expected: &Expected,
+        ended: &mut Vec<EndedRequest>,
+    ) -> Result<(), PeerError> {
+        // Bytes without a request violate the protocol.
+        let slot = self.current.ok_or(PeerError)?;
+        self.bytes += plain.len() as u64;
+        let progress = self.reader.feed(plain, expected, &mut self.memo, false);
+        self.note(slot, progress, ended);
+        Ok(())
+    }
+
+    fn note(&mut self, slot: usize, progress: Progress, ended: &mut Vec<EndedRequest>) {
+        let Progress::Done { wrong, close } = progress else { return };
+        self.current = None;
+        self.is_used = true;
+        self.closes |= close;
+        let status = Some(Status::Http(self.reader.status()));
+        let bytes = std::mem::take(&mut self.bytes);
+        ended.push(EndedRequest { slot, how: End::Answer(wrong), bytes, status });
+        self.reader.reset();
+    }
+
+    /// Handles the end of the connection, which may be that of a response. A request to which a
+    /// server did not begin to respond on a kept connection may be sent again (RFC 9112, 9.3.1).
+    fn end(&mut self, expected: &Expected, ended: &mut Vec<EndedRequest>) {
+        let Some(slot) = self.current else { return };
+        if self.reader.is_untouched() && self.is_used {
+            self.current = None;
+            ended.push(EndedRequest { slot, how: End::Unprocessed, bytes: 0, status: None });
+        } else if let Some(progress) = self.reader.ended(expected) {
+            self.note(slot, progress, ended);
+        }
     }
 }
 
 impl Link for Connection {
     const HAS_TIMERS: bool = false;
+    const IS_MULTIPLEXED: bool = false;
 
     fn begin(&mut self, target: SocketAddr, _: Option<&Tls>) -> io::Result<bool> {
         self.generation = self.generation.wrapping_add(1);
         let OpenResult::Begun(socket) = wire::open(target)? else { return Ok(false) };
-        self.open = Some(Open {
+        self.open = Some(Box::new(Open {
             channel: Channel::new(socket),
-            waiting: VecDeque::new(),
-            current: None,
-            reader: Reader::default(),
-            memo: Memo::default(),
-            bytes: 0,
-        });
+            is_connected: false,
+            responses: Responses::default(),
+            out: Vec::new(),
+        }));
         Ok(true)
     }
 
@@ -67,34 +109,36 @@ impl Link for Connection {
 
     fn connected(&mut self, tls: Option<&Tls>) -> io::Result<bool> {
         let Some(open) = &mut self.open else { return Ok(false) };
-        if open.channel.session.is_some() {
+        if open.is_connected {
             return Ok(true);
         }
         if !wire::connected(&open.channel.socket) {
             return Ok(false);
         }
-        let Some(tls) = tls else { return Ok(true) };
-        open.channel.secure(tls).map_err(io::Error::other)?;
-        Ok(!matches!(open.channel.flush(), Transfer::Broken))
+        open.is_connected = true;
+        if let Some(tls) = tls {
+            open.channel.secure(tls).map_err(io::Error::other)?;
+        }
+        Ok(self.flush().is_ok())
     }
 
     fn is_ready(&self) -> bool {
-        self.open.as_ref().is_some_and(Open::is_established)
+        self.open.as_ref().is_some_and(|open| open.is_connected && open.channel.is_established())
     }
 
-    /// All requests but one wait, however many there are.
     fn streams_max(&self) -> u32 {
-        u32::MAX
+        1
     }
 
     fn resumed(&self) -> bool {
-        let session = self.open.as_ref().and_then(|open| open.channel.session.as_ref());
-        session.is_some_and(|session| session.resumed())
+        self.open.as_ref().is_some_and(|open| open.channel.resumed())
     }
 
     fn ask(&mut self, slot: usize, (request, _): (&[u8], Bytes)) -> Result<u64, PeerError> {
-        let open = self.open.as_mut().ok_or(PeerError)?;
-        open.waiting.push_back((slot, request.to_vec()));
+        let open = self.open.as_mut().filter(|open| open.responses.current.is_none());
+        let open = open.ok_or(PeerError)?;
+        open.responses.current = Some(slot);
+        open.out.extend_from_slice(request);
         Ok(slot as u64)
     }
 
@@ -104,16 +148,10 @@ impl Link for Connection {
     }
 
     fn flush(&mut self) -> Result<(), ConnectionLost> {
-        let Some(open) = &mut self.open else { return Ok(()) };
-        let may_send = open.current.is_none() && open.is_established();
-        let moved = match open.waiting.pop_front_if(|_| may_send) {
-            Some((slot, request)) => {
-                open.current = Some(slot);
-                open.channel.push(&request)
-            }
-            None => open.channel.flush(),
-        };
-        if matches!(moved, Transfer::Broken) { Err(ConnectionLost) } else { Ok(()) }
+        match &mut self.open {
+            Some(open) if open.is_connected => open.channel.send(&mut open.out),
+            _ => Ok(()),
+        }
     }
 
     fn receive(
@@ -123,41 +161,16 @@ impl Link for Connection {
         ended: &mut Vec<EndedRequest>,
     ) -> Received {
         let Some(open) = &mut self.open else { return Received::Nothing };
-        let Open { channel, current, reader, memo, bytes, .. } = open;
-        let Some(session) = &mut channel.session else { return Received::Nothing };
-        let held = session.held().len();
-        buffer[..held].copy_from_slice(session.held());
-        let count = match wire::receive(&channel.socket, &mut buffer[held..]) {
-            Transfer::Bytes(0) | Transfer::Broken => return Received::Lost(Failure::Reset),
-            Transfer::Bytes(count) => count,
-            Transfer::Blocked => return Received::Nothing,
-        };
-        let mut is_asked = true;
-        let opened = session.open(&mut buffer[..held + count], |plain| {
-            *bytes += plain.len() as u64;
-            let progress = reader.feed(plain, expected, memo, false);
-            // Bytes without a request violate the protocol; an end of the connection shows later.
-            if current.is_none() {
-                is_asked = false;
-            }
-            if let Progress::Done { wrong, .. } = progress
-                && let Some(slot) = current.take()
-            {
-                let status = Some(reader.status());
-                let bytes = std::mem::take(bytes);
-                ended.push(EndedRequest { slot, how: End::Answer(wrong), bytes, status });
-                reader.reset();
-            }
-        });
-        match opened {
-            Err(_) => Received::Lost(Failure::Tls),
-            Ok(()) if !is_asked => Received::Lost(Failure::Reset),
-            Ok(()) => Received::Some { drained: held + count < buffer.len() },
+        let Open { channel, responses, .. } = &mut **open;
+        let received = channel.receive(buffer, |plain| responses.feed(plain, expected, ended));
+        if matches!(received, Received::Lost(Failure::Reset)) {
+            responses.end(expected, ended);
         }
+        received
     }
 
     fn is_drained(&self) -> bool {
-        false
+        self.open.as_ref().is_some_and(|open| open.responses.closes)
     }
 
     fn is_shut(&self) -> bool {

@@ -9,9 +9,9 @@ use bytes::Bytes;
 use super::peer::Peer;
 use crate::load::channel::Channel;
 use crate::load::link::{ConnectionLost, EndedRequest, Link, PeerError, Received};
-use crate::load::tally::Failure;
 use crate::load::wire::{self, OpenResult, Transfer};
-use crate::load::{Expected, Tls};
+use crate::load::{Expected, Job, Tls};
+use crate::sample::ConnectionUse;
 
 /// A place for a connection.
 #[derive(Default)]
@@ -19,6 +19,8 @@ pub(in crate::load) struct Connection {
     state: State,
     /// Distinguishes events of the present connection from those of earlier ones.
     generation: u32,
+    /// `true`: responses state the status of gRPC.
+    is_grpc: bool,
 }
 
 #[derive(Default)]
@@ -30,13 +32,13 @@ enum State {
     Open(Channel, Box<Peer>),
 }
 
-/// `true` once requests may be sent: at once in clear text.
-fn is_established(channel: &Channel) -> bool {
-    channel.session.as_ref().is_none_or(|session| session.is_established())
-}
-
 impl Link for Connection {
     const HAS_TIMERS: bool = false;
+    const IS_MULTIPLEXED: bool = true;
+
+    fn set_up(&mut self, job: &Job) {
+        self.is_grpc = matches!(job.over, Some(ConnectionUse::Grpc(_)));
+    }
 
     fn begin(&mut self, target: SocketAddr, _: Option<&Tls>) -> io::Result<bool> {
         self.generation = self.generation.wrapping_add(1);
@@ -72,7 +74,7 @@ impl Link for Connection {
                     channel.secure(tls).map_err(io::Error::other)?;
                 }
                 let sent = !matches!(channel.flush(), Transfer::Broken);
-                self.state = State::Open(channel, Box::new(Peer::new()));
+                self.state = State::Open(channel, Box::new(Peer::new(self.is_grpc)));
                 Ok(sent)
             }
             State::Open(channel, peer) => {
@@ -88,7 +90,7 @@ impl Link for Connection {
     }
 
     fn may_ask(&self) -> bool {
-        matches!(&self.state, State::Open(channel, _) if is_established(channel))
+        matches!(&self.state, State::Open(channel, _) if channel.is_established())
     }
 
     fn ask(&mut self, slot: usize, request: (&[u8], Bytes)) -> Result<u64, PeerError> {
@@ -116,15 +118,13 @@ impl Link for Connection {
     }
 
     fn resumed(&self) -> bool {
-        let State::Open(channel, _) = &self.state else { return false };
-        channel.session.as_ref().is_some_and(|session| session.resumed())
+        matches!(&self.state, State::Open(channel, _) if channel.resumed())
     }
 
     fn flush(&mut self) -> Result<(), ConnectionLost> {
         let State::Open(channel, peer) = &mut self.state else { return Ok(()) };
-        if !is_established(channel) {
-            let moved = channel.flush();
-            return if matches!(moved, Transfer::Broken) { Err(ConnectionLost) } else { Ok(()) };
+        if !channel.is_established() {
+            return channel.send(&mut Vec::new());
         }
         loop {
             if channel.is_flushed() {
@@ -151,35 +151,6 @@ impl Link for Connection {
         ended: &mut Vec<EndedRequest>,
     ) -> Received {
         let State::Open(channel, peer) = &mut self.state else { return Received::Nothing };
-        let held = channel.session.as_ref().map_or(0, |session| session.held().len());
-        if let Some(session) = &channel.session {
-            buffer[..held].copy_from_slice(session.held());
-        }
-        let count = match wire::receive(&channel.socket, &mut buffer[held..]) {
-            Transfer::Bytes(0) | Transfer::Broken => return Received::Lost(Failure::Reset),
-            Transfer::Bytes(count) => count,
-            Transfer::Blocked => return Received::Nothing,
-        };
-        let drained = held + count < buffer.len();
-        let Some(session) = &mut channel.session else {
-            return match peer.feed(&buffer[..count], expected, ended) {
-                Ok(()) => Received::Some { drained },
-                Err(PeerError) => Received::Lost(Failure::Http2),
-            };
-        };
-        let was_established = session.is_established();
-        let mut fed = Ok(());
-        let opened = session.open(&mut buffer[..held + count], |plain| {
-            if fed.is_ok() {
-                fed = peer.feed(plain, expected, ended);
-            }
-        });
-        let agreed = was_established || !session.is_established() || session.agreed();
-        match (opened, fed) {
-            (Err(_), _) => Received::Lost(Failure::Tls),
-            (Ok(()), _) if !agreed => Received::Lost(Failure::Tls),
-            (Ok(()), Err(PeerError)) => Received::Lost(Failure::Http2),
-            (Ok(()), Ok(())) => Received::Some { drained },
-        }
+        channel.receive(buffer, |plain| peer.feed(plain, expected, ended))
     }
 }

@@ -1,5 +1,5 @@
 //! HPACK (RFC 7541), as far as a generator needs it: requests' fields are written without the
-//! table; of responses the status is read, and of other fields only what keeps the dynamic table
+//! table; of responses the statuses are read, and of other fields only what keeps the dynamic table
 //! right. Fields that are not stored are skipped undecoded. Pure.
 
 use std::collections::VecDeque;
@@ -116,16 +116,43 @@ pub(super) struct Reader {
 struct Entry {
     name_bytes: usize,
     value_bytes: usize,
-    status: Status,
+    field: Field,
 }
 
-/// Classification of a field: is it the status?
+/// Classification of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Status {
-    /// Another field.
-    No,
-    /// The status; 0 if it is not a number of three digits.
-    Is(u16),
+enum Field {
+    /// Neither of the others.
+    Other,
+    /// `:status`; 0 if it is not a number of three digits.
+    Status(u16),
+    /// `grpc-status`; `None` if it is not a number.
+    GrpcStatus(Option<u16>),
+}
+
+impl Field {
+    /// The field of the same name with another value.
+    fn with_value(self, value: &Text<'_>) -> Result<Field, HpackError> {
+        Ok(match self {
+            Field::Other => Field::Other,
+            Field::Status(_) => Field::Status(number(&value.text()?)),
+            Field::GrpcStatus(_) => {
+                let text = value.text()?;
+                Field::GrpcStatus(
+                    std::str::from_utf8(&text).ok().and_then(|text| text.parse().ok()),
+                )
+            }
+        })
+    }
+}
+
+/// The statuses in a block of fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Statuses {
+    /// `:status`; `None` in trailers.
+    pub(super) http: Option<u16>,
+    /// `grpc-status`, the last of several.
+    pub(super) grpc: Option<u16>,
 }
 
 impl Default for Reader {
@@ -135,14 +162,14 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// The status in a block; `None` if it has none, as in trailers.
-    pub(super) fn status(&mut self, mut block: &[u8]) -> Result<Option<u16>, HpackError> {
-        let mut found = None;
+    /// The statuses in a block.
+    pub(super) fn statuses(&mut self, mut block: &[u8]) -> Result<Statuses, HpackError> {
+        let mut found = Statuses::default();
         while let Some(&first) = block.first() {
-            let status = match first {
+            let field = match first {
                 0x80.. => {
                     let index = read_number(&mut block, 7)?;
-                    self.entry(index)?.status
+                    self.entry(index)?.field
                 }
                 0x40.. => self.literal(&mut block, 6, true)?,
                 0x20.. => {
@@ -152,55 +179,60 @@ impl Reader {
                     }
                     self.bytes_max = most;
                     self.evict();
-                    Status::No
+                    Field::Other
                 }
                 _ => self.literal(&mut block, 4, false)?,
             };
-            match status {
-                Status::No => {}
-                Status::Is(status) if found.is_none() && status >= 100 => found = Some(status),
+            match field {
+                Field::Other => {}
+                Field::GrpcStatus(status) => found.grpc = status,
+                Field::Status(status) if found.http.is_none() && status >= 100 => {
+                    found.http = Some(status);
+                }
                 // RFC 9113, 8.3: at most once, and a number.
-                Status::Is(_) => return Err(HpackError),
+                Field::Status(_) => return Err(HpackError),
             }
         }
         Ok(found)
     }
 
     /// A literal field, stored or not.
-    fn literal(&mut self, block: &mut &[u8], bits: u32, kept: bool) -> Result<Status, HpackError> {
+    fn literal(&mut self, block: &mut &[u8], bits: u32, kept: bool) -> Result<Field, HpackError> {
         let index = read_number(block, bits)?;
-        let (name_bytes, is_status) = if index == 0 {
+        let (name_bytes, named) = if index == 0 {
             let name = read_string(block)?;
             let name = name.text()?;
-            (name.len(), *name == *b":status")
+            let named = match &*name {
+                b":status" => Field::Status(0),
+                b"grpc-status" => Field::GrpcStatus(None),
+                _ => Field::Other,
+            };
+            (name.len(), named)
         } else {
             let entry = self.entry(index)?;
-            (entry.name_bytes, entry.status != Status::No)
+            (entry.name_bytes, entry.field)
         };
         let value = read_string(block)?;
-        let status = match is_status {
-            true => Status::Is(number(&value.text()?)),
-            false => Status::No,
-        };
+        let field = named.with_value(&value)?;
         if kept {
             let value_bytes = value.text()?.len();
             self.bytes += name_bytes + value_bytes + ENTRY_BYTES;
-            self.entries.push_front(Entry { name_bytes, value_bytes, status });
+            self.entries.push_front(Entry { name_bytes, value_bytes, field });
             self.evict();
         }
-        Ok(status)
+        Ok(field)
     }
 
     /// The entry at an index of the static or dynamic table.
     fn entry(&self, index: usize) -> Result<Entry, HpackError> {
         let before = index.checked_sub(1).ok_or(HpackError)?;
         if let Some(name) = NAMES.get(before) {
-            let status = match index.checked_sub(FIRST_STATUS).and_then(|at| STATUSES.get(at)) {
-                Some(status) => Status::Is(*status),
-                None => Status::No,
+            let field = match index.checked_sub(FIRST_STATUS).and_then(|at| STATUSES.get(at)) {
+                Some(status) => Field::Status(*status),
+                None => Field::Other,
             };
             // Values of the static table are never stored again.
-            return Ok(Entry { name_bytes: name.len(), value_bytes: 0, status });
+            return Ok(Entry { name_bytes: name.len(), value_bytes: 0, field });
         }
         self.entries.get(before - NAMES.len()).copied().ok_or(HpackError)
     }
@@ -275,6 +307,33 @@ mod tests {
         digits.chunks(2).map(byte).collect()
     }
 
+    fn http(reader: &mut Reader, block: &str) -> Result<Option<u16>, HpackError> {
+        reader.statuses(&bytes(block)).map(|statuses| statuses.http)
+    }
+
+    #[test]
+    fn the_status_of_grpc_is_read_in_every_form() {
+        let fields = |value: &str| {
+            let fields = [("grpc-status".to_owned(), value.to_owned())];
+            let all =
+                Fields { method: "", is_secure: false, authority: "", path: "", fields: &fields };
+            all.block()
+        };
+        for (value, want) in
+            [("0", Some(0)), ("14", Some(14)), ("x", None), ("", None), ("70000", None)]
+        {
+            let statuses = Reader::default().statuses(&fields(value)).unwrap();
+            assert_eq!((statuses.http, statuses.grpc), (None, want), "{value}");
+        }
+        // Kept, then from the table, then with its name from the table.
+        let mut reader = Reader::default();
+        let kept = [&b"\x40\x0bgrpc-status\x01"[..], b"0"].concat();
+        for (block, want) in [(&kept[..], Some(0)), (b"\xbe", Some(0)), (b"\x0f\x2f\x015", Some(5))]
+        {
+            assert_eq!(reader.statuses(block).unwrap().grpc, want, "{block:?}");
+        }
+    }
+
     /// RFC 7541, C.5 and C.6: three answers on one connection, its table no larger than 256 bytes.
     #[test]
     fn answers_of_the_rfc_are_read() {
@@ -297,7 +356,7 @@ mod tests {
             let mut reader = Reader { bytes_max: 256, ..Reader::default() };
             for (block, (status, table)) in blocks.iter().zip([(302, 222), (307, 222), (200, 215)])
             {
-                assert_eq!(reader.status(&bytes(block)), Ok(Some(status)), "{name}");
+                assert_eq!(http(&mut reader, block), Ok(Some(status)), "{name}");
                 assert_eq!(reader.bytes, table, "{name}: the table after {status}");
             }
         }
@@ -320,13 +379,13 @@ mod tests {
             ("cut short", "080334", Err(HpackError)),
         ];
         for (name, block, want) in rows {
-            assert_eq!(Reader::default().status(&bytes(block)), want, "{name}");
+            assert_eq!(http(&mut Reader::default(), block), want, "{name}");
         }
         let mut reader = Reader::default();
-        assert_eq!(reader.status(&bytes("4803343136")), Ok(Some(416)));
-        assert_eq!(reader.status(&bytes("be")), Ok(Some(416)), "from the table");
-        assert_eq!(reader.status(&bytes("2088")), Ok(Some(200)), "the table is emptied");
-        assert_eq!(reader.status(&bytes("be")), Err(HpackError), "so it is not there any more");
+        assert_eq!(http(&mut reader, "4803343136"), Ok(Some(416)));
+        assert_eq!(http(&mut reader, "be"), Ok(Some(416)), "from the table");
+        assert_eq!(http(&mut reader, "2088"), Ok(Some(200)), "the table is emptied");
+        assert_eq!(http(&mut reader, "be"), Err(HpackError), "so it is not there any more");
     }
 
     #[test]

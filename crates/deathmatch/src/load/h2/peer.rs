@@ -9,9 +9,9 @@ use bytes::Bytes;
 use super::frame::{self, Frame, Frames, Head};
 use super::hpack;
 use super::uploads::Uploads;
-use crate::load::Expected;
 use crate::load::link::{End, EndedRequest, PeerError};
 use crate::load::reader::ResponseFault;
+use crate::load::{Expected, Status};
 
 /// Flow-control window of a stream and of the connection (RFC 9113, 6.9): as large as in browsers.
 /// It is updated when half of it is used.
@@ -43,6 +43,8 @@ pub(super) struct Peer {
     /// Streams the server allows; `None` before its settings.
     streams_max: Option<u32>,
     uploads: Uploads,
+    /// `true`: responses state the status of gRPC.
+    is_grpc: bool,
     /// Bytes to send.
     pub(super) out: Vec<u8>,
 }
@@ -52,6 +54,8 @@ pub(super) struct Peer {
 struct Answer {
     slot: usize,
     status: Option<u16>,
+    /// Status of gRPC, in the trailers or in a head without a body.
+    grpc: Option<u16>,
     body: u64,
     /// Bytes of its fields and body.
     bytes: u64,
@@ -69,7 +73,7 @@ struct Block {
 
 impl Peer {
     /// A new connection; its preface waits to be sent.
-    pub(super) fn new() -> Peer {
+    pub(super) fn new(is_grpc: bool) -> Peer {
         let mut out = frame::PREFACE.to_vec();
         let settings = [(frame::ENABLE_PUSH, 0), (frame::INITIAL_WINDOW_SIZE, WINDOW_BYTES)];
         frame::settings(&mut out, &settings);
@@ -84,6 +88,7 @@ impl Peer {
             is_leaving: false,
             streams_max: None,
             uploads: Uploads::default(),
+            is_grpc,
             out,
         }
     }
@@ -118,7 +123,8 @@ impl Peer {
         if !body.is_empty() {
             self.uploads.begin(stream, body);
         }
-        let answer = Answer { slot, status: None, body: 0, bytes: 0, taken: 0, wrong: None };
+        let (status, grpc, wrong) = (None, None, None);
+        let answer = Answer { slot, status, grpc, body: 0, bytes: 0, taken: 0, wrong };
         self.open.insert(stream, answer);
         Ok(stream)
     }
@@ -206,7 +212,7 @@ impl Peer {
             frame::RST_STREAM => {
                 self.uploads.cancel(head.stream);
                 if let Some(answer) = self.open.remove(&head.stream) {
-                    ended.push(answer.ended(End::Reset));
+                    ended.push(answer.ended(End::Reset, self.is_grpc));
                 }
                 Ok(())
             }
@@ -232,7 +238,7 @@ impl Peer {
         self.is_leaving = true;
         for (stream, answer) in self.open.extract_if(|stream, _| *stream > last) {
             self.uploads.cancel(stream);
-            ended.push(answer.ended(End::Unprocessed));
+            ended.push(answer.ended(End::Unprocessed, self.is_grpc));
         }
         Ok(())
     }
@@ -264,10 +270,11 @@ impl Peer {
             return if size > BLOCK_BYTES_MAX { Err(PeerError) } else { Ok(()) };
         };
         // Also of a given-up stream, since later blocks refer to it.
-        let status = self.fields.status(&bytes).map_err(|hpack::HpackError| PeerError)?;
+        let statuses = self.fields.statuses(&bytes).map_err(|hpack::HpackError| PeerError)?;
         let Some(answer) = self.open.get_mut(&stream) else { return self.was_open(stream) };
         answer.bytes += bytes.len() as u64;
-        match (status, answer.status) {
+        answer.grpc = statuses.grpc.or(answer.grpc);
+        match (statuses.http, answer.status) {
             // RFC 9113, 8.1: interim responses, the final one, and perhaps trailers.
             (Some(status), None) if status < 200 && !ends => {}
             (Some(status), None) if status >= 200 => {
@@ -330,7 +337,7 @@ impl Peer {
         }
         let short = !expected.takes_length(answer.body);
         let wrong = answer.wrong.or(short.then_some(ResponseFault::Bytes));
-        ended.push(answer.ended(End::Answer(wrong)));
+        ended.push(answer.ended(End::Answer(wrong), self.is_grpc));
     }
 
     /// Checks that this was the number of a request.
@@ -340,8 +347,12 @@ impl Peer {
 }
 
 impl Answer {
-    fn ended(&self, how: End) -> EndedRequest {
-        EndedRequest { slot: self.slot, how, bytes: self.bytes, status: self.status }
+    fn ended(&self, how: End, is_grpc: bool) -> EndedRequest {
+        let status = self.status.map(|http| match is_grpc {
+            true => Status::of_grpc(self.grpc, http),
+            false => Status::Http(http),
+        });
+        EndedRequest { slot: self.slot, how, bytes: self.bytes, status }
     }
 }
 

@@ -289,6 +289,7 @@ impl Quic {
 
 impl Link for Connection {
     const HAS_TIMERS: bool = true;
+    const IS_MULTIPLEXED: bool = true;
 
     fn begin(&mut self, target: SocketAddr, tls: Option<&Tls>) -> io::Result<bool> {
         let missing = "HTTP/3 is only spoken encrypted";
@@ -379,7 +380,7 @@ impl Link for Connection {
             Err(_) => return Received::Lost(Failure::Reset),
         }
         match (quic.pump(expected, ended), quic.failure()) {
-            (Err(PeerError), _) => Received::Lost(Failure::Http2),
+            (Err(PeerError), _) => Received::Lost(Failure::Protocol),
             (Ok(()), Some(failure)) => Received::Lost(failure),
             (Ok(()), None) => Received::Some { drained: false },
         }

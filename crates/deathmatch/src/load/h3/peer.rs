@@ -3,9 +3,9 @@
 
 use super::frame::{self, Frames, Piece};
 use super::qpack;
-use crate::load::Expected;
 use crate::load::link::{End, EndedRequest, PeerError};
 use crate::load::reader::ResponseFault;
+use crate::load::{Expected, Status};
 
 /// Largest section of fields.
 const SECTION_BYTES_MAX: usize = 64 * 1024;
@@ -109,7 +109,8 @@ impl Answer {
     }
 
     pub(super) fn ended(&self, how: End) -> EndedRequest {
-        EndedRequest { slot: self.slot, how, bytes: self.bytes, status: self.status }
+        let status = self.status.map(Status::Http);
+        EndedRequest { slot: self.slot, how, bytes: self.bytes, status }
     }
 }
 

@@ -6,12 +6,13 @@ mod known;
 mod share;
 mod tickets;
 
+use std::io::{Read, Write};
 use std::sync::Arc;
 
 use rustls::client::{ClientConfig, Resumption, UnbufferedClientConnection};
 use rustls::pki_types::ServerName;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
-use rustls::{Error, HandshakeKind};
+use rustls::{ClientConnection, Error, HandshakeKind, StreamOwned};
 
 use crate::tls::{Protocol, Trust, provider};
 
@@ -52,6 +53,18 @@ impl Tls {
     /// name.
     pub fn with(config: Arc<ClientConfig>, name: ServerName<'static>, protocol: Protocol) -> Tls {
         Tls { config, name, protocol }
+    }
+
+    /// Encrypts a connection outside of a load.
+    ///
+    /// # Errors
+    /// The library's.
+    pub fn stream<S: Read + Write>(
+        &self,
+        socket: S,
+    ) -> Result<StreamOwned<ClientConnection, S>, Error> {
+        let session = ClientConnection::new(self.config.clone(), self.name.clone())?;
+        Ok(StreamOwned::new(session, socket))
     }
 
     /// The encryption of a QUIC connection.
