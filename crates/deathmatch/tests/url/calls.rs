@@ -32,7 +32,7 @@ fn websockets(identity: Option<&Identity>) -> SocketAddr {
                 match config {
                     None => converse(socket),
                     Some(config) => {
-                        converse(StreamOwned::new(ServerConnection::new(config).unwrap(), socket))
+                        converse(StreamOwned::new(ServerConnection::new(config).unwrap(), socket));
                     }
                 }
             });
@@ -41,6 +41,7 @@ fn websockets(identity: Option<&Identity>) -> SocketAddr {
     address
 }
 
+#[allow(clippy::result_large_err, reason = "the library's type")]
 fn converse(socket: impl Read + Write) {
     let mut path = String::new();
     let accepted = accept_hdr(socket, |request: &Request, response| {
