@@ -329,6 +329,18 @@ impl Figures {
             );
             warnings.push(text);
         }
+        let visits = self.by_request.first().map_or(0, |first| first.responses + first.failed);
+        if let Some(rate) = self.offered.rate.filter(|_| self.offered.connections_each.is_some())
+            && !self.is_interrupted
+            && per_second(visits, self.seconds) < CARRIED_SHARE_MIN * rate
+        {
+            let text = format!(
+                "Visits waited until one of {} visitors had left, and that wait is in the response times: \
+                 allow more at once with -c, unless the server is the limit.",
+                amount(f64::from(self.offered.connections))
+            );
+            warnings.push(text);
+        }
         let redirects = self.statuses.iter().filter(|(status, _)| status.is_redirect());
         let redirects: u64 = redirects.map(|(_, count)| count).sum();
         if redirects > 0 {
