@@ -23,8 +23,9 @@ use crate::random::SplitMix;
 use crate::sample::{ConnectionUse, Offered, Version};
 
 /// The built-in plans: name and text.
-pub const BUILT_IN: [(&str, &str); 21] = [
+pub const BUILT_IN: [(&str, &str); 22] = [
     ("app", include_str!("../arena/plans/app.toml")),
+    ("assets", include_str!("../arena/plans/assets.toml")),
     ("buffered", include_str!("../arena/plans/buffered.toml")),
     ("cached", include_str!("../arena/plans/cached.toml")),
     ("cold", include_str!("../arena/plans/cold.toml")),
@@ -133,6 +134,8 @@ struct WorkToml {
     file: String,
     #[serde(default)]
     zipf: f64,
+    #[serde(default)]
+    browser: bool,
     handshakes: Option<Handshakes>,
     streams: Option<u32>,
     over: Option<over::Version>,
@@ -240,9 +243,6 @@ impl Plan {
             let Some(file) = written.file.iter().find(|file| file.name == work.file) else {
                 return bad(format!("work: there is no file {:?}", work.file));
             };
-            if file.bytes_max.is_some() {
-                return bad(format!("work on {:?}: files of one size are asked for", work.file));
-            }
             let beside = work.beside.as_ref().map(|b| b.check(&written.file)).transpose()?;
             let alone = work.expand()?;
             let bad_work = |why| PlanError(format!("work on {:?}: {why}", work.file));
@@ -255,7 +255,14 @@ impl Plan {
                 return bad(format!("work on {:?}: nothing runs beside a search", work.file));
             }
             let sample = work.sample_s.map(sample_time).transpose()?;
-            let all = |w| Work { over, network, beside: beside.clone(), sample, ..w };
+            let is_steady = alone.iter().all(|w| matches!(w.shape, Shape::Steady(_)));
+            if file.bytes_max.is_some() && (!is_steady || beside.is_some() || work.herd) {
+                return Err(bad_work(
+                    "files of several sizes take closed or open loops".to_owned(),
+                ));
+            }
+            let browser = work.browser;
+            let all = |w| Work { browser, over, network, beside: beside.clone(), sample, ..w };
             works.extend(alone.into_iter().map(all));
         }
         if works.is_empty() || written.contenders.is_empty() {
@@ -487,6 +494,7 @@ mod tests {
             ("name = \"10k.png\"", "name = \"../x\"", "below the document root", "a way out"),
             ("sessions = {", "zipf = -1\nsessions = {", "zipf: write 0 to 10", "upside down"),
             ("\"floor\", ", "\"floor\", \"floor\", ", "\"floor\" is there twice", "one twice"),
+            ("bytes = 10240", "bytes = 1\nlog_uniform = true", "log_uniform: write", "one size"),
             ("bytes = 10240", "bytes = 3\napp = \"four\"", "as many bytes", "another text"),
         ] {
             let text = good.replacen(from, to, 1);
@@ -546,7 +554,18 @@ mod tests {
             ("cold = true", "cold = true, mb_per_s = 1", "as fast as the disk", "paced"),
             ("cold = true", "cold = true, uploads = 1", "as fast as the disk", "uploads"),
             ("reads_per_s = 2000", "reads_per_s = 0", "above 0", "no read"),
-            ("file = \"hot.html\"", "file = \"cold/{}.bin\"", "of one size", "they are measured"),
+            (
+                "file = \"hot.html\"\nopen = { requests = [500], connections = 10 }\nbeside",
+                "file = \"cold/{}.bin\"\nopen = { requests = [500], connections = 10 }\nbeside",
+                "several sizes",
+                "they are measured beside themselves",
+            ),
+            (
+                "file = \"hot.html\"\nopen = { requests = [500], connections = 10 }",
+                "file = \"cold/{}.bin\"\nupward = { from = 10, connections = 10 }",
+                "several sizes",
+                "a search among them",
+            ),
         ] {
             let text = good.replacen(from, to, 1);
             assert_ne!(text, good, "{why}: nothing was replaced");

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::entrant::Server;
 use super::herd::herd_requests;
 use super::order::{each_once, order};
-use super::request::{request, request_bytes};
+use super::request::{BROWSER, request, request_bytes};
 use super::turn::Turn;
-use crate::load::{self, Bulk, Client, Expected, Job, OneTimeDownload, Tls};
+use crate::load::{self, ANY_LENGTH, Bulk, Client, Expected, Job, OneTimeDownload, Tls};
 use crate::plan::Work;
 use crate::sample::{Beside, ConnectionUse, Offered};
 
@@ -35,7 +35,8 @@ impl<T> Turn<'_, T> {
         let protocol = load::protocol(work.over);
         let tls = server.trust().map(|trust| Tls::new(trust, stock, protocol));
         let host = server.authority();
-        let ask = |name: String| request_bytes(&host, &server.url_path(&name), work.over);
+        let fields: &[_] = if work.browser { &BROWSER } else { &[] };
+        let ask = |name: String| request_bytes(&host, &server.url_path(&name), work.over, fields);
         let (requests, order) = match work.over {
             Some(ConnectionUse::Herd) => {
                 herd_requests(&host, &server.url_path(&file.name), &offered)
@@ -46,13 +47,16 @@ impl<T> Turn<'_, T> {
             }
             _ => (file.names().map(ask).collect(), order(file, work.zipf)),
         };
+        // Of files of several sizes the check before and after compares the lengths.
+        let body_bytes = if file.bytes_max.is_some() { ANY_LENGTH } else { file.bytes };
+        let longest = file.bytes_max.unwrap_or(file.bytes) as f64;
         Ok(Job {
             target,
             client: Client::default(),
             requests,
             bodies: Vec::new(),
             order,
-            expected: Expected { status: 200, body_bytes: file.bytes, body: None },
+            expected: Expected { status: 200, body_bytes, body: None },
             offered,
             tls: tls.transpose().map_err(io::Error::other)?,
             over: work.over,
@@ -63,7 +67,7 @@ impl<T> Turn<'_, T> {
                 .map(|beside| self.bulk(server, beside)),
             warm_up: Duration::ZERO,
             duration: self.plan.sample,
-            timeout: answer_within(work) + Duration::from_secs_f64(file.bytes as f64 / RATE_MIN),
+            timeout: answer_within(work) + Duration::from_secs_f64(longest / RATE_MIN),
             stop: self.arena.stop.clone(),
         })
     }

@@ -46,8 +46,14 @@ mod tests {
 
     #[test]
     fn files_are_asked_for_as_often_as_they_are_popular() {
-        let file =
-            |count| File { name: "{}".to_owned(), bytes: 1, bytes_max: None, count, app: None };
+        let file = |count| File {
+            name: "{}".to_owned(),
+            bytes: 1,
+            bytes_max: None,
+            log_uniform: false,
+            count,
+            app: None,
+        };
         assert!(order(&file(1), 1.0).is_empty(), "one file needs no order");
         // (files, exponent, share of the first by definition)
         let harmonic: f64 = (1..=100).map(|k| 1.0 / f64::from(k)).sum();

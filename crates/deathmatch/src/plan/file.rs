@@ -22,6 +22,10 @@ pub struct File {
     /// The largest size, in bytes, if the files differ in size; `bytes` is then the smallest.
     #[serde(default)]
     pub bytes_max: Option<u64>,
+    /// `true`: as many files are of 1 to 2 KB as of 100 to 200 KB, and likewise for every factor, as
+    /// on the web. Otherwise all sizes are equally likely.
+    #[serde(default)]
+    pub log_uniform: bool,
     /// Number of files.
     #[serde(default = "one")]
     pub count: u32,
@@ -50,7 +54,12 @@ impl File {
     pub fn size(&self, number: u32) -> u64 {
         let span = self.bytes_max.unwrap_or(self.bytes).saturating_sub(self.bytes);
         let sizes = usize::try_from(span).unwrap_or(usize::MAX).saturating_add(1);
-        self.bytes + SplitMix(SIZES_SEED ^ u64::from(number)).below(sizes) as u64
+        let mut random = SplitMix(SIZES_SEED ^ u64::from(number));
+        if self.log_uniform {
+            let (least, most) = (self.bytes as f64, (self.bytes + span) as f64);
+            return (least * (most / least).powf(random.unit())) as u64;
+        }
+        self.bytes + random.below(sizes) as u64
     }
 
     pub(super) fn check(&self) -> Result<(), PlanError> {
@@ -70,10 +79,38 @@ impl File {
             let why = "bytes_max: write the largest size of many, not below bytes";
             return Err(PlanError(format!("file {name:?}: {why}")));
         }
+        if self.log_uniform && (self.bytes_max.is_none() || self.bytes == 0) {
+            let why = "log_uniform: write bytes, above 0, and bytes_max";
+            return Err(PlanError(format!("file {name:?}: {why}")));
+        }
         if self.app.as_ref().is_some_and(|text| self.count > 1 || text.len() as u64 != self.bytes) {
             let why = "app: write one text, of as many bytes as the file has";
             return Err(PlanError(format!("file {name:?}: {why}")));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_a_page_are_as_often_small_as_large() {
+        let file = File {
+            name: "{}".to_owned(),
+            bytes: 300,
+            bytes_max: Some(300_000),
+            log_uniform: true,
+            count: 1_000,
+            app: None,
+        };
+        let sizes: Vec<u64> = (0..file.count).map(|number| file.size(number)).collect();
+        assert!(sizes.iter().all(|size| (300..=300_000).contains(size)));
+        for (from, to) in [(300, 3_000), (3_000, 30_000), (30_000, 300_000)] {
+            let within = sizes.iter().filter(|size| (from..to).contains(*size)).count();
+            assert!((280..=390).contains(&within), "{within} of {from} to {to} bytes");
+        }
+        assert_eq!(file.size(7), file.size(7), "the same in every run");
     }
 }

@@ -18,6 +18,8 @@ pub struct Work {
     pub shape: Shape,
     /// Zipf exponent s: file k is requested in proportion to k^-s. 0: all files equally often.
     pub zipf: f64,
+    /// `true`: requests have the fields that a browser sends.
+    pub browser: bool,
     /// Special use of connections.
     pub over: Option<ConnectionUse>,
     /// The network between the generator and the server; `None`: loopback.
@@ -47,7 +49,8 @@ impl Work {
     /// A work on loopback, without anything special.
     pub(super) fn new(asks: String, file: &str, zipf: f64, shape: Shape) -> Work {
         let (over, network, beside, sample) = (None, None, None, None);
-        Work { asks, file: file.to_owned(), shape, zipf, over, network, beside, sample }
+        let (file, browser) = (file.to_owned(), false);
+        Work { asks, file, shape, zipf, browser, over, network, beside, sample }
     }
 
     /// The name of its samples in every round; unique in a plan.
@@ -55,7 +58,8 @@ impl Work {
         let over = self.over.map(|over| format!(", {over}"));
         let beside = self.beside.as_ref().map(|beside| format!(", beside {beside}"));
         let network = self.network.map(|network| format!(", {network}"));
-        let more = [over, network, beside].map(Option::unwrap_or_default);
+        let browser = self.browser.then(|| ", a browser's fields".to_owned());
+        let more = [over, browser, network, beside].map(Option::unwrap_or_default);
         format!("{}{}", self.asks, more.concat())
     }
 
