@@ -209,7 +209,6 @@ async fn answer(
                 site: SiteInfo {
                     key: resolved.site.key(),
                     early_hints: resolved.site.early_hints(),
-                    stores_for_all: false,
                 },
                 client: ClientInfo {
                     peer: None,

@@ -77,9 +77,6 @@ pub struct Site {
     compress_apps: Option<Policy>,
     /// The versions of its WebAssembly applications.
     wasm: Vec<u64>,
-    /// `true` if a mount has a response cache, and neither a gate nor a route is about more than
-    /// the target.
-    stores_for_all: bool,
     routing: Routing,
     /// The gates of paths without a mount, and of applications that are deployed at run time.
     gates: Vec<Gate>,
@@ -250,18 +247,9 @@ impl Site {
             mounts.iter_mut().for_each(|mount| mount.key = Some(0));
         }
         let gates = compiler.of_site();
-        let mut all = mounts.iter().flat_map(|mount| &mount.gates).chain(&gates);
-        let is_for_all = all.all(Gate::is_for_all);
         Site {
             key: 0,
             wasm: resources.0.wasm.versions(config),
-            stores_for_all: is_for_all
-                && routing == Routing::ByPath
-                // A file may have appeared since the response was stored.
-                && !mounts.iter().any(Mount::hands_on)
-                && !mounts.iter().any(|mount| mount.has_cache() && mount.timeouts.is_some())
-                && !mounts.iter().any(|mount| mount.has_cache() && mount.intercepts_errors())
-                && mounts.iter().any(Mount::has_cache),
             routing,
             gates,
             timeouts: config.policy.timeouts.or(&ClientTimeouts::default()).map(Rc::new),
@@ -320,12 +308,6 @@ impl Site {
         &self.edits
     }
 
-    /// Returns the edits of responses to a path, where the path alone decides about its mount.
-    pub fn edits_at(&self, path: &[u8]) -> &ResponseEdits {
-        let own = self.mount_of(path, None).and_then(|(_, mount)| mount.edits());
-        own.unwrap_or(&self.edits)
-    }
-
     /// Returns whether the site answers requests on this channel.
     pub fn is_open_to(&self, channel: Channel) -> bool {
         self.demand.is_met(channel)
@@ -362,11 +344,6 @@ impl Site {
         !self.deployed.is_empty() || self.mounts.iter().any(Mount::reads_bodies)
     }
 
-    /// Returns whether a mount has a response cache, and no gate is about the client.
-    pub fn stores_for_all(&self) -> bool {
-        self.stores_for_all && self.deployed.is_empty()
-    }
-
     /// Returns whether each gate of its mount lets a request for a file from the file cache pass.
     pub fn allows_known_file(&self, entry: &Entry, visitor: &Visitor<'_>) -> bool {
         self.mounts[entry.mount].gates.iter().all(|gate| gate.allows_known(self, visitor))
@@ -376,12 +353,6 @@ impl Site {
     #[inline]
     pub fn timeouts_of(&self, entry: &Entry) -> Option<&Rc<ClientTimeouts>> {
         self.mounts[entry.mount].timeouts.as_ref()
-    }
-
-    /// Returns whether each gate lets a request for a stored response pass. Every mount of a site
-    /// that stores for all has the gates of the site.
-    pub fn allows_stored(&self, visitor: &Visitor<'_>) -> bool {
-        self.gates.iter().all(|gate| gate.allows_known(self, visitor))
     }
 
     /// Returns the clients that get early hints.

@@ -61,8 +61,6 @@ pub struct SiteInfo {
     pub key: usize,
     /// The clients that get early hints.
     pub early_hints: EarlyHints,
-    /// `true` if responses may be stored, and no route depends on the client.
-    pub stores_for_all: bool,
 }
 
 /// The parts of a request for files that do not depend on the protocol.

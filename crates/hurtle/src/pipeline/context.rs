@@ -39,7 +39,6 @@ pub(super) fn context_without_mount<'a, T: Protocol>(
         site: SiteInfo {
             key: resolved.file_key().map_or(site.key(), |key| key.site),
             early_hints: site.early_hints(),
-            stores_for_all: site.stores_for_all(),
         },
         client: ClientInfo {
             peer: connection.peer,

@@ -49,10 +49,15 @@ pub(crate) fn finish(
 
 /// Finishes a stored response for all clients of a site. `path` is the decoded path after its
 /// rules.
-pub(super) fn finish_stored(answer: &mut Answer, site: &Site, path: &[u8], is_secure: bool) {
+pub(super) fn finish_stored(
+    answer: &mut Answer,
+    resolved: &Resolved<'_>,
+    path: &[u8],
+    is_secure: bool,
+) {
     let status = answer.status;
     edit_fields(&mut answer.fields, |fields| {
-        site.edits_at(path).edit(fields, || path.into(), status, is_secure);
+        resolved.edits().edit(fields, || path.into(), status, is_secure);
     });
     answer.needs = Needs::Nothing;
 }

@@ -12,6 +12,7 @@ use super::gates::visitor;
 use super::worker::Worker;
 use crate::answer::{Answer, Needs};
 use crate::files;
+use crate::handler::Handler;
 use crate::handler::proxy::cache::ShortcutKey;
 use crate::handler::request::file_query;
 use crate::protocol::Protocol;
@@ -28,26 +29,44 @@ pub(super) fn known_answer<T: Protocol>(
     if request.body != BodyLength::None {
         return None;
     }
-    let site = resolved.site;
     let file = known_file(connection, exchange, request, resolved, now_ms);
     if file.is_some() {
         return file;
     }
-    if !site.stores_for_all()
+    known_response(connection, exchange, request, resolved, now_ms)
+}
+
+/// Returns the response that the cache of the route's mount has for a target which it has answered
+/// before.
+fn known_response<T: Protocol>(
+    connection: &mut Connection<T>,
+    exchange: &mut Exchange,
+    request: &RequestHead<'_>,
+    resolved: &Resolved<'_>,
+    now_ms: u64,
+) -> Option<Answer> {
+    let (mount, matched) = resolved.mount()?;
+    let Handler::Proxy(proxy) = mount.handler() else { return None };
+    // A trusted proxy before this server may name another host and scheme.
+    if proxy.cache().is_none()
         || connection.trusted().is_some()
-        || !site.allows_stored(&visitor(connection, exchange, request, now_ms))
+        || !resolved.allows_known(&visitor(connection, exchange, request, now_ms))
     {
         return None;
     }
-    let is_secure = connection.io.is_secure();
-    let key = ShortcutKey::new(request, site.key(), is_secure)?;
     let Worker { shortcuts, buffers, .. } = &*connection.worker;
-    let known = shortcuts.answer(request, &key, (buffers, now_ms), |answer, path| {
-        finish_stored(answer, site, path, is_secure);
+    let is_secure = connection.io.is_secure();
+    let key = ShortcutKey::new(request, resolved.file_key()?.site, is_secure)?;
+    let known = shortcuts.answer(request, &key, (proxy, &matched), (buffers, now_ms), |answer| {
+        finish_stored(answer, resolved, matched.path, is_secure);
     });
     let (answer, status) = known?;
+    if mount.intercepts_errors() && answer.status.as_u16() >= 400 {
+        return None;
+    }
     exchange.cache_status = Some(status);
     connection.count_for(resolved.metrics());
+    exchange.time_by(resolved.timeouts(), &connection.slot);
     Some(answer)
 }
 

@@ -106,22 +106,19 @@ impl Gate {
         }
     }
 
-    /// Returns whether the gate is about the connection, the body or the whole server alone.
-    /// Without other gates a response may be for all clients.
-    pub(super) fn is_for_all(&self) -> bool {
-        matches!(
-            self,
-            Gate::AcmeChallenge | Gate::Channel | Gate::Maintenance(_) | Gate::BodySize(_)
-        )
-    }
-
     /// Returns whether a request without a path, such as `OPTIONS *`, needs to pass the gate.
     pub(super) fn is_for_server(&self) -> bool {
-        self.is_for_all()
-            || matches!(
-                self,
-                Gate::Cors(_) | Gate::Address(_) | Gate::Rate(_) | Gate::SharedRate(_)
-            )
+        matches!(
+            self,
+            Gate::AcmeChallenge
+                | Gate::Channel
+                | Gate::Maintenance(_)
+                | Gate::BodySize(_)
+                | Gate::Cors(_)
+                | Gate::Address(_)
+                | Gate::Rate(_)
+                | Gate::SharedRate(_)
+        )
     }
 
     /// Returns whether the guard has the users and the keys of the gate, unchanged, and TLS to its

@@ -280,10 +280,6 @@ impl Mount {
             || self.takes_uploads()
     }
 
-    pub(super) fn has_cache(&self) -> bool {
-        matches!(&self.handler, Handler::Proxy(proxy) if proxy.cache().is_some())
-    }
-
     /// Returns whether a path is the mount's, conditions aside.
     pub(super) fn holds(&self, path: &[u8]) -> bool {
         match (self.is_handed_on, self.exact) {

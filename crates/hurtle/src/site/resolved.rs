@@ -11,7 +11,7 @@ use hurtle_http::request::RequestHead;
 use hurtle_http::semantics::target::decoded;
 
 use super::route::Routing;
-use super::{Gate, MountRef, Route, Site, Sites};
+use super::{Gate, MountRef, Route, Site, Sites, Visitor};
 use crate::answer::Answer;
 use crate::auth::PasswordGate;
 use crate::config::{ClientTimeouts, Cors, ErrorPage, ErrorTarget, Listen, MatchedRequest};
@@ -103,6 +103,11 @@ impl<'a> Resolved<'a> {
                 &of_site[..for_path.unwrap_or(of_site.len())]
             }
         }
+    }
+
+    /// Returns whether each gate lets a request for something known pass. `false` decides nothing.
+    pub fn allows_known(&self, visitor: &Visitor<'_>) -> bool {
+        self.gates().iter().all(|gate| gate.allows_known(self.site, visitor))
     }
 
     /// Returns the rules for scripts of other origins. `None`: browsers' own rule.

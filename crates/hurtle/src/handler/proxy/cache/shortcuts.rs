@@ -1,6 +1,6 @@
-//! A table of recent targets that a cache has answered: the route, the cache key, and the encoded
-//! fields of each. Repeated requests skip routing and encoding. The response itself is looked up in
-//! its cache each time.
+//! A table of recent targets that a cache has answered: the cache key and the encoded fields of
+//! each. Repeated requests skip the handler and encoding. The response itself is looked up in its
+//! cache each time.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -13,7 +13,7 @@ use hurtle_http::semantics::caching::{self, Use};
 use hurtle_http::semantics::host::Host;
 
 use super::super::super::http_request::Buffers;
-use super::super::super::request::RequestContext;
+use super::super::super::request::{MatchedPath, RequestContext};
 use super::super::Proxy;
 use super::lookup::{adapt, directives, is_for_the_origin, may_answer};
 use super::selection::{Source, is_for_the_whole, piece};
@@ -29,10 +29,10 @@ const TARGET_BYTES_MAX: usize = 512;
 /// Maximum length of encoded fields in the table, in bytes.
 const LINES_BYTES_MAX: usize = 2 << 10;
 
-/// The parts of a request that determine its route, if neither the client nor other fields do.
+/// The parts of a request by which its shortcut is found.
 #[derive(Clone, Copy, Debug)]
 pub struct ShortcutKey<'a> {
-    /// The site's number.
+    /// The number of the site, or of the mount where more than the path decides.
     pub site: usize,
     /// `true` if the request came over TLS.
     pub secure: bool,
@@ -50,8 +50,10 @@ struct Shortcut {
     target: Box<[u8]>,
     /// The handler with the cache.
     proxy: Rc<Proxy>,
-    /// The decoded path after the site's rules.
+    /// The decoded path after the site's rules, and the query, of which they may make others for
+    /// other requests.
     path: Box<[u8]>,
+    query: Option<Box<[u8]>>,
     /// The hash of the cache key, and the key.
     key: (u64, Box<[u8]>),
     lines: RefCell<Lines>,
@@ -75,18 +77,19 @@ impl Default for Shortcuts {
 }
 
 impl Shortcuts {
-    /// Returns the stored response to a repeated request, with its cache status. `None`: there is
-    /// no shortcut, the response is not fresh, or the request does not ask for the whole. `finish`
-    /// makes the site's edits of fields that are not stored yet; it gets the decoded path after the
-    /// site's rules.
+    /// Returns the stored response to a repeated request whose route leads to this proxy and path,
+    /// with its cache status. `None`: there is no shortcut, the response is not fresh, or the
+    /// request does not ask for the whole. `finish` makes the edits of fields that are not stored
+    /// yet.
     pub fn answer(
         &self,
         request: &RequestHead<'_>,
         key: &ShortcutKey<'_>,
+        (proxy, matched): (&Rc<Proxy>, &MatchedPath<'_>),
         (buffers, now_ms): (&Buffers, u64),
-        finish: impl FnOnce(&mut Answer, &[u8]),
+        finish: impl FnOnce(&mut Answer),
     ) -> Option<(Answer, CacheStatus)> {
-        let shortcut = self.find(key)?;
+        let shortcut = self.find(key).filter(|shortcut| shortcut.leads_to(proxy, matched))?;
         if !may_answer(request) || !is_for_the_whole(request) || is_for_the_origin(request) {
             return None;
         }
@@ -109,7 +112,7 @@ impl Shortcuts {
             return Some((Answer { needs: Needs::Nothing, ..answer }, status));
         }
         let mut answer = adapt(request, head, Source::Kept(kept), (age, status), lines);
-        finish(&mut answer, &shortcut.path);
+        finish(&mut answer);
         if let Fields::Dated(lines) = &answer.fields {
             shortcut.keep_lines(stored.serial, age, lines);
         }
@@ -118,13 +121,12 @@ impl Shortcuts {
 
     /// Adds a shortcut for a request that the cache has answered.
     pub(super) fn add(&self, request: &RequestContext<'_>, proxy: &Rc<Proxy>, key: &[u8]) {
-        let site = request.site;
-        if !site.stores_for_all || request.client.trusted.is_some() {
+        if request.client.trusted.is_some() {
             return;
         }
-        let shortcut = ShortcutKey::new(request.head, site.key, request.client.is_tls);
+        let shortcut = ShortcutKey::new(request.head, request.site.key, request.client.is_tls);
         if let Some((shortcut, cache)) = shortcut.zip(proxy.cache()) {
-            self.note(&shortcut, proxy, request.matched.path, (cache.hash(key), key));
+            self.note(&shortcut, proxy, &request.matched, (cache.hash(key), key));
         }
     }
 
@@ -134,7 +136,13 @@ impl Shortcuts {
     }
 
     /// Stores the shortcut of a request that repeats.
-    fn note(&self, request: &ShortcutKey<'_>, proxy: &Rc<Proxy>, path: &[u8], key: (u64, &[u8])) {
+    fn note(
+        &self,
+        request: &ShortcutKey<'_>,
+        proxy: &Rc<Proxy>,
+        matched: &MatchedPath<'_>,
+        key: (u64, &[u8]),
+    ) {
         let hash = self.hash(request);
         if !self.0.repeats(hash) {
             return;
@@ -145,7 +153,8 @@ impl Shortcuts {
             host: request.host.map(|host| (host.name.into(), host.port)),
             target: request.target.into(),
             proxy: Rc::clone(proxy),
-            path: path.into(),
+            path: matched.path.into(),
+            query: matched.query.map(Into::into),
             key: (key.0, key.1.into()),
             lines: RefCell::default(),
         };
@@ -167,6 +176,12 @@ impl<'a> ShortcutKey<'a> {
 }
 
 impl Shortcut {
+    fn leads_to(&self, proxy: &Rc<Proxy>, matched: &MatchedPath<'_>) -> bool {
+        Rc::ptr_eq(&self.proxy, proxy)
+            && *self.path == *matched.path
+            && self.query.as_deref() == matched.query
+    }
+
     fn is_for(&self, request: &ShortcutKey<'_>) -> bool {
         let host = self.host.as_ref().map(|(name, port)| Host { name, port: *port });
         self.site == request.site
