@@ -6,6 +6,7 @@ mod crowd;
 mod heuristic;
 mod interim;
 mod kept;
+mod known;
 mod lifetimes;
 mod mixture;
 mod orders;
