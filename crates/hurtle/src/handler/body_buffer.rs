@@ -25,15 +25,21 @@ use crate::metrics::buffered;
 use crate::observe::BufferedBytes;
 use crate::rt::Instant;
 
-/// Bytes of a body that are kept in memory, and of one write to its file, if it arrives fast.
+/// Bytes of a body that are kept in memory. A longer one is in a file.
 const MEMORY_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of one job that writes to the file of a body that arrives fast.
+const FAST_PIECE_BYTES: usize = 256 << 10;
+
+/// Frames up to this size are joined, in bytes: each may be in a buffer of 64 KiB.
+const JOINED_BYTES_MAX: usize = 32 << 10;
 
 /// Bytes of one write to the file of a body that arrives slowly, and of one read of a response for
 /// a client that reads slowly: thousands of them would hold much memory.
 pub(super) const SLOW_PIECE_BYTES: usize = 16 << 10;
 
-/// Longest time in which a client that sends fast sends a piece.
-const FAST_PIECE: Duration = Duration::from_millis(100);
+/// Time after which `SLOW_PIECE_BYTES` are enough for a piece.
+const GATHER_TIME: Duration = Duration::from_millis(100);
 
 /// The part of a file system that is left to other programs: one of so many.
 const UNUSED_PART: u64 = 50;
@@ -196,15 +202,16 @@ impl BodyBuffer {
         let (mut file, mut reserved) = (self.drop_later(None), Reserved::new(&self.mount));
         let mut in_file = 0;
         loop {
-            let Piece { bytes, end } = read_piece(&mut body).await?;
-            let len = in_file + bytes.len() as u64;
+            let piece_bytes = if in_file == 0 { MEMORY_BYTES_MAX } else { FAST_PIECE_BYTES };
+            let Piece { frames, bytes, end } = read_piece(&mut body, piece_bytes).await?;
+            let len = in_file + bytes as u64;
             let is_for_file = end.is_none() || file.value.is_some();
             let len_max = if is_for_file { Some(file_bytes_max) } else { bytes_max };
             let is_too_large = len_max.is_some_and(|most| len > most);
             let mut stopped = is_too_large.then_some(BufferError::TooLarge);
             if stopped.is_none() && is_for_file {
-                if reserved.add(bytes.len() as u64) {
-                    let (begun, piece) = (file.value.take(), bytes.clone());
+                if reserved.add(bytes as u64) {
+                    let (begun, piece) = (file.value.take(), frames.clone());
                     let directory = self.directory();
                     let job = move || append(begun, &piece, &directory, may_fill);
                     let appended = self.disk.run(self.lane, job).await;
@@ -237,7 +244,7 @@ impl BodyBuffer {
                 parts.push(Part::File(FileSlice { file, offset: 0, len: in_file }));
             }
             if in_file < len {
-                parts.push(Part::Bytes(bytes));
+                parts.extend(frames.into_iter().map(Part::Bytes));
             }
             let is_ended = end.is_some();
             let taken = TakenBody {
@@ -372,7 +379,7 @@ impl<T: Send + 'static> Drop for DropOnDiskThread<T> {
 /// error the file has the bytes of the calls before.
 fn append(
     begun: Option<Unnamed>,
-    piece: &[u8],
+    piece: &[Bytes],
     directory: &Path,
     may_fill: bool,
 ) -> (Option<Unnamed>, io::Result<()>) {
@@ -381,7 +388,7 @@ fn append(
         Err(e) => return (None, Err(e)),
     };
     let room = if may_fill { Ok(()) } else { leave_room(&file) };
-    let written = room.and_then(|()| file.append(piece));
+    let written = room.and_then(|()| piece.iter().try_for_each(|frame| file.append(frame)));
     (Some(file), written)
 }
 
@@ -398,47 +405,71 @@ pub(super) fn leave_room(file: impl AsFd) -> io::Result<()> {
 }
 
 /// The next bytes of a body.
+#[derive(Default)]
 struct Piece {
-    bytes: Bytes,
+    frames: Vec<Bytes>,
+    /// Their length together.
+    bytes: usize,
     /// `Some`: the body ends behind them, with these trailers.
     end: Option<Option<HeaderMap>>,
 }
 
-/// Reads until the body ends or a piece is full, which is smaller if the body arrives slowly.
-async fn read_piece(body: &mut RequestBody) -> Result<Piece, BufferError> {
+impl Piece {
+    /// Adds a frame. Small ones are copied to `joined`, unless nothing is next to them.
+    fn add(&mut self, data: Bytes, joined: &mut BytesMut) {
+        self.bytes += data.len();
+        if data.len() > JOINED_BYTES_MAX {
+            self.flush(joined);
+            return self.frames.push(data);
+        }
+        if joined.is_empty() {
+            let Some(last) = self.frames.pop_if(|last| last.len() <= JOINED_BYTES_MAX) else {
+                return self.frames.push(data);
+            };
+            joined.reserve(SLOW_PIECE_BYTES.max(last.len() + data.len()));
+            joined.extend_from_slice(&last);
+        }
+        joined.extend_from_slice(&data);
+    }
+
+    fn flush(&mut self, joined: &mut BytesMut) {
+        if !joined.is_empty() {
+            self.frames.push(joined.split().freeze());
+        }
+    }
+}
+
+/// Reads until the body ends or a piece has at least this many bytes; fewer, if the body arrives
+/// slowly.
+async fn read_piece(body: &mut RequestBody, bytes_max: usize) -> Result<Piece, BufferError> {
     let begun = Instant::now();
-    let (mut first, mut all) = (Bytes::new(), BytesMut::new());
-    let end = loop {
+    let (mut piece, mut joined) = (Piece::default(), BytesMut::new());
+    piece.end = loop {
         let frame = match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
             None => break Some(None),
             Some(frame) => frame.map_err(|_| BufferError::Broken)?,
         };
         match frame.into_data() {
-            // One piece is not copied.
-            Ok(data) if first.is_empty() => first = data,
-            Ok(data) => {
-                if all.is_empty() {
-                    all.reserve(SLOW_PIECE_BYTES.max(first.len() + data.len()));
-                    all.extend_from_slice(&first);
-                }
-                all.extend_from_slice(&data);
-            }
+            Ok(data) => piece.add(data, &mut joined),
             Err(frame) => break Some(frame.into_trailers().ok()),
         }
         if body.is_end_stream() {
             break Some(None);
         }
-        let len = first.len().max(all.len());
-        if len >= MEMORY_BYTES_MAX || (len >= SLOW_PIECE_BYTES && begun.elapsed() >= FAST_PIECE) {
+        let is_enough = piece.bytes >= SLOW_PIECE_BYTES && begun.elapsed() >= GATHER_TIME;
+        if piece.bytes >= bytes_max || is_enough {
             break None;
         }
     };
-    Ok(Piece { bytes: if all.is_empty() { first } else { all.freeze() }, end })
+    piece.flush(&mut joined);
+    Ok(piece)
 }
 
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroUsize;
+
+    use proptest::prelude::*;
 
     use super::*;
     use crate::body::feed;
@@ -473,6 +504,23 @@ mod tests {
         done
     }
 
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn any_frames_are_read_back_in_order(
+            frames in prop::collection::vec(
+                prop_oneof![1_usize..100, 1_usize..70_000, 1_usize..300_000],
+                1..12,
+            ),
+        ) {
+            let expected: Vec<u8> =
+                frames.iter().enumerate().flat_map(|(n, len)| vec![n as u8; *len]).collect();
+            let (_, bytes, was_taken) = run(taken(&frames, 8 << 20));
+            prop_assert!(was_taken && bytes == expected, "{} bytes", bytes.len());
+        }
+    }
+
     async fn read(body: &mut OutgoingBody) -> Vec<u8> {
         let mut bytes = Vec::new();
         while let Some(data) = body.next().await {
@@ -489,7 +537,7 @@ mod tests {
             ("one of several pieces", &[65_536, 1, 70_000], 1 << 30, true),
             ("a full piece", &[65_536], 1 << 30, true),
             ("one above the limit", &[65_536, 1_000], 65_535, false),
-            ("one that exceeds it later", &[65_536, 65_536, 7], 70_000, false),
+            ("one that exceeds it later", &[65_536, 262_144, 7], 70_000, false),
         ];
         for (sentence, pieces, bytes_max, is_whole) in table {
             run(async {
