@@ -23,7 +23,7 @@ use crate::config;
 use crate::disk::{Disk, Lane};
 use crate::metrics::buffered;
 use crate::observe::BufferedBytes;
-use crate::rt::Instant;
+use crate::rt::{self, Instant};
 
 /// Bytes of a body that are kept in memory. A longer one is in a file.
 const MEMORY_BYTES_MAX: usize = 64 << 10;
@@ -445,7 +445,16 @@ async fn read_piece(body: &mut RequestBody, bytes_max: usize) -> Result<Piece, B
     let begun = Instant::now();
     let (mut piece, mut joined) = (Piece::default(), BytesMut::new());
     piece.end = loop {
-        let frame = match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
+        let next = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx));
+        let next = match piece.bytes {
+            0..SLOW_PIECE_BYTES => next.await,
+            _ => match rt::timeout(GATHER_TIME.saturating_sub(begun.elapsed()), next).await {
+                Some(next) => next,
+                // The client has stalled: it holds no more memory than a slow one.
+                None => break None,
+            },
+        };
+        let frame = match next {
             None => break Some(None),
             Some(frame) => frame.map_err(|_| BufferError::Broken)?,
         };
@@ -456,8 +465,7 @@ async fn read_piece(body: &mut RequestBody, bytes_max: usize) -> Result<Piece, B
         if body.is_end_stream() {
             break Some(None);
         }
-        let is_enough = piece.bytes >= SLOW_PIECE_BYTES && begun.elapsed() >= GATHER_TIME;
-        if piece.bytes >= bytes_max || is_enough {
+        if piece.bytes >= bytes_max {
             break None;
         }
     };
