@@ -47,7 +47,7 @@ impl<T> Turn<'_, T> {
             }
             _ => (file.names().map(ask).collect(), order(file, work.zipf)),
         };
-        // Of files of several sizes the check before and after compares the lengths.
+        // The checks before and after compare the lengths of files of several sizes.
         let body_bytes = if file.bytes_max.is_some() { ANY_LENGTH } else { file.bytes };
         let longest = file.bytes_max.unwrap_or(file.bytes) as f64;
         Ok(Job {

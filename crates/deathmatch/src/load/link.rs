@@ -23,6 +23,13 @@ pub(super) trait Link: Default {
     /// Takes what the job says of its connections; called once, before the first begins.
     fn set_up(&mut self, _job: &Job) {}
 
+    /// A place for a connection of this job.
+    fn of(job: &Job) -> Self {
+        let mut link = Self::default();
+        link.set_up(job);
+        link
+    }
+
     /// Begins a connection; `false`: it was refused.
     ///
     /// # Errors

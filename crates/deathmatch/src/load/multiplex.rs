@@ -1,6 +1,7 @@
-//! The generator's loop for HTTP/2, HTTP/3 and WebSockets: it decides which stream of which connection carries
-//! which request when. Requests made while a response is read leave together. A `Link` is a
-//! connection with its protocol: `h2` over TLS, `h3` over QUIC.
+//! The generator's loop for HTTP/2, HTTP/3 and WebSockets: it decides which stream of which
+//! connection carries which request when. Requests made while a response is read leave together. A
+//! `Link` is a connection with its protocol: `h2` and `websocket`, in clear or over TLS, `h3` over
+//! QUIC.
 
 use std::collections::VecDeque;
 use std::io;
@@ -62,13 +63,6 @@ struct Slot {
     free_since: u64,
 }
 
-/// A place for a connection of this job.
-fn link<L: Link>(job: &Job) -> L {
-    let mut link = L::default();
-    link.set_up(job);
-    link
-}
-
 impl<'a, L: Link> Engine<'a, L> {
     pub(super) fn new(job: &'a Job, streams: u32) -> io::Result<Engine<'a, L>> {
         let invalid = |text: &str| io::Error::new(io::ErrorKind::InvalidInput, text.to_owned());
@@ -86,7 +80,7 @@ impl<'a, L: Link> Engine<'a, L> {
             tls: job.tls.as_ref(),
             started: Instant::now(),
             poll: Poll::new()?,
-            connections: std::iter::repeat_with(|| link(job)).take(connections).collect(),
+            connections: std::iter::repeat_with(|| L::of(job)).take(connections).collect(),
             slots: vec![Slot::default(); connections * streams],
             streams,
             is_anew: job.is_anew(),

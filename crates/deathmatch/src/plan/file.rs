@@ -22,8 +22,8 @@ pub struct File {
     /// The largest size, in bytes, if the files differ in size; `bytes` is then the smallest.
     #[serde(default)]
     pub bytes_max: Option<u64>,
-    /// `true`: as many files are of 1 to 2 KB as of 100 to 200 KB, and likewise for every factor, as
-    /// on the web. Otherwise all sizes are equally likely.
+    /// `true`: as many files have 1 to 2 KB as 100 to 200 KB, and likewise for every factor, as on
+    /// the web. Otherwise all sizes are equally likely.
     #[serde(default)]
     pub log_uniform: bool,
     /// Number of files.

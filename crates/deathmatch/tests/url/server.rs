@@ -216,7 +216,7 @@ async fn respond_grpc(
         && request.method() == "POST";
     let grpc = http::Response::builder().header("content-type", "application/grpc");
     let whole = match method.as_str() {
-        // No body: the status is in the head.
+        // Without a body the status is in the head.
         "Full" => grpc.header("grpc-status", "8").body(()),
         "Proxied" => http::Response::builder().status(502).body(()),
         "Page" => http::Response::builder().status(200).body(()),

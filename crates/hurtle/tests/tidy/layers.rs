@@ -66,7 +66,7 @@ const PIPELINE_LAYERS: &[&[&str]] = &[
 
 /// The modules of `deathmatch`, likewise.
 const DEATHMATCH_LAYERS: &[&[&str]] = &[
-    &["random", "histogram"],
+    &["random", "duration", "instant", "histogram"],
     &["sample", "tls"],
     &["load", "machine", "process"],
     &["network"],

@@ -16,7 +16,6 @@ pub(super) struct Visitor<L> {
 }
 
 /// One of the connections.
-#[derive(Default)]
 pub(super) struct Lane<L> {
     pub(super) link: L,
     /// Requests under way, by their number in the step.
@@ -51,11 +50,7 @@ pub(super) struct Visit {
 
 impl<L: Link> Visitor<L> {
     pub(super) fn new(job: &Job, lanes: usize) -> Visitor<L> {
-        let lane = || {
-            let mut lane = Lane::<L>::default();
-            lane.link.set_up(job);
-            lane
-        };
+        let lane = || Lane { link: L::of(job), asked: Vec::new(), is_open: false };
         let lanes = std::iter::repeat_with(lane).take(lanes).collect();
         Visitor { lanes, visit: None, free_since: 0 }
     }

@@ -39,7 +39,7 @@ struct Open {
     out: Vec<u8>,
 }
 
-/// What was received.
+/// The state of the upgrade and of the messages.
 #[derive(Default)]
 struct Dialogue {
     /// The server's response to the upgrade, until it is complete.
@@ -87,7 +87,7 @@ impl Dialogue {
                 self.head = response;
                 return if seen > head::HEAD_BYTES_MAX { Err(PeerError) } else { Ok(()) };
             };
-            // What else the response must have was checked before the load.
+            // Before the load it was checked that the response has everything else.
             let status = head::parse(&response[..end], false).map(|head| head.status);
             if status != Some(101) {
                 return Err(PeerError);
@@ -182,7 +182,7 @@ impl Link for Connection {
     fn ask(&mut self, slot: usize, (_, frame): (&[u8], Bytes)) -> Result<u64, PeerError> {
         let open = self.open.as_mut().ok_or(PeerError)?;
         open.dialogue.asked = Some(Asked { slot, is_ping: frames::is_ping(&frame) });
-        // What came before belongs to no message.
+        // Bytes that came before belong to no message.
         open.dialogue.bytes = 0;
         open.out.extend_from_slice(&frame);
         Ok(slot as u64)
