@@ -8,9 +8,9 @@
 //! `overlap` refuses what nginx would serve by another location. `sites` makes sites of the
 //! servers, and `emit` writes the TOML. Only `include` touches the disk.
 //!
-//! Before that, `constants`, `url_rewrites`, `nested`, `missing_files` and `exact_forms` write
-//! variables with constant values, redirects, locations within locations, conditions on files and
-//! exact locations in plainer forms. `predicate`, `subject` and `value_map` have the conditions of
+//! Before that, `constants`, `url_rewrites`, `nested`, `named_pages`, `missing_files` and
+//! `exact_forms` write variables with constant values, redirects, locations within locations, names
+//! of scripts, conditions on files and exact locations in plainer forms. `predicate`, `subject` and `value_map` have the conditions of
 //! `if` and the maps that they ask.
 //!
 //! `partial` takes out what is refused, and closes what that would open.
@@ -48,6 +48,7 @@ mod modifier;
 mod mount;
 mod mounts;
 mod named;
+mod named_pages;
 mod nested;
 mod overlap;
 mod page_fields;
@@ -146,7 +147,8 @@ pub fn nginx_partially(directives: &[Directive]) -> Result<Imported, Vec<String>
 /// Writes what has a plainer form in that form.
 fn prepared(directives: &[Directive]) -> Vec<Directive> {
     let plain = url_rewrites::as_returns(&constants::written_out(directives));
-    exact_forms::plain(&missing_files::as_try_files(&nested::lifted(&plain)))
+    let lifted = named_pages::as_pages(&nested::lifted(&plain));
+    exact_forms::plain(&missing_files::as_try_files(&lifted))
 }
 
 /// Writes a translated configuration, and checks it.

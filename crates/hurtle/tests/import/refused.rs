@@ -196,9 +196,19 @@ const ROWS: &[(&str, &str)] = &[
     ),
     // A mount of files would send the source.
     (
-        "root /srv; location / { try_files $uri /index.php; } location /a/ { expires 1h; }
+        "root /srv; location / { try_files $uri /index.php?$args; }
+      location /a/ { try_files $uri /a/x.php; } location ~ \\.php$ { fastcgi_pass unix:/p; }",
+        "a script answers its paths",
+    ),
+    (
+        "root /srv; location / { try_files $uri /index.php?q=$uri&$args; }
       location ~ \\.php$ { fastcgi_pass unix:/p; }",
-        "write ^~ before its path",
+        "hurtle gives the script the query of the request",
+    ),
+    (
+        "root /srv; location / { try_files $uri @x; } location @x { rewrite ^(.*)$ /x.php?q=$1 last; }
+      location ~ \\.php$ { fastcgi_pass unix:/p; }",
+        "in a named location it knows one of all paths to a page",
     ),
     (
         "root /srv; location / { } location ~ ^/index\\.php(/|$) { fastcgi_pass unix:/p; }",
