@@ -10,8 +10,8 @@
 //!
 //! Before that, `constants`, `url_rewrites`, `nested`, `named_pages`, `missing_files` and
 //! `exact_forms` write variables with constant values, redirects, locations within locations, names
-//! of scripts, conditions on files and exact locations in plainer forms. `predicate`, `subject` and `value_map` have the conditions of
-//! `if` and the maps that they ask.
+//! of scripts, conditions on files and exact locations in plainer forms. `predicate`, `subject` and
+//! `value_map` have the conditions of `if` and the maps that they ask.
 //!
 //! `partial` takes out what is refused, and closes what that would open.
 //!
