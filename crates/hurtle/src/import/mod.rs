@@ -79,6 +79,7 @@ mod upstream;
 mod upstream_settings;
 mod url_rewrites;
 mod value_map;
+mod www_redirect;
 
 use std::path::Path;
 

@@ -140,6 +140,25 @@ pub(crate) const ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "names without www, and an ID of each request",
+        http: "server { listen 127.0.0.1:{port}; server_name a.example www.a.example; root {root};
+               if ($host ~* ^www\\.(.*)$) { return 301 https://$1$request_uri; }
+               location /app/ { proxy_pass http://{upstream}; proxy_set_header Host $http_host;
+                                proxy_set_header X-Request-ID $request_id; } }
+               server { listen 127.0.0.1:{port}; server_name www.c.example c.example; root {root};
+               if ($host ~* ^www\\.(.*)) { set $bare $1; rewrite ^(.*)$ http://$bare$1 permanent; } }",
+        requests: &[
+            "GET /a.txt Host=a.example",
+            "GET /a.txt?x=y Host=www.a.example",
+            "GET /a%20b?x=y Host=WWW.a.example",
+            "POST /app/x Host=www.a.example",
+            "GET /app/x Host=a.example",
+            "GET /a.txt Host=c.example",
+            "GET /a.txt?x=y Host=www.c.example",
+            "GET / Host=www.c.example",
+        ],
+    },
+    Row {
         sentence: "variables that are set under conditions",
         http: "server { listen 127.0.0.1:{port}; server_name a.example; root {root};
                set $closed 0;

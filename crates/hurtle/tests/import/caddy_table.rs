@@ -103,7 +103,12 @@ fn addresses_become_listeners_and_names() {
 
 #[test]
 fn options_certificates_and_logs_are_translated() {
-    let table: [(&str, &str, &str); 23] = [
+    let table: [(&str, &str, &str); 24] = [
+        (
+            "TLS to an upstream by its transport",
+            ":8080 {\nreverse_proxy nas:8443 {\ntransport http {\ntls_insecure_skip_verify\n}\n}\n}",
+            "proxy = \"https://nas:8443\"\nupstream_tls = { insecure_skip_verify = true }",
+        ),
         (
             "one name on two ports of HTTPS",
             "a.test.org {\nrespond a\n}\na.test.org:8448 {\nrespond b\n}",
