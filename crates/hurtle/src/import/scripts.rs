@@ -64,6 +64,11 @@ impl Mounts<'_, '_> {
                     "GET /dir/ of a directory without an index is answered by {front}; nginx answers 403"
                 );
                 report.remark(d, &text);
+            } else {
+                let text = format!(
+                    "GET /dir/ of a directory with a {front} runs it; nginx asks /{front} for it"
+                );
+                report.remark(d, &text);
             }
         }
         let skips =

@@ -194,6 +194,22 @@ const ROWS: &[(&str, &str)] = &[
            fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; }",
         "",
     ),
+    // The index of a directory beneath, which nginx looks up once more.
+    (
+        "root /srv; location / { } location ~ ^/admin/.*\\.html$ { deny all; }",
+        "it also guards /admin/index.html",
+    ),
+    (
+        "root /srv; index index.php; location / { } location ~ ^/(a|b-c)/.+\\.php$ { auth_basic s; auth_basic_user_file /ht;
+           } location ~ \\.php$ { fastcgi_pass unix:/p; }",
+        "it also guards /a/index.php",
+    ),
+    (
+        "root /srv; location / { } location ~ ^/[a-z]+/index\\.html$ { deny all; }",
+        "it also guards /index/index.html",
+    ),
+    ("root /srv; location / { } location ~ ^/admin/ { deny all; }", ""),
+    ("root /srv; location / { } location ~ /\\.ht { deny all; }", ""),
     // A mount of files would send the source.
     (
         "root /srv; location / { try_files $uri /index.php?$args; }
