@@ -51,7 +51,7 @@ fn server(block: &[Directive], remarks: &mut Vec<String>) -> Vec<Directive> {
             rewrites.push(own);
             continue;
         }
-        if let Some(own) = with_query(d) {
+        if let Some(own) = with_query(d).or_else(|| without_parent(d)) {
             rewritten.push(own);
         } else if let Some(own) = prefix(d, others()).filter(|_| is_apart) {
             if own.children().iter().any(|d| d.name == "proxy_pass") {
@@ -209,6 +209,36 @@ fn prefix<'d>(d: &Directive, mut others: impl Iterator<Item = &'d Directive>) ->
         block: Some(block),
         ..d.clone()
     })
+}
+
+/// A location whose upstream gets the path without a directory above that of the location,
+/// `location /app/api { rewrite ^/app/(.*)$ /$1 break; … }`, with the path in the upstream's URL.
+/// Redirects of the upstream are translated as the location says.
+fn without_parent(d: &Directive) -> Option<Directive> {
+    let (kind, path) = modifier(d).filter(|_| d.name == "location")?;
+    let others = ["if", "set", "try_files", "return", "location"];
+    let is_known = matches!(kind, Modifier::Prefix | Modifier::Final)
+        && d.children().iter().any(|d| d.name == "proxy_redirect")
+        && !d.children().iter().any(|d| others.contains(&d.name.as_str()));
+    let mut rewrites = d.children().iter().filter(|d| d.name == "rewrite");
+    let rewrite = rewrites.next().filter(|d| is_known && d.arg(2) == "break")?;
+    let text = rewrite.arg(0).trim_start_matches('^').trim_end_matches('$');
+    let parent = match rewrite.arg(1) {
+        "/$1" => text.strip_suffix("/(.*)")?,
+        "$1" => text.strip_suffix("(.*)")?,
+        _ => return None,
+    };
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/_-".contains(&b);
+    let rest = path.strip_prefix(parent).filter(|rest| rest.starts_with('/') && rest.len() > 1)?;
+    if rewrites.next().is_some() || parent.len() < 2 || !parent.bytes().all(is_plain) {
+        return None;
+    }
+    let mut block: Vec<Directive> =
+        d.children().iter().filter(|d| d.name != "rewrite").cloned().collect();
+    let pass = block.iter_mut().find(|d| d.name == "proxy_pass")?;
+    pass.arg(0).split_once("://").filter(|(_, host)| !host.contains(['/', '$']))?;
+    pass.args = vec![format!("{}{rest}", pass.arg(0))];
+    Some(Directive { block: Some(block), ..d.clone() })
 }
 
 /// The path, with its slash, whose rest an expression has as its only part.

@@ -50,9 +50,9 @@ impl Expression {
 }
 
 impl Expression {
-    /// Returns a page of this name beneath `path` that the expression matches, and whose directory it
-    /// does not match; `None`: it is not known to match one. The directories are those whose names
-    /// the expression has.
+    /// Returns a page of this name beneath `path` that the expression matches, and whose directory
+    /// it does not match; `None`: it is not known to match one. The directories are those whose
+    /// names the expression has.
     pub(super) fn page_beneath(&self, path: &str, name: &str) -> Option<String> {
         let text = self.0.text().trim_start_matches("(?i)");
         let root = path.trim_end_matches('/');

@@ -110,6 +110,27 @@ pub(crate) const ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "a directory above the location that an upstream does not know",
+        http: "proxy_set_header Host $http_host;
+               server { listen 127.0.0.1:{port}; root {root};
+               location ^~ /own/ { proxy_pass http://{upstream}; rewrite /own(.*) $1 break;
+                                   proxy_redirect off; }
+               location ^~ /own/api { rewrite /own(.*) $1 break; proxy_pass http://{upstream};
+                                      proxy_redirect off; add_header X-All yes; }
+               location /own/v1/ { rewrite ^/own/(.*)$ /$1 break; proxy_pass http://{upstream};
+                                   proxy_redirect off; } }",
+        requests: &[
+            "GET /own/x?a=b",
+            "GET /own/api?a=b",
+            "GET /own/api/x/y?a=b",
+            "GET /own/api/a%20b",
+            "POST /own/api/x",
+            "GET /own/v1/x",
+            "GET /own/v1/",
+            "GET /own/",
+        ],
+    },
+    Row {
         sentence: "redirects with parts of a path",
         http: "server { listen 127.0.0.1:{port}; server_name a.example; root {root};
                location ~ ^/old/(.*)$ { return 301 /new/$1; }

@@ -320,6 +320,8 @@ const TRANSLATED: &[&str] = &[
     "an expression before a longer one",
     "an expression without look-ahead",
     "a rewrite before a proxy",
+    "the rest of a path for nobody",
+    "a condition of two",
 ];
 
 #[test]
