@@ -25,11 +25,20 @@ pub(super) fn files(
             report.refuse(alias, "write an absolute path without variables");
             return None;
         }
-        (Some(alias), _) if alias.arg(0).ends_with('/') != path.ends_with('/') => {
+        (Some(alias), _) if path.ends_with('/') && !alias.arg(0).ends_with('/') => {
             report.refuse(alias, "end the location and the alias with /, or neither");
             return None;
         }
-        (Some(alias), _) => join(alias.arg(0), ""),
+        (Some(alias), _) => {
+            if alias.arg(0).ends_with('/') && !path.ends_with('/') {
+                let text = format!(
+                    "GET {path}a.css is another path here; nginx takes it for a.css of {}",
+                    alias.arg(0)
+                );
+                report.remark(alias, &text);
+            }
+            join(alias.arg(0), "")
+        }
         (None, Some(root)) => join(&root, path),
         (None, None) => {
             report.refuse(at, "it has no root; write one, an absolute path");

@@ -131,6 +131,20 @@ pub(crate) const ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "a location without a slash, and its directory with one",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               location /x { alias {root}/docs/; }
+               location /y { alias {root}/dir/; try_files $uri $uri/ /y/index.html; } }",
+        requests: &[
+            "GET /x/guide.txt",
+            "GET /x/gone",
+            "GET /x",
+            "GET /x/secret/key.txt",
+            "GET /y/",
+            "GET /y/index.html",
+        ],
+    },
+    Row {
         sentence: "redirects with parts of a path",
         http: "server { listen 127.0.0.1:{port}; server_name a.example; root {root};
                location ~ ^/old/(.*)$ { return 301 /new/$1; }
