@@ -43,9 +43,13 @@ fn server(block: &[Directive], remarks: &mut Vec<String>) -> Vec<Directive> {
             _ => None,
         };
         let is_apart = text.is_some_and(|text| earlier.iter().all(|other| are_apart(text, other)));
-        let redirect = || redirect(d, others()).filter(|_| !has_rewrites && is_apart);
-        let redirect = redirect();
+        let redirect = redirect(d, others()).filter(|_| !has_rewrites && is_apart);
         earlier.extend(text);
+        if ends_with_mark(d) {
+            remarks.push(remark(
+                "GET /x without a query is handed on without the ? that nginx leaves at its end",
+            ));
+        }
         if let Some(own) = redirect {
             remarks.push(remark(DECODED));
             rewrites.push(own);
@@ -76,6 +80,13 @@ fn are_apart(one: &str, other: &str) -> bool {
     let (one, other) = (beginning(one), beginning(other));
     let (one, other) = (one.to_ascii_lowercase(), other.to_ascii_lowercase());
     !one.starts_with(&other) && !other.starts_with(&one)
+}
+
+/// `true` if a location hands the query on behind a `?` that is there without a query, too.
+fn ends_with_mark(d: &Directive) -> bool {
+    let has_mark = |arg: &String| arg.ends_with("?$args") || arg.ends_with("?$query_string");
+    let is_target = |d: &Directive| matches!(d.name.as_str(), "proxy_pass" | "return");
+    d.name == "location" && d.children().iter().any(|d| is_target(d) && d.args.iter().any(has_mark))
 }
 
 /// A location of one answer.
