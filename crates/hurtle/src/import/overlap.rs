@@ -211,7 +211,8 @@ impl<'a> Mounts<'a, '_> {
                 let names = index(mount);
                 let mut pages = names.iter().filter_map(|name| expression.page_beneath(path, name));
                 // A remark of `scripts` names the scripts of directories.
-                pages.find(|page| !is_of_scripts(page) && !(excepts && page.ends_with(".php")))
+                let is_script = |page: &String| excepts && page.ends_with(".php");
+                pages.find(|page| !is_of_scripts(page) && !is_script(page))
             };
             let found = pages(mount).into_iter().find(is_own);
             let (Some(page), is_beneath) = (match found {
