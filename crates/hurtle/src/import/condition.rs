@@ -126,6 +126,12 @@ impl<'a> Mounts<'a, '_> {
         let rewrites = around.first(&[Kind::Path(PathKind::Rewrite), Kind::Path(PathKind::Set)]);
         let returns = around.first(&[Kind::Handler(HandlerKind::Return)]);
         let comes_first = returns.is_none_or(|returns| around.precedes(d, returns));
+        if rewrites.is_none()
+            && comes_first
+            && let Some(mounts) = self.without_www(d, around, path, report)
+        {
+            return mounts;
+        }
         let known = (rewrites.is_none() && comes_first)
             .then(|| Predicate::of(d, &around.scope().value_maps, report));
         let Some(Predicate { any, host }) = known.flatten() else {

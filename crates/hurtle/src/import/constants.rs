@@ -147,7 +147,12 @@ fn directive(d: &Directive, known: &Constants) -> Directive {
             // The upstream gets the path as the client wrote it, anyway.
             Some(plain) => vec![plain.to_owned()],
             // nginx sends a path of a variable as it is, whatever the client asked for.
-            None if url.contains('$') && has_path(rewritten.arg(0)) => d.args.clone(),
+            None if url.contains('$')
+                && has_path(rewritten.arg(0))
+                && !rewritten.arg(0).contains('$') =>
+            {
+                d.args.clone()
+            }
             None => rewritten.args,
         };
     }

@@ -49,6 +49,39 @@ impl Expression {
     }
 }
 
+impl Expression {
+    /// Returns a page of this name beneath `path` that the expression matches, and whose directory
+    /// it does not match; `None`: it is not known to match one. The directories are those whose
+    /// names the expression has.
+    pub(super) fn page_beneath(&self, path: &str, name: &str) -> Option<String> {
+        let text = self.0.text().trim_start_matches("(?i)");
+        let root = path.trim_end_matches('/');
+        let is_beneath = |directory: &String| directory.starts_with(&format!("{root}/"));
+        let named = directories(text);
+        let mut known = named.iter().filter(|directory| is_beneath(directory));
+        let is_page = |directory: &&String| {
+            self.is_in(&format!("{directory}{name}")) && !self.is_in(directory)
+        };
+        if let Some(directory) = known.find(is_page) {
+            return Some(format!("{directory}{name}"));
+        }
+        // The end of the expression is of a name, whatever its directory is.
+        let (_, end) = text.rsplit_once('/')?;
+        let of_name = PathRegex::new(&format!("^(?:{end})")).ok()?;
+        let any = format!("{root}/DIRECTORY/{name}");
+        let ends = text.ends_with('$') && of_name.is_in(name.as_bytes());
+        (ends && !self.is_in(&format!("{root}/{name}"))).then_some(any)
+    }
+}
+
+/// The directories whose names are written in an expression.
+fn directories(text: &str) -> Vec<String> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "/_-".contains(c);
+    let plain = text.replace("\\-", "-").replace("\\/", "/");
+    let names = plain.split(|c| !is_name(c)).map(|name| name.trim_matches('/'));
+    names.filter(|name| !name.is_empty()).map(|name| format!("/{name}/")).collect()
+}
+
 /// Writes the first `(?!word)` without look-ahead: the text behind it ends or differs within the
 /// word.
 fn without_lookahead(text: &str) -> String {

@@ -25,11 +25,20 @@ pub(super) fn files(
             report.refuse(alias, "write an absolute path without variables");
             return None;
         }
-        (Some(alias), _) if alias.arg(0).ends_with('/') != path.ends_with('/') => {
+        (Some(alias), _) if path.ends_with('/') && !alias.arg(0).ends_with('/') => {
             report.refuse(alias, "end the location and the alias with /, or neither");
             return None;
         }
-        (Some(alias), _) => join(alias.arg(0), ""),
+        (Some(alias), _) => {
+            if alias.arg(0).ends_with('/') && !path.ends_with('/') {
+                let text = format!(
+                    "GET {path}a.css is another path here; nginx takes it for a.css of {}",
+                    alias.arg(0)
+                );
+                report.remark(alias, &text);
+            }
+            join(alias.arg(0), "")
+        }
         (None, Some(root)) => join(&root, path),
         (None, None) => {
             report.refuse(at, "it has no root; write one, an absolute path");
@@ -92,8 +101,10 @@ pub(super) fn files(
     if rate > 0 {
         put(keys, "rate", i64::try_from(rate).unwrap_or(i64::MAX));
     }
-    if *block.get(|scope| &scope.uploads) {
-        put(keys, "uploads", toml::Table::new());
+    match try_files.filter(|_| *block.get(|scope| &scope.uploads)) {
+        Some(d) => report.remark(d, NO_UPLOADS),
+        None if *block.get(|scope| &scope.uploads) => put(keys, "uploads", toml::Table::new()),
+        None => {}
     }
     if let Some(d) = block.first(&[Kind::Files(FilesKind::DefaultType)]) {
         block.take(Kind::Files(FilesKind::DefaultType));
@@ -110,6 +121,42 @@ pub(super) fn script_of(try_files: &Directive) -> Option<String> {
     let name = path.strip_prefix('/')?;
     (name.ends_with(".php") && !name.contains('/')).then(|| name.to_owned())
 }
+
+/// Compares the query that nginx gives the script at the end of `try_files` with that of the
+/// request, which hurtle gives it.
+pub(super) fn check_query(try_files: &Directive, report: &mut Report) {
+    let last = try_files.args.last().map_or("", String::as_str);
+    let end = last.split_once(".php").map_or("", |(_, end)| end);
+    let plain = end.replace("$query_string", "$args").replace("$is_args", "?");
+    match plain.as_str() {
+        "?$args" => {}
+        "" | "?" => report.remark(
+            try_files,
+            "the script gets the query of GET /x?a=b; nginx takes it off: for that it is written \
+             ?$args",
+        ),
+        TWICE => report.remark(
+            try_files,
+            "the script gets the query of GET /x?a=b once; nginx gives it a=b&a=b",
+        ),
+        "$request_uri" => report.remark(
+            try_files,
+            "the script gets the path of GET /x/y in REQUEST_URI; nginx gives it in PATH_INFO, too",
+        ),
+        _ => report.refuse(
+            try_files,
+            "hurtle gives the script the query of the request; have it read REQUEST_URI, and \
+             write ?$args",
+        ),
+    }
+}
+
+/// The difference of uploads beside `try_files`.
+pub(super) const NO_UPLOADS: &str = "PUT /x and DELETE /x store and remove nothing; nginx searches by try_files first, and stores \
+    files that are there: for uploads leave try_files out";
+
+/// The query of a rewrite to `/x.php?$args`, to which nginx appends that of the request.
+pub(super) const TWICE: &str = "?$args&$args";
 
 /// The translation of `try_files`.
 #[derive(Debug, Default)]

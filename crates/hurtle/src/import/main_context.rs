@@ -56,7 +56,19 @@ pub(super) fn translate(directives: &[Directive], report: &mut Report) -> Server
         false => sites::add(&servers, &mut out, report),
     }
     shared.put(&mut out);
+    if uses_request_id(directives) {
+        let mut tracing = Keys::new();
+        put(&mut tracing, "request_id", true);
+        out.tables.push(("tracing", tracing));
+    }
     out
+}
+
+/// `true` if an upstream gets the ID of the request.
+fn uses_request_id(directives: &[Directive]) -> bool {
+    directives.iter().any(|d| {
+        (d.name == "proxy_set_header" && d.arg(1) == "$request_id") || uses_request_id(d.children())
+    })
 }
 
 /// `true` if a block or one within it has a cache of upstreams' responses.

@@ -1,6 +1,7 @@
 //! Writes `if (!-f $request_filename) { … }`, which hands requests without a file on, as the
 //! `try_files` that it is, before anything is translated.
 
+use super::files::TWICE;
 use super::modifier::{Modifier, modifier};
 use super::named::EVERY_PATH;
 use super::syntax::Directive;
@@ -15,7 +16,7 @@ const OF_PROXIES: [&str; 3] = ["proxy_", "add_header", "client_max_body_size"];
 /// The end of a request without a file.
 enum Rest<'d> {
     /// A page or script of the site.
-    Page(&'d str),
+    Page(String),
     /// An application.
     Proxy(&'d Directive),
 }
@@ -139,16 +140,34 @@ fn rest(d: &Directive) -> Option<Rest<'_>> {
     if body.next().is_some() {
         return None;
     }
-    let is_all = |text: &str| text == "." || EVERY_PATH.contains(&text);
     match only.name.as_str() {
         "proxy_pass" => Some(Rest::Proxy(only)),
-        "rewrite" if is_all(only.arg(0)) && matches!(only.arg(2), "last" | "break" | "") => {
-            let (path, query) = only.arg(1).split_once('?').unwrap_or((only.arg(1), ""));
-            let is_plain = path.starts_with('/') && !path.contains('$');
-            let keeps = matches!(query, "" | "$args" | "$query_string");
-            (is_plain && keeps).then_some(Rest::Page(path))
-        }
-        _ => None,
+        _ => page_of_rewrite(only).map(Rest::Page),
+    }
+}
+
+/// The page to which a rewrite leads all paths, as the end of a `try_files` that leads to it alike;
+/// `None`: it is another directive. nginx appends the query of the request to that of a rewrite,
+/// and to nothing in `try_files`.
+pub(super) fn page_of_rewrite(d: &Directive) -> Option<String> {
+    let is_all = |text: &str| text == "." || EVERY_PATH.contains(&text);
+    if d.name != "rewrite" || !is_all(d.arg(0)) || !matches!(d.arg(2), "last" | "break" | "") {
+        return None;
+    }
+    let (path, query) = match d.arg(1).split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (d.arg(1), None),
+    };
+    if !path.starts_with('/') || path.contains('$') {
+        return None;
+    }
+    let is_script = path.ends_with(".php");
+    match query {
+        None if is_script => Some(format!("{path}?$args")),
+        Some("$args" | "$query_string") if is_script => Some(format!("{path}{TWICE}")),
+        Some("") => Some(path.to_owned()),
+        None | Some("$args" | "$query_string") => Some(path.to_owned()),
+        Some(_) => None,
     }
 }
 
@@ -156,7 +175,7 @@ fn rest(d: &Directive) -> Option<Rest<'_>> {
 fn try_files(d: &Directive, tried: &[String]) -> Directive {
     let mut args = tried.to_vec();
     if let Some(Rest::Page(page)) = rest(d) {
-        args.push(page.to_owned());
+        args.push(page);
     }
     Directive { name: "try_files".to_owned(), args, block: None, at: d.at.clone() }
 }

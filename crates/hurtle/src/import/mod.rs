@@ -8,10 +8,11 @@
 //! `overlap` refuses what nginx would serve by another location. `sites` makes sites of the
 //! servers, and `emit` writes the TOML. Only `include` touches the disk.
 //!
-//! Before that, `constants`, `url_rewrites`, `nested`, `missing_files` and `exact_forms` write
-//! variables with constant values, redirects, locations within locations, conditions on files and
-//! exact locations in plainer forms. `predicate`, `subject` and `value_map` have the conditions of
-//! `if` and the maps that they ask.
+//! Before that, `set_chains`, `constants`, `captures`, `url_rewrites`, `nested`, `named_pages`,
+//! `missing_files` and `exact_forms` write variables of conditions and of constants, parts of
+//! paths, redirects, locations within locations, names of pages, conditions on files and exact
+//! locations in plainer forms. `predicate`, `subject` and
+//! `value_map` have the conditions of `if` and the maps that they ask.
 //!
 //! `partial` takes out what is refused, and closes what that would open.
 //!
@@ -21,6 +22,7 @@
 mod block;
 mod cache;
 pub mod caddy;
+mod captures;
 mod client_limits;
 mod closed;
 mod condition;
@@ -48,6 +50,7 @@ mod modifier;
 mod mount;
 mod mounts;
 mod named;
+mod named_pages;
 mod nested;
 mod overlap;
 mod page_fields;
@@ -63,6 +66,7 @@ mod scope;
 mod scripts;
 mod server;
 mod server_keys;
+mod set_chains;
 mod setting;
 mod shared;
 mod sites;
@@ -75,6 +79,7 @@ mod upstream;
 mod upstream_settings;
 mod url_rewrites;
 mod value_map;
+mod www_redirect;
 
 use std::path::Path;
 
@@ -125,8 +130,9 @@ pub fn nginx_file(file: &Path, prefix: &Path, is_partial: bool) -> Result<Import
 /// # Errors
 /// Every directive that cannot be translated, one line each.
 pub fn nginx(directives: &[Directive]) -> Result<String, Vec<String>> {
-    let directives = &prepared(directives);
-    let mut report = Report::default();
+    let (directives, remarks) = prepared(directives);
+    let directives = &directives;
+    let mut report = Report { remarks, ..Report::default() };
     let server = main_context::translate(directives, &mut report);
     if !report.problems.is_empty() {
         return Err(report.lines());
@@ -140,13 +146,17 @@ pub fn nginx(directives: &[Directive]) -> Result<String, Vec<String>> {
 /// # Errors
 /// Problems of the whole configuration, one line each.
 pub fn nginx_partially(directives: &[Directive]) -> Result<Imported, Vec<String>> {
-    partial::translate(&prepared(directives))
+    let (directives, remarks) = prepared(directives);
+    partial::translate(&directives, &remarks)
 }
 
-/// Writes what has a plainer form in that form.
-fn prepared(directives: &[Directive]) -> Vec<Directive> {
-    let plain = url_rewrites::as_returns(&constants::written_out(directives));
-    exact_forms::plain(&missing_files::as_try_files(&nested::lifted(&plain)))
+/// Writes what has a plainer form in that form. Returns what differs there, too.
+fn prepared(directives: &[Directive]) -> (Vec<Directive>, Vec<String>) {
+    let mut remarks = Vec::new();
+    let plain = constants::written_out(&set_chains::as_conditions(directives));
+    let plain = url_rewrites::as_returns(&captures::as_prefixes(&plain, &mut remarks));
+    let lifted = named_pages::as_pages(&nested::lifted(&plain));
+    (exact_forms::plain(&missing_files::as_try_files(&lifted)), remarks)
 }
 
 /// Writes a translated configuration, and checks it.

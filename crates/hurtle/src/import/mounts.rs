@@ -21,7 +21,7 @@ use super::regex::{self, ScriptNames};
 use super::report::Report;
 use super::rules::{self, Rule, rewrites};
 use super::scope::Scope;
-use super::scripts::Scripts;
+use super::scripts::{Scripts, place_of_scripts};
 use super::shared::Shared;
 use super::slashes::slash_redirect;
 use super::syntax::Directive;
@@ -148,7 +148,9 @@ impl<'a, 'b> Mounts<'a, 'b> {
         self.root(server, report);
         self.drop_unnamed(report);
         self.add_conditions(&locations, report);
-        self.finals();
+        if !self.expressions.is_empty() {
+            self.finals();
+        }
         rules::check(&self.rules, &self.paths, report);
         self.site.rules = self.rules.iter().map(|rule| rule.keys.clone()).collect();
         self.site.rules.append(&mut self.redirects);
@@ -266,11 +268,8 @@ impl<'a, 'b> Mounts<'a, 'b> {
         }
     }
 
-    /// Marks mounts of `^~` as final, if others have expressions.
-    fn finals(&mut self) {
-        if self.expressions.is_empty() {
-            return;
-        }
+    /// Marks mounts of `^~` as final, which no mount with an expression precedes.
+    pub(super) fn finals(&mut self) {
         let is_final = |mount: &Mount| {
             let of_mount = |one: &&Placed<'_>| mount.is_of(one.path, false);
             self.placed.iter().find(of_mount).is_some_and(|one| one.modifier == Modifier::Final)
@@ -336,6 +335,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
             (regex::script_names(text), target, &self.scripts)
         {
             let Some(expression) = Expression::of(d, report) else { return };
+            self.site.mounts.push(place_of_scripts(&expression));
             self.script_expression = Some(expression);
             self.scripts = Some(Scripts { at: d, block, names });
             return;

@@ -200,15 +200,28 @@ impl<'a> Mounts<'a, '_> {
             }
         }
         // Scripts that are written before it are not its own.
+        let excepts = own.place.iter().any(|(_, matcher)| matcher.get("not").is_some());
         let is_of_scripts = |page: &String| {
-            let excepts = own.place.iter().any(|(_, matcher)| matcher.get("not").is_some());
             excepts && self.script_expression.as_ref().is_some_and(|scripts| scripts.is_in(page))
         };
         for mount in self.site.mounts.iter().filter(|mount| mount.is_prefix()) {
             let path = mount.path.trim_end_matches('/');
             let is_own = |page: &String| expression.is_in(page) && !is_of_scripts(page);
+            let beneath = || {
+                let names = index(mount);
+                let mut pages = names.iter().filter_map(|name| expression.page_beneath(path, name));
+                // A remark of `scripts` names the scripts of directories.
+                let is_script = |page: &String| excepts && page.ends_with(".php");
+                pages.find(|page| !is_of_scripts(page) && !is_script(page))
+            };
             let found = pages(mount).into_iter().find(is_own);
-            let Some(page) = found else { continue };
+            let (Some(page), is_beneath) = (match found {
+                Some(page) => (Some(page), false),
+                None => (beneath(), true),
+            }) else {
+                continue;
+            };
+            let path = if is_beneath { directory_of(&page) } else { path };
             if !admits_alike(&mount.keys, &own.keys) && !is_open(own) {
                 let why = format!(
                     "it also guards {page}, which answers other paths of {path}/ in nginx; write the guard \
@@ -227,7 +240,8 @@ impl<'a> Mounts<'a, '_> {
                     ),
                 );
             } else if is_unlike
-                && !(is_part && self.page_fields.borrow_mut().add(&page, mount, own, true))
+                && (is_beneath
+                    || !(is_part && self.page_fields.borrow_mut().add(&page, mount, own, true)))
             {
                 report.remark(
                     at,
@@ -241,17 +255,27 @@ impl<'a> Mounts<'a, '_> {
     }
 }
 
-/// The paths of pages that answer other paths of a mount: its index, and the end of `try_files`.
-fn pages(mount: &Mount) -> Vec<String> {
-    let path = mount.path.trim_end_matches('/');
-    let mut names: Vec<String> = match (mount.key("index"), mount.key("files")) {
+/// The directory of a page, without the slash at its end.
+fn directory_of(page: &str) -> &str {
+    page.rsplit_once('/').map_or("", |(directory, _)| directory)
+}
+
+/// The names of the index of each directory of a mount.
+fn index(mount: &Mount) -> Vec<String> {
+    match (mount.key("index"), mount.key("files")) {
         (Some(Value::Array(names)), _) => {
             names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
         }
         (Some(Value::String(name)), _) => vec![name.clone()],
         (_, Some(_)) => vec!["index.html".to_owned()],
         _ => vec![],
-    };
+    }
+}
+
+/// The paths of pages that answer other paths of a mount: its index, and the end of `try_files`.
+fn pages(mount: &Mount) -> Vec<String> {
+    let path = mount.path.trim_end_matches('/');
+    let mut names = index(mount);
     let last = match mount.key("try_files") {
         Some(Value::Array(list)) => list.last().and_then(Value::as_str),
         Some(Value::String(one)) => Some(one.as_str()),

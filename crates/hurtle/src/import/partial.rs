@@ -99,15 +99,18 @@ enum Change {
     ClosedServer,
 }
 
-/// Translates what can be.
+/// Translates what can be. `remarks`: differences that are known before.
 ///
 /// # Errors
 /// Problems of the whole configuration, one line each.
-pub(super) fn translate(directives: &[Directive]) -> Result<Imported, Vec<String>> {
+pub(super) fn translate(
+    directives: &[Directive],
+    remarks: &[String],
+) -> Result<Imported, Vec<String>> {
     let mut tree = directives.to_vec();
     let mut left_out: Vec<String> = Vec::new();
     for _ in 0..ROUNDS_MAX {
-        let mut report = Report::default();
+        let mut report = Report { remarks: remarks.to_vec(), ..Report::default() };
         let server = main_context::translate(&tree, &mut report);
         if report.problems.is_empty() {
             report.left_out.clone_from(&left_out);

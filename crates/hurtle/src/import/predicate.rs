@@ -4,6 +4,7 @@
 use toml::{Table, Value};
 
 use super::report::Report;
+use super::set_chains::AND;
 use super::subject::{Subject, one};
 use super::syntax::Directive;
 use super::value_map::ValueMaps;
@@ -24,21 +25,74 @@ impl Predicate {
     /// The condition of an `if`; `None`: hurtle has no such condition.
     pub(super) fn of(d: &Directive, maps: &ValueMaps, report: &mut Report) -> Option<Predicate> {
         let words = words(d)?;
-        let known = match words.as_slice() {
-            [variable] => match maps.get(variable.trim_start_matches('$')) {
-                Some(map) => map.truths(),
-                None => {
-                    let subject = Subject::of(variable)?;
-                    remark(&subject, d, report);
-                    subject.is_true()
-                }
-            },
-            [variable, operator, value] => return compared(d, [variable, operator, value], report),
-            _ => None,
-        };
-        let any = known.filter(|any| !any.is_empty() && any.len() <= ANY_MAX)?;
-        Some(Predicate { any, host: None })
+        let parts = words.split(|word| *word == AND).map(|part| part_of(d, part, maps, report));
+        let mut parts: Vec<Predicate> = parts.collect::<Option<_>>()?;
+        let first = parts.pop()?;
+        parts.into_iter().rev().try_fold(first, both)
     }
+}
+
+/// The condition of one of the parts that must all hold.
+fn part_of(
+    d: &Directive,
+    words: &[&str],
+    maps: &ValueMaps,
+    report: &mut Report,
+) -> Option<Predicate> {
+    let known = match words {
+        [variable] => match maps.get(variable.trim_start_matches('$')) {
+            Some(map) => map.truths(),
+            None => {
+                let subject = Subject::of(variable)?;
+                remark(&subject, d, report);
+                subject.is_true()
+            }
+        },
+        [variable, operator, value] => return compared(d, [variable, operator, value], report),
+        _ => None,
+    };
+    let any = known.filter(|any| !any.is_empty() && any.len() <= ANY_MAX)?;
+    Some(Predicate { any, host: None })
+}
+
+/// The requests that meet both; `None`: both have conditions of one kind, of which `match` has one.
+fn both(one: Predicate, other: Predicate) -> Option<Predicate> {
+    let mut any = Vec::new();
+    for first in &one.any {
+        for second in &other.any {
+            any.push(joined(first, second)?);
+        }
+    }
+    let host = one.host.or(other.host);
+    (any.len() <= ANY_MAX).then_some(Predicate { any, host })
+}
+
+fn joined(one: &Table, other: &Table) -> Option<Table> {
+    let mut all = one.clone();
+    for (key, value) in other {
+        let known = all.remove(key);
+        let value = match (key.as_str(), known) {
+            (_, None) => value.clone(),
+            ("not", Some(known)) => {
+                let list = |value: Value| match value {
+                    Value::Array(list) => list,
+                    one => vec![one],
+                };
+                Value::Array([list(known), list(value.clone())].concat())
+            }
+            ("header" | "cookie" | "query", Some(Value::Table(mut known))) => {
+                let Value::Table(more) = value else { return None };
+                if more.keys().any(|name| known.contains_key(name)) {
+                    return None;
+                }
+                known.extend(more.clone());
+                Value::Table(known)
+            }
+            _ => return None,
+        };
+        all.insert(key.clone(), value);
+    }
+    Some(all)
 }
 
 fn remark(subject: &Subject, d: &Directive, report: &mut Report) {

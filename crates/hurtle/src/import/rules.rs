@@ -50,7 +50,7 @@ fn rewrite<'a>(
         report.refuse(d, format!("it cannot match in the location {path}"));
         return None;
     }
-    let is_url = to.starts_with("http://") || to.starts_with("https://");
+    let is_url = ["http://", "https://", "{scheme}://"].iter().any(|begin| to.starts_with(begin));
     let status = match (d.arg(2), is_url) {
         ("permanent", _) => Some(301),
         ("redirect", _) | (_, true) => Some(302),
@@ -103,6 +103,7 @@ fn expression(
 
 /// Translates a replacement: nginx appends the query of the request unless a `?` is at the end.
 fn target(text: &str) -> Option<String> {
+    let text = &with_origin(text);
     let Some((path, query)) = text.split_once('?') else { return regex::replacement(text) };
     let path = regex::replacement(path)?;
     let (query, appended) = match query.strip_suffix('?') {
@@ -112,6 +113,17 @@ fn target(text: &str) -> Option<String> {
     };
     let query = query.replace("$args", "{query}").replace("$query_string", "{query}");
     Some(format!("{path}?{}{appended}", regex::replacement(&query)?))
+}
+
+/// Writes the host and the scheme of the request in a URL.
+fn with_origin(text: &str) -> String {
+    let is_url = ["http://", "https://", "$scheme://"].iter().any(|begin| text.starts_with(begin));
+    let parts =
+        [("$http_host", "{request.host}"), ("$host", "{host}"), ("$scheme://", "{scheme}://")];
+    match is_url {
+        true => parts.iter().fold(text.to_owned(), |text, (name, part)| text.replace(name, part)),
+        false => text.to_owned(),
+    }
 }
 
 impl<'a> Rule<'a> {

@@ -1,12 +1,15 @@
 //! Translates `location ~ \.php$`: the mount of `/` becomes one of scripts.
 
+use std::collections::BTreeMap;
+
 use toml::Value;
 
 use super::block::{Block, Target};
 use super::client_limits::{self, client_limits};
 use super::connection_limits::connection_limits;
+use super::expression::Expression;
 use super::fastcgi::fastcgi_settings;
-use super::files::script_of;
+use super::files::{NO_UPLOADS, check_query, script_of};
 use super::guard::{self, guard};
 use super::kind::{HandlerKind, Kind, PathKind, ResponseKind};
 use super::location::{compression, fields};
@@ -43,18 +46,37 @@ impl Mounts<'_, '_> {
             report.remark(d, &format!("GET /{name} runs the script; nginx answers 404"));
         }
         let Some(mut keys) = self.settings(at, &block, report) else { return };
-        self.beside_scripts(at, &keys, report);
+        let expression = self.script_expression.clone();
+        let has_files = self.beside_scripts((at, &names), &keys, report);
+        let own = self.take_place(expression.as_ref());
         let Some(mount) = self.site.mounts.iter_mut().find(|mount| mount.is_of("/", false)) else {
             return report.refuse(at, "scripts need a root");
         };
-        let own = block.get(|scope| &scope.root);
-        if mount.key("files").is_none() || (own.is_some() && *own != root) {
+        let directory = block.get(|scope| &scope.root);
+        if mount.key("files").is_none() || (directory.is_some() && *directory != root) {
             return report.refuse(at, "scripts and files need the same root, in /");
         }
         let has_front = front.is_some();
+        if let (Some(d), Some(front)) = (try_files, &front) {
+            check_query(d, report);
+            if d.args.iter().any(|arg| arg == "$uri/") {
+                let text = format!(
+                    "GET /dir/ of a directory without an index is answered by {front}; nginx answers 403"
+                );
+                report.remark(d, &text);
+            } else {
+                let text = format!(
+                    "GET /dir/ of a directory with a {front} runs it; nginx asks /{front} for it"
+                );
+                report.remark(d, &text);
+            }
+        }
         let skips =
             try_files.is_some_and(|d| has_front && !d.args.iter().any(|arg| arg == "$uri/"));
         let Some(index) = index(at, mount, (front, &names, skips), report) else { return };
+        if let Some(d) = try_files.filter(|_| has_front) {
+            without_uploads(mount, d, report);
+        }
         unlike(at, &block, (mount, &keys), report);
         let Some(directory) = mount.take_text("files") else { return };
         fixed_script(at, &mut keys, (&directory, &names), report);
@@ -71,7 +93,27 @@ impl Mounts<'_, '_> {
             }
         }
         mount.keys = all;
+        let own = own.filter(|_| has_files).map(|(place, own)| {
+            let mut keys = mount.keys.clone();
+            if has_front {
+                put(&mut keys, "front_controller", false);
+            }
+            (place, Mount { keys, headers: mount.headers.clone(), ..own })
+        });
+        if let Some((place, scripts)) = own {
+            if self.expressions.is_empty() {
+                self.finals();
+            }
+            self.site.mounts.insert(place, scripts);
+        }
         block.finish(Target::Fastcgi, report);
+    }
+
+    /// Takes the empty mount at the place of the scripts' expression among the others.
+    fn take_place(&mut self, expression: Option<&Expression>) -> Option<(usize, Mount)> {
+        let empty = place_of_scripts(expression?);
+        let place = self.site.mounts.iter().position(|mount| *mount == empty)?;
+        Some((place, self.site.mounts.remove(place)))
     }
 
     /// The keys of a mount of scripts without its directory.
@@ -103,28 +145,98 @@ impl Mounts<'_, '_> {
     }
 
     /// Compares scripts with the locations over which their regular expression wins in nginx.
-    fn beside_scripts(&self, at: &Directive, keys: &Keys, report: &mut Report) {
+    /// Returns whether one of them has files: then scripts have a mount of their own, too.
+    fn beside_scripts(
+        &mut self,
+        (at, names): (&Directive, &ScriptNames),
+        keys: &Keys,
+        report: &mut Report,
+    ) -> bool {
+        let Some(expression) = &self.script_expression else { return false };
+        let mut beside = Vec::new();
+        let mut has_files = false;
         for placed in self.placed.iter().filter(|one| one.modifier == Modifier::Prefix) {
-            let Some(mount) = self.site.mounts.iter().find(|mount| mount.is_of(placed.path, false))
-            else {
-                continue;
-            };
             let path = placed.path;
-            if path == "/" || is_closed(mount) {
+            let is_it = |mount: &&mut Mount| mount.is_of(path, false);
+            let Some(mount) = self.site.mounts.iter_mut().find(is_it) else { continue };
+            if path == "/" || is_closed(mount) || !may_hold(path, names) {
                 continue;
             }
-            if mount.key("files").is_some() {
-                // It would send the source of scripts.
-                let why = "scripts beneath it run; if there are none, write ^~ before its path";
-                report.refuse(placed.at, why);
-            } else if !is_open(keys) && !admits_alike(&mount.keys, keys) {
-                let why =
-                    format!("its guard also holds in {path} in nginx; write ^~ before {path}");
-                report.refuse(at, why);
-            } else {
-                report.remark(at, &format!("scripts in {path} are handled by its mount"));
+            if mount.key("files").is_none() {
+                beside.push(path);
+                if !is_open(keys) && !admits_alike(&mount.keys, keys) {
+                    let why =
+                        format!("its guard also holds in {path} in nginx; write ^~ before {path}");
+                    report.refuse(at, why);
+                }
+                continue;
             }
+            has_files = true;
+            without_scripts(placed.at, mount, expression, report);
         }
+        for path in beside.into_iter().filter(|_| !has_files) {
+            report.remark(at, &format!("scripts in {path} are handled by its mount"));
+        }
+        has_files
+    }
+}
+
+/// Leaves the uploads of a mount of files out, which a script answers in nginx unless the file is
+/// there.
+fn without_uploads(mount: &mut Mount, try_files: &Directive, report: &mut Report) {
+    if mount.key("uploads").is_none() {
+        return;
+    }
+    mount.keys.retain(|(key, value)| match key.as_str() {
+        "uploads" => false,
+        // Without a password only uploads need a word about it.
+        "auth" => value.as_str() != Some("none"),
+        _ => true,
+    });
+    report.remark(try_files, NO_UPLOADS);
+}
+
+/// `true` if a location of a prefix may have paths of scripts.
+fn may_hold(path: &str, names: &ScriptNames) -> bool {
+    match names {
+        ScriptNames::All => true,
+        ScriptNames::One(name) => path.trim_start_matches('/').starts_with(name),
+    }
+}
+
+/// The empty mount that keeps the place of the scripts' expression among those of the others.
+pub(super) fn place_of_scripts(expression: &Expression) -> Mount {
+    let mut place = Keys::new();
+    put(&mut place, "match", expression.matcher(None));
+    Mount { path: "/".to_owned(), place, keys: Keys::new(), headers: BTreeMap::new() }
+}
+
+/// Takes scripts out of the names that a mount of files looks up itself: it would send their
+/// source.
+fn without_scripts(at: &Directive, mount: &mut Mount, scripts: &Expression, report: &mut Report) {
+    let is_script = |value: &Value| {
+        value.as_str().is_some_and(|name| scripts.is_in(&format!("/{}", name.trim_matches('/'))))
+    };
+    for key in ["try_files", "spa"] {
+        let is_found = match mount.key(key) {
+            Some(Value::Array(list)) => list.iter().any(is_script),
+            Some(one) => is_script(one),
+            None => false,
+        };
+        if is_found {
+            report.refuse(at, format!("a script answers its paths; write {key} in location /"));
+        }
+    }
+    let path = mount.path.clone();
+    let index = mount.keys.iter_mut().find(|(key, _)| key == "index");
+    let Some((_, Value::Array(index))) = index else { return };
+    let scripts: Vec<Value> = index.extract_if(.., |name| is_script(name)).collect();
+    if let Some(name) = scripts.first().and_then(Value::as_str) {
+        let text = format!(
+            "GET {path}/ is 404 where {name} is the only index; nginx runs that script. Write its mount, \
+             or ^~ before the path"
+        );
+        report.remark(at, &text);
     }
 }
 

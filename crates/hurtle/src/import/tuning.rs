@@ -15,6 +15,7 @@ pub const TUNING: &[&str] = &[
     "brotli_static",
     "brotli_window",
     "charset_types",
+    "chunked_transfer_encoding",
     "client_body_buffer_size",
     "client_body_in_single_buffer",
     "client_body_temp_path",
@@ -30,6 +31,7 @@ pub const TUNING: &[&str] = &[
     "fastcgi_buffer_size",
     "fastcgi_buffers",
     "fastcgi_busy_buffers_size",
+    "fastcgi_cache_path",
     "fastcgi_ignore_client_abort",
     "fastcgi_index",
     "fastcgi_keep_conn",
@@ -121,6 +123,8 @@ pub const TUNING: &[&str] = &[
     "reset_timedout_connection",
     "resolver",
     "resolver_timeout",
+    "scgi_cache_path",
+    "scgi_temp_path",
     "send_lowat",
     "sendfile",
     "sendfile_max_chunk",
@@ -152,6 +156,8 @@ pub const TUNING: &[&str] = &[
     "types_hash_bucket_size",
     "types_hash_max_size",
     "uninitialized_variable_warn",
+    "uwsgi_cache_path",
+    "uwsgi_temp_path",
     "variables_hash_bucket_size",
     "variables_hash_max_size",
     "worker_aio_requests",
@@ -167,7 +173,6 @@ pub const TUNING: &[&str] = &[
 /// Directives without a counterpart: their names (`*`: any end), and what they would need.
 const UNSUPPORTED: &[(&str, &str)] = &[
     ("break", "it needs variables and conditions"),
-    ("dav_access*", "uploaded files get the modes that the umask of the server leaves"),
     ("fastcgi_cache*", "it needs a cache of FastCGI responses; hurtle caches those of a proxy"),
     ("geo", "it needs variables"),
     ("grpc_*", "write the keys of the proxy for grpc_pass, such as read_timeout and upstream_tls"),
@@ -210,7 +215,6 @@ const UNSUPPORTED: &[(&str, &str)] = &[
 /// Directives with arguments that say what hurtle does anyway.
 const DEFAULTS: &[(&str, &[&str])] = &[
     ("autoindex_format", &["html"]),
-    ("chunked_transfer_encoding", &["on"]),
     ("client_body_in_file_only", &["off"]),
     ("disable_symlinks", &["off"]),
     ("fastcgi_limit_rate", &["0"]),
@@ -235,8 +239,13 @@ const DEFAULTS: &[(&str, &[&str])] = &[
     ("underscores_in_headers", &["on"]),
 ];
 
-/// Directives with arguments whose difference a remark names.
+/// Directives with arguments (none: any) whose difference a remark names.
 const REMARKED: &[(&str, &[&str], &str)] = &[
+    (
+        "dav_access",
+        &[],
+        "a file of PUT /x has the mode that the umask of hurtle leaves, and nginx sets this one",
+    ),
     (
         "gzip_static",
         &["always"],
@@ -253,7 +262,8 @@ const REMARKED: &[(&str, &[&str], &str)] = &[
 
 /// The difference that a directive makes which is left out otherwise.
 pub(super) fn difference(d: &Directive) -> Option<&'static str> {
-    let known = REMARKED.iter().find(|(name, args, _)| d.name == *name && d.args == *args);
+    let is_it = |args: &[&str]| args.is_empty() || d.args == args;
+    let known = REMARKED.iter().find(|(name, args, _)| d.name == *name && is_it(args));
     known.filter(|_| d.block.is_none()).map(|(.., text)| *text)
 }
 

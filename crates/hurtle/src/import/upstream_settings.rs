@@ -95,6 +95,12 @@ impl Scope {
             | ("accept-encoding", "$http_accept_encoding")
             // hurtle never forwards it.
             | ("proxy", "") => {}
+            // `main_context` has hurtle make it.
+            ("x-request-id", "$request_id") => report.remark(
+                d,
+                "all upstreams get an X-Request-Id, that of a trusted proxy if it sends one; GET /x gets a new one in \
+                 nginx",
+            ),
             ("connection" | "upgrade" | "te" | "expect" | "content-length" | "transfer-encoding", _) => {
                 report.refuse(d, "hurtle makes the fields of the connection itself");
             }

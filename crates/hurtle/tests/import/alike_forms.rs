@@ -76,6 +76,152 @@ pub(crate) const ROWS: &[Row] = &[
             "GET /app/x",
         ],
     },
+    Row {
+        sentence: "the rest of a path behind an expression",
+        http: "proxy_set_header Host $http_host;
+               server { listen 127.0.0.1:{port}; root {root};
+               location ~ ^/api/(.*)$ { proxy_pass http://{upstream}/$1$is_args$args; }
+               location ~ \\.css$ { add_header X-All yes; } }
+               server { listen 127.0.0.1:{port}; server_name b.example; root {root};
+               location ~ ^/v1/(.*) { proxy_pass http://{upstream}/base/$1?$args; add_header X-All yes; }
+               location / { try_files $uri =404; } }
+               server { listen 127.0.0.1:{port}; server_name c.example; root {root};
+               location ~ ^/v2/(.*)$ { proxy_pass http://{upstream}/base/$1; } }
+               server { listen 127.0.0.1:{port}; server_name d.example; root {root};
+               location ~ ^/files/(.*)$ { alias {root}/docs/$1; add_header X-Docs yes; }
+               location / { } }",
+        requests: &[
+            "GET /api/x?a=b",
+            "POST /api/x",
+            "GET /api/",
+            "GET /api/style.css",
+            "GET /apix/y",
+            "GET /style.css",
+            "GET /v1/x?a=b Host=b.example",
+            "GET /v1/x/y.css?a=b Host=b.example",
+            "GET /a.txt Host=b.example",
+            "GET /v2/x Host=c.example",
+            "GET /v2/x?a=b Host=c.example",
+            "GET /v2/ Host=c.example",
+            "GET /files/guide.txt Host=d.example",
+            "GET /files/gone Host=d.example",
+            "GET /files/secret/key.txt Host=d.example",
+            "GET /a.txt Host=d.example",
+        ],
+    },
+    Row {
+        sentence: "a directory above the location that an upstream does not know",
+        http: "proxy_set_header Host $http_host;
+               server { listen 127.0.0.1:{port}; root {root};
+               location ^~ /own/ { proxy_pass http://{upstream}; rewrite /own(.*) $1 break;
+                                   proxy_redirect off; }
+               location ^~ /own/api { rewrite /own(.*) $1 break; proxy_pass http://{upstream};
+                                      proxy_redirect off; add_header X-All yes; }
+               location /own/v1/ { rewrite ^/own/(.*)$ /$1 break; proxy_pass http://{upstream};
+                                   proxy_redirect off; } }",
+        requests: &[
+            "GET /own/x?a=b",
+            "GET /own/api?a=b",
+            "GET /own/api/x/y?a=b",
+            "GET /own/api/a%20b",
+            "POST /own/api/x",
+            "GET /own/v1/x",
+            "GET /own/v1/",
+            "GET /own/",
+        ],
+    },
+    Row {
+        sentence: "a location without a slash, and its directory with one",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               location /x { alias {root}/docs/; }
+               location /y { alias {root}/dir/; try_files $uri $uri/ /y/index.html; } }",
+        requests: &[
+            "GET /x/guide.txt",
+            "GET /x/gone",
+            "GET /x",
+            "GET /x/secret/key.txt",
+            "GET /y/",
+            "GET /y/index.html",
+        ],
+    },
+    Row {
+        sentence: "redirects with parts of a path",
+        http: "server { listen 127.0.0.1:{port}; server_name a.example; root {root};
+               location ~ ^/old/(.*)$ { return 301 /new/$1; }
+               location ~ ^/page/([0-9]+)/(\\w+)$ { return 302 $scheme://$host/$2/$1$is_args$args; }
+               location ~ ^/far/(.*)$ { return 301 https://b.example/$1?$args; }
+               location = /args { return 302 /y/$is_args$args; }
+               location = /url { return 301 https://b.example/z?$args; }
+               location /docs/ { } }
+               server { listen 127.0.0.1:{port}; server_name b.example;
+               rewrite ^/x/(.*)$ http://$host/y/$1 permanent; root {root}; }",
+        requests: &[
+            "GET /old/x Host=a.example",
+            "GET /old/x?a=b Host=a.example",
+            "GET /old/ Host=a.example",
+            "GET /old/x/y.html Host=a.example",
+            "GET /old Host=a.example",
+            "HEAD /old/x Host=a.example",
+            "GET /page/12/ab Host=a.example",
+            "GET /page/12/ab?c=d Host=a.example",
+            "GET /page/ab/12 Host=a.example",
+            "GET /far/x?a=b Host=a.example",
+            "GET /args Host=a.example",
+            "GET /args?a=b Host=a.example",
+            "GET /args/x Host=a.example",
+            "GET /url?a=b Host=a.example",
+            "GET /docs/guide.txt Host=a.example",
+            "GET /x/z?a=b Host=b.example",
+        ],
+    },
+    Row {
+        sentence: "names without www, and an ID of each request",
+        http: "server { listen 127.0.0.1:{port}; server_name a.example www.a.example; root {root};
+               if ($host ~* ^www\\.(.*)$) { return 301 https://$1$request_uri; }
+               location /app/ { proxy_pass http://{upstream}; proxy_set_header Host $http_host;
+                                proxy_set_header X-Request-ID $request_id; } }
+               server { listen 127.0.0.1:{port}; server_name www.c.example c.example; root {root};
+               if ($host ~* ^www\\.(.*)) { set $bare $1; rewrite ^(.*)$ http://$bare$1 permanent; } }",
+        requests: &[
+            "GET /a.txt Host=a.example",
+            "GET /a.txt?x=y Host=www.a.example",
+            "GET /a%20b?x=y Host=WWW.a.example",
+            "POST /app/x Host=www.a.example",
+            "GET /app/x Host=a.example",
+            "GET /a.txt Host=c.example",
+            "GET /a.txt?x=y Host=www.c.example",
+            "GET / Host=www.c.example",
+        ],
+    },
+    Row {
+        sentence: "variables that are set under conditions",
+        http: "server { listen 127.0.0.1:{port}; server_name a.example; root {root};
+               set $closed 0;
+               if ($http_x_key = k) { set $closed 1; }
+               if ($closed = 1) { return 403; }
+               location / { } }
+               server { listen 127.0.0.1:{port}; server_name b.example; root {root};
+               if ($request_method = POST) { set $t M; }
+               if ($http_x_key = k) { set $t \"${t}K\"; }
+               if ($t = MK) { return 410; }
+               location / { try_files $uri =404; } }
+               server { listen 127.0.0.1:{port}; server_name c.example; root {root};
+               set $down off; if ($down = on) { return 503; }
+               location /docs/ { set $no 1; if ($arg_open = 1) { set $no 0; } if ($no) { return 403; } } }
+               server { listen 127.0.0.1:{port}; server_name d.example; root {root};
+               if (-f $document_root/a.txt) { set $m 1; } if ($m = 1) { return 503; }
+               error_page 503 @m; location @m { rewrite ^(.*)$ /about.html break; } }",
+        requests: &[
+            "GET /a.txt Host=a.example",
+            "GET /a.txt Host=a.example X-Key=k",
+            "POST /a.txt Host=b.example X-Key=k",
+            "GET /a.txt Host=b.example X-Key=k",
+            "GET /gone Host=b.example",
+            "GET /a.txt Host=c.example",
+            "GET /docs/guide.txt Host=c.example",
+            "GET /docs/guide.txt?open=1 Host=c.example",
+        ],
+    },
 ];
 
 /// Starts both servers with a server of nginx; the text of the import is changed by `edit`.

@@ -14,6 +14,18 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
         "",
     ),
     (
+        "metrics at another path",
+        ":9090 {\nmetrics /figures\n}\n:80 {\nrespond a\n}",
+        "Caddyfile:2: cannot translate `metrics /figures`",
+        "respond = \"a\"",
+    ),
+    (
+        "pages of errors by their status and by the path",
+        ":80 {\nrespond a\nhandle_errors {\nrewrite * /{err.status_code}{uri}\nreverse_proxy a:1\n}\n}",
+        "Caddyfile:4: cannot translate `rewrite * /{err.status_code}{uri}`: of paths of errors",
+        "respond = \"a\"",
+    ),
+    (
         "paths that change before a block is chosen",
         ":80 {\ntry_files {path} /index.html\nhandle /api/* {\nreverse_proxy a:1\n}\nroot * /srv\nfile_server\n}",
         "Caddyfile:2: cannot translate `try_files {path} /index.html`",

@@ -103,7 +103,22 @@ fn addresses_become_listeners_and_names() {
 
 #[test]
 fn options_certificates_and_logs_are_translated() {
-    let table: [(&str, &str, &str); 21] = [
+    let table: [(&str, &str, &str); 24] = [
+        (
+            "TLS to an upstream by its transport",
+            ":8080 {\nreverse_proxy nas:8443 {\ntransport http {\ntls_insecure_skip_verify\n}\n}\n}",
+            "proxy = \"https://nas:8443\"\nupstream_tls = { insecure_skip_verify = true }",
+        ),
+        (
+            "one name on two ports of HTTPS",
+            "a.test.org {\nrespond a\n}\na.test.org:8448 {\nrespond b\n}",
+            "[[site]]\nhosts = \"a.test.org\"\nlisten = [\"0.0.0.0:8448\", \"[::]:8448\"]\n[site.tls]\ncertificate = \"auto\"\n[[site.mount]]\nrespond = \"b\"",
+        ),
+        (
+            "metrics alone on a port",
+            ":9090 {\nbind 127.0.0.1\nmetrics /metrics\n}\na.test.org {\nrespond a\n}",
+            "[metrics]\nlisten = \"127.0.0.1:9090\"",
+        ),
         (
             "certificates on demand",
             "{\non_demand_tls {\nask http://127.0.0.1:9000/ok?key=1\ninterval 2m\nburst 5\n}\n}\nhttps:// {\ntls {\non_demand\n}\nrespond a\n}",

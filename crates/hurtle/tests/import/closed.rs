@@ -56,6 +56,17 @@ const ROWS: &[(&str, &str)] = &[
     ("a file for nobody", "location / {} location = /a.txt { deny all; }"),
     ("an index for nobody", "location = /index.html { deny all; }"),
     ("an index of a directory for nobody", "location /dir/index.html { deny all; }"),
+    ("pages of a directory for nobody", "location / {} location ~ ^/dir/.*\\.html$ { deny all; }"),
+    ("pages of one of two directories", "location / {} location ~ ^/(x|dir)/.*html$ { PASSWORD }"),
+    ("a directory for nobody", "location / {} location ~ ^/dir/ { deny all; }"),
+    (
+        "the rest of a path for nobody",
+        "location ~ ^/docs/(.*)$ { alias {root}/docs/$1; deny all; }",
+    ),
+    (
+        "a condition of two",
+        "if ($arg_x = 1) { set $a 1; } if ($a = 1) { return 403; } location / {}",
+    ),
     ("a server that decides about a file", "AUTH location = /a.txt { auth_request /auth; }"),
     ("a server that decides about an ending", "AUTH location ~ \\.txt$ { auth_request /auth; }"),
     (
@@ -309,6 +320,8 @@ const TRANSLATED: &[&str] = &[
     "an expression before a longer one",
     "an expression without look-ahead",
     "a rewrite before a proxy",
+    "the rest of a path for nobody",
+    "a condition of two",
 ];
 
 #[test]

@@ -8,7 +8,6 @@ use hurtle::import::htaccess::Options;
 use crate::apache::{Case, compare, program};
 use crate::htaccess_alike::is_remarked;
 use crate::php_fpm::PhpFpm;
-use crate::servers::Seen;
 
 /// Scripts of the site.
 pub(super) const SCRIPTS: &[(&str, &str)] = &[
@@ -65,6 +64,9 @@ const ROWS: &[(&str, &str, &[&str])] = &[
             "GET /a%20b%2Bc",
             "GET /post Authorization=Basic~YW5uYTp4",
             "GET /gone.php",
+            "GET /gone.php?a=b",
+            "GET /gone.php/more",
+            "POST /docs/gone.php",
             "GET /gone.css",
             "GET /dir/",
             "GET /style.css",
@@ -196,15 +198,6 @@ const ROWS: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// `true` for a difference that a remark of a mount of scripts has.
-fn is_remarked_of_scripts(request: &str, apache: &Seen, ours: &Seen, text: &str) -> bool {
-    let joined = text.replace("\n#  ", "");
-    let is_missing_script = request.contains("gone.php") && ours.status == "404";
-    is_remarked(request, apache, ours, text)
-        || (is_missing_script
-            && joined.contains("a path that names a script which is not there is 404"))
-}
-
 #[test]
 fn scripts_get_the_same_requests() {
     let apache =
@@ -218,7 +211,7 @@ fn scripts_get_the_same_requests() {
         let fastcgi = Some(format!("unix:{}", socket.display()));
         let options = Options { hosts: Vec::new(), fastcgi };
         let case = Case { sentence, text, options, requests, files: SCRIPTS };
-        faults.extend(compare(&apache, &case, is_remarked_of_scripts));
+        faults.extend(compare(&apache, &case, is_remarked));
     }
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
 }

@@ -29,6 +29,7 @@ mod htaccess_rows;
 mod htaccess_scripts;
 mod htaccess_table;
 mod nginx_generated;
+mod nginx_scripts;
 mod partial;
 #[path = "../gateway/php_fpm.rs"]
 #[allow(dead_code, clippy::unwrap_used)] // shared with tests that use more of it

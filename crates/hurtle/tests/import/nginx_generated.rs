@@ -27,6 +27,19 @@ const LOCATIONS: &[&str] = &[
     "location /old",
 ];
 
+/// Locations with parts of paths, one of which may be in a server.
+const OF_PARTS: &[&str] = &[
+    "location ~ ^/v1/(.*)$ { proxy_pass http://{upstream}/v3/$1$is_args$args; proxy_set_header Host $http_host; }",
+    "location ~ ^/api/(.*) { proxy_pass http://{upstream}/$1$is_args$args; proxy_set_header Host $http_host; }",
+    "location ~ ^/old/(.*)$ { return 301 /new/$1; }",
+    "location ~ ^/old/(x)$ { return 302 https://$host/$1/y$is_args$args; }",
+    "location ~ ^/files/(.*)$ { alias {root}/docs/$1; }",
+    "location /f { alias {root}/docs/; }",
+    "location = /args { return 302 /y$is_args$args; }",
+    "location ~ ^/dir/.*html$ { deny all; }",
+    "location ~ ^/dir/.*html$ { add_header X-Docs pages; }",
+];
+
 /// Handlers of locations.
 const HANDLERS: &[&str] = &[
     "",
@@ -67,6 +80,7 @@ const SETTINGS: &[&str] = &[
     "if ($args) { add_header X-Docs query; }",
     "if ($arg_x = 1) { return 302 /a.txt; }",
     "if ($bad) { return 410; }",
+    "set $t 0; if ($arg_x = 1) { set $t 1; } if ($t = 1) { return 410; }",
     "index a.txt;",
     "client_max_body_size 1m;",
 ];
@@ -89,6 +103,13 @@ const REQUESTS: &[&str] = &[
     "GET /api/a.txt",
     "GET /old",
     "GET /old/x?x=1",
+    "GET /old/x?q=1",
+    "GET /v1/x?q=1",
+    "GET /v1/a.txt",
+    "GET /files/guide.txt",
+    "GET /f/guide.txt",
+    "GET /args?q=1",
+    "GET /dir/index.html",
     "GET /.hidden",
     "POST /api/x",
     "GET /a.txt X-Foo=yes",
@@ -202,6 +223,10 @@ fn generated(random: &mut impl FnMut(usize) -> usize) -> String {
         let name = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
         let setting = if name(setting) == name(handler) { "" } else { setting };
         lines.push(format!("{} {{ {handler} {setting} }}", LOCATIONS[place]));
+    }
+    if random(3) == 0 {
+        let at = random(lines.len() + 1);
+        lines.insert(at, OF_PARTS[random(OF_PARTS.len())].to_owned());
     }
     lines.join("\n")
 }

@@ -194,11 +194,37 @@ const ROWS: &[(&str, &str)] = &[
            fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; }",
         "",
     ),
+    // The index of a directory beneath, which nginx looks up once more.
+    (
+        "root /srv; location / { } location ~ ^/admin/.*\\.html$ { deny all; }",
+        "it also guards /admin/index.html",
+    ),
+    (
+        "root /srv; index index.php; location / { } location ~ ^/(a|b-c)/.+\\.php$ { auth_basic s; auth_basic_user_file /ht;
+           } location ~ \\.php$ { fastcgi_pass unix:/p; }",
+        "it also guards /a/index.php",
+    ),
+    (
+        "root /srv; location / { } location ~ ^/[a-z]+/index\\.html$ { deny all; }",
+        "it also guards /index/index.html",
+    ),
+    ("root /srv; location / { } location ~ ^/admin/ { deny all; }", ""),
+    ("root /srv; location / { } location ~ /\\.ht { deny all; }", ""),
     // A mount of files would send the source.
     (
-        "root /srv; location / { try_files $uri /index.php; } location /a/ { expires 1h; }
+        "root /srv; location / { try_files $uri /index.php?$args; }
+      location /a/ { try_files $uri /a/x.php; } location ~ \\.php$ { fastcgi_pass unix:/p; }",
+        "a script answers its paths",
+    ),
+    (
+        "root /srv; location / { try_files $uri /index.php?q=$uri&$args; }
       location ~ \\.php$ { fastcgi_pass unix:/p; }",
-        "write ^~ before its path",
+        "hurtle gives the script the query of the request",
+    ),
+    (
+        "root /srv; location / { try_files $uri @x; } location @x { rewrite ^(.*)$ /x.php?q=$1 last; }
+      location ~ \\.php$ { fastcgi_pass unix:/p; }",
+        "in a named location it knows one of all paths to a page",
     ),
     (
         "root /srv; location / { } location ~ ^/index\\.php(/|$) { fastcgi_pass unix:/p; }",

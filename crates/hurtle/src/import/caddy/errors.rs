@@ -1,4 +1,5 @@
-//! `handle_errors`: pages for statuses, and mounts that respond to them.
+//! `handle_errors`: pages for statuses, and mounts that respond to them. `error_pages` has those
+//! of upstreams.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +7,7 @@ use http::StatusCode;
 use toml::Value;
 
 use super::block;
+use super::error_pages;
 use super::parts::Parts;
 use super::pattern::is_placeholder;
 use crate::import::mount::{Keys, Mount, Site, put};
@@ -13,7 +15,11 @@ use crate::import::report::Report;
 use crate::import::syntax::Directive;
 
 /// Statuses that a page without a condition is for.
-const ALL: [u16; 6] = [403, 404, 500, 502, 503, 504];
+pub(super) const ALL: [u16; 6] = [403, 404, 500, 502, 503, 504];
+
+/// The difference of pages for all errors.
+pub(super) const OF_SOME: &str =
+    "pages are named for 403, 404, 500, 502, 503 and 504; other errors get hurtle's own";
 
 /// Directives that respond to an error, other than with a page.
 const RESPONDERS: [&str; 4] = ["respond", "reverse_proxy", "redir", "php_fastcgi"];
@@ -38,6 +44,9 @@ pub(super) fn translate(d: &Directive, parts: &Parts, site: &mut Site, report: &
             }
         }
     }
+    if let Some(both) = proxied_page(lines) {
+        return error_pages::translate(both, &own, parts, site, report);
+    }
     for line in lines.iter().filter(|line| !line.name.starts_with('@')) {
         let (statuses, args) = match line.args.split_first() {
             Some((name, args)) if name.starts_with('@') => match conditions.get(name.as_str()) {
@@ -50,6 +59,10 @@ pub(super) fn translate(d: &Directive, parts: &Parts, site: &mut Site, report: &
         let line = Directive { args: args.to_vec(), ..line.clone() };
         let lines =
             if line.name == "handle" { line.children() } else { std::slice::from_ref(&line) };
+        if let Some(both) = proxied_page(lines) {
+            error_pages::translate(both, &statuses, parts, site, report);
+            continue;
+        }
         let directory = root_of(lines).or_else(|| root_of(d.children()));
         for line in lines {
             match RESPONDERS.contains(&line.name.as_str()) {
@@ -58,6 +71,14 @@ pub(super) fn translate(d: &Directive, parts: &Parts, site: &mut Site, report: &
             }
         }
     }
+}
+
+/// The rewrite and the proxy of a block that has both alone.
+fn proxied_page(lines: &[Directive]) -> Option<(&Directive, &Directive)> {
+    let named = |name: &str| lines.iter().find(|line| line.name == name);
+    let (rewrite, proxy) = (named("rewrite")?, named("reverse_proxy")?);
+    let has_matcher = proxy.args.first().is_some_and(|arg| arg.starts_with(['@', '/']));
+    (lines.len() == 2 && !has_matcher && rewrite.args.len() <= 2).then_some((rewrite, proxy))
 }
 
 /// Translates a directive that gives a page.
@@ -82,10 +103,7 @@ fn page(
             for status in ALL.iter().filter(|status| statuses.contains(status)) {
                 add_page(*status, &format!("/{status}.html"), directory, site);
             }
-            report.remark(
-                line,
-                "pages are named for 403, 404, 500, 502, 503 and 504; other errors get hurtle's own",
-            );
+            report.remark(line, OF_SOME);
         }
         "root" if args.iter().all(|arg| arg == "*") || !is_placeholder(path) => {}
         "file_server" => {}
@@ -187,7 +205,7 @@ fn name(mounts: &[Mount]) -> String {
 }
 
 /// The keys of the mount that a directive makes of all requests; `None`: it was refused.
-fn mount_of(line: &Directive, mut parts: Parts, report: &mut Report) -> Option<Keys> {
+pub(super) fn mount_of(line: &Directive, mut parts: Parts, report: &mut Report) -> Option<Keys> {
     let block = Directive {
         name: String::new(),
         args: Vec::new(),
@@ -210,7 +228,7 @@ fn mount_of(line: &Directive, mut parts: Parts, report: &mut Report) -> Option<K
 }
 
 /// The directive for an error of this status.
-fn of_status(line: &Directive, status: u16) -> Directive {
+pub(super) fn of_status(line: &Directive, status: u16) -> Directive {
     let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
     let (code, reason) = (status.to_string(), reason.unwrap_or_default());
     let written = |arg: &String| {

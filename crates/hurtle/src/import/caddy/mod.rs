@@ -12,6 +12,7 @@ mod access;
 mod address;
 mod block;
 mod condition;
+mod error_pages;
 mod errors;
 mod fastcgi_script;
 mod fields;
@@ -20,6 +21,7 @@ mod handlers;
 mod header;
 mod include;
 mod matcher;
+mod metrics;
 mod order;
 mod partial;
 mod parts;
@@ -39,7 +41,7 @@ use std::path::Path;
 
 use super::Imported;
 use super::emit::{self, Source};
-use super::mount::ServerConfig;
+use super::mount::{Keys, ServerConfig, put_list};
 use super::report::Report;
 use super::syntax::Directive;
 use crate::config;
@@ -99,14 +101,22 @@ fn whole(blocks: &[Directive]) -> Result<Imported, Vec<String>> {
 fn translate(blocks: &[Directive], report: &mut Report) -> ServerConfig {
     let mut out = ServerConfig::default();
     let mut global = global::read(blocks, report);
-    let mut sites = Vec::new();
+    let (mut sites, mut of_metrics) = (Vec::new(), Vec::new());
     for block in blocks.iter().filter(|block| !block.name.is_empty()) {
         match block.name.starts_with(['&', '@']) {
             true => report.refuse(block, "named routes are written where they are used"),
-            false => sites.push(site::translate(block, &mut global, report)),
+            false => match metrics::listener(block, &global, report) {
+                Some(addresses) => of_metrics.extend(addresses),
+                None => sites.push(site::translate(block, &mut global, report)),
+            },
         }
     }
     sites::add(&sites, &global, &mut out, report);
+    if !of_metrics.is_empty() {
+        let mut keys = Keys::new();
+        put_list(&mut keys, "listen", &of_metrics);
+        out.tables.push(("metrics", keys));
+    }
     out
 }
 

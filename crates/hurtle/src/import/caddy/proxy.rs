@@ -72,6 +72,12 @@ pub(super) fn translate(d: &Directive, args: &[String], report: &mut Report) -> 
             report.refuse(line, needs);
         }
     }
+    if reader.is_tls {
+        match addresses.iter().map(|address| over_tls(address)).collect() {
+            Ok(secure) => addresses = secure,
+            Err(needs) => report.refuse(d, needs),
+        }
+    }
     let urls: Result<Vec<String>, String> = addresses.iter().map(|address| url(address)).collect();
     match urls {
         Err(needs) => report.refuse(d, needs),
@@ -86,6 +92,8 @@ struct Reader {
     proxy: Proxy,
     tls: Table,
     ejection: Table,
+    /// `true`: the transport uses TLS, whatever the addresses say.
+    is_tls: bool,
     health_port: String,
     weights: Vec<i64>,
     /// Most requests to an upstream at once.
@@ -238,9 +246,8 @@ impl Reader {
         if versions.is_some_and(|line| line.args.iter().any(|version| version == "h2c")) {
             return Err("write the upstream as h2c://HOST:PORT in the Caddyfile".to_owned());
         }
-        if lines.clone().any(|line| line.name == "tls") {
-            return Err("write the upstream as https://HOST in the Caddyfile".to_owned());
-        }
+        self.is_tls |=
+            lines.clone().any(|line| line.name == "tls" || line.name.starts_with("tls_"));
         Ok(())
     }
 
@@ -312,6 +319,18 @@ impl Reader {
             Value::Table(server)
         };
         urls.iter().enumerate().map(server).collect()
+    }
+}
+
+/// The address of an upstream behind TLS. Caddy takes no port for it but one that is written.
+fn over_tls(address: &str) -> Result<String, String> {
+    let has_port = address.rsplit_once(':').is_some_and(|(_, port)| {
+        port != "80" && !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit())
+    });
+    match address.split_once("://") {
+        Some(("https", _)) => Ok(address.to_owned()),
+        None if has_port && !address.starts_with("unix/") => Ok(format!("https://{address}")),
+        _ => Err("write the upstream as https://HOST in the Caddyfile".to_owned()),
     }
 }
 

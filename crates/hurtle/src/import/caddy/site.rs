@@ -72,7 +72,7 @@ pub(super) fn translate<'d>(
     site.errors = named.errors;
     site.keys = parts.keys;
     site.headers = parts.headers.all();
-    site.rules = parts.rules;
+    site.rules = [parts.rules, named.rules].concat();
     site.mounts = [parts.mounts, named.mounts].concat();
     CaddySite { at: d, addresses, interfaces, site, log, is_redirect }
 }

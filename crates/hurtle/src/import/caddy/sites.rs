@@ -135,24 +135,38 @@ fn parts_of(site: &CaddySite<'_>, sites: &[CaddySite<'_>], global: &Global) -> V
         }
     }
     for part in &mut parts {
-        finish(part, site, global);
+        let has_main = has_main_port(part, sites, global);
+        finish(part, (site, global), has_main);
     }
     parts
 }
 
+/// `true` if another site has a name of this part on the port of HTTPS, which this part does not
+/// listen on: redirects lead there.
+fn has_main_port(part: &Part, sites: &[CaddySite<'_>], global: &Global) -> bool {
+    let end = format!(":{}", global.https_port);
+    let is_main = |address: &Address| {
+        address.is_tls
+            && address.port == global.https_port
+            && part.site.hosts.contains(&address.host)
+    };
+    !part.tls.iter().any(|address| address.ends_with(&end))
+        && sites.iter().any(|site| site.addresses.iter().any(is_main))
+}
+
 /// Adds the port from which requests are redirected to HTTPS.
-fn finish(part: &mut Part, site: &CaddySite<'_>, global: &Global) {
+fn finish(part: &mut Part, (site, global): (&CaddySite<'_>, &Global), has_main_port: bool) {
     if part.tls.is_empty() {
         part.site.tls.clear();
     } else if !part.clear.is_empty() {
         put(&mut part.site.tls, "redirect", false);
-    } else if global.redirects && !part.site.hosts.is_empty() {
+    } else if global.redirects && !part.site.hosts.is_empty() && !has_main_port {
         part.clear = listeners(&site.interfaces, &global.http_port);
     }
 }
 
 /// Addresses on a port: of these interfaces, or of all.
-fn listeners(interfaces: &[String], port: &str) -> Vec<String> {
+pub(super) fn listeners(interfaces: &[String], port: &str) -> Vec<String> {
     let all = ["0.0.0.0".to_owned(), "[::]".to_owned()];
     let interfaces = if interfaces.is_empty() { &all[..] } else { interfaces };
     let address = |interface: &String| match interface.strip_prefix("unix/") {

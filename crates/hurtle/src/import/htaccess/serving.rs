@@ -150,10 +150,12 @@ fn scripts(
             report.remark(
                 front.d,
                 &format!(
-                    "a path that names a script which is not there is 404, and in Apache {script} answers it: GET \
-                     /gone.php; directories without an index are answered by {script}, and a directory gets its slash first"
+                    "directories without an index are answered by {script}, and a directory gets its slash first: GET \
+                     /dir"
                 ),
             );
+            // Apache hands scripts that are not there on, too.
+            put(&mut keys, "front_for_scripts", true);
         }
         _ => put(&mut keys, "front_controller", false),
     }

@@ -1,0 +1,175 @@
+//! Sites with scripts of PHP: nginx and hurtle ask the same PHP-FPM.
+
+use std::fs;
+
+use crate::htaccess_scripts::SCRIPTS;
+use crate::php_fpm::PhpFpm;
+use crate::servers::{Dir, Nginx, Ours, ask, free_port, import, program};
+
+/// A sentence, the inside of a server, and requests whose answers are compared.
+struct Row {
+    sentence: &'static str,
+    server: &'static str,
+    requests: &'static [&'static str],
+}
+
+/// The usual parameters of a script.
+const PHP: &str = "fastcgi_pass unix:{socket}; chunked_transfer_encoding off;
+    fastcgi_split_path_info ^(.+?\\.php)(/.*)$;
+    fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
+    fastcgi_param SCRIPT_NAME $fastcgi_script_name;
+    fastcgi_param REQUEST_URI $request_uri; fastcgi_param QUERY_STRING $query_string;
+    fastcgi_param REQUEST_METHOD $request_method;";
+
+const ROWS: &[Row] = &[
+    Row {
+        sentence: "directories of files beside scripts",
+        server: "index index.php index.html;
+            location / { try_files $uri $uri/ /index.php?$args; }
+            location /docs/ { add_header X-Docs yes; }
+            location /dir { add_header X-All yes; }
+            location /alias/ { alias {root}/docs/; }
+            location ^~ /bare/ { }
+            location ~ \\.php$ { try_files $uri =404; {php} }",
+        requests: &[
+            "GET /",
+            "GET /post/1?a=b",
+            "GET /docs/guide.txt",
+            "GET /docs/gone",
+            "GET /docs/x.php?a=b",
+            "GET /docs/x%2Ephp",
+            "GET //docs//x.php",
+            "GET /docs/./x.php",
+            "GET /docs/gone.php",
+            "GET /docs/x.php/",
+            "GET /docs/x.php/more",
+            "GET /docs/X.PHP",
+            "POST /docs/x.php",
+            "POST /docs/guide.txt",
+            "GET /alias/guide.txt",
+            "GET /alias/x.php",
+            "GET /dir/",
+            "GET /dir/index.html",
+            "GET /dir/gone.php",
+            "GET /bare/x.txt",
+            "GET /bare/gone.php",
+            "GET /x.php",
+            "GET /x.php?a=b",
+        ],
+    },
+    Row {
+        sentence: "a script behind a name",
+        server: "index index.php;
+            location / { try_files $uri $uri/ @front; }
+            location /docs { try_files $uri =404; }
+            location @front { rewrite ^ /index.php last; }
+            location ~ \\.php$ { {php} }",
+        requests: &[
+            "GET /",
+            "GET /post/1?a=b",
+            "POST /post/1?a=b",
+            "GET /post/1",
+            "GET /a.txt?x",
+            "GET /docs/x.php",
+            "GET /docs/guide.txt",
+            "GET /docs/gone",
+        ],
+    },
+    Row {
+        sentence: "a script in place of missing files",
+        server: "index index.php;
+            location / { if (!-e $request_filename) { rewrite ^(.*)$ /index.php last; } }
+            location ~ \\.php$ { {php} }",
+        requests: &["GET /", "GET /post/1?a=b", "GET /a.txt", "GET /docs/", "GET /docs/x.php"],
+    },
+    Row {
+        sentence: "uploads of files that are not there, which a script answers",
+        server: "index index.php;
+            location / { dav_methods PUT DELETE; dav_access user:rw all:r; create_full_put_path on;
+                         try_files $uri $uri/ @front; }
+            location @front { rewrite ^(.*)$ /index.php last; }
+            location /docs { alias {root}/docs; }
+            location /bare/ { alias {root}/bare/; }
+            location ~ \\.php$ { try_files $uri =404; {php} }",
+        requests: &[
+            "PUT /new.txt Content-Length=0",
+            "GET /new.txt",
+            "DELETE /gone.txt",
+            "GET /gone.txt?a=b",
+            "PUT /docs/new.txt Content-Length=0",
+            "PUT /gone.php Content-Length=0",
+            "GET /docs/guide.txt",
+            "GET /docs/x.php",
+            "GET /bare/x.txt",
+            "GET /",
+        ],
+    },
+    Row {
+        sentence: "one script, and directories of files",
+        server: "index index.php;
+            location / { try_files $uri /index.php?$args; }
+            location /docs/ { add_header X-Docs yes; }
+            location ~ ^/index\\.php(/|$) { {php} }",
+        requests: &[
+            "GET /",
+            "GET /post/1?a=b",
+            "GET /docs/guide.txt",
+            "GET /docs/gone",
+            "GET /index.php/x",
+        ],
+    },
+    Row {
+        sentence: "conditions and expressions beside scripts",
+        server: "index index.php;
+            if ($arg_closed = 1) { return 403; }
+            location / { try_files $uri $uri/ /index.php?$args; }
+            location ~ ^/docs/secret/ { return 410; }
+            location ~ \\.php$ { {php} }
+            location /docs/ { if ($request_method = POST) { return 405; } }
+            location ~ \\.(txt|php)$ { add_header X-All yes; }",
+        requests: &[
+            "GET /docs/x.php?closed=1",
+            "GET /docs/guide.txt?closed=1",
+            "GET /docs/secret/x.php",
+            "POST /docs/x.php",
+            "POST /docs/gone",
+            "GET /docs/guide.txt",
+            "GET /docs/x.php",
+            "GET /a.txt",
+            "GET /x.php",
+        ],
+    },
+];
+
+#[test]
+fn both_servers_run_the_same_scripts() {
+    let Some(nginx) = program() else {
+        panic!("nginx is missing; `cargo xtask test --only packages` installs it");
+    };
+    let php = PhpFpm::start(2);
+    let mut faults = Vec::new();
+    for Row { sentence, server, requests } in ROWS {
+        let dir = Dir::new();
+        for (name, script) in SCRIPTS {
+            let file = dir.0.join("www").join(name);
+            fs::create_dir_all(file.parent().expect("a directory")).expect("it is made");
+            fs::write(file, script).expect("it is written");
+        }
+        let port = free_port();
+        let socket = php.dir.path("fpm.sock").display().to_string();
+        let server = server.replace("{php}", PHP).replace("{socket}", &socket);
+        let http = format!("server {{ listen 127.0.0.1:{{port}}; root {{root}}; {server} }}");
+        let file = dir.configure(&http, port, "127.0.0.1:1".parse().expect("an address"));
+        let text = import(&file).unwrap_or_else(|problems| panic!("{}", problems.join("\n")));
+        let theirs = Nginx::start(&nginx, &file, &dir.0, port);
+        let ours = Ours::start(&text, port);
+        for request in *requests {
+            let (a, b) = (ask(port, request), ask(ours.port, request));
+            if a != b {
+                faults.push(format!("{sentence}: {request}\n  nginx  {a:?}\n  hurtle {b:?}"));
+            }
+        }
+        drop((theirs, ours));
+    }
+    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+}
