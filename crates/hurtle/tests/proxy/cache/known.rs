@@ -99,28 +99,20 @@ fn known_responses_pass_the_gates_of_unknown_ones() {
 #[test]
 fn known_responses_follow_the_routes_of_each_request() {
     let beta = "match = { header = { Beta = \"1\" } }";
+    let rule = |to: &str| {
+        format!(
+            "[[site.rule]]\nmatch = {{ path = \"/a\", header = {{ Beta = \"1\" }} }}\n\
+             rewrite = \"{to}\"\n"
+        )
+    };
     let rows = [
         (
             "mounts by a field",
             format!("[[site.mount]]\n{beta}\nproxy = \"http://ONE\"\ncache = {{}}\n"),
             ["one /a", "two /a"],
         ),
-        (
-            "a rule by a field",
-            format!(
-                "[[site.rule]]\nmatch = {{ path = \"/a\", header = {{ Beta = \"1\" }} }}\n\
-                     rewrite = \"/b\"\n"
-            ),
-            ["two /b", "two /a"],
-        ),
-        (
-            "a rule by a field, which changes the query",
-            format!(
-                "[[site.rule]]\nmatch = {{ path = \"/a\", header = {{ Beta = \"1\" }} }}\n\
-                     rewrite = \"/a?beta\"\n"
-            ),
-            ["two /a?beta", "two /a"],
-        ),
+        ("a rule by a field", rule("/b"), ["two /b", "two /a"]),
+        ("a rule by a field, which changes the query", rule("/a?beta"), ["two /a?beta", "two /a"]),
     ];
     for (what, keys, expected) in rows {
         let ((one, first), (two, second)) = (answering("one", 8), answering("two", 8));
