@@ -19,17 +19,18 @@ mod steps;
 mod terminal;
 mod test_programs;
 
-use steps::STEPS;
+use steps::{QUICK, STEPS};
 
 const HELP: &str = "\
 cargo xtask test: set up and run every check of the project
 
-Usage: cargo xtask test [--only STEP]... [--list]
+Usage: cargo xtask test [--only STEP]... [--list] [--quick]
        cargo xtask package deb|oci|static [--target TARGET] [--binary FILE]
        cargo xtask platform-report [SUITE]...
 
   --only STEP   run this step only; may be given more than once
   --list        say which steps there are
+  --quick       format, build, and tests that start no other program: nothing is installed
   -h, --help    say this
   --target T    x86_64-unknown-linux-musl (the default) or aarch64-unknown-linux-musl
   --binary F    pack this executable in place of a release build
@@ -51,7 +52,8 @@ fn main() -> ExitCode {
                 println!("{:<12} {}", step.name, step.about);
             }
         }
-        Ok(Asked::Test(only)) => return steps::run(&only),
+        Ok(Asked::Test(only)) => return steps::run(STEPS, &only),
+        Ok(Asked::Quick) => return steps::run(QUICK, &[]),
         Ok(Asked::PlatformReport(only)) => match platform_report::run(&only) {
             Ok(code) => return code,
             Err(steps::Failure(what)) => {
@@ -83,6 +85,8 @@ enum Asked {
     List,
     /// Run these steps; all if empty.
     Test(Vec<String>),
+    /// Run the steps of a first contribution.
+    Quick,
     /// Build a package for a target, from an executable.
     Package(package::Kind, Option<String>, Option<String>),
     /// Run these suites on this system; all if empty.
@@ -111,6 +115,7 @@ fn parse(args: &[String]) -> Result<Asked, String> {
         match arg {
             "-h" | "--help" => return Ok(Asked::Help),
             "--list" => return Ok(Asked::List),
+            "--quick" => return Ok(Asked::Quick),
             "--only" => {
                 let name = args.next().ok_or("--only needs the name of a step (see --list)")?;
                 if !STEPS.iter().any(|step| step.name == name) {
@@ -153,6 +158,7 @@ mod tests {
             ("everything", "test", Ok(Asked::Test(Vec::new()))),
             ("one step", "test --only clippy", only("clippy")),
             ("the list", "test --list", Ok(Asked::List)),
+            ("a first contribution", "test --quick", Ok(Asked::Quick)),
             ("help of a command", "test --help", Ok(Asked::Help)),
             (
                 "a package",

@@ -76,6 +76,16 @@ pub(crate) const STEPS: &[Step] = &[
     },
 ];
 
+/// The steps of `--quick`, for a first contribution: they install nothing, and wait for nobody.
+pub(crate) const QUICK: &[Step] = &[
+    build("format", "rustfmt", format),
+    build("build", "every test and program builds", test_programs::build),
+    Step {
+        needs: Some("build"),
+        ..build("tests", "tests that start no other program", test_programs::run_quick)
+    },
+];
+
 type Run = fn(&Console<'_>) -> Result<Outcome, Failure>;
 
 const fn build(name: &'static str, about: &'static str, run: Run) -> Step {
@@ -86,12 +96,12 @@ const fn wait(name: &'static str, about: &'static str, run: Run) -> Step {
     Step { name, about, lane: Lane::Wait, needs: None, after: None, run }
 }
 
-/// Runs the selected steps and those they require; all if none is selected.
-pub(crate) fn run(only: &[String]) -> ExitCode {
+/// Runs the selected steps and those they require; all of these if none is selected.
+pub(crate) fn run(steps: &'static [Step], only: &[String]) -> ExitCode {
     let begun = Instant::now();
     let is_named = |name| only.is_empty() || only.iter().any(|one| one == name);
-    let is_needed = |name| STEPS.iter().any(|s| is_named(s.name) && s.needs == Some(name));
-    let chosen = || STEPS.iter().filter(|step| is_named(step.name) || is_needed(step.name));
+    let is_needed = |name| steps.iter().any(|s| is_named(s.name) && s.needs == Some(name));
+    let chosen = || steps.iter().filter(|step| is_named(step.name) || is_needed(step.name));
     let progress =
         Progress { chosen: chosen().map(|step| step.name).collect(), ..Progress::default() };
     let is_shared = only.len() != 1;

@@ -18,6 +18,20 @@ static BUILT: OnceLock<Built> = OnceLock::new();
 /// The packages whose tests measure, and fail if other programs use the processors.
 const MEASURING: [&str; 2] = ["deathmatch", "apps"];
 
+/// The test programs of `--quick`, by package and main source file: they start no program that has
+/// to be installed. A package without a file has all of its programs.
+const QUICK: [(&str, &str); 9] = [
+    ("hurtle-http", ""),
+    ("objects", "src/lib.rs"),
+    ("xtask", ""),
+    ("hurtle", "tests/tidy.rs"),
+    ("hurtle", "tests/golden.rs"),
+    ("hurtle", "tests/config_golden.rs"),
+    ("hurtle", "tests/app/main.rs"),
+    ("hurtle", "tests/it/main.rs"),
+    ("hurtle", "src/lib.rs"),
+];
+
 /// Number of slowest test programs listed at the end.
 const SLOWEST: usize = 8;
 
@@ -56,6 +70,10 @@ pub(crate) fn build(console: &Console<'_>) -> Result<Outcome, Failure> {
 
 pub(crate) fn run(console: &Console<'_>) -> Result<Outcome, Failure> {
     run_those(console, |test| !test.measures())
+}
+
+pub(crate) fn run_quick(console: &Console<'_>) -> Result<Outcome, Failure> {
+    run_those(console, TestProgram::is_quick)
 }
 
 pub(crate) fn run_measuring(console: &Console<'_>) -> Result<Outcome, Failure> {
@@ -108,6 +126,12 @@ fn run_one(console: &Console<'_>, built: &Built, test: &TestProgram) -> Result<D
 impl TestProgram {
     fn measures(&self) -> bool {
         MEASURING.iter().any(|package| self.package.ends_with(package))
+    }
+
+    fn is_quick(&self) -> bool {
+        QUICK.iter().any(|(package, source)| {
+            self.package.ends_with(package) && (source.is_empty() || self.source == *source)
+        })
     }
 
     /// Its package and its main source file.
