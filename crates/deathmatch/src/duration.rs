@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The longest time.
+/// The longest time that may be written.
 const DURATION_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Reads a time such as `500ms`, `10s`, `2m`, `1h` or `10`.

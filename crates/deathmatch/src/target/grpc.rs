@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use prost_reflect::prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 
-/// Descriptions of services.
+/// The services of a `.proto` file and of those that it imports.
 #[derive(Debug)]
 pub struct Services(DescriptorPool);
 

@@ -16,7 +16,7 @@ const REQUESTS_MAX: usize = 10_000;
 /// Connections that a browser opens to a server over HTTP/1.1.
 const CONNECTIONS: u32 = 6;
 
-/// A visit.
+/// A visit as a file describes it.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// Its steps, at least one.

@@ -408,7 +408,7 @@ pub(super) fn leave_room(file: impl AsFd) -> io::Result<()> {
 #[derive(Default)]
 struct Piece {
     frames: Vec<Bytes>,
-    /// Their length together.
+    /// Length of all frames together.
     bytes: usize,
     /// `Some`: the body ends behind them, with these trailers.
     end: Option<Option<HeaderMap>>,

@@ -38,7 +38,7 @@ const SEED: u64 = 0x7669_7369_7473;
 pub(super) enum Steps<'a> {
     /// One step of so many files, the next ones in the job's order.
     Files(usize),
-    /// These.
+    /// The steps of a scenario, in their order.
     Of(&'a [Step]),
 }
 
@@ -50,12 +50,12 @@ pub(super) struct Engine<'a, L> {
     started: Instant,
     poll: Poll,
     visitors: Vec<Visitor<L>>,
-    /// Connections of each.
+    /// Connections that each visitor may have.
     lanes: usize,
     /// Places without a visitor, the longest free first.
     free: VecDeque<usize>,
     arrivals: Arrivals,
-    /// Ends of pauses.
+    /// Visitors that pause, by the ends of their pauses.
     pauses: BinaryHeap<Reverse<(u64, usize)>>,
     random: SplitMix,
     tally: Tally,
@@ -236,7 +236,7 @@ impl<'a, L: Link> Engine<'a, L> {
         self.begin_step(at, next, intended)
     }
 
-    /// Ends a visit.
+    /// Ends a visit: its connections are closed, and the place is free.
     fn leave(&mut self, at: usize) {
         let now = self.now();
         let visitor = &mut self.visitors[at];
@@ -291,8 +291,7 @@ impl<'a, L: Link> Engine<'a, L> {
             return Ok(());
         }
         if !link.connected(self.job.tls.as_ref())? {
-            self.fail(at, Failure::Refused);
-            return Ok(());
+            return self.lose(at, lane, Failure::Refused);
         }
         self.note_open(at, lane);
         self.ask(at)?;

@@ -9,7 +9,7 @@ use crate::load::{Job, Status};
 pub(super) struct Visitor<L> {
     /// The connections it may have.
     pub(super) lanes: Vec<Lane<L>>,
-    /// `None`: nobody visits.
+    /// The visit; `None`: the place is free.
     pub(super) visit: Option<Visit>,
     /// End of the last visit.
     pub(super) free_since: u64,
@@ -87,7 +87,7 @@ impl<L: Link> Visitor<L> {
         self.lanes.iter().position(|lane| lane.link.is_shut()).filter(|_| is_needed)
     }
 
-    /// Ends all connections.
+    /// Closes all of the visitor's connections.
     pub(super) fn shut(&mut self) {
         self.lanes.iter_mut().for_each(Lane::shut);
     }

@@ -65,7 +65,7 @@ pub(super) enum Event<'a> {
     Message,
     /// A ping, with its payload.
     Ping(&'a [u8]),
-    /// A pong.
+    /// An answer to a ping.
     Pong,
     /// The server closes the connection.
     Close,
@@ -74,7 +74,7 @@ pub(super) enum Event<'a> {
 /// The reader of one connection's frames.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    /// An incomplete head.
+    /// The first bytes of a frame whose head is not complete.
     head: Vec<u8>,
     frame: Option<Partial>,
     /// `true` within a message, between its frames.

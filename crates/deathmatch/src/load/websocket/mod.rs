@@ -70,7 +70,7 @@ impl Drop for Open {
 }
 
 impl Dialogue {
-    /// Handles decrypted bytes.
+    /// Reads bytes that the server has sent. Answers to pings are added to `out`.
     fn feed(
         &mut self,
         bytes: &[u8],
