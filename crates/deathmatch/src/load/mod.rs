@@ -275,7 +275,7 @@ pub struct Client {
     /// `true`: it sleeps until a response arrives or a request is due. It leaves the processor to
     /// others, and wakes some 50 µs late.
     pub sleeps: bool,
-    /// Steps of `ConnectionUse::Visits`.
+    /// The steps of each visit, in their order; empty unless `over` is `ConnectionUse::Visits`.
     pub steps: Vec<Step>,
 }
 

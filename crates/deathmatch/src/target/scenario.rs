@@ -75,7 +75,7 @@ impl Scenario {
     /// The place in the file that cannot be used.
     pub fn read(file: &Path) -> Result<Scenario, String> {
         let failed = |why: String| format!("--scenario {}: {why}", file.display());
-        let text = read(file)?;
+        let text = read(file).map_err(|why| format!("--scenario {why}"))?;
         let scenario = if text.trim_start().starts_with('{') {
             let (steps, others) = read_pages(file)?;
             Scenario { steps, connections: CONNECTIONS, others }

@@ -155,4 +155,7 @@ fn a_scenario_is_explained_where_it_is_wrong() {
         assert_eq!(output.status.code(), Some(2), "{text}: {}", said(&output));
         assert!(said(&output).contains(expected), "{text}: {}", said(&output));
     }
+    let output = Command::new(DEATHMATCH).args(["--scenario", "/no/such"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("--scenario /no/such: "), "{}", said(&output));
 }

@@ -25,7 +25,7 @@ struct Open {
     channel: Channel,
     is_connected: bool,
     responses: Responses,
-    /// Bytes to send.
+    /// Bytes of a request that the socket has not taken yet.
     out: Vec<u8>,
 }
 

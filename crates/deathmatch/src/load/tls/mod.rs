@@ -58,7 +58,7 @@ impl Tls {
     /// Encrypts a connection outside of a load.
     ///
     /// # Errors
-    /// The library's.
+    /// The library cannot begin a handshake with this configuration.
     pub fn stream<S: Read + Write>(
         &self,
         socket: S,

@@ -35,7 +35,7 @@ struct Open {
     channel: Channel,
     is_connected: bool,
     dialogue: Dialogue,
-    /// Bytes to send.
+    /// Bytes of the upgrade and of frames that the socket has not taken yet.
     out: Vec<u8>,
 }
 
