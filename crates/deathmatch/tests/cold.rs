@@ -5,13 +5,12 @@
 mod scripted;
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use deathmatch::arena::recorded;
 use deathmatch::sample::{Mark, Sample};
-use scripted::folder;
+use scripted::{folder, free_port};
 
 const DEATHMATCH: &str = env!("CARGO_BIN_EXE_deathmatch");
 
@@ -96,7 +95,7 @@ fn every_cold_file_is_read_from_the_disk_once_beside_page_requests() {
 fn run(root: &Path) -> Output {
     let plan = root.join("plan.toml");
     fs::write(&plan, PLAN).unwrap();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let mut command = Command::new(DEATHMATCH);
     command.arg("run").arg(plan).arg("--port").arg(port.to_string());
     command.arg("--out").arg(root.join("out")).output().unwrap()

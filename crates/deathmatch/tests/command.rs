@@ -17,7 +17,7 @@ use deathmatch::arena::recorded;
 use deathmatch::plan::Plan;
 use deathmatch::stats::Duel;
 use rustix::process::{Pid, Signal, kill_process};
-use scripted::{PLAN, Scripted, folder};
+use scripted::{PLAN, Scripted, folder, free_port};
 
 const DEATHMATCH: &str = env!("CARGO_BIN_EXE_deathmatch");
 const FLOOR: &str = env!("CARGO_BIN_EXE_deathmatch-floor");
@@ -274,7 +274,7 @@ impl Stage {
         let root = folder(&format!("command-{name}"));
         // The user that the server becomes must be able to enter the folder.
         fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let stage = Stage { out: root.join("out"), root, port };
         stage.write_plan(PLAN);
         stage

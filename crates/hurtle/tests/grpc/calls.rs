@@ -1,7 +1,6 @@
 //! Errors of the proxy as statuses of calls.
 
 use std::io::Read as _;
-use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use http::{HeaderMap, Request, Response};
 
 use crate::library::{Upstream, call, call_head, framed, read, talk, whole};
 use crate::refused::{accept, ok};
-use crate::support::{self, Proxy};
+use crate::support::{self, NOBODY, Proxy};
 use crate::wire::*;
 
 /// The answer of the health service.
@@ -100,8 +99,7 @@ fn grpc_timeout_reaches_the_upstream() {
 
 #[test]
 fn errors_of_the_proxy_are_statuses() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let down = Proxy::of("", &format!("proxy = \"h2c://{nobody}\""));
+    let down = Proxy::of("", &format!("proxy = \"h2c://{NOBODY}\""));
     let upstream = Upstream::start(100, answer);
     let slow = proxy(&upstream, "first_byte_timeout = \"300ms\"");
     let closed = proxy(&upstream, "deny = \"127.0.0.1\"");

@@ -5,7 +5,7 @@ use std::process::Command;
 use hurtle::config::{CertificateFiles, Listen, Tls};
 use rcgen::{CertificateParams, KeyPair};
 
-use crate::support::{Dir, Server};
+use crate::support::{Dir, Server, reserved_address};
 
 fn curl(arguments: &[&str]) -> String {
     let said = ["--silent", "--show-error", "--max-time", "10", "--insecure"];
@@ -37,7 +37,7 @@ fn over_tls_by_alpn() {
     let (chain, key) = (dir.path("../a.pem"), dir.path("../a.key"));
     let large: Vec<u8> = (0..2_000_000_u32).map(|i| b'a' + (i % 23) as u8).collect();
     dir.write("large", &large);
-    let port = std::sync::Mutex::new(Listen::Tcp(([127, 0, 0, 1], free_port()).into()));
+    let port = std::sync::Mutex::new(Listen::Tcp(reserved_address()));
     let server = Server::of(dir, |config| {
         config.listen_tls = vec![port.lock().unwrap().clone()];
         let certificates = vec![CertificateFiles { chain, key }];
@@ -51,9 +51,4 @@ fn over_tls_by_alpn() {
     let url = format!("https://127.0.0.1:{port}/large");
     assert!(curl(&["--http2", &url]).as_bytes() == large);
     drop(server);
-}
-
-/// A free port.
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 use hurtle::config;
 use hurtle::import::nginx_file;
 
+use crate::reserved::reserved_address;
+
 /// Longest wait for a response, or for nginx's start.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -257,10 +259,9 @@ pub(super) fn program() -> Option<PathBuf> {
     places.iter().map(PathBuf::from).find(|path| path.is_file())
 }
 
-/// A port that is free.
+/// A port for a server, which nothing else gets.
 pub(super) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
+    reserved_address().port()
 }
 
 /// A directory with the files of the site, removed when dropped.

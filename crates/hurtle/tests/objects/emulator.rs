@@ -1,7 +1,7 @@
 //! Emulators of Azure Blob Storage (Azurite, an npm package) and of Google Cloud Storage
 //! (fake-gcs-server, a program in Go), and a server whose files are their objects.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 
@@ -11,7 +11,7 @@ use base64::prelude::BASE64_STANDARD;
 
 use crate::child::{Child, eventually, hurtle, write_config};
 use crate::store::{cache_directory, tools};
-use crate::support::{Client, Dir, Response};
+use crate::support::{Client, Dir, Response, reserved_address};
 
 /// The account of the emulator, and its documented key.
 const ACCOUNT: &str = "devstoreaccount1";
@@ -82,7 +82,7 @@ impl Emulator {
 
     fn start(program: &Path, arguments: impl Fn(u16) -> Vec<String>) -> Emulator {
         for _ in 0..ATTEMPTS {
-            let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+            let address = reserved_address();
             let mut command = Command::new("sh");
             command.args(["-c", UNTIL_CLOSED, "sh"]).arg(program).args(arguments(address.port()));
             command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());

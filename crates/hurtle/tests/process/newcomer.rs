@@ -1,21 +1,14 @@
 //! The command line as somebody types it who knows other servers.
 
-use std::net::TcpListener;
-
 use crate::child::{Child, hurtle};
-use crate::support::Dir;
-
-/// A port that is free now.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
+use crate::support::{Dir, reserved_address};
 
 #[test]
 fn a_port_is_taken_in_every_spelling() {
     let dir = Dir::new(&[("index.html", "home\n")]);
     let root = dir.root();
     let root = root.to_str().unwrap();
-    let port = &free_port().to_string();
+    let port = &reserved_address().port().to_string();
     let (bound, every) = (format!("--bind=127.0.0.1:{port}"), format!(":{port}"));
     let table: [(&str, &[&str], Option<&str>); 9] = [
         ("a short option", &[root, "-p", port], None),

@@ -1,7 +1,7 @@
 //! A real Redis for tests.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child as Process, Command, Stdio};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::child::{PATIENCE, eventually};
 use crate::metrics::{scrape, value};
-use crate::support::Dir;
+use crate::support::{Dir, reserved_address};
 
 /// A Redis without persistence, killed when dropped.
 pub(crate) struct Redis {
@@ -20,7 +20,7 @@ pub(crate) struct Redis {
 impl Redis {
     /// `None`: it is not installed.
     pub(crate) fn start() -> Option<Redis> {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = reserved_address().port();
         let started = Redis::start_at(port);
         if started.is_none() {
             eprintln!(

@@ -3,7 +3,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use rustls::{
 };
 
 use crate::child::{Child, eventually, hurtle, write_config};
-use crate::support::Dir;
+use crate::support::{Dir, reserved_address};
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 const OTHER_SECRET: &str = "fedcba9876543210fedcba9876543210";
@@ -45,7 +45,7 @@ impl Server {
         fs::write(dir.path("../chain.pem"), pair.cert.pem()).unwrap();
         fs::write(dir.path("../key.pem"), pair.signing_key.serialize_pem()).unwrap();
         write_secret(&dir.path("../tickets"), secret);
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let address = reserved_address();
         let child = Child::configured(&dir, &config(address, keys));
         Server { dir, child, address }
     }

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::thread;
 
 use crate::client::Client;
-use crate::support::Proxy;
+use crate::support::{NOBODY, Proxy};
 
 /// Answers each connection's first request by its path.
 fn upstream() -> String {
@@ -169,7 +169,6 @@ fn each_kind_of_response_is_finished_alike() {
     // A bcrypt hash of "secret", with the least cost.
     let hash = "user:$2b$04$W3ewwpX4bQTnrxhYHG1kHOP9zDDtZkA8.o2I8DHBAk3TNYeqKXg3m\n";
     fs::write(dir.join("users"), hash).unwrap();
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (root, upstream) = (dir.display(), upstream());
     let mount = format!(
         "files = '{root}'\nlisting = true\n\
@@ -186,9 +185,9 @@ fn each_kind_of_response_is_finished_alike() {
          strip_prefix = true\ninternal = '{root}'\n\
          [[site.mount]]\npath = '/stored'\nproxy = 'http://{upstream}'\n\
          cache = {{ memory = '1 MiB' }}\n\
-         [[site.mount]]\npath = '/down'\nproxy = 'http://{closed}'\n\
+         [[site.mount]]\npath = '/down'\nproxy = 'http://{NOBODY}'\n\
          [[site.mount]]\npath = '/cgi'\ncgi = '{root}/cgi'\n\
-         [[site.mount]]\npath = '/php'\nfastcgi = '{closed}'\n\
+         [[site.mount]]\npath = '/php'\nfastcgi = '{NOBODY}'\n\
          [[site.rule]]\nmatch = '/old/**'\nredirect = '/new/{{1}}'\nstatus = 301\n\
          [[site.header]]\nset = {{ X-Some = '1' }}\n\
          [[site.header]]\nset = {{ X-All = 'ours' }}\nremove = ['X-Gone']\nalways = true\n"

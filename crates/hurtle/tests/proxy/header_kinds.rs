@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::thread;
 
 use crate::client::Client;
-use crate::support::Proxy;
+use crate::support::{NOBODY, Proxy};
 
 /// Answers each connection's first request by its path.
 fn upstream() -> String {
@@ -102,7 +102,6 @@ fn every_kind_of_response_gets_the_rules_that_always_apply() {
     // A bcrypt hash of "secret", with the least cost.
     let hash = "user:$2b$04$W3ewwpX4bQTnrxhYHG1kHOP9zDDtZkA8.o2I8DHBAk3TNYeqKXg3m\n";
     fs::write(dir.join("users"), hash).unwrap();
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (root, upstream) = (dir.display(), upstream());
     let mount = format!(
         "files = '{root}'\nlisting = true\n\
@@ -120,7 +119,7 @@ fn every_kind_of_response_gets_the_rules_that_always_apply() {
          [[site.mount]]\npath = '/proxy'\nproxy = 'http://{upstream}'\nupgrades = ['websocket']\n\
          [[site.mount]]\npath = '/stored'\nproxy = 'http://{upstream}'\n\
          cache = {{ memory = '1 MiB' }}\n\
-         [[site.mount]]\npath = '/down'\nproxy = 'http://{closed}'\n\
+         [[site.mount]]\npath = '/down'\nproxy = 'http://{NOBODY}'\n\
          [[site.rule]]\nmatch = '/old/**'\nredirect = '/new/{{1}}'\nstatus = 301\n\
          [[site.header]]\nset = {{ X-Rule = 'ours' }}\nalways = true\n"
     );

@@ -4,12 +4,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc;
 use std::thread;
 
+use crate::reserved::reserved_address;
 use crate::support::{LAST_OK, Proxy, Upstream};
-
-/// An address at which nothing listens.
-fn closed() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
 
 /// A server with another mount, `/other`.
 fn server(addresses: &[SocketAddr], keys: &str) -> Proxy {
@@ -34,7 +30,7 @@ fn a_request_waits_until_its_upstream_accepts_connections() {
         ("with a body", "", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi"),
         ("with a limit of requests", "upstream_queue = 9", "GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
     ] {
-        let address = closed();
+        let address = reserved_address();
         let upstream = match keys {
             "upstream_queue = 9" => {
                 format!("[{{ url = 'http://{address}', max_connections = 1 }}]")
@@ -61,7 +57,7 @@ fn a_request_waits_no_longer_than_the_time() {
         ("a cache", "retry_for = '300ms'\ncache = {}", "GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
     ];
     for (sentence, keys, request) in rows {
-        let proxy = server(&[closed(), closed()], keys);
+        let proxy = server(&[reserved_address(), reserved_address()], keys);
         let head = proxy.send(request).answer().0;
         assert!(head.starts_with("HTTP/1.1 502 "), "{sentence}: {head}");
     }
@@ -80,7 +76,7 @@ fn a_request_that_an_upstream_may_have_got_does_not_wait() {
 
 #[test]
 fn a_client_that_resets_ends_its_wait() {
-    let address = closed();
+    let address = reserved_address();
     let proxy = server(&[address], "retry_for = '1h'");
     for _ in 0..3 {
         let client = proxy.send("GET /gone HTTP/1.1\r\nHost: a\r\n\r\n");

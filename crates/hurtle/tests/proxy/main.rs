@@ -43,6 +43,8 @@ mod pinned;
 mod queue;
 mod real;
 mod request_fields;
+#[path = "../it/support/reserved.rs"]
+mod reserved;
 mod secure;
 mod secure_auth;
 mod send_proxy_protocol;

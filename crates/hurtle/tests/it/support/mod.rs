@@ -19,10 +19,12 @@
 pub(crate) mod client;
 pub(crate) mod coding;
 pub(crate) mod one_worker;
+pub(crate) mod reserved;
 pub(crate) mod rows;
 pub(crate) mod server;
 pub(crate) mod site;
 
 pub(crate) use client::{Client, Response};
+pub(crate) use reserved::reserved_address;
 pub(crate) use server::Server;
 pub(crate) use site::{Dir, MODIFIED};

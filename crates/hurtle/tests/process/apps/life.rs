@@ -11,6 +11,7 @@ use rustix::process::Signal;
 
 use super::{Apps, ECHO, get_until, lives, logged, numbers};
 use crate::child::{Child, eventually, write_config};
+use crate::support::reserved_address;
 
 #[test]
 fn an_encoded_slash_reaches_an_application_unchanged() {
@@ -285,7 +286,7 @@ fn an_application_has_the_users_of_the_configuration_in_force() {
     };
     user("old");
     // Nothing listens there: a request that passes the password is 502.
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = reserved_address();
     apps.deploy("e", &[("app.toml", &format!("path = \"/e\"\nupstream = \"http://{gone}\"\n"))]);
     let child = Child::configured(
         &apps.dir,

@@ -1,7 +1,6 @@
 //! HTTP/3 over reloads: open connections get the new configuration, and the protocol can be turned
 //! off and on.
 
-use std::net::TcpListener;
 use std::time::Duration;
 
 use rustls::RootCertStore;
@@ -9,6 +8,7 @@ use rustls::pki_types::CertificateDer;
 
 use super::Reloaded;
 use crate::h3_peer::{NAME, begin, endpoint, get, trusting, within_patience};
+use crate::support::reserved_address;
 
 #[test]
 fn open_connections_get_the_new_configuration_and_http3_is_turned_off_and_on() {
@@ -16,7 +16,7 @@ fn open_connections_get_the_new_configuration_and_http3_is_turned_off_and_on() {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(pair.cert.der().to_vec())).unwrap();
     // The port stays the same over reloads.
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = reserved_address();
     let config = |top: &str, mount: &str| {
         format!(
             "listen_tls = '{address}'\n{top}[[site]]\nhosts = '{NAME}'\n[site.tls]\nredirect = false\n\

@@ -18,7 +18,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use super::{Confined, Later, switch};
 use crate::child::{Child, eventually, hurtle};
-use crate::support::Dir;
+use crate::support::{Dir, reserved_address};
 use crate::tokens::{Signer, set};
 
 /// Everything that a release and its surroundings have.
@@ -49,7 +49,7 @@ impl Application {
             fs::set_permissions(dir.path(part), Permissions::from_mode(0o777)).unwrap();
         }
         switch(&dir.path("current"), "releases/1");
-        let secure = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let secure = reserved_address();
         let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = upstream.local_addr().unwrap();
         thread::spawn(move || upstream.incoming().for_each(|stream| respond(stream.unwrap())));

@@ -24,7 +24,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::child::{Child, PATIENCE, eventually, hurtle, kill, write_config};
 use crate::frames::*;
-use crate::support::{Client, Dir};
+use crate::support::{Client, Dir, reserved_address};
 
 const SITE: &str = "[[site]]\n[[site.mount]]\nfiles = '{root}'\n";
 
@@ -281,7 +281,7 @@ impl LocalTls {
         fs::write(dir.path("../chain.pem"), pair.cert.pem()).unwrap();
         fs::write(dir.path("../key.pem"), pair.signing_key.serialize_pem()).unwrap();
         // Every process must have the same port.
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let address = reserved_address();
         let config = format!(
             "listen_tls = '{address}'\n[[site]]\ndefault = true\n[[site.mount]]\nfiles = '{{root}}'\n[[site]]\n\
              hosts = '{name}'\n[[site.mount]]\nfiles = '{{root}}'\n[site.tls]\nredirect = false\n\
