@@ -18,6 +18,7 @@ use super::send::{next_after, send_from};
 use crate::answer::Answer;
 use crate::clock;
 use crate::handler::request::describe;
+use crate::handler::wait::Waits;
 use crate::handler::{RelayEnd, UpstreamBody, UpstreamResponse};
 use crate::protocol::Protocol;
 use crate::site::Resolved;
@@ -121,13 +122,13 @@ async fn relay_body<T: Protocol>(
             &mut none
         }
     };
-    let (waits, relayed) = body.relayed();
+    let waits = Waits::default();
     let streaming = async |duplex: &Duplex<'_, T>| {
         let mut writer = BodyWriter::new(duplex, out, delimiter);
         let has_sent = || duplex.sent_bytes() > 0;
-        relayed.each_frame(request, has_sent, async |frame| writer.write(frame).await).await
+        body.each_frame(&waits, request, has_sent, async |frame| writer.write(frame).await).await
     };
-    let ended = beside(connection, exchange, arriving, waits, streaming).await;
+    let ended = beside(connection, exchange, arriving, &waits, streaming).await;
     let Err(error) = ended.map_err(Into::into).flatten() else { return Ok(()) };
     let description = || {
         let path = request.target.path_and_query().map_or(&b"*"[..], |(path, _)| path);

@@ -15,7 +15,6 @@ use super::super::request::RequestContext;
 use super::super::wait::Waits;
 use super::super::{Handled, HandlerError, Outcome};
 use super::attempt_log::{log_attempt, log_failure, log_unavailable};
-use super::exchange::{UpstreamExchange, grpc_status as grpc_status_of};
 use super::web_call::WebCall;
 use super::{Key, ListenOutcome, Proxy, RawHead, UpstreamError, UpstreamRequest, handshake};
 use crate::answer::{Answer, GRPC_STATUS};
@@ -80,19 +79,19 @@ impl Proxy {
             let refused = Answer::error(StatusCode::BAD_REQUEST, Some(why));
             return Err(HandlerError::Answer(Box::new(refused)));
         }
-        let mut exchange = self.begin(request, client)?;
+        let mut upstream = self.begin(request, client)?;
         if self.takes_body(request.head)
-            && let Some(body) = exchange.upstream.unread_body()
+            && let Some(body) = upstream.unread_body()
         {
-            Box::pin(self.take_body(body, request, client, &mut exchange)).await?;
+            Box::pin(self.take_body(body, request, client, &mut upstream)).await?;
         }
-        match self.receive_head(request, client, &mut exchange).await {
+        match self.receive_head(request, client, &mut upstream).await {
             Ok(head) => {
                 let head = self.translated(head, &self.encoded_base(request));
-                self.handle_head(request, client, exchange, &head)
+                self.handle_head(request, client, upstream, &head)
             }
             Err(error) => {
-                exchange.settle_continue(request, client);
+                upstream.settle_continue(request, client);
                 Err(error)
             }
         }
@@ -106,7 +105,7 @@ impl Proxy {
         self: &Rc<Proxy>,
         request: &RequestContext<'_>,
         client: &mut C,
-    ) -> Result<Box<UpstreamExchange>, HandlerError> {
+    ) -> Result<Box<UpstreamRequest>, HandlerError> {
         let path = self.forwarded_path(request);
         let certificate = self.config().request_fields.as_ref().and_then(|_| client.certificate());
         let edits = self.edits(request, &path, certificate.as_ref())?;
@@ -128,19 +127,17 @@ impl Proxy {
         let continued = (self.takes_body(request.head) && request.head.expect_continue)
             .then(|| RequestHead { expect_continue: false, ..request.head.clone() });
         let head = continued.as_ref().unwrap_or(request.head);
-        let mut upstream = match &web {
+        let mut upstream = Box::new(match &web {
             None => UpstreamRequest::new(self, head, body, params),
-            Some(call) => {
-                let head = call.head(head);
-                UpstreamRequest::new(self, &head, body, params).decoding(call.format)
-            }
-        };
+            Some(call) => UpstreamRequest::new(self, &call.head(head), body, params),
+        });
+        if let Some(call) = &web {
+            upstream.translate(call.format);
+        }
         upstream.client = request.client.address;
-        let (waits, protocol) = (Waits::default(), protocol.map(str::to_owned));
-        let web = web.map(|call| call.format);
-        let (has_continued, buffered) = (false, client.buffered());
-        let exchange = UpstreamExchange { upstream, waits, protocol, web, has_continued, buffered };
-        Ok(Box::new(exchange))
+        upstream.protocol = protocol.map(str::to_owned);
+        upstream.buffered = client.buffered();
+        Ok(upstream)
     }
 
     /// Returns whether the client may switch to the protocol that it asks for.
@@ -153,25 +150,25 @@ impl Proxy {
         &self,
         request: &RequestContext<'_>,
         client: &mut C,
-        exchange: &mut UpstreamExchange,
+        upstream: &mut UpstreamRequest,
     ) -> Result<RawHead, HandlerError> {
         if !self.is_open() {
-            Box::pin(self.wait_for_application(request, client, exchange)).await?;
+            Box::pin(self.wait_for_application(request, client, upstream)).await?;
         }
         let mut status = StatusCode::SERVICE_UNAVAILABLE;
         let key = self.key(request);
         loop {
-            let is_chosen = match exchange.upstream.is_limited() {
-                false => exchange.upstream.choose(key, clock::now_ms()),
-                true => Box::pin(choose_free(client, exchange, key)).await?,
+            let is_chosen = match upstream.is_limited() {
+                false => upstream.choose(key, clock::now_ms()),
+                true => Box::pin(choose_free(client, upstream, key)).await?,
             };
-            let (now_ms, upstream) = (clock::now_ms(), &mut exchange.upstream);
+            let now_ms = clock::now_ms();
             if !is_chosen {
                 let Some(pause) = upstream.pause() else {
                     log_unavailable(upstream, &request.describe(), status);
                     return Err(failed(status));
                 };
-                wait(client, exchange, pause).await?;
+                wait(client, pause).await?;
                 continue;
             }
             let received = match upstream.send_at_once(now_ms) {
@@ -181,17 +178,17 @@ impl Proxy {
             let received = match received {
                 Some(received) => received,
                 // Boxed, because every request would be as large as this wait.
-                None => Box::pin(receive_beside(request, client, exchange)).await,
+                None => Box::pin(receive_beside(request, client, upstream)).await,
             };
             let failure = match received {
-                Ok(head) if exchange.upstream.retries(&head, || request.describe()) => continue,
+                Ok(head) if upstream.retries(&head, || request.describe()) => continue,
                 Ok(head) => return Ok(head),
                 Err(failure) => failure,
             };
             let pause;
-            (status, pause) = settle(request, &mut exchange.upstream, failure)?;
+            (status, pause) = settle(request, upstream, failure)?;
             if let Some(pause) = pause {
-                wait(client, exchange, pause).await?;
+                wait(client, pause).await?;
             }
         }
     }
@@ -201,19 +198,19 @@ impl Proxy {
         &self,
         request: &RequestContext<'_>,
         client: &mut C,
-        exchange: &UpstreamExchange,
+        upstream: &UpstreamRequest,
     ) -> Result<(), HandlerError> {
-        if client.beside(&exchange.waits, async |_| self.wait_until_open().await).await? {
+        if client.beside(&Waits::default(), async |_| self.wait_until_open().await).await? {
             return Ok(());
         }
         let status = StatusCode::SERVICE_UNAVAILABLE;
         let description = request.describe();
-        log_failure(&exchange.upstream, &description, &"the application is not running", status);
+        log_failure(upstream, &description, &"the application is not running", status);
         Err(failed(status))
     }
 }
 
-impl UpstreamExchange {
+impl UpstreamRequest {
     /// Records that a client which waits for 100 (Continue) has not got one. It may or may not send
     /// its body, so the next bytes are ambiguous.
     pub(super) fn settle_continue<C: Client>(&self, request: &RequestContext<'_>, client: &mut C) {
@@ -224,12 +221,8 @@ impl UpstreamExchange {
 }
 
 /// Waits before the next attempt, while the client is watched.
-async fn wait<C: Client>(
-    client: &mut C,
-    exchange: &UpstreamExchange,
-    pause: Duration,
-) -> Result<(), HandlerError> {
-    Ok(Box::pin(client.beside(&exchange.waits, async |_| rt::sleep(pause).await)).await?)
+async fn wait<C: Client>(client: &mut C, pause: Duration) -> Result<(), HandlerError> {
+    Ok(Box::pin(client.beside(&Waits::default(), async |_| rt::sleep(pause).await)).await?)
 }
 
 /// Records and logs a failed attempt. Returns the status for the client if no upstream is left, and
@@ -254,7 +247,7 @@ fn settle(
             let is_held = !retry && upstream.is_unconnected(Some(&error)) && upstream.may_hold();
             log_attempt(upstream, &request.describe(), &error, (status, retry || is_held));
             if let UpstreamError::Stream(error) = &error {
-                grpc_status = grpc_status_of(upstream, request.head, error);
+                grpc_status = upstream.grpc_status(request.head, error);
             }
             upstream.failed(&error);
             (status, retry, is_held)
@@ -281,11 +274,11 @@ fn settle(
 /// Chooses an upstream that has room, and waits for one if there is none.
 async fn choose_free<C: Client>(
     client: &mut C,
-    exchange: &mut UpstreamExchange,
+    upstream: &mut UpstreamRequest,
     key: Key,
 ) -> Result<bool, HandlerError> {
-    let UpstreamExchange { upstream, waits, .. } = exchange;
-    let chosen = client.beside(waits, async |_| upstream.choose_free(key).await).await?;
+    let waits = Waits::default();
+    let chosen = client.beside(&waits, async |_| upstream.choose_free(key).await).await?;
     chosen.map_err(|busy| {
         let status = StatusCode::SERVICE_UNAVAILABLE;
         HandlerError::Answer(Box::new(Answer::error(status, Some(&busy.to_string()))))
@@ -357,13 +350,12 @@ async fn receive_at_once<C: Client>(
 async fn receive_beside<C: Client>(
     request: &RequestContext<'_>,
     client: &mut C,
-    exchange: &mut UpstreamExchange,
+    upstream: &mut UpstreamRequest,
 ) -> Result<RawHead, AttemptError> {
-    let UpstreamExchange { upstream, waits, has_continued, .. } = exchange;
-    let listening = async |interim: &dyn InterimSender| {
-        listen(request, interim, upstream, waits, has_continued).await
-    };
-    client.beside(waits, listening).await?
+    let waits = Waits::default();
+    let listening =
+        async |interim: &dyn InterimSender| listen(request, interim, upstream, &waits).await;
+    client.beside(&waits, listening).await?
 }
 
 /// Connects, sends, and reads up to a final head. Relays interim responses.
@@ -372,7 +364,6 @@ async fn listen(
     interim: &dyn InterimSender,
     upstream: &mut UpstreamRequest,
     waits: &Waits,
-    has_continued: &mut bool,
 ) -> Result<RawHead, AttemptError> {
     upstream.connect(waits).await?;
     for _ in 0..INTERIM_MAX {
@@ -380,12 +371,12 @@ async fn listen(
             ListenOutcome::Head(head) => head,
             // RFC 9110 section 10.1.1: 100 may be omitted once some of the content has arrived.
             ListenOutcome::BodyBegun => {
-                *has_continued = true;
+                upstream.has_continued = true;
                 continue;
             }
             ListenOutcome::ExpectTimeout => {
                 upstream.release();
-                *has_continued = true;
+                upstream.has_continued = true;
                 interim.send(StatusCode::CONTINUE, InterimFields::Empty).await?;
                 continue;
             }
@@ -394,7 +385,7 @@ async fn listen(
             return Ok(head);
         }
         let reply = head.parse().map_err(UpstreamError::BadResponse)?;
-        if is_relayed(request, &reply, upstream, has_continued) {
+        if is_relayed(request, &reply, upstream) {
             let fields = match reply.status {
                 StatusCode::CONTINUE => InterimFields::Empty,
                 _ => InterimFields::Forwarded(&reply),
@@ -428,13 +419,12 @@ fn is_relayed(
     request: &RequestContext<'_>,
     reply: &ResponseHead<'_>,
     upstream: &mut UpstreamRequest,
-    has_continued: &mut bool,
 ) -> bool {
     match reply.status {
         StatusCode::CONTINUE => {
             upstream.release();
             // A 100 is useless after the first, and to a client that does not wait for it.
-            request.head.expect_continue && !std::mem::replace(has_continued, true)
+            request.head.expect_continue && !std::mem::replace(&mut upstream.has_continued, true)
         }
         // RFC 9110 section 15.2: HTTP/1.0 has no interim responses.
         _ if request.head.http10 => false,

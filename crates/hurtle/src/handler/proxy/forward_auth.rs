@@ -16,7 +16,6 @@ use super::super::request::RequestContext;
 use super::super::wait::Waits;
 use super::super::{Handled, HandlerError, Outcome};
 use super::attempt_log::log_failure;
-use super::exchange::UpstreamExchange;
 use super::forward::{INTERIM_MAX, failed, is_interim};
 use super::{Key, ListenOutcome, Proxy, RawHead, UpstreamError, UpstreamRequest};
 use crate::answer::Needs;
@@ -77,20 +76,19 @@ impl ForwardAuth {
         request: &RequestContext<'_>,
         client: &mut C,
     ) -> Result<Vec<u8>, Box<Handled>> {
-        let mut exchange = Box::new(UpstreamExchange::bodiless(self.subrequest(request)));
+        let mut upstream = Box::new(self.subrequest(request));
         let wait_ms = u64::try_from(self.config.timeout.as_millis()).unwrap_or(u64::MAX);
         let due_ms = clock::now_ms().saturating_add(wait_ms);
-        let upstream = &mut exchange.upstream;
-        let asked = client.until(due_ms, ask(upstream)).await;
+        let asked = client.until(due_ms, ask(&mut upstream)).await;
         let fault = |upstream: &UpstreamRequest, error: &dyn std::fmt::Display, status| {
             log_failure(upstream, &request.describe(), error, status);
             Err(Box::new(Err(failed(status))))
         };
         let head = match asked {
             Ok(Ok(head)) => head,
-            Ok(Err(error)) => return fault(upstream, &error, StatusCode::BAD_GATEWAY),
+            Ok(Err(error)) => return fault(&upstream, &error, StatusCode::BAD_GATEWAY),
             Err(ExchangeError::UpstreamTimeout) => {
-                return fault(upstream, &upstream.phase(), StatusCode::GATEWAY_TIMEOUT);
+                return fault(&upstream, &upstream.phase(), StatusCode::GATEWAY_TIMEOUT);
             }
             Err(error) => return Err(Box::new(Err(HandlerError::Exchange(error)))),
         };
@@ -103,7 +101,7 @@ impl ForwardAuth {
             }
             Ok(reply) if !is_relayed(reply.status) => {
                 let what = format!("its status {} is no decision", reply.status.as_u16());
-                return fault(upstream, &what, StatusCode::BAD_GATEWAY);
+                return fault(&upstream, &what, StatusCode::BAD_GATEWAY);
             }
             // The request's body is discarded after the response.
             Ok(_) => drop(client.body(Continue::ByHandler)),
@@ -111,7 +109,7 @@ impl ForwardAuth {
             Err(_) => {}
         }
         let request = RequestContext { has_internal_files: false, ..*request };
-        let mut handled = self.server.handle_head(&request, client, exchange, &head);
+        let mut handled = self.server.handle_head(&request, client, upstream, &head);
         if let Ok(Outcome::Stream(response)) = &mut handled {
             // The mount's policy is for its handler.
             response.needs = Needs::Edits;

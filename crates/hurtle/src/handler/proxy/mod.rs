@@ -6,13 +6,11 @@
 //! `upstream_request` one request to it, and `health` makes health checks.
 
 mod addresses;
-mod assigned_peer;
 mod attempt_log;
 mod balance;
 mod body_encoder;
 pub mod cache;
 mod drained;
-mod exchange;
 mod forward;
 mod forward_auth;
 mod framing;
@@ -25,6 +23,7 @@ mod multiplexer;
 mod path;
 mod peer;
 mod phase;
+mod place;
 mod queue;
 mod relay;
 mod request_body;
@@ -35,6 +34,7 @@ mod retry;
 mod standing;
 mod translate;
 mod tunnel_end;
+mod upstream_body;
 mod upstream_request;
 mod web_call;
 
@@ -51,7 +51,6 @@ use crate::tls::UpstreamConfig;
 
 pub use balance::Key;
 pub use drained::{UnknownUpstreamError, set_drained};
-pub use exchange::{BodyCoding, UpstreamBody, UpstreamExchange, UpstreamResponse, UpstreamTunnel};
 pub use forward_auth::ForwardAuth;
 pub use framing::Framing;
 pub use gate::Availability;
@@ -59,8 +58,10 @@ pub use link::{Channel, Link, RawHead, Source};
 pub use peer::UpstreamError;
 pub use phase::Phase;
 pub use queue::BusyError;
-pub use relay::{Failure, RelayEnd, RelayError};
+pub use relay::{Failure, RelayError};
+pub use response::{UpstreamResponse, UpstreamTunnel};
 pub use tunnel_end::TunnelEnd;
+pub use upstream_body::{BodyCoding, RelayEnd, UpstreamBody};
 pub use upstream_request::{ListenOutcome, UpstreamRequest};
 
 use super::body_buffer::BodyBuffer;
@@ -201,6 +202,11 @@ impl Proxy {
     pub fn publish(&self, now_ms: u64) {
         let alone = self.peers.len() == 1;
         self.peers.iter().for_each(|peer| peer.publish(alone, now_ms));
+    }
+
+    /// Returns the upstream of this number.
+    fn peer(&self, number: Option<usize>) -> Option<&Rc<Peer>> {
+        self.peers.get(number?)
     }
 
     /// The Host field of a request without one.

@@ -4,44 +4,29 @@
 use std::fmt::Display;
 use std::future::poll_fn;
 use std::io;
-use std::mem;
 use std::pin::pin;
 use std::task::Poll;
 
 use http::{HeaderMap, HeaderName, StatusCode};
-use hurtle_http::h1::response::{Delimiter, field};
+use hurtle_http::h1::response::field;
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::fields;
-use hurtle_http::semantics::accept::Coding;
 use hurtle_http::semantics::grpc::GrpcStatus;
 
-use super::super::body_buffer::BodyBuffer;
 use super::super::client::{Data, ExchangeError, Frame};
 use super::super::spool::{SpoolError, Spooled, Tasks, spool};
 use super::super::wait::Waits;
-use super::attempt_log::log_failure;
 use super::body_encoder::BodyEncoder;
-use super::exchange::{BodyCoding, UpstreamBody, UpstreamExchange, grpc_status};
 use super::framing::Framing;
 use super::link::{MalformedBody, Source};
 use super::phase::Phase;
+use super::upstream_body::UpstreamBody;
 use super::upstream_request::UpstreamRequest;
 use crate::answer::grpc_fields;
-use crate::observe::UpstreamLog;
 use crate::protocol::h2::StreamError;
 use crate::protocol::reading::{Piece, Reading};
 use crate::rt;
 use crate::transport::Input;
-
-/// The end of a response whose body was not relayed completely.
-pub enum RelayEnd {
-    /// The response is cut short. A call whose upstream failed has these trailers.
-    Cut(ExchangeError, Option<HeaderMap>),
-    /// The body ends with the status of the failed call.
-    Reported(ExchangeError),
-    /// Nothing was sent; the client gets this status.
-    Unsent(StatusCode),
-}
 
 /// The error that ends a body early.
 pub enum RelayError {
@@ -54,127 +39,31 @@ pub enum RelayError {
 /// The failure of an upstream.
 pub struct Failure {
     /// The reason, for the log.
-    reason: String,
+    pub(super) reason: String,
     /// The status of the response if nothing was sent yet.
-    status: StatusCode,
+    pub(super) status: StatusCode,
     /// The end of the upstream's stream.
     ended: Option<StreamError>,
     /// `true` if the body ends with the status of the failed call.
-    is_reported: bool,
-}
-
-/// A body whose frames are awaited while the upstream's deadlines are watched.
-pub struct RelayedBody<'a> {
-    upstream: &'a mut UpstreamRequest,
-    waits: &'a Waits,
-    framing: &'a mut Framing,
-    coding: Option<BodyCoding>,
-    keeps_upstream: bool,
-    /// The buffer of what the client cannot take yet; `None`: nothing is kept.
-    buffer: Option<BodyBuffer>,
+    pub(super) is_reported: bool,
 }
 
 impl UpstreamBody {
-    /// Returns the delimiter towards the client.
-    pub fn delimiter(&self) -> Delimiter {
-        self.framing.delimiter
-    }
-
-    /// Returns the length in bytes, or that of the response to GET, if it is known.
-    pub fn described_len(&self) -> Option<u64> {
-        self.len
-    }
-
-    /// Encodes the body on its way.
-    pub fn encode(&mut self, coding: Coding) {
-        self.coding = Some(BodyCoding::Content(coding));
-        self.framing.encode();
-    }
-
-    /// Takes the input that holds the whole body, with the body's length, and leaves the upstream.
-    /// `None` unless the body has arrived and is sent as it is.
-    pub fn take_whole(&mut self) -> Option<(Input, usize)> {
-        let UpstreamBody { exchange, framing, coding, keeps_upstream, .. } = self;
-        if coding.is_some() || !exchange.upstream.is_sent() {
-            return None;
-        }
-        let len = framing.known_len()?;
-        let input = &mut exchange.upstream.link()?.input;
-        let arrived = input.bytes().len();
-        if arrived < len {
-            return None;
-        }
-        let input = mem::take(input);
-        // Bytes after the response belong to no request (RFC 9112 section 11.1).
-        exchange.upstream.leave(*keeps_upstream && arrived == len);
-        Some((input, len))
-    }
-
-    /// Returns the upstream's deadlines, and the body.
-    pub fn relayed(&mut self) -> (&Waits, RelayedBody<'_>) {
-        let UpstreamBody { exchange, framing, coding, keeps_upstream, is_kept, .. } = self;
-        let UpstreamExchange { upstream, waits, buffered, .. } = &mut **exchange;
-        let (waits, coding, keeps_upstream) = (&*waits, *coding, *keeps_upstream);
-        let buffer = is_kept.then(|| upstream.proxy.bodies.counting(buffered.clone()));
-        (waits, RelayedBody { upstream, waits, framing, coding, keeps_upstream, buffer })
-    }
-
-    /// Returns the upstream with its times, for the log.
-    pub fn log(&self) -> UpstreamLog {
-        self.exchange.upstream.times()
-    }
-
-    /// Returns the upstream's connection to the idle ones, after the body was relayed to its end.
-    pub fn finish(&mut self) {
-        if self.keeps_upstream {
-            self.exchange.upstream.finish();
-        }
-    }
-
-    /// Returns the end of a response that an error has ended, and logs a failure of the upstream.
-    /// `description` has the request for the log; `has_sent`: the client may have the head.
-    pub fn end(
-        &self,
-        error: RelayError,
-        request: &RequestHead<'_>,
-        description: impl FnOnce() -> String,
-        has_sent: bool,
-    ) -> RelayEnd {
-        let failure = match error {
-            RelayError::Client(error) => return RelayEnd::Cut(error, None),
-            RelayError::Upstream(failure) => failure,
-        };
-        let (upstream, Failure { reason, status, .. }) = (&self.exchange.upstream, &*failure);
-        log_failure(upstream, &description(), reason, *status);
-        if !has_sent {
-            return RelayEnd::Unsent(*status);
-        }
-        if failure.is_reported {
-            return RelayEnd::Reported(ExchangeError::ResponseBody);
-        }
-        let error = match *status {
-            StatusCode::GATEWAY_TIMEOUT => ExchangeError::UpstreamTimeout,
-            _ => ExchangeError::ResponseBody,
-        };
-        let trailers = request.is_grpc().then(|| failure.grpc_fields(upstream, request));
-        RelayEnd::Cut(error, trailers)
-    }
-}
-
-impl RelayedBody<'_> {
-    /// Writes the whole body. `has_sent` returns whether the client may have the head.
+    /// Writes the whole body. `waits` gets the upstream's deadlines, and `has_sent` returns whether
+    /// the client may have the head.
     ///
     /// # Errors
     /// The exchange with the client, or the upstream, has failed.
     pub async fn each_frame(
-        mut self,
+        &mut self,
+        waits: &Waits,
         request: &RequestHead<'_>,
         has_sent: impl Fn() -> bool,
         write: impl AsyncFnMut(Frame<'_>) -> Result<(), ExchangeError>,
     ) -> Result<(), RelayError> {
-        match self.buffer.take() {
-            None => self.read(request, has_sent, write).await,
-            Some(buffer) => self.each_kept(buffer, request, has_sent, write).await,
+        match self.is_kept {
+            false => self.read(waits, request, has_sent, write).await,
+            true => self.each_kept(waits, request, has_sent, write).await,
         }
     }
 
@@ -182,12 +71,12 @@ impl RelayedBody<'_> {
     /// it.
     async fn read(
         &mut self,
+        waits: &Waits,
         request: &RequestHead<'_>,
         has_sent: impl Fn() -> bool,
         write: impl AsyncFnMut(Frame<'_>) -> Result<(), ExchangeError>,
     ) -> Result<(), RelayError> {
-        let RelayedBody { upstream, waits, framing, coding, .. } = self;
-        let waits = *waits;
+        let UpstreamBody { upstream, framing, coding, .. } = self;
         // A response without a body has no coded bytes either.
         let coding = coding.filter(|_| framing.known_len() != Some(0));
         let encoder = coding.map(BodyEncoder::new).transpose()?;
@@ -209,14 +98,16 @@ impl RelayedBody<'_> {
     /// Writes the whole body, and takes it from the upstream as fast as that gives it. Calls of
     /// gRPC-Web, whose end the client is told in the body, are not kept.
     async fn each_kept(
-        mut self,
-        buffer: BodyBuffer,
+        &mut self,
+        waits: &Waits,
         request: &RequestHead<'_>,
         has_sent: impl Fn() -> bool,
         write: impl AsyncFnMut(Frame<'_>) -> Result<(), ExchangeError>,
     ) -> Result<(), RelayError> {
+        let upstream = &self.upstream;
+        let buffer = upstream.proxy.bodies.counting(upstream.buffered.clone());
         let (spool, spooled) = spool(Some(buffer), Tasks::One);
-        let (waits, keeps_upstream) = (self.waits, self.keeps_upstream);
+        let keeps_upstream = self.keeps_upstream;
         waits.go_on();
         let mut is_read = false;
         let mut reading = pin!(async {
@@ -230,7 +121,7 @@ impl RelayedBody<'_> {
                     Ok(())
                 }
             };
-            let read = self.read(request, has_sent, put).await;
+            let read = self.read(waits, request, has_sent, put).await;
             self.upstream.leave(keeps_upstream && read.is_ok());
             read.unwrap_or_else(|error| spool.end(Err(error)));
         });
@@ -401,8 +292,12 @@ impl<W: AsyncFnMut(Frame<'_>) -> Result<(), ExchangeError>> Relay<'_, W> {
 
 impl Failure {
     /// Returns the trailers of the failed call.
-    fn grpc_fields(&self, upstream: &UpstreamRequest, call: &RequestHead<'_>) -> HeaderMap {
-        let ended = self.ended.and_then(|error| grpc_status(upstream, call, &error));
+    pub(super) fn grpc_fields(
+        &self,
+        upstream: &UpstreamRequest,
+        call: &RequestHead<'_>,
+    ) -> HeaderMap {
+        let ended = self.ended.and_then(|error| upstream.grpc_status(call, &error));
         grpc_fields(ended.unwrap_or(GrpcStatus::of(self.status)), &self.reason)
     }
 }

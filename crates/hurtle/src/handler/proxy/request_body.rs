@@ -6,10 +6,10 @@ use super::super::HandlerError;
 use super::super::body_buffer::{Taken, note_passed_on};
 use super::super::client::{Client, InterimSender};
 use super::super::request::RequestContext;
-use super::Proxy;
-use super::exchange::UpstreamExchange;
+use super::super::wait::Waits;
 use super::forward::failed;
 use super::web_call::WebCall;
+use super::{Proxy, UpstreamRequest};
 use crate::body::RequestBody;
 
 impl Proxy {
@@ -38,7 +38,7 @@ impl Proxy {
         body: RequestBody,
         request: &RequestContext<'_>,
         client: &mut C,
-        exchange: &mut UpstreamExchange,
+        upstream: &mut UpstreamRequest,
     ) -> Result<(), HandlerError> {
         let bodies = self.bodies.counting(client.buffered());
         let taking = async |_: &dyn InterimSender| {
@@ -48,7 +48,7 @@ impl Proxy {
                 None => (taken, Ok(())),
             }
         };
-        let (taken, place) = client.beside(&exchange.waits, taking).await?;
+        let (taken, place) = client.beside(&Waits::default(), taking).await?;
         place.map_err(|error| HandlerError::unavailable(&error.to_string()))?;
         let describe = || request.describe();
         let Taken { body, stopped, .. } = taken.map_err(|error| {
@@ -59,8 +59,8 @@ impl Proxy {
         if let Some(error) = stopped {
             note_passed_on(&error, || format!("the body of the request {}", describe()));
         }
-        exchange.upstream.put_body(body);
-        exchange.has_continued = true;
+        upstream.put_body(body);
+        upstream.has_continued = true;
         Ok(())
     }
 }

@@ -10,16 +10,40 @@ use super::super::client::Client;
 use super::super::request::RequestContext;
 use super::super::{FileName, Handled, InternalRedirect, Outcome, Tunnel};
 use super::attempt_log::log_failure;
-use super::exchange::{
-    BodyCoding, UpstreamBody, UpstreamExchange, UpstreamResponse, UpstreamTunnel,
-};
 use super::forward::failed;
 use super::framing::Framing;
+use super::tunnel_end::TunnelEnd;
+use super::upstream_body::{BodyCoding, UpstreamBody};
 use super::web_call::WebCall;
-use super::{Channel, Proxy, RawHead, UpstreamError, handshake, web_call};
+use super::{Channel, Proxy, RawHead, UpstreamError, UpstreamRequest, handshake, web_call};
 use crate::answer::{Answer, Needs};
 use crate::body::Body;
 use crate::clock;
+use crate::transport::Input;
+
+/// A response for the client, whose body is read from the upstream.
+pub struct UpstreamResponse {
+    /// The response's status.
+    pub status: StatusCode,
+    /// Its field lines, with Date.
+    pub lines: Vec<u8>,
+    /// The edits that it still needs.
+    pub needs: Needs,
+    /// The value of a Set-Cookie of this server, which no edit of the site removes.
+    pub cookie: Option<String>,
+    /// The body.
+    pub body: UpstreamBody,
+}
+
+/// An upstream that has switched protocols.
+pub struct UpstreamTunnel {
+    /// The 101 for the client.
+    pub head: Answer,
+    /// Bytes of the new protocol that have arrived behind the upstream's head.
+    pub received: Input,
+    /// The upstream.
+    pub end: TunnelEnd,
+}
 
 impl Proxy {
     /// Handles a response whose head has arrived.
@@ -27,13 +51,13 @@ impl Proxy {
         &self,
         request: &RequestContext<'_>,
         client: &mut C,
-        mut exchange: Box<UpstreamExchange>,
+        mut upstream: Box<UpstreamRequest>,
         head: &RawHead,
     ) -> Handled {
         let mut parsed = head.parse();
         let is_on_stream = matches!(head, RawHead::Fields(_));
         if is_on_stream
-            && exchange.protocol.is_some()
+            && upstream.protocol.is_some()
             && let Ok(reply) = &mut parsed
             && reply.status.is_success()
         {
@@ -45,17 +69,17 @@ impl Proxy {
             Ok(reply)
                 if reply.status == StatusCode::SWITCHING_PROTOCOLS
                     && !is_on_stream
-                    && !accepts(exchange.protocol.as_deref(), reply) =>
+                    && !accepts(upstream.protocol.as_deref(), reply) =>
             {
                 UpstreamError::UnexpectedUpgrade
             }
-            Ok(reply) => return Ok(self.use_response(request, client, exchange, reply)),
+            Ok(reply) => return Ok(self.use_response(request, client, upstream, reply)),
             Err(error) => UpstreamError::BadResponse(*error),
         };
         let status = StatusCode::BAD_GATEWAY;
-        log_failure(&exchange.upstream, &request.describe(), &error, status);
-        exchange.upstream.failed(&error);
-        exchange.settle_continue(request, client);
+        log_failure(&upstream, &request.describe(), &error, status);
+        upstream.failed(&error);
+        upstream.settle_continue(request, client);
         Err(failed(status))
     }
 
@@ -64,23 +88,23 @@ impl Proxy {
         &self,
         request: &RequestContext<'_>,
         client: &mut C,
-        mut exchange: Box<UpstreamExchange>,
+        mut upstream: Box<UpstreamRequest>,
         reply: &ResponseHead<'_>,
     ) -> Outcome {
-        exchange.upstream.succeeded(reply.status);
+        upstream.succeeded(reply.status);
         self.invalidate(request, reply.status);
-        if exchange.protocol.is_some() && reply.status == StatusCode::SWITCHING_PROTOCOLS {
-            return switch(request, exchange, reply);
+        if upstream.protocol.is_some() && reply.status == StatusCode::SWITCHING_PROTOCOLS {
+            return switch(request, upstream, reply);
         }
-        if exchange.protocol.is_some() {
-            exchange.upstream.end_stream();
+        if upstream.protocol.is_some() {
+            upstream.end_stream();
         }
-        exchange.settle_continue(request, client);
+        upstream.settle_continue(request, client);
         if request.has_internal_files
             && let Some(file) = reply.file
         {
             let redirect = internal_redirect(reply, file);
-            exchange.upstream.discard(reply.length);
+            upstream.discard(reply.length);
             return Outcome::InternalRedirect(Box::new(redirect));
         }
         let mut framing = Framing::of(request.head, reply);
@@ -90,21 +114,21 @@ impl Proxy {
             status.encode(&mut lines);
         }
         // A cache keeps what the upstream has sent, and the upstream's variants.
-        let needs = match self.cache().is_none() && exchange.web.is_none() {
+        let needs = match self.cache().is_none() && upstream.web.is_none() {
             true => Needs::EditsAndCoding,
             false => Needs::Edits,
         };
-        let web = exchange.web.filter(|_| web_call::is_answer(reply));
+        let web = upstream.web.filter(|_| web_call::is_answer(reply));
         if let Some(format) = web {
             framing.encode();
             lines = web_call::edited(format, reply, lines);
         }
-        let cookie = self.sticky_cookie(request, exchange.upstream.number());
+        let cookie = self.sticky_cookie(request, upstream.number());
         let keeps_upstream = reply.keep_alive && framing.may_keep_alive;
         let coding = web.map(BodyCoding::Web);
         let len = reply.content_length.or(framing.known_len().map(|len| len as u64));
         let is_kept = self.keeps_response(request, reply);
-        let body = UpstreamBody { exchange, framing, len, coding, keeps_upstream, is_kept };
+        let body = UpstreamBody { upstream, framing, len, coding, keeps_upstream, is_kept };
         Outcome::Stream(UpstreamResponse { status: reply.status, lines, needs, cookie, body })
     }
 }
@@ -123,23 +147,22 @@ impl Proxy {
 /// Returns the tunnel of an upstream that has switched protocols.
 fn switch(
     request: &RequestContext<'_>,
-    mut exchange: Box<UpstreamExchange>,
+    mut upstream: Box<UpstreamRequest>,
     reply: &ResponseHead<'_>,
 ) -> Outcome {
-    let UpstreamExchange { upstream, protocol, .. } = &mut *exchange;
-    let protocol = protocol.as_deref().unwrap_or_default();
+    let protocol = upstream.protocol.take().unwrap_or_default();
     let (mut lines, date) = (request.buffers.take_lines(), clock::date(clock::now_ms()));
     match (request.head.protocol, upstream.link()) {
         // RFC 8441 section 5: a stream has no option of the connection.
         (Some(_), _) => forward::response_fields(&mut lines, reply, &date),
         (None, link) => {
             let is_stream = link.is_some_and(|link| matches!(link.channel, Channel::Stream(_)));
-            let accept = if is_stream { handshake::accept(request.head, protocol) } else { None };
-            forward::switch_fields(&mut lines, reply, (protocol, accept.as_deref()), &date);
+            let accept = if is_stream { handshake::accept(request.head, &protocol) } else { None };
+            forward::switch_fields(&mut lines, reply, (&protocol, accept.as_deref()), &date);
         }
     }
     let head = Answer::new(reply.status, Fields::Dated(lines), Body::Empty);
-    match exchange.upstream.into_tunnel() {
+    match upstream.into_tunnel() {
         Some((end, received)) => {
             let tunnel = UpstreamTunnel { head, received, end };
             Outcome::Tunnel(Tunnel::Upstream(Box::new(tunnel)))

@@ -137,7 +137,6 @@ impl UpstreamRequest {
     pub(super) fn try_anew(&mut self) {
         self.tried.clear();
         self.tries = 0;
-        // Its place at the upstream is free for others meanwhile.
-        (self.link, self.assigned) = (None, None);
+        self.vacate();
     }
 }

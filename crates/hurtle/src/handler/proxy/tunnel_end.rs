@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::io;
 use std::task::{Context, Poll, ready};
 
-use super::assigned_peer::AssignedPeer;
 use super::link::Channel;
+use super::place::Place;
 use crate::protocol::reading::Reading;
 use crate::transport::{Attempt, Fill, Input, SendQueue, Transport};
 
@@ -14,13 +14,13 @@ pub struct TunnelEnd {
     channel: Channel,
     /// The state of reading from a stream, whose body is the tunnel's bytes (RFC 8441 section 5).
     reading: RefCell<Reading>,
-    /// The upstream counts the tunnel until this is dropped.
-    _assigned: Option<AssignedPeer>,
+    /// Held for its `Drop`.
+    _place: Option<Place>,
 }
 
 impl TunnelEnd {
-    pub(super) fn new(channel: Channel, assigned: Option<AssignedPeer>) -> TunnelEnd {
-        TunnelEnd { channel, reading: RefCell::new(Reading::Frames), _assigned: assigned }
+    pub(super) fn new(channel: Channel, place: Option<Place>) -> TunnelEnd {
+        TunnelEnd { channel, reading: RefCell::new(Reading::Frames), _place: place }
     }
 
     /// Reads more bytes. 0 is the end.

@@ -5,20 +5,23 @@ use std::cell::Cell;
 use std::fmt;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use hurtle_http::h1::forward::{self, ForwardParams};
 use hurtle_http::h1::response_head::Length;
+use hurtle_http::h2::Reason;
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::grpc_web::WebFormat;
+use hurtle_http::semantics::grpc::{self, GrpcStatus};
 
 use super::super::body_buffer::OutgoingBody;
-use super::assigned_peer::AssignedPeer;
 use super::link::{Channel, Link, RawHead, Source};
-use super::peer::UpstreamError;
+use super::peer::{Peer, UpstreamError};
 use super::phase::Phase;
+use super::place::Place;
 use super::queue::{Admitted, BusyError};
 use super::request_sender::{RequestSender, SendError};
 use super::retry::Hold;
@@ -28,7 +31,8 @@ use super::{Key, Proxy};
 use crate::body::RequestBody;
 use crate::clock;
 use crate::metrics::UpstreamOutcome;
-use crate::observe::UpstreamLog;
+use crate::observe::{BufferedBytes, UpstreamLog};
+use crate::protocol::h2::StreamError;
 use crate::rt::{self, First};
 use crate::transport::{Input, Output};
 
@@ -41,7 +45,10 @@ pub struct UpstreamRequest {
     pub(super) proxy: Rc<Proxy>,
     pub(super) sender: RequestSender,
     pub(super) link: Option<Link>,
-    pub(super) assigned: Option<AssignedPeer>,
+    /// Number of the upstream that has the request, or had it last.
+    number: Option<usize>,
+    /// Its place there; `None`: none has it, or the request has ended.
+    place: Option<Place>,
     pub(super) tried: Vec<usize>,
     pub(super) tries: usize,
     /// The wait for an upstream that accepts connections.
@@ -56,6 +63,14 @@ pub struct UpstreamRequest {
     answered: Cell<Duration>,
     /// The client, for the PROXY protocol.
     pub(super) client: Option<IpAddr>,
+    /// The protocol to switch to, if the upstream accepts it.
+    pub(super) protocol: Option<String>,
+    /// The form of a gRPC-Web call that is translated to gRPC.
+    pub(super) web: Option<WebFormat>,
+    /// `true` if the client was sent 100 (Continue).
+    pub(super) has_continued: bool,
+    /// The bytes of both bodies that were kept in files.
+    pub(super) buffered: Option<Arc<BufferedBytes>>,
 }
 
 /// Result of `listen`.
@@ -88,7 +103,8 @@ impl UpstreamRequest {
             proxy: Rc::clone(proxy),
             sender: sender.edited(onward.edits),
             link: None,
-            assigned: None,
+            number: None,
+            place: None,
             tried: Vec::new(),
             tries: 0,
             hold: None,
@@ -99,6 +115,10 @@ impl UpstreamRequest {
             connected: None,
             answered: Cell::new(Duration::ZERO),
             client: None,
+            protocol: None,
+            web: None,
+            has_continued: false,
+            buffered: None,
         }
     }
 
@@ -112,13 +132,12 @@ impl UpstreamRequest {
         self.sender.put_body(body);
     }
 
-    /// Decodes the body of a call of gRPC-Web.
-    #[must_use]
-    pub(super) fn decoding(mut self, format: WebFormat) -> UpstreamRequest {
+    /// Translates a call of gRPC-Web, whose body may be base64.
+    pub(super) fn translate(&mut self, format: WebFormat) {
         if format == WebFormat::Text {
             self.sender.decode();
         }
-        self
+        self.web = Some(format);
     }
 
     /// The last operation of the upstream that was awaited.
@@ -128,7 +147,7 @@ impl UpstreamRequest {
 
     /// Name of the last upstream, for the log.
     pub fn upstream_name(&self) -> String {
-        self.assigned.as_ref().map_or_else(|| "(any)".to_owned(), |at| at.peer.to_string())
+        self.peer().map_or_else(|| "(any)".to_owned(), |peer| peer.to_string())
     }
 
     /// Chooses an upstream; `false`: none is left.
@@ -147,8 +166,7 @@ impl UpstreamRequest {
     /// # Errors
     /// The upstreams are busy.
     pub async fn choose_free(&mut self, key: Key) -> Result<bool, BusyError> {
-        // The place at the upstream before is free for others meanwhile.
-        (self.link, self.assigned) = (None, None);
+        self.vacate();
         let admitted = self.proxy.admit(key, &self.tried).await?;
         Ok(self.assign(admitted))
     }
@@ -156,12 +174,25 @@ impl UpstreamRequest {
     fn assign(&mut self, admitted: Option<Admitted>) -> bool {
         self.link = None;
         self.sender.begin();
-        self.assigned = admitted
-            .map(|(number, permit)| AssignedPeer::new(number, &self.proxy.peers[number], permit));
+        (self.number, self.place) = match admitted {
+            Some((number, permit)) => {
+                (Some(number), Some(Place::new(&self.proxy.peers[number], permit)))
+            }
+            None => (None, None),
+        };
         self.tries += 1;
         self.chosen = Some(Instant::now());
         self.connected = None;
-        self.assigned.is_some()
+        self.place.is_some()
+    }
+
+    /// Gives up the place at an upstream, which is free for others while this request waits.
+    pub(super) fn vacate(&mut self) {
+        (self.link, self.number, self.place) = (None, None, None);
+    }
+
+    fn peer(&self) -> Option<&Rc<Peer>> {
+        self.proxy.peer(self.number)
     }
 
     /// Sends a request without a body on an idle connection if the socket accepts it immediately.
@@ -170,13 +201,13 @@ impl UpstreamRequest {
         if self.sender.has_body() {
             return false;
         }
-        let Some(at) = &self.assigned else { return false };
-        self.link = match at.peer.is_http2() {
-            false => at.peer.idle(now_ms),
+        let Some(peer) = self.proxy.peer(self.number) else { return false };
+        self.link = match peer.is_http2() {
+            false => peer.idle(now_ms),
             true if self.sender.switches_protocol() => None,
             true => {
-                let connection = at.peer.multiplexer.now(at.peer.addresses.generation());
-                let open = |connection| self.sender.open(&connection, at.peer.is_tls());
+                let connection = peer.multiplexer.now(peer.addresses.generation());
+                let open = |connection| self.sender.open(&connection, peer.is_tls());
                 connection.and_then(open).map(Link::of_stream)
             }
         };
@@ -223,30 +254,32 @@ impl UpstreamRequest {
             return Ok(());
         }
         self.phase.set(Phase::Connecting);
-        let Some(at) = &self.assigned else { return Err(UpstreamError::Gone(None)) };
+        let Some(peer) = self.proxy.peer(self.number) else {
+            return Err(UpstreamError::Gone(None));
+        };
         let within_ms = ms(self.proxy.config.connect_timeout);
-        if at.peer.is_http2() {
+        if peer.is_http2() {
             let _wait = waits.read(within_ms);
-            let connection = match at.peer.multiplexer.now(at.peer.addresses.generation()) {
+            let connection = match peer.multiplexer.now(peer.addresses.generation()) {
                 Some(connection) => connection,
                 None => {
-                    let waited = Box::pin(at.peer.shared_connection(within_ms)).await?;
+                    let waited = Box::pin(peer.shared_connection(within_ms)).await?;
                     self.connected = self.chosen.map(|chosen| chosen.elapsed());
                     waited
                 }
             };
             if !self.sender.switches_protocol() || connection.allows_connect() {
-                let stream = self.sender.open(&connection, at.peer.is_tls());
+                let stream = self.sender.open(&connection, peer.is_tls());
                 self.link = Some(Link::of_stream(stream.ok_or(UpstreamError::Unprocessed)?));
                 return Ok(());
             }
         }
-        self.link = at.peer.idle(clock::now_ms());
+        self.link = peer.idle(clock::now_ms());
         if self.link.is_none() {
             let _wait = waits.read(within_ms);
-            let connected = match at.peer.is_http2() {
-                false => Box::pin(at.peer.connect(self.client, within_ms)).await,
-                true => Box::pin(at.peer.connect_http1(within_ms)).await,
+            let connected = match peer.is_http2() {
+                false => Box::pin(peer.connect(self.client, within_ms)).await,
+                true => Box::pin(peer.connect_http1(within_ms)).await,
             };
             self.link = Some(connected?);
             self.connected = self.chosen.map(|chosen| chosen.elapsed());
@@ -326,7 +359,7 @@ impl UpstreamRequest {
 
     /// Records a failure of the upstream.
     pub fn failed(&mut self, error: &UpstreamError) {
-        let Some(at) = &self.assigned else { return };
+        let Some(peer) = self.peer() else { return };
         // The upstream closes the connection or protects itself, and may get the request again.
         let is_spared = matches!(error, UpstreamError::Unprocessed | UpstreamError::Busy);
         if is_spared
@@ -343,7 +376,7 @@ impl UpstreamRequest {
         // The upstream may have closed an idle connection at the same moment, which is not a
         // failure.
         if silent && self.is_on_idle_connection() {
-            return at.peer.close_idle();
+            return peer.close_idle();
         }
         self.count_failed(UpstreamOutcome::Failed);
     }
@@ -358,14 +391,14 @@ impl UpstreamRequest {
     }
 
     pub(super) fn count_failed(&mut self, outcome: UpstreamOutcome) {
-        let Some(at) = &self.assigned else { return };
-        at.peer.metrics().count(outcome, None);
+        let Some((number, peer)) = self.number.zip(self.peer()) else { return };
+        peer.metrics().count(outcome, None);
         let now_ms = clock::now_ms();
         let ejection = &self.proxy.config.balancing.ejection;
-        if let Some(reason) = at.peer.standing.failed(ejection, now_ms) {
-            self.proxy.eject(at.number, &reason, now_ms);
+        if let Some(reason) = peer.standing.failed(ejection, now_ms) {
+            self.proxy.eject(number, &reason, now_ms);
         }
-        self.tried.push(at.number);
+        self.tried.push(number);
     }
 
     /// Returns the upstream with its times, for the log.
@@ -380,23 +413,42 @@ impl UpstreamRequest {
 
     /// Records a response of the upstream.
     pub fn succeeded(&self, status: StatusCode) {
-        let Some(at) = &self.assigned else { return };
+        let Some((number, peer)) = self.number.zip(self.peer()) else { return };
         let time = self.chosen.map(|chosen| chosen.elapsed());
         self.answered.set(time.unwrap_or_default());
-        at.peer.metrics().count(UpstreamOutcome::Answered, time);
-        at.peer.standing.succeeded();
+        peer.metrics().count(UpstreamOutcome::Answered, time);
+        peer.standing.succeeded();
         let ejection = &self.proxy.config.balancing.ejection;
         if ejection.errors_percent.is_some() {
             let (is_error, now_ms) = (status.is_server_error(), clock::now_ms());
-            if let Some(reason) = at.peer.standing.count(is_error, ejection, now_ms) {
-                self.proxy.eject(at.number, &reason, now_ms);
+            if let Some(reason) = peer.standing.count(is_error, ejection, now_ms) {
+                self.proxy.eject(number, &reason, now_ms);
             }
         }
     }
 
-    /// Number of the upstream that has the request.
+    /// Returns the status of a gRPC call whose stream the upstream has ended, if it is another than
+    /// UNAVAILABLE. The upstream cancels a call whose deadline has passed.
+    pub(super) fn grpc_status(
+        &self,
+        call: &RequestHead<'_>,
+        error: &StreamError,
+    ) -> Option<GrpcStatus> {
+        let StreamError::Reset(reason) = error else { return None };
+        let mut fields = call.fields.iter();
+        let timeout = fields.find(|(name, _)| name.eq_ignore_ascii_case(b"grpc-timeout"));
+        let timeout = timeout.and_then(|(_, value)| grpc::timeout(value));
+        let elapsed = self.chosen.map(|chosen| chosen.elapsed());
+        let is_late = timeout.zip(elapsed).is_some_and(|(timeout, elapsed)| elapsed >= timeout);
+        Some(match *reason {
+            Reason::CANCEL if is_late => GrpcStatus::DEADLINE_EXCEEDED,
+            reason => GrpcStatus::of_reset(reason.0),
+        })
+    }
+
+    /// Number of the upstream that has the request, or had it last.
     pub(super) fn number(&self) -> Option<usize> {
-        self.assigned.as_ref().map(|at| at.number)
+        self.number
     }
 
     /// The connection, while the response is read from it.
@@ -443,10 +495,10 @@ impl UpstreamRequest {
 
     /// Returns the connection to the idle ones after a response was read to its end.
     pub fn finish(&mut self) {
-        let (Some(link), Some(at)) = (self.link.take(), &self.assigned) else { return };
+        let (Some(link), Some(peer)) = (self.link.take(), self.peer()) else { return };
         // Bytes after the response belong to no request (RFC 9112 section 11.1).
         if self.sender.is_done() && link.input.bytes().is_empty() {
-            at.peer.keep(link);
+            peer.keep(link);
         }
     }
 
@@ -455,8 +507,7 @@ impl UpstreamRequest {
         if keeps {
             self.finish();
         }
-        self.link = None;
-        self.assigned.iter_mut().for_each(AssignedPeer::leave);
+        (self.link, self.place) = (None, None);
     }
 
     /// Discards a response's body: the connection is reused if the body is already buffered.
@@ -484,7 +535,7 @@ impl UpstreamRequest {
     /// Takes the connection for another protocol, and the bytes of that protocol that have arrived.
     pub(super) fn into_tunnel(mut self) -> Option<(TunnelEnd, Input)> {
         let Link { channel, input, .. } = self.link.take()?;
-        Some((TunnelEnd::new(channel, self.assigned.take()), input))
+        Some((TunnelEnd::new(channel, self.place.take()), input))
     }
 }
 

@@ -17,8 +17,7 @@ use super::super::super::wait::Waits;
 use super::super::attempt_log::{log_attempt, log_failure, log_unavailable};
 use super::super::forward::{INTERIM_MAX, is_interim};
 use super::super::{
-    Key, ListenOutcome, Phase, Proxy, RawHead, Source, UpstreamError, UpstreamExchange,
-    UpstreamRequest,
+    Key, ListenOutcome, Phase, Proxy, RawHead, Source, UpstreamError, UpstreamRequest,
 };
 use super::interim::InterimQueue;
 use super::partial::{PartOf, RangeFetch, exact_len, is_of_range, store_part};
@@ -63,8 +62,8 @@ pub(super) struct Fetch {
 pub(super) enum LeaderResult {
     /// The result for all requests that wait for this fetch.
     Shared(FetchResult),
-    /// The response may not be stored, for this reason; the client continues the exchange.
-    Forward(Box<UpstreamExchange>, RawHead, &'static str),
+    /// The response may not be stored, for this reason; the client continues the request.
+    Forward(Box<UpstreamRequest>, RawHead, &'static str),
 }
 
 /// The decision about a response, made from its head.
@@ -358,8 +357,7 @@ impl Fetch {
             _ => flight.release(),
         }
         if let Some(leader) = leader {
-            let exchange = Box::new(UpstreamExchange::bodiless(upstream));
-            leader.send(LeaderResult::Forward(exchange, taken, why));
+            leader.send(LeaderResult::Forward(Box::new(upstream), taken, why));
         }
     }
 }

@@ -273,11 +273,11 @@ impl Lookup<'_> {
         let (request, now_ms) = (self.request, clock::now_ms());
         let fields = request.head.fields;
         let answer = match fetched {
-            LeaderResult::Forward(exchange, head, why) => {
+            LeaderResult::Forward(upstream, head, why) => {
                 if let Some(CacheStatus::Passed(reason)) = *client.cache_status() {
                     *client.cache_status() = Some(CacheStatus::NotStored(reason, why));
                 }
-                return Attempt::Handled(self.proxy.handle_head(request, client, exchange, &head));
+                return Attempt::Handled(self.proxy.handle_head(request, client, upstream, &head));
             }
             LeaderResult::Shared(FetchResult::Released) => return Attempt::Bypass,
             LeaderResult::Shared(FetchResult::Arriving(reader)) => {
