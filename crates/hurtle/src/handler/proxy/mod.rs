@@ -3,10 +3,12 @@
 //! and `tunnel_end` those of another protocol. `cache` handles requests to a mount with a cache.
 //! `balance` chooses among upstreams, `queue` waits for one with room, `peer` is one upstream with
 //! its idle connections, `multiplexer` its HTTP/2 connections, `standing` its failures,
-//! `upstream_request` one request to it, and `health` makes health checks.
+//! `upstream_request` one request to it, `attempt_outcome` how an attempt ended, and `health` makes
+//! health checks.
 
 mod addresses;
 mod attempt_log;
+mod attempt_outcome;
 mod balance;
 mod body_encoder;
 pub mod cache;

@@ -8,14 +8,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::StatusCode;
 use hurtle_http::h1::forward::{self, ForwardParams};
 use hurtle_http::h1::response_head::Length;
-use hurtle_http::h2::Reason;
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::grpc_web::WebFormat;
-use hurtle_http::semantics::grpc::{self, GrpcStatus};
 
 use super::super::body_buffer::OutgoingBody;
 use super::link::{Channel, Link, RawHead, Source};
@@ -30,9 +27,7 @@ use super::wait::Waits;
 use super::{Key, Proxy};
 use crate::body::RequestBody;
 use crate::clock;
-use crate::metrics::UpstreamOutcome;
 use crate::observe::{BufferedBytes, UpstreamLog};
-use crate::protocol::h2::StreamError;
 use crate::rt::{self, First};
 use crate::transport::{Input, Output};
 
@@ -57,10 +52,10 @@ pub struct UpstreamRequest {
     pub(super) idempotent: bool,
     phase: Cell<Phase>,
     /// Time at which the upstream was chosen.
-    chosen: Option<Instant>,
+    pub(super) chosen: Option<Instant>,
     /// Times since then.
     connected: Option<Duration>,
-    answered: Cell<Duration>,
+    pub(super) answered: Cell<Duration>,
     /// The client, for the PROXY protocol.
     pub(super) client: Option<IpAddr>,
     /// The protocol to switch to, if the upstream accepts it.
@@ -191,7 +186,7 @@ impl UpstreamRequest {
         (self.link, self.number, self.place) = (None, None, None);
     }
 
-    fn peer(&self) -> Option<&Rc<Peer>> {
+    pub(super) fn peer(&self) -> Option<&Rc<Peer>> {
         self.proxy.peer(self.number)
     }
 
@@ -357,50 +352,6 @@ impl UpstreamRequest {
         self.link.as_ref().is_some_and(|link| link.reused)
     }
 
-    /// Records a failure of the upstream.
-    pub fn failed(&mut self, error: &UpstreamError) {
-        let Some(peer) = self.peer() else { return };
-        // The upstream closes the connection or protects itself, and may get the request again.
-        let is_spared = matches!(error, UpstreamError::Unprocessed | UpstreamError::Busy);
-        if is_spared
-            || matches!(
-                error,
-                UpstreamError::BadRequest
-                    | UpstreamError::LostBody(_)
-                    | UpstreamError::NoConnectProtocol(_)
-            )
-        {
-            return;
-        }
-        let silent = matches!(error, UpstreamError::Gone(_) | UpstreamError::NotRead(_));
-        // The upstream may have closed an idle connection at the same moment, which is not a
-        // failure.
-        if silent && self.is_on_idle_connection() {
-            return peer.close_idle();
-        }
-        self.count_failed(UpstreamOutcome::Failed);
-    }
-
-    /// Records a timeout of the upstream.
-    pub fn timed_out(&mut self) {
-        // A shared connection may be dead.
-        if let Some(Link { channel: Channel::Stream(stream), .. }) = &self.link {
-            stream.retire();
-        }
-        self.count_failed(UpstreamOutcome::TimedOut);
-    }
-
-    pub(super) fn count_failed(&mut self, outcome: UpstreamOutcome) {
-        let Some((number, peer)) = self.number.zip(self.peer()) else { return };
-        peer.metrics().count(outcome, None);
-        let now_ms = clock::now_ms();
-        let ejection = &self.proxy.config.balancing.ejection;
-        if let Some(reason) = peer.standing.failed(ejection, now_ms) {
-            self.proxy.eject(number, &reason, now_ms);
-        }
-        self.tried.push(number);
-    }
-
     /// Returns the upstream with its times, for the log.
     pub fn times(&self) -> UpstreamLog {
         UpstreamLog {
@@ -409,41 +360,6 @@ impl UpstreamRequest {
             connected: self.connected,
             answered: self.answered.get(),
         }
-    }
-
-    /// Records a response of the upstream.
-    pub fn succeeded(&self, status: StatusCode) {
-        let Some((number, peer)) = self.number.zip(self.peer()) else { return };
-        let time = self.chosen.map(|chosen| chosen.elapsed());
-        self.answered.set(time.unwrap_or_default());
-        peer.metrics().count(UpstreamOutcome::Answered, time);
-        peer.standing.succeeded();
-        let ejection = &self.proxy.config.balancing.ejection;
-        if ejection.errors_percent.is_some() {
-            let (is_error, now_ms) = (status.is_server_error(), clock::now_ms());
-            if let Some(reason) = peer.standing.count(is_error, ejection, now_ms) {
-                self.proxy.eject(number, &reason, now_ms);
-            }
-        }
-    }
-
-    /// Returns the status of a gRPC call whose stream the upstream has ended, if it is another than
-    /// UNAVAILABLE. The upstream cancels a call whose deadline has passed.
-    pub(super) fn grpc_status(
-        &self,
-        call: &RequestHead<'_>,
-        error: &StreamError,
-    ) -> Option<GrpcStatus> {
-        let StreamError::Reset(reason) = error else { return None };
-        let mut fields = call.fields.iter();
-        let timeout = fields.find(|(name, _)| name.eq_ignore_ascii_case(b"grpc-timeout"));
-        let timeout = timeout.and_then(|(_, value)| grpc::timeout(value));
-        let elapsed = self.chosen.map(|chosen| chosen.elapsed());
-        let is_late = timeout.zip(elapsed).is_some_and(|(timeout, elapsed)| elapsed >= timeout);
-        Some(match *reason {
-            Reason::CANCEL if is_late => GrpcStatus::DEADLINE_EXCEEDED,
-            reason => GrpcStatus::of_reset(reason.0),
-        })
     }
 
     /// Number of the upstream that has the request, or had it last.
