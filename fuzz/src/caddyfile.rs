@@ -1,6 +1,6 @@
 //! `caddyfile`: the importer of Caddyfiles.
 
-use hurtle::import::caddy::caddy;
+use hurtle_import::caddy::caddy;
 
 /// Most bytes of an input: an import may repeat a snippet many times.
 const INPUT_BYTES_MAX: usize = 4 << 10;

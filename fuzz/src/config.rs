@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hurtle::config::{check, print};
+use hurtle_config::{check, print};
 
 /// An accepted configuration is printed and parsed back to the same. A refused one has at least one
 /// problem, and all problems lie within the text.

@@ -1,6 +1,6 @@
 //! `htaccess`: the importer of .htaccess files.
 
-use hurtle::import::htaccess::{self as importer, Options, Tree};
+use hurtle_import::htaccess::{self as importer, Options, Tree};
 
 /// Most bytes of an input: each expression in it is compiled several times.
 const INPUT_BYTES_MAX: usize = 1 << 10;

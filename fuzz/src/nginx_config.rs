@@ -1,7 +1,7 @@
 //! `nginx_config`: the importer of nginx's configurations.
 
-use hurtle::import::syntax::{Directive, parse};
-use hurtle::import::{nginx, nginx_partially};
+use hurtle_import::syntax::{Directive, parse};
+use hurtle_import::{nginx, nginx_partially};
 
 /// A configuration is refused with a reason, or translated to a valid one; a part of it is, only if
 /// it is not translated as a whole. Directives that are printed are read back equal.
@@ -22,7 +22,7 @@ pub fn nginx_config(data: &[u8]) {
     match whole {
         Ok(toml) => {
             let file = std::path::Path::new("hurtle.toml");
-            assert!(hurtle::config::check(&toml, file).is_ok(), "{toml}");
+            assert!(hurtle_config::check(&toml, file).is_ok(), "{toml}");
         }
         Err(problems) => assert!(problems.iter().all(|problem| !problem.is_empty())),
     }

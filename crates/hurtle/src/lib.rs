@@ -20,9 +20,14 @@
 //! ```
 
 pub use body::{BoxError, EarlyHints, FileBody, RequestBody};
-pub use config::Config;
 pub use files::Arrival;
 pub use files::response::file;
+#[doc(hidden)]
+pub use hurtle_config as config;
+#[doc(inline)]
+pub use hurtle_config::Config;
+#[doc(hidden)]
+pub use hurtle_import as import;
 pub use server::{Running, Server, Stop};
 pub use tls::ClientCertificate;
 
@@ -37,9 +42,6 @@ pub mod clock;
 
 #[doc(hidden)]
 pub mod metrics;
-
-#[doc(hidden)]
-pub mod config;
 
 #[doc(hidden)]
 pub mod tls;
@@ -112,9 +114,6 @@ pub mod server;
 
 #[doc(hidden)]
 pub mod explain;
-
-#[doc(hidden)]
-pub mod import;
 
 #[doc(hidden)]
 pub mod cli;

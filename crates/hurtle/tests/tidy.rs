@@ -13,7 +13,7 @@ mod prose;
 #[path = "tidy/source.rs"]
 mod source;
 
-use layers::{HTTP_SRC, SRC, TREES, Tree};
+use layers::{CONFIG_SRC, HTTP_SRC, IMPORT_SRC, SRC, TREES, Tree};
 use source::{Named, Source};
 
 /// The modules of `handler` that are no handlers: what all handlers get and return.
@@ -65,7 +65,7 @@ const FENCES: &[Fence] = &[
             ("files/listing", "runs on the disk threads"),
             ("observe/", "logs are written by a thread of their own"),
             ("metrics/process", "read on a disk thread"),
-            ("config/", "read before the loops start"),
+            (CONFIG_SRC, "read before the loops start"),
             ("tls/", "certificates are read before the loops start, then by a thread of their own"),
             ("acme/", "runs on a thread of its own"),
             ("wasm/", "components are read before the loops start, or by the thread that reloads"),
@@ -74,8 +74,8 @@ const FENCES: &[Fence] = &[
                 "binds and unlinks sockets before the loops start; applications have a thread",
             ),
             ("explain", "a command: nobody waits but its user"),
-            ("import/htaccess/tree", "a command: nobody waits but its user"),
-            ("import/include", "a command: nobody waits but its user"),
+            ("crates/hurtle-import/src/htaccess/tree", "a command: nobody waits but its user"),
+            ("crates/hurtle-import/src/include", "a command: nobody waits but its user"),
             ("cli", "a command: nobody waits but its user"),
             ("main.rs", "a command: nobody waits but its user"),
         ]),
@@ -98,6 +98,21 @@ const FENCES: &[Fence] = &[
         remedy: "these files turn bytes into values and nothing else: take what is needed as an \
                  argument, act on the result in `hurtle`",
     },
+    Fence {
+        names: &[
+            "tokio",
+            "rustls",
+            "hyper",
+            "thread::sleep",
+            "thread::spawn",
+            "TcpStream",
+            "TcpListener",
+            "UdpSocket",
+            "UnixStream",
+        ],
+        places: Places::Never(&[CONFIG_SRC, IMPORT_SRC]),
+        remedy: "a configuration is text and checked types: act on it in `hurtle`",
+    },
 ];
 
 /// Lines of code in a file, tests not counted.
@@ -106,10 +121,13 @@ const LINES_MAX: usize = 400;
 /// Files that may have `unsafe` blocks, each with its reason. Clippy wants one for each block too.
 const UNSAFE: &[(&str, &str)] = &[
     (
-        "crates/floors/src/bin/deathmatch-floor-uring/ring.rs",
+        "crates/deathmatch-floors/src/bin/deathmatch-floor-uring/ring.rs",
         "io_uring has no safe interface: the kernel uses memory after the call that names it",
     ),
-    ("crates/heap/src/lib.rs", "the C library's call that trims its heap has no safe interface"),
+    (
+        "crates/hurtle-heap/src/lib.rs",
+        "the C library's call that trims its heap has no safe interface",
+    ),
 ];
 
 /// Paths that exist on one machine only.
@@ -157,7 +175,7 @@ impl House {
             for tree in TREES.iter().filter(|tree| path.starts_with(tree.src)) {
                 faults.extend(self.stays_in_its_layer(&source, tree));
             }
-            if path.starts_with(SRC) || path.starts_with(HTTP_SRC) {
+            if [SRC, HTTP_SRC, CONFIG_SRC, IMPORT_SRC].iter().any(|src| path.starts_with(src)) {
                 faults.extend(FENCES.iter().flat_map(|fence| fence.faults(&source)));
             }
         }
@@ -271,7 +289,7 @@ fn is_safe(source: &Source<'_>) -> Vec<String> {
 
 fn knows_no_platform(source: &Source<'_>) -> Vec<String> {
     // The crate of one call that some C libraries have.
-    let is_exempt = source.path.starts_with("crates/heap/src/");
+    let is_exempt = source.path.starts_with("crates/hurtle-heap/src/");
     if is_exempt || source.path.starts_with("crates/hurtle/src/sys/") {
         return Vec::new();
     }
@@ -492,6 +510,8 @@ mod tests {
             FINE,
         ),
         ("a parser knows no socket", "h1/a.rs", "use std::net::TcpStream;", "as an argument"),
+        ("nor does the configuration", "config/a.rs", "use std::net::TcpStream;", "checked types"),
+        ("which reads files", "config/include.rs", "use std::fs;", FINE),
         (
             "systems differ in sys",
             "files/a.rs",
@@ -521,7 +541,11 @@ mod tests {
         for (sentence, path, body, expected) in ROWS {
             let text = format!("//! A file.\n{body}\n");
             let is_http = ["semantics/", "h1/"].iter().any(|dir| path.starts_with(dir));
-            let src = if is_http { super::HTTP_SRC } else { super::SRC };
+            let (src, path) = match path.strip_prefix("config/") {
+                Some(path) => (super::CONFIG_SRC, path),
+                None if is_http => (super::HTTP_SRC, *path),
+                None => (super::SRC, *path),
+            };
             check(sentence, &format!("{src}{path}"), &text, expected);
         }
     }
@@ -572,7 +596,7 @@ mod tests {
         for (path, _) in super::UNSAFE {
             check("where it is needed", path, code, FINE);
         }
-        check("beside it", "crates/floors/src/lib.rs", code, "a safe wrapper");
+        check("beside it", "crates/deathmatch-floors/src/lib.rs", code, "a safe wrapper");
     }
 
     #[test]

@@ -13,7 +13,9 @@ const NOT_RUN: i32 = 77;
 /// Packs the crates that are published.
 pub(crate) fn crates(console: &Console<'_>) -> Result<Outcome, Failure> {
     let mut command = cargo(&["package"]);
-    for package in ["hurtle-heap", "hurtle-http", "hurtle-objects", "hurtle-wasm", "hurtle"] {
+    let parts = ["config", "heap", "http", "import", "objects", "wasm"];
+    let parts = parts.map(|part| format!("hurtle-{part}"));
+    for package in parts.iter().map(String::as_str).chain(["hurtle"]) {
         command.args(["--package", package]);
     }
     // All tests build already; here the metadata and the lists of files are checked.

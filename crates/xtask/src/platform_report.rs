@@ -37,6 +37,7 @@ const SUITES: &[Suite] = &[
     suite("parsers", "HTTP without a socket", &["-p", "hurtle-http", "--lib", "--tests"]),
     suite("units", "functions, and connections in memory", &["-p", "hurtle", "--lib"]),
     suite("golden", "messages byte by byte", &["-p", "hurtle", "--test", "golden"]),
+    suite("keys", "the configuration as types", &["-p", "hurtle-config", "--lib"]),
     suite("config", "configurations", &["-p", "hurtle", "--test", "config_golden"]),
     suite("files", "files over HTTP/1.1", &["-p", "hurtle", "--test", "it"]),
     suite("h2", "HTTP/2", &["-p", "hurtle", "--test", "h2"]),

@@ -21,7 +21,8 @@ fn check(console: &Console<'_>, target: &str) -> Result<Outcome, Failure> {
     // `true` stands in for the compiler and the archiver.
     let tool = |name: &str| format!("{name}_{}", target.replace('-', "_"));
     // The tests too: `cargo xtask platform-report` runs them there.
-    let mut check = cargo(&["check", "--package", "hurtle", "--tests", "--target", target]);
+    let mut check = cargo(&["check", "--tests", "--target", target]);
+    check.args(["--package", "hurtle", "--package", "hurtle-config"]);
     console.run(check.env(tool("CC"), "true").env(tool("AR"), "true"))?;
     Ok(Outcome::Passed)
 }

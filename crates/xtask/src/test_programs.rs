@@ -16,13 +16,15 @@ use crate::terminal::seconds;
 static BUILT: OnceLock<Built> = OnceLock::new();
 
 /// The packages whose tests measure, and fail if other programs use the processors.
-const MEASURING: [&str; 2] = ["deathmatch", "apps"];
+const MEASURING: [&str; 2] = ["deathmatch", "deathmatch-apps"];
 
 /// The test programs of `--quick`, by package and main source file: they start no program that has
 /// to be installed. A package without a file has all of its programs.
-const QUICK: [(&str, &str); 9] = [
+const QUICK: [(&str, &str); 11] = [
+    ("hurtle-config", ""),
     ("hurtle-http", ""),
-    ("objects", "src/lib.rs"),
+    ("hurtle-import", ""),
+    ("hurtle-objects", "src/lib.rs"),
     ("xtask", ""),
     ("hurtle", "tests/tidy.rs"),
     ("hurtle", "tests/golden.rs"),

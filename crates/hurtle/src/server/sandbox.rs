@@ -611,7 +611,7 @@ mod tests {
     fn no_path_of_a_configuration_is_left_out() {
         let dir = Dir::new("paths");
         let base = dir.0.display().to_string();
-        let text = include_str!("../config/full.toml");
+        let text = include_str!("../../../hurtle-config/src/full.toml");
         // Another process runs it.
         let text = text.replace("\"dns-hook\"", "\"/bin/dns-hook\"");
         let mut config = config::check(&text, &dir.0.join("hurtle.toml")).unwrap();

@@ -1,11 +1,9 @@
 //! FreeBSD: `sendfile(2)` with headers, `O_RESOLVE_BENEATH`, `O_PATH`, `SO_REUSEPORT_LB`.
 
-use std::env;
 use std::ffi::CStr;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::PathBuf;
 
 use nix::sys::sendfile::{SfFlags, sendfile};
 use nix::unistd::Gid;
@@ -164,12 +162,6 @@ pub fn adopt_orphans() -> io::Result<()> {
 pub fn children() -> io::Result<Vec<rustix::process::Pid>> {
     let descendants = rustix::process::get_reaper_pids(None)?;
     Ok(descendants.iter().map(|descendant| descendant.pid).collect())
-}
-
-/// See the contract: the XDG Base Directory Specification.
-pub fn data_dir() -> Option<PathBuf> {
-    let named = env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
-    named.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".local/share")))
 }
 
 /// See the contract.

@@ -1,12 +1,10 @@
 //! Linux: `sendfile(2)`, `MSG_MORE`, `openat2(2)`, `RWF_NOWAIT`, `SO_REUSEPORT`.
 
-use std::env;
 use std::ffi::CStr;
 use std::fs;
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use nix::unistd::Gid;
@@ -236,12 +234,6 @@ pub fn children() -> io::Result<Vec<Pid>> {
         fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let pids = names.filter_map(|name| Pid::from_raw(name.parse().ok()?));
     Ok(pids.filter(is_child).collect())
-}
-
-/// See the contract: the XDG Base Directory Specification.
-pub fn data_dir() -> Option<PathBuf> {
-    let named = env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
-    named.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".local/share")))
 }
 
 /// See the contract.

@@ -1,12 +1,10 @@
 //! macOS: `sendfile(2)` without its headers, the walk beneath a directory in steps, one listening
 //! socket for all workers.
 
-use std::env;
 use std::ffi::CStr;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::PathBuf;
 
 use nix::unistd::Gid;
 use rustix::fs::{Mode, OFlags};
@@ -148,11 +146,6 @@ pub fn adopt_orphans() -> io::Result<()> {
 /// See the contract in `sys`.
 pub fn children() -> io::Result<Vec<rustix::process::Pid>> {
     Err(io::ErrorKind::Unsupported.into())
-}
-
-/// See the contract.
-pub fn data_dir() -> Option<PathBuf> {
-    Some(PathBuf::from(env::var_os("HOME")?).join("Library/Application Support"))
 }
 
 /// See the contract.

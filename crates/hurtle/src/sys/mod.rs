@@ -33,7 +33,6 @@
 //! - `backlog_max()`: the system's limit of `listen(2)`'s backlog; `None` if it is unknown.
 //! - `init_groups(user, group)`: gives the process the groups of `user` and `group`; `Unsupported`
 //!   where the system has no safe call for it.
-//! - `data_dir()`: the directory for application data of this user; `None` without a home.
 //! - `TRUST_STORES`: the stores of trusted authorities that the system may have; the first whose
 //!   directory exists is in use.
 //! - `coarse_ms()`: milliseconds of a monotonic clock; cheap, a few ms behind.
@@ -133,7 +132,7 @@ pub use ktls::{encrypt_sent, offers_tls, send_record};
 pub use sandbox::{restrict_calls, restrict_files};
 pub use system::{
     NO_SIGNAL, PROBE, PROGRAM_MEMORY, TRUST_STORES, UDP_BUFFER_SETTING, adopt_orphans, backlog_max,
-    bind_udp, children, create_unnamed, data_dir, end_handshakes, fill_segments, give_precedence,
+    bind_udp, children, create_unnamed, end_handshakes, fill_segments, give_precedence,
     init_groups, link_unnamed, listen_tcp, open_beneath, page_in, read_resident, send_file,
     send_head_and_file,
 };

@@ -6,8 +6,15 @@ pub(crate) const SRC: &str = "crates/hurtle/src/";
 /// The sources of `hurtle-http`.
 pub(crate) const HTTP_SRC: &str = "crates/hurtle-http/src/";
 
+/// The sources of `hurtle-config`.
+pub(crate) const CONFIG_SRC: &str = "crates/hurtle-config/src/";
+
+/// The sources of `hurtle-import`.
+pub(crate) const IMPORT_SRC: &str = "crates/hurtle-import/src/";
+
 /// The modules of `hurtle`, bottom-up: each uses only what stands above it here. Modules on one
-/// line never use each other. `lib.rs`, which only lists them, is exempt.
+/// line never use each other. `config` and `import` are crates, which `lib.rs` names so. `lib.rs`,
+/// which only lists the modules, is exempt.
 const LAYERS: &[&[&str]] = &[
     &["sys"],
     &["rt"],

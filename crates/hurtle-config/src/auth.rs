@@ -1,0 +1,338 @@
+//! Authentication settings of sites and mounts, and the check that passwords and tokens do not
+//! cross a network in clear. `users` parses the file of users, `jwt` reads the settings of tokens;
+//! `hurtle::auth` checks both.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::{HeaderName, header};
+use serde::Serialize;
+
+use super::error::{ValueError, shown};
+use super::field::field_name;
+use super::jwt::{Jwt, jwt};
+use super::names::Named;
+use super::print;
+use super::reader::Reader;
+use super::schema::one_of;
+use super::table::Table;
+use super::types::{Config, Listen, Mount, MountHandler, Site};
+use super::upstream::Upstream;
+use super::upstream_server::{UpstreamServer, server};
+use super::upstream_tls::{UpstreamTls, upstream_tls};
+use super::value::Value;
+
+/// Authentication required of a client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "auth", rename_all = "lowercase")]
+pub enum Auth {
+    /// None, by an explicit setting.
+    None,
+    /// A name and a password (RFC 7617).
+    Basic(Basic),
+    /// The decision of an HTTP server about each request.
+    Forward(ForwardAuth),
+    /// A signed token (RFC 6750, RFC 7519).
+    Jwt(Jwt),
+}
+
+/// Basic authentication.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Basic {
+    /// File of names and hashes: absolute path.
+    #[serde(serialize_with = "print::path")]
+    pub users: PathBuf,
+    /// The realm sent to the client.
+    pub realm: String,
+    /// `true`: passwords may cross a network in clear.
+    #[serde(rename = "auth_cleartext")]
+    pub cleartext: bool,
+}
+
+/// Forward authentication.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ForwardAuth {
+    /// The URL as it is printed: the upstream and the path.
+    #[serde(rename = "forward")]
+    pub url: String,
+    /// The server.
+    #[serde(skip)]
+    pub upstream: UpstreamServer,
+    /// The path of the subrequest, with its query.
+    #[serde(skip)]
+    pub path: String,
+    /// Fields of its response that the request gets; a client's own are removed.
+    #[serde(serialize_with = "print::field_names")]
+    pub copy_headers: Vec<HeaderName>,
+    /// Time limit of the whole subrequest.
+    #[serde(rename = "auth_timeout", serialize_with = "print::duration")]
+    pub timeout: Duration,
+    /// TLS settings of an `https://` server; `None`: the defaults.
+    #[serde(rename = "forward_tls")]
+    pub tls: Option<UpstreamTls>,
+}
+
+/// The values of the key `auth`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AuthName {
+    None,
+    Basic,
+    Forward,
+    Jwt,
+}
+
+impl Named for AuthName {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("none", Self::None),
+        ("basic", Self::Basic),
+        ("forward", Self::Forward),
+        ("jwt", Self::Jwt),
+    ];
+}
+
+/// The keys that belong to some values of `auth`, and those values.
+const KEYS_OF: &[(&[AuthName], &[&str])] = &[
+    (&[AuthName::Basic], &["users"]),
+    (&[AuthName::Basic, AuthName::Jwt], &["realm", "auth_cleartext"]),
+    (&[AuthName::Forward], &["forward", "copy_headers", "auth_timeout", "forward_tls"]),
+    (
+        &[AuthName::Jwt],
+        &["jwks", "issuer", "audience", "algorithms", "leeway", "token_cookie", "claims"],
+    ),
+];
+
+/// Returns whether a key belongs to `auth = "jwt"` only.
+#[cfg(test)]
+pub(super) fn is_of_tokens(key: &str) -> bool {
+    KEYS_OF.iter().any(|(of, keys)| *of == [AuthName::Jwt] && keys.contains(&key))
+}
+
+/// The default time limit of a subrequest.
+const FORWARD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The default realm.
+pub(super) const REALM: &str = "hurtle";
+
+impl Basic {
+    /// Basic authentication of these users, with defaults for all else.
+    pub fn new(users: PathBuf) -> Basic {
+        Basic { users, realm: REALM.to_owned(), cleartext: false }
+    }
+}
+
+impl Config {
+    /// Every authentication of the sites and mounts.
+    pub fn auths(&self) -> impl Iterator<Item = &Auth> {
+        self.sites.iter().flat_map(auths)
+    }
+
+    /// Returns whether passwords or tokens are required of requests in clear to a listener, against
+    /// a setting. A site that redirects such requests to HTTPS requires none of them.
+    pub fn needs_privacy(&self, listen: &Listen) -> bool {
+        let redirects = |site: &Site| site.tls.as_ref().is_some_and(|tls| tls.redirect);
+        let sites = self.sites.iter().filter(|site| !redirects(site) && site.answers_at(listen));
+        sites.flat_map(auths).any(|auth| match auth {
+            Auth::Basic(basic) => !basic.cleartext,
+            Auth::Jwt(jwt) => !jwt.cleartext,
+            Auth::None | Auth::Forward(_) => false,
+        })
+    }
+}
+
+fn auths(site: &Site) -> impl Iterator<Item = &Auth> {
+    site.auth.iter().chain(site.mounts.iter().filter_map(|mount| mount.auth.as_ref()))
+}
+
+/// `true` if requests to this address may have crossed a network in clear.
+pub fn is_exposed(listen: &Listen) -> bool {
+    match listen {
+        Listen::Tcp(address) => !address.ip().to_canonical().is_loopback(),
+        Listen::Unix(_) => false,
+    }
+}
+
+impl Config {
+    /// Returns the path of a status page at a listener that is neither for some clients nor behind
+    /// a password.
+    pub fn public_status_page(&self, listen: &Listen) -> Option<&str> {
+        let is_public = |site: &&Site| !site.has_known_clients() && site.answers_at(listen);
+        let sites = self.sites.iter().filter(is_public);
+        let pages = sites.filter_map(|site| {
+            site.mounts.iter().find(|mount| mount.is_public_status_page(site.auth.as_ref()))
+        });
+        pages.map(|mount| mount.path.as_str()).next()
+    }
+}
+
+impl Site {
+    /// `true` if it admits only some networks, or only clients with certificates.
+    pub(super) fn has_known_clients(&self) -> bool {
+        let client_auth = self.tls.as_ref().and_then(|tls| tls.client_auth.as_ref());
+        !self.access.allow.is_empty() || client_auth.is_some_and(|auth| auth.required)
+    }
+}
+
+impl Mount {
+    /// `true` for a status page that admits every network and requires no password or certificate.
+    /// `site` is the site's authentication.
+    pub(super) fn is_public_status_page(&self, site: Option<&Auth>) -> bool {
+        matches!(self.handler, MountHandler::Status)
+            && self.access.allow.is_empty()
+            && self.authorizer.is_none()
+            && self.client_auth.is_none()
+            && matches!(self.auth.as_ref().or(site), None | Some(Auth::None))
+    }
+}
+
+/// Reads `auth` of a site or mount and the keys that belong to it; `None`: unset or wrong.
+pub(super) fn auth(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Auth> {
+    let written = table.get("auth")?;
+    let users = table.get("users");
+    let name = written.choice::<AuthName>(reader)?;
+    for (of, keys) in KEYS_OF.iter().filter(|(of, _)| !of.contains(&name)) {
+        let values: Vec<&str> = of.iter().map(|name| name.name()).collect();
+        let values = one_of(&values);
+        for other in keys.iter().filter_map(|key| table.get(key)) {
+            let wrong = ValueError::new(format!("goes with auth = {values} only"));
+            other.report(reader, wrong.hint(format!("remove it, or write auth = {values}")));
+        }
+    }
+    match name {
+        AuthName::None => Some(Auth::None),
+        AuthName::Forward => forward_auth(table, &written, reader).map(Auth::Forward),
+        AuthName::Jwt => jwt(table, &written, reader).map(Auth::Jwt),
+        AuthName::Basic => {
+            let Some(users) = users else {
+                let wrong = ValueError::new("the file of users is missing");
+                let hint =
+                    "write users = and a file with a line of `htpasswd -nB NAME` for each user";
+                reader.report_missing(&written.spot, wrong.hint(hint));
+                return None;
+            };
+            let mut basic = Basic::new(users.path(reader)?);
+            table.set("realm", reader, |v, r| v.parse(r, realm), &mut basic.realm);
+            table.set("auth_cleartext", reader, Value::flag, &mut basic.cleartext);
+            reader.users.push((users.spot, basic.users.clone()));
+            if !basic.cleartext {
+                reader.needs_privacy.push((written.spot, Vec::new()));
+            }
+            Some(Auth::Basic(basic))
+        }
+    }
+}
+
+/// Reads `forward` and the keys that belong to it.
+fn forward_auth(
+    table: &Table<'_>,
+    auth: &Value<'_>,
+    reader: &mut Reader<'_>,
+) -> Option<ForwardAuth> {
+    let Some(written) = table.get("forward") else {
+        let wrong = ValueError::new("the server to ask is missing");
+        let hint = "write for example forward = \"http://127.0.0.1:4180/verify\"";
+        reader.report_missing(&auth.spot, wrong.hint(hint));
+        return None;
+    };
+    let text = written.text(reader)?;
+    let (origin, path) = match text.split_once("://") {
+        Some((scheme, rest)) => match rest.split_once('/') {
+            Some((host, path)) => (format!("{scheme}://{host}"), format!("/{path}")),
+            None => (text.to_owned(), "/".to_owned()),
+        },
+        // A unix socket has no room for a path of the request.
+        None => (text.to_owned(), "/".to_owned()),
+    };
+    let found = server(&origin, written.spot.at, reader)
+        .map_err(|wrong| written.report(reader, wrong))
+        .ok();
+    let tls =
+        table.get("forward_tls").and_then(|value| upstream_tls(&value, found.as_slice(), reader));
+    if !path.bytes().all(|b| b.is_ascii_graphic() && b != b'#') {
+        let wrong = ValueError::new(format!("{} has a path that cannot be sent", shown(text)));
+        written.report(reader, wrong.hint("write it percent-encoded, without #"));
+        return None;
+    }
+    let mut copy_headers = Vec::new();
+    let names = |value: &Value<'_>, reader: &mut Reader<'_>| {
+        Some(value.list(reader, |item, reader| item.parse(reader, copied_name)))
+    };
+    table.set("copy_headers", reader, names, &mut copy_headers);
+    let mut timeout = FORWARD_TIMEOUT;
+    table.set("auth_timeout", reader, Value::duration, &mut timeout);
+    let upstream = found?;
+    let url = match &upstream.upstream {
+        Upstream::Unix(_) => upstream.to_string(),
+        _ => format!("{upstream}{path}"),
+    };
+    Some(ForwardAuth { url, upstream, path, copy_headers, timeout, tls })
+}
+
+/// Parses the name of a field that a request gets from its authentication.
+pub(super) fn copied_name(text: &str) -> Result<HeaderName, ValueError> {
+    let name = field_name(text)?;
+    if name.as_str().contains('_') {
+        let wrong =
+            ValueError::new(format!("{} has a _, which many programs take for -", shown(text)));
+        return Err(wrong.hint("write - in its place"));
+    }
+    if name == header::HOST {
+        return Err(ValueError::new("Host routes the request").hint("remove it"));
+    }
+    if name.as_str().starts_with("x-forwarded-") || name == "forwarded" || name == "x-real-ip" {
+        return Err(ValueError::new(format!("{} is a forwarding field", shown(text)))
+            .hint("use another name, such as Remote-User"));
+    }
+    Ok(name)
+}
+
+/// Reports every setting that would let a password or token cross a network in clear.
+pub(super) fn check_privacy(listen: &[Listen], reader: &mut Reader<'_>) {
+    for (spot, of_site) in std::mem::take(&mut reader.needs_privacy) {
+        let exposed = exposed(listen.iter(), &of_site).map(exposed_error);
+        exposed.into_iter().for_each(|wrong| reader.report(&spot, wrong));
+    }
+}
+
+/// Reports every status page that everybody on a network may see: it discloses internals.
+pub(super) fn check_status_pages(config: &Config, reader: &mut Reader<'_>) {
+    for (spot, of_site) in std::mem::take(&mut reader.status_pages) {
+        let listen = config.listen.iter().chain(&config.listen_tls);
+        let Some(exposed) = exposed(listen, &of_site) else { continue };
+        let wrong = ValueError::new(format!("everybody who reaches {exposed} could see this page"));
+        reader.report(
+            &spot,
+            wrong.hint(
+                "write allow = and the networks that may, or auth = \"basic\", or listen on \
+                 127.0.0.1 only",
+            ),
+        );
+    }
+}
+
+/// Returns the first exposed address at which a site answers; it names its addresses, or none.
+fn exposed<'l>(
+    mut listen: impl Iterator<Item = &'l Listen>,
+    of_site: &[Listen],
+) -> Option<&'l Listen> {
+    let answers = |listen: &Listen| of_site.is_empty() || of_site.contains(listen);
+    listen.find(|listen| is_exposed(listen) && answers(listen))
+}
+
+/// The problem of requiring passwords or tokens at an exposed address.
+pub(super) fn exposed_error(exposed: &Listen) -> ValueError {
+    ValueError::new(format!("passwords and tokens would cross the network in clear to {exposed}"))
+        .hint(
+            "listen on 127.0.0.1 or a unix socket behind a TLS proxy, or write \
+         auth_cleartext = true",
+        )
+}
+
+/// Parses a realm; it is sent in a quoted string (RFC 9110 section 5.6.4).
+pub(super) fn realm(text: &str) -> Result<String, ValueError> {
+    let fits = |c: char| matches!(c, ' '..='~') && !matches!(c, '"' | '\\');
+    if text.is_empty() || !text.chars().all(fits) {
+        return Err(ValueError::new(format!("{} is not a realm", shown(text)))
+            .hint("write a few plain ASCII words, without quotes"));
+    }
+    Ok(text.to_owned())
+}

@@ -1,0 +1,314 @@
+//! The directives of a site, `handle` or `route` as mounts. What answers requests becomes a mount,
+//! in the order in which Caddy would try it; what only changes them is kept for the mounts behind
+//! it.
+
+use super::handlers::{answer, file_server, php, respond};
+use super::matcher::{self, Matcher};
+use super::order;
+use super::parts::Parts;
+use super::pattern::is_placeholder;
+use super::place::{push, reverse_proxy};
+use super::rewrite::Rewritten;
+use super::scope::Scope;
+use super::setting::setting;
+use super::{access, fastcgi_script, header, redirect, rewrite, tries};
+use crate::mount::{Keys, put};
+use crate::report::Report;
+use crate::syntax::Directive;
+
+/// Directives that answer a request.
+pub(super) const HANDLERS: [&str; 9] = [
+    "abort",
+    "error",
+    "file_server",
+    "handle",
+    "php_fastcgi",
+    "redir",
+    "respond",
+    "reverse_proxy",
+    "route",
+];
+
+/// Directives that look at the path themselves.
+const OF_PATH: [&str; 5] = ["php_fastcgi", "redir", "rewrite", "try_files", "uri"];
+
+/// A directive with its matcher.
+pub(super) struct Item<'d> {
+    pub(super) d: &'d Directive,
+    pub(super) matcher: Option<Matcher>,
+    pub(super) args: &'d [String],
+}
+
+impl Item<'_> {
+    pub(super) fn name(&self) -> &str {
+        order::canonical(&self.d.name)
+    }
+}
+
+/// Translates the directives of a site.
+pub(super) fn translate_site(site: &Directive, parts: &mut Parts, report: &mut Report) {
+    let mut scope = Scope::default();
+    if translate(site.children(), &mut scope, false, parts, report) {
+        return;
+    }
+    // Caddy answers a request for which nothing is written with 200 and no body.
+    let rest = Item { d: site, matcher: None, args: &[] };
+    if let Err(needs) = push(answer("", 200), &rest, &mut scope, parts) {
+        report.refuse(site, needs);
+    }
+}
+
+/// Translates the directives of a block. `true`: it answers every request that it gets.
+fn translate(
+    directives: &[Directive],
+    scope: &mut Scope,
+    is_route: bool,
+    parts: &mut Parts,
+    report: &mut Report,
+) -> bool {
+    scope.named = matcher::definitions(directives, &scope.named, parts.has_proxies, report);
+    let mut items = Vec::new();
+    for d in directives.iter().filter(|d| !d.name.starts_with('@')) {
+        if !order::is_known(&d.name) {
+            report.refuse(d, "this is no directive of Caddy, or one of a plugin");
+            continue;
+        }
+        match matcher::split(d, &scope.named) {
+            Ok((matcher, args)) => items.push(Item { d, matcher, args }),
+            Err(needs) => report.refuse(d, needs),
+        }
+    }
+    if !is_route {
+        order::sort(&mut items, |item| (item.name(), item.matcher.as_ref()));
+    }
+    merge_php(&mut items, report);
+    for at in 0..items.len() {
+        let item = &items[at];
+        match one(item, &items[at + 1..], scope, parts, report) {
+            Ok(true) => return true,
+            Ok(false) => {}
+            Err(needs) => report.refuse(item.d, needs),
+        }
+    }
+    false
+}
+
+/// Returns whether a directive has this name, or one in its block.
+pub(super) fn has(d: &Directive, name: &str) -> bool {
+    d.name == name || d.children().iter().any(|inner| has(inner, name))
+}
+
+/// Takes the `file_server` beside `php_fastcgi` off: the mount of the scripts serves files.
+fn merge_php(items: &mut Vec<Item<'_>>, report: &mut Report) {
+    let Some(php) = items.iter().find(|item| item.name() == "php_fastcgi") else { return };
+    let (d, matcher) = (php.d, php.matcher.clone());
+    let before = items.len();
+    items.retain(|item| item.name() != "file_server" || item.matcher != matcher);
+    if items.len() == before {
+        report.remark(d, "files beside the scripts are served, too");
+    }
+}
+
+/// Translates one directive. `true`: it answers every request that it gets.
+fn one(
+    item: &Item<'_>,
+    later: &[Item<'_>],
+    scope: &mut Scope,
+    parts: &mut Parts,
+    report: &mut Report,
+) -> Result<bool, String> {
+    let Item { d, matcher, args } = item;
+    if scope.rewritten.is_some() && OF_PATH.contains(&item.name()) {
+        return Err("it gets the path of a rewrite before it".to_owned());
+    }
+    if !parts.is_clear && matcher.as_ref().is_some_and(Matcher::is_of_clear) {
+        report.remark(
+            d,
+            "it is left out: the site has HTTPS alone, so that no request meets it, such as GET /",
+        );
+        return Ok(false);
+    }
+    match item.name() {
+        "handle" | "route" => return block(item, later, scope, parts, report),
+        "redir" => {
+            if !scope.prefix.is_empty() && args.iter().any(|arg| is_placeholder(arg)) {
+                return Err(format!("a target behind {}, which is taken off", scope.prefix));
+            }
+            let requests = scope.requests(matcher.as_ref())?;
+            let (is_for_all, rules) = (matcher.is_none(), parts.rules.len());
+            let is_missing = requests.as_ref().is_some_and(|matcher| matcher.file == Some(false));
+            let others = later.iter().filter(|item| HANDLERS.contains(&item.name()));
+            if is_missing
+                && !others
+                    .clone()
+                    .all(|item| item.name() == "file_server" && item.matcher.is_none())
+            {
+                return Err("it looks at files, and another handler than file_server is behind it"
+                    .to_owned());
+            }
+            if is_missing {
+                report.remark(d, "a directory with an index, such as GET /x.html/, is that index");
+            }
+            let own = (scope.mounted(), d.at.line);
+            let found = redirect::translate(args, (requests, is_for_all), own, parts);
+            // A rule precedes all gates, and a mount has those of its block.
+            let is_rule = parts.rules.len() > rules;
+            if !scope.gates.is_empty() || (is_rule && scope.is_guarded(None, parts)) {
+                return Err("a redirect of hurtle is before this gate".to_owned());
+            }
+            return found;
+        }
+        "respond" => {
+            let answer = respond(d, args, report)?;
+            return push(answer, item, scope, parts);
+        }
+        "error" => {
+            let status = args.iter().rev().find_map(|arg| arg.parse().ok()).unwrap_or(500_i64);
+            return push(answer("", status), item, scope, parts);
+        }
+        "abort" => {
+            let mut keys = Keys::new();
+            put(&mut keys, "abort", true);
+            return push(keys, item, scope, parts);
+        }
+        "reverse_proxy" => match fastcgi_script::transport(d) {
+            Some(transport) => {
+                let keys = fastcgi_script::translate(transport, (d, args), scope, report)?;
+                return push(keys, item, scope, parts);
+            }
+            None => return reverse_proxy(item, scope, parts, report),
+        },
+        "php_fastcgi" => {
+            let keys = php(d, args, scope, report)?;
+            return push(keys, item, scope, parts);
+        }
+        "file_server" => {
+            let keys = file_server(d, args, scope, report)?;
+            return push(keys, item, scope, parts);
+        }
+        "header" => {
+            // The mounts of a block have its conditions themselves.
+            let own = match (scope.is_nested, matcher) {
+                (true, None) => None,
+                (_, own) => scope.requests(own.as_ref())?,
+            };
+            let later: Vec<&Directive> = later.iter().map(|item| item.d).collect();
+            header::check_files(d, own.as_ref(), &later, report);
+            if let Some(condition) = own.as_ref().filter(|own| !own.is_of_path()) {
+                let rules = header::conditional(d, args, condition, &later)?;
+                scope.conditional.push((condition.clone(), rules));
+                return Ok(false);
+            }
+            let (rules, is_deferred) = header::rules(d, args, own.as_ref())?;
+            if is_deferred {
+                report.remark(
+                    d,
+                    "hurtle's own errors, such as a 404 for a missing file, have these fields, too, and so have empty \
+                     answers; Caddy's do not",
+                );
+            }
+            let list = match scope.is_nested {
+                true => &mut scope.headers,
+                false => &mut parts.headers,
+            };
+            list.add(rules, is_deferred);
+        }
+        "log_skip" | "log" if matcher.is_some() => {
+            return Err("the log of hurtle is for whole sites".to_owned());
+        }
+        "log" | "tls" | "bind" | "handle_errors" => {}
+        "basic_auth" | "forward_auth" => {
+            let mut keys = Keys::new();
+            match item.name() {
+                "basic_auth" => access::basic(d, args, parts.is_clear, &mut keys, report)?,
+                _ => access::forward(d, args, &mut keys, report)?,
+            }
+            let own = scope.own(matcher.as_ref())?;
+            if scope.is_guarded(own.as_ref(), parts) {
+                return Err(
+                    "a request meets one such gate in hurtle, and another is for it already"
+                        .to_owned(),
+                );
+            }
+            match own {
+                Some(matcher) => scope.gates.push((matcher, keys)),
+                None => scope.gate(keys, parts),
+            }
+        }
+        "rewrite" if scope.is_nested => rewrite_in_block(item, later, scope)?,
+        "rewrite" => rewrite::translate(d, args, matcher.as_ref(), parts)?,
+        "try_files" => tries::translate(item, later, scope, report)?,
+        _ if matcher.is_some() && item.name() != "encode" => {
+            return Err(
+                "it is for some requests only; hurtle has it for a site or a mount: write it into \
+                        a `handle` of these requests"
+                    .to_owned(),
+            );
+        }
+        _ => setting(d, args, scope, report)?,
+    }
+    Ok(false)
+}
+
+/// Keeps the path that the handler behind a rewrite gets.
+fn rewrite_in_block(item: &Item<'_>, later: &[Item<'_>], scope: &mut Scope) -> Result<(), String> {
+    if item.matcher.is_some() {
+        return Err("in a block it knows a rewrite of all requests".to_owned());
+    }
+    let is_block = |item: &Item<'_>| matches!(item.name(), "handle" | "route");
+    if later.iter().any(|item| item.matcher.is_some() || is_block(item)) {
+        return Err("what is behind it has conditions or blocks, which get the new path".to_owned());
+    }
+    scope.rewritten = Some(Rewritten::of(item.args)?);
+    Ok(())
+}
+
+/// Translates `handle`, `handle_path` and `route`.
+fn block(
+    item: &Item<'_>,
+    later: &[Item<'_>],
+    scope: &mut Scope,
+    parts: &mut Parts,
+    report: &mut Report,
+) -> Result<bool, String> {
+    let Item { d, matcher, .. } = item;
+    let is_route = d.name == "route";
+    let mut inner = scope.clone();
+    // Those around it are for files behind it.
+    inner.try_files = Vec::new();
+    inner.matcher = scope.requests(matcher.as_ref())?;
+    inner.is_nested = true;
+    if d.name == "handle_path" {
+        let path = matcher.as_ref().and_then(|matcher| matcher.paths.first());
+        let path = path.and_then(|path| path.strip_suffix("/*"));
+        let path = path.ok_or("it has a path that ends with /*")?.to_owned();
+        inner.prefix = format!("{}{path}", scope.prefix);
+    }
+    if translate(d.children(), &mut inner, is_route, parts, report) {
+        return Ok(matcher.is_none());
+    }
+    if is_route && matcher.is_none() {
+        // Its settings hold for what is behind it, too.
+        *scope =
+            Scope { named: std::mem::take(&mut scope.named), is_nested: scope.is_nested, ..inner };
+        return Ok(false);
+    }
+    let is_setting =
+        |d: &&Directive| !d.name.starts_with('@') && !HANDLERS.contains(&order::canonical(&d.name));
+    if is_route && let Some(setting) = d.children().iter().find(is_setting) {
+        return Err(format!("`{setting}` holds for requests that go on behind the route, too"));
+    }
+    if is_route {
+        return Ok(false);
+    }
+    // Requests for which nothing in it is: Caddy goes on behind all `handle`, and hurtle has none
+    // there.
+    let is_behind = |item: &Item<'_>| HANDLERS.contains(&item.name()) && item.name() != "handle";
+    if later.iter().any(is_behind) {
+        return Err("a request that its block does not answer goes on behind it".to_owned());
+    }
+    inner.matcher.get_or_insert_default();
+    let rest = Item { d, matcher: None, args: &[] };
+    push(answer("", 200), &rest, &mut inner, parts)?;
+    Ok(matcher.is_none())
+}

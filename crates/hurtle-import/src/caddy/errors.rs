@@ -1,0 +1,269 @@
+//! `handle_errors`: pages for statuses, and mounts that respond to them. `error_pages` has those
+//! of upstreams.
+
+use std::collections::BTreeMap;
+
+use http::StatusCode;
+use toml::Value;
+
+use super::block;
+use super::error_pages;
+use super::parts::Parts;
+use super::pattern::is_placeholder;
+use crate::mount::{Keys, Mount, Site, put};
+use crate::report::Report;
+use crate::syntax::Directive;
+
+/// Statuses that a page without a condition is for.
+pub(super) const ALL: [u16; 6] = [403, 404, 500, 502, 503, 504];
+
+/// The difference of pages for all errors.
+pub(super) const OF_SOME: &str =
+    "pages are named for 403, 404, 500, 502, 503 and 504; other errors get hurtle's own";
+
+/// Directives that respond to an error, other than with a page.
+const RESPONDERS: [&str; 4] = ["respond", "reverse_proxy", "redir", "php_fastcgi"];
+
+/// Directives whose response has the status of the error, unless they name one.
+const OF_ERROR: &str = "respond";
+
+/// Translates the pages of a site. `parts`: what is known of the site.
+pub(super) fn translate(d: &Directive, parts: &Parts, site: &mut Site, report: &mut Report) {
+    let lines = d.children();
+    let own: Vec<u16> = d.args.iter().filter_map(|arg| arg.parse().ok()).collect();
+    if own.len() < d.args.len() {
+        return report.refuse(d, "its statuses are numbers");
+    }
+    let own = if own.is_empty() { ALL.to_vec() } else { own };
+    let mut conditions: BTreeMap<&str, Vec<u16>> = BTreeMap::new();
+    for line in lines.iter().filter(|line| line.name.starts_with('@')) {
+        match statuses(line) {
+            Some(statuses) => drop(conditions.insert(&line.name, statuses)),
+            None => {
+                report.refuse(line, "of conditions of errors it knows {err.status_code} == 404");
+            }
+        }
+    }
+    if let Some(both) = proxied_page(lines) {
+        return error_pages::translate(both, &own, parts, site, report);
+    }
+    for line in lines.iter().filter(|line| !line.name.starts_with('@')) {
+        let (statuses, args) = match line.args.split_first() {
+            Some((name, args)) if name.starts_with('@') => match conditions.get(name.as_str()) {
+                Some(statuses) => (statuses.clone(), args),
+                None => continue,
+            },
+            Some((star, args)) if star == "*" => (own.clone(), args),
+            _ => (own.clone(), &line.args[..]),
+        };
+        let line = Directive { args: args.to_vec(), ..line.clone() };
+        let lines =
+            if line.name == "handle" { line.children() } else { std::slice::from_ref(&line) };
+        if let Some(both) = proxied_page(lines) {
+            error_pages::translate(both, &statuses, parts, site, report);
+            continue;
+        }
+        let directory = root_of(lines).or_else(|| root_of(d.children()));
+        for line in lines {
+            match RESPONDERS.contains(&line.name.as_str()) {
+                true => responder(line, &statuses, parts, site, report),
+                false => page(line, &statuses, directory, site, report),
+            }
+        }
+    }
+}
+
+/// The rewrite and the proxy of a block that has both alone.
+fn proxied_page(lines: &[Directive]) -> Option<(&Directive, &Directive)> {
+    let named = |name: &str| lines.iter().find(|line| line.name == name);
+    let (rewrite, proxy) = (named("rewrite")?, named("reverse_proxy")?);
+    let has_matcher = proxy.args.first().is_some_and(|arg| arg.starts_with(['@', '/']));
+    (lines.len() == 2 && !has_matcher && rewrite.args.len() <= 2).then_some((rewrite, proxy))
+}
+
+/// Translates a directive that gives a page.
+fn page(
+    line: &Directive,
+    statuses: &[u16],
+    directory: Option<&str>,
+    site: &mut Site,
+    report: &mut Report,
+) {
+    let args = &line.args;
+    let path = args.iter().rfind(|arg| arg.as_str() != "*").map_or("", String::as_str);
+    match line.name.as_str() {
+        "rewrite" if path.starts_with('/') && !is_placeholder(path) => {
+            for status in statuses {
+                add_page(*status, path, directory, site);
+            }
+        }
+        "rewrite"
+            if matches!(path, "/{err.status_code}.html" | "/{http.error.status_code}.html") =>
+        {
+            for status in ALL.iter().filter(|status| statuses.contains(status)) {
+                add_page(*status, &format!("/{status}.html"), directory, site);
+            }
+            report.remark(line, OF_SOME);
+        }
+        "root" if args.iter().all(|arg| arg == "*") || !is_placeholder(path) => {}
+        "file_server" => {}
+        _ => {
+            report.refuse(
+                line,
+                "of errors it knows pages, `rewrite * /404.html` and `file_server`, and respond, \
+                               redir, reverse_proxy and php_fastcgi",
+            );
+        }
+    }
+}
+
+/// The directory of pages that a block names.
+fn root_of(lines: &[Directive]) -> Option<&str> {
+    let root = lines.iter().find(|line| line.name == "root")?;
+    root.args.last().map(String::as_str).filter(|root| *root != "*" && !is_placeholder(root))
+}
+
+/// Adds the page of a status, unless it has one: a path of the site, or a file of another
+/// directory.
+fn add_page(status: u16, page: &str, directory: Option<&str>, site: &mut Site) {
+    if site.errors.contains_key(&status) {
+        return;
+    }
+    let Some(directory) = directory else {
+        site.errors.insert(status, Value::from(page));
+        return;
+    };
+    let mut keys = Keys::new();
+    put(&mut keys, "files", directory);
+    put(&mut keys, "try_files", vec![page]);
+    let known = site.mounts.iter().find(|mount| mount.keys == keys);
+    let known = known.and_then(|mount| mount.place.first()?.1.as_str().map(str::to_owned));
+    let name = known.unwrap_or_else(|| {
+        let name = name(&site.mounts);
+        let mut place = Keys::new();
+        put(&mut place, "name", name.clone());
+        let headers = BTreeMap::new();
+        site.mounts.push(Mount { path: String::new(), place, keys, headers });
+        name
+    });
+    let mut table = toml::Table::new();
+    table.insert("to".to_owned(), Value::from(format!("@{name}")));
+    table.insert("status".to_owned(), Value::from(i64::from(status)));
+    site.errors.insert(status, Value::from(table));
+}
+
+/// Translates a directive that responds: each of its texts is a mount with a name.
+fn responder(
+    line: &Directive,
+    statuses: &[u16],
+    parts: &Parts,
+    site: &mut Site,
+    report: &mut Report,
+) {
+    let mut made: Vec<(Keys, String)> = Vec::new();
+    for status in statuses.iter().filter(|status| (400..=599).contains(*status)) {
+        if site.errors.contains_key(status) {
+            continue;
+        }
+        let line = of_status(line, *status);
+        let known =
+            Parts { is_clear: parts.is_clear, host: parts.host.clone(), ..Parts::default() };
+        let Some(keys) = mount_of(&line, known, report) else { return };
+        let known = made.iter().find(|(known, _)| *known == keys).map(|(_, name)| name.clone());
+        let name = known.unwrap_or_else(|| {
+            let name = name(&site.mounts);
+            let mut place = Keys::new();
+            put(&mut place, "name", name.clone());
+            let headers = BTreeMap::new();
+            site.mounts.push(Mount { path: String::new(), place, keys: keys.clone(), headers });
+            made.push((keys.clone(), name.clone()));
+            name
+        });
+        let to = format!("@{name}");
+        let has_status = line.args.last().is_some_and(|last| last.parse::<u16>().is_ok());
+        let is_of_error = line.name == OF_ERROR && !has_status;
+        let page = match is_of_error {
+            false => Value::from(to),
+            true => {
+                let mut table = toml::Table::new();
+                table.insert("to".to_owned(), Value::from(to));
+                table.insert("status".to_owned(), Value::from(i64::from(*status)));
+                Value::from(table)
+            }
+        };
+        site.errors.insert(*status, page);
+    }
+}
+
+/// A name that no mount has.
+fn name(mounts: &[Mount]) -> String {
+    let names: Vec<&Value> =
+        mounts.iter().flat_map(|mount| &mount.place).map(|(_, value)| value).collect();
+    let numbered = (2..).map(|number| format!("errors-{number}"));
+    let mut all = std::iter::once("errors".to_owned()).chain(numbered);
+    all.find(|name| !names.contains(&&Value::from(name.as_str()))).unwrap_or_default()
+}
+
+/// The keys of the mount that a directive makes of all requests; `None`: it was refused.
+pub(super) fn mount_of(line: &Directive, mut parts: Parts, report: &mut Report) -> Option<Keys> {
+    let block = Directive {
+        name: String::new(),
+        args: Vec::new(),
+        block: Some(vec![line.clone()]),
+        at: line.at.clone(),
+    };
+    block::translate_site(&block, &mut parts, report);
+    let is_whole =
+        parts.rules.is_empty() && parts.keys.is_empty() && parts.headers.all().is_empty();
+    match parts.mounts.pop() {
+        _ if report.has_refused(line) => None,
+        Some(mount) if is_whole && parts.mounts.is_empty() && mount.place.is_empty() => {
+            Some(mount.keys)
+        }
+        _ => {
+            report.refuse(line, "for errors it knows one answer to all requests");
+            None
+        }
+    }
+}
+
+/// The directive for an error of this status.
+pub(super) fn of_status(line: &Directive, status: u16) -> Directive {
+    let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+    let (code, reason) = (status.to_string(), reason.unwrap_or_default());
+    let written = |arg: &String| {
+        ["err", "http.error"].iter().fold(arg.clone(), |arg, error| {
+            arg.replace(&format!("{{{error}.status_code}}"), &code)
+                .replace(&format!("{{{error}.status_text}}"), reason)
+        })
+    };
+    let args = line.args.iter().map(written).collect();
+    let block = line.block.as_ref().map(|lines| {
+        let of_line = |line: &Directive| Directive {
+            args: line.args.iter().map(written).collect(),
+            ..line.clone()
+        };
+        lines.iter().map(of_line).collect()
+    });
+    Directive { args, block, ..line.clone() }
+}
+
+/// The statuses of a condition such as `expression {err.status_code} == 404`.
+fn statuses(line: &Directive) -> Option<Vec<u16>> {
+    let inner = line.children().first().unwrap_or(line);
+    let words: String = match line.block {
+        Some(_) if inner.name == "expression" => inner.args.join(" "),
+        None if inner.arg(0) == "expression" => inner.args[1..].join(" "),
+        None => inner.args.join(" "),
+        _ => return None,
+    };
+    let code = words
+        .strip_prefix("{err.status_code}")
+        .or_else(|| words.strip_prefix("{http.error.status_code}"))?
+        .trim();
+    if let Some(one) = code.strip_prefix("==") {
+        return one.trim().parse().ok().map(|status| vec![status]);
+    }
+    let list = code.strip_prefix("in")?.trim().strip_prefix('[')?.strip_suffix(']')?;
+    list.split(',').map(|status| status.trim().parse().ok()).collect()
+}

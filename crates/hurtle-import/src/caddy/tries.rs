@@ -1,0 +1,80 @@
+//! `try_files` as a directive of a block: it changes the path for all handlers behind it.
+
+use super::block::{HANDLERS, Item, has};
+use super::handlers::try_files;
+use super::matcher::Matcher;
+use super::scope::Scope;
+use crate::report::Report;
+
+/// Handlers that answer any path alike.
+const FIXED: [&str; 3] = ["abort", "error", "respond"];
+
+/// Keeps the paths for the files behind it. `later`: the directives behind it.
+///
+/// # Errors
+/// Handlers that would get another path than in Caddy.
+pub(super) fn translate(
+    item: &Item<'_>,
+    later: &[Item<'_>],
+    scope: &mut Scope,
+    report: &mut Report,
+) -> Result<(), String> {
+    let Item { d, args, .. } = item;
+    let tries = try_files(args)?;
+    let handlers: Vec<&Item<'_>> =
+        later.iter().filter(|item| HANDLERS.contains(&item.name())).collect();
+    let is_of_files = |item: &&Item<'_>| item.name() == "file_server" && item.matcher.is_none();
+    let Some((_, others)) = handlers.split_last().filter(|(last, _)| is_of_files(last)) else {
+        return Err("it changes the path for every handler behind it; hurtle knows it for files that are the \
+                    last handler: write both into a `handle`"
+            .to_owned());
+    };
+    for other in others {
+        beside(other, &tries)?;
+        let path = other.matcher.as_ref().and_then(|matcher| matcher.paths.first());
+        let path = path.map_or("/x".to_owned(), |path| path.replace('*', "x"));
+        let last = tries.last().filter(|last| !last.starts_with("{path}"));
+        report.remark(d, &match last {
+            Some(last) => format!(
+                "`{}` answers its paths also where no file is: GET {path} gets {last} in Caddy, whose try_files comes first",
+                other.d
+            ),
+            None => format!(
+                "`{}` gets paths as the client sent them: GET {path} becomes the path of another file in Caddy, if one \
+                 of try_files is there",
+                other.d
+            ),
+        });
+    }
+    scope.try_files = tries;
+    let fixed = |arg: &&String| arg.starts_with('/') && *arg != "/index.html";
+    let has_directories = args.iter().any(|arg| arg == "{path}/");
+    if let Some(page) = args.iter().find(fixed).filter(|_| has_directories) {
+        report.remark(d, &format!("/ is the index of the directory, in Caddy {page}"));
+    }
+    Ok(())
+}
+
+/// Checks a handler before the files: it gets the request whether or not a file is there.
+fn beside(other: &Item<'_>, tries: &[String]) -> Result<(), String> {
+    let is_of_path = |matcher: &Matcher| matcher.is_of_path() && matcher.file.is_none();
+    if !other.matcher.as_ref().is_some_and(is_of_path) {
+        return Err(format!("`{}` is for other requests than those of some paths", other.d));
+    }
+    let is_fixed = match other.name() {
+        "handle" | "route" => {
+            other.d.children().iter().all(|inner| FIXED.contains(&inner.name.as_str()))
+        }
+        name => FIXED.contains(&name),
+    };
+    let keeps_path = tries.iter().all(|path| path.starts_with("{path}"));
+    let is_of_upstream =
+        !["file_server", "php_fastcgi", "redir", "try_files"].iter().any(|name| has(other.d, name));
+    match is_fixed || (keeps_path && is_of_upstream) {
+        true => Ok(()),
+        false => Err(format!(
+            "in Caddy `{}` gets no path without a file, as the last one here is fixed: write each into a `handle`",
+            other.d
+        )),
+    }
+}

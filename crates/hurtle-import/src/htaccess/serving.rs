@@ -1,0 +1,185 @@
+//! The keys of the mount that serves the directory: files, or the scripts of PHP.
+
+use toml::Value;
+
+use super::Options;
+use super::parts::Parts;
+use super::rewrite::Front;
+use super::tree::Tree;
+use crate::mount::{Keys, put, put_list};
+use crate::report::Report;
+use crate::syntax::Directive;
+
+/// The address of PHP-FPM where none is named.
+const FASTCGI: &str = "unix:/run/php/php-fpm.sock";
+
+/// Translates `FallbackResource`.
+pub(super) fn fallback<'d>(d: &'d Directive, parts: &mut Parts<'d>) -> Result<(), String> {
+    let path = d.arg(0);
+    if path.eq_ignore_ascii_case("disabled") {
+        return Ok(());
+    }
+    if parts.front.is_some() {
+        return Err("another page or script answers missing files already".to_owned());
+    }
+    let is_plain = path.starts_with('/') && !path.contains(['?', '#', '%']) && !path.contains("/.");
+    if !is_plain {
+        return Err("write a path that begins with a slash".to_owned());
+    }
+    let is_script = path.ends_with(".php");
+    if is_script && path[1..].contains('/') {
+        return Err(
+            "the script is in this directory: import the .htaccess of its own one".to_owned()
+        );
+    }
+    parts.settings.has_php |= is_script;
+    let path = path.to_owned();
+    parts.front = Some(Front { d, path, takes_directories: false, except: Vec::new() });
+    Ok(())
+}
+
+/// The names of indexes.
+pub(super) fn index(parts: &Parts<'_>) -> Vec<String> {
+    match &parts.settings.index {
+        Some(names) => names.clone(),
+        None if parts.settings.has_php => vec!["index.html".to_owned(), "index.php".to_owned()],
+        None => vec!["index.html".to_owned()],
+    }
+}
+
+/// The keys of a mount; `has_front`: it has the page or script for missing files.
+pub(super) fn keys(
+    parts: &Parts<'_>,
+    (options, tree): (&Options, &Tree),
+    has_front: bool,
+    report: &mut Report,
+) -> Keys {
+    let front = parts.front.as_ref().filter(|_| has_front);
+    let mut keys = match parts.settings.has_php {
+        true => scripts(parts, front, (options, tree), report),
+        false => files(parts, front, tree, report),
+    };
+    if parts.settings.has_no_links {
+        put(&mut keys, "symlinks", "never");
+    }
+    keys
+}
+
+fn files(parts: &Parts<'_>, front: Option<&Front<'_>>, tree: &Tree, report: &mut Report) -> Keys {
+    let settings = &parts.settings;
+    let mut keys = Keys::new();
+    put(&mut keys, "files", tree.root.as_str());
+    let names = index(parts);
+    if front.is_some_and(|front| front.takes_directories) {
+        put(&mut keys, "index", Vec::<String>::new());
+    } else if names != ["index.html"] {
+        put(&mut keys, "index", names);
+    }
+    let mut tried = vec!["{path}".to_owned()];
+    tried.extend(parts.suffixes.iter().map(|(_, suffix)| format!("{{path}}{suffix}")));
+    tried.extend(front.map(|front| front.path.clone()));
+    if tried.len() > 1 {
+        put(&mut keys, "try_files", tried);
+    }
+    if let Some(front) = front {
+        report.remark(
+            front.d,
+            &format!("a request of another method for a missing path is not answered by {}: POST /x gets 405", front.path),
+        );
+    }
+    if settings.lists {
+        put(&mut keys, "listing", true);
+    }
+    if settings.has_no_etag {
+        put(&mut keys, "etag", "off");
+    }
+    if !settings.types.is_empty() {
+        let types =
+            settings.types.iter().map(|(ext, media)| (ext.clone(), Value::from(media.as_str())));
+        put(&mut keys, "media_types", types.collect::<toml::Table>());
+    }
+    keys
+}
+
+fn scripts(
+    parts: &Parts<'_>,
+    front: Option<&Front<'_>>,
+    (options, tree): (&Options, &Tree),
+    report: &mut Report,
+) -> Keys {
+    let settings = &parts.settings;
+    let mut keys = Keys::new();
+    let address = match options.fastcgi.as_ref().or(settings.fastcgi.as_ref()) {
+        Some(address) => address.as_str(),
+        None => {
+            report.general(format!(
+                "Scripts are run by PHP-FPM at {FASTCGI}: GET /index.php is 502 if it is elsewhere; --fastcgi names \
+                 another address."
+            ));
+            FASTCGI
+        }
+    };
+    put(&mut keys, "fastcgi", address);
+    put(&mut keys, "root", tree.root.as_str());
+    let mut names = index(parts);
+    if settings.index.is_none() {
+        report.general(
+            "The indexes are index.html and index.php, as in Debian's configuration, for this file has no \
+             DirectoryIndex: GET /."
+                .to_owned(),
+        );
+    }
+    for (d, _) in &parts.suffixes {
+        report.refuse(d, "a mount of scripts finds files by their whole names");
+    }
+    let page = front.filter(|front| front.script().is_none());
+    if let Some(page) = page {
+        report.refuse(page.d, "a page for missing files beside scripts of PHP: write a script");
+    }
+    let script = front.and_then(Front::script);
+    match (script, front) {
+        (Some(script), Some(front)) => {
+            if front.takes_directories {
+                names.clear();
+            }
+            let first = names.iter().position(|name| name.ends_with(".php"));
+            match first {
+                Some(at) if names[at] == script => {}
+                at => names.insert(at.unwrap_or(names.len()), script.to_owned()),
+            }
+            report.remark(
+                front.d,
+                &format!(
+                    "directories without an index are answered by {script}, and a directory gets its slash first: GET \
+                     /dir"
+                ),
+            );
+            // Apache hands scripts that are not there on, too.
+            put(&mut keys, "front_for_scripts", true);
+        }
+        _ => put(&mut keys, "front_controller", false),
+    }
+    if names != ["index.php"] {
+        put_list(&mut keys, "index", &names);
+    }
+    let mut params = toml::Table::new();
+    for (name, value) in &settings.variables {
+        params.insert(name.clone(), Value::from(value.as_str()));
+    }
+    if !settings.php_values.is_empty() {
+        params.insert("PHP_VALUE".to_owned(), Value::from(settings.php_values.join("\n")));
+    }
+    if !params.is_empty() {
+        put(&mut keys, "params", params);
+    }
+    if settings.compresses {
+        put(&mut keys, "compress", true);
+    }
+    if settings.lists {
+        report.general("A mount of scripts lists no directories: GET /dir/ is 404.".to_owned());
+    }
+    if settings.has_no_etag {
+        report.general("A mount of scripts has entity-tags for files: GET /a.css.".to_owned());
+    }
+    keys
+}

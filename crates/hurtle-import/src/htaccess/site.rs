@@ -1,0 +1,409 @@
+//! The site of a .htaccess file: its directives by module, and the mounts that they make.
+
+use toml::Value;
+
+use super::access::{self, Passwords, Rules};
+use super::expires::{self, Served};
+use super::parts::{Parts, mount, named, refusal};
+use super::pattern::escaped;
+use super::sections::{self, Section};
+use super::tree::Tree;
+use super::{Options, alias, headers, rewrite, serving};
+use crate::mount::{Keys, Mount, ServerConfig, Site, put};
+use crate::report::Report;
+use crate::syntax::Directive;
+use hurtle_config::{HostName, PathRegex};
+
+/// Most other files that are named.
+const NESTED_MAX: usize = 20;
+
+/// Translates the directives of a file.
+pub(super) fn translate(
+    directives: &[Directive],
+    (options, tree): (&Options, &Tree),
+    report: &mut Report,
+) -> ServerConfig {
+    let sections = sections::of(directives, report);
+    let mut parts = Parts::default();
+    settings(&sections, &mut parts, report);
+    let [top, others @ ..] = sections.as_slice() else { return ServerConfig::default() };
+    let rules = Rules::of(top, report);
+    let inner: Vec<Rules<'_>> = others.iter().map(|section| Rules::of(section, report)).collect();
+    let closed = |(section, own): (&Section<'_>, &Rules<'_>)| {
+        let is_closed =
+            !own.is_empty() && own.within(&rules).access().is_ok_and(|access| access.is_closed);
+        section.files.as_ref().filter(|_| is_closed).map(|files| files.closing.clone())
+    };
+    parts.closed.extend(others.iter().zip(&inner).filter_map(closed));
+    let alias_refusals = std::mem::take(&mut parts.refusals);
+    rewrite::translate(&top.own, (options, tree), &mut parts, report);
+    parts.refusals.extend(alias_refusals);
+    let links = top.own.iter().rfind(|d| d.name.eq_ignore_ascii_case("options"));
+    if let Some(d) = links.filter(|_| parts.settings.has_no_links && !parts.rules.is_empty()) {
+        report.refuse(d, "Apache answers 403: mod_rewrite needs FollowSymLinks");
+    }
+    check_indexes(&parts, report);
+    check_rewrites(top, others.iter().zip(&inner), &rules, &parts, report);
+    response_fields(&sections, &mut parts, report);
+    let mut mounts =
+        guarded(others.iter().zip(&inner), (&rules, top), &parts, (options, tree), report);
+    let mut passwords = Passwords::default();
+    passwords.read(top);
+    let access = match rules.access() {
+        Ok(access) => access,
+        Err(needs) => {
+            if let Some(d) = top
+                .own
+                .iter()
+                .find(|d| access::NAMES.contains(&d.name.to_ascii_lowercase().as_str()))
+            {
+                report.refuse(d, needs);
+            }
+            return ServerConfig::default();
+        }
+    };
+    let mut root = Vec::new();
+    if access.is_closed {
+        root.push(refusal(Keys::new(), 403));
+    } else {
+        let mut guard = Keys::new();
+        if let Err(needs) = rules.put(&passwords, &mut guard, report) {
+            let d = top.own.iter().find(|d| d.name.to_ascii_lowercase().contains("require"));
+            d.iter().for_each(|d| report.refuse(d, needs.clone()));
+        }
+        for except in parts.front.iter().flat_map(|front| &front.except) {
+            let place = vec![("match".to_owned(), super::file_set::regex(except.clone()))];
+            let keys = serving::keys(&parts, (options, tree), false, report);
+            root.push(mount(place, [keys, guard.clone()].concat()));
+        }
+        let keys = serving::keys(&parts, (options, tree), true, report);
+        root.push(mount(Keys::new(), [keys, guard].concat()));
+    }
+    let is_guarded = !access.is_open() || !mounts.is_empty() || !parts.refusals.is_empty();
+    if is_guarded && !(parts.rules.is_empty() && parts.redirects.is_empty()) {
+        report.general(
+            "Redirects precede passwords and refusals: a path that is redirected and refused is redirected.".to_owned(),
+        );
+    }
+    mounts.splice(0..0, parts.refusals.drain(..));
+    mounts.extend(root);
+    error_pages(&mut parts, tree, report);
+    mounts.append(&mut parts.named);
+    nested(tree, report);
+    finish(parts, mounts, options, report)
+}
+
+/// Reads directives of files, types, scripts, redirects and error pages.
+fn settings<'d>(sections: &[Section<'d>], parts: &mut Parts<'d>, report: &mut Report) {
+    for (at, section) in sections.iter().enumerate() {
+        for d in &section.own {
+            let name = d.name.to_ascii_lowercase();
+            let is_access = access::NAMES.contains(&name.as_str());
+            let is_field = name == "header" || expires::NAMES.contains(&name.as_str());
+            let found = match at {
+                _ if is_access => continue,
+                0 if name.starts_with("rewrite") || is_field => continue,
+                0 if name == "requestheader" && d.arg(0) == "unset" && d.arg(1).eq_ignore_ascii_case("proxy") => {
+                    report.leave_out(d);
+                    Ok(())
+                }
+                0 if name == "fallbackresource" => serving::fallback(d, parts),
+                0 => parts.settings.read(d, report).or_else(|| alias::translate(d, parts)).unwrap_or_else(|| {
+                    let needs = match name.as_str() {
+                        "requestheader" => "a field of requests is `request_fields` of a mount",
+                        _ => "it has no counterpart here",
+                    };
+                    Err(needs.to_owned())
+                }),
+                _ if section.methods.is_none() && is_field => continue,
+                _ => parts.settings.read_of(section, d).unwrap_or_else(|| {
+                    Err("for some files or methods it knows access; for files also Header and ExpiresDefault".to_owned())
+                }),
+            };
+            if let Err(needs) = found {
+                report.refuse(d, needs);
+            }
+        }
+    }
+}
+
+/// Refuses rules for the path of an index: Apache finds it by that path, and applies them to its
+/// directory.
+fn check_indexes(parts: &Parts<'_>, report: &mut Report) {
+    // A rule for all missing files and directories precedes the search for an index.
+    if parts.front.as_ref().is_some_and(|front| front.takes_directories) {
+        return;
+    }
+    for (d, text) in &parts.met {
+        let Ok(regex) = PathRegex::new(text) else { continue };
+        let is_in = |path: &str| regex.is_in(path.as_bytes());
+        let is_of = |name: &String| {
+            (is_in(&format!("/{name}")) && !is_in("/"))
+                || (is_in(&format!("/x/{name}")) && !is_in("/x/"))
+                || text.contains(&escaped(name))
+        };
+        if serving::index(parts).iter().any(is_of) {
+            report.refuse(d, "it is for the index of a directory, too, and so for GET / in Apache");
+        }
+    }
+}
+
+/// Refuses rewrites where the path before them is guarded otherwise than the one behind.
+fn check_rewrites<'s, 'd: 's>(
+    top: &Section<'d>,
+    mut others: impl Iterator<Item = (&'s Section<'d>, &'s Rules<'d>)>,
+    rules: &Rules<'d>,
+    parts: &Parts<'_>,
+    report: &mut Report,
+) {
+    let has_rewrites =
+        parts.rules.iter().any(|keys| keys.iter().any(|(name, _)| name == "rewrite"));
+    let is_other = |(section, own): (&Section<'_>, &Rules<'_>)| {
+        let access = own.within(rules).access().unwrap_or_default();
+        let is_simple = access.is_closed || access.is_open();
+        !own.is_empty() && (section.methods.is_some() || !is_simple)
+    };
+    let has_exceptions = others.any(is_other);
+    if has_rewrites
+        && has_exceptions
+        && let Some(d) = top.own.iter().find(|d| d.name.eq_ignore_ascii_case("rewriterule"))
+    {
+        report.refuse(d, "Apache asks who may have the path before it is rewritten, and here it is the path behind");
+    }
+}
+
+/// Translates `Header` and mod_expires.
+fn response_fields(sections: &[Section<'_>], parts: &mut Parts<'_>, report: &mut Report) {
+    let index = serving::index(parts);
+    let front = parts.front.as_ref().map(|front| front.path.clone());
+    let served = Served {
+        index: &index,
+        types: &parts.settings.types,
+        front: front.as_deref(),
+        has_php: parts.settings.has_php,
+    };
+    let mut all = expires::translate(sections, served, report);
+    let has_expires = !all.is_empty();
+    let mut own = Vec::new();
+    for section in sections.iter().filter(|section| section.methods.is_none()) {
+        for d in section.own.iter().filter(|d| d.name.eq_ignore_ascii_case("header")) {
+            match headers::header(d, section, (&index, has_expires), report) {
+                Ok(rule) => own.extend(rule),
+                Err(needs) => report.refuse(d, needs),
+            }
+            let front = front.as_ref().and_then(|path| path.rsplit('/').next());
+            if let (Some(files), Some(name)) = (&section.files, front)
+                && files.has(name)
+            {
+                report.remark(
+                    d,
+                    &format!("a path that {name} answers, such as GET /x, does not have it"),
+                );
+            }
+        }
+    }
+    all.extend(headers::joined(own));
+    if parts.settings.has_php {
+        for (ext, media) in &parts.settings.types {
+            let mut keys = Keys::new();
+            put(&mut keys, "match", format!("*.{ext}"));
+            put(
+                &mut keys,
+                "set",
+                toml::Table::from_iter([("Content-Type".to_owned(), Value::from(media.as_str()))]),
+            );
+            all.push(keys);
+        }
+    }
+    parts.headers = all;
+}
+
+/// The mounts of sections with access of their own; the first of those that a request meets is the
+/// last one that is written.
+fn guarded<'s, 'd: 's>(
+    sections: impl Iterator<Item = (&'s Section<'d>, &'s Rules<'d>)>,
+    (rules, top): (&Rules<'d>, &Section<'d>),
+    parts: &Parts<'_>,
+    (options, tree): (&Options, &Tree),
+    report: &mut Report,
+) -> Vec<Mount> {
+    let (mut of_methods, mut of_files) = (Vec::new(), Vec::new());
+    let sections: Vec<_> = sections.filter(|(_, own)| !own.is_empty()).collect();
+    let is_of_one_release = sections.iter().all(|(_, own)| own.is_new())
+        || sections.iter().all(|(_, own)| own.is_old());
+    for (section, own) in sections {
+        let all = own.within(rules);
+        let Some(at) = section.at else { continue };
+        let mut matched = toml::Table::new();
+        let index = serving::index(parts);
+        if let Some(files) = &section.files {
+            let text = match index.iter().any(|name| files.has(name)) {
+                true => format!("{}|/$", files.closing),
+                false => files.closing.clone(),
+            };
+            matched.insert("regex".to_owned(), Value::from(text));
+            let front = parts
+                .front
+                .as_ref()
+                .filter(|front| files.has(front.path.rsplit('/').next().unwrap_or_default()));
+            if !parts.suffixes.is_empty() && !files.closing.starts_with(r"/\.") {
+                report.refuse(
+                    at,
+                    "files are found without their ending, and it may be for one of them",
+                );
+                continue;
+            }
+            if front.is_some() {
+                report.refuse(at, "it is for the page or script that answers missing files, too");
+                continue;
+            }
+        }
+        let mut negated = None;
+        if let Some(methods) = &section.methods {
+            let names = Value::from(methods.names.clone());
+            match methods.is_except {
+                true => negated = Some(toml::Table::from_iter([("method".to_owned(), names)])),
+                false => drop(matched.insert("method".to_owned(), names)),
+            }
+        }
+        matched.extend(negated.map(|not| ("not".to_owned(), Value::Table(not))));
+        let place = vec![("match".to_owned(), Value::Table(matched))];
+        let access = match all.access() {
+            Ok(access) => access,
+            Err(needs) => {
+                report.refuse(at, needs);
+                continue;
+            }
+        };
+        let made = if access.is_closed {
+            refusal(place, 403)
+        } else {
+            let mut keys = serving::keys(parts, (options, tree), true, report);
+            let mut passwords = Passwords::default();
+            passwords.read(top);
+            passwords.read(section);
+            if let Err(needs) = all.put(&passwords, &mut keys, report) {
+                report.refuse(at, needs);
+            }
+            mount(place, keys)
+        };
+        match section.methods {
+            Some(_) => of_methods.insert(0, made),
+            None => of_files.insert(0, made),
+        }
+    }
+    if !of_files.is_empty() {
+        report.general(
+            "A section of files is for what is beneath a directory of such a name, too: GET /a.log/x.".to_owned(),
+        );
+    }
+    // The access of files replaces that of methods, if both are of one release of Apache.
+    match is_of_one_release {
+        true => [of_files, of_methods].concat(),
+        false => [of_methods, of_files].concat(),
+    }
+}
+
+/// Has mounts of files send pages for errors where scripts are served, and names their difference.
+fn error_pages(parts: &mut Parts<'_>, tree: &Tree, report: &mut Report) {
+    let is_path = |page: &Value| page.as_str().is_some_and(|page| page.starts_with('/'));
+    let is_of_success = |keys: &Keys| !keys.iter().any(|(name, _)| name == "always");
+    if parts.errors.values().any(is_path) && parts.headers.iter().any(is_of_success) {
+        report.general(
+            "Pages of ErrorDocument have the fields of `Header always` alone, and in Apache those of `Header`: GET /none."
+                .to_owned(),
+        );
+    }
+    if !parts.settings.has_php {
+        return;
+    }
+    for (status, page) in &mut parts.errors {
+        let Some(path) = page.as_str().filter(|path| path.starts_with('/')) else { continue };
+        let mut keys = Keys::new();
+        put(&mut keys, "name", format!("error{status}"));
+        put(&mut keys, "files", tree.root.as_str());
+        put(&mut keys, "try_files", vec![path.to_owned()]);
+        parts.named.push(named(keys));
+        let mut to = toml::Table::new();
+        to.insert("to".to_owned(), Value::from(format!("@error{status}")));
+        to.insert("status".to_owned(), Value::from(i64::from(*status)));
+        *page = Value::Table(to);
+    }
+}
+
+/// Names the other files that Apache reads.
+fn nested(tree: &Tree, report: &mut Report) {
+    for file in tree.nested.iter().take(NESTED_MAX) {
+        let path = file.strip_suffix(".htaccess").unwrap_or(file);
+        report.general(format!(
+            "{file}: Apache applies this file, too, and it is not translated: GET /{path}. Import it, and write its \
+             mounts with the path /{}.",
+            path.trim_end_matches('/')
+        ));
+    }
+    if tree.nested.len() > NESTED_MAX || tree.is_cut {
+        report.general(
+            "There may be more .htaccess files beneath the directory: GET /deep/.".to_owned(),
+        );
+    }
+}
+
+/// The rules of both modules: a redirect of mod_alias is for the path before it is rewritten.
+fn ordered(rules: &[Keys], redirects: &[Keys], report: &mut Report) -> Vec<Keys> {
+    let is_rewrite = |keys: &Keys| keys.iter().any(|(name, _)| name == "rewrite");
+    let first = rules.iter().position(is_rewrite).unwrap_or(rules.len());
+    let (before, behind) = rules.split_at(first);
+    if !redirects.is_empty() && behind.iter().any(|keys| !is_rewrite(keys)) {
+        report.general(
+            "A path of Redirect and of a RewriteRule behind the first rewrite has the target of Redirect: GET /old."
+                .to_owned(),
+        );
+    }
+    [before, redirects, behind].concat()
+}
+
+fn finish(
+    parts: Parts<'_>,
+    mounts: Vec<Mount>,
+    options: &Options,
+    report: &mut Report,
+) -> ServerConfig {
+    let mut site = Site {
+        hosts: options.hosts.clone(),
+        errors: parts.errors,
+        rules: ordered(&parts.rules, &parts.redirects, report),
+        headers: parts.headers,
+        mounts,
+        ..Site::default()
+    };
+    if let Some(bytes) = parts.settings.body_bytes {
+        put(&mut site.keys, "body_bytes", i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+    let mut server = ServerConfig::default();
+    if parts.secure_hosts.is_empty() {
+        report.general(
+            "Addresses, names and certificates are those of <VirtualHost>, which this file does not have: write \
+             `listen`, `hosts` and [site.tls]; without them hurtle answers GET / at 127.0.0.1:8080, for any name."
+                .to_owned(),
+        );
+    } else {
+        if site.hosts.is_empty() {
+            site.hosts = parts.secure_hosts;
+            site.is_default = parts.is_default;
+        }
+        put(&mut server.keys, "listen", vec!["0.0.0.0:80".to_owned(), "[::]:80".to_owned()]);
+        put(&mut server.keys, "listen_tls", vec!["0.0.0.0:443".to_owned(), "[::]:443".to_owned()]);
+        let is_local = |host: &String| hurtle_config::is_local(&HostName::Exact(host.clone()));
+        match site.hosts.iter().all(is_local) {
+            true => put(&mut site.tls, "certificate", "local"),
+            false => {
+                let mut acme = Keys::new();
+                put(&mut acme, "accept_terms", true);
+                server.tables.push(("acme", acme));
+                put(&mut site.tls, "certificate", "auto");
+            }
+        }
+    }
+    server.sites.push(site);
+    server
+}

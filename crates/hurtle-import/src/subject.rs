@@ -1,0 +1,209 @@
+//! Properties of a request that conditions of nginx compare, as conditions of `match`.
+
+use toml::{Table, Value};
+
+use hurtle_config::PathRegex;
+
+/// A property of a request, named by a variable of nginx.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    Method,
+    Host,
+    Scheme,
+    Client,
+    /// The decoded path.
+    Path,
+    /// The path and the query as sent.
+    Target,
+    /// The whole query.
+    Query,
+    /// A field, a cookie or a parameter: the key of `match`, and the name.
+    Named(&'static str, String),
+}
+
+impl Subject {
+    /// The property of a variable; `None`: it is another variable.
+    pub(super) fn of(variable: &str) -> Option<Subject> {
+        let named = |kind, name: &str| {
+            let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"_-".contains(&b);
+            let is_name = !name.is_empty() && name.bytes().all(is_plain);
+            is_name.then(|| Subject::Named(kind, name.to_owned()))
+        };
+        let name = variable.strip_prefix('$')?;
+        let name = name.strip_prefix('{').and_then(|n| n.strip_suffix('}')).unwrap_or(name);
+        match name {
+            "request_method" => Some(Subject::Method),
+            "host" => Some(Subject::Host),
+            "scheme" => Some(Subject::Scheme),
+            "remote_addr" => Some(Subject::Client),
+            "uri" | "document_uri" | "request_filename" => Some(Subject::Path),
+            "request_uri" => Some(Subject::Target),
+            "args" | "query_string" | "is_args" => Some(Subject::Query),
+            _ => {
+                // The field Host has a port, too.
+                if let Some(field) = name.strip_prefix("http_").filter(|field| *field != "host") {
+                    return named("header", &field.replace('_', "-"));
+                }
+                if let Some(cookie) = name.strip_prefix("cookie_") {
+                    return named("cookie", cookie);
+                }
+                named("query", name.strip_prefix("arg_")?)
+            }
+        }
+    }
+
+    /// The conditions of which one is met where the property is this text; `None`: hurtle has none.
+    /// `ignores_case`: letters are compared in any case.
+    pub(super) fn equals(&self, text: &str, ignores_case: bool) -> Option<Vec<Table>> {
+        let is_plain = |extra: &[u8]| {
+            !text.is_empty()
+                && text.bytes().all(|b| b.is_ascii_alphanumeric() || extra.contains(&b))
+        };
+        match self {
+            Subject::Method if is_plain(b"") => {
+                Some(vec![one("method", text.to_ascii_uppercase())])
+            }
+            Subject::Host if is_plain(b"-._") => Some(vec![one("host", text)]),
+            Subject::Scheme if matches!(text, "http" | "https") => Some(vec![one("scheme", text)]),
+            Subject::Client if is_plain(b".:/") => Some(vec![one("client", text)]),
+            Subject::Path if is_plain(b"/._~-") && text.starts_with('/') => match ignores_case {
+                false => Some(vec![one("path", text)]),
+                true => Some(vec![one("regex", format!("(?i)^{}$", escaped(text)))]),
+            },
+            Subject::Target if is_plain(b"/._~-") && text.starts_with('/') => {
+                let path = match ignores_case {
+                    false => ("path", Value::from(text)),
+                    true => ("regex", Value::from(format!("(?i)^{}$", escaped(text)))),
+                };
+                Some(vec![both([path, ("query", Value::from(false))])])
+            }
+            Subject::Query if text.is_empty() => Some(vec![one("query", false)]),
+            Subject::Named(kind, name) if text.is_empty() => {
+                let empty = Table::from_iter([("regex".to_owned(), Value::from("^$"))]);
+                Some(vec![value(kind, name, false), value(kind, name, empty)])
+            }
+            Subject::Named(kind, name) if is_plain(b"-_./: ") && !ignores_case => {
+                Some(vec![value(kind, name, text)])
+            }
+            Subject::Named(kind, name) => {
+                let regex =
+                    format!("{}^{}$", if ignores_case { "(?i)" } else { "" }, escaped(text));
+                Some(vec![value(
+                    kind,
+                    name,
+                    Table::from_iter([("regex".to_owned(), Value::from(regex))]),
+                )])
+            }
+            _ => None,
+        }
+    }
+
+    /// Likewise where the property contains a match of an expression.
+    pub(super) fn contains(&self, text: &str, ignores_case: bool) -> Option<Vec<Table>> {
+        let written = if ignores_case { format!("(?i){text}") } else { text.to_owned() };
+        let regex = PathRegex::new(&written).ok()?;
+        match self {
+            Subject::Method | Subject::Host | Subject::Scheme => {
+                let words = words(text)?;
+                let each: Option<Vec<Vec<Table>>> =
+                    words.iter().map(|word| self.equals(word, ignores_case)).collect();
+                Some(each?.into_iter().flatten().collect())
+            }
+            Subject::Path => Some(vec![one("regex", without_lead(&written))]),
+            Subject::Target => self.target(&written),
+            Subject::Named(kind, name) => {
+                let table = Table::from_iter([("regex".to_owned(), Value::from(written))]);
+                let mut any = vec![value(kind, name, table)];
+                if regex.is_in(b"") {
+                    any.push(value(kind, name, false));
+                }
+                Some(any)
+            }
+            Subject::Client | Subject::Query => None,
+        }
+    }
+
+    /// The conditions for an expression of the target: of the path, if it begins or ends there.
+    fn target(&self, text: &str) -> Option<Vec<Table>> {
+        let plain = text.strip_prefix("(?i)").unwrap_or(text);
+        if plain.contains('?') && plain.contains("\\?") {
+            return None;
+        }
+        match (plain.starts_with('^') && !plain.contains('|'), plain.ends_with('$')) {
+            (_, true) => {
+                Some(vec![both([("regex", Value::from(text)), ("query", Value::from(false))])])
+            }
+            (true, false) => Some(vec![one("regex", text)]),
+            (false, false) => None,
+        }
+    }
+
+    /// Likewise where the property is neither empty nor 0, as nginx asks with `if ($variable)`.
+    pub(super) fn is_true(&self) -> Option<Vec<Table>> {
+        match self {
+            Subject::Query => Some(vec![one("query", true)]),
+            Subject::Named(kind, name) => {
+                let table = Table::from_iter([("regex".to_owned(), Value::from("^(?:[^0]|0.)"))]);
+                Some(vec![value(kind, name, table)])
+            }
+            _ => None,
+        }
+    }
+
+    /// The difference that such a condition of this property has, with an example.
+    pub(super) fn remark(&self) -> Option<&'static str> {
+        match self {
+            Subject::Target => Some(
+                "hurtle compares the decoded path, and nginx the target as sent: GET /%61 is /a here, and a query \
+                 is no part of it",
+            ),
+            Subject::Query => Some("a query of 0, such as GET /?0, is one here, and none in nginx"),
+            _ => None,
+        }
+    }
+}
+
+/// A condition alone.
+pub(super) fn one(key: &str, value: impl Into<Value>) -> Table {
+    Table::from_iter([(key.to_owned(), value.into())])
+}
+
+fn both(conditions: [(&str, Value); 2]) -> Table {
+    conditions.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// A condition on a field, a cookie or a parameter.
+fn value(kind: &str, name: &str, value: impl Into<Value>) -> Table {
+    one(kind, one(name, value))
+}
+
+/// A text within an expression.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        if c.is_ascii_punctuation() && !"/-_".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// The words of an expression such as `^(GET|HEAD)$`.
+fn words(text: &str) -> Option<Vec<&str>> {
+    let inner = text.strip_prefix('^')?.strip_suffix('$')?;
+    let inner = inner.strip_prefix('(').and_then(|x| x.strip_suffix(')')).unwrap_or(inner);
+    let inner = inner.strip_prefix("?:").unwrap_or(inner);
+    Some(inner.split('|').collect())
+}
+
+/// An expression without the `^.*` at its begin, which matches any directory before a path.
+fn without_lead(text: &str) -> String {
+    let (flag, rest) = match text.strip_prefix("(?i)") {
+        Some(rest) => ("(?i)", rest),
+        None => ("", text),
+    };
+    let rest =
+        ["^.*?", "^.*", "^.+"].iter().find_map(|lead| rest.strip_prefix(lead)).unwrap_or(rest);
+    format!("{flag}{rest}")
+}
