@@ -1,8 +1,10 @@
 //! `reply_head`: response heads from upstreams, and where their bodies end.
 
-use hurtle_http::h1::forward;
-use hurtle_http::h1::response::{self, Delimiter, Fields, Persistence};
-use hurtle_http::h1::response_head::{FIELDS_MAX, HEAD_BYTES_MAX, Length, Scan, parse};
+use hurtle_http::h1::response;
+use hurtle_http::h1::response_head::{Scan, parse};
+use hurtle_http::message::forward;
+use hurtle_http::message::response::{Delimiter, Fields, Persistence};
+use hurtle_http::message::response_head::{FIELDS_MAX, HEAD_BYTES_MAX, Length};
 use hurtle_http::request::fields::pairs;
 use hurtle_http::request::framing::BodyLength;
 

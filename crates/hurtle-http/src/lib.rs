@@ -8,7 +8,8 @@
 //! |---|---|
 //! | [`semantics`] | RFC 9110, 9111: targets, hosts, ranges, preconditions, caching |
 //! | [`request`] | a request head of any version: its fields and framing (RFC 9112 6.3) |
-//! | [`h1`] | RFC 9112: request and response heads, the chunked coding, forwarding by a proxy |
+//! | [`message`] | field lines of responses and forwarded requests, and a proxy's edits of them |
+//! | [`h1`] | RFC 9112: request and response heads, the chunked coding |
 //! | [`h2`] | RFC 9113, RFC 7541 and RFC 9218: the connection of a server as a state machine |
 //! | [`h3`] | RFC 9114, RFC 9204, RFC 9218 and RFC 9220: the same for HTTP/3, without QUIC |
 //! | [`stream`], [`compression`] | the parts that [`h2`] and [`h3`] share |
@@ -27,7 +28,8 @@
 //! use http::{HeaderMap, HeaderValue, StatusCode, header};
 //! use hurtle_http::h1::head::{Progress, Scan};
 //! use hurtle_http::h1::request;
-//! use hurtle_http::h1::response::{Delimiter, Fields, Persistence, encode};
+//! use hurtle_http::h1::response::encode;
+//! use hurtle_http::message::response::{Delimiter, Fields, Persistence};
 //! use hurtle_http::request::{HeadLimits, Joined, Method};
 //! use hurtle_http::semantics::date;
 //! use hurtle_http::semantics::target::Target;
@@ -79,6 +81,8 @@ pub mod h2;
 pub mod h3;
 
 pub mod request;
+
+pub mod message;
 
 pub mod h1;
 

@@ -4,7 +4,8 @@ use std::task::Context;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use hurtle_http::h1::response::{Fields, field};
+use hurtle_http::message::field_lines::field;
+use hurtle_http::message::response::Fields;
 use hurtle_http::semantics::grpc::{self, GrpcStatus};
 
 use crate::body::{Body, TruncatedError};

@@ -22,7 +22,8 @@ use std::rc::Rc;
 
 use http::Version;
 use hurtle_http::h1;
-use hurtle_http::h1::response::{self, Delimiter, Fields, Persistence};
+use hurtle_http::h1::response;
+use hurtle_http::message::response::{Delimiter, Fields, Persistence};
 use hurtle_http::request::{HeadLimits, Joined, RequestHead};
 use hurtle_http::semantics::host;
 use hurtle_http::semantics::target::{self, Target as RequestTarget, append_query};

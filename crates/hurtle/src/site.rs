@@ -9,8 +9,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use http::{StatusCode, header};
-use hurtle_http::h1::forward;
-use hurtle_http::h1::response::{Fields, field};
+use hurtle_http::message::field_lines::field;
+use hurtle_http::message::forward;
+use hurtle_http::message::response::Fields;
 
 use crate::answer::{Answer, Needs};
 use crate::auth::Guard;

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use crate::h1::response::SERVER;
+use crate::message::field_lines::SERVER;
 use crate::request::fields::begins_as;
 use crate::semantics::fields::list;
 use crate::semantics::forwarded::Family;

@@ -1,7 +1,7 @@
 //! The request line (RFC 9112 section 3) and its method.
 
-use crate::request::ParseError;
 use crate::request::method::{METHOD_BYTES_MAX, Method};
+use crate::request::{ParseError, PartialLine};
 use crate::semantics::set::TOKEN;
 
 /// Length in bytes of the other parts of a request line: two spaces, the version, CRLF.
@@ -44,17 +44,6 @@ pub(super) fn request_line<'a>(
     }
     let (http10, rest) = version(&rest[1..])?;
     Ok((RequestLine { method: Method::from_token(method), raw_target, http10 }, rest))
-}
-
-/// A request line as far as it can be told, for the log of a request that is refused.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PartialLine<'a> {
-    /// The method; empty if there is none.
-    pub method: &'a [u8],
-    /// The target; without a method, the whole line.
-    pub target: &'a [u8],
-    /// `true`: the line ends with the version HTTP/1.1; any other counts as 1.0 in the log.
-    pub is_http11: bool,
 }
 
 /// Reads the front of a malformed or incomplete head.

@@ -2,17 +2,12 @@
 //! chunked coding. The caller moves the bytes.
 
 pub mod chunked;
-pub mod field;
 pub mod forward;
-pub mod forwarded_headers;
-mod forwarding_fields;
 pub mod head;
-pub mod keep;
 mod line;
-mod lines;
 pub mod request;
 pub mod response;
 pub mod response_head;
 
-pub use self::line::{PartialLine, partial_line};
+pub use self::line::partial_line;
 pub use crate::request::ParseError;

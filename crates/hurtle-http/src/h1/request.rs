@@ -1,7 +1,7 @@
 //! Parses the request head of HTTP/1.1 (RFC 9112 section 3) in one pass over its bytes.
 
 use super::line;
-use super::lines::{self, FieldLine};
+use crate::message::lines::{self, FieldLine};
 use crate::request::section::{Lookup, SectionCache};
 use crate::request::{HeadLimits, Joined, ParseError, RequestFields, RequestHead, Validator, join};
 use crate::semantics::target::Target;

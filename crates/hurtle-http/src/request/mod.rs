@@ -9,6 +9,7 @@ pub mod fields;
 pub mod framing;
 pub mod grpc_web;
 pub mod method;
+mod partial_line;
 pub mod section;
 
 use std::cell::OnceCell;
@@ -20,6 +21,7 @@ pub use self::error::ParseError;
 pub use self::fields::RequestFields;
 pub use self::framing::BodyLength;
 pub use self::method::Method;
+pub use self::partial_line::PartialLine;
 
 use self::framing::Framing;
 use self::method::METHOD_BYTES_MAX;

@@ -201,8 +201,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::h1::forward::{self, ForwardParams};
+    use crate::h1::forward;
     use crate::h1::request::{parse, parse_cached};
+    use crate::message::forward::ForwardParams;
     use crate::request::{HeadLimits, Joined, ParseError};
 
     const LIMITS: HeadLimits = HeadLimits { head_bytes: 300, target_bytes: 64, fields: 5 };

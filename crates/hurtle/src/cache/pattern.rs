@@ -31,8 +31,8 @@ impl KeyPattern {
         Some(KeyPattern { name, port, target, is_prefix: beginning.is_some() })
     }
 
-    /// `true` if it selects this key of `h1::forward::identity`: `scheme://host/path?query`, maybe
-    /// followed by further lines.
+    /// `true` if it selects this key of `hurtle_http::message::forward::identity`:
+    /// `scheme://host/path?query`, maybe followed by further lines.
     pub fn matches(&self, key: &[u8]) -> bool {
         let line = key.split(|&b| b == b'\n').next().unwrap_or(key);
         let rest = line.strip_prefix(b"https://").or_else(|| line.strip_prefix(b"http://"));

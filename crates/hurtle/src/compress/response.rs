@@ -1,7 +1,7 @@
 //! Encodes responses of applications, gateways and upstreams while they are sent.
 
 use http::{HeaderValue, StatusCode, header};
-use hurtle_http::h1::response::Fields;
+use hurtle_http::message::response::Fields;
 use hurtle_http::request::RequestHead;
 use hurtle_http::semantics::accept::Coding;
 

@@ -3,8 +3,9 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use hurtle_http::h1::forward;
-use hurtle_http::h1::response::{Fields, field};
+use hurtle_http::message::field_lines::field;
+use hurtle_http::message::forward;
+use hurtle_http::message::response::Fields;
 use hurtle_http::request::fields::{is_same, pairs};
 
 /// The fields of a response, to be edited.

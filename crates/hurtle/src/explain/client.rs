@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode};
-use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
+use hurtle_http::message::forwarded_headers::ForwardedHeaders;
 
 use crate::body::RequestBody;
 use crate::cache::CacheStatus;

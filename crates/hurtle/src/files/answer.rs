@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use http::StatusCode;
-use hurtle_http::h1::response::field;
+use hurtle_http::message::field_lines::field;
 use hurtle_http::request::RequestFields;
 use hurtle_http::semantics::accept::{self, Coding};
 use hurtle_http::semantics::conditional::{self, Preconditions, Verdict};

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::{Frame, SizeHint};
-use hurtle_http::h1::response::Fields;
+use hurtle_http::message::response::Fields;
 use hurtle_objects::{Arrival, Failure};
 
 use super::objects::{Arriving, status};

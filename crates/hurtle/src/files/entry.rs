@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, header};
-use hurtle_http::h1::response::{SERVER, field, number_field};
+use hurtle_http::message::field_lines::{SERVER, field, number_field};
 use hurtle_http::semantics::accept::Coding;
 use hurtle_http::semantics::conditional::{Preconditions, Validators};
 use hurtle_http::semantics::date;

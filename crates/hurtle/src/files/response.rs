@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use hurtle_http::h1::response::Fields;
+use hurtle_http::message::response::Fields;
 use hurtle_http::request::fields::{joined, map};
 use hurtle_http::semantics::conditional::Preconditions;
 use hurtle_http::semantics::media;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
-use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
+use hurtle_http::message::forwarded_headers::ForwardedHeaders;
 use hurtle_http::request::ParseError;
 use hurtle_http::semantics::forwarded::Family;
 

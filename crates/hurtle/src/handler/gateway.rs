@@ -21,7 +21,7 @@ use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
 use http_body::Body as _;
 use hurtle_http::cgi::{Head, RequestInfo, Script, Variables};
 use hurtle_http::fcgi::Role;
-use hurtle_http::h1::response::Fields;
+use hurtle_http::message::response::Fields;
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::semantics::target::separate_slashes;
 

@@ -6,7 +6,7 @@ use std::mem;
 use bytes::{Bytes, BytesMut};
 use http::uri::PathAndQuery;
 use http::{Extensions, HeaderMap, HeaderValue, Version, header};
-use hurtle_http::h1::response::Fields;
+use hurtle_http::message::response::Fields;
 use hurtle_http::request::RequestFields;
 use hurtle_http::request::{Method, RequestHead};
 use hurtle_http::semantics::target::{Target, encode_path, find_encoded};

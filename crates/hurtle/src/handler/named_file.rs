@@ -1,8 +1,8 @@
 //! The file that a response names in place of its body (X-Accel-Redirect, X-Sendfile).
 
 use hurtle_http::cgi::{ACCEL, SENDFILE};
-use hurtle_http::h1::forward;
-use hurtle_http::h1::response::Fields;
+use hurtle_http::message::forward;
+use hurtle_http::message::response::Fields;
 
 use super::request::RequestContext;
 use super::{FileName, InternalRedirect, Outcome};

@@ -325,7 +325,9 @@ mod tests {
         (0..5).for_each(|_| limiter.take(1, START_NS).unwrap());
         let answer = limiter.refusal(limiter.take(1, START_NS).unwrap_err());
         assert_eq!(answer.status, 429);
-        let hurtle_http::h1::response::Fields::Map(fields) = answer.fields else { panic!("a map") };
+        let hurtle_http::message::response::Fields::Map(fields) = answer.fields else {
+            panic!("a map")
+        };
         assert_eq!(fields["retry-after"], "2");
         assert_eq!(fields["ratelimit-policy"], "\"default\";q=5;w=10");
         assert_eq!(fields["ratelimit"], "\"default\";r=0;t=2");

@@ -4,7 +4,7 @@
 use std::mem;
 
 use http::HeaderMap;
-use hurtle_http::h1::response::Delimiter;
+use hurtle_http::message::response::Delimiter;
 
 use super::duplex::Duplex;
 use crate::handler::client::{Data, ExchangeError, Frame};

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use http::StatusCode;
-use hurtle_http::h1::forwarded_headers::ForwardedHeaders;
-use hurtle_http::h1::response::{Delimiter, Fields, Persistence};
+use hurtle_http::message::forwarded_headers::ForwardedHeaders;
+use hurtle_http::message::response::{Delimiter, Fields, Persistence};
 use hurtle_http::request::RequestHead;
 use hurtle_http::semantics::forwarded::Family;
 

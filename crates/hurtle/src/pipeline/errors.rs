@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use http::{HeaderName, HeaderValue, StatusCode, header};
-use hurtle_http::h1::response::Fields;
+use hurtle_http::message::response::Fields;
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::{Method, RequestFields, RequestHead};
 

@@ -6,7 +6,7 @@
 use std::mem;
 
 use http::{HeaderValue, header};
-use hurtle_http::h1::response::Fields;
+use hurtle_http::message::response::Fields;
 use hurtle_http::request::RequestHead;
 
 use crate::answer::{Answer, Needs};

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use hurtle_http::h1::PartialLine;
-use hurtle_http::h1::response::{Delimiter, Persistence};
+use hurtle_http::message::response::{Delimiter, Persistence};
+use hurtle_http::request::PartialLine;
 use hurtle_http::request::{ParseError, RequestHead};
 
 use super::connection::{Connection, Next};

@@ -1,7 +1,7 @@
 //! Writes an upstream's response: a small body that has arrived leaves with the head, any other
 //! frame by frame.
 
-use hurtle_http::h1::response::Delimiter;
+use hurtle_http::message::response::Delimiter;
 use hurtle_http::request::RequestHead;
 
 use super::arriving::ArrivingBody;

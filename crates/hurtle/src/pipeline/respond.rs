@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::{io, mem};
 
 use http::{StatusCode, header};
-use hurtle_http::h1::response::{Delimiter, Fields, Persistence};
+use hurtle_http::message::response::{Delimiter, Fields, Persistence};
 use hurtle_http::request::{Method, RequestHead};
 use hurtle_http::semantics::fields::has_token;
 

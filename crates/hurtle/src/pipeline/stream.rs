@@ -5,7 +5,7 @@ use std::fmt::Display;
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::Frame;
-use hurtle_http::h1::response::Delimiter;
+use hurtle_http::message::response::Delimiter;
 
 use super::body_writer::BodyWriter;
 use super::duplex::Duplex;

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use http::StatusCode;
-use hurtle_http::h1::response::{Delimiter, Persistence};
+use hurtle_http::message::response::{Delimiter, Persistence};
 use hurtle_http::request::RequestHead;
 
 use super::connection::{Connection, Next};

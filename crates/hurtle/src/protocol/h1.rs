@@ -7,7 +7,9 @@ use std::task::{Context, Poll};
 use http::{HeaderMap, StatusCode, Version};
 use hurtle_http::h1::chunked::encode_size;
 use hurtle_http::h1::forward;
-use hurtle_http::h1::response::{self, Delimiter, encode_trailers};
+use hurtle_http::h1::response;
+use hurtle_http::message::field_lines::encode_trailers;
+use hurtle_http::message::response::Delimiter;
 use hurtle_http::request::framing::BodyLength;
 
 use super::reading::Reading;

@@ -14,8 +14,8 @@ use std::io;
 use std::task::{Context, Poll};
 
 use http::{HeaderMap, StatusCode, Version};
-use hurtle_http::h1::response::{Delimiter, Fields, Persistence};
-use hurtle_http::h1::response_head::ResponseHead;
+use hurtle_http::message::response::{Delimiter, Fields, Persistence};
+use hurtle_http::message::response_head::ResponseHead;
 use hurtle_http::request::framing::BodyLength;
 
 use self::reading::Reading;

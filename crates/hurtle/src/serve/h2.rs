@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use hurtle_http::h1::PartialLine;
+use hurtle_http::request::PartialLine;
 use hurtle_http::request::{self, Joined, ParseError};
 
 use crate::clock::NEVER;

@@ -6,8 +6,8 @@ use std::future::poll_fn;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use hurtle_http::h1::PartialLine;
 use hurtle_http::h3::Code;
+use hurtle_http::request::PartialLine;
 use hurtle_http::request::{self, Joined, ParseError};
 
 use crate::clock::NEVER;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use http::StatusCode;
-use hurtle_http::h1::forward;
-use hurtle_http::h1::response::Fields;
+use hurtle_http::message::forward;
+use hurtle_http::message::response::Fields;
 use hurtle_http::request::fields::{is_same, pairs};
 use hurtle_http::semantics::target;
 

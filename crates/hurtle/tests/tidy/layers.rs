@@ -47,6 +47,7 @@ const HTTP_LAYERS: &[&[&str]] = &[
     &["semantics", "recent", "allowance", "compression"],
     &["stream"],
     &["request", "h2", "h3", "proxy_protocol", "fcgi", "resp"],
+    &["message"],
     &["h1"],
     &["cgi"],
 ];

@@ -4,7 +4,7 @@
 use std::task::{Context, Poll};
 
 use http::StatusCode;
-use hurtle_http::h1::forward::upgrades;
+use hurtle_http::message::forward::upgrades;
 
 use super::super::client::{Client, Continue, ExchangeError, InterimSender};
 use super::super::request::RequestContext;

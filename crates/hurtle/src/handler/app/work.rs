@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
-use hurtle_http::h1::response::Fields;
+use hurtle_http::message::response::Fields;
 use hyper::upgrade::OnUpgrade;
 use pin_project_lite::pin_project;
 use tower_service::Service;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode, header};
-use hurtle_http::h1::response::Fields;
+use hurtle_http::message::response::Fields;
 use hurtle_http::semantics::target;
 
 use super::{Directory, HandlerRequest, MatchedPath};

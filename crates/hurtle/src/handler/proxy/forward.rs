@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use http::{StatusCode, Version};
-use hurtle_http::h1::forward::{self, ForwardParams};
-use hurtle_http::h1::response_head::ResponseHead;
+use hurtle_http::message::forward::{self, ForwardParams};
+use hurtle_http::message::response_head::ResponseHead;
 use hurtle_http::request::{Method, RequestHead};
 use hurtle_http::semantics::grpc::GrpcStatus;
 

@@ -5,9 +5,9 @@
 use std::rc::Rc;
 
 use http::{HeaderName, StatusCode};
-use hurtle_http::h1::forward::{self, ForwardParams};
-use hurtle_http::h1::response::field;
-use hurtle_http::h1::response_head::ResponseHead;
+use hurtle_http::message::field_lines::field;
+use hurtle_http::message::forward::{self, ForwardParams};
+use hurtle_http::message::response_head::ResponseHead;
 use hurtle_http::request::fields::is_same;
 use hurtle_http::request::{BodyLength, Method, RequestFields, RequestHead};
 

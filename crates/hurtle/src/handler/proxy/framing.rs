@@ -1,8 +1,8 @@
 //! The framing of an upstream's response on both sides (RFC 9112 section 6).
 
 use http::StatusCode;
-use hurtle_http::h1::response::Delimiter;
-use hurtle_http::h1::response_head::{Length, ResponseHead};
+use hurtle_http::message::response::Delimiter;
+use hurtle_http::message::response_head::{Length, ResponseHead};
 use hurtle_http::request::fields::pairs;
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::{Method, RequestHead};

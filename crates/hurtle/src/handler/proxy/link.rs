@@ -5,7 +5,8 @@ use std::future::poll_fn;
 use std::task::{Poll, ready};
 use std::{fmt, io};
 
-use hurtle_http::h1::response_head::{self, ResponseError, ResponseHead, Scan};
+use hurtle_http::h1::response_head::{self, Scan};
+use hurtle_http::message::response_head::{ResponseError, ResponseHead, parse_lines};
 
 use super::peer::UpstreamError;
 use super::wait::Waits;
@@ -85,7 +86,7 @@ impl RawHead {
             RawHead::Text(text) => response_head::parse(text),
             RawHead::Edited(text) => response_head::parse(text),
             RawHead::Fields(ResponseFields { status, lines, is_end }) => {
-                response_head::parse_lines(*status, lines, *is_end)
+                parse_lines(*status, lines, *is_end)
             }
         }
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::{fmt, io};
 
-use hurtle_http::h1::response_head::ResponseError;
+use hurtle_http::message::response_head::ResponseError;
 use hurtle_http::proxy_protocol::{self, Version};
 use rustls::pki_types::ServerName;
 use xxhash_rust::xxh3::xxh3_64;

@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use http::{HeaderMap, HeaderName, StatusCode};
-use hurtle_http::h1::response::field;
+use hurtle_http::message::field_lines::field;
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::fields;
 use hurtle_http::semantics::grpc::GrpcStatus;

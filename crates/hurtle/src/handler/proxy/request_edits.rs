@@ -1,7 +1,7 @@
 //! The operator's fields of requests to upstreams (`request_fields`).
 
 use http::header;
-use hurtle_http::h1::forward::RequestEdits;
+use hurtle_http::message::forward::RequestEdits;
 
 use super::super::HandlerError;
 use super::super::request::RequestContext;

@@ -8,9 +8,10 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
 use hurtle_http::h1::chunked::encode_size;
-use hurtle_http::h1::forward::{RequestEdits, RequestParts, is_among};
-use hurtle_http::h1::response::encode_trailers;
+use hurtle_http::h1::forward::RequestParts;
 use hurtle_http::h2::RequestLine;
+use hurtle_http::message::field_lines::encode_trailers;
+use hurtle_http::message::forward::{RequestEdits, is_among};
 use hurtle_http::request::fields::pairs;
 
 use super::super::body_buffer::OutgoingBody;

@@ -2,9 +2,9 @@
 //! file, or is invalid.
 
 use http::StatusCode;
-use hurtle_http::h1::forward;
-use hurtle_http::h1::response::Fields;
-use hurtle_http::h1::response_head::{File, ResponseHead};
+use hurtle_http::message::forward;
+use hurtle_http::message::response::Fields;
+use hurtle_http::message::response_head::{File, ResponseHead};
 
 use super::super::client::Client;
 use super::super::request::RequestContext;

@@ -4,7 +4,7 @@
 use std::mem;
 
 use http::{HeaderMap, StatusCode};
-use hurtle_http::h1::response::Delimiter;
+use hurtle_http::message::response::Delimiter;
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::grpc_web::WebFormat;
 use hurtle_http::semantics::accept::Coding;

@@ -8,8 +8,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hurtle_http::h1::forward::{self, ForwardParams};
-use hurtle_http::h1::response_head::Length;
+use hurtle_http::h1::forward;
+use hurtle_http::message::forward::ForwardParams;
+use hurtle_http::message::response_head::Length;
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::grpc_web::WebFormat;

@@ -7,8 +7,8 @@ use std::{fmt, io};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use hurtle_http::h1::response_head::HEAD_BYTES_MAX;
 use hurtle_http::h2::{Connection, Limits, Reason, RequestLine};
+use hurtle_http::message::response_head::HEAD_BYTES_MAX;
 use hurtle_http::request::RequestFields;
 use hurtle_http::request::fields::is_allowed_in_trailers;
 

@@ -9,9 +9,10 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Version};
-use hurtle_http::h1::forward;
-use hurtle_http::h1::response::{self, Delimiter};
 use hurtle_http::h2::{Body as Received, Reason, StreamClosed};
+use hurtle_http::message::field_lines::number_field;
+use hurtle_http::message::forward;
+use hurtle_http::message::response::{self, Delimiter};
 use hurtle_http::request::fields::{is_allowed_in_trailers, pairs};
 use hurtle_http::request::{BodyLength, RequestFields};
 
@@ -169,7 +170,7 @@ impl Protocol for Stream {
         self.head.set((status_of_stream(head.status), head.delimiter));
         response::encode_fields(out, head.date, head.fields);
         if let Delimiter::Length(len) = head.delimiter {
-            response::number_field(out, "Content-Length", len);
+            number_field(out, "Content-Length", len);
         }
     }
 

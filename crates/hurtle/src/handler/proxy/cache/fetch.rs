@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
-use hurtle_http::h1::keep;
-use hurtle_http::h1::response_head::{Length, ResponseHead};
+use hurtle_http::message::keep;
+use hurtle_http::message::response_head::{Length, ResponseHead};
 use hurtle_http::request::RequestFields;
 use hurtle_http::request::fields::pairs;
 use hurtle_http::semantics::caching::{self, Described, Directives, Refused};

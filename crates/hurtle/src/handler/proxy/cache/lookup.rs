@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use hurtle_http::h1::forward::{self, ForwardParams};
-use hurtle_http::h1::response::{Fields, field, number_field};
+use hurtle_http::message::field_lines::{field, number_field};
+use hurtle_http::message::forward::{self, ForwardParams};
+use hurtle_http::message::response::Fields;
 use hurtle_http::request::fields::pairs;
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::{Method, RequestHead};

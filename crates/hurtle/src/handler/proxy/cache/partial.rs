@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use hurtle_http::h1::keep;
-use hurtle_http::h1::response::field;
-use hurtle_http::h1::response_head::{Length, ResponseHead};
+use hurtle_http::message::field_lines::field;
+use hurtle_http::message::keep;
+use hurtle_http::message::response_head::{Length, ResponseHead};
 use hurtle_http::request::fields::pairs;
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::{Method, RequestHead};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use hurtle_http::h1::keep;
-use hurtle_http::h1::response::{field, number_field};
+use hurtle_http::message::field_lines::{field, number_field};
+use hurtle_http::message::keep;
 use hurtle_http::request::fields::pairs;
 use hurtle_http::request::{Method, RequestHead};
 use hurtle_http::semantics::caching::{self, Described};

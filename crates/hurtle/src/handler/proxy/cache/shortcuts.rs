@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 
-use hurtle_http::h1::response::Fields;
+use hurtle_http::message::response::Fields;
 use hurtle_http::recent::RecentTable;
 use hurtle_http::request::RequestHead;
 use hurtle_http::semantics::caching::{self, Use};

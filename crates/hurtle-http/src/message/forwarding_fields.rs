@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use http::Version;
 
-use super::forward::{ForwardParams, append, line};
-use super::response::SERVER;
+use super::field_lines::{SERVER, line};
+use super::forward::{ForwardParams, append};
 use crate::request::field_class::ForwardingField;
 use crate::semantics::decimal;
 use crate::semantics::fields::list;

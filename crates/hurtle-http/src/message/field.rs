@@ -1,13 +1,13 @@
 //! Offsets of selected fields in a head, so that they can be copied later without parsing again.
 
-use super::forward::line;
+use super::field_lines::line;
 
 /// Number of fields stored without heap allocation. Few heads have more.
 const FEW: usize = 24;
 
 /// A parsed field with its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field<'a> {
+pub(super) struct Field<'a> {
     pub(super) name: &'a [u8],
     /// The value without surrounding whitespace.
     pub(super) value: &'a [u8],
@@ -28,7 +28,7 @@ impl Field<'_> {
 
 /// The offsets of selected fields within the field lines of a head.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldIndex {
+pub(super) struct FieldIndex {
     few: [FieldOffsets; FEW],
     count: usize,
     /// All offsets, once there are more than `FEW`.

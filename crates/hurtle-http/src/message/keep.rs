@@ -1,7 +1,7 @@
 //! The fields of stored responses (RFC 9111 3.1), also after a 304 has updated them (RFC 9111 3.2).
 
-use super::forward::{each_for_client, line};
-use super::response::SERVER;
+use super::field_lines::{SERVER, line};
+use super::forward::each_for_client;
 use super::response_head::ResponseHead;
 use crate::request::fields::{begins_as, pairs};
 use crate::semantics::caching::survives_update;

@@ -7,15 +7,15 @@ use crate::semantics::set::TOKEN;
 use crate::semantics::set::text_span;
 
 /// A field line and the rest of the input.
-pub(super) struct FieldLine<'a> {
-    pub(super) name: &'a [u8],
+pub(crate) struct FieldLine<'a> {
+    pub(crate) name: &'a [u8],
     /// The value without surrounding whitespace.
-    pub(super) value: &'a [u8],
-    pub(super) rest: &'a [u8],
+    pub(crate) value: &'a [u8],
+    pub(crate) rest: &'a [u8],
 }
 
 /// Parses the first line; `None` for the empty line that ends a section.
-pub(super) fn next(lines: &[u8]) -> Result<Option<FieldLine<'_>>, ParseError> {
+pub(crate) fn next(lines: &[u8]) -> Result<Option<FieldLine<'_>>, ParseError> {
     let colon = TOKEN.span(lines);
     if colon == 0 || lines.get(colon) != Some(&b':') {
         return match lines {
