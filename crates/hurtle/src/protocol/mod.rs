@@ -1,12 +1,13 @@
 //! The seam between an exchange (one request and its response) and the protocol that carries it.
 //!
-//! `Protocol` is implemented by HTTP/1.1 (`h1`) and by one stream of HTTP/2 (`h2`) or HTTP/3
-//! (`h3`). It encodes
-//! response heads, delimits bodies, and reads request bodies; the pipeline chooses the response.
+//! `Protocol` is implemented by HTTP/1.1 (`h1`) and by one stream (`multiplexed`) of HTTP/2 (`h2`)
+//! or HTTP/3 (`h3`). It encodes response heads, delimits bodies, and reads request bodies; the
+//! pipeline chooses the response.
 
 pub mod h1;
 pub mod h2;
 pub mod h3;
+pub mod multiplexed;
 pub mod reading;
 mod waiters;
 

@@ -5,16 +5,15 @@
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use hurtle_http::request::PartialLine;
-use hurtle_http::request::{self, Joined, ParseError};
-
+use super::answer::answer;
 use crate::clock::NEVER;
 use crate::config::Limits;
 use crate::deadline::{DeadlineError, Pass, Stall, Watch};
 use crate::metrics::{LimitKind, Protocol};
+use crate::pipeline::Connection;
 use crate::pipeline::worker::{ConnectionSlot, Worker};
-use crate::pipeline::{Connection, Next, refuse, run_exchange};
-use crate::protocol::h2::{Arrived, Session, Shared, Stream};
+use crate::protocol::h2::{Session, Shared, Stream};
+use crate::protocol::multiplexed::Arrived;
 use crate::transport::{Input, Transport};
 use crate::{clock, rt};
 
@@ -127,7 +126,7 @@ impl<T: Transport> Driver<T> {
         }
         let slot = Rc::clone(&self.slot);
         let connection = Connection::new(stream, Input::default(), self.peer, slot);
-        self.session.aside(|| rt::begin(connection.answer_request(arrived)));
+        self.session.aside(|| rt::begin(answer(connection, arrived)));
     }
 
     fn send_goaway(&mut self) {
@@ -217,40 +216,4 @@ impl Clocks {
 
 fn ms(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-impl Connection<Stream> {
-    /// Answers the request of a stream.
-    pub async fn answer_request(mut self, arrived: Arrived) {
-        let _stream = self.slot.open_stream();
-        let joined = Joined::default();
-        let next = match &arrived {
-            Arrived::TooLarge => {
-                refuse(&mut self, ParseError::HeadTooLarge, PartialLine::default()).await
-            }
-            Arrived::Head(section, is_end) => {
-                let limits = &self.worker.head_limits;
-                match &request::from_section(section, !is_end, &joined, limits) {
-                    Ok(request) => run_exchange(&mut self, request).await,
-                    Err(error) => {
-                        refuse(
-                            &mut self,
-                            *error,
-                            PartialLine {
-                                method: section.method(),
-                                target: section.path(),
-                                is_http11: false,
-                            },
-                        )
-                        .await
-                    }
-                }
-            }
-        };
-        match next {
-            Next::Request | Next::Close | Next::Linger => self.io.finish(),
-            Next::Drop => {}
-            Next::Abort => self.io.abort(),
-        }
-    }
 }

@@ -7,16 +7,16 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use hurtle_http::h3::Code;
-use hurtle_http::request::PartialLine;
-use hurtle_http::request::{self, Joined, ParseError};
 
+use super::answer::answer;
 use crate::clock::NEVER;
 use crate::config::Limits;
 use crate::deadline::{DeadlineError, Watch};
 use crate::metrics::{HandshakeFailure, LimitKind, Protocol, TlsVersion};
+use crate::pipeline;
 use crate::pipeline::worker::{ConnectionSlot, Worker};
-use crate::pipeline::{self, Next, refuse, run_exchange};
-use crate::protocol::h3::{Arrived, Session, Shared, Stream};
+use crate::protocol::h3::{Session, Shared, Stream};
+use crate::protocol::multiplexed::Arrived;
 use crate::transport::Input;
 use crate::transport::quic::{Connection, ConnectionError, Event, Negotiated};
 use crate::{clock, rt};
@@ -188,7 +188,7 @@ impl Driver {
         // The client may have moved to another address.
         let peer = self.clocks.shared.connection().peer().ip();
         let connection = pipeline::Connection::new(stream, Input::default(), Some(peer), slot);
-        self.session.aside(|| rt::begin(connection.answer_h3(arrived)));
+        self.session.aside(|| rt::begin(answer(connection, arrived)));
     }
 
     fn send_goaway(&mut self) {
@@ -278,40 +278,4 @@ impl Clocks {
 
 fn ms(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-impl pipeline::Connection<Stream> {
-    /// Answers the request of a stream.
-    pub async fn answer_h3(mut self, arrived: Arrived) {
-        let _stream = self.slot.open_stream();
-        let joined = Joined::default();
-        let next = match &arrived {
-            Arrived::TooLarge => {
-                refuse(&mut self, ParseError::HeadTooLarge, PartialLine::default()).await
-            }
-            Arrived::Head(section, is_end) => {
-                let limits = &self.worker.head_limits;
-                match &request::from_section(section, !is_end, &joined, limits) {
-                    Ok(request) => run_exchange(&mut self, request).await,
-                    Err(error) => {
-                        refuse(
-                            &mut self,
-                            *error,
-                            PartialLine {
-                                method: section.method(),
-                                target: section.path(),
-                                is_http11: false,
-                            },
-                        )
-                        .await
-                    }
-                }
-            }
-        };
-        match next {
-            Next::Request | Next::Close | Next::Linger => self.io.finish(),
-            Next::Drop => {}
-            Next::Abort => self.io.abort(),
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! Serves a connection from its first byte to its last: HTTP/1.1, HTTP/2, HTTP/3, TLS, the
 //! PROXY protocol.
 
+mod answer;
 pub mod h1;
 pub mod h2;
 pub mod h3;

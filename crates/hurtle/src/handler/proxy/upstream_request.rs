@@ -143,7 +143,7 @@ impl UpstreamRequest {
 
     /// Name of the last upstream, for the log.
     pub fn upstream_name(&self) -> String {
-        self.peer().map_or_else(|| "(any)".to_owned(), |peer| peer.to_string())
+        self.peer().map_or_else(|| "(any)".to_owned(), ToString::to_string)
     }
 
     /// Chooses an upstream; `false`: none is left.

@@ -13,7 +13,7 @@ use hurtle_http::request::RequestFields;
 use hurtle_http::request::fields::is_allowed_in_trailers;
 
 use super::super::reading::Reading;
-use super::stream::poll_read;
+use super::frames::poll_read;
 use super::{Session, Shared, is_of_connection};
 use crate::transport::{Input, Transport};
 

@@ -3,25 +3,28 @@
 //! of a proxy towards its upstreams.
 
 mod client;
-mod file;
+mod frames;
 mod pulse;
 mod shared;
-mod stream;
 
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use hurtle_http::h2::{Connection, Event, FieldSection, Limits, Reason};
+use hurtle_http::h2::{Connection, Event, Limits, Reason};
 
+use self::frames::Frames;
 use super::is_of_connection;
+use super::multiplexed::{self, Arrived};
 use crate::clock;
 use crate::transport::{Fill, Input, SendQueue, Transport};
 
 pub use self::client::{RequestStream, ResponseFields, STREAMS_MAX, StreamError};
 pub use self::shared::Shared;
-pub use self::stream::Stream;
+
+/// A request and its response.
+pub type Stream = multiplexed::Stream<Frames>;
 
 /// Maximum number of pieces in one write.
 const PIECES_MAX: usize = 16;
@@ -37,14 +40,6 @@ pub struct Session<T: Transport> {
     input: Input,
     /// Frames that the codec has given out.
     queue: SendQueue,
-}
-
-/// A request head that has arrived.
-pub enum Arrived {
-    /// The fields, and whether the request ends with them.
-    Head(FieldSection, bool),
-    /// The fields exceed the size limit.
-    TooLarge,
 }
 
 impl<T: Transport> Session<T> {
@@ -128,11 +123,11 @@ impl<T: Transport> Session<T> {
             match event {
                 Some(Event::Request { id, head, end_stream }) => {
                     let is_head = head.method() == b"HEAD";
-                    let stream = Stream::new(Rc::clone(&self.shared), id, is_head);
+                    let stream = Stream::new(Frames::new(&self.shared, id), is_head);
                     return Some((Arrived::Head(head, end_stream), stream));
                 }
                 Some(Event::HeadTooLarge(id)) => {
-                    let stream = Stream::new(Rc::clone(&self.shared), id, false);
+                    let stream = Stream::new(Frames::new(&self.shared, id), false);
                     return Some((Arrived::TooLarge, stream));
                 }
                 Some(Event::Readable(id) | Event::Reset(id, _)) => self.shared.waiting.wake(id),

@@ -6,20 +6,16 @@ use std::task::{Context, Waker};
 
 use hurtle_http::h2::{Connection, Reason};
 
+use super::super::multiplexed::Security;
 use super::super::waiters::Waiters;
 use super::pulse::Pulse;
-use crate::tls::ClientCertificate;
 use crate::transport::Transport;
 
 /// The shared state of one connection.
 pub struct Shared {
     pub(super) codec: RefCell<Connection>,
     pub(super) pulse: Pulse,
-    pub(super) is_secure: bool,
-    pub(super) policy: u32,
-    pub(super) client: Option<ClientCertificate>,
-    pub(super) server_name: Option<String>,
-    pub(super) cipher: Option<(&'static str, &'static str)>,
+    pub(super) security: Security,
     /// `true` if the connection's task is running; it then writes new frames without being woken.
     pub(super) is_busy: Cell<bool>,
     driver: RefCell<Waker>,
@@ -32,11 +28,13 @@ impl Shared {
         Shared {
             codec: RefCell::new(codec),
             pulse: Pulse::new(),
-            is_secure: io.is_secure(),
-            policy: io.policy(),
-            client: io.client(),
-            server_name: io.server_name(),
-            cipher: io.cipher(),
+            security: Security {
+                is_secure: io.is_secure(),
+                policy: io.policy(),
+                server_name: io.server_name(),
+                cipher: io.cipher(),
+                client: io.client(),
+            },
             is_busy: Cell::new(false),
             driver: RefCell::new(Waker::noop().clone()),
             waiting: Waiters::default(),

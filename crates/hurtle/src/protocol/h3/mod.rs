@@ -1,23 +1,26 @@
 //! HTTP/3 on a QUIC connection (RFC 9114): moves bytes between the streams and the codec in
 //! `hurtle_http::h3`, and wakes requests on events. `serve` enforces deadlines.
 
-mod file;
+mod frames;
 mod outbox;
 mod shared;
-mod stream;
 
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use hurtle_http::h3::{self, Code, Event, FieldSection, Limits, Outlet};
+use hurtle_http::h3::{self, Code, Event, Limits, Outlet};
 
+use self::frames::Frames;
+use super::multiplexed::{self, Arrived};
 use crate::clock;
 use crate::transport::quic::{self, Connection, Dir, Negotiated, StreamEvent, StreamId};
 
 pub use self::shared::Shared;
-pub use self::stream::Stream;
+
+/// A request and its response.
+pub type Stream = multiplexed::Stream<Frames>;
 
 /// Events of QUIC that one connection handles before other connections run.
 const EVENTS_MAX: usize = 256;
@@ -36,14 +39,6 @@ struct OutletStream {
     id: Option<StreamId>,
     /// Bytes that flow control has not admitted.
     unsent: Vec<Bytes>,
-}
-
-/// A request head that has arrived.
-pub enum Arrived {
-    /// The fields, and whether the request ends with them.
-    Head(FieldSection, bool),
-    /// The fields exceed the size limit.
-    TooLarge,
 }
 
 impl Session {
@@ -131,11 +126,11 @@ impl Session {
             match event {
                 Event::Request { id, head, end_stream } => {
                     let is_head = head.method() == b"HEAD";
-                    let stream = Stream::new(Rc::clone(shared), id, is_head);
+                    let stream = Stream::new(Frames::new(shared, id), is_head);
                     return Some((Arrived::Head(head, end_stream), stream));
                 }
                 Event::HeadTooLarge(id) => {
-                    let stream = Stream::new(Rc::clone(shared), id, false);
+                    let stream = Stream::new(Frames::new(shared, id), false);
                     return Some((Arrived::TooLarge, stream));
                 }
                 Event::Readable(id) => shared.waiting.wake(id),

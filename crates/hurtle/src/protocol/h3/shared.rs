@@ -8,6 +8,7 @@ use bytes::Bytes;
 use hashbrown::{HashMap, HashSet};
 use hurtle_http::h3::{self, Code};
 
+use super::super::multiplexed::Security;
 use super::super::waiters::Waiters;
 use super::outbox::Outbox;
 use super::stream_id;
@@ -21,7 +22,7 @@ const READ_BYTES_MAX: usize = 64 << 10;
 pub struct Shared {
     pub(super) connection: Rc<Connection>,
     pub(super) codec: RefCell<h3::Connection>,
-    pub(super) negotiated: Negotiated,
+    pub(super) security: Security,
     /// Requests that wait for an event.
     pub(super) waiting: Waiters<u64>,
     /// Bytes that wait for flow control, by stream.
@@ -49,7 +50,13 @@ impl Shared {
         Shared {
             connection,
             codec: RefCell::new(codec),
-            negotiated,
+            security: Security {
+                is_secure: true,
+                policy: negotiated.policy,
+                server_name: negotiated.server_name,
+                cipher: negotiated.cipher,
+                client: negotiated.client,
+            },
             waiting: Waiters::default(),
             outboxes: RefCell::default(),
             writable: RefCell::default(),

@@ -1,25 +1,22 @@
-//! Sends complete bodies. Pieces of a file are read when QUIC takes bytes, and never block on the
-//! disk.
+//! Sends complete bodies. Pieces of a file are read when there is room for them, and never block on
+//! the disk.
 
 use std::future::poll_fn;
 use std::io;
 
 use bytes::Bytes;
 
-use super::super::Protocol as _;
+use super::FrameStream;
 use super::stream::Stream;
 use crate::body::{Body, FileSlice, Part};
 use crate::rt;
-use crate::transport::buffer::BODY_BYTES;
 use crate::transport::meter::Hold;
 use crate::transport::{Progress, Sender};
 
-/// Requests in progress from which pieces of files are small, because each may be held while flow
-/// control blocks; and the size of small pieces in bytes.
-const MANY_STREAMS: usize = 9;
-const SMALL_PIECE_BYTES: usize = 16 << 10;
+/// A smaller part of a piece is copied, so that a queued part does not hold the whole piece.
+const SHARED_PART: usize = 2;
 
-impl Stream {
+impl<F: FrameStream> Stream<F> {
     /// Sends a body that is not empty, after its head.
     pub(super) async fn send_body(
         &self,
@@ -81,17 +78,22 @@ impl Stream {
         Ok(())
     }
 
-    /// Sends bytes in memory, which QUIC shares.
+    /// Sends bytes in memory as the flow control windows allow.
     pub(super) async fn send_bytes(
         &self,
-        bytes: Bytes,
+        mut bytes: Bytes,
         is_last: bool,
         sent: &Progress,
     ) -> io::Result<()> {
-        self.taken(sent).await?;
-        let len = bytes.len();
-        self.put(bytes, is_last)?;
-        sent.moved.set(sent.moved.get() + len as u64);
+        while !bytes.is_empty() {
+            let room = self.room(bytes.len(), sent).await?;
+            let piece = match room * SHARED_PART < bytes.len() {
+                true => Bytes::copy_from_slice(&bytes.split_to(room)),
+                false => bytes.split_to(room),
+            };
+            self.put(piece, is_last && bytes.is_empty())?;
+            sent.moved.set(sent.moved.get() + room as u64);
+        }
         Ok(())
     }
 
@@ -106,36 +108,40 @@ impl Stream {
         let mut offset = slice.offset;
         let end = slice.offset + slice.len;
         while offset < end {
-            let is_many = self.shared.streams() >= MANY_STREAMS;
-            let piece_bytes = if is_many { SMALL_PIECE_BYTES } else { BODY_BYTES };
+            let piece_bytes = self.frames.piece_bytes();
             let mut wanted =
                 usize::try_from(end - offset).map_or(piece_bytes, |n| n.min(piece_bytes));
             if let Some(hold) = hold {
                 let allowed = hold.pass(wanted as u64).await.max(1);
                 wanted = usize::try_from(allowed).map_or(wanted, |n| n.min(wanted));
             }
-            self.taken(sent).await?;
-            let piece = sender.read_piece(&slice.file, offset, end, wanted).await?;
+            let room = self.room(wanted, sent).await?;
+            let mut piece = sender.read_piece(&slice.file, offset, end, room.min(wanted)).await?;
             // An edit in place makes the rest belong to another version of the file.
             if offset > slice.offset && !slice.file.is_intact() {
                 slice.file.check_intact().await?;
             }
+            // Other streams may have used the room during the waits; the bytes that no longer fit
+            // are read again.
+            piece.truncate(self.frames.room_now(piece.len())?);
+            if piece.is_empty() {
+                continue;
+            }
             offset += piece.len() as u64;
             sent.moved.set(sent.moved.get() + piece.len() as u64);
             self.put(piece, is_last && offset == end)?;
-            if offset < end {
+            if F::GIVES_WAY && offset < end {
                 rt::give_way().await;
             }
         }
         Ok(())
     }
 
-    /// Waits until QUIC has all bytes of the response so far.
-    pub(super) async fn taken(&self, sent: &Progress) -> io::Result<()> {
+    async fn room(&self, wanted: usize, sent: &Progress) -> io::Result<usize> {
         poll_fn(|cx| {
-            let taken = self.poll_taken(cx);
-            sent.flushed.set(self.flushed_bytes());
-            taken
+            let room = self.frames.poll_room(cx, wanted);
+            sent.flushed.set(self.frames.flushed_bytes());
+            room
         })
         .await
     }
