@@ -10,7 +10,21 @@ use super::counter::Counter;
 const TIME_SCHEMA: i32 = 3;
 
 /// Buckets of a doubling of times.
-const PER_DOUBLING: f64 = 8.0;
+const PER_DOUBLING: i32 = 8;
+
+/// The ends of the buckets of the doubling from 1 to 2, but the last: `2^(i / 8)`.
+const ENDS: [f64; 7] = [
+    1.0905077326652577,
+    1.189207115002721,
+    1.2968395546510096,
+    std::f64::consts::SQRT_2,
+    1.5422108254079407,
+    1.6817928305074292,
+    1.8340080864093424,
+];
+
+/// Bits of the fraction of a number with double precision.
+const FRACTION_BITS: u32 = 52;
 
 /// Times below 2^-20 s, which is less than a microsecond, are in the zero bucket.
 const ZERO_THRESHOLD: f64 = 1.0 / (1 << 20) as f64;
@@ -59,11 +73,16 @@ impl NativeTimes {
     }
 }
 
-/// Returns the slot of a time.
+/// Returns the slot of a time. Each request has a time or two, and a logarithm takes longer than
+/// these comparisons.
 fn slot(us: u64) -> usize {
-    let bucket = ((us as f64 / 1e6).log2() * PER_DOUBLING).ceil();
-    // The logarithm of 0 is minus infinity, which is converted to the least number.
-    (bucket as i32).saturating_sub(BEFORE_FIRST).clamp(0, SLOTS as i32) as usize
+    let bits = (us as f64 / 1e6).to_bits();
+    let doubling = (bits >> FRACTION_BITS) as i32 - f64::MAX_EXP + 1;
+    let fraction = bits & ((1 << FRACTION_BITS) - 1);
+    let within = f64::from_bits(1.0_f64.to_bits() | fraction);
+    let begun = ENDS.iter().filter(|end| within > **end).count() as i32;
+    let bucket = doubling * PER_DOUBLING + begun + i32::from(fraction > 0);
+    (bucket - BEFORE_FIRST).clamp(0, SLOTS as i32) as usize
 }
 
 /// The buckets of a native histogram.
@@ -103,10 +122,19 @@ mod tests {
     fn a_time_is_in_the_bucket_whose_end_is_not_less() {
         for us in [1, 2, 99, 100, 1_000_000, 1_000_001, 2_000_000, 123_456_789, 8_000_000_000] {
             let at = slot(us) as i32 + BEFORE_FIRST;
-            let end = |at: i32| 2_f64.powf(f64::from(at) / PER_DOUBLING) * (1.0 + 1e-12);
+            let end = |at: i32| 2_f64.powf(f64::from(at) / 8.0) * (1.0 + 1e-12);
             let seconds = us as f64 / 1e6;
             assert!(seconds <= end(at) && seconds > end(at - 1) * (1.0 - 1e-11), "{us}: {at}");
         }
         assert_eq!((slot(0), slot(u64::MAX)), (0, SLOTS));
+    }
+
+    #[test]
+    fn slots_are_those_of_the_logarithm() {
+        for us in (1..200_000).chain((0..63).map(|bit| 1 << bit)) {
+            let bucket = ((us as f64 / 1e6).log2() * 8.0).ceil() as i32;
+            let expected = (bucket - BEFORE_FIRST).clamp(0, SLOTS as i32) as usize;
+            assert_eq!(slot(us), expected, "{us}");
+        }
     }
 }

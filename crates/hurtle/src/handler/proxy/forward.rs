@@ -79,10 +79,9 @@ impl Proxy {
             let refused = Answer::error(StatusCode::BAD_REQUEST, Some(why));
             return Err(HandlerError::Answer(Box::new(refused)));
         }
-        let mut upstream = self.begin(request, client)?;
-        if self.takes_body(request.head)
-            && let Some(body) = upstream.unread_body()
-        {
+        let takes_body = self.takes_body(request.head);
+        let mut upstream = self.begin(request, takes_body, client)?;
+        if takes_body && let Some(body) = upstream.unread_body() {
             Box::pin(self.take_body(body, request, client, &mut upstream)).await?;
         }
         match self.receive_head(request, client, &mut upstream).await {
@@ -97,19 +96,21 @@ impl Proxy {
         }
     }
 
-    /// Prepares the request for an upstream. Boxed, because it is moved several times.
+    /// Prepares the request for an upstream; `takes_body`: its body is taken whole before. Boxed,
+    /// because it is moved several times.
     ///
     /// # Errors
     /// The response to a request whose edited fields would be malformed.
     fn begin<C: Client>(
         self: &Rc<Proxy>,
         request: &RequestContext<'_>,
+        takes_body: bool,
         client: &mut C,
     ) -> Result<Box<UpstreamRequest>, HandlerError> {
         let path = self.forwarded_path(request);
         let certificate = self.config().request_fields.as_ref().and_then(|_| client.certificate());
         let edits = self.edits(request, &path, certificate.as_ref())?;
-        let body = client.body(match self.takes_body(request.head) {
+        let body = client.body(match takes_body {
             true => Continue::OnRead,
             false => Continue::ByHandler,
         });
@@ -124,7 +125,7 @@ impl Proxy {
             false => None,
         };
         // The proxy itself has sent 100 (Continue) then.
-        let continued = (self.takes_body(request.head) && request.head.expect_continue)
+        let continued = (takes_body && request.head.expect_continue)
             .then(|| RequestHead { expect_continue: false, ..request.head.clone() });
         let head = continued.as_ref().unwrap_or(request.head);
         let mut upstream = Box::new(match &web {

@@ -156,9 +156,8 @@ impl RequestSender {
     }
 
     /// Removes the fields of these edits from trailers.
-    pub(super) fn edited(self, edits: Option<&RequestEdits>) -> RequestSender {
-        let removed = edits.map_or_else(Vec::new, |edits| edits.removed.clone());
-        RequestSender { removed, ..self }
+    pub(super) fn edit(&mut self, edits: &RequestEdits) {
+        self.removed.clone_from(&edits.removed);
     }
 
     /// Decodes the body from base64.

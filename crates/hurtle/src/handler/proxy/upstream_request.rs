@@ -94,10 +94,13 @@ impl UpstreamRequest {
         let method = request.method.as_bytes();
         let chunked = request.body == BodyLength::Chunked;
         let body = OutgoingBody::live(body);
-        let sender = RequestSender::new((head, parts), body, chunked, request.expect_continue);
+        let mut sender = RequestSender::new((head, parts), body, chunked, request.expect_continue);
+        if let Some(edits) = onward.edits {
+            sender.edit(edits);
+        }
         UpstreamRequest {
             proxy: Rc::clone(proxy),
-            sender: sender.edited(onward.edits),
+            sender,
             link: None,
             number: None,
             place: None,
