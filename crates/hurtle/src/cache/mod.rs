@@ -314,6 +314,13 @@ mod tests {
         flight.store(&Arc::new(Stored::new(head, content, room)));
     }
 
+    /// The number of stored responses in the metrics.
+    fn entries(cache: &Cache) -> u64 {
+        let mut snapshot = CacheSnapshot::default();
+        cache.add_to(&mut snapshot);
+        snapshot.entries
+    }
+
     #[test]
     fn memory_is_bounded_under_concurrent_stores_and_released_by_a_purge() {
         const MEMORY: u64 = 200_000;
@@ -332,8 +339,10 @@ mod tests {
         });
         let (used, _) = cache.used();
         assert!((1..=MEMORY).contains(&used), "{used}");
-        assert!(cache.purge(|_| true) > 10);
-        assert_eq!(cache.used(), (0, 0));
+        let counted = entries(&cache);
+        let purged = cache.purge(|_| true) as u64;
+        assert!(purged > 10 && purged == counted, "{purged} of {counted}");
+        assert_eq!((cache.used(), entries(&cache)), ((0, 0), 0));
     }
 
     #[test]
@@ -369,6 +378,7 @@ mod tests {
             panic!("another request leads the fetch")
         };
         flight.refuse(1_000);
+        assert_eq!(entries(&cache), 0, "there is a key, and no response");
         let joined = cache.join(b"a", RequestFields::NONE, 1_000, &nothing);
         assert!(matches!(joined, Join::Retry), "the look-up is outdated: {joined:?}");
         assert!(cache.find(b"a", RequestFields::NONE, 1_000 + UNCACHEABLE_MS - 1).uncacheable);

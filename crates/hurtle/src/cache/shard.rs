@@ -23,6 +23,8 @@ pub(super) struct Shard {
     /// The position of each key's slot.
     index: HashTable<usize>,
     slots: Vec<Slot>,
+    /// Responses in all slots.
+    responses: usize,
     hand: usize,
     fetches: HashMap<Arc<[u8]>, PendingFetch>,
 }
@@ -61,7 +63,7 @@ impl Shard {
     /// Creates an empty shard. `hasher` hashes its keys.
     pub(super) fn new(hasher: DefaultHashBuilder) -> Shard {
         let (slots, fetches) = (Vec::new(), HashMap::new());
-        Shard { hasher, index: HashTable::new(), slots, hand: 0, fetches }
+        Shard { hasher, index: HashTable::new(), slots, responses: 0, hand: 0, fetches }
     }
 
     pub(super) fn find(
@@ -82,9 +84,9 @@ impl Shard {
         }
     }
 
-    /// Returns the number of keys.
+    /// Returns the number of responses.
     pub(super) fn count(&self) -> usize {
-        self.index.len()
+        self.responses
     }
 
     /// Returns the response stored for these selecting fields.
@@ -163,6 +165,7 @@ impl Shard {
             let full = slot.variants.len() == VARIANTS_MAX;
             if full { removed.push(other) } else { slot.variants.push(other) }
         }
+        self.responses = self.responses + 1 - removed.len();
         removed
     }
 
@@ -175,7 +178,9 @@ impl Shard {
     ) -> Vec<Arc<Stored>> {
         let slot = self.slot(key, charge);
         slot.uncacheable_until_ms = until_ms;
-        std::mem::take(&mut slot.variants)
+        let removed = std::mem::take(&mut slot.variants);
+        self.responses -= removed.len();
+        removed
     }
 
     fn slot(&mut self, key: &Arc<[u8]>, charge: Charge) -> &mut Slot {
@@ -234,6 +239,8 @@ impl Shard {
         if let Some(moved) = self.index.find_mut(self.slots[last].hash, |other| *other == last) {
             *moved = at;
         }
-        self.slots.swap_remove(at)
+        let slot = self.slots.swap_remove(at);
+        self.responses -= slot.count();
+        slot
     }
 }
