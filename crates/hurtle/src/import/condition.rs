@@ -43,7 +43,7 @@ impl<'a> Mounts<'a, '_> {
                 let path = &location.args[location.args.len() - 1];
                 report.remark(d, &format!("{path} is answered without this condition"));
             }
-            self.site.mounts.extend(mounts);
+            mounts.into_iter().for_each(|mount| self.add_condition(mount));
         }
     }
 
@@ -80,13 +80,21 @@ impl<'a> Mounts<'a, '_> {
             }
             let within = if mount.is_exact() { Vec::new() } else { beneath(path, locations) };
             match mount.without(&within) {
-                Ok(()) => self.site.mounts.push(mount),
+                Ok(()) => self.add_condition(mount),
                 Err(path) => {
                     report.refuse(d, format!("in nginx it does not apply to the location {path}"));
                 }
             }
         }
         self.add_adorned(locations, report);
+    }
+
+    /// Adds the mount of a condition, unless another with the same conditions answers before it.
+    fn add_condition(&mut self, mount: Mount) {
+        let is_same = |known: &Mount| (&known.path, &known.place) == (&mount.path, &mount.place);
+        if !self.site.mounts.iter().any(is_same) {
+            self.site.mounts.push(mount);
+        }
     }
 
     /// Translates `if (-f FILE) { return 503; }`, the usual way to take a site down. `false`: it is
@@ -154,7 +162,8 @@ impl<'a> Mounts<'a, '_> {
         }
         let headers = fields(&block);
         block.finish(super::block::Target::Answer, report);
-        let mount = Mount { path: mount_path(path), place: Keys::new(), keys, headers };
+        let mount =
+            Mount { path: mount_path(path), place: Keys::new(), keys, headers, choice: None };
         any.into_iter().map(|matcher| mount.clone().where_met(matcher)).collect()
     }
 
@@ -273,7 +282,7 @@ impl Mount {
     ///
     /// # Errors
     /// The first of these paths, if that cannot be written.
-    fn without<'p>(&mut self, paths: &[&'p str]) -> Result<(), &'p str> {
+    pub(super) fn without<'p>(&mut self, paths: &[&'p str]) -> Result<(), &'p str> {
         let Some(first) = paths.first() else { return Ok(()) };
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/._~-".contains(&b);
         let matcher = self.place.iter_mut().find(|(key, _)| key == "match");

@@ -11,8 +11,8 @@
 //! Before that, `set_chains`, `constants`, `captures`, `url_rewrites`, `nested`, `named_pages`,
 //! `missing_files` and `exact_forms` write variables of conditions and of constants, parts of
 //! paths, redirects, locations within locations, names of pages, conditions on files and exact
-//! locations in plainer forms. `predicate`, `subject` and
-//! `value_map` have the conditions of `if` and the maps that they ask.
+//! locations in plainer forms. `predicate`, `subject` and `value_map` have the conditions of `if`
+//! and the maps that they ask; `map_conditions` and `map_value` translate uses of their values.
 //!
 //! `partial` takes out what is refused, and closes what that would open.
 //!
@@ -45,6 +45,8 @@ mod include;
 pub mod kind;
 mod location;
 mod main_context;
+mod map_conditions;
+mod map_value;
 mod missing_files;
 mod modifier;
 mod mount;
@@ -153,7 +155,8 @@ pub fn nginx_partially(directives: &[Directive]) -> Result<Imported, Vec<String>
 /// Writes what has a plainer form in that form. Returns what differs there, too.
 fn prepared(directives: &[Directive]) -> (Vec<Directive>, Vec<String>) {
     let mut remarks = Vec::new();
-    let plain = constants::written_out(&set_chains::as_conditions(directives));
+    let plain = map_conditions::as_comparisons(directives);
+    let plain = constants::written_out(&set_chains::as_conditions(&plain));
     let plain = url_rewrites::as_returns(&captures::as_prefixes(&plain, &mut remarks));
     let lifted = named_pages::as_pages(&nested::lifted(&plain));
     (exact_forms::plain(&missing_files::as_try_files(&lifted)), remarks)

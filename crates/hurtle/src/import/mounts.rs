@@ -236,6 +236,11 @@ impl<'a, 'b> Mounts<'a, 'b> {
             };
             let mut mount = if is_exact { mount.at_exactly(path) } else { mount };
             put_pages(pages, &mut mount);
+            if let (Some(private), Some(_)) = (&private, &mount.choice) {
+                private.iter().for_each(|rule| {
+                    report.refuse(rule.directive(), "its upstream is that of a map");
+                });
+            }
             self.keep_private(&private.unwrap_or_default(), path, &mount, report);
             self.add(d, (modifier, path), fallback, mount, report);
         }

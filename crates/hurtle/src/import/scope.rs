@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::cache;
 use super::error_pages::{self, spa_of};
 use super::gates::TlsSettings;
 use super::kind::{FilesKind, GuardKind, Kind, ResponseKind, StructureKind, UpstreamKind};
@@ -16,7 +15,7 @@ use super::setting::Setting;
 use super::shared::Shared;
 use super::syntax::Directive;
 use super::tuning::needs;
-use super::type_map::{self, ExpiryMap, TypeMap};
+use super::type_map::{ExpiryMap, TypeMap};
 use super::value_map::ValueMaps;
 
 /// Settings in force in a block. A translation reads them by `Block::get`.
@@ -401,25 +400,6 @@ impl Scope {
         match d.args.iter().any(is_bad) {
             true => report.refuse(d, "write names of files only"),
             false => self.index.set(d.args.clone()),
-        }
-    }
-
-    fn add_header(&mut self, d: &Directive, report: &mut Report) {
-        // Recipients take spaces around a value off.
-        let (name, value) = (d.arg(0).to_ascii_lowercase(), d.arg(1).trim());
-        let types = self.type_maps.get(value).cloned().unwrap_or_default();
-        let is_typed = !types.is_empty();
-        let value_of_all = if is_typed { String::new() } else { value.to_owned() };
-        let field = Field { value: value_of_all, always: d.arg(2) == "always", types };
-        if is_typed {
-            report.general(type_map::REMARK.to_owned());
-        }
-        if value == "$upstream_cache_status" {
-            cache::status_field(d, report);
-        } else if has_variable(value) && !is_typed {
-            report.refuse(d, "it needs variables");
-        } else if self.headers.edit().insert(name, field).is_some() {
-            report.refuse(d, "a header rule sets a field once; write one line with both values");
         }
     }
 

@@ -208,7 +208,7 @@ fn may_hold(path: &str, names: &ScriptNames) -> bool {
 pub(super) fn place_of_scripts(expression: &Expression) -> Mount {
     let mut place = Keys::new();
     put(&mut place, "match", expression.matcher(None));
-    Mount { path: "/".to_owned(), place, keys: Keys::new(), headers: BTreeMap::new() }
+    Mount { path: "/".to_owned(), place, keys: Keys::new(), headers: BTreeMap::new(), choice: None }
 }
 
 /// Takes scripts out of the names that a mount of files looks up itself: it would send their

@@ -11,7 +11,8 @@ use super::gates::auth_servers;
 use super::https_redirect::{self, TlsNames};
 use super::kind::{Kind, ResponseKind, StructureKind};
 use super::location::Context;
-use super::mount::{Site, put};
+use super::map_value::is_marked;
+use super::mount::{Field, Site, put};
 use super::mounts::Mounts;
 use super::named::named_locations;
 use super::report::Report;
@@ -80,7 +81,10 @@ pub(super) fn server<'a>(
     http.shared.trust(&block, report);
     let mut inherited = block.scope().clone();
     // A site that is also served in clear sends it as any field.
+    let is_plain = |field: &Field| !is_marked(&field.value);
+    let hsts = inherited.headers.peek().get("strict-transport-security");
     if server.clear.is_empty()
+        && hsts.is_some_and(is_plain)
         && let Some(hsts) = inherited.headers.edit().remove("strict-transport-security")
     {
         put(&mut server.site.tls, "hsts", hsts.value);
@@ -123,6 +127,7 @@ pub(super) fn server<'a>(
     mounts.scripts(report);
     mounts.check(report);
     mounts.bare_directories(report);
+    mounts.by_values(&block.scope().value_maps, report);
     mounts.headers(report);
     lift(&mut server.site);
     block.finish_server(report);
