@@ -8,7 +8,7 @@ use super::block::{Block, Target};
 use super::client_limits::{self, client_limits};
 use super::connection_limits::connection_limits;
 use super::expression::Expression;
-use super::fastcgi::fastcgi_settings;
+use super::fastcgi::{fastcgi_settings, script_filename};
 use super::files::{NO_UPLOADS, check_query, script_of};
 use super::guard::{self, guard};
 use super::kind::{HandlerKind, Kind, PathKind, ResponseKind};
@@ -80,6 +80,7 @@ impl Mounts<'_, '_> {
         unlike(at, &block, (mount, &keys), report);
         let Some(directory) = mount.take_text("files") else { return };
         fixed_script(at, &mut keys, (&directory, &names), report);
+        script_filename(&block, (Some(&directory), &[]), report);
         let mut all = Keys::new();
         for (key, value) in keys {
             let is_address = key == "fastcgi";
@@ -117,7 +118,12 @@ impl Mounts<'_, '_> {
     }
 
     /// The keys of a mount of scripts without its directory.
-    fn settings(&self, at: &Directive, block: &Block<'_>, report: &mut Report) -> Option<Keys> {
+    pub(super) fn settings(
+        &self,
+        at: &Directive,
+        block: &Block<'_>,
+        report: &mut Report,
+    ) -> Option<Keys> {
         let pass = block.take(Kind::Handler(HandlerKind::FastcgiPass))?;
         let mut keys = Keys::new();
         put(&mut keys, "fastcgi", fastcgi_pass(pass, self.context.groups, report)?);
@@ -246,7 +252,7 @@ fn is_open(keys: &Keys) -> bool {
 }
 
 /// Takes `SCRIPT_FILENAME` of a constant, which hurtle makes itself.
-fn fixed_script(
+pub(super) fn fixed_script(
     at: &Directive,
     keys: &mut Keys,
     (directory, names): (&str, &ScriptNames),
@@ -302,7 +308,12 @@ fn index(
 }
 
 /// Refuses settings of files and of scripts that one mount cannot have both.
-fn unlike(at: &Directive, block: &Block<'_>, (mount, keys): (&Mount, &Keys), report: &mut Report) {
+pub(super) fn unlike(
+    at: &Directive,
+    block: &Block<'_>,
+    (mount, keys): (&Mount, &Keys),
+    report: &mut Report,
+) {
     if !admits_alike(&mount.keys, keys) {
         let why = "files and scripts have one mount and one guard; write it in the server, or \
                    alike in both locations";

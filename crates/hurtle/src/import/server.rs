@@ -125,6 +125,8 @@ pub(super) fn server<'a>(
     let mut mounts = Mounts::new(&mut server.site, &context, http.shared);
     mounts.server(&block, report);
     mounts.scripts(report);
+    mounts.add_within();
+    mounts.scripts_of_directories(report);
     mounts.check(report);
     mounts.bare_directories(report);
     mounts.by_values(&block.scope().value_maps, report);
