@@ -374,6 +374,7 @@ fn both_servers_answer_alike() {
         let theirs = Nginx::start(&nginx, &file, &dir.0, port);
         let ours = Ours::start(&text, port);
         for request in row.requests {
+            let request = &request.replace("{upstream}", &upstream.to_string());
             let (a, b) = (ask(port, request), ask(ours.port, request));
             if a != b {
                 faults.push(format!("{}: {request}\n  nginx  {a:?}\n  hurtle {b:?}", row.sentence));

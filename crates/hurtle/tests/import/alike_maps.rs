@@ -180,4 +180,21 @@ pub(crate) const ROWS: &[Row] = &[
             "GET /dir/?to=nowhere",
         ],
     },
+    Row {
+        sentence: "redirects of upstreams whose address is a variable",
+        http: "map $http_x_pool $pool { default {upstream}; }
+               server { listen 127.0.0.1:{port}; root {root}; set $app {upstream};
+               location /count/ { proxy_pass http://$app; proxy_set_header Host $http_host; }
+               location /count/203 { set $other {upstream}; proxy_pass http://$other; proxy_redirect off;
+                                     proxy_set_header Host $http_host; }
+               location /count/204 { proxy_pass http://$pool; proxy_set_header Host $http_host; }
+               location /count/205 { proxy_pass http://{upstream}$request_uri;
+                                     proxy_set_header Host $http_host; } }",
+        requests: &[
+            "GET /count/201?Location:http://{upstream}/x",
+            "GET /count/203?Location:http://{upstream}/x",
+            "GET /count/204?Location:http://{upstream}/x",
+            "GET /count/205?Location:http://{upstream}/x",
+        ],
+    },
 ];
