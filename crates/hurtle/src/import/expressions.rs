@@ -5,6 +5,7 @@ use super::closed::closed;
 use super::error_pages::put_pages;
 use super::expression::Expression;
 use super::fastcgi::script_filename;
+use super::front_script;
 use super::kind::{HandlerKind, Kind};
 use super::location::{fields, mount, target};
 use super::mount::{Keys, Mount, put};
@@ -47,7 +48,9 @@ impl<'a> Mounts<'a, '_> {
                 );
             }
         }
+        let script = front_script::take(&block);
         let try_files = block.first(&[Kind::Handler(HandlerKind::TryFiles)]);
+        let try_files = try_files.filter(|_| script.is_none());
         let is_known = |d: &Directive| match d.args.as_slice() {
             [path, last] => path == "$uri" && (last == "=404" || last.starts_with('@')),
             _ => false,
@@ -63,6 +66,9 @@ impl<'a> Mounts<'a, '_> {
             false => mount(d, "/", (&block, try_files), self.context, report),
         };
         let Some(mut made) = made else { return };
+        if let Some(script) = script.filter(|_| !is_closed) {
+            self.lead_to_script(script, &mut made, report);
+        }
         put_pages(pages, &mut made);
         // A closed mount may take scripts, too, unless one is all that there is.
         let has_one =

@@ -37,6 +37,7 @@ mod expression;
 mod expressions;
 mod fastcgi;
 mod files;
+mod front_script;
 mod gates;
 mod guard;
 mod headers;

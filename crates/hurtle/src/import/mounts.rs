@@ -9,6 +9,7 @@ use super::condition::Adorned;
 use super::error_pages::{place_of, put_pages};
 use super::expression::Expression;
 use super::files::script_of;
+use super::front_script;
 use super::kind::{HandlerKind, Kind, PathKind, StructureKind};
 use super::location::{Context, mount, target};
 use super::modifier::{Modifier, modifier};
@@ -62,6 +63,8 @@ pub(super) struct Mounts<'a, 'b> {
     pub(super) adorned: Vec<Adorned<'a>>,
     /// Rewrites before proxies, with the mounts to which they lead.
     pub(super) private: Vec<Private>,
+    /// `try_files` of locations that lead to a script.
+    pub(super) front_scripts: Vec<&'a Directive>,
     /// Mounts of expressions within locations.
     pub(super) within: Vec<Mount>,
     /// Number of mounts for conditions of the server.
@@ -98,6 +101,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
             expressions: Vec::new(),
             scripts: None,
             script_expression: None,
+            front_scripts: Vec::new(),
             within: Vec::new(),
             server_conditions: 0,
             rules: Vec::new(),
@@ -235,9 +239,13 @@ impl<'a, 'b> Mounts<'a, 'b> {
         if is_page {
             return self.pages.push(Page { at: d, path: path.to_owned(), block, errors: pages });
         }
-        let try_files = self.front(&block, path);
-        if let Some(mount) = mount(d, path, (&block, try_files), self.context, report) {
+        let script = if path == "/" { None } else { front_script::take(&block) };
+        let try_files = self.front(&block, path).filter(|_| script.is_none());
+        if let Some(mut mount) = mount(d, path, (&block, try_files), self.context, report) {
             let fallback = fallback(d, &block, try_files, self.context.named);
+            if let Some(script) = script {
+                self.lead_to_script(script, &mut mount, report);
+            }
             let is_exact = modifier == Modifier::Exact;
             let mount = match strip {
                 Some(d) => without_prefix(d, mount, report),

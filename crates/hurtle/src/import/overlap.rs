@@ -217,7 +217,10 @@ impl<'a> Mounts<'a, '_> {
         let is_of_scripts = |page: &String| {
             excepts && self.script_expression.as_ref().is_some_and(|scripts| scripts.is_in(page))
         };
-        for mount in self.site.mounts.iter().filter(|mount| mount.is_prefix()) {
+        // The pages of `^~` are its own, too.
+        let is_final = |mount: &Mount| mount.place.iter().any(|(key, _)| key == "final");
+        let others = self.site.mounts.iter().filter(|mount| mount.is_prefix() && !is_final(mount));
+        for mount in others {
             let path = mount.path.trim_end_matches('/');
             let is_own = |page: &String| expression.is_in(page) && !is_of_scripts(page);
             let beneath = || {

@@ -35,6 +35,7 @@ impl Mounts<'_, '_> {
         let (root, try_files) = self.root.take().unwrap_or_default();
         let front = try_files.and_then(script_of);
         let Some(Scripts { at, block, names, .. }) = self.scripts.take() else {
+            self.refuse_front_scripts(report);
             if let (Some(d), Some(_)) = (try_files, front) {
                 report.refuse(d, "the site has no location ~ \\.php$ with fastcgi_pass");
             }
@@ -94,6 +95,7 @@ impl Mounts<'_, '_> {
             }
         }
         mount.keys = all;
+        let main = mount.clone();
         let own = own.filter(|_| has_files).map(|(place, own)| {
             let mut keys = mount.keys.clone();
             if has_front {
@@ -107,6 +109,7 @@ impl Mounts<'_, '_> {
             }
             self.site.mounts.insert(place, scripts);
         }
+        self.add_front_script((&names, &main), report);
         block.finish(Target::Fastcgi, report);
     }
 

@@ -270,6 +270,32 @@ const ROWS: &[Row] = &[
             "GET /.hidden",
         ],
     },
+    Row {
+        sentence: "a script in place of missing files of expressions and directories",
+        server: "index index.php;
+            location / { try_files $uri $uri/ @rewrite; }
+            location @rewrite { rewrite ^ /index.php last; }
+            location /docs/ { add_header X-Docs yes; try_files $uri $uri/ /index.php?$args; }
+            location ~* \\.(css|txt)$ { add_header X-All yes; try_files $uri /index.php$is_args$args; }
+            location ~ ^/bare/ { try_files $uri @rewrite; }
+            location ~ \\.php$ { try_files $uri =404; {php} }",
+        requests: &[
+            "GET /style.css",
+            "GET /gone.css?a=b",
+            "GET /%67one.txt",
+            "POST /gone.css",
+            "HEAD /gone.css",
+            "GET /docs/guide.txt",
+            "GET /docs/gone",
+            "GET /docs/gone?a=b&c",
+            "GET /docs/x.php",
+            "GET /docs/style.css",
+            "GET /bare/x.txt",
+            "GET /bare/gone",
+            "GET /post/1",
+            "GET /gone.php",
+        ],
+    },
 ];
 
 #[test]
