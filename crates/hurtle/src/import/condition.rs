@@ -33,7 +33,7 @@ impl<'a> Mounts<'a, '_> {
             if self.maintenance(d, server, report) {
                 continue;
             }
-            let mounts = self.condition(d, server, "/", report);
+            let mounts = self.condition(d, server, ("/", false), report);
             for location in locations {
                 match of(location) {
                     Some(Modifier::Exact) => {}
@@ -62,7 +62,7 @@ impl<'a> Mounts<'a, '_> {
             if self.of_fields(d, block, (kind, path), report) {
                 continue;
             }
-            for mut mount in self.condition(d, block, path, report) {
+            for mut mount in self.condition(d, block, (path, kind == Modifier::Exact), report) {
                 if kind == Modifier::Exact {
                     mount = mount.at_exactly(path);
                 }
@@ -128,7 +128,7 @@ impl<'a> Mounts<'a, '_> {
         &mut self,
         d: &'a Directive,
         around: &Block<'a>,
-        path: &str,
+        (path, is_exact): (&str, bool),
         report: &mut Report,
     ) -> Vec<Mount> {
         let rewrites = around.first(&[Kind::Path(PathKind::Rewrite), Kind::Path(PathKind::Set)]);
@@ -157,8 +157,16 @@ impl<'a> Mounts<'a, '_> {
             *text = text.replace("$host", &host);
         }
         let mut keys = Keys::new();
-        if answer(&returns, path, &block, self.context, &mut keys, report).is_none() {
-            return Vec::new();
+        match own_directory(&returns).filter(|_| is_exact) {
+            Some((to, status)) => {
+                put(&mut keys, "redirect", to);
+                put(&mut keys, "status", status);
+            }
+            None => {
+                if answer(&returns, path, &block, self.context, &mut keys, report).is_none() {
+                    return Vec::new();
+                }
+            }
         }
         let headers = fields(&block);
         block.finish(super::block::Target::Answer, report);
@@ -247,6 +255,15 @@ impl<'a> Mounts<'a, '_> {
             }
         }
     }
+}
+
+/// The path and the status of a redirect to a directory that keeps the query: hurtle appends it,
+/// and the rest of the path, which an exact location has not.
+fn own_directory(returns: &Directive) -> Option<(&str, i64)> {
+    let to = returns.arg(1).strip_suffix("$is_args$args")?;
+    let status = returns.arg(0).parse().ok().filter(|status| (301..=308).contains(status))?;
+    let is_plain = to.starts_with('/') && to.ends_with('/') && !to.contains('$');
+    is_plain.then_some((to, status))
 }
 
 /// The reason for which a condition of `^~` is refused.

@@ -5,7 +5,7 @@ use toml::{Table, Value};
 
 use super::block::{Block, Target};
 use super::files::{check_query, script_of};
-use super::kind::{HandlerKind, Kind};
+use super::kind::{HandlerKind, Kind, PathKind};
 use super::location::target;
 use super::modifier::Modifier;
 use super::mount::{Keys, Mount, put};
@@ -13,6 +13,7 @@ use super::mounts::Mounts;
 use super::regex::ScriptNames;
 use super::report::Report;
 use super::syntax::Directive;
+use crate::config::PathRegex;
 
 /// A script that a location names in `try_files`.
 #[derive(Clone, Copy)]
@@ -57,6 +58,38 @@ impl<'a> Mounts<'a, '_> {
         self.front_scripts.push(script.at);
     }
 
+    /// Takes `rewrite ^/(?!index|remote) /index.php$request_uri` of the location of scripts, which
+    /// has the script answer for all others but those named. Returns the conditions of the named
+    /// ones.
+    pub(super) fn take_only_named(
+        block: &Block<'_>,
+        report: &mut Report,
+    ) -> Option<(String, Value)> {
+        let kind = Kind::Path(PathKind::Rewrite);
+        let [d] = block.all(kind)[..] else { return None };
+        let names = d.arg(0).strip_prefix("^/(?!")?.strip_suffix(')')?;
+        let script = d.arg(1).strip_prefix('/')?.strip_suffix("$request_uri")?;
+        let regex = format!("^/(?:{})", names.replace("\\/", "/"));
+        let is_script = script.ends_with(".php") && !script.contains(['/', '$']);
+        let is_own =
+            PathRegex::new(&regex).is_ok_and(|regex| regex.is_in(format!("/{script}").as_bytes()));
+        if !is_script || !is_own || d.args.len() != 2 {
+            return None;
+        }
+        block.take(kind);
+        report.remark(
+            d,
+            "the script gets the path of GET /x.php/y in REQUEST_URI; nginx gives it in PATH_INFO, too",
+        );
+        let text =
+            format!("GET /dir/ of a directory with an index.php runs it; nginx runs {script}");
+        report.remark(d, &text);
+        Some((
+            script.to_owned(),
+            Value::from(Table::from_iter([("regex".to_owned(), Value::from(regex))])),
+        ))
+    }
+
     /// Adds the mount that runs the script. `scripts`: the directory, the keys and the names of
     /// the site's scripts.
     pub(super) fn add_front_script(
@@ -80,27 +113,26 @@ impl<'a> Mounts<'a, '_> {
             let why = "all locations lead to one script, which the location of scripts alone runs";
             return all.iter().for_each(|d| report.refuse(d, why));
         }
-        let Some(root) = own.key("root").and_then(Value::as_str) else { return };
-        let root = root.trim_end_matches('/');
-        let is_own = |key: &str| matches!(key, "root" | "index" | "front_controller" | "params");
-        let mut keys: Keys = own.keys.iter().filter(|(key, _)| !is_own(key)).cloned().collect();
-        let mut params = match own.key("params") {
-            Some(Value::Table(known)) => known.clone(),
-            _ => Table::new(),
-        };
-        for (name, value) in [
-            ("SCRIPT_FILENAME", format!("{root}{path}")),
-            ("SCRIPT_NAME", path.clone()),
-            ("DOCUMENT_ROOT", root.to_owned()),
-            ("PATH_INFO", String::new()),
-        ] {
-            params.insert(name.to_owned(), Value::from(value));
+        let Some(mut mount) = running(own, &path) else { return };
+        put(&mut mount.place, "name", NAME);
+        self.site.mounts.push(Mount { path: String::new(), ..mount });
+    }
+
+    /// Compares the script at the end of `index` with that of `/`.
+    pub(super) fn check_index_script(&self, d: &Directive, report: &mut Report) {
+        if !self.has_index_script {
+            return report.refuse(d, "a script for directories is that of try_files in location /");
         }
-        put(&mut keys, "params", params);
-        let mut place = Keys::new();
-        put(&mut place, "name", NAME);
-        let headers = own.headers.clone();
-        self.site.mounts.push(Mount { path: String::new(), place, keys, headers, choice: None });
+        let others = self.site.mounts.iter().filter(|mount| {
+            mount.key("files").is_some() && mount.key("index") != Some(&Value::Array(Vec::new()))
+        });
+        if let Some(path) = others.map(|mount| mount.path.trim_end_matches('/')).next() {
+            let text = format!(
+                "GET {path}/ is 404 where that directory has no index, and so are others outside of location /; nginx \
+                 runs the script"
+            );
+            report.remark(d, &text);
+        }
     }
 
     /// Refuses them in a site without scripts.
@@ -109,4 +141,27 @@ impl<'a> Mounts<'a, '_> {
             report.refuse(d, "the site has no location ~ \\.php$ with fastcgi_pass");
         }
     }
+}
+
+/// The mount that runs one script of a mount, whatever the path is.
+pub(super) fn running(own: &Mount, path: &str) -> Option<Mount> {
+    let root = own.key("root").and_then(Value::as_str)?;
+    let root = root.trim_end_matches('/');
+    let is_own = |key: &str| matches!(key, "root" | "index" | "front_controller" | "params");
+    let mut keys: Keys = own.keys.iter().filter(|(key, _)| !is_own(key)).cloned().collect();
+    let mut params = match own.key("params") {
+        Some(Value::Table(known)) => known.clone(),
+        _ => Table::new(),
+    };
+    for (name, value) in [
+        ("SCRIPT_FILENAME", format!("{root}{path}")),
+        ("SCRIPT_NAME", path.to_owned()),
+        ("DOCUMENT_ROOT", root.to_owned()),
+        ("PATH_INFO", String::new()),
+    ] {
+        params.insert(name.to_owned(), Value::from(value));
+    }
+    put(&mut keys, "params", params);
+    let headers = own.headers.clone();
+    Some(Mount { path: "/".to_owned(), place: Keys::new(), keys, headers, choice: None })
 }

@@ -63,6 +63,8 @@ pub(super) struct Mounts<'a, 'b> {
     pub(super) adorned: Vec<Adorned<'a>>,
     /// Rewrites before proxies, with the mounts to which they lead.
     pub(super) private: Vec<Private>,
+    /// `true`: the script of `index` answers for directories of `/` without an index.
+    pub(super) has_index_script: bool,
     /// `try_files` of locations that lead to a script.
     pub(super) front_scripts: Vec<&'a Directive>,
     /// Mounts of expressions within locations.
@@ -101,6 +103,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
             expressions: Vec::new(),
             scripts: None,
             script_expression: None,
+            has_index_script: false,
             front_scripts: Vec::new(),
             within: Vec::new(),
             server_conditions: 0,

@@ -77,7 +77,9 @@ impl<'a> Mounts<'a, '_> {
             let is_other = |one: &&Mount| but.is_none_or(|but| !std::ptr::eq(*one, but));
             self.site.mounts.iter().filter(is_other)
         };
-        let exact = others().find(|mount| mount.is_exact() && mount.path == path);
+        // Those of conditions are for some of its requests.
+        let is_whole = |mount: &&Mount| !mount.place.iter().any(|(key, _)| key == "match");
+        let exact = others().filter(is_whole).find(|m| m.is_exact() && m.path == path);
         let prefixes = others().filter(|mount| mount.is_prefix() && holds(&mount.path, path));
         exact.or(prefixes.max_by_key(|mount| mount.path.len()))
     }

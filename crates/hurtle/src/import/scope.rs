@@ -4,7 +4,10 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use hurtle_http::semantics::media;
+
 use super::error_pages::{self, spa_of};
+use super::files::script_of;
 use super::gates::TlsSettings;
 use super::kind::{FilesKind, GuardKind, Kind, ResponseKind, StructureKind, UpstreamKind};
 use super::mount::ErrorPages;
@@ -25,6 +28,8 @@ pub(super) struct Scope {
     pub(super) used: Rc<RefCell<BTreeSet<Kind>>>,
     pub(super) root: Setting<Option<String>>,
     pub(super) index: Setting<Vec<String>>,
+    /// `index` whose last element is a script, which answers for directories without an index.
+    pub(super) index_script: Setting<Option<Directive>>,
     pub(super) listing: Setting<bool>,
     /// Fields of `add_header`, names in lower case.
     pub(super) headers: Setting<BTreeMap<String, Field>>,
@@ -110,6 +115,7 @@ impl Default for Scope {
             used: Rc::default(),
             root: Setting::of(&[Kind::Files(FilesKind::Root)]),
             index: Setting::of(&[Kind::Files(FilesKind::Index)]),
+            index_script: Setting::of(&[Kind::Files(FilesKind::Index)]),
             listing: Setting::of(&[Kind::Files(FilesKind::Autoindex)]),
             headers: Setting::of(&[Kind::Response(ResponseKind::AddHeader)]),
             expires: Setting::of(&[Kind::Response(ResponseKind::Expires)]),
@@ -397,10 +403,14 @@ impl Scope {
 
     fn index(&mut self, d: &Directive, report: &mut Report) {
         let is_bad = |name: &String| has_variable(name) || name.contains('/');
-        match d.args.iter().any(is_bad) {
+        let (last, others) = d.args.split_last().unzip();
+        let front = last.filter(|_| script_of(d).is_some());
+        let names = if front.is_some() { others.unwrap_or_default() } else { &d.args };
+        match names.iter().any(is_bad) {
             true => report.refuse(d, "write names of files only"),
-            false => self.index.set(d.args.clone()),
+            false => self.index.set(names.to_vec()),
         }
+        self.index_script.set(front.map(|_| d.clone()));
     }
 
     fn error_page(&mut self, d: &Directive, report: &mut Report) {
@@ -414,7 +424,13 @@ impl Scope {
 
     fn types(&mut self, d: &Directive) {
         for types in d.children() {
+            // hurtle has many of them itself.
+            let is_own = |ext: &String| {
+                let own = media::of_extension(ext).unwrap_or_default();
+                own.split(';').next() == Some(types.name.as_str())
+            };
             let extensions = types.args.iter().map(|ext| ext.to_ascii_lowercase());
+            let extensions = extensions.filter(|ext| !is_own(ext));
             self.media_types.edit().extend(extensions.map(|ext| (ext, types.name.clone())));
         }
     }

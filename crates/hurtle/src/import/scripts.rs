@@ -10,6 +10,7 @@ use super::connection_limits::connection_limits;
 use super::expression::Expression;
 use super::fastcgi::{fastcgi_settings, script_filename};
 use super::files::{NO_UPLOADS, check_query, script_of};
+use super::front_script::running;
 use super::guard::{self, guard};
 use super::kind::{HandlerKind, Kind, PathKind, ResponseKind};
 use super::location::{compression, fields};
@@ -46,10 +47,12 @@ impl Mounts<'_, '_> {
             block.take(internal);
             report.remark(d, &format!("GET /{name} runs the script; nginx answers 404"));
         }
+        let named = Mounts::take_only_named(&block, report);
         let Some(mut keys) = self.settings(at, &block, report) else { return };
         let expression = self.script_expression.clone();
         let has_files = self.beside_scripts((at, &names), &keys, report);
         let own = self.take_place(expression.as_ref());
+        let expression_place = own.as_ref().map_or(0, |(place, _)| *place);
         let Some(mount) = self.site.mounts.iter_mut().find(|mount| mount.is_of("/", false)) else {
             return report.refuse(at, "scripts need a root");
         };
@@ -60,7 +63,17 @@ impl Mounts<'_, '_> {
         let has_front = front.is_some();
         if let (Some(d), Some(front)) = (try_files, &front) {
             check_query(d, report);
-            if d.args.iter().any(|arg| arg == "$uri/") {
+            let is_of_directories =
+                block.scope().index_script.peek().as_ref().and_then(script_of).as_ref()
+                    == Some(front);
+            if is_of_directories {
+                self.has_index_script = true;
+                let text = format!(
+                    "GET /dir of a directory without an index is answered by {front}; nginx redirects it to /dir/, which \
+                     {front} answers"
+                );
+                report.remark(d, &text);
+            } else if d.args.iter().any(|arg| arg == "$uri/") {
                 let text = format!(
                     "GET /dir/ of a directory without an index is answered by {front}; nginx answers 403"
                 );
@@ -103,6 +116,16 @@ impl Mounts<'_, '_> {
             }
             (place, Mount { keys, headers: mount.headers.clone(), ..own })
         });
+        let others = named.zip(expression).and_then(|((script, names), expression)| {
+            let mut mount = running(&main, &format!("/{script}"))?;
+            let Value::Table(mut matcher) = expression.matcher(None) else { return None };
+            matcher.insert("not".to_owned(), names);
+            put(&mut mount.place, "match", matcher);
+            Some(mount)
+        });
+        if let Some(mount) = others {
+            self.site.mounts.insert(expression_place, mount);
+        }
         if let Some((place, scripts)) = own {
             if self.expressions.is_empty() {
                 self.finals();

@@ -7,6 +7,7 @@ use super::block::Block;
 use super::client_limits::lift;
 use super::connection_limits::ConnectionZones;
 use super::error_pages::check_name;
+use super::files::script_of;
 use super::gates::auth_servers;
 use super::https_redirect::{self, TlsNames};
 use super::kind::{Kind, ResponseKind, StructureKind};
@@ -125,6 +126,13 @@ pub(super) fn server<'a>(
     let mut mounts = Mounts::new(&mut server.site, &context, http.shared);
     mounts.server(&block, report);
     mounts.scripts(report);
+    let of_locations = locations.iter().flat_map(|d| d.children());
+    for d in of_locations.filter(|d| d.name == "index" && script_of(d).is_some()) {
+        report.refuse(d, "a script for directories is that of the whole server");
+    }
+    if let Some(d) = block.scope().index_script.peek() {
+        mounts.check_index_script(d, report);
+    }
     mounts.add_within();
     mounts.scripts_of_directories(report);
     mounts.check(report);

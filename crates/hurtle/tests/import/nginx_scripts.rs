@@ -296,6 +296,51 @@ const ROWS: &[Row] = &[
             "GET /gone.php",
         ],
     },
+    Row {
+        sentence: "one script for directories, missing files and most other scripts",
+        server: "index index.php index.html /index.php$request_uri;
+            types { text/javascript mjs; }
+            location = / { if ($http_user_agent ~ ^DavClnt) { return 302 /remote.php/webdav/$is_args$args; } }
+            location ^~ /.well-known {
+                location = /.well-known/carddav { return 301 /remote.php/dav/; }
+                location /.well-known/acme-challenge { try_files $uri $uri/ =404; }
+                return 301 /index.php$request_uri; }
+            location ~ ^/(?:bare|data)(?:$|/) { return 404; }
+            location ~ ^/(?:\\.|autotest|db_) { return 404; }
+            location ~ \\.php(?:$|/) {
+                rewrite ^/(?!index|remote|docs\\/x|.+\\/own) /index.php$request_uri;
+                try_files $fastcgi_script_name =404; {php} }
+            location ~ \\.(?:css|js|txt)$ { try_files $uri /index.php$request_uri; add_header X-All public; }
+            location /remote { return 301 /remote.php$request_uri; }
+            location / { try_files $uri $uri/ /index.php$request_uri; }",
+        requests: &[
+            "GET /",
+            "GET / User-Agent=DavClnt/1",
+            "GET /?a=b&c User-Agent=DavClnt/1",
+            "GET /a.txt User-Agent=DavClnt/1",
+            "GET /index.php",
+            "GET /index.php/apps/x?y",
+            "GET /x.php",
+            "GET /x.php?a=b",
+            "POST /x.php/more?a=b",
+            "GET /docs/x.php",
+            "GET /docs/x.php/more",
+            "GET /docs/secret/",
+            "GET /dir/",
+            "GET /gone.php",
+            "GET /remote.php/gone",
+            "GET /remote/x?y",
+            "GET /style.css",
+            "GET /gone.css?x",
+            "GET /bare/x.txt",
+            "GET /bare",
+            "GET /.well-known/carddav",
+            "GET /.well-known/x?y=z",
+            "GET /.hidden",
+            "GET /db_x",
+            "GET /post/1?a=b",
+        ],
+    },
 ];
 
 #[test]
