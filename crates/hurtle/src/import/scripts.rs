@@ -123,14 +123,15 @@ impl Mounts<'_, '_> {
             put(&mut mount.place, "match", matcher);
             Some(mount)
         });
-        if let Some(mount) = others {
-            self.site.mounts.insert(expression_place, mount);
-        }
         if let Some((place, scripts)) = own {
             if self.expressions.is_empty() {
                 self.finals();
             }
             self.site.mounts.insert(place, scripts);
+        }
+        // Before the scripts that have their expression, too.
+        if let Some(mount) = others {
+            self.site.mounts.insert(expression_place, mount);
         }
         self.add_front_script((&names, &main), report);
         block.finish(Target::Fastcgi, report);

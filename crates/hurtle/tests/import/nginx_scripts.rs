@@ -312,6 +312,8 @@ const ROWS: &[Row] = &[
                 try_files $fastcgi_script_name =404; {php} }
             location ~ \\.(?:css|js|txt)$ { try_files $uri /index.php$request_uri; add_header X-All public; }
             location /remote { return 301 /remote.php$request_uri; }
+            location /dir/ { add_header X-Docs yes; }
+            location /docs/secret/ { add_header X-Docs yes; }
             location / { try_files $uri $uri/ /index.php$request_uri; }",
         requests: &[
             "GET /",
@@ -325,8 +327,11 @@ const ROWS: &[Row] = &[
             "POST /x.php/more?a=b",
             "GET /docs/x.php",
             "GET /docs/x.php/more",
-            "GET /docs/secret/",
             "GET /dir/",
+            "GET /dir/index.html",
+            "GET /dir/gone.php",
+            "GET /docs/secret/key.txt",
+            "GET /docs/secret/gone.php/x?y",
             "GET /gone.php",
             "GET /remote.php/gone",
             "GET /remote/x?y",
