@@ -159,6 +159,11 @@ impl<'a> Mounts<'a, '_> {
         let directory = parent.key("files").or(parent.key("root")).and_then(Value::as_str);
         let expected = directory.map(|directory| join(directory, rest));
         let is_elsewhere = wanted.key("files").and_then(Value::as_str) != expected.as_deref();
+        // It would search for the path of the page first.
+        let is_searched = parent.key("try_files").is_some_and(|list| {
+            let first = list.as_array().map_or(Some(list), |list| list.first());
+            first.and_then(Value::as_str) != Some("{path}")
+        });
         let other = match wanted.key("index").or(parent.key("index")) {
             Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
             Some(Value::String(name)) => vec![name.as_str()],
@@ -175,7 +180,7 @@ impl<'a> Mounts<'a, '_> {
                 at,
                 &format!("GET {path} is answered by this location alone; nginx looks its index up in `{other}`"),
             );
-        } else if is_elsewhere {
+        } else if is_elsewhere || is_searched {
             report.remark(
                 at,
                 &format!(

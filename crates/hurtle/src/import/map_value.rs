@@ -207,16 +207,20 @@ impl Mounts<'_, '_> {
         for mount in mounts {
             let mut copies = Vec::new();
             let own = self.split(mount, maps, &mut copies, report);
-            if own.is_prefix() {
-                let within = beneath(&own.path, &prefixes);
-                for (map, mut copy) in copies {
-                    if let Err(path) = copy.without(&within) {
-                        report.refuse(&map.at, format!("it is not for the location {path}"));
-                    }
-                    behind.push(copy);
+            let has_match = own.place.iter().any(|(key, _)| key == "match");
+            // Behind the conditions of the location, whose answers precede.
+            let within = match own.is_prefix() {
+                true => beneath(&own.path, &prefixes),
+                false => Vec::new(),
+            };
+            for (map, mut copy) in copies {
+                if let Err(path) = copy.without(&within) {
+                    report.refuse(&map.at, format!("it is not for the location {path}"));
                 }
-            } else {
-                self.site.mounts.extend(copies.into_iter().map(|(_, copy)| copy));
+                match has_match {
+                    true => self.site.mounts.push(copy),
+                    false => behind.push(copy),
+                }
             }
             self.site.mounts.push(own);
         }

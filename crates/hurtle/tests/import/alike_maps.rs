@@ -168,7 +168,12 @@ pub(crate) const ROWS: &[Row] = &[
                location /docs/ { auth_basic s; auth_basic_user_file {dir}/ht; add_header X-Docs $kind always; }
                location /docs/secret/ { deny all; add_header X-Docs $kind always; }
                location /closed/ { deny all; proxy_pass http://$pool; add_header X-All $kind always; }
-               location ~ ^/dir/ { allow 192.0.2.0/24; deny all; proxy_pass http://$pool; } }",
+               location ~ ^/dir/ { allow 192.0.2.0/24; deny all; proxy_pass http://$pool; }
+               location = /one { proxy_pass http://$pool; proxy_set_header Host $http_host;
+                                 proxy_set_header X-Own-Kind $kind; if ($http_x_foo) { return 403; } }
+               location /two { proxy_pass http://$pool; proxy_set_header Host $http_host;
+                               add_header X-All \"to $pool\" always;
+                               if ($request_method = POST) { return 403; } } }",
         requests: &[
             "GET /docs/guide.txt",
             "HEAD /docs/guide.txt",
@@ -178,6 +183,14 @@ pub(crate) const ROWS: &[Row] = &[
             "POST /closed/x?to=nowhere",
             "GET /dir/",
             "GET /dir/?to=nowhere",
+            "GET /one",
+            "POST /one",
+            "POST /one X-Foo=yes",
+            "GET /one?to=nowhere X-Foo=yes",
+            "GET /one?to=nowhere",
+            "POST /two",
+            "POST /two?to=nowhere",
+            "HEAD /two/x?to=nowhere",
         ],
     },
     Row {
