@@ -61,6 +61,11 @@ impl Mounts<'_, '_> {
             return report.refuse(at, "scripts and files need the same root, in /");
         }
         let has_front = front.is_some();
+        report.general(
+            "The script of a directory gets all methods, such as PROPFIND /; nginx answers 405 to others than GET, HEAD \
+             and POST"
+                .to_owned(),
+        );
         if let (Some(d), Some(front)) = (try_files, &front) {
             check_query(d, report);
             let is_of_directories =
