@@ -14,6 +14,9 @@
 //! locations in plainer forms. `predicate`, `subject` and `value_map` have the conditions of `if`
 //! and the maps that they ask; `map_conditions` and `map_value` translate uses of their values.
 //!
+//! `expressions` has the locations of regular expressions, `nested_scripts` the applications of PHP
+//! within a location, and `front_script` the script that answers for missing files.
+//!
 //! `partial` takes out what is refused, and closes what that would open.
 //!
 //! A directive that changes responses is translated or refused. One that only tunes nginx is left
