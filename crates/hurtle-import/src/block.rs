@@ -133,6 +133,19 @@ impl<'a> Block<'a> {
         Block { scope, ..self }
     }
 
+    /// The block with another handler of this kind.
+    pub(super) fn with_handler<'b>(&self, kind: Kind, handler: &'b Directive) -> Block<'b>
+    where
+        'a: 'b,
+    {
+        let other = |&(own, d): &(Kind, &'a Directive)| match own == kind {
+            true => (own, handler),
+            false => (own, d),
+        };
+        let own = self.own.iter().map(other).collect();
+        Block { at: self.at, scope: self.scope.clone(), own, taken: self.taken.clone() }
+    }
+
     /// The first directive written here of one of the kinds.
     pub(super) fn first(&self, kinds: &[Kind]) -> Option<&'a Directive> {
         self.own.iter().find(|(kind, _)| kinds.contains(kind)).map(|(_, d)| *d)

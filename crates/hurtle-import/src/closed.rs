@@ -17,7 +17,7 @@ pub(super) fn closed(block: &Block<'_>, path: &str, report: &mut Report) -> Moun
     let headers = fields(block);
     block.finish(Target::Closed, report);
     let path = mount_path(path);
-    Mount { path, place: Keys::new(), keys, headers }
+    Mount { path, place: Keys::new(), keys, headers, choice: None }
 }
 
 /// The mount of a path that no client reaches: `internal`, and nothing leads to it.
@@ -28,5 +28,5 @@ pub(super) fn unreachable(block: &Block<'_>, path: &str, report: &mut Report) ->
     client_limits(block, &mut keys, report);
     let headers = fields(block);
     block.finish(Target::Closed, report);
-    Mount { path: String::new(), place: Keys::new(), keys, headers }.at_exactly(path)
+    Mount { path: String::new(), place: Keys::new(), keys, headers, choice: None }.at_exactly(path)
 }

@@ -33,7 +33,7 @@ impl<'a> Mounts<'a, '_> {
             if self.maintenance(d, server, report) {
                 continue;
             }
-            let mounts = self.condition(d, server, "/", report);
+            let mounts = self.condition(d, server, ("/", false), report);
             for location in locations {
                 match of(location) {
                     Some(Modifier::Exact) => {}
@@ -43,7 +43,7 @@ impl<'a> Mounts<'a, '_> {
                 let path = &location.args[location.args.len() - 1];
                 report.remark(d, &format!("{path} is answered without this condition"));
             }
-            self.site.mounts.extend(mounts);
+            mounts.into_iter().for_each(|mount| self.add_condition(mount));
         }
     }
 
@@ -62,7 +62,7 @@ impl<'a> Mounts<'a, '_> {
             if self.of_fields(d, block, (kind, path), report) {
                 continue;
             }
-            for mut mount in self.condition(d, block, path, report) {
+            for mut mount in self.condition(d, block, (path, kind == Modifier::Exact), report) {
                 if kind == Modifier::Exact {
                     mount = mount.at_exactly(path);
                 }
@@ -80,13 +80,21 @@ impl<'a> Mounts<'a, '_> {
             }
             let within = if mount.is_exact() { Vec::new() } else { beneath(path, locations) };
             match mount.without(&within) {
-                Ok(()) => self.site.mounts.push(mount),
+                Ok(()) => self.add_condition(mount),
                 Err(path) => {
                     report.refuse(d, format!("in nginx it does not apply to the location {path}"));
                 }
             }
         }
         self.add_adorned(locations, report);
+    }
+
+    /// Adds the mount of a condition, unless another with the same conditions answers before it.
+    fn add_condition(&mut self, mount: Mount) {
+        let is_same = |known: &Mount| (&known.path, &known.place) == (&mount.path, &mount.place);
+        if !self.site.mounts.iter().any(is_same) {
+            self.site.mounts.push(mount);
+        }
     }
 
     /// Translates `if (-f FILE) { return 503; }`, the usual way to take a site down. `false`: it is
@@ -120,7 +128,7 @@ impl<'a> Mounts<'a, '_> {
         &mut self,
         d: &'a Directive,
         around: &Block<'a>,
-        path: &str,
+        (path, is_exact): (&str, bool),
         report: &mut Report,
     ) -> Vec<Mount> {
         let rewrites = around.first(&[Kind::Path(PathKind::Rewrite), Kind::Path(PathKind::Set)]);
@@ -149,12 +157,21 @@ impl<'a> Mounts<'a, '_> {
             *text = text.replace("$host", &host);
         }
         let mut keys = Keys::new();
-        if answer(&returns, path, &block, self.context, &mut keys, report).is_none() {
-            return Vec::new();
+        match own_directory(&returns).filter(|_| is_exact) {
+            Some((to, status)) => {
+                put(&mut keys, "redirect", to);
+                put(&mut keys, "status", status);
+            }
+            None => {
+                if answer(&returns, path, &block, self.context, &mut keys, report).is_none() {
+                    return Vec::new();
+                }
+            }
         }
         let headers = fields(&block);
         block.finish(super::block::Target::Answer, report);
-        let mount = Mount { path: mount_path(path), place: Keys::new(), keys, headers };
+        let mount =
+            Mount { path: mount_path(path), place: Keys::new(), keys, headers, choice: None };
         any.into_iter().map(|matcher| mount.clone().where_met(matcher)).collect()
     }
 
@@ -240,6 +257,15 @@ impl<'a> Mounts<'a, '_> {
     }
 }
 
+/// The path and the status of a redirect to a directory that keeps the query: hurtle appends it,
+/// and the rest of the path, which an exact location has not.
+fn own_directory(returns: &Directive) -> Option<(&str, i64)> {
+    let to = returns.arg(1).strip_suffix("$is_args$args")?;
+    let status = returns.arg(0).parse().ok().filter(|status| (301..=308).contains(status))?;
+    let is_plain = to.starts_with('/') && to.ends_with('/') && !to.contains('$');
+    is_plain.then_some((to, status))
+}
+
 /// The reason for which a condition of `^~` is refused.
 const BESIDE_EXPRESSIONS: &str =
     "beside regular expressions, a location with ^~ has no conditions in hurtle";
@@ -273,7 +299,7 @@ impl Mount {
     ///
     /// # Errors
     /// The first of these paths, if that cannot be written.
-    fn without<'p>(&mut self, paths: &[&'p str]) -> Result<(), &'p str> {
+    pub(super) fn without<'p>(&mut self, paths: &[&'p str]) -> Result<(), &'p str> {
         let Some(first) = paths.first() else { return Ok(()) };
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/._~-".contains(&b);
         let matcher = self.place.iter_mut().find(|(key, _)| key == "match");

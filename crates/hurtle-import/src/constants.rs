@@ -11,13 +11,14 @@ type Constants = BTreeMap<String, String>;
 
 /// Rewrites the servers of a configuration.
 pub(super) fn written_out(directives: &[Directive]) -> Vec<Directive> {
+    let outer = Outer { known: Constants::new(), has_redirects: has_redirects(directives) };
     // A file with locations alone, which a server includes.
     if directives.iter().any(|d| d.name == "location") {
-        return block_of(directives, &Constants::new(), true);
+        return block_of(directives, &outer, true);
     }
     let rewritten = |d: &Directive| {
         let block = d.block.as_ref().map(|block| match d.name.as_str() {
-            "server" => block_of(block, &Constants::new(), true),
+            "server" => block_of(block, &outer, true),
             "http" => written_out(block),
             _ => block.clone(),
         });
@@ -26,16 +27,29 @@ pub(super) fn written_out(directives: &[Directive]) -> Vec<Directive> {
     directives.iter().map(rewritten).collect()
 }
 
+/// The constants and directives that a block has from those around it.
+struct Outer {
+    known: Constants,
+    /// `true`: there is a `proxy_redirect` among their directives.
+    has_redirects: bool,
+}
+
+fn has_redirects(block: &[Directive]) -> bool {
+    block.iter().any(|d| d.name == "proxy_redirect")
+}
+
 /// Rewrites the directives of a server or a location.
-fn block_of(block: &[Directive], outer: &Constants, is_server: bool) -> Vec<Directive> {
-    let known = constants(block, outer);
+fn block_of(block: &[Directive], outer: &Outer, is_server: bool) -> Vec<Directive> {
+    let known = constants(block, &outer.known);
+    let inner =
+        Outer { known: known.clone(), has_redirects: outer.has_redirects || has_redirects(block) };
     let (mut rewritten, mut rewrites) = (Vec::new(), Vec::new());
     for d in block {
         let is_known = |name: &str| known.contains_key(name);
         match d.name.as_str() {
             "set" if name_of(d).is_some_and(|name| is_known(&name)) => {}
             "location" => {
-                let own = d.block.as_ref().map(|block| block_of(block, &known, false));
+                let own = d.block.as_ref().map(|block| block_of(block, &inner, false));
                 let mut location = Directive { block: own, ..d.clone() };
                 if is_server {
                     rewrites.extend(one_url((d, block), &mut location, &known));
@@ -46,6 +60,12 @@ fn block_of(block: &[Directive], outer: &Constants, is_server: bool) -> Vec<Dire
         }
     }
     rewritten.extend(rewrites);
+    let variable = block.iter().find(|d| d.name == "proxy_pass" && d.arg(0).contains('$'));
+    if let Some(d) = variable.filter(|_| !inner.has_redirects) {
+        // nginx translates no Location by default where the URL has a variable.
+        let (name, args) = ("proxy_redirect".to_owned(), vec!["off".to_owned()]);
+        rewritten.push(Directive { name, args, block: None, at: d.at.clone() });
+    }
     rewritten
 }
 

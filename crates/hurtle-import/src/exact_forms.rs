@@ -5,6 +5,7 @@
 use super::modifier::{Modifier, modifier};
 use super::named::EVERY_PATH;
 use super::syntax::Directive;
+use hurtle_config::PathRegex;
 
 /// Rewrites the servers of a configuration.
 pub(super) fn plain(directives: &[Directive]) -> Vec<Directive> {
@@ -32,6 +33,7 @@ fn root_of(block: &[Directive]) -> Option<&str> {
 fn server(block: &[Directive], root: Option<&str>) -> Vec<Directive> {
     // The rewrites of a server are executed before those of its locations.
     let is_alone = !block.iter().any(|d| d.name == "rewrite");
+    let block = &with_words(block);
     let (mut all, mut rewrites) = (Vec::new(), Vec::new());
     for d in block {
         let Some((Modifier::Exact, path)) = modifier(d).filter(|_| d.name == "location") else {
@@ -45,6 +47,62 @@ fn server(block: &[Directive], root: Option<&str>) -> Vec<Directive> {
     }
     all.extend(rewrites);
     all
+}
+
+/// Writes an application for the paths of an expression, `location ~ ^/(status|ping)$ {
+/// fastcgi_pass …; }`, as exact locations.
+fn with_words(block: &[Directive]) -> Vec<Directive> {
+    let mut all = Vec::new();
+    for (at, d) in block.iter().enumerate() {
+        let paths = words(d);
+        let is_free = |path: &String| {
+            block.iter().enumerate().all(|(other, location)| match modifier(location) {
+                _ if other == at || location.name != "location" => true,
+                // Expressions are tried in the order written.
+                Some((Modifier::Regex, text)) => {
+                    other > at || PathRegex::new(text).is_ok_and(|r| !r.is_in(path.as_bytes()))
+                }
+                Some((Modifier::Exact, own)) => own != path,
+                Some((Modifier::Final, prefix)) => !path.starts_with(prefix),
+                _ => true,
+            })
+        };
+        match paths.is_empty() || !paths.iter().all(is_free) {
+            true => all.push(d.clone()),
+            false => all.extend(
+                paths
+                    .into_iter()
+                    .map(|path| Directive { args: vec!["=".to_owned(), path], ..d.clone() }),
+            ),
+        }
+    }
+    all
+}
+
+/// The paths of an expression that has no others, in a location with `fastcgi_pass`.
+fn words(d: &Directive) -> Vec<String> {
+    let is_plain =
+        |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'/' | b'_' | b'-' | b'|' | b'(' | b')');
+    let text = match modifier(d) {
+        Some((Modifier::Regex, text)) if d.name == "location" && d.arg(0) == "~" => text,
+        _ => return Vec::new(),
+    };
+    let has_application = d.children().iter().any(|d| d.name == "fastcgi_pass");
+    let inner = text.strip_prefix("^/").and_then(|text| text.strip_suffix('$'));
+    let Some(inner) = inner.filter(|inner| has_application && inner.bytes().all(is_plain)) else {
+        return Vec::new();
+    };
+    let group = inner.split_once('(').and_then(|(before, rest)| {
+        let (group, after) = rest.split_once(')')?;
+        let is_alone = |text: &str| !text.contains(['(', ')', '|']);
+        (is_alone(before) && is_alone(after) && !group.contains('('))
+            .then(|| group.split('|').map(|word| format!("/{before}{word}{after}")).collect())
+    });
+    match group {
+        Some(paths) => paths,
+        None if inner.contains(['|', '(', ')']) => Vec::new(),
+        None => vec![format!("/{inner}")],
+    }
 }
 
 /// The rewrite of a location that does nothing else: nginx looks up the location of the new path.

@@ -10,7 +10,7 @@ use super::location::mount;
 use super::modifier::Modifier;
 use super::mount::{Mount, put};
 use super::mounts::{Mounts, Page};
-use super::overlap::SEARCH;
+use super::overlap::{SEARCH, admits_alike};
 use super::path::join;
 use super::report::Report;
 use super::syntax::Directive;
@@ -61,6 +61,9 @@ impl<'a> Mounts<'a, '_> {
         put_pages(errors, &mut wanted);
         if is_directory {
             self.of_directory((at, &path), &mut wanted, report);
+            if self.is_of_scripts((at, &path), &wanted, report) {
+                return;
+            }
         }
         if !is_directory {
             wanted.keys.retain(|(key, _)| key != "index" && key != "listing");
@@ -104,6 +107,38 @@ impl<'a> Mounts<'a, '_> {
         }
     }
 
+    /// `true`: the index of a directory may be a script, which a mount of files would send as it
+    /// is. The mount of scripts around it serves the directory; it is refused where that is not
+    /// alike.
+    fn is_of_scripts(
+        &self,
+        (at, path): (&Directive, &str),
+        wanted: &Mount,
+        report: &mut Report,
+    ) -> bool {
+        let is_script = |name: &Value| name.as_str().is_some_and(|name| name.ends_with(".php"));
+        let index = wanted.key("index").and_then(Value::as_array);
+        let Some(serving) =
+            self.holder(path, None).filter(|holder| holder.key("fastcgi").is_some())
+        else {
+            return false;
+        };
+        let own = index.filter(|names| names.iter().any(is_script));
+        let Some(own) = own else { return false };
+        let rest = path.strip_prefix(serving.path.trim_end_matches('/')).unwrap_or_default();
+        let root = serving.key("root").and_then(Value::as_str).map(|root| join(root, rest));
+        let is_alike = admits_alike(&serving.keys, &wanted.keys)
+            && root.as_deref() == wanted.key("files").and_then(Value::as_str)
+            && serving
+                .key("index")
+                .and_then(Value::as_array)
+                .is_some_and(|names| names.starts_with(own));
+        if !is_alike {
+            report.refuse(at, "its index is a script; write its settings in location /");
+        }
+        true
+    }
+
     /// The exact location of a directory: nginx finds the index, and looks up the location of its
     /// page.
     fn of_directory(
@@ -124,6 +159,11 @@ impl<'a> Mounts<'a, '_> {
         let directory = parent.key("files").or(parent.key("root")).and_then(Value::as_str);
         let expected = directory.map(|directory| join(directory, rest));
         let is_elsewhere = wanted.key("files").and_then(Value::as_str) != expected.as_deref();
+        // It would search for the path of the page first.
+        let is_searched = parent.key("try_files").is_some_and(|list| {
+            let first = list.as_array().map_or(Some(list), |list| list.first());
+            first.and_then(Value::as_str) != Some("{path}")
+        });
         let other = match wanted.key("index").or(parent.key("index")) {
             Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
             Some(Value::String(name)) => vec![name.as_str()],
@@ -140,7 +180,7 @@ impl<'a> Mounts<'a, '_> {
                 at,
                 &format!("GET {path} is answered by this location alone; nginx looks its index up in `{other}`"),
             );
-        } else if is_elsewhere {
+        } else if is_elsewhere || is_searched {
             report.remark(
                 at,
                 &format!(

@@ -3,6 +3,7 @@
 use toml::Value;
 
 use super::modifier::{Modifier, modifier};
+use super::regex;
 use super::report::Report;
 use super::syntax::Directive;
 use hurtle_config::PathRegex;
@@ -71,6 +72,28 @@ impl Expression {
         let any = format!("{root}/DIRECTORY/{name}");
         let ends = text.ends_with('$') && of_name.is_in(name.as_bytes());
         (ends && !self.is_in(&format!("{root}/{name}"))).then_some(any)
+    }
+}
+
+impl Expression {
+    /// The value of `match` for the directories whose page of this name the expression matches:
+    /// `/uploads/.*\.php$` has those beneath `/uploads/`. `None`: they are not known.
+    pub(super) fn directories_of(&self, page: &str) -> Option<Value> {
+        let (before, name) = self.0.text().rsplit_once('/')?;
+        let (_, page) = page.rsplit_once('/')?;
+        let of_name = PathRegex::new(&format!("^(?:{name})")).ok()?;
+        let rest = match name.strip_prefix(".*") {
+            Some(_) => "(?:.*/)?$",
+            None => "$",
+        };
+        let is_closed = |text: &str| text.matches('(').count() == text.matches(')').count();
+        let is_known = name.ends_with('$') && of_name.is_in(page.as_bytes());
+        let regex = format!("{before}/{rest}");
+        let is_plain =
+            is_known && regex::has_scripts(self.0.text()) && is_closed(before) && is_closed(name);
+        (is_plain && PathRegex::new(&regex).is_ok()).then(|| {
+            Value::from(toml::Table::from_iter([("regex".to_owned(), Value::from(regex))]))
+        })
     }
 }
 

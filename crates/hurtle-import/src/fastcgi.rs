@@ -48,6 +48,39 @@ pub(super) fn only_script(block: &Block<'_>, keys: &mut Keys, report: &mut Repor
     }
 }
 
+/// Compares `SCRIPT_FILENAME` of a block with the path of the script beneath `root`, which hurtle
+/// gives the application. `known`: other forms of that path.
+pub(super) fn script_filename(
+    block: &Block<'_>,
+    (root, known): (Option<&str>, &[String]),
+    report: &mut Report,
+) {
+    let params = block.all(Kind::Upstream(UpstreamKind::FastcgiParam));
+    let own = params.iter().rev().find(|d| d.arg(0) == "SCRIPT_FILENAME");
+    let Some(d) = own.filter(|d| has_variable(d.arg(1)) && !known.contains(&d.args[1])) else {
+        return;
+    };
+    let value = d.arg(1);
+    let names = ["$fastcgi_script_name", "$script_name", "$uri"];
+    let directory = names.iter().find_map(|name| value.strip_suffix(name));
+    let directory = directory.map(|directory| directory.trim_end_matches('/'));
+    match (directory, root) {
+        (Some("$document_root" | "$realpath_root"), Some(_)) => {}
+        (None, Some(_)) if value == "$request_filename" => {}
+        (Some(directory), Some(root)) if !has_variable(directory) => {
+            if directory != root.trim_end_matches('/') {
+                let text = format!(
+                    "GET /x.php runs {}/x.php; nginx has the application run {directory}/x.php: give the directory \
+                     that name here, too",
+                    root.trim_end_matches('/')
+                );
+                report.remark(d, &text);
+            }
+        }
+        _ => report.refuse(d, "it is another file than that of the path"),
+    }
+}
+
 /// Keys of a FastCGI mount beside its address.
 pub(super) fn fastcgi_settings(block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
     timeouts(block, keys);

@@ -1,12 +1,17 @@
-//! Makes header rules of the fields of mounts.
+//! Reads `add_header`, and makes header rules of the fields of mounts.
 
 use std::collections::BTreeMap;
 
 use toml::Value;
 
+use super::cache;
+use super::map_value::marked;
 use super::mount::{Field, Keys, Mount, put};
 use super::mounts::Mounts;
+use super::path::has_variable;
 use super::report::Report;
+use super::scope::Scope;
+use super::syntax::Directive;
 use super::type_map;
 
 impl Mounts<'_, '_> {
@@ -42,6 +47,29 @@ impl Mounts<'_, '_> {
                 _ if own.is_empty() => {}
                 _ => put(&mut mount.keys, "header", own),
             }
+        }
+    }
+}
+
+impl Scope {
+    /// Reads a field of responses, in which variables of maps are marks.
+    pub(super) fn add_header(&mut self, d: &Directive, report: &mut Report) {
+        // Recipients take spaces around a value off.
+        let name = d.arg(0).to_ascii_lowercase();
+        let value = &marked(d.arg(1).trim(), &self.value_maps);
+        let types = self.type_maps.get(value).cloned().unwrap_or_default();
+        let is_typed = !types.is_empty();
+        let value_of_all = if is_typed { String::new() } else { value.to_owned() };
+        let field = Field { value: value_of_all, always: d.arg(2) == "always", types };
+        if is_typed {
+            report.general(type_map::REMARK.to_owned());
+        }
+        if value == "$upstream_cache_status" {
+            cache::status_field(d, report);
+        } else if has_variable(value) && !is_typed {
+            report.refuse(d, "it needs variables");
+        } else if self.headers.edit().insert(name, field).is_some() {
+            report.refuse(d, "a header rule sets a field once; write one line with both values");
         }
     }
 }

@@ -11,8 +11,11 @@
 //! Before that, `set_chains`, `constants`, `captures`, `url_rewrites`, `nested`, `named_pages`,
 //! `missing_files` and `exact_forms` write variables of conditions and of constants, parts of
 //! paths, redirects, locations within locations, names of pages, conditions on files and exact
-//! locations in plainer forms. `predicate`, `subject` and
-//! `value_map` have the conditions of `if` and the maps that they ask.
+//! locations in plainer forms. `predicate`, `subject` and `value_map` have the conditions of `if`
+//! and the maps that they ask; `map_conditions` and `map_value` translate uses of their values.
+//!
+//! `expressions` has the locations of regular expressions, `nested_scripts` the applications of PHP
+//! within a location, and `front_script` the script that answers for missing files.
 //!
 //! `partial` takes out what is refused, and closes what that would open.
 //!
@@ -34,8 +37,10 @@ mod exact_forms;
 mod exact_pages;
 mod expires;
 mod expression;
+mod expressions;
 mod fastcgi;
 mod files;
+mod front_script;
 mod gates;
 mod guard;
 mod headers;
@@ -45,6 +50,8 @@ mod include;
 pub mod kind;
 mod location;
 mod main_context;
+mod map_conditions;
+mod map_value;
 mod missing_files;
 mod modifier;
 mod mount;
@@ -52,6 +59,7 @@ mod mounts;
 mod named;
 mod named_pages;
 mod nested;
+mod nested_scripts;
 mod overlap;
 mod page_fields;
 mod partial;
@@ -152,7 +160,8 @@ pub fn nginx_partially(directives: &[Directive]) -> Result<Imported, Vec<String>
 /// Writes what has a plainer form in that form. Returns what differs there, too.
 fn prepared(directives: &[Directive]) -> (Vec<Directive>, Vec<String>) {
     let mut remarks = Vec::new();
-    let plain = constants::written_out(&set_chains::as_conditions(directives));
+    let plain = map_conditions::as_comparisons(directives);
+    let plain = constants::written_out(&set_chains::as_conditions(&plain));
     let plain = url_rewrites::as_returns(&captures::as_prefixes(&plain, &mut remarks));
     let lifted = named_pages::as_pages(&nested::lifted(&plain));
     (exact_forms::plain(&missing_files::as_try_files(&lifted)), remarks)

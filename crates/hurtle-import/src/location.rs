@@ -14,6 +14,7 @@ use super::files::files;
 use super::gates::AuthServer;
 use super::guard::guard;
 use super::kind::{HandlerKind, Kind};
+use super::map_value::{self, is_marked};
 use super::mount::{ErrorPages, Field, Keys, Mount, put};
 use super::named::{Named, leads_to_itself};
 use super::path::{has_variable, mount_path};
@@ -48,6 +49,22 @@ pub(super) struct Context<'a> {
 /// Translates a location to a mount of this path; `None` if it was refused. What the translation
 /// does not take is refused, too.
 pub(super) fn mount(
+    at: &Directive,
+    path: &str,
+    (block, try_files): (&Block<'_>, Option<&Directive>),
+    context: &Context<'_>,
+    report: &mut Report,
+) -> Option<Mount> {
+    match map_value::chosen(block) {
+        None => plain_mount(at, path, (block, try_files), context, report),
+        Some(chosen) => map_value::mount(block, chosen, report, |block, report| {
+            mount(at, path, (block, try_files), context, report)
+        }),
+    }
+}
+
+/// Likewise where the handler has no variable of a map.
+fn plain_mount(
     at: &Directive,
     path: &str,
     (block, try_files): (&Block<'_>, Option<&Directive>),
@@ -103,7 +120,7 @@ pub(super) fn mount(
     let path = mount_path(path);
     let headers = fields(block);
     block.finish(target, report);
-    Some(Mount { path, place: Keys::new(), keys, headers })
+    Some(Mount { path, place: Keys::new(), keys, headers, choice: None })
 }
 
 /// The translation of a location, by the directive that nginx applies first.
@@ -327,9 +344,10 @@ pub(super) fn hidden_fields(
 fn request_fields(d: &Directive, block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
     let fields = block.get(|scope| &scope.request_fields);
     let is_of_client = |value: &&String| {
-        ["{client}", "{server.port}", "{request.", "{tls."]
-            .iter()
-            .any(|variable| value.contains(variable))
+        is_marked(value)
+            || ["{client}", "{server.port}", "{request.", "{tls."]
+                .iter()
+                .any(|variable| value.contains(variable))
     };
     if block.get(|scope| &scope.cache).is_some() && fields.values().any(|v| is_of_client(&v)) {
         return report

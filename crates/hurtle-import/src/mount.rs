@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use toml::Value;
 
+use super::map_value::Choice;
 use super::path::mount_path;
 use super::type_map::TypeMap;
 
@@ -78,6 +79,8 @@ pub(super) struct Mount {
     pub(super) keys: Keys,
     /// Fields of its responses, names in lower case.
     pub(super) headers: BTreeMap<String, Field>,
+    /// Other keys where a map has another value; each becomes a mount.
+    pub(super) choice: Option<Box<Choice>>,
 }
 
 impl Mount {

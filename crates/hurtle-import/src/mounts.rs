@@ -9,19 +9,19 @@ use super::condition::Adorned;
 use super::error_pages::{place_of, put_pages};
 use super::expression::Expression;
 use super::files::script_of;
+use super::front_script;
 use super::kind::{HandlerKind, Kind, PathKind, StructureKind};
 use super::location::{Context, mount, target};
 use super::modifier::{Modifier, modifier};
 use super::mount::{ErrorPages, Keys, Mount, Site, put};
 use super::named::Named;
-use super::overlap;
+use super::nested_scripts;
 use super::page_fields::PageFields;
 use super::private_paths::{self, Private};
-use super::regex::{self, ScriptNames};
 use super::report::Report;
 use super::rules::{self, Rule, rewrites};
 use super::scope::Scope;
-use super::scripts::{Scripts, place_of_scripts};
+use super::scripts::Scripts;
 use super::shared::Shared;
 use super::slashes::slash_redirect;
 use super::syntax::Directive;
@@ -63,6 +63,14 @@ pub(super) struct Mounts<'a, 'b> {
     pub(super) adorned: Vec<Adorned<'a>>,
     /// Rewrites before proxies, with the mounts to which they lead.
     pub(super) private: Vec<Private>,
+    /// `true`: the script of `index` answers for directories of `/` without an index.
+    pub(super) has_index_script: bool,
+    /// `try_files` of locations that lead to a script.
+    pub(super) front_scripts: Vec<&'a Directive>,
+    /// Mounts of expressions within locations.
+    pub(super) within: Vec<Mount>,
+    /// Number of mounts for conditions of the server.
+    pub(super) server_conditions: usize,
     rules: Vec<Rule<'a>>,
     /// Rules of exact locations.
     redirects: Vec<Keys>,
@@ -95,6 +103,10 @@ impl<'a, 'b> Mounts<'a, 'b> {
             expressions: Vec::new(),
             scripts: None,
             script_expression: None,
+            has_index_script: false,
+            front_scripts: Vec::new(),
+            within: Vec::new(),
+            server_conditions: 0,
             rules: Vec::new(),
             redirects: Vec::new(),
             conditions: Vec::new(),
@@ -119,6 +131,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
         }
         self.has_others = locations.len() > 1;
         self.conditions_of_server(server, &locations, report);
+        self.server_conditions = self.site.mounts.len();
         let is_of_path = |(modifier, _): &(Modifier, &str)| *modifier != Modifier::Named;
         let paths = locations.iter().filter_map(|d| modifier(d)).filter(is_of_path);
         self.paths = paths.collect();
@@ -171,6 +184,9 @@ impl<'a, 'b> Mounts<'a, 'b> {
             return;
         }
         let block = Block::of(d, outer, self.shared, report);
+        if let Some(scripts) = nested_scripts::within(d) {
+            return self.application(d, (modifier, path), (&block, scripts), report);
+        }
         let is_proxy = target(&block) == Target::Proxy && modifier != Modifier::Exact;
         let strip = if is_proxy { rules::take_strip(&block, path, report) } else { None };
         let private = match strip {
@@ -226,9 +242,13 @@ impl<'a, 'b> Mounts<'a, 'b> {
         if is_page {
             return self.pages.push(Page { at: d, path: path.to_owned(), block, errors: pages });
         }
-        let try_files = self.front(&block, path);
-        if let Some(mount) = mount(d, path, (&block, try_files), self.context, report) {
+        let script = if path == "/" { None } else { front_script::take(&block) };
+        let try_files = self.front(&block, path).filter(|_| script.is_none());
+        if let Some(mut mount) = mount(d, path, (&block, try_files), self.context, report) {
             let fallback = fallback(d, &block, try_files, self.context.named);
+            if let Some(script) = script {
+                self.lead_to_script(script, &mut mount, report);
+            }
             let is_exact = modifier == Modifier::Exact;
             let mount = match strip {
                 Some(d) => without_prefix(d, mount, report),
@@ -236,6 +256,11 @@ impl<'a, 'b> Mounts<'a, 'b> {
             };
             let mut mount = if is_exact { mount.at_exactly(path) } else { mount };
             put_pages(pages, &mut mount);
+            if let (Some(private), Some(_)) = (&private, &mount.choice) {
+                private.iter().for_each(|rule| {
+                    report.refuse(rule.directive(), "its upstream is that of a map");
+                });
+            }
             self.keep_private(&private.unwrap_or_default(), path, &mount, report);
             self.add(d, (modifier, path), fallback, mount, report);
         }
@@ -325,57 +350,6 @@ impl<'a, 'b> Mounts<'a, 'b> {
             self.site.mounts.push(mount);
             self.placed.push(Placed { at, modifier, path, fallback });
         }
-    }
-
-    /// Translates a location with an expression. Scripts become the mount of `/`.
-    fn regex(&mut self, d: &'a Directive, text: &'a str, outer: &Scope, report: &mut Report) {
-        let block = Block::of(d, outer, self.shared, report);
-        let target = target(&block);
-        if let (Some(names), Target::Fastcgi, None) =
-            (regex::script_names(text), target, &self.scripts)
-        {
-            let Some(expression) = Expression::of(d, report) else { return };
-            self.site.mounts.push(place_of_scripts(&expression));
-            self.script_expression = Some(expression);
-            self.scripts = Some(Scripts { at: d, block, names });
-            return;
-        }
-        for kind in [HandlerKind::Alias, HandlerKind::FastcgiPass].map(Kind::Handler) {
-            if let Some(other) = block.first(&[kind]) {
-                return report.refuse(
-                    other,
-                    "with a regular expression it knows fastcgi_pass for \\.php$ once, and no alias",
-                );
-            }
-        }
-        let try_files = block.first(&[Kind::Handler(HandlerKind::TryFiles)]);
-        let is_known = |d: &Directive| match d.args.as_slice() {
-            [path, last] => path == "$uri" && (last == "=404" || last.starts_with('@')),
-            _ => false,
-        };
-        if let Some(d) = try_files.filter(|d| target == Target::Files && !is_known(d)) {
-            return report.refuse(d, "only $uri =404 and $uri @name have a counterpart here");
-        }
-        let Some(expression) = Expression::of(d, report) else { return };
-        let pages = self.error_pages(&block, (false, target == Target::Files), report);
-        let is_closed = block.scope().denies_all() && target != Target::Answer;
-        let made = match is_closed {
-            true => Some(closed(&block, "/", report)),
-            false => mount(d, "/", (&block, try_files), self.context, report),
-        };
-        let Some(mut made) = made else { return };
-        put_pages(pages, &mut made);
-        // A closed mount may take scripts, too, unless one is all that there is.
-        let has_one =
-            self.scripts.as_ref().is_some_and(|scripts| scripts.names != ScriptNames::All);
-        let takes_none = has_one || !overlap::is_closed(&made);
-        let scripts = self.script_expression.as_ref().filter(|_| takes_none);
-        put(&mut made.place, "match", expression.matcher(scripts));
-        if self.site.mounts.iter().any(|other| other.place == made.place) {
-            return report.refuse(d, "a second location with this expression");
-        }
-        self.site.mounts.push(made);
-        self.expressions.push((d, expression));
     }
 
     /// Adds the mount of `/`, if no location is it.

@@ -1,6 +1,7 @@
 //! Writes locations within locations as locations of the server, before anything is translated.
 
 use super::modifier::{Modifier, modifier};
+use super::nested_scripts;
 use super::syntax::Directive;
 
 /// Directives that a location within another does not inherit.
@@ -44,6 +45,9 @@ pub(super) fn lifted(directives: &[Directive]) -> Vec<Directive> {
 fn server(block: &[Directive]) -> Vec<Directive> {
     let has_regex = block.iter().any(|d| is_of(d, |modifier| modifier == Modifier::Regex));
     let outer = |d: &&Directive| {
+        if nested_scripts::within(d).is_some_and(|_| has_directory(d)) {
+            return false;
+        }
         let nested = d.children().iter().filter(|inner| inner.name == "location");
         d.name == "location" && nested.clone().any(|d| is_of(d, |m| m == Modifier::Regex))
     };
@@ -90,7 +94,13 @@ fn can_lift(d: &Directive, paths: &[&str]) -> bool {
     };
     let is_plain = !d.children().iter().any(|inner| UNKNOWN.contains(&&*inner.name));
     let is_flat = |inner: &Directive| !inner.children().iter().any(|d| d.name == "location");
-    is_plain && nested.all(|inner| is_known(inner) && is_flat(inner))
+    let is_application = has_directory(d) && nested_scripts::within(d).is_some();
+    !is_application && is_plain && nested.all(|inner| is_known(inner) && is_flat(inner))
+}
+
+/// `true` for a location with files of its own.
+fn has_directory(d: &Directive) -> bool {
+    d.children().iter().any(|inner| matches!(&*inner.name, "root" | "alias"))
 }
 
 /// Returns a location without those within it, and then those. `is_final`: expressions of the

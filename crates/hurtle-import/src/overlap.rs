@@ -29,8 +29,13 @@ impl<'a> Mounts<'a, '_> {
         for placed in &self.placed {
             self.placed(placed, report);
         }
+        let mut closings = Vec::new();
         for (at, expression) in &self.expressions {
-            self.expression(at, expression, report);
+            closings.extend(self.expression(at, expression, report));
+        }
+        for (own, closing) in closings {
+            let at = self.site.mounts.iter().position(|mount| *mount == own);
+            self.site.mounts.insert(at.map_or(0, |at| at + 1), closing);
         }
         self.error_pages_of_answers(report);
     }
@@ -72,7 +77,9 @@ impl<'a> Mounts<'a, '_> {
             let is_other = |one: &&Mount| but.is_none_or(|but| !std::ptr::eq(*one, but));
             self.site.mounts.iter().filter(is_other)
         };
-        let exact = others().find(|mount| mount.is_exact() && mount.path == path);
+        // Those of conditions are for some of its requests.
+        let is_whole = |mount: &&Mount| !mount.place.iter().any(|(key, _)| key == "match");
+        let exact = others().filter(is_whole).find(|m| m.is_exact() && m.path == path);
         let prefixes = others().filter(|mount| mount.is_prefix() && holds(&mount.path, path));
         exact.or(prefixes.max_by_key(|mount| mount.path.len()))
     }
@@ -186,11 +193,19 @@ impl<'a> Mounts<'a, '_> {
     }
 
     /// nginx looks up the index of a directory, and pages in place of missing files, once more.
-    fn expression(&self, at: &Directive, expression: &Expression, report: &mut Report) {
+    /// Returns the mount of an expression that closes scripts, and one that closes directories
+    /// whose index is such a script.
+    fn expression(
+        &self,
+        at: &Directive,
+        expression: &Expression,
+        report: &mut Report,
+    ) -> Option<(Mount, Mount)> {
         let own = self.site.mounts.iter().find(|mount| {
             mount.place.iter().any(|(key, value)| key == "match" && expression.is(value))
         });
-        let Some(own) = own else { return };
+        let own = own?;
+        let mut closing = None;
         for page in self.all_error_pages().into_iter().filter(|page| expression.is_in(page)) {
             if own.key("files").is_none() {
                 let text = format!(
@@ -204,7 +219,10 @@ impl<'a> Mounts<'a, '_> {
         let is_of_scripts = |page: &String| {
             excepts && self.script_expression.as_ref().is_some_and(|scripts| scripts.is_in(page))
         };
-        for mount in self.site.mounts.iter().filter(|mount| mount.is_prefix()) {
+        // The pages of `^~` are its own, too.
+        let is_final = |mount: &Mount| mount.place.iter().any(|(key, _)| key == "final");
+        let others = self.site.mounts.iter().filter(|mount| mount.is_prefix() && !is_final(mount));
+        for mount in others {
             let path = mount.path.trim_end_matches('/');
             let is_own = |page: &String| expression.is_in(page) && !is_of_scripts(page);
             let beneath = || {
@@ -223,11 +241,27 @@ impl<'a> Mounts<'a, '_> {
             };
             let path = if is_beneath { directory_of(&page) } else { path };
             if !admits_alike(&mount.keys, &own.keys) && !is_open(own) {
+                let directories = expression.directories_of(&page).filter(|_| is_closed(own));
+                if let Some(matcher) = directories.filter(|_| is_beneath) {
+                    if closing.is_some() {
+                        continue;
+                    }
+                    let text = format!(
+                        "GET {path}/ and the directories beneath it are closed as their scripts; nginx answers those \
+                         without {page} otherwise"
+                    );
+                    report.remark(at, &text);
+                    let mut other = own.clone();
+                    other.place = vec![("match".to_owned(), matcher)];
+                    closing = Some((own.clone(), other));
+                    continue;
+                }
                 let why = format!(
                     "it also guards {page}, which answers other paths of {path}/ in nginx; write the guard \
                      in the location {path}/"
                 );
-                return report.refuse(at, why);
+                report.refuse(at, why);
+                return None;
             }
             let is_part = is_part(&Mount { path: mount.path.clone(), ..own.clone() }, mount);
             let is_unlike = own.headers != mount.headers || !is_part;
@@ -252,6 +286,7 @@ impl<'a> Mounts<'a, '_> {
                 );
             }
         }
+        closing
     }
 }
 

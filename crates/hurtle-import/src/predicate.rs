@@ -7,7 +7,8 @@ use super::report::Report;
 use super::set_chains::AND;
 use super::subject::{Subject, one};
 use super::syntax::Directive;
-use super::value_map::ValueMaps;
+use super::value_map::{ValueMap, ValueMaps};
+use hurtle_config::PathRegex;
 
 /// Requests that a condition selects.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,18 +42,47 @@ fn part_of(
 ) -> Option<Predicate> {
     let known = match words {
         [variable] => match maps.get(variable.trim_start_matches('$')) {
-            Some(map) => map.truths(),
+            Some(map) => {
+                map.subject.iter().for_each(|subject| remark(subject, &map.at, report));
+                map.truths()
+            }
             None => {
                 let subject = Subject::of(variable)?;
                 remark(&subject, d, report);
                 subject.is_true()
             }
         },
-        [variable, operator, value] => return compared(d, [variable, operator, value], report),
+        [variable, operator, value] => match maps.get(variable.trim_start_matches('$')) {
+            Some(map) => {
+                map.subject.iter().for_each(|subject| remark(subject, &map.at, report));
+                of_map(map, operator, value)
+            }
+            None => return compared(d, [variable, operator, value], report),
+        },
         _ => None,
     };
     let any = known.filter(|any| !any.is_empty() && any.len() <= ANY_MAX)?;
     Some(Predicate { any, host: None })
+}
+
+/// The conditions for values of a map that a comparison selects.
+fn of_map(map: &ValueMap, operator: &str, value: &str) -> Option<Vec<Table>> {
+    if value.contains('$') && !operator.contains('~') {
+        return None;
+    }
+    let (operator, is_not) = match operator.strip_prefix('!') {
+        Some(operator) => (operator, true),
+        None => (operator, false),
+    };
+    match operator {
+        "=" => map.conditions(|own| (own == value) != is_not),
+        "~" | "~*" => {
+            let flag = if operator == "~*" { "(?i)" } else { "" };
+            let regex = PathRegex::new(&format!("{flag}{value}")).ok()?;
+            map.conditions(|own| regex.is_in(own.as_bytes()) != is_not)
+        }
+        _ => None,
+    }
 }
 
 /// The requests that meet both; `None`: both have conditions of one kind, of which `match` has one.
@@ -67,37 +97,34 @@ fn both(one: Predicate, other: Predicate) -> Option<Predicate> {
     (any.len() <= ANY_MAX).then_some(Predicate { any, host })
 }
 
-fn joined(one: &Table, other: &Table) -> Option<Table> {
+/// The value of `match` for requests that meet both; `None`: both have conditions of one kind.
+pub(super) fn joined(one: &Table, other: &Table) -> Option<Table> {
     let mut all = one.clone();
     for (key, value) in other {
-        let known = all.remove(key);
-        let value = match (key.as_str(), known) {
-            (_, None) => value.clone(),
-            ("not", Some(known)) => {
+        match (key.as_str(), all.get_mut(key), value) {
+            (_, None, _) => drop(all.insert(key.clone(), value.clone())),
+            (_, Some(known), _) if known == value => {}
+            ("not", Some(known), _) => {
                 let list = |value: Value| match value {
                     Value::Array(list) => list,
                     one => vec![one],
                 };
-                Value::Array([list(known), list(value.clone())].concat())
+                *known = Value::Array([list(known.clone()), list(value.clone())].concat());
             }
-            ("header" | "cookie" | "query", Some(Value::Table(mut known))) => {
-                let Value::Table(more) = value else { return None };
-                if more.keys().any(|name| known.contains_key(name)) {
-                    return None;
-                }
+            ("header" | "cookie" | "query", Some(Value::Table(known)), Value::Table(more))
+                if more.iter().all(|(name, value)| known.get(name).is_none_or(|k| k == value)) =>
+            {
                 known.extend(more.clone());
-                Value::Table(known)
             }
             _ => return None,
-        };
-        all.insert(key.clone(), value);
+        }
     }
     Some(all)
 }
 
 fn remark(subject: &Subject, d: &Directive, report: &mut Report) {
     if let Some(text) = subject.remark() {
-        report.remark(d, text);
+        report.remark(d, &text);
     }
 }
 
@@ -166,7 +193,7 @@ pub(super) fn merged(any: Vec<Table>) -> Vec<Table> {
 }
 
 /// The words of a condition without its parentheses.
-fn words(d: &Directive) -> Option<Vec<&str>> {
+pub(super) fn words(d: &Directive) -> Option<Vec<&str>> {
     let mut words: Vec<&str> = d.args.iter().map(String::as_str).collect();
     let first = words.first_mut()?;
     *first = first.strip_prefix('(')?;

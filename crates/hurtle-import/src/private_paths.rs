@@ -97,7 +97,7 @@ impl<'a> Mounts<'a, '_> {
             put(&mut keys, "status", 404);
             let headers = std::collections::BTreeMap::new();
             let path = CLOSED.to_owned();
-            self.site.mounts.push(Mount { path, place: Keys::new(), keys, headers });
+            self.site.mounts.push(Mount { path, place: Keys::new(), keys, headers, choice: None });
         }
     }
 }

@@ -29,6 +29,28 @@ pub(super) fn script_names(text: &str) -> Option<ScriptNames> {
     is_name.then(|| ScriptNames::One(format!("{name}.php")))
 }
 
+/// `true` if every path that an expression matches has the name of a script at its end, or before
+/// a slash.
+pub(super) fn has_scripts(text: &str) -> bool {
+    let ends = ["$", "(/|$)", "(?:/|$)", "(?:$|/)", "($|/)", "(/.*)?$", ")$"];
+    let head = ends.iter().find_map(|end| text.strip_suffix(end)?.strip_suffix(r"\.php"));
+    // A choice outside of groups has another end.
+    let mut depth = 0_i32;
+    let mut is_escaped = false;
+    head.is_some()
+        && !text.chars().any(|c| {
+            match c {
+                _ if is_escaped => {}
+                '(' => depth += 1,
+                ')' => depth -= 1,
+                _ => {}
+            }
+            let is_choice = c == '|' && depth == 0 && !is_escaped;
+            is_escaped = c == '\\' && !is_escaped;
+            is_choice
+        })
+}
+
 /// Translates the expression of a rewrite to a pattern: `^/old/(.*)$` to `/old/**`. An expression
 /// without `$` must end with a group.
 pub(super) fn pattern(text: &str) -> Option<String> {

@@ -50,6 +50,14 @@ impl Report {
         }
     }
 
+    /// Writes the problems from `known` on, which are of a rewritten directive, as those of `own`.
+    pub(super) fn attribute(&mut self, known: usize, rewritten: &Directive, own: &Directive) {
+        let later = self.problems.iter_mut().skip(known);
+        for problem in later.filter(|problem| problem.is_of(rewritten)) {
+            problem.directive = own.to_string();
+        }
+    }
+
     /// `true` if a directive was refused already.
     pub(super) fn has_refused(&self, directive: &Directive) -> bool {
         self.problems.iter().any(|problem| problem.is_of(directive))

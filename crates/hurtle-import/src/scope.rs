@@ -4,8 +4,10 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::cache;
+use hurtle_http::semantics::media;
+
 use super::error_pages::{self, spa_of};
+use super::files::script_of;
 use super::gates::TlsSettings;
 use super::kind::{FilesKind, GuardKind, Kind, ResponseKind, StructureKind, UpstreamKind};
 use super::mount::ErrorPages;
@@ -16,7 +18,7 @@ use super::setting::Setting;
 use super::shared::Shared;
 use super::syntax::Directive;
 use super::tuning::needs;
-use super::type_map::{self, ExpiryMap, TypeMap};
+use super::type_map::{ExpiryMap, TypeMap};
 use super::value_map::ValueMaps;
 
 /// Settings in force in a block. A translation reads them by `Block::get`.
@@ -26,6 +28,8 @@ pub(super) struct Scope {
     pub(super) used: Rc<RefCell<BTreeSet<Kind>>>,
     pub(super) root: Setting<Option<String>>,
     pub(super) index: Setting<Vec<String>>,
+    /// `index` whose last element is a script, which answers for directories without an index.
+    pub(super) index_script: Setting<Option<Directive>>,
     pub(super) listing: Setting<bool>,
     /// Fields of `add_header`, names in lower case.
     pub(super) headers: Setting<BTreeMap<String, Field>>,
@@ -111,6 +115,7 @@ impl Default for Scope {
             used: Rc::default(),
             root: Setting::of(&[Kind::Files(FilesKind::Root)]),
             index: Setting::of(&[Kind::Files(FilesKind::Index)]),
+            index_script: Setting::of(&[Kind::Files(FilesKind::Index)]),
             listing: Setting::of(&[Kind::Files(FilesKind::Autoindex)]),
             headers: Setting::of(&[Kind::Response(ResponseKind::AddHeader)]),
             expires: Setting::of(&[Kind::Response(ResponseKind::Expires)]),
@@ -398,29 +403,14 @@ impl Scope {
 
     fn index(&mut self, d: &Directive, report: &mut Report) {
         let is_bad = |name: &String| has_variable(name) || name.contains('/');
-        match d.args.iter().any(is_bad) {
+        let (last, others) = d.args.split_last().unzip();
+        let front = last.filter(|_| script_of(d).is_some());
+        let names = if front.is_some() { others.unwrap_or_default() } else { &d.args };
+        match names.iter().any(is_bad) {
             true => report.refuse(d, "write names of files only"),
-            false => self.index.set(d.args.clone()),
+            false => self.index.set(names.to_vec()),
         }
-    }
-
-    fn add_header(&mut self, d: &Directive, report: &mut Report) {
-        // Recipients take spaces around a value off.
-        let (name, value) = (d.arg(0).to_ascii_lowercase(), d.arg(1).trim());
-        let types = self.type_maps.get(value).cloned().unwrap_or_default();
-        let is_typed = !types.is_empty();
-        let value_of_all = if is_typed { String::new() } else { value.to_owned() };
-        let field = Field { value: value_of_all, always: d.arg(2) == "always", types };
-        if is_typed {
-            report.general(type_map::REMARK.to_owned());
-        }
-        if value == "$upstream_cache_status" {
-            cache::status_field(d, report);
-        } else if has_variable(value) && !is_typed {
-            report.refuse(d, "it needs variables");
-        } else if self.headers.edit().insert(name, field).is_some() {
-            report.refuse(d, "a header rule sets a field once; write one line with both values");
-        }
+        self.index_script.set(front.map(|_| d.clone()));
     }
 
     fn error_page(&mut self, d: &Directive, report: &mut Report) {
@@ -434,7 +424,13 @@ impl Scope {
 
     fn types(&mut self, d: &Directive) {
         for types in d.children() {
+            // hurtle has many of them itself.
+            let is_own = |ext: &String| {
+                let own = media::of_extension(ext).unwrap_or_default();
+                own.split(';').next() == Some(types.name.as_str())
+            };
             let extensions = types.args.iter().map(|ext| ext.to_ascii_lowercase());
+            let extensions = extensions.filter(|ext| !is_own(ext));
             self.media_types.edit().extend(extensions.map(|ext| (ext, types.name.clone())));
         }
     }

@@ -8,8 +8,9 @@ use super::block::{Block, Target};
 use super::client_limits::{self, client_limits};
 use super::connection_limits::connection_limits;
 use super::expression::Expression;
-use super::fastcgi::fastcgi_settings;
+use super::fastcgi::{fastcgi_settings, script_filename};
 use super::files::{NO_UPLOADS, check_query, script_of};
+use super::front_script::running;
 use super::guard::{self, guard};
 use super::kind::{HandlerKind, Kind, PathKind, ResponseKind};
 use super::location::{compression, fields};
@@ -35,6 +36,7 @@ impl Mounts<'_, '_> {
         let (root, try_files) = self.root.take().unwrap_or_default();
         let front = try_files.and_then(script_of);
         let Some(Scripts { at, block, names, .. }) = self.scripts.take() else {
+            self.refuse_front_scripts(report);
             if let (Some(d), Some(_)) = (try_files, front) {
                 report.refuse(d, "the site has no location ~ \\.php$ with fastcgi_pass");
             }
@@ -45,10 +47,12 @@ impl Mounts<'_, '_> {
             block.take(internal);
             report.remark(d, &format!("GET /{name} runs the script; nginx answers 404"));
         }
+        let named = Mounts::take_only_named(&block, report);
         let Some(mut keys) = self.settings(at, &block, report) else { return };
         let expression = self.script_expression.clone();
         let has_files = self.beside_scripts((at, &names), &keys, report);
         let own = self.take_place(expression.as_ref());
+        let expression_place = own.as_ref().map_or(0, |(place, _)| *place);
         let Some(mount) = self.site.mounts.iter_mut().find(|mount| mount.is_of("/", false)) else {
             return report.refuse(at, "scripts need a root");
         };
@@ -57,9 +61,24 @@ impl Mounts<'_, '_> {
             return report.refuse(at, "scripts and files need the same root, in /");
         }
         let has_front = front.is_some();
+        report.general(
+            "The script of a directory gets all methods, such as PROPFIND /; nginx answers 405 to others than GET, HEAD \
+             and POST"
+                .to_owned(),
+        );
         if let (Some(d), Some(front)) = (try_files, &front) {
             check_query(d, report);
-            if d.args.iter().any(|arg| arg == "$uri/") {
+            let is_of_directories =
+                block.scope().index_script.peek().as_ref().and_then(script_of).as_ref()
+                    == Some(front);
+            if is_of_directories {
+                self.has_index_script = true;
+                let text = format!(
+                    "GET /dir of a directory without an index is answered by {front}; nginx redirects it to /dir/, which \
+                     {front} answers"
+                );
+                report.remark(d, &text);
+            } else if d.args.iter().any(|arg| arg == "$uri/") {
                 let text = format!(
                     "GET /dir/ of a directory without an index is answered by {front}; nginx answers 403"
                 );
@@ -80,6 +99,7 @@ impl Mounts<'_, '_> {
         unlike(at, &block, (mount, &keys), report);
         let Some(directory) = mount.take_text("files") else { return };
         fixed_script(at, &mut keys, (&directory, &names), report);
+        script_filename(&block, (Some(&directory), &[]), report);
         let mut all = Keys::new();
         for (key, value) in keys {
             let is_address = key == "fastcgi";
@@ -93,6 +113,7 @@ impl Mounts<'_, '_> {
             }
         }
         mount.keys = all;
+        let main = mount.clone();
         let own = own.filter(|_| has_files).map(|(place, own)| {
             let mut keys = mount.keys.clone();
             if has_front {
@@ -100,12 +121,24 @@ impl Mounts<'_, '_> {
             }
             (place, Mount { keys, headers: mount.headers.clone(), ..own })
         });
+        let others = named.zip(expression).and_then(|((script, names), expression)| {
+            let mut mount = running(&main, &format!("/{script}"))?;
+            let Value::Table(mut matcher) = expression.matcher(None) else { return None };
+            matcher.insert("not".to_owned(), names);
+            put(&mut mount.place, "match", matcher);
+            Some(mount)
+        });
         if let Some((place, scripts)) = own {
             if self.expressions.is_empty() {
                 self.finals();
             }
             self.site.mounts.insert(place, scripts);
         }
+        // Before the scripts that have their expression, too.
+        if let Some(mount) = others {
+            self.site.mounts.insert(expression_place, mount);
+        }
+        self.add_front_script((&names, &main), report);
         block.finish(Target::Fastcgi, report);
     }
 
@@ -117,7 +150,12 @@ impl Mounts<'_, '_> {
     }
 
     /// The keys of a mount of scripts without its directory.
-    fn settings(&self, at: &Directive, block: &Block<'_>, report: &mut Report) -> Option<Keys> {
+    pub(super) fn settings(
+        &self,
+        at: &Directive,
+        block: &Block<'_>,
+        report: &mut Report,
+    ) -> Option<Keys> {
         let pass = block.take(Kind::Handler(HandlerKind::FastcgiPass))?;
         let mut keys = Keys::new();
         put(&mut keys, "fastcgi", fastcgi_pass(pass, self.context.groups, report)?);
@@ -208,7 +246,7 @@ fn may_hold(path: &str, names: &ScriptNames) -> bool {
 pub(super) fn place_of_scripts(expression: &Expression) -> Mount {
     let mut place = Keys::new();
     put(&mut place, "match", expression.matcher(None));
-    Mount { path: "/".to_owned(), place, keys: Keys::new(), headers: BTreeMap::new() }
+    Mount { path: "/".to_owned(), place, keys: Keys::new(), headers: BTreeMap::new(), choice: None }
 }
 
 /// Takes scripts out of the names that a mount of files looks up itself: it would send their
@@ -246,7 +284,7 @@ fn is_open(keys: &Keys) -> bool {
 }
 
 /// Takes `SCRIPT_FILENAME` of a constant, which hurtle makes itself.
-fn fixed_script(
+pub(super) fn fixed_script(
     at: &Directive,
     keys: &mut Keys,
     (directory, names): (&str, &ScriptNames),
@@ -302,7 +340,12 @@ fn index(
 }
 
 /// Refuses settings of files and of scripts that one mount cannot have both.
-fn unlike(at: &Directive, block: &Block<'_>, (mount, keys): (&Mount, &Keys), report: &mut Report) {
+pub(super) fn unlike(
+    at: &Directive,
+    block: &Block<'_>,
+    (mount, keys): (&Mount, &Keys),
+    report: &mut Report,
+) {
     if !admits_alike(&mount.keys, keys) {
         let why = "files and scripts have one mount and one guard; write it in the server, or \
                    alike in both locations";

@@ -7,11 +7,13 @@ use super::block::Block;
 use super::client_limits::lift;
 use super::connection_limits::ConnectionZones;
 use super::error_pages::check_name;
+use super::files::script_of;
 use super::gates::auth_servers;
 use super::https_redirect::{self, TlsNames};
 use super::kind::{Kind, ResponseKind, StructureKind};
 use super::location::Context;
-use super::mount::{Site, put};
+use super::map_value::is_marked;
+use super::mount::{Field, Site, put};
 use super::mounts::Mounts;
 use super::named::named_locations;
 use super::report::Report;
@@ -80,7 +82,10 @@ pub(super) fn server<'a>(
     http.shared.trust(&block, report);
     let mut inherited = block.scope().clone();
     // A site that is also served in clear sends it as any field.
+    let is_plain = |field: &Field| !is_marked(&field.value);
+    let hsts = inherited.headers.peek().get("strict-transport-security");
     if server.clear.is_empty()
+        && hsts.is_some_and(is_plain)
         && let Some(hsts) = inherited.headers.edit().remove("strict-transport-security")
     {
         put(&mut server.site.tls, "hsts", hsts.value);
@@ -121,8 +126,18 @@ pub(super) fn server<'a>(
     let mut mounts = Mounts::new(&mut server.site, &context, http.shared);
     mounts.server(&block, report);
     mounts.scripts(report);
+    let of_locations = locations.iter().flat_map(|d| d.children());
+    for d in of_locations.filter(|d| d.name == "index" && script_of(d).is_some()) {
+        report.refuse(d, "a script for directories is that of the whole server");
+    }
+    if let Some(d) = block.scope().index_script.peek() {
+        mounts.check_index_script(d, report);
+    }
+    mounts.add_within();
+    mounts.scripts_of_directories(report);
     mounts.check(report);
     mounts.bare_directories(report);
+    mounts.by_values(&block.scope().value_maps, report);
     mounts.headers(report);
     lift(&mut server.site);
     block.finish_server(report);

@@ -80,7 +80,7 @@ fn count_here(name: &str, block: &[Directive]) -> usize {
 }
 
 /// `true` if a directive itself names a variable.
-fn has(d: &Directive, name: &str) -> bool {
+pub(super) fn has(d: &Directive, name: &str) -> bool {
     let bare = name.trim_start_matches('$');
     let is_end = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
     d.args.iter().any(|arg| {

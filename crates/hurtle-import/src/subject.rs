@@ -151,15 +151,28 @@ impl Subject {
     }
 
     /// The difference that such a condition of this property has, with an example.
-    pub(super) fn remark(&self) -> Option<&'static str> {
-        match self {
+    pub(super) fn remark(&self) -> Option<String> {
+        let text = match self {
             Subject::Target => Some(
                 "hurtle compares the decoded path, and nginx the target as sent: GET /%61 is /a here, and a query \
                  is no part of it",
             ),
             Subject::Query => Some("a query of 0, such as GET /?0, is one here, and none in nginx"),
+            Subject::Named("query", name) => {
+                let upper = name.to_ascii_uppercase();
+                return (upper != *name).then(|| {
+                    format!("names of parameters have a case here: GET /?{upper}=1 has no {name}, as it has in nginx")
+                });
+            }
+            Subject::Named("cookie", name) => {
+                let upper = name.to_ascii_uppercase();
+                return (upper != *name).then(|| {
+                    format!("names of cookies have a case here: GET / with Cookie: {upper}=1 has no {name}, as it has in nginx")
+                });
+            }
             _ => None,
-        }
+        };
+        text.map(str::to_owned)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Settings of upstreams: time limits, fields of requests, variables of FastCGI, TLS and the cache.
 
 use super::kind::UpstreamKind;
+use super::map_value::{marked, unmarked};
 use super::path::{has_variable, milliseconds};
 use super::report::Report;
 use super::scope::{Scope, Use};
@@ -95,6 +96,7 @@ impl Scope {
             | ("accept-encoding", "$http_accept_encoding")
             // hurtle never forwards it.
             | ("proxy", "") => {}
+            (name, value) if self.passes_on(name, value) => {}
             // `main_context` has hurtle make it.
             ("x-request-id", "$request_id") => report.remark(
                 d,
@@ -104,13 +106,13 @@ impl Scope {
             ("connection" | "upgrade" | "te" | "expect" | "content-length" | "transfer-encoding", _) => {
                 report.refuse(d, "hurtle makes the fields of the connection itself");
             }
-            (name, value) => match template(value, self.server_name.as_deref()) {
+            (name, value) => match template(&marked(value, &self.value_maps), self.server_name.as_deref()) {
                 None => report.refuse(
                     d,
                     "of variables it knows $host, $remote_addr, $scheme, $server_name, $server_port, $args, $request_uri, $request_method, $ssl_client_s_dn \
                      and $http_NAME",
                 ),
-                Some(value) if !RequestFields::takes(name, &value) || name == "host" && value.is_empty() => {
+                Some(value) if !RequestFields::takes(name, &unmarked(&value)) || name == "host" && value.is_empty() => {
                     report.refuse(d, "hurtle does not set this field, or not to this value");
                 }
                 Some(value) => {
@@ -148,6 +150,25 @@ impl Scope {
 }
 
 impl Scope {
+    /// `true` for a map that takes what a proxy in front sends in this field, and else the value
+    /// that hurtle sends: hurtle does so for trusted proxies.
+    fn passes_on(&self, field: &str, value: &str) -> bool {
+        let own: &[&str] = match field {
+            "x-forwarded-proto" => &["$scheme", "http", "https"],
+            "x-forwarded-host" => &["$host", "$http_host"],
+            "x-real-ip" => &["$remote_addr"],
+            "x-forwarded-for" => &["$remote_addr", "$proxy_add_x_forwarded_for"],
+            _ => return false,
+        };
+        let variable = format!("$http_{}", field.replace('-', "_"));
+        let map = value.strip_prefix('$').and_then(|name| self.value_maps.get(name));
+        map.is_some_and(|map| {
+            let is_own = |value: &str| value == variable || own.contains(&value);
+            let mut rows = map.at.children().iter();
+            map.at.arg(0) == variable && rows.all(|row| is_own(row.arg(0)))
+        })
+    }
+
     /// Translates a field of the request with variables. `false`: it is another parameter.
     fn fastcgi_field(&mut self, name: &str, value: &str) -> bool {
         let name =
@@ -172,7 +193,7 @@ fn time_limit(d: &Directive, report: &mut Report) -> Option<u64> {
 }
 
 /// Returns a value as a template of hurtle; `None`: it has another variable.
-fn template(value: &str, server_name: Option<&str>) -> Option<String> {
+pub(super) fn template(value: &str, server_name: Option<&str>) -> Option<String> {
     let mut parts = value.split('$');
     let mut out = parts.next()?.replace('{', "{{");
     for part in parts {

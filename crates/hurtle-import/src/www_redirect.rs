@@ -48,7 +48,13 @@ impl<'a> Mounts<'a, '_> {
             let mut place = Keys::new();
             let host = Value::from(format!("{BEGINNING}{name}"));
             put(&mut place, "match", toml::Table::from_iter([("host".to_owned(), host)]));
-            mounts.push(Mount { path: mount_path(path), place, keys, headers: fields(&block) });
+            mounts.push(Mount {
+                path: mount_path(path),
+                place,
+                keys,
+                headers: fields(&block),
+                choice: None,
+            });
         }
         report.remark(
             d,

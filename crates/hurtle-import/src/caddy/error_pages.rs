@@ -101,6 +101,7 @@ fn add(keys: Keys, site: &mut Site) -> String {
         place: Keys::new(),
         keys,
         headers: BTreeMap::new(),
+        choice: None,
     };
     if number == 0 {
         let mut closed = Keys::new();

@@ -143,7 +143,7 @@ fn add_page(status: u16, page: &str, directory: Option<&str>, site: &mut Site) {
         let mut place = Keys::new();
         put(&mut place, "name", name.clone());
         let headers = BTreeMap::new();
-        site.mounts.push(Mount { path: String::new(), place, keys, headers });
+        site.mounts.push(Mount { path: String::new(), place, keys, headers, choice: None });
         name
     });
     let mut table = toml::Table::new();
@@ -175,7 +175,13 @@ fn responder(
             let mut place = Keys::new();
             put(&mut place, "name", name.clone());
             let headers = BTreeMap::new();
-            site.mounts.push(Mount { path: String::new(), place, keys: keys.clone(), headers });
+            site.mounts.push(Mount {
+                path: String::new(),
+                place,
+                keys: keys.clone(),
+                headers,
+                choice: None,
+            });
             made.push((keys.clone(), name.clone()));
             name
         });

@@ -51,7 +51,7 @@ impl Rules {
 
 impl Parts {
     pub(super) fn mount(&self, path: String, place: Keys, keys: Keys) -> Mount {
-        Mount { path, place, keys, headers: std::collections::BTreeMap::new() }
+        Mount { path, place, keys, headers: std::collections::BTreeMap::new(), choice: None }
     }
 
     /// Adds a mount for these requests. One that keeps requests out does so in any case of the

@@ -68,11 +68,11 @@ pub(super) fn refusal(place: Keys, status: u16) -> Mount {
 
 /// A mount of the whole site.
 pub(super) fn mount(place: Keys, keys: Keys) -> Mount {
-    Mount { path: "/".to_owned(), place, keys, headers: BTreeMap::new() }
+    Mount { path: "/".to_owned(), place, keys, headers: BTreeMap::new(), choice: None }
 }
 
 /// A mount that an error page names; its keys begin with the name.
 pub(super) fn named(mut keys: Keys) -> Mount {
     let place = keys.drain(..1).collect();
-    Mount { path: String::new(), place, keys, headers: BTreeMap::new() }
+    Mount { path: String::new(), place, keys, headers: BTreeMap::new(), choice: None }
 }

@@ -2,7 +2,7 @@
 //! status, Location, fields and body.
 
 use crate::servers::{Dir, Nginx, Ours, ask, free_port, import, program, upstream};
-use crate::{alike_cache, alike_conditions, alike_errors, alike_forms, alike_paths};
+use crate::{alike_cache, alike_conditions, alike_errors, alike_forms, alike_maps, alike_paths};
 
 /// A configuration, and requests whose answers are compared.
 pub(crate) struct Row {
@@ -365,7 +365,7 @@ fn both_servers_answer_alike() {
     let upstream = upstream();
     let mut faults = Vec::new();
     let rows = ROWS.iter().chain(alike_paths::ROWS).chain(alike_errors::ROWS);
-    let rows = rows.chain(alike_forms::ROWS);
+    let rows = rows.chain(alike_forms::ROWS).chain(alike_maps::ROWS);
     for row in rows.chain(alike_conditions::ROWS).chain(alike_cache::ROWS) {
         let dir = Dir::new();
         let port = free_port();
@@ -374,6 +374,7 @@ fn both_servers_answer_alike() {
         let theirs = Nginx::start(&nginx, &file, &dir.0, port);
         let ours = Ours::start(&text, port);
         for request in row.requests {
+            let request = &request.replace("{upstream}", &upstream.to_string());
             let (a, b) = (ask(port, request), ask(ours.port, request));
             if a != b {
                 faults.push(format!("{}: {request}\n  nginx  {a:?}\n  hurtle {b:?}", row.sentence));

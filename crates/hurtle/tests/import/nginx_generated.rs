@@ -62,6 +62,8 @@ const HANDLERS: &[&str] = &[
     "set $url http://{upstream}/fixed; proxy_pass $url; proxy_set_header Host $http_host;",
     "rewrite ^ /about.html last;",
     "try_files /docs/guide.txt =404;",
+    "proxy_pass http://$pool; proxy_set_header Host $http_host; proxy_set_header X-Own-Kind $kind;",
+    "return 302 /$kind;",
 ];
 
 /// Settings of a location or of the server.
@@ -83,6 +85,9 @@ const SETTINGS: &[&str] = &[
     "set $t 0; if ($arg_x = 1) { set $t 1; } if ($t = 1) { return 410; }",
     "index a.txt;",
     "client_max_body_size 1m;",
+    "add_header X-Docs $kind;",
+    "add_header X-All \"of $of_path\" always;",
+    "if ($new) { return 301 $new; }",
 ];
 
 /// Requests to generated servers.
@@ -142,6 +147,9 @@ fn is_named(request: &str, nginx: &Seen, ours: &Seen, text: &str) -> bool {
         || (text.contains("in answer to another path")
             && (ours.status == nginx.status || path.ends_with('/')))
         || (text.contains("has the fields of") && ours.status == nginx.status)
+        || (text.contains("has not the value of its page") && ours.status == nginx.status)
+        // The names that begin with that of a location.
+        || (path.starts_with("/files") && text.contains("GET /fa.css is another path"))
         || text.contains("applies to paths of locations with regular expressions")
         || (text.contains("all HTML of") && ours.status == nginx.status)
         || (text.contains("as nginx looks up the location again") && ours.status == nginx.status)
@@ -170,7 +178,11 @@ fn generated_servers_answer_alike() {
         let server = generated(&mut random);
         let http = format!(
             "map $http_x_bad $bad {{ default 0; ~evil 1; }}\n\
-             map $sent_http_content_type $typed {{ default other; ~*text/ text; }}\nserver {{\nlisten 127.0.0.1:{{port}};\nroot {{root}};\n{server}\n\
+             map $sent_http_content_type $typed {{ default other; ~*text/ text; }}\n\
+             map $http_x_foo $kind {{ default none; yes foo; }}\n\
+             map $uri $of_path {{ default other; ~^/docs/ docs; ~\\.txt$ text; }}\n\
+             map $arg_x $pool {{ default {{upstream}}; 1 \"\"; }}\n\
+             map $uri $new {{ /old /about.html; ~^/api/ /a.txt?x; }}\nserver {{\nlisten 127.0.0.1:{{port}};\nroot {{root}};\n{server}\n\
              location @app {{ proxy_pass http://{{upstream}}; proxy_set_header Host $http_host; }}\n}}"
         );
         let dir = Dir::new();
