@@ -41,6 +41,7 @@ pub(crate) fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 }
 
 /// Appends Date, an IMF-fixdate.
+#[inline]
 pub(crate) fn date_line(out: &mut Vec<u8>, date: &[u8; 29]) {
     out.extend_from_slice(b"Date: ");
     out.extend_from_slice(date);
