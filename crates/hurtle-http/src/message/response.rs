@@ -23,7 +23,7 @@ pub enum Delimiter {
     Given,
     /// A body of this many bytes.
     Length(u64),
-    /// The chunked coding.
+    /// The chunked coding of HTTP/1.1 (RFC 9112 section 7.1); other versions have frames.
     Chunked,
     /// The end of the connection, for HTTP/1.0, which has no chunked coding.
     Close,

@@ -20,6 +20,9 @@ use crate::transport::buffer::BODY_BYTES;
 /// A body up to this size is copied behind its head, in bytes: one buffer costs less than two.
 const COPY_BYTES_MAX: usize = 1 << 10;
 
+/// Room for an encoded head, in bytes, so that its buffer is not made larger field by field.
+const HEAD_BYTES: usize = 256;
+
 /// Requests in progress from which pieces of files are small, because each may be held while flow
 /// control blocks; and the size of small pieces in bytes.
 const MANY_STREAMS: usize = 9;
@@ -73,6 +76,7 @@ impl FrameStream for Frames {
         is_end: bool,
     ) -> io::Result<()> {
         let mut encoded = self.unsent.take();
+        encoded.reserve(HEAD_BYTES);
         h3::write_head(&mut encoded, status.as_u16(), fields);
         if is_end {
             return self.write(&mut [encoded.into()], true);
