@@ -34,6 +34,7 @@ use super::try_file::TryFile;
 use super::types::{Access, Files, Mount, MountHandler};
 use super::uploads::uploads;
 use super::upstream::proxy;
+use super::uwsgi::uwsgi;
 use super::value::Value;
 use super::wasm::wasm;
 
@@ -41,14 +42,15 @@ use super::wasm::wasm;
 const PATH_PLACEHOLDER: &str = "{path}";
 
 /// The keys that choose a handler; a mount has exactly one.
-pub(super) const HANDLERS: [&str; 7] =
-    ["files", "proxy", "fastcgi", "cgi", "wasm", "redirect", "respond"];
+pub(super) const HANDLERS: [&str; 8] =
+    ["files", "proxy", "fastcgi", "uwsgi", "cgi", "wasm", "redirect", "respond"];
 
 /// `HANDLERS`, and the keys that choose a handler if they are `true`.
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "files",
     "proxy",
     "fastcgi",
+    "uwsgi",
     "cgi",
     "wasm",
     "redirect",
@@ -242,7 +244,7 @@ fn handler(
             reader.report_missing(
                 &table.spot,
                 wrong.hint(
-                    "write files =, proxy =, fastcgi =, cgi =, wasm =, redirect =, respond =, abort = true or status = true",
+                    "write files =, proxy =, fastcgi =, uwsgi =, cgi =, wasm =, redirect =, respond =, abort = true or status = true",
                 ),
             );
             return None;
@@ -270,6 +272,9 @@ fn handler(
     }
     if let Some(value) = table.get("fastcgi") {
         return fastcgi(table, &value, reader).map(|app| MountHandler::FastCgi(Box::new(app)));
+    }
+    if let Some(value) = table.get("uwsgi") {
+        return uwsgi(table, &value, reader).map(|app| MountHandler::Uwsgi(Box::new(app)));
     }
     if let Some(value) = table.get("cgi") {
         return cgi(table, &value, reader).map(|cgi| MountHandler::Cgi(Box::new(cgi)));

@@ -189,11 +189,7 @@ pub(super) fn fastcgi(
     written: &Value<'_>,
     reader: &mut Reader<'_>,
 ) -> Option<FastCgi> {
-    let mut fastcgi = FastCgi::new(written.list(reader, upstream));
-    if written.is_empty_list() {
-        let wrong = ValueError::new("there is no address");
-        written.report(reader, wrong.hint("write one such as \"unix:/run/php/php-fpm.sock\""));
-    }
+    let mut fastcgi = FastCgi::new(upstreams(written, "unix:/run/php/php-fpm.sock", reader));
     let f = &mut fastcgi;
     table.set("root", reader, |v, r| v.directory(r).map(Some), &mut f.root);
     table.set("symlinks", reader, symlinks, &mut f.symlinks);
@@ -228,7 +224,20 @@ pub(super) fn cgi(table: &Table<'_>, written: &Value<'_>, reader: &mut Reader<'_
     Some(Cgi { root: root?, internal, timeouts, params: variables, limits, request_fields })
 }
 
-fn edits(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<RequestFields> {
+/// Reads the addresses of an application.
+pub(super) fn upstreams(
+    written: &Value<'_>,
+    example: &str,
+    reader: &mut Reader<'_>,
+) -> Vec<Upstream> {
+    if written.is_empty_list() {
+        let wrong = ValueError::new("there is no address");
+        written.report(reader, wrong.hint(format!("write one such as \"{example}\"")));
+    }
+    written.list(reader, upstream)
+}
+
+pub(super) fn edits(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<RequestFields> {
     let fields = table.get("request_fields")?.table(reader)?;
     Some(request_fields(&fields, false, reader))
 }

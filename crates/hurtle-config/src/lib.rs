@@ -100,6 +100,7 @@ mod upstream_queue;
 mod upstream_server;
 mod upstream_tls;
 mod users;
+mod uwsgi;
 mod value;
 mod wasm;
 
@@ -163,4 +164,5 @@ pub use upstream_queue::UpstreamQueue;
 pub use upstream_server::UpstreamServer;
 pub use upstream_tls::UpstreamTls;
 pub use users::{User, parse_users, read_users};
+pub use uwsgi::Uwsgi;
 pub use wasm::{Wasm, WasmComponent};

@@ -34,6 +34,7 @@ fn page_warnings_of(site: &Site, key: &str, has_apps: bool) -> Vec<String> {
                 _,
                 MountHandler::Proxy(_)
                 | MountHandler::FastCgi(_)
+                | MountHandler::Uwsgi(_)
                 | MountHandler::Cgi(_)
                 | MountHandler::Wasm(_)
                 | MountHandler::Fixed { .. },

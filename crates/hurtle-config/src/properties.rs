@@ -224,7 +224,8 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         }
         (
             "[[site.mount]]",
-            "files" | "proxy" | "fastcgi" | "cgi" | "wasm" | "redirect" | "respond" | "abort",
+            "files" | "proxy" | "fastcgi" | "uwsgi" | "cgi" | "wasm" | "redirect" | "respond"
+            | "abort",
         ) => {
             format!("{site}[[site.mount]]\n{line}")
         }

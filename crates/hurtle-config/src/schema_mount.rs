@@ -28,6 +28,7 @@ use super::schema_tls::{MOUNT_CLIENT_AUTH, UPSTREAM_TLS};
 use super::schema_wasm::WASM;
 use super::send_proxy::ProxyProtocolVersion;
 use super::types::EtagSource;
+use super::uwsgi::UWSGI;
 
 /// The key that limits requests at once.
 const HEALTH: &[&str] = &["health"];
@@ -47,17 +48,17 @@ const FILES_OR_FASTCGI: &[&str] = &["files", "fastcgi"];
 const CGI: &[&str] = &["cgi"];
 
 /// The handler keys that connect to an upstream.
-const CONNECTED: &[&str] = &["proxy", "fastcgi"];
+const CONNECTED: &[&str] = &["proxy", "fastcgi", "uwsgi"];
 /// The handler keys that pass the fields of requests on.
-const CALLED: &[&str] = &["proxy", "fastcgi", "cgi"];
+const CALLED: &[&str] = &["proxy", "fastcgi", "uwsgi", "cgi"];
 /// The handler keys whose response comes from another process, or from a component.
-const EXTERNAL: &[&str] = &["proxy", "fastcgi", "cgi", "wasm"];
+const EXTERNAL: &[&str] = &["proxy", "fastcgi", "uwsgi", "cgi", "wasm"];
 
 #[rustfmt::skip] // One paragraph for each key.
 pub(super) static MOUNT: Section = Section {
     header: "[[site.mount]]",
     doc: "The handler of a path and everything beneath it: exactly one of `files`, `proxy`, \
-          `fastcgi`, `cgi`, `wasm`, `redirect`, `respond`, `abort = true` and `status = true`.",
+          `fastcgi`, `uwsgi`, `cgi`, `wasm`, `redirect`, `respond`, `abort = true` and `status = true`.",
     keys: &[
         Key::new("path", Text("an absolute path"), Toml("\"/\""), "\"/docs\"",
             "Path of the mount. The longest matching path wins; see [routing.md](routing.md)."),
@@ -299,7 +300,8 @@ pub(super) static MOUNT: Section = Section {
             "Version of the PROXY protocol's header, with the client's address, at the beginning of each \
              connection to the upstreams, before TLS. Each request then has a connection of its own.").with(PROXY),
         Key::new("strip_prefix", Flag, Toml("false"), "true",
-            "Take the path of the mount off: the upstream gets `/x` for `/api/x`.").with(PROXY),
+            "Take the path of the mount off: the upstream gets `/x` for `/api/x`. With `uwsgi` that path is \
+             `SCRIPT_NAME` then, and the rest `PATH_INFO`.").with(&["proxy", "uwsgi"]),
         Key::new("rewrite_location", Flag, Toml("true"), "false",
             "Translate URLs with the upstream's own address in redirects (`Location` and the like), and \
              cookies of its domain; with `strip_prefix` or a path in the URL the paths of cookies, too.").with(PROXY),
@@ -324,7 +326,8 @@ pub(super) static MOUNT: Section = Section {
         Key::new("params", Map("a table of names and strings"), Toml("{}"),
             "{ APP_ENV = \"prod\" }",
             "Variables for the application; they replace request variables of the same name.")
-            .with(&["fastcgi", "cgi"]),
+            .with(&["fastcgi", "uwsgi", "cgi"]),
+        UWSGI,
         Key::new("cgi", Text("a directory"), Words("see `files`, `proxy`, `fastcgi`"),
             "\"/usr/lib/cgi-bin\"",
             "Run the executable file in this directory that the path names, once for each request \

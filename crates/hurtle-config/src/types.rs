@@ -42,6 +42,7 @@ use super::tls::{MountClientAuth, Tls};
 use super::try_file::TryFile;
 use super::uploads::Uploads;
 use super::upstream::{Proxy, Upstream};
+use super::uwsgi::Uwsgi;
 use super::wasm::Wasm;
 
 /// The configuration of a whole server.
@@ -448,6 +449,8 @@ pub enum MountHandler {
     Proxy(Box<Proxy>),
     /// Forwards requests to a FastCGI application.
     FastCgi(Box<FastCgi>),
+    /// Forwards requests to a uWSGI application.
+    Uwsgi(Box<Uwsgi>),
     /// Runs CGI programs.
     Cgi(Box<Cgi>),
     /// Runs a WebAssembly application.

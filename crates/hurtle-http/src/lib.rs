@@ -15,6 +15,7 @@
 //! | [`stream`], [`compression`] | the parts that [`h2`] and [`h3`] share |
 //! | [`cgi`] | RFC 3875: the variables of a request, the head of a response |
 //! | [`fcgi`] | FastCGI 1.0: records |
+//! | [`uwsgi`] | the uwsgi protocol: a request's packet, the begin of a response |
 //! | [`proxy_protocol`] | the header that a load balancer sends before a connection's first byte |
 //! | [`resp`] | RESP2: commands for Redis and Valkey, and their replies |
 //!
@@ -91,5 +92,7 @@ pub mod proxy_protocol;
 pub mod resp;
 
 pub mod fcgi;
+
+pub mod uwsgi;
 
 pub mod cgi;

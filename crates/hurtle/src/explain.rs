@@ -312,7 +312,7 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> Answered {
             if let Some(fields) = gateway.request_fields() {
                 line(out, "fields", &format!("of the request: {}", fields.describe()));
             }
-            if gateway.is_fastcgi() {
+            if gateway.is_application() {
                 upstreams::describe_buffering(out, gateway.buffering());
             }
             let found = gateway.scripts().map(|scripts| scripts.find_now(matched.rest));

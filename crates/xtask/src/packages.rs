@@ -42,6 +42,12 @@ const PACKAGES: &[Package] = &[
     },
     // The most common FastCGI application. Its program has the version in its name.
     Package { name: "php-fpm", programs: &["php-fpm", "php-fpm8.2", "php-fpm8.4"] },
+    // Runs programs in Python behind its own protocol.
+    Package { name: "uwsgi-core", programs: &["uwsgi"] },
+    Package {
+        name: "uwsgi-plugin-python3",
+        programs: &["/usr/lib/uwsgi/plugins/python3_plugin.so"],
+    },
     // The store that several servers share.
     Package { name: "redis-server", programs: &["redis-server"] },
     // Mounts a file system that hangs.

@@ -1,13 +1,15 @@
-//! FastCGI applications, CGI programs and authorizers: finds the script of a path, builds its
-//! variables and converts its response. `fastcgi` and `programs` are the two protocols, `exchange`
-//! is the exchange they share.
+//! FastCGI and uWSGI applications, CGI programs and authorizers: finds the script of a path, builds
+//! its variables and converts its response. `fastcgi`, `uwsgi` and `programs` are the protocols,
+//! `exchange` is the exchange they share.
 
 mod call;
 mod exchange;
 mod fastcgi;
+mod peer;
 mod peers;
 mod programs;
 mod stderr_log;
+mod uwsgi;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -26,7 +28,7 @@ use hurtle_http::request::framing::BodyLength;
 use hurtle_http::semantics::target::separate_slashes;
 
 use self::exchange::{Exchange, GatewayError};
-use self::fastcgi::{FastCgiRequest, Peer};
+use self::peer::{ApplicationRequest, Peer, Protocol};
 use self::peers::Peers;
 use super::body_buffer::{BodyBuffer, BufferError, OutgoingBody, Taken, note_passed_on};
 use super::request::AuthorizerVariables;
@@ -34,7 +36,7 @@ use crate::answer::Answer;
 use crate::body::{Body, RequestBody};
 use crate::config::{
     self, Buffering, Cgi, FASTCGI_CONNECT_TIMEOUT, FastCgi, GatewayTimeouts, ProgramLimits,
-    RequestFields, Upstream,
+    RequestFields, Upstream, Uwsgi,
 };
 use crate::disk::Disk;
 use crate::files::{Found, Scripts};
@@ -43,7 +45,7 @@ use crate::observe::BufferedBytes;
 
 pub use programs::Slots;
 
-/// A FastCGI application, or a directory of CGI programs.
+/// A FastCGI or uWSGI application, or a directory of CGI programs.
 #[derive(Debug)]
 pub struct Gateway {
     to: Backend,
@@ -62,6 +64,7 @@ pub struct Gateway {
 #[derive(Debug)]
 enum Backend {
     FastCgi(Rc<Peers>),
+    Uwsgi { peers: Rc<Peers>, strip_prefix: bool },
     Programs(Slots, ProgramLimits),
 }
 
@@ -90,12 +93,32 @@ impl Gateway {
                 .with_front(config.front_controller, config.front_for_scripts)
         });
         let peer = |upstream: &Upstream| {
-            Peer::new(upstream.clone(), config.keep, config.connect_timeout, config.timeouts)
+            let protocol = Protocol::FastCgi(config.keep);
+            Peer::new(upstream.clone(), protocol, config.connect_timeout, config.timeouts)
         };
         let peers = Peers::new(config.upstreams.iter().map(peer), config.retry_for);
         Gateway {
             to: Backend::FastCgi(Rc::new(peers)),
             scripts,
+            params: config.params.clone(),
+            timeouts: config.timeouts,
+            names_files: config.internal.is_some(),
+            request_fields: config.request_fields.clone(),
+            keep: BodyBuffer::new(disk, &config.buffer).of_mount(&config.buffer, mount),
+            buffering: config.buffer.kind,
+        }
+    }
+
+    /// The uWSGI application of a mount, which this name has in the whole process.
+    pub fn uwsgi(config: &Uwsgi, disk: &Disk, mount: &str) -> Gateway {
+        let peer = |upstream: &Upstream| {
+            let timeouts = config.timeouts;
+            Peer::new(upstream.clone(), Protocol::Uwsgi, config.connect_timeout, timeouts)
+        };
+        let peers = Rc::new(Peers::new(config.upstreams.iter().map(peer), config.retry_for));
+        Gateway {
+            to: Backend::Uwsgi { peers, strip_prefix: config.strip_prefix },
+            scripts: None,
             params: config.params.clone(),
             timeouts: config.timeouts,
             names_files: config.internal.is_some(),
@@ -124,9 +147,10 @@ impl Gateway {
         matches!(self.to, Backend::FastCgi(_)) && self.scripts.is_some()
     }
 
-    /// Returns whether it is a FastCGI application, and not a directory of programs.
-    pub fn is_fastcgi(&self) -> bool {
-        matches!(self.to, Backend::FastCgi(_))
+    /// Returns whether it is an application that bodies are kept for, and not a directory of
+    /// programs.
+    pub fn is_application(&self) -> bool {
+        !matches!(self.to, Backend::Programs(..))
     }
 
     /// Returns the bodies that are kept, besides those of requests of unknown length.
@@ -138,6 +162,7 @@ impl Gateway {
     pub fn describe(&self) -> String {
         match (&self.to, &self.scripts) {
             (Backend::FastCgi(peers), _) => format!("FastCGI, {}", peers.name()),
+            (Backend::Uwsgi { peers, .. }, _) => format!("uWSGI, {}", peers.name()),
             (Backend::Programs(..), scripts) => {
                 let root = scripts.as_ref().map_or(PathBuf::new(), |s| s.root().to_owned());
                 format!("CGI programs of {}", root.display())
@@ -153,6 +178,15 @@ impl Gateway {
     /// Returns the scripts; `None`: the application handles every path.
     pub fn scripts(&self) -> Option<&Scripts> {
         self.scripts.as_ref()
+    }
+
+    /// Splits a decoded path into the application's own, without a slash at its end, and the rest.
+    fn split<'a>(&self, path: &'a [u8], rest: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+        if let Backend::Uwsgi { strip_prefix: false, .. } = self.to {
+            return (b"", path);
+        }
+        let base = &path[..path.len() - rest.len()];
+        (base.strip_suffix(b"/").unwrap_or(base), rest)
     }
 
     /// Finds the script of a decoded path beneath the mount. `Ok(None)`: the path is not a
@@ -286,9 +320,10 @@ impl Gateway {
         let (silent, variables) = (method == Method::HEAD, variables.pairs());
         let buffer = Some(keep).filter(|_| self.buffering.of_responses());
         let exchange = match (&self.to, &self.scripts, file) {
-            (Backend::FastCgi(peers), ..) => {
+            (Backend::FastCgi(peers) | Backend::Uwsgi { peers, .. }, ..) => {
                 let (peers, may_repeat) = (Rc::clone(peers), method.is_safe());
-                let call = FastCgiRequest { role: Role::Responder, variables, body, may_repeat };
+                let call =
+                    ApplicationRequest { role: Role::Responder, variables, body, may_repeat };
                 Exchange::start(silent, buffer, async move |sink| peers.request(call, sink).await)
             }
             (Backend::Programs(slots, limits), Some(scripts), Some(file)) => {
@@ -330,7 +365,7 @@ impl Authorizer {
     /// Creates an authorizer at this address, with default time limits.
     pub fn new(upstream: Upstream) -> Authorizer {
         let (connect, timeouts) = (FASTCGI_CONNECT_TIMEOUT, GatewayTimeouts::default());
-        Authorizer(Rc::new(Peer::new(upstream, 0, connect, timeouts)))
+        Authorizer(Rc::new(Peer::new(upstream, Protocol::FastCgi(0), connect, timeouts)))
     }
 
     /// Returns the authorizer's address.
@@ -350,7 +385,7 @@ impl Authorizer {
         // An authorizer gets neither the body nor script variables (FastCGI section 6.3).
         let variables = Variables::new(info, fields).pairs();
         let body = OutgoingBody::default();
-        let call = FastCgiRequest { role: Role::Authorizer, variables, body, may_repeat: true };
+        let call = ApplicationRequest { role: Role::Authorizer, variables, body, may_repeat: true };
         let peer = Rc::clone(&self.0);
         let exchange =
             Exchange::start(false, None, async move |sink| peer.request(call, sink).await);

@@ -67,6 +67,7 @@ impl Resolver {
                         proxy.upstreams.iter().any(|server| is_name(&server.upstream))
                     }
                     MountHandler::FastCgi(fastcgi) => fastcgi.upstreams.iter().any(&is_name),
+                    MountHandler::Uwsgi(uwsgi) => uwsgi.upstreams.iter().any(&is_name),
                     _ => false,
                 };
                 proxied

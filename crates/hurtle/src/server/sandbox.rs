@@ -175,6 +175,10 @@ impl Permissions {
                     fastcgi.internal.iter().for_each(|path| self.keep_read_file(path));
                     self.keep_written(&fastcgi.buffer.directory());
                 }
+                MountHandler::Uwsgi(app) => {
+                    app.internal.iter().for_each(|path| self.keep_read_file(path));
+                    self.keep_written(&app.buffer.directory());
+                }
                 MountHandler::Wasm(wasm) => {
                     let component = &wasm.component;
                     if !component.outbound.is_empty() {

@@ -147,6 +147,7 @@ impl Mount {
         let named = match &config.handler {
             MountHandler::Proxy(proxy) => proxy.internal.as_ref(),
             MountHandler::FastCgi(app) => app.internal.as_ref(),
+            MountHandler::Uwsgi(app) => app.internal.as_ref(),
             MountHandler::Cgi(cgi) => cgi.internal.as_ref(),
             MountHandler::Wasm(wasm) => wasm.internal.as_ref(),
             _ => None,
@@ -183,6 +184,10 @@ impl Mount {
                 });
                 let gateway = Rc::new(Gateway::fastcgi(app, &resources.disk, &place));
                 Handler::Gateway { gateway, beside }
+            }
+            MountHandler::Uwsgi(app) => {
+                let gateway = Rc::new(Gateway::uwsgi(app, &resources.disk, &place));
+                Handler::Gateway { gateway, beside: None }
             }
             MountHandler::Cgi(cgi) => {
                 let gateway = Rc::new(Gateway::programs(cgi, &resources.disk, slots));

@@ -28,3 +28,4 @@ mod php_fpm;
 #[allow(dead_code)]
 #[path = "../proxy/support.rs"]
 mod support;
+mod uwsgi;

@@ -46,7 +46,7 @@ const LAYERS: &[&[&str]] = &[
 const HTTP_LAYERS: &[&[&str]] = &[
     &["semantics", "recent", "allowance", "compression"],
     &["stream"],
-    &["request", "h2", "h3", "proxy_protocol", "fcgi", "resp"],
+    &["request", "h2", "h3", "proxy_protocol", "fcgi", "uwsgi", "resp"],
     &["message"],
     &["h1"],
     &["cgi"],

@@ -83,7 +83,8 @@ impl Gateway {
         if self.has_files_beside() && matched.rest.is_empty() && !matched.path.ends_with(b"/") {
             return Ok(None);
         }
-        let script = match self.find(matched.rest).await {
+        let (base, rest) = self.split(matched.path, matched.rest);
+        let script = match self.find(rest).await {
             Ok(None) => return Ok(None),
             Ok(Some(script)) => script,
             Err(error) => return Err(HandlerError::Answer(Box::new(error))),
@@ -99,8 +100,6 @@ impl Gateway {
             let certificate = client.certificate();
             request_fields::edit(built.headers_mut(), fields, request, certificate.as_ref())?;
         }
-        let base = &matched.path[..matched.path.len() - matched.rest.len()];
-        let base = base.strip_suffix(b"/").unwrap_or(base);
         let facts = RequestFacts::of(request);
         let target = (&facts.info(request), base, &script);
         let bounds = (request.body_bytes_max, request.place);

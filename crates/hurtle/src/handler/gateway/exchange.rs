@@ -11,7 +11,7 @@ use std::{fmt, io};
 use bytes::Bytes;
 use http::{StatusCode, header};
 use hurtle_http::cgi::{self, HEAD_BYTES_MAX, Head, head_end};
-use hurtle_http::fcgi;
+use hurtle_http::{fcgi, uwsgi};
 
 use super::super::body_buffer::BodyBuffer;
 use super::super::spool::{Spool, SpoolError, Spooled, Tasks, spool};
@@ -35,6 +35,8 @@ pub(super) enum GatewayError {
     Gone(Option<io::Error>),
     /// The application sent an invalid FastCGI record.
     Record(fcgi::RecordError),
+    /// The request does not fit into the protocol.
+    Variables(uwsgi::TooLong),
     /// The application sent an invalid response head.
     Head(cgi::CgiError),
     /// The application is overloaded.
@@ -53,6 +55,7 @@ impl GatewayError {
     pub(super) fn status(&self) -> StatusCode {
         match self {
             GatewayError::Slow(_) => StatusCode::GATEWAY_TIMEOUT,
+            GatewayError::Variables(_) => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             GatewayError::Overloaded | GatewayError::Full => StatusCode::SERVICE_UNAVAILABLE,
             GatewayError::Start(e) if e.kind() == io::ErrorKind::PermissionDenied => {
                 StatusCode::FORBIDDEN
@@ -70,6 +73,7 @@ impl fmt::Display for GatewayError {
             GatewayError::Gone(None) => f.write_str("it ended before its response"),
             GatewayError::Gone(Some(e)) => write!(f, "its response is incomplete: {e}"),
             GatewayError::Record(error) => write!(f, "it does not speak FastCGI: {error}"),
+            GatewayError::Variables(error) => error.fmt(f),
             GatewayError::Head(error) => write!(f, "its response is malformed: {error}"),
             GatewayError::Overloaded => f.write_str("it is overloaded"),
             GatewayError::Role => f.write_str("it does not support the role"),

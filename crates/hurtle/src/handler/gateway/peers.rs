@@ -1,4 +1,4 @@
-//! The addresses of a FastCGI application: requests go to them in turn, and past one that accepts
+//! The addresses of an application: requests go to them in turn, and past one that accepts
 //! no connection.
 
 use std::cell::Cell;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::exchange::{GatewayError, Sink};
-use super::fastcgi::{Asked, FastCgiRequest, Peer};
+use super::peer::{ApplicationRequest, Asked, Peer};
 use crate::clock;
 use crate::rt;
 
@@ -53,7 +53,7 @@ impl Peers {
     /// Every address refuses connections, or the one that accepted the request failed.
     pub(super) async fn request(
         &self,
-        mut call: FastCgiRequest,
+        mut call: ApplicationRequest,
         sink: &mut Sink,
     ) -> Result<(), GatewayError> {
         let retry_for_ms = u64::try_from(self.retry_for.as_millis()).unwrap_or(u64::MAX);
@@ -72,7 +72,7 @@ impl Peers {
 
     /// Asks one address after the other until one accepts a connection: first those that are not
     /// left out.
-    async fn ask_each(&self, call: &mut FastCgiRequest, sink: &mut Sink) -> Asked {
+    async fn ask_each(&self, call: &mut ApplicationRequest, sink: &mut Sink) -> Asked {
         let count = self.peers.len();
         let first = self.next.get();
         self.next.set((first + 1) % count.max(1));
