@@ -4,13 +4,19 @@ use ipnet::IpNet;
 use toml::Value;
 
 use super::block::Block;
+use super::kind::GuardKind;
 use super::location::Context;
 use super::mount::{Keys, put, put_list};
+use super::path::{Prefix, absolute, has_variable};
 use super::report::Report;
+use super::satisfy;
+use super::scope::{Scope, Use};
+use super::shared::Shared;
 use super::syntax::Directive;
 
 /// Keys of a mount that decide which clients are admitted.
-pub(super) const KEYS: [&str; 10] = [
+pub(super) const KEYS: [&str; 11] = [
+    satisfy::KEY,
     "allow",
     "deny",
     "auth",
@@ -23,6 +29,64 @@ pub(super) const KEYS: [&str; 10] = [
     "forward_tls",
 ];
 
+/// Most values of a list, beyond which a configuration is not written by people.
+const LIST_MAX: usize = 10_000;
+
+impl Scope {
+    /// Applies a directive that decides which clients are admitted.
+    pub(super) fn guard(
+        &mut self,
+        kind: GuardKind,
+        d: &Directive,
+        shared: &Shared,
+        report: &mut Report,
+    ) -> Use {
+        match kind {
+            GuardKind::AuthBasic if d.arg(0) == "off" => self.realm.set(None),
+            GuardKind::AuthBasic if has_variable(d.arg(0)) => {
+                report.refuse(d, "it needs variables");
+            }
+            GuardKind::AuthBasic => self.realm.set(Some(d.arg(0).to_owned())),
+            GuardKind::AuthBasicUserFile => match absolute(d, Prefix::Configuration, report) {
+                Some(path) => self.users.set(Some(path)),
+                None => report.refuse(d, "write an absolute path"),
+            },
+            GuardKind::Allow | GuardKind::Deny if d.arg(0) == "unix:" => {
+                report.refuse(d, "clients of unix sockets have no address");
+            }
+            GuardKind::Allow | GuardKind::Deny => {
+                let access = self.access.edit();
+                if access.len() == LIST_MAX {
+                    report.refuse(d, format!("a list has {LIST_MAX} networks at most"));
+                } else {
+                    access.push((kind == GuardKind::Allow, d.arg(0).to_owned()));
+                }
+            }
+            GuardKind::AuthRequest if d.arg(0) == "off" => self.auth_request.set(None),
+            GuardKind::AuthRequest => {
+                self.auth_request.set(Some((d.arg(0).to_owned(), d.clone())));
+            }
+            GuardKind::Satisfy if d.args == ["any"] => self.satisfies_any.set(true),
+            GuardKind::Satisfy if !self.satisfies_any.peek() => {
+                report.leave_out(d);
+                return Use::Done;
+            }
+            GuardKind::Satisfy => self.satisfies_any.set(false),
+            GuardKind::AuthRequestSet => self.auth_request_set(d, report),
+            GuardKind::LimitReq => self.limit_req(d, shared, report),
+        }
+        Use::Held
+    }
+
+    /// `true`: the first rule for addresses refuses every client, and nothing else admits one.
+    pub(super) fn denies_all(&self) -> bool {
+        let is_first = |(admits, network): &(bool, String)| !admits && network == "all";
+        let has_other = self.realm.peek().is_some() || self.auth_request.peek().is_some();
+        let is_enough = has_other && *self.satisfies_any.peek();
+        self.access.peek().first().is_some_and(is_first) && !is_enough
+    }
+}
+
 /// Adds `allow`, `deny`, `auth` and `rate_limit`; `None` if they were refused.
 pub(super) fn guard(
     at: &Directive,
@@ -31,13 +95,7 @@ pub(super) fn guard(
     keys: &mut Keys,
     report: &mut Report,
 ) -> Option<()> {
-    let Some((allow, deny)) = access(block.get(|scope| &scope.access)) else {
-        let why = "its allow and deny overlap, and hurtle applies the more specific network";
-        report.refuse(at, why);
-        return None;
-    };
-    put_list(keys, "allow", &allow);
-    put_list(keys, "deny", &deny);
+    addresses(at, block, keys, report)?;
     let limits = block.get(|scope| &scope.rate_limits).iter().cloned().map(Value::Table);
     let limits: Vec<Value> = limits.collect();
     if !limits.is_empty() {
@@ -81,6 +139,29 @@ pub(super) fn guard(
             );
         }
     }
+    Some(())
+}
+
+/// Adds `allow` and `deny`, or, with `satisfy any`, the addresses that need nothing else.
+fn addresses(
+    at: &Directive,
+    block: &Block<'_>,
+    keys: &mut Keys,
+    report: &mut Report,
+) -> Option<()> {
+    let list = block.get(|scope| &scope.access);
+    let is_any = *block.get(|scope| &scope.satisfies_any);
+    let scope = block.scope();
+    if is_any && (scope.realm.peek().is_some() || scope.auth_request.peek().is_some()) {
+        return satisfy::put_admitted(at, list, keys, report);
+    }
+    let Some((allow, deny)) = access(list) else {
+        let why = "its allow and deny overlap, and hurtle applies the more specific network";
+        report.refuse(at, why);
+        return None;
+    };
+    put_list(keys, "allow", &allow);
+    put_list(keys, "deny", &deny);
     Some(())
 }
 

@@ -78,6 +78,7 @@ kinds! {
         AuthBasicUserFile "auth_basic_user_file",
         Allow "allow",
         Deny "deny",
+        Satisfy "satisfy",
         AuthRequest "auth_request",
         AuthRequestSet "auth_request_set",
         LimitReq "limit_req",

@@ -5,7 +5,8 @@
 //! directives. `block` holds those of a block until a translation takes them; `scope`, `setting`,
 //! `shared`, `gates` and `upstream_settings` have the settings that blocks inherit. `server`,
 //! `mounts`, `location`, `cache`, `files`, `guard`, `scripts`, `rules` and `headers` translate;
-//! `overlap` refuses what nginx would serve by another location. `sites` makes sites of the
+//! `overlap` refuses what nginx would serve by another location, and `satisfy` has addresses that
+//! need no password. `sites` makes sites of the
 //! servers, and `emit` writes the TOML. Only `include` touches the disk.
 //!
 //! Before that, `set_chains`, `constants`, `captures`, `url_rewrites`, `nested`, `named_pages`,
@@ -70,6 +71,7 @@ mod redirect;
 mod regex;
 mod report;
 mod rules;
+mod satisfy;
 mod scope;
 mod scripts;
 mod server;

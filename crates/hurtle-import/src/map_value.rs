@@ -265,7 +265,7 @@ impl Mounts<'_, '_> {
     }
 
     /// The reason for which a mount cannot have others beside it.
-    fn unfit(&self, mount: &Mount) -> Option<&'static str> {
+    pub(super) fn unfit(&self, mount: &Mount) -> Option<&'static str> {
         let has = |name: &str| mount.place.iter().any(|(key, _)| key == name);
         if has("name") {
             Some("hurtle has one mount for a named location; write the map's variable elsewhere")
@@ -321,7 +321,7 @@ fn remarks(map: &ValueMap, mount: &Mount, report: &mut Report) {
 }
 
 /// The paths of mounts beneath another, which take theirs from it.
-fn beneath<'p>(path: &str, prefixes: &'p [String]) -> Vec<&'p str> {
+pub(super) fn beneath<'p>(path: &str, prefixes: &'p [String]) -> Vec<&'p str> {
     let is_beneath = |other: &&String| {
         let rest = other.strip_prefix(path.trim_end_matches('/'));
         *other != path && rest.is_some_and(|rest| rest.starts_with('/'))
@@ -369,7 +369,7 @@ impl Mount {
     }
 
     /// The mount for requests that meet these conditions, too.
-    fn meeting(mut self, table: &Table) -> Option<Mount> {
+    pub(super) fn meeting(mut self, table: &Table) -> Option<Mount> {
         match self.place.iter_mut().find(|(key, _)| key == "match") {
             Some((_, Value::Table(known))) => *known = joined(known, table)?,
             // A pattern of paths.

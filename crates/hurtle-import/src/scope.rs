@@ -50,6 +50,8 @@ pub(super) struct Scope {
     pub(super) users: Setting<Option<String>>,
     /// Client addresses in the order written; `true`: admitted.
     pub(super) access: Setting<Vec<(bool, String)>>,
+    /// `satisfy any`: an admitted address needs no password, and a password no address.
+    pub(super) satisfies_any: Setting<bool>,
     pub(super) default_type: Setting<Option<String>>,
     pub(super) media_types: Setting<BTreeMap<String, String>>,
     /// Bytes a second of one response.
@@ -131,6 +133,7 @@ impl Default for Scope {
             realm: Setting::of(&[Kind::Guard(GuardKind::AuthBasic)]),
             users: Setting::of(&[Kind::Guard(GuardKind::AuthBasicUserFile)]),
             access: Setting::of(&[Kind::Guard(GuardKind::Allow), Kind::Guard(GuardKind::Deny)]),
+            satisfies_any: Setting::of(&[Kind::Guard(GuardKind::Satisfy)]),
             default_type: Setting::of(&[Kind::Files(FilesKind::DefaultType)]),
             media_types: Setting::of(&[Kind::Files(FilesKind::Types)]),
             rate: Setting::of(&[Kind::Response(ResponseKind::LimitRate)]),
@@ -202,9 +205,6 @@ pub(super) enum Use {
     Done,
 }
 
-/// Most values of a list, beyond which a configuration is not written by people.
-const LIST_MAX: usize = 10_000;
-
 impl Scope {
     /// The settings of a block within this one. Some of its directives replace all values of the
     /// enclosing block.
@@ -247,11 +247,6 @@ impl Scope {
             }
         }
         scope
-    }
-
-    /// `true`: the first rule for addresses refuses everybody.
-    pub(super) fn denies_all(&self) -> bool {
-        self.access.peek().first().is_some_and(|(admits, network)| !admits && network == "all")
     }
 
     /// Applies a directive of a block.
@@ -313,44 +308,6 @@ impl Scope {
             | StructureKind::SslCrl
             | StructureKind::User
             | StructureKind::WorkerProcesses => {}
-        }
-        Use::Held
-    }
-
-    fn guard(
-        &mut self,
-        kind: GuardKind,
-        d: &Directive,
-        shared: &Shared,
-        report: &mut Report,
-    ) -> Use {
-        match kind {
-            GuardKind::AuthBasic if d.arg(0) == "off" => self.realm.set(None),
-            GuardKind::AuthBasic if has_variable(d.arg(0)) => {
-                report.refuse(d, "it needs variables");
-            }
-            GuardKind::AuthBasic => self.realm.set(Some(d.arg(0).to_owned())),
-            GuardKind::AuthBasicUserFile => match absolute(d, Prefix::Configuration, report) {
-                Some(path) => self.users.set(Some(path)),
-                None => report.refuse(d, "write an absolute path"),
-            },
-            GuardKind::Allow | GuardKind::Deny if d.arg(0) == "unix:" => {
-                report.refuse(d, "clients of unix sockets have no address");
-            }
-            GuardKind::Allow | GuardKind::Deny => {
-                let access = self.access.edit();
-                if access.len() == LIST_MAX {
-                    report.refuse(d, format!("a list has {LIST_MAX} networks at most"));
-                } else {
-                    access.push((kind == GuardKind::Allow, d.arg(0).to_owned()));
-                }
-            }
-            GuardKind::AuthRequest if d.arg(0) == "off" => self.auth_request.set(None),
-            GuardKind::AuthRequest => {
-                self.auth_request.set(Some((d.arg(0).to_owned(), d.clone())));
-            }
-            GuardKind::AuthRequestSet => self.auth_request_set(d, report),
-            GuardKind::LimitReq => self.limit_req(d, shared, report),
         }
         Use::Held
     }

@@ -138,6 +138,7 @@ pub(super) fn server<'a>(
     mounts.check(report);
     mounts.bare_directories(report);
     mounts.by_values(&block.scope().value_maps, report);
+    mounts.satisfy_any(at, report);
     mounts.headers(report);
     lift(&mut server.site);
     block.finish_server(report);

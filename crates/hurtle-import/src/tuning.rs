@@ -200,7 +200,6 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("proxy_ssl_crl", "hurtle has no revocation lists of upstreams"),
     ("proxy_ssl_password_file", "hurtle reads keys without a password"),
     ("random_index", "it needs a choice by chance"),
-    ("satisfy*", "hurtle requires all: the address and the password"),
     ("scgi_*", "hurtle speaks HTTP, FastCGI and CGI to applications"),
     ("secure_link*", "it needs signed links; an application can send X-Accel-Redirect"),
     ("set", "it needs variables"),
@@ -234,7 +233,6 @@ const DEFAULTS: &[(&str, &[&str])] = &[
     ("proxy_pass_request_headers", &["on"]),
     ("proxy_store", &["off"]),
     ("recursive_error_pages", &["off"]),
-    ("satisfy", &["all"]),
     ("ssl_reject_handshake", &["off"]),
     ("underscores_in_headers", &["on"]),
 ];

@@ -108,6 +108,28 @@ const ROWS: &[(&str, &str)] = &[
         "names with a dot, sent to an application",
         "location / { PROXY } location ~ /\\.(?!well-known) { deny all; }",
     ),
+    // An address or a password.
+    (
+        "an address or a password, around a closed directory and an ending of its own",
+        "satisfy any; allow 127.0.0.1; deny all; PASSWORD location / { }
+         location /docs/ { satisfy all; } location ~ \\.css$ { satisfy all; }
+         location = /a.txt { allow 192.0.2.1; deny all; }",
+    ),
+    (
+        "an address or a password that a client has neither of",
+        "satisfy any; allow 192.0.2.1; deny all; PASSWORD location / { } location /dir/ { allow all; }
+         location ~ \\.txt$ { allow 127.0.0.1; deny all; }",
+    ),
+    (
+        "an address or a server that decides",
+        "AUTH location / { satisfy any; allow 192.0.2.1; deny all; auth_request /auth; }
+         location /docs/ { satisfy any; deny 127.0.0.1; allow all; auth_request /auth; }",
+    ),
+    (
+        "an address or a password for scripts",
+        "satisfy any; allow 127.0.0.1; deny all; PASSWORD location / { }
+         location ~ \\.php$ { satisfy all; fastcgi_pass 127.0.0.1:1; }",
+    ),
     // Scripts.
     (
         "a password for / beside scripts",
@@ -262,6 +284,11 @@ const ROWS: &[(&str, &str)] = &[
 
 /// Rows in which hurtle opens a path of the grid, and a part of the remark that names it.
 const REMARKED: &[(&str, &str, &str)] = &[
+    (
+        "an address or a password that a client has neither of",
+        "GET /dir",
+        "GET /dir is redirected to /dir/",
+    ),
     ("a prefix for nobody", "GET /a.txt", "/a.t-x"),
     ("a prefix with a password", "GET /docs/", "/do-x"),
     ("a prefix with a password", "GET //docs/", "/do-x"),
@@ -322,6 +349,9 @@ const TRANSLATED: &[&str] = &[
     "a rewrite before a proxy",
     "the rest of a path for nobody",
     "a condition of two",
+    "an address or a password, around a closed directory and an ending of its own",
+    "an address or a password that a client has neither of",
+    "an address or a server that decides",
 ];
 
 #[test]

@@ -7,6 +7,7 @@ mod alike_cache;
 mod alike_conditions;
 mod alike_errors;
 mod alike_forms;
+mod alike_guards;
 mod alike_maps;
 mod alike_paths;
 mod apache;

@@ -20,10 +20,10 @@ const ROWS: &[(&str, &str, usize, &[&str])] = &[
     ),
     (
         "a guard of a location",
-        "server { root /srv; location /x/ { satisfy any; allow 10.0.0.0/8; deny all; } }",
+        "server { root /srv; location /x/ { limit_except GET { deny all; } allow 10.0.0.0/8; deny all; } }",
         1,
         &[
-            "`satisfy any`",
+            "`limit_except GET`",
             "Its location answers 403.",
             "path = \"/x\"\nrespond = \"\"\nstatus = 403",
             "files = \"/srv\"",

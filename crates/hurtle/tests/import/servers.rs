@@ -278,8 +278,9 @@ impl Dir {
             fs::create_dir_all(file.parent().expect("a directory")).expect("it is made");
             fs::write(file, content).expect("it is written");
         }
-        // The hash of no password that a test sends.
-        let users = "anna:$2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n";
+        // The hash of no password that a test sends, and that of `secret`.
+        let users = "anna:$2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n\
+                     bert:$2y$04$m5tcAvnake.l7crPF.HAgeO99f6djKOo.JDtigwMNn1X8Ium0VuCm\n";
         fs::write(dir.join("ht"), users).expect("it is written");
         Dir(dir)
     }

@@ -225,6 +225,9 @@ fn guard(kind: GuardKind) -> &'static str {
         GuardKind::AuthBasicUserFile => "auth_basic t; auth_basic_user_file /other;",
         GuardKind::Allow => "allow 192.0.2.1; deny all;",
         GuardKind::Deny => "deny 192.0.2.1;",
+        GuardKind::Satisfy => {
+            "satisfy any; allow 192.0.2.1; deny all; auth_basic s; auth_basic_user_file /ht;"
+        }
         GuardKind::AuthRequest => "auth_request /auth;",
         GuardKind::AuthRequestSet => "auth_request_set $u $upstream_http_x_u;",
         GuardKind::LimitReq => "limit_req zone=z;",

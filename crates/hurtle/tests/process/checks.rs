@@ -19,13 +19,13 @@ fn check(dir: &Dir, name: &str, text: &str) -> (Option<i32>, String) {
 fn the_exit_code_of_an_import_tells_how_much_is_translated() {
     let dir = Dir::new(&[
         ("whole.conf", "server { root /srv; }"),
-        ("partly.conf", "server {\n root /srv;\n location /x/ { satisfy any; deny all; }\n}"),
+        ("partly.conf", "server {\n root /srv;\n location /x/ { secure_link any; deny all; }\n}"),
         ("none.conf", "server { listen 127.0.0.1:x; root /srv; }"),
     ]);
     for (file, flags, code, said) in [
         ("whole.conf", &[][..], 0, "files = \"/srv\""),
         ("whole.conf", &["--partial"], 0, "files = \"/srv\""),
-        ("partly.conf", &[], 2, "partly.conf:3: cannot translate `satisfy any`"),
+        ("partly.conf", &[], 2, "partly.conf:3: cannot translate `secure_link any`"),
         ("partly.conf", &["--partial"], 3, "status = 403"),
         ("none.conf", &["--partial"], 2, "listen"),
     ] {
