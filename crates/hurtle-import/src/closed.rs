@@ -1,11 +1,13 @@
-//! Mounts of paths that no client reaches.
+//! Mounts of paths that no client reaches, or that have no files.
 
 use super::block::{Block, Target};
 use super::client_limits::client_limits;
-use super::location::fields;
+use super::guard::guard;
+use super::location::{Context, fields};
 use super::mount::{Keys, Mount, put};
 use super::path::mount_path;
 use super::report::Report;
+use super::syntax::Directive;
 
 /// A mount that admits nobody.
 pub(super) fn closed(block: &Block<'_>, path: &str, report: &mut Report) -> Mount {
@@ -29,4 +31,24 @@ pub(super) fn unreachable(block: &Block<'_>, path: &str, report: &mut Report) ->
     let headers = fields(block);
     block.finish(Target::Closed, report);
     Mount { path: String::new(), place: Keys::new(), keys, headers, choice: None }.at_exactly(path)
+}
+
+/// The mount of an expression of files without a root; `None`: its guard was refused.
+pub(super) fn without_root(
+    at: &Directive,
+    block: &Block<'_>,
+    context: &Context<'_>,
+    report: &mut Report,
+) -> Option<Mount> {
+    let mut keys = Keys::new();
+    put(&mut keys, "respond", "");
+    put(&mut keys, "status", 404);
+    guard(at, block, context, &mut keys, report)?;
+    client_limits(block, &mut keys, report);
+    let headers = fields(block);
+    block.finish(Target::Files, report);
+    let text = "the location has no root: GET of its paths is 404, and nginx looks for files in its own directory \
+                html";
+    report.remark(at, text);
+    Some(Mount { path: "/".to_owned(), place: Keys::new(), keys, headers, choice: None })
 }

@@ -1,7 +1,7 @@
 //! Locations with a regular expression: mounts with `match`, and scripts.
 
 use super::block::{Block, Target};
-use super::closed::closed;
+use super::closed::{closed, without_root};
 use super::error_pages::put_pages;
 use super::expression::Expression;
 use super::fastcgi::script_filename;
@@ -63,6 +63,14 @@ impl<'a> Mounts<'a, '_> {
         let is_closed = block.scope().denies_all() && target != Target::Answer;
         let made = match is_closed {
             true => Some(closed(&block, "/", report)),
+            false
+                if target == Target::Files
+                    && try_files.is_none()
+                    && script.is_none()
+                    && block.scope().root.peek().is_none() =>
+            {
+                without_root(d, &block, self.context, report)
+            }
             false => mount(d, "/", (&block, try_files), self.context, report),
         };
         let Some(mut made) = made else { return };

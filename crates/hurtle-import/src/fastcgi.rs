@@ -3,7 +3,7 @@
 use toml::Value;
 
 use super::block::Block;
-use super::kind::{Kind, UpstreamKind};
+use super::kind::{HandlerKind, Kind, UpstreamKind};
 use super::location::{hidden_fields, timeouts};
 use super::mount::{Keys, put};
 use super::path::has_variable;
@@ -57,6 +57,14 @@ pub(super) fn script_filename(
 ) {
     let params = block.all(Kind::Upstream(UpstreamKind::FastcgiParam));
     let own = params.iter().rev().find(|d| d.arg(0) == "SCRIPT_FILENAME");
+    let pass = block.first(&[Kind::Handler(HandlerKind::FastcgiPass)]);
+    if let Some(pass) = pass.filter(|_| own.is_none() && !params.is_empty()) {
+        report.remark(
+            pass,
+            "there is no fastcgi_param SCRIPT_FILENAME, without which PHP-FPM answers 404 to GET /x.php behind nginx; \
+             hurtle names the script",
+        );
+    }
     let Some(d) = own.filter(|d| has_variable(d.arg(1)) && !known.contains(&d.args[1])) else {
         return;
     };

@@ -46,6 +46,11 @@ pub(super) fn files(
         }
     };
     put(keys, "files", directory);
+    report.general(
+        "Files: OPTIONS /a.txt is 204, PROPFIND /a.txt 501 and POST of a missing file 405; nginx answers 405, 405 \
+         and 404"
+            .to_owned(),
+    );
     let search = match try_files {
         None => Search::default(),
         Some(d) => {

@@ -3,6 +3,7 @@
 use super::block::{Block, Target};
 use super::kind::{HandlerKind, Kind, PathKind, StructureKind};
 use super::modifier::{Modifier, modifier};
+use super::redirect::AS_SENT;
 use super::report::Report;
 use super::server::Server;
 use super::server_keys::names;
@@ -55,6 +56,7 @@ pub(super) fn translate(
     if !is_own || !is_https_redirect(block, server) {
         return false;
     }
+    report.general(AS_SENT.to_owned());
     block.take(RETURN);
     block.take(IF);
     block.take(LOCATION);

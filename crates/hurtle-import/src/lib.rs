@@ -9,7 +9,7 @@
 //! need no password. `sites` makes sites of the
 //! servers, and `emit` writes the TOML. Only `include` touches the disk.
 //!
-//! Before that, `set_chains`, `constants`, `captures`, `url_rewrites`, `nested`, `named_pages`,
+//! Before that, `set_chains`, `constants`, `captures`, `proxied_paths`, `url_rewrites`, `nested`, `named_pages`,
 //! `missing_files` and `exact_forms` write variables of conditions and of constants, parts of
 //! paths, redirects, locations within locations, names of pages, conditions on files and exact
 //! locations in plainer forms. `predicate`, `subject` and `value_map` have the conditions of `if`
@@ -67,6 +67,7 @@ mod partial;
 mod path;
 mod predicate;
 mod private_paths;
+mod proxied_paths;
 mod redirect;
 mod regex;
 mod report;
@@ -163,6 +164,7 @@ pub fn nginx_partially(directives: &[Directive]) -> Result<Imported, Vec<String>
 fn prepared(directives: &[Directive]) -> (Vec<Directive>, Vec<String>) {
     let mut remarks = Vec::new();
     let plain = map_conditions::as_comparisons(directives);
+    let plain = proxied_paths::as_proxies(&plain, &mut remarks);
     let plain = constants::written_out(&set_chains::as_conditions(&plain));
     let plain = url_rewrites::as_returns(&captures::as_prefixes(&plain, &mut remarks));
     let lifted = named_pages::as_pages(&nested::lifted(&plain));

@@ -5,6 +5,10 @@ use super::path::has_variable;
 use super::report::Report;
 use super::syntax::Directive;
 
+/// The difference of redirects to the path of the request.
+pub(super) const AS_SENT: &str = "A redirect to the path of the request is 404 for GET /a%2Fb, and leads from /./a \
+                                  or /%61 to /a; nginx writes the path as the client did";
+
 /// The path of a redirect within the origin that was asked.
 pub(super) fn own_path(to: &str) -> Option<&str> {
     let own_origins = ["$scheme://$host", "$scheme://$http_host"];
@@ -84,6 +88,9 @@ fn with_parts(
             "of variables it knows $scheme, $host, $http_host, $server_name and $request_uri",
         );
         return None;
+    }
+    if to.contains("{uri}") {
+        report.general(AS_SENT.to_owned());
     }
     if to.contains("{host}") || to.contains("{request.host}") {
         report.general(

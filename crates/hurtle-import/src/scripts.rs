@@ -61,6 +61,11 @@ impl Mounts<'_, '_> {
             return report.refuse(at, "scripts and files need the same root, in /");
         }
         let has_front = front.is_some();
+        if names == ScriptNames::All && at.arg(0) == "~" && at.arg(1).ends_with(r"\.php$") {
+            let text = "GET /x.php/y runs x.php with PATH_INFO, and GET /x.PHP of a missing file is 404; nginx asks the \
+                        location of shorter paths, such as /";
+            report.remark(at, text);
+        }
         report.general(
             "The script of a directory gets all methods, such as PROPFIND /; nginx answers 405 to others than GET, HEAD \
              and POST"

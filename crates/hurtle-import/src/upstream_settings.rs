@@ -84,6 +84,13 @@ impl Scope {
         }
         match (d.arg(0).to_ascii_lowercase().as_str(), value) {
             ("host", "$host" | "$http_host" | "$host:$server_port") => {
+                if value.ends_with("$server_port") {
+                    report.remark(
+                        d,
+                        "the upstream gets Host as the client sent it, without a port for GET https://a.example/; \
+                         nginx writes a.example:443",
+                    );
+                }
                 self.sends_client_host.set(true);
             }
             ("host", "$proxy_host") => self.sends_client_host.set(false),
@@ -138,6 +145,12 @@ impl Scope {
             if is_host {
                 report.general(
                     "fastcgi_param HTTP_HOST: applications get Host as the client sent it, with its port"
+                        .to_owned(),
+                );
+            } else if (name, value) == ("SERVER_NAME", "$server_name") {
+                report.general(
+                    "fastcgi_param SERVER_NAME: applications get the name that the client asked, such as that of \
+                     GET / with Host: www.a.example; nginx writes the first server_name"
                         .to_owned(),
                 );
             } else if !is_usual && !self.fastcgi_field(name, value) {

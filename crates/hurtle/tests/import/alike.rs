@@ -3,7 +3,8 @@
 
 use crate::servers::{Dir, Nginx, Ours, ask, free_port, import, program, upstream};
 use crate::{
-    alike_cache, alike_conditions, alike_errors, alike_forms, alike_guards, alike_maps, alike_paths,
+    alike_cache, alike_conditions, alike_errors, alike_forms, alike_guards, alike_maps,
+    alike_official, alike_paths,
 };
 
 /// A configuration, and requests whose answers are compared.
@@ -368,7 +369,7 @@ fn both_servers_answer_alike() {
     let mut faults = Vec::new();
     let rows = ROWS.iter().chain(alike_paths::ROWS).chain(alike_errors::ROWS);
     let rows = rows.chain(alike_forms::ROWS).chain(alike_maps::ROWS);
-    let rows = rows.chain(alike_guards::ROWS);
+    let rows = rows.chain(alike_guards::ROWS).chain(alike_official::ROWS);
     for row in rows.chain(alike_conditions::ROWS).chain(alike_cache::ROWS) {
         let dir = Dir::new();
         let port = free_port();

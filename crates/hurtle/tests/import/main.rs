@@ -9,6 +9,7 @@ mod alike_errors;
 mod alike_forms;
 mod alike_guards;
 mod alike_maps;
+mod alike_official;
 mod alike_paths;
 mod apache;
 mod cache_table;
