@@ -47,7 +47,7 @@ pub(super) fn without_root(
     client_limits(block, &mut keys, report);
     let headers = fields(block);
     block.finish(Target::Files, report);
-    let text = "the location has no root: GET of its paths is 404, and nginx looks for files in its own directory \
+    let text = "the location has no root: each request of its paths is 404, and nginx looks for files in its own directory \
                 html";
     report.remark(at, text);
     Some(Mount { path: "/".to_owned(), place: Keys::new(), keys, headers, choice: None })

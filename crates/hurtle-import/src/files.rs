@@ -47,8 +47,8 @@ pub(super) fn files(
     };
     put(keys, "files", directory);
     report.general(
-        "Files: OPTIONS /a.txt is 204, PROPFIND /a.txt 501 and POST of a missing file 405; nginx answers 405, 405 \
-         and 404"
+        "Files: OPTIONS /a.txt is 204, PROPFIND /a.txt 501, POST of a missing file 405 and GET /a%2Fb 404; nginx \
+         answers 405, 405 and 404, and takes %2F for a slash"
             .to_owned(),
     );
     let search = match try_files {

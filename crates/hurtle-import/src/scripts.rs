@@ -61,11 +61,7 @@ impl Mounts<'_, '_> {
             return report.refuse(at, "scripts and files need the same root, in /");
         }
         let has_front = front.is_some();
-        if names == ScriptNames::All && at.arg(0) == "~" && at.arg(1).ends_with(r"\.php$") {
-            let text = "GET /x.php/y runs x.php with PATH_INFO, and GET /x.PHP of a missing file is 404; nginx asks the \
-                        location of shorter paths, such as /";
-            report.remark(at, text);
-        }
+        beyond_scripts(at, &names, report);
         report.general(
             "The script of a directory gets all methods, such as PROPFIND /; nginx answers 405 to others than GET, HEAD \
              and POST"
@@ -280,6 +276,21 @@ fn without_scripts(at: &Directive, mount: &mut Mount, scripts: &Expression, repo
              or ^~ before the path"
         );
         report.remark(at, &text);
+    }
+}
+
+/// Names the paths of which hurtle runs another script than nginx, or none.
+fn beyond_scripts(at: &Directive, names: &ScriptNames, report: &mut Report) {
+    if *names != ScriptNames::All || at.arg(0) != "~" {
+        return;
+    }
+    report.remark(
+        at,
+        "GET /x.PHP of a missing file is 404; nginx asks the location of shorter paths, such as /",
+    );
+    if at.arg(1).ends_with(r"\.php$") {
+        let text = "GET /x.php/y runs x.php with PATH_INFO; nginx asks the location of shorter paths, such as /";
+        report.remark(at, text);
     }
 }
 

@@ -77,6 +77,8 @@ const SETTINGS: &[&str] = &[
     "deny 127.0.0.1;",
     "allow 127.0.0.1; deny all;",
     "auth_basic s; auth_basic_user_file {dir}/ht;",
+    "satisfy any; allow 127.0.0.1; deny all; auth_basic s; auth_basic_user_file {dir}/ht;",
+    "satisfy any; allow 192.0.2.1; deny all; auth_basic s; auth_basic_user_file {dir}/ht;",
     "if ($request_method = POST) { return 405; }",
     "if ($http_x_foo ~* ^y) { return 403; }",
     "if ($args) { add_header X-Docs query; }",
