@@ -150,6 +150,9 @@ fn differences(d: &Directive, path: &str, report: &mut Report) {
              the upstream; nginx answers from its cache"
         ),
         format!(
+            "{get} with Range is passed on with it while nothing is stored; nginx asks for the whole response"
+        ),
+        format!(
             "{get} is stored for each Host; nginx's proxy_cache_key has the upstream's name in place \
              of it"
         ),

@@ -6,17 +6,18 @@
 //! `shared`, `gates` and `upstream_settings` have the settings that blocks inherit. `server`,
 //! `mounts`, `location`, `cache`, `files`, `guard`, `scripts`, `rules` and `headers` translate;
 //! `overlap` refuses what nginx would serve by another location, and `satisfy` has addresses that
-//! need no password. `sites` makes sites of the
-//! servers, and `emit` writes the TOML. Only `include` touches the disk.
+//! need no password. `sites` makes sites of the servers, and `emit` writes the TOML. Only
+//! `include` touches the disk.
 //!
-//! Before that, `set_chains`, `constants`, `captures`, `proxied_paths`, `url_rewrites`, `nested`, `named_pages`,
-//! `missing_files` and `exact_forms` write variables of conditions and of constants, parts of
-//! paths, redirects, locations within locations, names of pages, conditions on files and exact
-//! locations in plainer forms. `predicate`, `subject` and `value_map` have the conditions of `if`
-//! and the maps that they ask; `map_conditions` and `map_value` translate uses of their values.
+//! Before that, `set_chains`, `constants`, `captures`, `proxied_paths`, `url_rewrites`, `nested`,
+//! `named_pages`, `missing_files` and `exact_forms` write variables of conditions and of
+//! constants, parts of paths, redirects, locations within locations, names of pages, conditions on
+//! files and exact locations in plainer forms. `predicate`, `subject` and `value_map` have the
+//! conditions of `if` and the maps that they ask; `map_conditions` and `map_value` translate uses
+//! of their values.
 //!
-//! `expressions` has the locations of regular expressions, `nested_scripts` the applications of PHP
-//! within a location, and `front_script` the script that answers for missing files.
+//! `expressions` has the locations of regular expressions, `nested_scripts` the applications of
+//! PHP within a location, and `front_script` the script that answers for missing files.
 //!
 //! `partial` takes out what is refused, and closes what that would open.
 //!

@@ -52,6 +52,10 @@ pub(super) fn setting(
             }
         },
         "push" | "tracing" | "log_append" | "log_name" | "log_skip" => report.leave_out(d),
+        "templates" => {
+            return Err("hurtle runs no templates in files; have an application answer these pages, or write \
+                        them without".to_owned());
+        }
         _ => return Err("hurtle has nothing of this kind".to_owned()),
     }
     Ok(())

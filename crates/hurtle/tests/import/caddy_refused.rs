@@ -14,6 +14,12 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
         "",
     ),
     (
+        "templates in files",
+        ":80 {\nroot * /srv\ntemplates\nfile_server\n}",
+        "Caddyfile:3: cannot translate `templates`: hurtle runs no templates in files",
+        "",
+    ),
+    (
         "metrics at another path",
         ":9090 {\nmetrics /figures\n}\n:80 {\nrespond a\n}",
         "Caddyfile:2: cannot translate `metrics /figures`",
