@@ -341,8 +341,8 @@ fn index(
         }
         names.retain(|name| !name.ends_with(".php") || name == only);
         let text = format!(
-            "a path that names another script, such as GET /x.php, runs it, or is 404; nginx sends its \
-             source, or asks {only}"
+            "a path that names another script, such as GET /x.php, or GET /docs/ with a docs/{only}, runs it, or is \
+             404; nginx sends its source, or asks {only}"
         );
         report.remark(at, &text);
     }
