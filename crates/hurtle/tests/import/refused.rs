@@ -180,6 +180,23 @@ const ROWS: &[(&str, &str)] = &[
     ("root /srv; rewrite ^/a/(.*)$ /b?c=$1;", ""),
     ("root /srv; auth_basic x;", "auth_basic needs auth_basic_user_file"),
     (
+        "root /srv; location / { satisfy any; allow 10.1.0.0/16; deny 10.0.0.0/8; allow all; auth_basic s; auth_basic_user_file /ht; }",
+        "with `satisfy any`, write each deny before or behind all allow",
+    ),
+    (
+        "root /srv; location / { try_files $uri @a; } location @a { satisfy any; allow 10.0.0.1; auth_basic s; auth_basic_user_file /ht; proxy_pass http://a; proxy_set_header Host $host; }",
+        "cannot translate `satisfy any`: it becomes a condition: hurtle has one mount for a named location",
+    ),
+    (
+        "root /srv; location ^~ /x/ { satisfy any; allow 10.0.0.1; auth_basic s; auth_basic_user_file /ht; } location ~ \\.css$ { }",
+        "it becomes a condition: beside regular expressions, a location with ^~ has no conditions",
+    ),
+    (
+        "root /srv; location = /auth { internal; proxy_pass http://d/; } location /x/ { satisfy any; allow 10.0.0.1; auth_request /auth;
+         auth_request_set $user $upstream_http_x_user; proxy_set_header X-User $user; proxy_set_header Host $host; proxy_pass http://a; }",
+        "an admitted address has none of the fields of auth_request_set",
+    ),
+    (
         "root /srv; location /docs/ { location /docs/subject/ { } } location /docs/sub { deny all; }",
         "write it outside of the other location",
     ),
