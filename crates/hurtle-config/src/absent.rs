@@ -45,7 +45,7 @@ fn collect(
     if section.header == MATCH.header {
         return;
     }
-    let absent = section.keys.iter().filter(|key| {
+    let absent = section.keys().filter(|key| {
         let applies = key.with.is_empty() || key.with.iter().any(|with| table.contains_key(*with));
         applies && !table.contains_key(key.name)
     });
@@ -56,7 +56,7 @@ fn collect(
         _ => None,
     });
     comments.entry(section.header).or_default().push_back(lines.collect());
-    for key in section.keys {
+    for key in section.keys() {
         match (&key.kind, table.get(key.name)) {
             (Kind::Table(inner), Some(Value::Table(table))) => collect(table, inner, comments),
             (Kind::Tables(inner), Some(Value::Array(tables))) => {

@@ -17,7 +17,7 @@ use super::document::document;
 use super::error::{ConfigError, ValueError, shown};
 use super::listen::listen;
 use super::local::local_authority;
-use super::monitoring::{metrics, tracing};
+use super::monitoring::{Tracing, metrics};
 use super::names::{FormatName, Named as _};
 use super::network::network;
 use super::placeholder;
@@ -82,9 +82,11 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
         config.metrics = Some(metrics(&table, reader));
     }
     if let Some(table) = top.get("tracing").and_then(|value| value.table(reader)) {
-        config.tracing = Some(tracing(&table, reader));
+        config.tracing = Some(Tracing::read(&table, reader));
     }
     top.set("compress", reader, compress, &mut config.compress);
+    let limits =
+        |v: &Value<'_>, r: &mut Reader<'_>| v.table(r).map(|table| Limits::read(&table, r));
     top.set("limits", reader, limits, &mut config.limits);
     top.set("access_log", reader, access_log, &mut config.access_log);
     top.set("error_log", reader, error_log, &mut config.error_log);
@@ -198,33 +200,6 @@ fn account(
 
 fn networks(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<IpNet>> {
     Some(value.list(reader, |item, reader| item.parse(reader, network)))
-}
-
-fn limits(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Limits> {
-    let table = value.table(reader)?;
-    let mut limits = Limits::default();
-    let l = &mut limits;
-    table.set("head_bytes", reader, Value::size, &mut l.head_bytes);
-    table.set("head_fields", reader, Value::integer, &mut l.head_fields);
-    table.set("target_bytes", reader, Value::size, &mut l.target_bytes);
-    table.set("head_timeout", reader, Value::duration, &mut l.head_timeout);
-    table.set("handshake_timeout", reader, Value::duration, &mut l.handshake_timeout);
-    table.set("idle_timeout", reader, Value::duration, &mut l.idle_timeout);
-    table.set("body_bytes", reader, Value::size, &mut l.body_bytes);
-    table.set("body_rate", reader, Value::size, &mut l.body_rate);
-    table.set("body_grace", reader, Value::duration, &mut l.body_grace);
-    table.set("address_rate", reader, Value::size, &mut l.address_rate);
-    table.set("programs", reader, Value::integer, &mut l.programs);
-    table.set("write_stall", reader, Value::duration, &mut l.write_stall);
-    table.set("requests_per_connection", reader, optional, &mut l.requests_per_connection);
-    table.set("connections_per_address", reader, optional, &mut l.connections_per_address);
-    table.set("connections", reader, optional, &mut l.connections);
-    Some(limits)
-}
-
-/// A limit that may be unset.
-fn optional<T: TryFrom<u64>>(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<T>> {
-    value.integer(reader).map(Some)
 }
 
 fn access_log(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<AccessLog>> {

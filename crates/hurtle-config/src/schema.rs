@@ -6,7 +6,9 @@ use std::fmt;
 
 use hurtle_http::semantics::forwarded::Family;
 
+use super::archive::ARCHIVE;
 use super::auth::AuthName;
+use super::balance::EJECTION;
 use super::bounds::{
     BACKLOG_MAX, BYTES_MAX, COUNT_MAX, DISK_THREADS_MAX, TIME_MS_MAX, WORKERS_MAX,
 };
@@ -15,6 +17,7 @@ use super::client_timeouts::{BODY_GRACE, BODY_RATE, WRITE_STALL};
 use super::congestion::Congestion;
 use super::dictionary::DICTIONARY;
 use super::error_page::{ERRORS, MOUNT_ERRORS};
+use super::limits::LIMITS;
 use super::local::LOCAL_AUTHORITY;
 use super::monitoring::{METRICS, TRACING};
 use super::names::names;
@@ -28,15 +31,16 @@ use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD, FORWARD_TLS};
 use super::schema_acme::{ACME, AUTHORITY};
 use super::schema_compress::COMPRESS;
 use super::schema_jwt::{ALGORITHMS, AUDIENCE, CLAIMS, ISSUER, JWKS, LEEWAY, TOKEN_COOKIE};
-use super::schema_limits::{LIMITS, MOUNT_CORS, MOUNT_RATE_LIMIT, SITE_CORS, SITE_RATE_LIMIT};
-use super::schema_mount::{ARCHIVE, MOUNT, UPLOADS};
-use super::schema_proxy::{EJECTION, UPSTREAM};
+use super::schema_mount::MOUNT;
+use super::schema_proxy::UPSTREAM;
+use super::schema_rates::{MOUNT_CORS, MOUNT_RATE_LIMIT, SITE_CORS, SITE_RATE_LIMIT};
 use super::schema_tls::{self, PROXY_PROTOCOL, TLS, UPSTREAM_TLS};
 use super::schema_wasm::WASM;
 use super::site_defaults::DEFAULTS;
 use super::store::{STORE, STORE_CA, STORE_PASSWORD_FILE, STORE_PREFIX};
 use super::types::{EarlyHints, Schedule, Sendfile};
 use super::units::{duration_text, size_text};
+use super::uploads::UPLOADS;
 
 /// A table of a configuration and the keys it may hold.
 #[derive(Debug)]
@@ -45,8 +49,8 @@ pub(super) struct Section {
     pub(super) header: &'static str,
     /// Description.
     pub(super) doc: &'static str,
-    /// Its keys, in the order of the documentation.
-    pub(super) keys: &'static [Key],
+    /// Its keys in groups, in the order of the documentation.
+    pub(super) keys: &'static [&'static [Key]],
 }
 
 /// A key of a table.
@@ -94,6 +98,8 @@ pub(super) enum Kind {
 pub(super) enum DefaultValue {
     /// This TOML value.
     Toml(&'static str),
+    /// The TOML value that this function returns.
+    Of(fn() -> String),
     /// The effect described in words.
     Words(&'static str),
     /// None: a missing key is a problem.
@@ -112,7 +118,12 @@ use Kind::{
 impl Section {
     /// Finds a key by its name.
     pub(super) fn key(&self, name: &str) -> Option<&'static Key> {
-        self.keys.iter().find(|key| key.name == name)
+        self.keys().find(|key| key.name == name)
+    }
+
+    /// Its keys, in the order of the documentation.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &'static Key> + Clone + use<> {
+        self.keys.iter().copied().flatten()
     }
 }
 
@@ -125,6 +136,15 @@ impl Key {
         doc: &'static str,
     ) -> Key {
         Key { name, kind, absent, example, doc, with: &[] }
+    }
+
+    /// The TOML value of the default; `None`: it has none.
+    pub(super) fn default_value(&self) -> Option<String> {
+        match self.absent {
+            Toml(value) => Some(value.to_owned()),
+            DefaultValue::Of(value) => Some(value()),
+            Words(_) | Required => None,
+        }
     }
 
     pub(super) const fn with(mut self, with: &'static [&'static str]) -> Key {
@@ -219,7 +239,7 @@ pub(super) static SECTIONS: &[&Section] = &[
 pub(super) static TOP: Section = Section {
     header: "",
     doc: "Keys of the whole server stand at the top of the file, before the first `[table]`.",
-    keys: &[
+    keys: &[&[
         Key::new("listen", List("addresses"), Toml("\"127.0.0.1:8080\""),
             "[\"0.0.0.0:80\", \"[::]:80\", \"unix:/run/hurtle.sock\"]",
             "Addresses to listen on: `address:port`, `:port` for every IPv4 address, or `unix:` and \
@@ -316,7 +336,7 @@ pub(super) static TOP: Section = Section {
             "Keys of every site and every mount that does not set them.").with(&["site", "include"]),
         Key::new("site", Tables(&SITE), Words("see `root`"), "[]",
             "Content for host names."),
-    ],
+    ]],
 };
 
 #[rustfmt::skip] // One paragraph for each key.
@@ -326,7 +346,7 @@ pub(super) static SITE: Section = Section {
           default site; without one it is answered 421. Within a site, the rules are tried first, \
           in order; then a mount handles the request: one with exactly this path, else the first with a \
           `match` that it meets, else the one with the longest matching path.",
-    keys: &[
+    keys: &[&[
         Key::new("hosts", List("host names"), Words("none; a single site is then the default"),
             "[\"example.org\", \"*.example.org\"]",
             "Host names of the site, without a port. A leading `*.` stands for any number of \
@@ -397,7 +417,7 @@ pub(super) static SITE: Section = Section {
              it is empty. It is looked up once a second; see [routing.md](routing.md#maintenance)."),
         Key::new("tls", Table(&TLS), Words("in clear only"), "{}", "Certificates."),
         Key::new("mount", Tables(&MOUNT), Words("none"), "[]", "The handler of a path."),
-    ],
+    ]],
 };
 
 #[rustfmt::skip] // One paragraph for each key.
@@ -405,7 +425,7 @@ pub(super) static RULE: Section = Section {
     header: "[[site.rule]]",
     doc: "A redirect or a rewrite. `{1}` and `{2}` stand for the text that the first and second wildcard \
           of `match` matched, or the groups of its regular expression; `{name}` is a group with a name.",
-    keys: &[
+    keys: &[&[
         Key::new("match", Table(&MATCH), Required, "\"/old/*\"",
             "Requests it applies to: a pattern of paths, such as `\"/old/*\"`, or a table of conditions, see \
              `[site.mount.match]`."),
@@ -419,7 +439,7 @@ pub(super) static RULE: Section = Section {
         Key::new("rewrite", Text("an absolute path"), Words("see `redirect`"), "\"/app/{1}\"",
             "Continue as if this path had been requested; with a `?`, as if with this query, too: \
              `\"/index.php?page={1}&{query}\"`."),
-    ],
+    ]],
 };
 
 #[rustfmt::skip] // One paragraph for each key.
@@ -427,7 +447,7 @@ pub(super) static HEADER: Section = Section {
     header: "[[site.header]]",
     doc: "Fields of responses, by path. Every matching rule is applied, in order; those of a mount \
           (`[[site.mount.header]]`) after those of its site. Only the server sets fields that frame a message (Content-Length, Connection and the like).",
-    keys: &[
+    keys: &[&[
         Key::new("match", Table(&MATCH), Toml("\"**\""), "\"*.css\"",
             "Paths it applies to, compared decoded and without the query: a pattern, a list of patterns, or a \
              table with `path`, `regex` and `not`, see `[site.mount.match]`."),
@@ -446,5 +466,5 @@ pub(super) static HEADER: Section = Section {
         Key::new("cookie_flags", List("attributes of cookies"), Toml("[]"), "[\"Secure\", \"SameSite=Lax\"]",
             "Attributes that each cookie of a response gets: `Secure`, `HttpOnly`, `Partitioned`, and \
              `SameSite` with `Strict`, `Lax` or `None`, which replaces the cookie's own."),
-    ],
+    ]],
 };

@@ -24,6 +24,7 @@ use super::dictionary::Dictionary;
 use super::error_page::{self, ErrorPages};
 use super::gateway::{Cgi, FastCgi};
 pub use super::host::HostName;
+pub use super::limits::Limits;
 pub use super::log::{AccessLog, ErrorLog, LogFormat, LogLevel, LogTarget};
 pub use super::log_field::LogField;
 use super::matcher::{self, Matcher};
@@ -189,74 +190,6 @@ pub enum Schedule {
     Eager,
     /// Read at once, but after every other connection that is ready.
     Yield,
-}
-
-/// Limits on a client. The status sent when one is exceeded stands in parentheses.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Limits {
-    /// Request line and fields together, in bytes (431), 256 to 1 MiB.
-    #[serde(serialize_with = "print::memory_size")]
-    pub head_bytes: usize,
-    /// Field lines in a request head or trailer section (431), 1 to 1,000.
-    pub head_fields: usize,
-    /// Request target, in bytes (414).
-    #[serde(serialize_with = "print::memory_size")]
-    pub target_bytes: usize,
-    /// Time from a request's first byte to the end of its head (408).
-    #[serde(serialize_with = "print::duration")]
-    pub head_timeout: Duration,
-    /// Time from a connection's first byte to the end of its TLS handshake (closed without a
-    /// response).
-    #[serde(serialize_with = "print::duration")]
-    pub handshake_timeout: Duration,
-    /// Time between requests on one connection (closed without a response).
-    #[serde(serialize_with = "print::duration")]
-    pub idle_timeout: Duration,
-    /// Request body read on behalf of a built-in handler, in bytes (413).
-    #[serde(serialize_with = "print::size")]
-    pub body_bytes: u64,
-    /// Lowest rate of a request body after `body_grace`, in bytes a second (408).
-    #[serde(serialize_with = "print::size")]
-    pub body_rate: u64,
-    /// Time during which a request body may be slower than `body_rate`.
-    #[serde(serialize_with = "print::duration")]
-    pub body_grace: Duration,
-    /// Time that queued response bytes may make no progress (closed).
-    #[serde(serialize_with = "print::duration")]
-    pub write_stall: Duration,
-    /// Requests on one connection; `None`: unlimited.
-    pub requests_per_connection: Option<u64>,
-    /// Connections at once from one client address (503); `None`: unlimited.
-    pub connections_per_address: Option<usize>,
-    /// Connections at once (503); `None`: derived from RLIMIT_NOFILE.
-    pub connections: Option<usize>,
-    /// Bytes a second sent to one client address over all its connections; 0: unlimited.
-    #[serde(serialize_with = "print::size")]
-    pub address_rate: u64,
-    /// CGI programs that run at once in the whole server (503).
-    pub programs: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            head_bytes: 32 << 10,
-            head_fields: 100,
-            target_bytes: 8 << 10,
-            head_timeout: Duration::from_secs(10),
-            handshake_timeout: Duration::from_secs(10),
-            idle_timeout: Duration::from_secs(75),
-            body_bytes: 16 << 20,
-            body_rate: 240,
-            body_grace: Duration::from_secs(5),
-            write_stall: Duration::from_secs(60),
-            requests_per_connection: None,
-            connections_per_address: None,
-            connections: None,
-            address_rate: 0,
-            programs: 32,
-        }
-    }
 }
 
 /// Content and rules for a set of host names.
