@@ -6,7 +6,8 @@ use std::collections::{HashMap, VecDeque};
 use toml::{Table, Value};
 
 use super::check_matcher::MATCH;
-use super::schema::{DefaultValue, Kind, Section, TOP};
+use super::config::TOP;
+use super::schema::{DefaultValue, Kind, Section};
 
 /// Beginnings of defaults that say nothing of their own: another key decides.
 const SET_ELSEWHERE: [&str; 5] = ["see ", "required ", "where ", "302 ", "true "];

@@ -1,30 +1,24 @@
 //! Turns TOML text into a [`Config`]: the top of the file, limits and logs. `check_site` reads
 //! sites, `value` single values. Nothing here touches the file system.
 
-use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
-
-use ipnet::IpNet;
+use std::path::Path;
 
 use super::acme::acme;
 use super::auth::{check_privacy, check_status_pages};
-use super::bounds::SOCKET_PATH_BYTES_MAX;
 use super::check_matcher::matcher;
 use super::check_site::sites;
 use super::compress::compress;
-use super::defaults::workers;
+use super::config::TOP;
 use super::document::document;
 use super::error::{ConfigError, ValueError, shown};
 use super::listen::listen;
 use super::local::local_authority;
 use super::monitoring::{Tracing, metrics};
 use super::names::{FormatName, Named as _};
-use super::network::network;
 use super::placeholder;
 use super::proxied::proxy_protocol;
-use super::reader::{Account, Reader};
+use super::reader::Reader;
 use super::rotation::rotation;
-use super::schema::TOP;
 use super::site_defaults;
 use super::site_listen::check_site_listens;
 use super::sources::Sources;
@@ -55,28 +49,13 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     let top = Table::document(&document, &TOP, reader);
     top.check_companions(reader);
     site_defaults::check(&top, reader);
-    let mut config = Config::new(sites(&top, reader));
+    let sites = sites(&top, reader);
+    let mut config = Config { sites, ..Config::read(&top, reader) };
 
     listeners(&top, &mut config, reader);
     if let Some(included) = top.get("include") {
         included.list(reader, |item, reader| item.text(reader).map(drop));
     }
-    top.set("workers", reader, worker_count, &mut config.workers);
-    top.set("backlog", reader, Value::integer, &mut config.backlog);
-    top.set("sendfile", reader, Value::choice, &mut config.sendfile);
-    top.set("schedule", reader, Value::choice, &mut config.schedule);
-    top.set("disk_threads", reader, count, &mut config.disk_threads);
-    top.set("revalidate", reader, Value::duration, &mut config.revalidate);
-    top.set("cache_bytes", reader, Value::size, &mut config.cache_bytes);
-    top.set("drain", reader, Value::duration, &mut config.drain);
-    top.set("drain_delay", reader, Value::duration, &mut config.drain_delay);
-    top.set("user", reader, |v, r| account(v, Account::User, r), &mut config.user);
-    top.set("group", reader, |v, r| account(v, Account::Group, r), &mut config.group);
-    top.set("sandbox", reader, Value::choice, &mut config.sandbox);
-    top.set("apps", reader, |v, r| v.directory(r).map(Some), &mut config.apps);
-    top.set("trusted_proxies", reader, networks, &mut config.trusted_proxies);
-    top.set("trusted_proxy_fields", reader, Value::choice, &mut config.forwarded_family);
-    top.set("admin", reader, |v, r| admin(v, r).map(Some), &mut config.admin);
     config.store = store(&top, reader);
     if let Some(table) = top.get("metrics").and_then(|value| value.table(reader)) {
         config.metrics = Some(metrics(&table, reader));
@@ -103,15 +82,6 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     config
 }
 
-fn admin(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<PathBuf> {
-    let path = value.path(reader)?;
-    if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
-        let hint = format!("a socket's path has at most {SOCKET_PATH_BYTES_MAX} bytes");
-        value.report(reader, ValueError::new("the path is too long").hint(hint));
-    }
-    Some(path)
-}
-
 fn listeners(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>) {
     top.set("listen_tls", reader, addresses, &mut config.listen_tls);
     let written = top.get("listen_tls");
@@ -119,8 +89,6 @@ fn listeners(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>) {
         config.listen.clear();
     }
     top.set("listen", reader, addresses, &mut config.listen);
-    top.set("http3", reader, Value::flag, &mut config.http3);
-    top.set("http3_congestion", reader, Value::choice, &mut config.http3_congestion);
     let both = config.listen.iter().find(|a| config.listen_tls.contains(a) && !is_any_port(a));
     let has_certificates = config.sites.iter().any(|site| site.tls.is_some());
     if let (Some(written), Some(both)) = (&written, both) {
@@ -169,37 +137,6 @@ pub(super) fn addresses(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Ve
 /// Port 0 is a different free port each time, so it may be listed twice.
 fn is_any_port(address: &Listen) -> bool {
     matches!(address, Listen::Tcp(address) if address.port() == 0)
-}
-
-fn worker_count(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<NonZeroUsize> {
-    if value.as_text() == Some("auto") { Some(workers()) } else { count(value, reader) }
-}
-
-fn count(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<NonZeroUsize> {
-    value.integer(reader).and_then(NonZeroUsize::new)
-}
-
-/// The name of a user or group; `load` looks it up.
-fn account(
-    value: &Value<'_>,
-    kind: fn(String) -> Account,
-    reader: &mut Reader<'_>,
-) -> Option<Option<String>> {
-    let name = value.parse(reader, |text| {
-        let odd = |c: char| c.is_control() || matches!(c, ':' | '/');
-        if text.is_empty() || text.contains(odd) {
-            return Err(ValueError::new(format!("{} is not a name", shown(text)))
-                .hint("write one that the system knows, such as \"www-data\""));
-        }
-        Ok(text.to_owned())
-    });
-    let known = name.iter().map(|name| (value.spot.clone(), kind(name.clone())));
-    reader.accounts.extend(known);
-    name.map(Some)
-}
-
-fn networks(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<IpNet>> {
-    Some(value.list(reader, |item, reader| item.parse(reader, network)))
 }
 
 fn access_log(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<AccessLog>> {

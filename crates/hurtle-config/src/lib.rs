@@ -20,6 +20,7 @@ mod check_site;
 mod check_tls;
 mod client_timeouts;
 mod compress;
+mod config;
 mod congestion;
 mod cookie_flag;
 mod cors;

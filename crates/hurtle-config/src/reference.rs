@@ -143,11 +143,10 @@ fn write_section(page: &mut String, section: &Section) {
 }
 
 fn write_key(page: &mut String, key: &Key) {
-    let default = match key.absent {
-        DefaultValue::Toml(value) => format!("`{value}`"),
-        DefaultValue::Of(value) => format!("`{}`", value()),
-        DefaultValue::Words(words) => words.to_owned(),
-        DefaultValue::Required => "required".to_owned(),
+    let default = match (key.default_value(), &key.absent) {
+        (Some(value), _) => format!("`{value}`"),
+        (None, DefaultValue::Words(words)) => (*words).to_owned(),
+        (None, _) => "required".to_owned(),
     };
     let (example, kind) = match key.kind {
         Kind::Table(section) => {

@@ -76,13 +76,15 @@ pub(super) fn written(settings: &impl Serialize, key: &str) -> String {
 /// }
 /// ```
 ///
-/// A group of keys of a larger table has the keys that it goes with: `Buffer: BUFFER with CONNECTED`.
-/// A key with another name than its field stands behind it: `kind ("buffer"): Buffering`. A value
-/// that its type does not read by itself has a function that does: `by Value::path`.
+/// A group of keys of a larger table has the keys that it goes with, `Buffer: BUFFER with
+/// CONNECTED`, as one key has by `with &["user"]`. A key with another name than its field stands
+/// behind it: `kind ("buffer"): Buffering`. A value that its type does not read by itself has a
+/// function that does: `by Value::path`. Fields that are no keys, or that are read by hand, follow
+/// in `beside { ... }`.
 macro_rules! settings {
     ($(#[doc = $about:literal])+ $(#[derive($more:ident)])?
      pub struct $name:ident: $section:ident $header:literal { $($entries:tt)* }) => {
-        settings!(@type [$($about)+] [$($more)?] $name { $($entries)* });
+        settings!(@type [$($about)+] [Eq $($more)?] $name { $($entries)* } {});
         pub(super) static $section: $crate::schema::Section = $crate::schema::Section {
             header: $header,
             doc: concat!($($about),+),
@@ -91,18 +93,32 @@ macro_rules! settings {
     };
     ($(#[doc = $about:literal])+ $(#[derive($more:ident)])?
      pub struct $name:ident: $group:ident with $with:ident { $($entries:tt)* }) => {
-        settings!(@type [$($about)+] [$($more)?] $name { $($entries)* });
+        settings!(@type [$($about)+] [Eq $($more)?] $name { $($entries)* } {});
         pub(super) const $group: &[$crate::schema::Key] = settings!(@keys $name ($with) { $($entries)* });
     };
-    (@type [$($about:literal)+] [$($more:ident)?] $name:ident {$(
+    ($(#[doc = $about:literal])+
+     pub struct $name:ident: $group:ident with $with:ident { $($entries:tt)* }
+     beside { $($others:tt)* }) => {
+        settings!(@type [$($about)+] [] $name { $($entries)* } { $($others)* });
+        const $group: &[$crate::schema::Key] = settings!(@keys $name ($with) { $($entries)* });
+    };
+    (@type [$($about:literal)+] [$($more:ident)*] $name:ident {$(
         $(#[doc = $doc:literal])+
         $(#[serde($($serde:tt)*)])?
         $field:ident $(($key:literal))?: $type:ty = $default:expr, $kind:expr, $example:literal
-            $(, or $words:literal)? $(, by $read:expr)?;
+            $(, or $words:literal)? $(, with $own:expr)? $(, by $read:expr)?;
+    )*} {$(
+        $(#[doc = $other_doc:literal])+
+        $(#[serde($($other_serde:tt)*)])?
+        $other:ident: $other_type:ty = $other_default:expr;
     )*}) => {
         $(#[doc = $about])+
-        #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize $(, $more)?)]
+        #[derive(Clone, Debug, PartialEq, serde::Serialize $(, $more)*)]
         pub struct $name {$(
+            $(#[doc = $other_doc])+
+            $(#[serde($($other_serde)*)])?
+            pub $other: $other_type,
+        )* $(
             $(#[doc = $doc])+
             $(#[serde($($serde)*)])?
             $(#[serde(rename = $key)])?
@@ -111,7 +127,7 @@ macro_rules! settings {
 
         impl Default for $name {
             fn default() -> $name {
-                $name { $($field: $default,)* }
+                $name { $($other: $other_default,)* $($field: $default,)* }
             }
         }
 
@@ -135,7 +151,7 @@ macro_rules! settings {
         $(#[doc = $doc:literal])+
         $(#[serde($($serde:tt)*)])?
         $field:ident $(($key:literal))?: $type:ty = $default:expr, $kind:expr, $example:literal
-            $(, or $words:literal)? $(, by $read:expr)?;
+            $(, or $words:literal)? $(, with $own:expr)? $(, by $read:expr)?;
     )*}) => {
         &[$($crate::schema::Key::new(
             settings!(@name $field $($key)?),
@@ -143,10 +159,12 @@ macro_rules! settings {
             settings!(@absent $name (settings!(@name $field $($key)?)) $($words)?),
             $example,
             concat!($($doc),+),
-        ).with($with),)*]
+        ).with(settings!(@with ($with) $($own)?)),)*]
     };
     (@name $field:ident) => { stringify!($field) };
     (@name $field:ident $key:literal) => { $key };
+    (@with ($with:expr)) => { $with };
+    (@with ($with:expr) $own:expr) => { $own };
     (@read) => { $crate::settings::Setting::read };
     (@read $read:expr) => { $read };
     (@absent $name:ident ($key:expr) $words:literal) => { $crate::schema::DefaultValue::Words($words) };
