@@ -55,6 +55,11 @@ settings! {
         programs: usize = 32, Integer(1, PROGRAMS_MAX), "8";
         /// Requests on one connection.
         requests_per_connection: Option<u64> = None, Integer(1, COUNT_MAX), "1000", or "unlimited";
+        /// Age from which a connection closes behind the response to its next request, so that its
+        /// client connects anew, perhaps to another server of several.
+        #[serde(serialize_with = "print::optional_duration")]
+        connection_age: Option<Duration> = None, Time(TIMEOUT_MS_MIN, TIME_MS_MAX), "\"1h\"",
+            or "unlimited";
         /// Connections at once from one client address (503); an IPv6 /64 counts as one.
         connections_per_address: Option<usize> = None, Integer(1, COUNT_MAX), "100", or "unlimited";
         /// Connections at once (503).

@@ -151,6 +151,7 @@ kinds! {
         MergeSlashes "merge_slashes",
         IfModifiedSince "if_modified_since",
         ClientHeaderTimeout "client_header_timeout",
+        KeepaliveTime "keepalive_time",
         KeepaliveTimeout "keepalive_timeout",
         KeepaliveRequests "keepalive_requests",
         GzipTypes "gzip_types",

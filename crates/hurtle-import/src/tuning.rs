@@ -70,7 +70,6 @@ pub const TUNING: &[&str] = &[
     "http3_stream_buffer_size",
     "keepalive_disable",
     "keepalive_min_timeout",
-    "keepalive_time",
     "large_client_header_buffers",
     "limit_conn_log_level",
     "limit_rate_after",

@@ -311,6 +311,7 @@ fn whole(kind: WholeKind) -> &'static str {
         WholeKind::MergeSlashes => "merge_slashes on;",
         WholeKind::IfModifiedSince => "if_modified_since exact;",
         WholeKind::ClientHeaderTimeout => "client_header_timeout 7s;",
+        WholeKind::KeepaliveTime => "keepalive_time 7s;",
         WholeKind::KeepaliveTimeout => "keepalive_timeout 7s;",
         WholeKind::KeepaliveRequests => "keepalive_requests 7;",
         WholeKind::GzipTypes => "gzip_types text/a;",
