@@ -129,7 +129,7 @@ impl SharedStore {
         match rt::timeout(DECISION_TIME_MAX, state.ask(&ready, allowances)).await {
             Some(Ok(decision)) => {
                 state.late.set(0);
-                state.metrics.store.latency.observe(asked.elapsed());
+                state.metrics.store_latency.observe(asked.elapsed());
                 decision
             }
             Some(Err(error)) => {
@@ -177,7 +177,7 @@ impl State {
     /// Counts a decision without the store, and warns from time to time.
     fn decide_locally(&self) -> Decision {
         static WARNED_MS: AtomicU64 = AtomicU64::new(0);
-        self.metrics.store.local.add(1);
+        self.metrics.store.local_decisions.add(1);
         let now_ms = clock::now_ms();
         let warned_ms = WARNED_MS.load(Relaxed);
         let is_due = warned_ms == 0 || now_ms.saturating_sub(warned_ms) >= WARN_EVERY_MS;
