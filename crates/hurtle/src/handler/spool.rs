@@ -459,9 +459,11 @@ mod tests {
     /// Puts pieces of these lengths while a client takes a frame after so many of its turns;
     /// returns the bytes that were put and those that were taken.
     async fn passed(
-        (buffer, tasks): (Option<BodyBuffer>, Tasks),
+        buffer: Option<BodyBuffer>,
+        tasks: Tasks,
         waited: Duration,
-        (pieces, turns): (Vec<usize>, Vec<u8>),
+        pieces: Vec<usize>,
+        turns: Vec<u8>,
     ) -> (Vec<u8>, Vec<u8>) {
         let (spool, mut spooled) = spool::<()>(buffer, tasks);
         spool.0.lock().waited = waited;
@@ -531,7 +533,7 @@ mod tests {
             let waited = if is_patient { Duration::ZERO } else { PATIENCE };
             let disk = Disk::start(NonZeroUsize::MIN).unwrap();
             let buffer = is_buffered.then(|| BodyBuffer::new(&disk, &config::Buffer::default()));
-            let (put, taken) = run(passed((buffer, tasks), waited, (pieces, turns)));
+            let (put, taken) = run(passed(buffer, tasks, waited, pieces, turns));
             prop_assert!(put == taken);
         }
     }

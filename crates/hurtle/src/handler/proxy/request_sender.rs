@@ -119,7 +119,8 @@ impl Kept {
 impl RequestSender {
     /// Sends a head, then the body; `held`: the body waits for [`RequestSender::release`].
     pub(super) fn new(
-        (head, parts): (Output, RequestParts),
+        head: Output,
+        parts: RequestParts,
         body: OutgoingBody,
         chunked: bool,
         held: bool,

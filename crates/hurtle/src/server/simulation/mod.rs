@@ -194,7 +194,7 @@ impl Simulator {
                 tokio::time::sleep(Duration::from_millis(random.within(0, 200))).await;
                 let address = Some([192, 0, 2, 1].into());
                 rt::spawn(serve::run(server_end, Input::default(), address, slot));
-                client(client_end, random, (seed, number), conditions).await
+                client(client_end, random, seed, number, conditions).await
             }));
         }
         let mut failures = Vec::new();
@@ -270,7 +270,8 @@ fn dialer(seed: u64, conditions: Conditions) -> memory::Dial {
 async fn client(
     io: Memory,
     mut random: Random,
-    (seed, number): (u64, u64),
+    seed: u64,
+    number: u64,
     conditions: Conditions,
 ) -> Result<(), String> {
     let count = random.within(1, REQUESTS_MAX);
