@@ -69,12 +69,12 @@ pub enum Decision {
 
 /// A worker's access to the store. Dropping it ends its connection.
 pub struct SharedStore {
-    state: Rc<State>,
+    state: Rc<StoreState>,
     _connecting: Task,
 }
 
 /// The part that the task which connects shares.
-struct State {
+struct StoreState {
     endpoint: Endpoint,
     /// `None`: there is no connection.
     ready: RefCell<Option<Rc<Ready>>>,
@@ -104,7 +104,7 @@ impl SharedStore {
         disk: &Disk,
         metrics: &Arc<WorkerMetrics>,
     ) -> Rc<SharedStore> {
-        let state = Rc::new(State {
+        let state = Rc::new(StoreState {
             endpoint: Endpoint::new(settings, tls, disk),
             ready: RefCell::default(),
             late: Cell::new(0),
@@ -148,7 +148,7 @@ impl SharedStore {
     }
 }
 
-impl State {
+impl StoreState {
     async fn ask(&self, ready: &Ready, allowances: &[Allowance]) -> Result<Decision, StoreError> {
         let prefix = &self.endpoint.settings.config.prefix;
         let keys: Vec<String> = allowances.iter().map(|of| rate_key(prefix, of)).collect();

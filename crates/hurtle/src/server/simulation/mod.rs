@@ -29,7 +29,7 @@ use self::disks::SimulatedDisks;
 use self::request::{FILES, TestRequest};
 use super::mount::MountedApp;
 use super::reload::Settings;
-use super::worker::{self, Shared};
+use super::worker::{self, WorkerResources};
 use hurtle_objects::Origins;
 
 use crate::cache::Caches;
@@ -131,7 +131,7 @@ impl Simulator {
     }
 
     fn worker(&self, seed: u64, conditions: Conditions) -> Rc<WorkerThread> {
-        let mut shared = Shared {
+        let mut shared = WorkerResources {
             settings: Settings::new((*self.config).clone(), None).unwrap(),
             disk: self.disk.clone(),
             listings: Listings::new(&self.disk),
