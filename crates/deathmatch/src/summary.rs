@@ -126,7 +126,7 @@ pub fn rankings(samples: &[Sample], reference: &str, floor: &str) -> Vec<Ranking
                 .filter(|name| **name != floor)
                 .filter_map(|name| {
                     let figure = rounds(samples, name, &work.work, *measure);
-                    let compared = compared((&figure, &base), work, *measure, *name == reference)?;
+                    let compared = compared(&figure, &base, work, *measure, *name == reference)?;
                     Some(standing(name, &compared))
                 })
                 .collect();
@@ -167,7 +167,7 @@ fn work_summary(run: &Run, samples: &[Sample], work: &Sample) -> WorkSummary {
         let ratios = compared_by(&work.offered).iter().filter_map(|measure| {
             let of = |name: &str| rounds(samples, name, &work.work, *measure);
             let own = name == run.reference;
-            Some((*measure, compared((&of(name), &of(&run.reference)), work, *measure, own)?))
+            Some((*measure, compared(&of(name), &of(&run.reference), work, *measure, own)?))
         });
         let ratios = ratios.filter(|_| name != run.floor).collect();
         (name.to_owned(), Figures { ratios, ..figures(&its) })
@@ -214,7 +214,8 @@ fn figures(samples: &[&Sample]) -> Figures {
 /// Verdict on a figure beside the reference's, at the work of this sample; `None` where they share
 /// no round.
 fn compared(
-    (figure, base): (&Rounds, &Rounds),
+    figure: &Rounds,
+    base: &Rounds,
     work: &Sample,
     measure: Measure,
     own: bool,

@@ -6,7 +6,8 @@ use std::collections::{HashMap, VecDeque};
 use toml::{Table, Value};
 
 use super::check_matcher::MATCH;
-use super::schema::{DefaultValue, Kind, Section, TOP};
+use super::config::TOP;
+use super::schema::{DefaultValue, Kind, Section};
 
 /// Beginnings of defaults that say nothing of their own: another key decides.
 const SET_ELSEWHERE: [&str; 5] = ["see ", "required ", "where ", "302 ", "true "];
@@ -45,7 +46,7 @@ fn collect(
     if section.header == MATCH.header {
         return;
     }
-    let absent = section.keys.iter().filter(|key| {
+    let absent = section.keys().filter(|key| {
         let applies = key.with.is_empty() || key.with.iter().any(|with| table.contains_key(*with));
         applies && !table.contains_key(key.name)
     });
@@ -56,7 +57,7 @@ fn collect(
         _ => None,
     });
     comments.entry(section.header).or_default().push_back(lines.collect());
-    for key in section.keys {
+    for key in section.keys() {
         match (&key.kind, table.get(key.name)) {
             (Kind::Table(inner), Some(Value::Table(table))) => collect(table, inner, comments),
             (Kind::Tables(inner), Some(Value::Array(tables))) => {

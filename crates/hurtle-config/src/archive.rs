@@ -1,27 +1,23 @@
 //! Settings of archives of listed directories: the `archive` table of a mount.
 
-use serde::Serialize;
-
+use super::bounds::{ARCHIVE_ENTRIES_MAX, BYTES_MAX};
 use super::error::ValueError;
 use super::print;
 use super::reader::Reader;
+use super::schema::Kind::{Integer, Size};
+use super::settings::settings;
 use super::table::Table;
 use super::types::Files;
-use super::value::Value;
 
-/// Archives of listed directories.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Archive {
-    /// Size of the files in one archive together, in bytes (403).
-    #[serde(serialize_with = "print::size")]
-    pub bytes: u64,
-    /// Number of files and directories in one archive (403).
-    pub entries: u64,
-}
-
-impl Default for Archive {
-    fn default() -> Archive {
-        Archive { bytes: 10 << 30, entries: 50_000 }
+settings! {
+    /// `?archive=zip` and `?archive=tar` send a listed directory and all beneath it as one file;
+    /// see [listings.md](listings.md).
+    pub struct Archive: ARCHIVE "[site.mount.archive]" {
+        /// Size of the files in one archive, together (403).
+        #[serde(serialize_with = "print::size")]
+        bytes: u64 = 10 << 30, Size(0, BYTES_MAX), "\"1 GiB\"";
+        /// Number of files and directories in one archive (403).
+        entries: u64 = 50_000, Integer(1, ARCHIVE_ENTRIES_MAX), "1_000";
     }
 }
 
@@ -32,10 +28,7 @@ pub(super) fn archive(
     reader: &mut Reader<'_>,
 ) -> Option<Archive> {
     let written = mount.get("archive")?;
-    let mut archive = Archive::default();
-    let table = written.table(reader)?;
-    table.set("bytes", reader, Value::size, &mut archive.bytes);
-    table.set("entries", reader, Value::integer, &mut archive.entries);
+    let archive = Archive::read(&written.table(reader)?, reader);
     if !files.listing {
         let wrong = ValueError::new("only a listed directory has archives");
         written.report(reader, wrong.hint("write listing = true, or remove archive"));

@@ -6,17 +6,23 @@ use std::time::Duration;
 use http::HeaderName;
 use serde::Serialize;
 
+use super::bounds::{TIME_MS_MAX, TIMEOUT_MS_MIN};
 use super::error::{ValueError, shown};
 use super::field::cookie_name;
 use super::names::Named as _;
 use super::print;
 use super::reader::Reader;
+use super::schema::Kind::{Integer, Time};
+use super::settings::settings;
 use super::table::Table;
 use super::units::duration_text;
 use super::value::Value;
 
 /// Least length of a cookie's secret, in bytes.
 const SECRET_BYTES_MIN: usize = 16;
+
+/// Highest number of failures or requests that an ejection waits for.
+const EVENTS_MAX: u64 = 1_000_000;
 
 /// `cookie` unless it is written.
 const COOKIE: &str = "hurtle_upstream";
@@ -69,40 +75,31 @@ pub struct StickyCookie {
     pub secret: Option<String>,
 }
 
-/// Ejection of an upstream that fails (passive health checks).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Ejection {
-    /// Failures in a row that eject an upstream; 0: none do.
-    pub failures: u32,
-    /// Share of failures and 5xx responses within `window` that ejects an upstream, in percent;
-    /// `None`: none does.
-    pub errors_percent: Option<u32>,
-    /// Time in which they are counted.
-    #[serde(serialize_with = "print::duration")]
-    pub window: Duration,
-    /// Least number of requests in `window` for the share to count.
-    pub min_requests: u32,
-    /// Time of a first ejection. Each further one takes twice as long.
-    #[serde(serialize_with = "print::duration")]
-    pub time: Duration,
-    /// Time of the longest ejection.
-    #[serde(serialize_with = "print::duration")]
-    pub max_time: Duration,
-    /// Share of the upstreams that may be ejected at the same time, in percent.
-    pub max_percent: u32,
-}
-
-impl Default for Ejection {
-    fn default() -> Ejection {
-        Ejection {
-            failures: 3,
-            errors_percent: None,
-            window: Duration::from_secs(10),
-            min_requests: 20,
-            time: Duration::from_secs(10),
-            max_time: Duration::from_secs(60),
-            max_percent: 100,
-        }
+settings! {
+    /// Ejection of upstreams that fail: they get no requests for a while. The last usable upstream
+    /// is never ejected. Each worker decides by itself.
+    pub struct Ejection: EJECTION "[site.mount.ejection]" {
+        /// Failures in a row that eject an upstream: no connection, no response, a malformed
+        /// response, a timeout; 0: none do.
+        failures: u32 = 3, Integer(0, EVENTS_MAX), "10";
+        /// Share of failures and 5xx responses within `window` that ejects an upstream.
+        errors_percent: Option<u32> = None, Integer(1, 100), "50", or "off";
+        /// Time in which `errors_percent` counts failures and 5xx responses.
+        #[serde(serialize_with = "print::duration")]
+        window: Duration = Duration::from_secs(10), Time(TIMEOUT_MS_MIN, TIME_MS_MAX), "\"1m\"";
+        /// Least number of an upstream's requests within `window`; below it `errors_percent` does
+        /// not count.
+        min_requests: u32 = 20, Integer(1, EVENTS_MAX), "100";
+        /// Time of the first ejection. It doubles with each further one, until the upstream has
+        /// served for as long as it was ejected.
+        #[serde(serialize_with = "print::duration")]
+        time: Duration = Duration::from_secs(10), Time(TIMEOUT_MS_MIN, TIME_MS_MAX), "\"5s\"";
+        /// Time of the longest ejection.
+        #[serde(serialize_with = "print::duration")]
+        max_time: Duration = Duration::from_secs(60), Time(TIMEOUT_MS_MIN, TIME_MS_MAX), "\"10m\"",
+            or "1m, or `time` if longer";
+        /// Share of the upstreams that may be ejected at the same time.
+        max_percent: u32 = 100, Integer(0, 100), "50";
     }
 }
 
@@ -192,19 +189,14 @@ fn goes_with(written: Option<&Value<'_>>, method: Balance, reader: &mut Reader<'
 }
 
 fn ejection(table: &Table<'_>, reader: &mut Reader<'_>) -> Ejection {
-    let mut ejection = Ejection::default();
+    let mut ejection = Ejection::read(table, reader);
     let e = &mut ejection;
-    table.set("failures", reader, Value::integer, &mut e.failures);
-    table.set("errors_percent", reader, |v, r| v.integer(r).map(Some), &mut e.errors_percent);
-    table.set("window", reader, Value::duration, &mut e.window);
-    table.set("min_requests", reader, Value::integer, &mut e.min_requests);
-    table.set("time", reader, Value::duration, &mut e.time);
-    e.max_time = e.max_time.max(e.time);
-    table.set("max_time", reader, Value::duration, &mut e.max_time);
+    if table.get("max_time").is_none() {
+        e.max_time = e.max_time.max(e.time);
+    }
     if let Some(written) = table.get("max_time").filter(|_| e.max_time < e.time) {
         let wrong = ValueError::new("shorter than time, the first ejection");
         written.report(reader, wrong.hint(format!("write {} or more", duration_text(e.time))));
     }
-    table.set("max_percent", reader, Value::integer, &mut e.max_percent);
     ejection
 }

@@ -3,43 +3,37 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
-use super::names::Named;
+use super::bounds::BYTES_MAX;
+use super::names::{Named, names};
 use super::print;
-use super::reader::Reader;
-use super::table::Table;
-use super::value::Value;
+use super::schema::Kind::{Choice, Size, Text};
+use super::schema_mount::CONNECTED;
+use super::settings::settings;
 
 /// Directory for large temporary files, which is on a disk where /tmp is in memory
 /// (file-hierarchy(7)).
 const LARGE_FILES: &str = "/var/tmp";
 
-/// The bodies that are kept, and the place for what does not fit in memory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Buffer {
-    /// The bodies.
-    #[serde(rename = "buffer")]
-    pub kind: Buffering,
-    /// Directory of the files; `None`: that of the system.
-    #[serde(rename = "buffer_directory", serialize_with = "print::optional_path")]
-    pub directory: Option<PathBuf>,
-    /// Most bytes of one body in a file.
-    #[serde(rename = "buffer_bytes", serialize_with = "print::size")]
-    pub bytes_max: u64,
-    /// Most bytes of all bodies of the mount in files at once; `None`: the bound of the process.
-    #[serde(rename = "buffer_total_bytes", serialize_with = "print::optional_size")]
-    pub mount_bytes_max: Option<u64>,
-}
-
-impl Default for Buffer {
-    fn default() -> Buffer {
-        Buffer {
-            kind: Buffering::default(),
-            directory: None,
-            bytes_max: 1 << 30,
-            mount_bytes_max: None,
-        }
+settings! {
+    /// The bodies that are kept, and the place for what does not fit in memory.
+    pub struct Buffer: BUFFER with CONNECTED {
+        /// The bodies that are kept so that slow clients do not occupy the upstream or application:
+        /// those of requests are taken whole before it is asked, those of responses as fast as it
+        /// gives them. Up to 64 KiB are in memory, the rest in a file without a name. "off": bodies
+        /// are passed on as they arrive. See [proxy.md](proxy.md#slow-clients).
+        kind ("buffer"): Buffering = Buffering::default(), Choice(names::<Buffering>), "\"off\"";
+        /// Directory of the files with such bodies.
+        #[serde(serialize_with = "print::optional_path")]
+        directory ("buffer_directory"): Option<PathBuf> = None, Text("a directory"), "\"/srv/buffered\"",
+            or "`TMPDIR`, else /var/tmp", by |v, r| v.directory(r).map(Some);
+        /// Most bytes of one such body in a file; more are passed on as they arrive.
+        #[serde(serialize_with = "print::size")]
+        bytes_max ("buffer_bytes"): u64 = 1 << 30, Size(0, BYTES_MAX), "\"100 MiB\"";
+        /// Most bytes of all such bodies of this mount in files at once; more are passed on as they
+        /// arrive.
+        #[serde(serialize_with = "print::optional_size")]
+        mount_bytes_max ("buffer_total_bytes"): Option<u64> = None, Size(0, BYTES_MAX), "\"4 GiB\"",
+            or "the 16 GiB of the whole server";
     }
 }
 
@@ -54,17 +48,6 @@ impl Buffer {
             }
         })
     }
-}
-
-/// Reads the keys of a mount.
-pub(super) fn buffer(table: &Table<'_>, reader: &mut Reader<'_>) -> Buffer {
-    let mut buffer = Buffer::default();
-    let b = &mut buffer;
-    table.set("buffer", reader, Value::choice, &mut b.kind);
-    table.set("buffer_directory", reader, |v, r| v.directory(r).map(Some), &mut b.directory);
-    table.set("buffer_bytes", reader, Value::size, &mut b.bytes_max);
-    table.set("buffer_total_bytes", reader, |v, r| v.size(r).map(Some), &mut b.mount_bytes_max);
-    buffer
 }
 
 /// The bodies that are kept, so that a slow client holds no upstream or application.

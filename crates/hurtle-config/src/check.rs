@@ -1,30 +1,24 @@
 //! Turns TOML text into a [`Config`]: the top of the file, limits and logs. `check_site` reads
 //! sites, `value` single values. Nothing here touches the file system.
 
-use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
-
-use ipnet::IpNet;
+use std::path::Path;
 
 use super::acme::acme;
 use super::auth::{check_privacy, check_status_pages};
-use super::bounds::SOCKET_PATH_BYTES_MAX;
 use super::check_matcher::matcher;
 use super::check_site::sites;
 use super::compress::compress;
-use super::defaults::workers;
+use super::config::TOP;
 use super::document::document;
 use super::error::{ConfigError, ValueError, shown};
 use super::listen::listen;
 use super::local::local_authority;
-use super::monitoring::{metrics, tracing};
+use super::monitoring::{Tracing, metrics};
 use super::names::{FormatName, Named as _};
-use super::network::network;
 use super::placeholder;
 use super::proxied::proxy_protocol;
-use super::reader::{Account, Reader};
+use super::reader::Reader;
 use super::rotation::rotation;
-use super::schema::TOP;
 use super::site_defaults;
 use super::site_listen::check_site_listens;
 use super::sources::Sources;
@@ -55,36 +49,23 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     let top = Table::document(&document, &TOP, reader);
     top.check_companions(reader);
     site_defaults::check(&top, reader);
-    let mut config = Config::new(sites(&top, reader));
+    let sites = sites(&top, reader);
+    let mut config = Config { sites, ..Config::read(&top, reader) };
 
     listeners(&top, &mut config, reader);
     if let Some(included) = top.get("include") {
         included.list(reader, |item, reader| item.text(reader).map(drop));
     }
-    top.set("workers", reader, worker_count, &mut config.workers);
-    top.set("backlog", reader, Value::integer, &mut config.backlog);
-    top.set("sendfile", reader, Value::choice, &mut config.sendfile);
-    top.set("schedule", reader, Value::choice, &mut config.schedule);
-    top.set("disk_threads", reader, count, &mut config.disk_threads);
-    top.set("revalidate", reader, Value::duration, &mut config.revalidate);
-    top.set("cache_bytes", reader, Value::size, &mut config.cache_bytes);
-    top.set("drain", reader, Value::duration, &mut config.drain);
-    top.set("drain_delay", reader, Value::duration, &mut config.drain_delay);
-    top.set("user", reader, |v, r| account(v, Account::User, r), &mut config.user);
-    top.set("group", reader, |v, r| account(v, Account::Group, r), &mut config.group);
-    top.set("sandbox", reader, Value::choice, &mut config.sandbox);
-    top.set("apps", reader, |v, r| v.directory(r).map(Some), &mut config.apps);
-    top.set("trusted_proxies", reader, networks, &mut config.trusted_proxies);
-    top.set("trusted_proxy_fields", reader, Value::choice, &mut config.forwarded_family);
-    top.set("admin", reader, |v, r| admin(v, r).map(Some), &mut config.admin);
     config.store = store(&top, reader);
     if let Some(table) = top.get("metrics").and_then(|value| value.table(reader)) {
         config.metrics = Some(metrics(&table, reader));
     }
     if let Some(table) = top.get("tracing").and_then(|value| value.table(reader)) {
-        config.tracing = Some(tracing(&table, reader));
+        config.tracing = Some(Tracing::read(&table, reader));
     }
     top.set("compress", reader, compress, &mut config.compress);
+    let limits =
+        |v: &Value<'_>, r: &mut Reader<'_>| v.table(r).map(|table| Limits::read(&table, r));
     top.set("limits", reader, limits, &mut config.limits);
     top.set("access_log", reader, access_log, &mut config.access_log);
     top.set("error_log", reader, error_log, &mut config.error_log);
@@ -101,15 +82,6 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
     config
 }
 
-fn admin(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<PathBuf> {
-    let path = value.path(reader)?;
-    if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
-        let hint = format!("a socket's path has at most {SOCKET_PATH_BYTES_MAX} bytes");
-        value.report(reader, ValueError::new("the path is too long").hint(hint));
-    }
-    Some(path)
-}
-
 fn listeners(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>) {
     top.set("listen_tls", reader, addresses, &mut config.listen_tls);
     let written = top.get("listen_tls");
@@ -117,8 +89,6 @@ fn listeners(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>) {
         config.listen.clear();
     }
     top.set("listen", reader, addresses, &mut config.listen);
-    top.set("http3", reader, Value::flag, &mut config.http3);
-    top.set("http3_congestion", reader, Value::choice, &mut config.http3_congestion);
     let both = config.listen.iter().find(|a| config.listen_tls.contains(a) && !is_any_port(a));
     let has_certificates = config.sites.iter().any(|site| site.tls.is_some());
     if let (Some(written), Some(both)) = (&written, both) {
@@ -167,64 +137,6 @@ pub(super) fn addresses(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Ve
 /// Port 0 is a different free port each time, so it may be listed twice.
 fn is_any_port(address: &Listen) -> bool {
     matches!(address, Listen::Tcp(address) if address.port() == 0)
-}
-
-fn worker_count(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<NonZeroUsize> {
-    if value.as_text() == Some("auto") { Some(workers()) } else { count(value, reader) }
-}
-
-fn count(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<NonZeroUsize> {
-    value.integer(reader).and_then(NonZeroUsize::new)
-}
-
-/// The name of a user or group; `load` looks it up.
-fn account(
-    value: &Value<'_>,
-    kind: fn(String) -> Account,
-    reader: &mut Reader<'_>,
-) -> Option<Option<String>> {
-    let name = value.parse(reader, |text| {
-        let odd = |c: char| c.is_control() || matches!(c, ':' | '/');
-        if text.is_empty() || text.contains(odd) {
-            return Err(ValueError::new(format!("{} is not a name", shown(text)))
-                .hint("write one that the system knows, such as \"www-data\""));
-        }
-        Ok(text.to_owned())
-    });
-    let known = name.iter().map(|name| (value.spot.clone(), kind(name.clone())));
-    reader.accounts.extend(known);
-    name.map(Some)
-}
-
-fn networks(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<IpNet>> {
-    Some(value.list(reader, |item, reader| item.parse(reader, network)))
-}
-
-fn limits(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Limits> {
-    let table = value.table(reader)?;
-    let mut limits = Limits::default();
-    let l = &mut limits;
-    table.set("head_bytes", reader, Value::size, &mut l.head_bytes);
-    table.set("head_fields", reader, Value::integer, &mut l.head_fields);
-    table.set("target_bytes", reader, Value::size, &mut l.target_bytes);
-    table.set("head_timeout", reader, Value::duration, &mut l.head_timeout);
-    table.set("handshake_timeout", reader, Value::duration, &mut l.handshake_timeout);
-    table.set("idle_timeout", reader, Value::duration, &mut l.idle_timeout);
-    table.set("body_bytes", reader, Value::size, &mut l.body_bytes);
-    table.set("body_rate", reader, Value::size, &mut l.body_rate);
-    table.set("body_grace", reader, Value::duration, &mut l.body_grace);
-    table.set("address_rate", reader, Value::size, &mut l.address_rate);
-    table.set("programs", reader, Value::integer, &mut l.programs);
-    table.set("write_stall", reader, Value::duration, &mut l.write_stall);
-    table.set("requests_per_connection", reader, optional, &mut l.requests_per_connection);
-    table.set("connections_per_address", reader, optional, &mut l.connections_per_address);
-    table.set("connections", reader, optional, &mut l.connections);
-    Some(limits)
-}
-
-/// A limit that may be unset.
-fn optional<T: TryFrom<u64>>(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<T>> {
-    value.integer(reader).map(Some)
 }
 
 fn access_log(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<AccessLog>> {

@@ -23,7 +23,7 @@ pub(super) static MATCH: Section = Section {
     doc: "Conditions on requests, for a mount (`[site.mount.match]`) or a rule (`[site.rule.match]`); header \
           rules have `path`, `regex` and `not` of these. All must be met, and of several values of a condition one. A pattern alone, `match = \"*.php\"`, \
           means `path`. See [routing.md](routing.md).",
-    keys: &[
+    keys: &[&[
         Key::new("path", List("patterns"), Words("every path"), "[\"*.php\", \"/devices/*/x\"]",
             "Patterns of the whole path, compared decoded and without the query."),
         Key::new("regex", Text("a regular expression"), Words("every path"), "\"^/api/v[0-9]+/\"",
@@ -50,7 +50,7 @@ pub(super) static MATCH: Section = Section {
         Key::new("not", TableKind(&MATCH), Words("none"), "{ path = \"/api/**\" }",
             "Conditions of which at least one must not be met. A list of such tables: none of them must be met \
              whole."),
-    ],
+    ]],
 };
 
 /// Reads the matcher of a mount or a rule: a pattern, a list of patterns, or a table of conditions.

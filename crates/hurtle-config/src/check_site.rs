@@ -191,7 +191,7 @@ fn names(
         );
     }
     if site.default {
-        claim_default(&spot, (site, &table.spot), claims, reader);
+        claim_default(&spot, site, &table.spot, claims, reader);
     }
 }
 
@@ -205,7 +205,8 @@ impl Site {
 
 fn claim_default(
     spot: &KeyPosition,
-    (site, own): (&Site, &KeyPosition),
+    site: &Site,
+    own: &KeyPosition,
     claims: &mut Claims,
     reader: &mut Reader<'_>,
 ) {

@@ -6,40 +6,25 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::{self, Path, PathBuf};
 use std::thread;
-use std::time::Duration;
 
 use http::header::ALT_SVC;
 use http::{HeaderValue, StatusCode};
-use hurtle_http::semantics::forwarded::Family;
 
-use super::compress::Compress;
-use super::congestion::Congestion;
 use super::matcher::Matcher;
 use super::names::Named;
-use super::placeholder::Placeholders;
 use super::rate_limit::{MountLimits, SiteLimits};
 use super::request_policy::RequestPolicy;
 use super::rotation::Rotation;
-use super::sandbox::Sandbox;
 use super::symlinks::Symlinks;
 use super::tls::{CertificateSource, MountClientAuth, Tls};
 use super::try_file::TryFile;
 use super::types::{
-    Access, AccessLog, Config, EarlyHints, ErrorLog, EtagSource, Files, HeaderRule, Limits, Listen,
-    LogField, LogFormat, LogLevel, LogTarget, Mount, MountHandler, Rule, RuleAction, Schedule,
-    Sendfile, Site,
+    Access, AccessLog, Config, EarlyHints, ErrorLog, EtagSource, Files, HeaderRule, Listen,
+    LogField, LogFormat, LogLevel, LogTarget, Mount, MountHandler, Rule, RuleAction, Site,
 };
 
-/// Default port.
-const PORT: u16 = 8080;
 /// Default port with TLS.
 const TLS_PORT: u16 = 8443;
-/// Backlog of each listener, in connections.
-const BACKLOG: u32 = 4_096;
-/// Threads that wait for disks.
-const DISK_THREADS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(15);
-/// Memory for cached files, in bytes.
-const CACHE_BYTES: usize = 64 << 20;
 
 /// Status of a redirect: temporary, so that browsers do not remember a mistake.
 pub(super) const REDIRECT_STATUS: StatusCode = StatusCode::FOUND;
@@ -57,42 +42,7 @@ pub(super) const HEADER_PATTERN: &str = "**";
 impl Config {
     /// A configuration of these sites, with defaults for all else.
     pub fn new(sites: Vec<Site>) -> Config {
-        Config {
-            listen: vec![Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)))],
-            listen_tls: Vec::new(),
-            http3: true,
-            http3_congestion: Congestion::default(),
-            proxy_protocol: None,
-            acme: None,
-            local_authority: None,
-            sites,
-            workers: workers(),
-            backlog: BACKLOG,
-            sendfile: Sendfile::default(),
-            schedule: Schedule::default(),
-            disk_threads: DISK_THREADS,
-            revalidate: Duration::from_secs(1),
-            watches_files: false,
-            cache_bytes: CACHE_BYTES,
-            drain: Duration::from_secs(10),
-            drain_delay: Duration::ZERO,
-            user: None,
-            group: None,
-            sandbox: Sandbox::default(),
-            apps: None,
-            trusted_proxies: Vec::new(),
-            forwarded_family: Family::default(),
-            store: None,
-            tracing: None,
-            metrics: None,
-            admin: None,
-            compress: Compress::default(),
-            limits: Limits::default(),
-            access_log: None,
-            error_log: ErrorLog::default(),
-            included: Vec::new(),
-            placeholders: Placeholders::default(),
-        }
+        Config { sites, ..Config::default() }
     }
 
     /// Replaces listeners in clear by TLS listeners, with a certificate of the local authority in

@@ -21,14 +21,14 @@ pub(super) static DICTIONARY: Section = Section {
     header: "[[site.mount.dictionary]]",
     doc: "A client that has a former version of a file gets a later one as the difference (`dcz`, RFC \
           9842); see [compression.md](compression.md#dictionaries).",
-    keys: &[
+    keys: &[&[
         Key::new("match", Text("a path with `*` in its last segment"), Required, "\"js/app.*.js\"",
             "The versions of a file, as a path beneath the mount. `*` stands for any characters of the \
              name. Of several patterns that match a file, the first is used."),
         Key::new("id", Text("a few words"), Words("none"), "\"app\"",
             "Identifier that clients repeat in Dictionary-ID, for logs and scripts. The server finds \
              dictionaries by their hashes."),
-    ],
+    ]],
 };
 
 /// Files whose former versions are dictionaries for later ones (RFC 9842).

@@ -4,10 +4,11 @@
 use toml::de::{DeArray, DeString, DeTable, DeValue};
 use toml::{Spanned, map};
 
+use super::config::TOP;
 use super::error::ValueError;
 use super::include::INCLUDE;
 use super::reader::{KeyPosition, Reader};
-use super::schema::{Kind, TOP};
+use super::schema::Kind;
 
 /// Parses the texts; the reader collects the problems.
 pub(super) fn document<'t>(reader: &mut Reader<'t>) -> DeTable<'t> {

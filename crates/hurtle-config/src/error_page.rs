@@ -22,13 +22,13 @@ use super::value::Value;
 pub(super) static ERROR_PAGE: Section = Section {
     header: "[site.errors.404]",
     doc: "An error page with a status of its own: `404 = { to = \"/empty.gif\", status = 200 }`.",
-    keys: &[
+    keys: &[&[
         Key::new("to", Text("an absolute path, or @ and the name of a mount"), Required, "\"/404.html\"",
             "A path of this site, or `\"@NAME\"`: the mount with this `name`."),
         Key::new("status", Integer(FINAL_STATUS_MIN, STATUS_MAX),
             Words("the error's for a path, the mount's own for `\"@NAME\"`"), "503",
             "Status of the response."),
-    ],
+    ]],
 };
 
 #[rustfmt::skip] // One paragraph for each key.
@@ -38,13 +38,13 @@ pub(super) static ERRORS: Section = Section {
           path of this site, which is sent with that status, or `\"@NAME\"`: the mount with this `name` \
           responds. A table has a status, too: `404 = { to = \"/empty.gif\", status = 200 }`; see \
           [routing.md](routing.md#errors).",
-    keys: &[],
+    keys: &[&[]],
 };
 
 pub(super) static MOUNT_ERRORS: Section = Section {
     header: "[site.mount.errors]",
     doc: "What replaces errors of the mount, as in `[site.errors]`.",
-    keys: &[],
+    keys: &[&[]],
 };
 
 /// The pages of a site or mount, by the status of the error.

@@ -8,12 +8,18 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::buffering::{Buffer, buffer};
+use super::bounds::{
+    APP_FILES_MAX, APP_FILES_MIN, APP_PROCESSES_MAX, BYTES_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN,
+};
+use super::buffering::Buffer;
 use super::check_mount::index;
 use super::error::{ValueError, shown};
 use super::print;
 use super::reader::Reader;
 use super::request_fields::{RequestFields, request_fields};
+use super::schema::Kind::{Integer, Size, Time};
+use super::schema_mount::{CGI, EXTERNAL};
+use super::settings::settings;
 use super::symlinks::{Symlinks, symlinks};
 use super::table::Table;
 use super::types::Files;
@@ -93,19 +99,23 @@ pub struct Cgi {
     pub request_fields: Option<RequestFields>,
 }
 
-/// Resource limits of a program; each process that it starts has the same limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct ProgramLimits {
-    /// Processor time.
-    #[serde(serialize_with = "print::duration")]
-    pub cpu_time: Duration,
-    /// Private memory, in bytes; see `sys::PROGRAM_MEMORY`.
-    #[serde(serialize_with = "print::size")]
-    pub memory: u64,
-    /// Open file descriptors.
-    pub open_files: u64,
-    /// Processes and threads of the server's user; `None`: unlimited.
-    pub processes: Option<u64>,
+settings! {
+    /// Resource limits of a program; each process that it starts has the same limits.
+    #[derive(Copy)]
+    pub struct ProgramLimits: PROGRAM_LIMITS with CGI {
+        /// Processor time of a program, and of each process it starts.
+        #[serde(serialize_with = "print::duration")]
+        cpu_time: Duration = Duration::from_secs(60), Time(1_000, TIME_MS_MAX), "\"5m\"";
+        /// Memory of a program, and of each process it starts, without the files that it maps (on
+        /// macOS and FreeBSD: its address space).
+        #[serde(serialize_with = "print::size")]
+        memory: u64 = 1 << 30, Size(1 << 20, BYTES_MAX), "\"256 MiB\"";
+        /// Open file descriptors of a program, and of each process it starts.
+        open_files: u64 = 1024, Integer(APP_FILES_MIN, APP_FILES_MAX), "64";
+        /// Processes and threads of the server's user, all counted; at this limit a program cannot
+        /// start another.
+        processes: Option<u64> = None, Integer(1, APP_PROCESSES_MAX), "500", or "unlimited";
+    }
 }
 
 impl fmt::Display for ProgramLimits {
@@ -116,38 +126,19 @@ impl fmt::Display for ProgramLimits {
     }
 }
 
-impl Default for ProgramLimits {
-    fn default() -> ProgramLimits {
-        ProgramLimits {
-            cpu_time: Duration::from_secs(60),
-            memory: 1 << 30,
-            open_files: 1024,
-            processes: None,
-        }
-    }
-}
-
-/// Time limits of a request to an application.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct GatewayTimeouts {
-    /// Longest time in which it reads none of the request's bytes.
-    #[serde(rename = "send_timeout", serialize_with = "print::duration")]
-    pub send: Duration,
-    /// Time from the request's last byte to the end of the response's head.
-    #[serde(rename = "first_byte_timeout", serialize_with = "print::duration")]
-    pub first_byte: Duration,
-    /// Time between two reads of the response's body.
-    #[serde(rename = "read_timeout", serialize_with = "print::duration")]
-    pub read: Duration,
-}
-
-impl Default for GatewayTimeouts {
-    fn default() -> GatewayTimeouts {
-        GatewayTimeouts {
-            send: Duration::from_secs(30),
-            first_byte: Duration::from_secs(60),
-            read: Duration::from_secs(60),
-        }
+settings! {
+    /// Time limits of a request to an application.
+    #[derive(Copy)]
+    pub struct GatewayTimeouts: GATEWAY_TIMEOUTS with EXTERNAL {
+        /// Longest time in which an upstream reads none of a request's bytes (504).
+        #[serde(serialize_with = "print::duration")]
+        send ("send_timeout"): Duration = Duration::from_secs(30), Time(TIMEOUT_MS_MIN, TIME_MS_MAX), "\"10s\"";
+        /// Time from a request's last byte to the end of the response's head (504).
+        #[serde(serialize_with = "print::duration")]
+        first_byte ("first_byte_timeout"): Duration = Duration::from_secs(60), Time(TIMEOUT_MS_MIN, TIME_MS_MAX), "\"10s\"";
+        /// Longest pause in a response's body (the connection is closed).
+        #[serde(serialize_with = "print::duration")]
+        read ("read_timeout"): Duration = Duration::from_secs(60), Time(TIMEOUT_MS_MIN, TIME_MS_MAX), "\"10m\"";
     }
 }
 
@@ -201,9 +192,9 @@ pub(super) fn fastcgi(
     table.set("keep_connections", reader, Value::integer, &mut f.keep);
     f.internal = internal(table, reader);
     f.request_fields = edits(table, reader);
-    f.buffer = buffer(table, reader);
+    f.buffer = Buffer::read(table, reader);
     table.set("connect_timeout", reader, Value::duration, &mut f.connect_timeout);
-    f.timeouts = timeouts(table, reader);
+    f.timeouts = GatewayTimeouts::read(table, reader);
     table.set("params", reader, |v, r| Some(params(v, r)), &mut f.params);
     table.set("retry_for", reader, Value::duration, &mut f.retry_for);
     Some(fastcgi).filter(|fastcgi| !fastcgi.upstreams.is_empty())
@@ -212,14 +203,10 @@ pub(super) fn fastcgi(
 /// Reads the keys of a mount of CGI programs; `written` is the value of `cgi`.
 pub(super) fn cgi(table: &Table<'_>, written: &Value<'_>, reader: &mut Reader<'_>) -> Option<Cgi> {
     let root = written.directory(reader);
-    let (internal, timeouts) = (internal(table, reader), timeouts(table, reader));
+    let (internal, timeouts) = (internal(table, reader), GatewayTimeouts::read(table, reader));
     let mut variables = BTreeMap::new();
     table.set("params", reader, |v, r| Some(params(v, r)), &mut variables);
-    let mut limits = ProgramLimits::default();
-    table.set("cpu_time", reader, Value::duration, &mut limits.cpu_time);
-    table.set("memory", reader, Value::size, &mut limits.memory);
-    table.set("open_files", reader, Value::integer, &mut limits.open_files);
-    table.set("processes", reader, |v, r| v.integer(r).map(Some), &mut limits.processes);
+    let limits = ProgramLimits::read(table, reader);
     let request_fields = edits(table, reader);
     Some(Cgi { root: root?, internal, timeouts, params: variables, limits, request_fields })
 }
@@ -255,14 +242,6 @@ fn upstream(written: &Value<'_>, reader: &mut Reader<'_>) -> Option<Upstream> {
 
 pub(super) fn internal(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<PathBuf> {
     table.get("internal")?.directory(reader)
-}
-
-pub(super) fn timeouts(table: &Table<'_>, reader: &mut Reader<'_>) -> GatewayTimeouts {
-    let mut timeouts = GatewayTimeouts::default();
-    table.set("send_timeout", reader, Value::duration, &mut timeouts.send);
-    table.set("first_byte_timeout", reader, Value::duration, &mut timeouts.first_byte);
-    table.set("read_timeout", reader, Value::duration, &mut timeouts.read);
-    timeouts
 }
 
 fn suffix(text: &str) -> Result<String, ValueError> {

@@ -7,11 +7,11 @@ use std::path::{Component, Path, PathBuf};
 use hurtle_http::semantics::glob;
 use toml::de::{DeTable, DeValue};
 
+use super::config::TOP;
 use super::error::{ConfigError, ValueError, shown};
 use super::load::text;
 use super::placeholder::{Resolve, replace};
 use super::reader::{KeyPosition, Reader};
-use super::schema::TOP;
 use super::sources::Sources;
 
 /// The key of the files.
@@ -370,7 +370,7 @@ mod tests {
                 &[("b.toml", "drain = 'x'"), ("a.toml", "workers = 0")],
                 &[
                     "main.toml:2:11: backlog: out of range; write 1 to 65535",
-                    "a.toml:1:11: workers: out of range; write 1 to 1024",
+                    "a.toml:1:11: workers: out of range; write 1 to 1024, or leave the key out: one for each processor",
                     "b.toml:1:9: drain: \"x\" is not a number with a unit; write \"75s\"",
                 ],
             ),

@@ -33,7 +33,7 @@ const OWN_VARIABLES: &str = "HURTLE_";
 static MANIFEST: Section = Section {
     header: "app.toml",
     doc: "The process of an application and its mount.",
-    keys: &[
+    keys: &[&[
         Key::new("path", Text("an absolute path"), Required, "\"/blog\"",
             "Path of its mount."),
         Key::new("host", Text("a host name"), Words("the default site's, or the only one's"),
@@ -58,7 +58,7 @@ static MANIFEST: Section = Section {
             "\"http://127.0.0.1:9000\"", "Address of an application that is started elsewhere."),
         Key::new("health", Text("an absolute path"), Words("off"), "\"/blog/healthz\"",
             "Path of health checks."),
-    ],
+    ]],
 };
 
 /// A manifest, checked against the configuration of its server.

@@ -6,9 +6,10 @@ use super::check::addresses;
 use super::error::ValueError;
 use super::print;
 use super::reader::Reader;
-use super::schema::DefaultValue::{Required, Toml};
+use super::schema::DefaultValue::Required;
 use super::schema::Kind::{Flag, List};
 use super::schema::{Key, Section};
+use super::settings::settings;
 use super::table::Table;
 use super::types::Listen;
 use super::value::Value;
@@ -21,13 +22,19 @@ pub struct Metrics {
     pub listen: Vec<Listen>,
 }
 
-/// The IDs that requests get, in their fields and in the access log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Tracing {
-    /// Requests get an X-Request-Id.
-    pub request_id: bool,
-    /// Requests get a traceparent (W3C Trace Context).
-    pub traceparent: bool,
+settings! {
+    /// IDs by which a request is found in the logs of several servers. Applications, upstreams,
+    /// FastCGI and CGI get them as fields of the request, and the access log has them, see
+    /// monitoring.md.
+    #[derive(Copy)]
+    pub struct Tracing: TRACING "[tracing]" {
+        /// Give each request an X-Request-Id: the one that a trusted proxy sent, or 32 random
+        /// hexadecimal digits.
+        request_id: bool = false, Flag, "true";
+        /// Begin a trace (W3C Trace Context) for each request without a valid `traceparent`. A
+        /// valid one is passed on in any case.
+        traceparent: bool = false, Flag, "true";
+    }
 }
 
 impl Tracing {
@@ -38,41 +45,17 @@ impl Tracing {
 }
 
 #[rustfmt::skip] // One paragraph for each key.
-pub(super) static TRACING: Section = Section {
-    header: "[tracing]",
-    doc: "IDs by which a request is found in the logs of several servers. Applications, upstreams, \
-          FastCGI and CGI get them as fields of the request, and the access log has them, see \
-          monitoring.md.",
-    keys: &[
-        Key::new("request_id", Flag, Toml("false"), "true",
-            "Give each request an X-Request-Id: the one that a trusted proxy sent, or 32 random \
-             hexadecimal digits."),
-        Key::new("traceparent", Flag, Toml("false"), "true",
-            "Begin a trace (W3C Trace Context) for each request without a valid `traceparent`. A \
-             valid one is passed on in any case."),
-    ],
-};
-
-#[rustfmt::skip] // One paragraph for each key.
 pub(super) static METRICS: Section = Section {
     header: "[metrics]",
     doc: "Listeners for a monitoring system, see monitoring.md. The metrics are on the `admin` \
           socket too.",
-    keys: &[
+    keys: &[&[
         Key::new("listen", List("addresses"), Required, "\"127.0.0.1:9100\"",
             "Addresses that serve `GET /metrics`, `/ready` and `/live` in clear, and nothing else. The \
              metrics name sites, paths of mounts and upstreams, so use an address that only the \
              monitoring system and load balancers reach."),
-    ],
+    ]],
 };
-
-/// Reads `[tracing]`.
-pub(super) fn tracing(table: &Table<'_>, reader: &mut Reader<'_>) -> Tracing {
-    let mut tracing = Tracing::default();
-    table.set("request_id", reader, Value::flag, &mut tracing.request_id);
-    table.set("traceparent", reader, Value::flag, &mut tracing.traceparent);
-    tracing
-}
 
 /// Reads `[metrics]`.
 pub(super) fn metrics(table: &Table<'_>, reader: &mut Reader<'_>) -> Metrics {

@@ -29,7 +29,7 @@ pub(super) static OBJECT_STORE: Section = Section {
     doc: "The store and the cache of a mount with `files = \"s3://...\"`, `\"gs://...\"` or \
           `\"az://...\"`; see [object-stores.md](object-stores.md). Credentials come from the \
           environment, as the provider's own tools expect them.",
-    keys: &[
+    keys: &[&[
         Key::new("cache_dir", Text("a directory"), Required, "\"/var/cache/hurtle\"",
             "Directory of the cache and of unfinished uploads, which only this server's user may read. \
              Whole objects and unfinished uploads stay there when the server ends."),
@@ -61,7 +61,7 @@ pub(super) static OBJECT_STORE: Section = Section {
         Key::new("checksums", Flag, Toml("true"), "false",
             "Compare objects with the MD5 checksum that the store gives for them. For stores whose \
              entity-tags look like one and are none."),
-    ],
+    ]],
 };
 
 /// An object store whose objects are served as files.

@@ -21,7 +21,7 @@ pub(super) static ON_DEMAND: Section = Section {
     doc: "Certificates for names that the configuration does not have, with `certificate = \"auto\"`. \
           The first handshake for a name orders one, if your server at `ask` allows the name. See \
           [https.md](https.md#names-on-demand).",
-    keys: &[
+    keys: &[&[
         Key::new("ask", Text("an `http://` or `https://` URL"), Required,
             "\"http://127.0.0.1:9000/allowed\"",
             "URL that decides about a name: `GET URL?domain=NAME` is requested before an order and \
@@ -29,7 +29,7 @@ pub(super) static ON_DEMAND: Section = Section {
         Key::new("rate", Text("a rate"), Toml("\"10/m\""), "\"100/h\"",
             "Limit of orders for names without a certificate, for the site. Failed orders count, \
              renewals do not. Beyond it handshakes are refused."),
-    ],
+    ]],
 };
 
 /// Settings of certificates on demand.

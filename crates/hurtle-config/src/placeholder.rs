@@ -183,14 +183,15 @@ fn replace_in_table(
     for (name, value) in table.iter_mut() {
         let kind = section.and_then(|section| section.key(name.get_ref())).map(|key| &key.kind);
         let is_guard = GUARDS.contains(&&**name.get_ref());
-        replace_in_value(value, &dotted(parent, name.get_ref()), (kind, is_guard), reader);
+        replace_in_value(value, &dotted(parent, name.get_ref()), kind, is_guard, reader);
     }
 }
 
 fn replace_in_value(
     value: &mut Spanned<DeValue<'_>>,
     key: &str,
-    (kind, is_guard): (Option<&'static Kind>, bool),
+    kind: Option<&'static Kind>,
+    is_guard: bool,
     reader: &mut Reader<'_>,
 ) {
     let at = value.span().start;
@@ -204,7 +205,7 @@ fn replace_in_value(
             // An element is no list itself.
             let kind = kind.filter(|_| section.is_some());
             for (number, item) in items.iter_mut().enumerate() {
-                replace_in_value(item, &format!("{key}[{number}]"), (kind, is_guard), reader);
+                replace_in_value(item, &format!("{key}[{number}]"), kind, is_guard, reader);
             }
             return;
         }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use self::beside::{
     basic, is_of_auth, with_acme, with_client_auth, with_dictionary, with_on_demand, with_tls,
 };
-use super::schema::{DefaultValue, Kind, SECTIONS, Section};
+use super::schema::{Kind, SECTIONS, Section};
 use super::try_file::TryFile;
 use super::types::*;
 use super::{check, print};
@@ -271,10 +271,10 @@ fn is_built(section: &Section, name: &str) -> bool {
 #[test]
 fn every_example_is_valid_and_every_default_is_documented() {
     for section in SECTIONS {
-        for key in section.keys.iter().filter(|key| is_built(section, key.name)) {
+        for key in section.keys().filter(|key| is_built(section, key.name)) {
             let example = checked(&with_key(section, key.name, Some(key.example)));
-            if let DefaultValue::Toml(default) = key.absent {
-                let written = checked(&with_key(section, key.name, Some(default)));
+            if let Some(default) = key.default_value() {
+                let written = checked(&with_key(section, key.name, Some(&default)));
                 let absent = checked(&with_key(section, key.name, None));
                 assert_eq!(written, absent, "{} {}", section.header, key.name);
                 // The value of "auto" may equal the example on this machine.
@@ -288,7 +288,7 @@ fn every_example_is_valid_and_every_default_is_documented() {
 #[test]
 fn every_range_is_enforced_at_both_ends() {
     for section in SECTIONS {
-        for key in section.keys.iter().filter(|key| is_built(section, key.name)) {
+        for key in section.keys().filter(|key| is_built(section, key.name)) {
             let (least, most, unit) = match key.kind {
                 // Only five values are valid; golden files cover them.
                 Kind::Integer(301, _) => continue,
@@ -322,7 +322,7 @@ fn piece() -> impl Strategy<Value = String> {
     let known: Vec<String> = (SECTIONS.iter())
         .flat_map(|section| {
             let header = format!("\n{}\n", section.header);
-            let lines = section.keys.iter().map(|key| format!("{} = {}\n", key.name, key.example));
+            let lines = section.keys().map(|key| format!("{} = {}\n", key.name, key.example));
             lines.chain([header]).collect::<Vec<_>>()
         })
         .collect();

@@ -133,20 +133,20 @@ fn write_section(page: &mut String, section: &Section) {
         header => format!("`{header}`"),
     };
     let _ = write!(page, "\n## {title}\n\n{}\n", wrapped(section.doc));
-    if section.keys.is_empty() {
+    if section.keys().next().is_none() {
         return;
     }
     page.push_str("\n| Key | Default | Example | Meaning |\n|---|---|---|---|\n");
-    for key in section.keys {
+    for key in section.keys() {
         write_key(page, key);
     }
 }
 
 fn write_key(page: &mut String, key: &Key) {
-    let default = match key.absent {
-        DefaultValue::Toml(value) => format!("`{value}`"),
-        DefaultValue::Words(words) => words.to_owned(),
-        DefaultValue::Required => "required".to_owned(),
+    let default = match (key.default_value(), &key.absent) {
+        (Some(value), _) => format!("`{value}`"),
+        (None, DefaultValue::Words(words)) => (*words).to_owned(),
+        (None, _) => "required".to_owned(),
     };
     let (example, kind) = match key.kind {
         Kind::Table(section) => {
@@ -164,8 +164,12 @@ fn write_key(page: &mut String, key: &Key) {
         }
         with => format!(" Requires {}.", one_of(with).replace('"', "`")),
     };
-    let cells =
-        [format!("`{}`", key.name), default, example, format!("{}{with} *{kind}.*", key.doc)];
+    let cells = [
+        format!("`{}`", key.name),
+        default,
+        example,
+        format!("{}{with} *{kind}.*", key.doc.trim_start()),
+    ];
     let cells = cells.map(|cell| cell.replace('|', "\\|"));
     let _ = writeln!(page, "| {} |", cells.join(" | "));
 }

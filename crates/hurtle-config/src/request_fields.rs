@@ -21,7 +21,7 @@ pub(super) static REQUEST_FIELDS: Section = Section {
     doc: "Fields of requests to upstreams and to FastCGI and CGI applications (`HTTP_NAME`). Values may have placeholders: `{host}`, `{scheme}`, `{client}`, \
           `{path}`, `{query}`, `{uri}`, `{method}`, `{server.port}`, `{tls.client.subject}` (RFC 4514), `{tls.client.certificate}` (RFC 9440) \
           and `{request.NAME}`; `{{` means a brace. See [proxy.md](proxy.md#request-fields).",
-    keys: &[
+    keys: &[&[
         Key::new("set", Map("a table of names and values"), Toml("{}"),
             "{ X-Forwarded-Port = \"{server.port}\" }",
             "Fields to set, `Host` included. The client's fields of these names are removed, and those that \
@@ -30,7 +30,7 @@ pub(super) static REQUEST_FIELDS: Section = Section {
             "Fields to add beside those of the client."),
         Key::new("remove", List("field names"), Toml("[]"), "[\"Cookie\"]",
             "Fields to remove, also from trailers."),
-    ],
+    ]],
 };
 
 /// Edits of the fields of requests to upstreams.

@@ -19,7 +19,7 @@ use super::value::Value;
 pub(super) static CACHE: Section = Section {
     header: "[site.mount.cache]",
     doc: "Cache of upstream responses; see [cache.md](cache.md).",
-    keys: &[
+    keys: &[&[
         Key::new("memory", Size(CACHE_MEMORY_MIN, BYTES_MAX), Toml("\"64 MiB\""), "\"256 MiB\"",
             "Memory of the cache, for the whole process."),
         Key::new("disk", Text("a directory"), Words("none; all is in memory"),
@@ -35,7 +35,7 @@ pub(super) static CACHE: Section = Section {
         Key::new("heuristic_percent", Integer(0, 100), Toml("0"), "10",
             "Freshness lifetime of a response that gives none, in percent of the time since its \
              `Last-Modified`; at most a day. With 0 such responses are not stored."),
-    ],
+    ]],
 };
 
 /// A cache of upstream responses (RFC 9111).

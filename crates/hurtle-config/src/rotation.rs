@@ -67,7 +67,7 @@ fn optional_duration<S: Serializer>(age: &Option<Duration>, out: S) -> Result<S:
 pub(super) static ACCESS_LOG: Section = Section {
     header: "[access_log]",
     doc: "Log of requests, one line each. It is off without this table, which may be empty.",
-    keys: &[
+    keys: &[&[
         Key::new("format", Choice(names::<FormatName>), Toml("\"combined\""), "\"json\"",
             "Apache's and nginx's combined format, a JSON object, or a short line for a person."),
         Key::new("fields", Choices(names::<LogField>), Words("those up to `completion`"),
@@ -83,14 +83,14 @@ pub(super) static ACCESS_LOG: Section = Section {
         Key::new("match", Kind::Table(&MATCH), Words("every request"), "{ not = { path = \"/healthz\" } }",
             "Requests that are logged: a pattern of paths, a list of patterns, or a table of conditions, see \
              `[site.mount.match]`. Requests that cannot be parsed are always logged."),
-    ],
+    ]],
 };
 
 #[rustfmt::skip] // One paragraph for each key.
 pub(super) static ERROR_LOG: Section = Section {
     header: "[error_log]",
     doc: "Log of the server's own events.",
-    keys: &[
+    keys: &[&[
         Key::new("level", Choice(names::<LogLevel>), Toml("\"info\""), "\"warn\"",
             "The least severe level written. `hurtle log-level` changes it while the server runs."),
         Key::new("path", Text("a file, \"stdout\" or \"stderr\""), Toml("\"stderr\""),
@@ -99,7 +99,7 @@ pub(super) static ERROR_LOG: Section = Section {
         ROTATE_BYTES,
         ROTATE_AGE,
         KEPT,
-    ],
+    ]],
 };
 
 #[rustfmt::skip] // One paragraph for each key.

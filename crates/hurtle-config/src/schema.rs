@@ -4,18 +4,16 @@
 
 use std::fmt;
 
-use hurtle_http::semantics::forwarded::Family;
-
+use super::archive::ARCHIVE;
 use super::auth::AuthName;
-use super::bounds::{
-    BACKLOG_MAX, BYTES_MAX, COUNT_MAX, DISK_THREADS_MAX, TIME_MS_MAX, WORKERS_MAX,
-};
+use super::balance::EJECTION;
+use super::bounds::{BYTES_MAX, COUNT_MAX};
 use super::check_matcher::MATCH;
 use super::client_timeouts::{BODY_GRACE, BODY_RATE, WRITE_STALL};
-use super::congestion::Congestion;
+use super::config::TOP;
 use super::dictionary::DICTIONARY;
 use super::error_page::{ERRORS, MOUNT_ERRORS};
-use super::local::LOCAL_AUTHORITY;
+use super::limits::LIMITS;
 use super::monitoring::{METRICS, TRACING};
 use super::names::names;
 use super::objects::OBJECT_STORE;
@@ -23,20 +21,19 @@ use super::on_demand::ON_DEMAND;
 use super::request_fields::REQUEST_FIELDS;
 use super::response_cache::CACHE;
 use super::rotation::{ACCESS_LOG, ERROR_LOG};
-use super::sandbox::Sandbox;
 use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD, FORWARD_TLS};
 use super::schema_acme::{ACME, AUTHORITY};
 use super::schema_compress::COMPRESS;
 use super::schema_jwt::{ALGORITHMS, AUDIENCE, CLAIMS, ISSUER, JWKS, LEEWAY, TOKEN_COOKIE};
-use super::schema_limits::{LIMITS, MOUNT_CORS, MOUNT_RATE_LIMIT, SITE_CORS, SITE_RATE_LIMIT};
-use super::schema_mount::{ARCHIVE, MOUNT, UPLOADS};
-use super::schema_proxy::{EJECTION, UPSTREAM};
+use super::schema_mount::MOUNT;
+use super::schema_proxy::UPSTREAM;
+use super::schema_rates::{MOUNT_CORS, MOUNT_RATE_LIMIT, SITE_CORS, SITE_RATE_LIMIT};
 use super::schema_tls::{self, PROXY_PROTOCOL, TLS, UPSTREAM_TLS};
 use super::schema_wasm::WASM;
 use super::site_defaults::DEFAULTS;
-use super::store::{STORE, STORE_CA, STORE_PASSWORD_FILE, STORE_PREFIX};
-use super::types::{EarlyHints, Schedule, Sendfile};
+use super::types::EarlyHints;
 use super::units::{duration_text, size_text};
+use super::uploads::UPLOADS;
 
 /// A table of a configuration and the keys it may hold.
 #[derive(Debug)]
@@ -45,8 +42,8 @@ pub(super) struct Section {
     pub(super) header: &'static str,
     /// Description.
     pub(super) doc: &'static str,
-    /// Its keys, in the order of the documentation.
-    pub(super) keys: &'static [Key],
+    /// Its keys in groups, in the order of the documentation.
+    pub(super) keys: &'static [&'static [Key]],
 }
 
 /// A key of a table.
@@ -94,6 +91,8 @@ pub(super) enum Kind {
 pub(super) enum DefaultValue {
     /// This TOML value.
     Toml(&'static str),
+    /// The TOML value that this function returns.
+    Of(fn() -> String),
     /// The effect described in words.
     Words(&'static str),
     /// None: a missing key is a problem.
@@ -112,7 +111,12 @@ use Kind::{
 impl Section {
     /// Finds a key by its name.
     pub(super) fn key(&self, name: &str) -> Option<&'static Key> {
-        self.keys.iter().find(|key| key.name == name)
+        self.keys().find(|key| key.name == name)
+    }
+
+    /// Its keys, in the order of the documentation.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &'static Key> + Clone + use<> {
+        self.keys.iter().copied().flatten()
     }
 }
 
@@ -125,6 +129,15 @@ impl Key {
         doc: &'static str,
     ) -> Key {
         Key { name, kind, absent, example, doc, with: &[] }
+    }
+
+    /// The TOML value of the default; `None`: it has none.
+    pub(super) fn default_value(&self) -> Option<String> {
+        match self.absent {
+            Toml(value) => Some(value.to_owned()),
+            DefaultValue::Of(value) => Some(value()),
+            Words(_) | Required => None,
+        }
     }
 
     pub(super) const fn with(mut self, with: &'static [&'static str]) -> Key {
@@ -216,117 +229,13 @@ pub(super) static SECTIONS: &[&Section] = &[
 ];
 
 #[rustfmt::skip] // One paragraph for each key.
-pub(super) static TOP: Section = Section {
-    header: "",
-    doc: "Keys of the whole server stand at the top of the file, before the first `[table]`.",
-    keys: &[
-        Key::new("listen", List("addresses"), Toml("\"127.0.0.1:8080\""),
-            "[\"0.0.0.0:80\", \"[::]:80\", \"unix:/run/hurtle.sock\"]",
-            "Addresses to listen on: `address:port`, `:port` for every IPv4 address, or `unix:` and \
-             the path of a socket. Port 0 takes any free port."),
-        Key::new("listen_tls", List("addresses"), Words("none"), "[\"0.0.0.0:443\", \"[::]:443\"]",
-            "Addresses to listen on with TLS, for sites with certificates (`[site.tls]`). \
-             `listen` then has no default."),
-        Key::new("http3", Flag, Toml("true"), "false",
-            "Serve HTTP/3 too, at the UDP ports of `listen_tls`. Responses over TCP then tell clients so \
-             (`Alt-Svc`). See [https.md](https.md)."),
-        Key::new("http3_congestion", Choice(names::<Congestion>), Toml("\"cubic\""), "\"bbr\"",
-            "Congestion control of HTTP/3. `\"bbr\"` is many times faster on paths with random losses, such as \
-             radio links; see [https.md](https.md#http3)."),
-        Key::new("root", Text("a directory"), Words("see `[[site]]`"), "\"public\"",
-            "Shorthand for one site that serves one directory to every host name; \
-             cannot be combined with `[[site]]`."),
-        Key::new("listing", Flag, Toml("false"), "true",
-            "List directories that have no index file.").with(&["root"]),
-        Key::new("workers", AutoOrInteger(1, WORKERS_MAX), Toml("\"auto\""), "2",
-            "Threads that serve connections. `\"auto\"`: one for each processor that the process \
-             may use, container quotas included."),
-        Key::new("backlog", Integer(1, BACKLOG_MAX), Toml("4096"), "1024",
-            "Connections the kernel may queue for each listener; the kernel's own limit \
-             (`net.core.somaxconn` on Linux) also applies."),
-        Key::new("sendfile", Choice(names::<Sendfile>), Toml("\"auto\""), "\"off\"",
-            "System call for file bodies: chosen for each response (`\"auto\"`), always by \
-             `sendfile(2)`, or never. `\"auto\"` is the fastest; the others exist for comparison."),
-        Key::new("schedule", Choice(names::<Schedule>), Toml("\"wait\""), "\"yield\"",
-            "Time of the next read after a response: once the socket is readable \
-             (`\"wait\"`), at once (`\"eager\"`), or at once but after every other connection that \
-             is ready (`\"yield\"`). `\"wait\"` makes no useless system call; the others exist for \
-             comparison."),
-        Key::new("disk_threads", Integer(1, DISK_THREADS_MAX), Toml("16"), "8",
-            "Threads for disk access, so that no event loop waits for a disk."),
-        Key::new("revalidate", Time(0, TIME_MS_MAX), Toml("\"1s\""), "\"250ms\"",
-            "Age at which a cached file's name is looked up again. Files that are not cached share the \
-             open root for an eighth of it. A response under way keeps its \
-             length while the file grows; it is cut if the file becomes shorter or is edited in \
-             place. Replace files by renaming."),
-        Key::new("cache_bytes", Size(0, BYTES_MAX), Toml("\"64 MiB\""), "\"256 MiB\"",
-            "Memory for cached file contents and response heads, for the whole process."),
-        Key::new("drain", Time(0, TIME_MS_MAX), Toml("\"10s\""), "\"30s\"",
-            "Time that a stop waits for requests in flight."),
-        Key::new("drain_delay", Time(0, TIME_MS_MAX), Toml("\"0s\""), "\"5s\"",
-            "Time between a signal to stop and the begin of `drain`: the server accepts connections \
-             as before, and only `GET /ready` of `[metrics]` answers 503, so that load balancers send \
-             new requests to other servers. See [fleet.md](fleet.md)."),
-        Key::new("user", Text("a user's name"), Words("stay as started"), "\"www-data\"",
-            "User to switch to once the listeners are bound; only when started as root."),
-        Key::new("group", Text("a group's name"), Words("the user's own"), "\"www-data\"",
-            "Group to switch to.").with(&["user"]),
-        Key::new("sandbox", Choice(names::<Sandbox>), Toml("\"auto\""), "\"off\"",
-            "Confine the server to what this file names: it opens other files no more, and starts no \
-             program (Linux 6.2 or later). A server with `cgi` or `apps` is not confined."),
-        Key::new("apps", Text("a directory"), Words("off"), "\"/srv/apps\"",
-            "Start and mount the applications in the subdirectories of this directory; each has an \
-             `app.toml`, see [apps.md](apps.md). They can be added and removed without a restart."),
-        Key::new("trusted_proxies", List("networks"), Words("none"), "[\"10.0.0.0/8\", \"::1\"]",
-            "Addresses of the proxies in front of this server. Only for their connections, \
-             X-Forwarded-For or Forwarded gives the client address for logs, `allow`, `deny` and \
-             upstreams."),
-        Key::new("trusted_proxy_fields", Choice(names::<Family>), Toml("\"x-forwarded\""),
-            "\"forwarded\"", "The fields in which the trusted proxies describe the client: \
-             X-Forwarded-For, -Proto, -Host and the like, or Forwarded (RFC 7239). The others are \
-             dropped, because most proxies forward them as the client sent them. Upstreams get \
-             both.").with(&["trusted_proxies"]),
-        Key::new("admin", Text("a path"), Words("off"), "\"/run/hurtle-admin.sock\"",
-            "A unix socket for administration commands, accessible only to the user who starts the \
-             server. It serves `hurtle status`, `hurtle reload`, `hurtle upstream` and `hurtle purge`, and the metrics."),
-        STORE,
-        STORE_PASSWORD_FILE,
-        STORE_CA,
-        STORE_PREFIX,
-        Key::new("metrics", Table(&METRICS), Words("off"), "{ listen = \"127.0.0.1:9100\" }",
-            "Listeners for a monitoring system and for health checks."),
-        Key::new("tracing", Table(&TRACING), Words("off"), "{ request_id = true }", "Request IDs."),
-        Key::new("proxy_protocol", Table(&PROXY_PROTOCOL), Words("off"),
-            "{ from = \"10.0.0.0/24\" }",
-            "Settings of listeners behind a load balancer that sends the PROXY protocol."),
-        Key::new("acme", Table(&ACME), Words("required where a certificate is `\"auto\"`"),
-            "{ accept_terms = true }", "Automatic certificates."),
-        LOCAL_AUTHORITY,
-        Key::new("compress", Table(&COMPRESS), Words("see `[compress]`"), "{}",
-            "What is compressed, and the cache of compressed files."),
-        Key::new("limits", Table(&LIMITS), Words("see `[limits]`"), "{}",
-            "Limits on what a client may send, hold or delay."),
-        Key::new("access_log", Table(&ACCESS_LOG), Words("off"), "{}", "Log of requests."),
-        Key::new("error_log", Table(&ERROR_LOG), Words("`info` and above, to stderr"), "{}",
-            "Log of the server's own events."),
-        Key::new("include", List("files or patterns"), Words("see below"), "[\"sites/*.toml\"]",
-            "Files that are parts of this configuration, relative to the file that names them; see \
-             [Several files](#several-files)."),
-        Key::new("defaults", Table(&DEFAULTS), Words("see `[defaults]`"), "{}",
-            "Keys of every site and every mount that does not set them.").with(&["site", "include"]),
-        Key::new("site", Tables(&SITE), Words("see `root`"), "[]",
-            "Content for host names."),
-    ],
-};
-
-#[rustfmt::skip] // One paragraph for each key.
 pub(super) static SITE: Section = Section {
     header: "[[site]]",
     doc: "Content for a set of host names. A request for a name that no site has goes to the \
           default site; without one it is answered 421. Within a site, the rules are tried first, \
           in order; then a mount handles the request: one with exactly this path, else the first with a \
           `match` that it meets, else the one with the longest matching path.",
-    keys: &[
+    keys: &[&[
         Key::new("hosts", List("host names"), Words("none; a single site is then the default"),
             "[\"example.org\", \"*.example.org\"]",
             "Host names of the site, without a port. A leading `*.` stands for any number of \
@@ -397,7 +306,7 @@ pub(super) static SITE: Section = Section {
              it is empty. It is looked up once a second; see [routing.md](routing.md#maintenance)."),
         Key::new("tls", Table(&TLS), Words("in clear only"), "{}", "Certificates."),
         Key::new("mount", Tables(&MOUNT), Words("none"), "[]", "The handler of a path."),
-    ],
+    ]],
 };
 
 #[rustfmt::skip] // One paragraph for each key.
@@ -405,7 +314,7 @@ pub(super) static RULE: Section = Section {
     header: "[[site.rule]]",
     doc: "A redirect or a rewrite. `{1}` and `{2}` stand for the text that the first and second wildcard \
           of `match` matched, or the groups of its regular expression; `{name}` is a group with a name.",
-    keys: &[
+    keys: &[&[
         Key::new("match", Table(&MATCH), Required, "\"/old/*\"",
             "Requests it applies to: a pattern of paths, such as `\"/old/*\"`, or a table of conditions, see \
              `[site.mount.match]`."),
@@ -419,7 +328,7 @@ pub(super) static RULE: Section = Section {
         Key::new("rewrite", Text("an absolute path"), Words("see `redirect`"), "\"/app/{1}\"",
             "Continue as if this path had been requested; with a `?`, as if with this query, too: \
              `\"/index.php?page={1}&{query}\"`."),
-    ],
+    ]],
 };
 
 #[rustfmt::skip] // One paragraph for each key.
@@ -427,7 +336,7 @@ pub(super) static HEADER: Section = Section {
     header: "[[site.header]]",
     doc: "Fields of responses, by path. Every matching rule is applied, in order; those of a mount \
           (`[[site.mount.header]]`) after those of its site. Only the server sets fields that frame a message (Content-Length, Connection and the like).",
-    keys: &[
+    keys: &[&[
         Key::new("match", Table(&MATCH), Toml("\"**\""), "\"*.css\"",
             "Paths it applies to, compared decoded and without the query: a pattern, a list of patterns, or a \
              table with `path`, `regex` and `not`, see `[site.mount.match]`."),
@@ -446,5 +355,5 @@ pub(super) static HEADER: Section = Section {
         Key::new("cookie_flags", List("attributes of cookies"), Toml("[]"), "[\"Secure\", \"SameSite=Lax\"]",
             "Attributes that each cookie of a response gets: `Secure`, `HttpOnly`, `Partitioned`, and \
              `SameSite` with `Strict`, `Lax` or `None`, which replaces the cookie's own."),
-    ],
+    ]],
 };

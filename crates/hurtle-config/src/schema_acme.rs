@@ -14,7 +14,7 @@ pub(super) static ACME: Section = Section {
           `[site.tls]`. An authority issues them by ACME (RFC 8555) for the names in `hosts`. It \
           must reach this server by those names on port 443 or 80, or `dns_hook` writes records in \
           the DNS. See https.md.",
-    keys: &[
+    keys: &[&[
         Key::new("accept_terms", Flag, Required, "true",
             "`true`: you have read the authorities' terms of service and accept them."),
         Key::new("email", Text("an address"), Words("none"), "\"admin@example.org\"",
@@ -46,14 +46,14 @@ pub(super) static ACME: Section = Section {
         Key::new("authority", Tables(&AUTHORITY), Words("Let's Encrypt"),
             "[{ directory = \"https://acme.example/directory\" }]",
             "Authorities in order of preference; the next is used when one fails."),
-    ],
+    ]],
 };
 
 #[rustfmt::skip] // One paragraph for each key.
 pub(super) static AUTHORITY: Section = Section {
     header: "[[acme.authority]]",
     doc: "A certificate authority, with its external account binding if it requires one.",
-    keys: &[
+    keys: &[&[
         Key::new("directory", Text("a URL"), Required, "\"https://acme.example/directory\"",
             "Its ACME directory."),
         Key::new("profile", Text("a word"), Words("the authority's choice"), "\"shortlived\"",
@@ -67,5 +67,5 @@ pub(super) static AUTHORITY: Section = Section {
         Key::new("root", Text("a PEM file"), Words("the system's roots only"), "\"root.pem\"",
             "Additional root that verifies the authority's own certificate, for a private \
              authority."),
-    ],
+    ]],
 };

@@ -10,7 +10,7 @@ pub(super) static COMPRESS: Section = Section {
     header: "[compress]",
     doc: "Compression with Brotli, zstd and gzip; see [compression.md](compression.md). `compress` \
           in a site or a mount turns it on and off.",
-    keys: &[
+    keys: &[&[
         Key::new("types", List("media types"), Words("those that gain; `hurtle print-config` lists them"),
             "[\"text/*\", \"*+json\", \"application/wasm\"]",
             "Media types to compress: `type/subtype`, every subtype (`text/*`), or a suffix \
@@ -28,5 +28,5 @@ pub(super) static COMPRESS: Section = Section {
         Key::new("directory_bytes", Size(0, BYTES_MAX), Toml("\"1 GiB\""), "\"10 GiB\"",
             "Space of the files in `directory`; the oldest are removed first.")
             .with(&["directory"]),
-    ],
+    ]],
 };

@@ -1,16 +1,18 @@
 //! The schema of a mount, its archives and its uploads.
 
+use super::archive::ARCHIVE;
 use super::auth::AuthName;
 use super::balance::Balance;
+use super::balance::EJECTION;
 use super::bounds::{
-    APP_FILES_MAX, APP_FILES_MIN, APP_PROCESSES_MAX, ARCHIVE_ENTRIES_MAX, BYTES_MAX, CHECKS_MAX,
-    CONCURRENCY_MAX, KEPT_MAX, RESUMABLE_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN,
+    BYTES_MAX, CHECKS_MAX, CONCURRENCY_MAX, KEPT_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN,
 };
-use super::buffering::Buffering;
+use super::buffering::BUFFER;
 use super::check_matcher::MATCH;
 use super::client_timeouts::{BODY_GRACE, BODY_RATE, WRITE_STALL};
 use super::dictionary::DICTIONARY;
 use super::error_page::MOUNT_ERRORS;
+use super::gateway::{GATEWAY_TIMEOUTS, PROGRAM_LIMITS};
 use super::names::names;
 use super::objects::OBJECT_STORE;
 use super::request_fields::REQUEST_FIELDS;
@@ -22,12 +24,12 @@ use super::schema::Kind::{
 use super::schema::{AUTH, HEADER, Key, Section};
 use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD, FORWARD_TLS};
 use super::schema_jwt::{ALGORITHMS, AUDIENCE, CLAIMS, ISSUER, JWKS, LEEWAY, TOKEN_COOKIE};
-use super::schema_limits::{MOUNT_CORS, MOUNT_RATE_LIMIT};
-use super::schema_proxy::EJECTION;
+use super::schema_rates::{MOUNT_CORS, MOUNT_RATE_LIMIT};
 use super::schema_tls::{MOUNT_CLIENT_AUTH, UPSTREAM_TLS};
 use super::schema_wasm::WASM;
 use super::send_proxy::ProxyProtocolVersion;
 use super::types::EtagSource;
+use super::uploads::UPLOADS;
 use super::uwsgi::UWSGI;
 
 /// The key that limits requests at once.
@@ -45,21 +47,21 @@ const FASTCGI: &[&str] = &["fastcgi"];
 const FILES_OR_FASTCGI: &[&str] = &["files", "fastcgi"];
 
 /// The handler key of CGI programs.
-const CGI: &[&str] = &["cgi"];
+pub(super) const CGI: &[&str] = &["cgi"];
 
 /// The handler keys that connect to an upstream.
-const CONNECTED: &[&str] = &["proxy", "fastcgi", "uwsgi"];
+pub(super) const CONNECTED: &[&str] = &["proxy", "fastcgi", "uwsgi"];
 /// The handler keys that pass the fields of requests on.
 const CALLED: &[&str] = &["proxy", "fastcgi", "uwsgi", "cgi"];
 /// The handler keys whose response comes from another process, or from a component.
-const EXTERNAL: &[&str] = &["proxy", "fastcgi", "uwsgi", "cgi", "wasm"];
+pub(super) const EXTERNAL: &[&str] = &["proxy", "fastcgi", "uwsgi", "cgi", "wasm"];
 
 #[rustfmt::skip] // One paragraph for each key.
 pub(super) static MOUNT: Section = Section {
     header: "[[site.mount]]",
     doc: "The handler of a path and everything beneath it: exactly one of `files`, `proxy`, \
           `fastcgi`, `uwsgi`, `cgi`, `wasm`, `redirect`, `respond`, `abort = true` and `status = true`.",
-    keys: &[
+    keys: &[&[
         Key::new("path", Text("an absolute path"), Toml("\"/\""), "\"/docs\"",
             "Path of the mount. The longest matching path wins; see [routing.md](routing.md)."),
         Key::new("name", Text("a name"), Words("none"), "\"app\"",
@@ -237,30 +239,10 @@ pub(super) static MOUNT: Section = Section {
             "\"30s\"", "Longest wait for such an upstream (503).").with(PROXY),
         Key::new("ejection", Table(&EJECTION), Words("three failures eject for 10 seconds"),
             "{ failures = 10 }", "Ejection of upstreams that fail.").with(PROXY),
-        Key::new("buffer", Choice(names::<Buffering>), Toml("\"both\""), "\"off\"",
-            "The bodies that are kept so that slow clients do not occupy the upstream or application: those \
-             of requests are taken whole before it is asked, those of responses as fast as it gives them. \
-             Up to 64 KiB are in memory, the rest in a file without a name. \"off\": bodies are passed on \
-             as they arrive. See [proxy.md](proxy.md#slow-clients).").with(CONNECTED),
-        Key::new("buffer_directory", Text("a directory"), Words("`TMPDIR`, else /var/tmp"),
-            "\"/srv/buffered\"", "Directory of the files with such bodies.").with(CONNECTED),
-        Key::new("buffer_bytes", Size(0, BYTES_MAX), Toml("\"1 GiB\""), "\"100 MiB\"",
-            "Most bytes of one such body in a file; more are passed on as they arrive.").with(CONNECTED),
-        Key::new("buffer_total_bytes", Size(0, BYTES_MAX), Words("the 16 GiB of the whole server"),
-            "\"4 GiB\"",
-            "Most bytes of all such bodies of this mount in files at once; more are passed on as they \
-             arrive.").with(CONNECTED),
+    ], BUFFER, &[
         Key::new("connect_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"5s\""), "\"1s\"",
             "Time limit of connecting to an upstream (504).").with(CONNECTED),
-        Key::new("send_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"30s\""), "\"10s\"",
-            "Longest time in which an upstream reads none of a request's bytes \
-             (504).").with(EXTERNAL),
-        Key::new("first_byte_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"60s\""),
-            "\"10s\"",
-            "Time from a request's last byte to the end of the response's head \
-             (504).").with(EXTERNAL),
-        Key::new("read_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"60s\""), "\"10m\"",
-            "Longest pause in a response's body (the connection is closed).").with(EXTERNAL),
+    ], GATEWAY_TIMEOUTS, &[
         Key::new("retry_for", Time(0, TIME_MS_MAX), Toml("\"0s\""), "\"5s\"",
             "Time for which a request waits while no upstream accepts connections, such as during a \
              restart, before it gets 502, 503 or 504. Each is tried again every 250 ms. Requests whose \
@@ -332,16 +314,7 @@ pub(super) static MOUNT: Section = Section {
             "\"/usr/lib/cgi-bin\"",
             "Run the executable file in this directory that the path names, once for each request \
              (CGI/1.1); see [fastcgi.md](fastcgi.md)."),
-        Key::new("cpu_time", Time(1_000, TIME_MS_MAX), Toml("\"60s\""), "\"5m\"",
-            "Processor time of a program, and of each process it starts.").with(CGI),
-        Key::new("memory", Size(1 << 20, BYTES_MAX), Toml("\"1 GiB\""), "\"256 MiB\"",
-            "Memory of a program, and of each process it starts, without the files that it maps \
-             (on macOS and FreeBSD: its address space).").with(CGI),
-        Key::new("open_files", Integer(APP_FILES_MIN, APP_FILES_MAX), Toml("1024"), "64",
-            "Open file descriptors of a program, and of each process it starts.").with(CGI),
-        Key::new("processes", Integer(1, APP_PROCESSES_MAX), Words("unlimited"), "500",
-            "Processes and threads of the server's user, all counted; at this limit a program \
-             cannot start another.").with(CGI),
+    ], PROGRAM_LIMITS, &[
         Key::new("wasm", Table(&WASM), Words("see `files`, `proxy`, `fastcgi`"), "\"app.wasm\"",
             "Run this WebAssembly component: its file, or a table with its grants and \
              limits."),
@@ -374,40 +347,5 @@ pub(super) static MOUNT: Section = Section {
             .with(&["redirect", "respond"]),
         Key::new("content_type", Text("a media type"), Toml("\"text/plain; charset=utf-8\""),
             "\"application/json\"", "Content-Type of the response; without a body the default is none.").with(&["respond"]),
-    ],
-};
-
-#[rustfmt::skip] // One paragraph for each key.
-pub(super) static UPLOADS: Section = Section {
-    header: "[site.mount.uploads]",
-    doc: "PUT creates or replaces a file of the mount's directory or object store, DELETE removes one; \
-          see [uploads.md](uploads.md). With an object store, `free_bytes`, `resumable`, \
-          `resumable_bytes` and `fsync` apply to interrupted uploads, which are in `cache_dir`.",
-    keys: &[
-        Key::new("file_bytes", Size(0, BYTES_MAX), Toml("\"1 GiB\""), "\"20 MiB\"",
-            "Size of the largest file accepted (413); `body_bytes` does not apply."),
-        Key::new("free_bytes", Size(0, BYTES_MAX), Toml("\"256 MiB\""), "\"10 GiB\"",
-            "Space that must stay free on the file system (507)."),
-        Key::new("rate", Size(0, BYTES_MAX), Toml("0"), "\"2 MiB\"",
-            "Highest rate of one upload, in bytes a second; 0: unlimited."),
-        Key::new("resumable", Integer(0, RESUMABLE_MAX), Toml("64"), "1000",
-            "Number of interrupted uploads kept for a day, so that they can be resumed; 0: none."),
-        Key::new("resumable_bytes", Size(0, BYTES_MAX), Toml("\"8 GiB\""), "\"100 GiB\"",
-            "Disk space of all interrupted uploads; one of unknown length counts as `file_bytes`."),
-        Key::new("fsync", Flag, Toml("false"), "true",
-            "Sync a file to the disk before its upload is answered."),
-    ],
-};
-
-#[rustfmt::skip] // One paragraph for each key.
-pub(super) static ARCHIVE: Section = Section {
-    header: "[site.mount.archive]",
-    doc: "`?archive=zip` and `?archive=tar` send a listed directory and all beneath it as one file; \
-          see [listings.md](listings.md).",
-    keys: &[
-        Key::new("bytes", Size(0, BYTES_MAX), Toml("\"10 GiB\""), "\"1 GiB\"",
-            "Size of the files in one archive, together (403)."),
-        Key::new("entries", Integer(1, ARCHIVE_ENTRIES_MAX), Toml("50_000"), "1_000",
-            "Number of files and directories in one archive (403)."),
-    ],
+    ]],
 };

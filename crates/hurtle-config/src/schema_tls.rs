@@ -13,7 +13,7 @@ pub(super) static TLS: Section = Section {
     header: "[site.tls]",
     doc: "Certificates and TLS settings of the site, for the addresses in `listen_tls`. Changed \
           files are read again; if the new ones are unusable, the old ones stay. See https.md.",
-    keys: &[
+    keys: &[&[
         Key::new("certificate", List("PEM files, \"auto\" or \"local\""), Required, "\"example.org.pem\"",
             "The site's certificate and its intermediates, one file for each type of key (ECDSA, \
              RSA). A client gets the first it supports. `\"auto\"`: the server obtains and renews a \
@@ -45,7 +45,7 @@ pub(super) static TLS: Section = Section {
             "File with at least 32 random bytes, from which the keys of session tickets are derived. \
              Servers with the same file resume each other's sessions. Only its owner and its group \
              may have access. See fleet.md."),
-    ],
+    ]],
 };
 
 /// The key of a mount that requires client certificates.
@@ -61,7 +61,7 @@ pub(super) static PROXY_PROTOCOL: Section = Section {
     doc: "Load balancers that send the client's address in a header before all else (PROXY \
           protocol, version 1 or 2). That address is used in logs, `allow` and `deny`, limits and \
           applications. A connection without the header is closed: see https.md.",
-    keys: &[
+    keys: &[&[
         Key::new("from", List("networks"), Words("required unless all are unix sockets"),
             "[\"10.0.0.0/24\", \"2001:db8::/64\"]",
             "Addresses of the load balancers; connections from others are closed."),
@@ -69,7 +69,7 @@ pub(super) static PROXY_PROTOCOL: Section = Section {
             "\"127.0.0.1:8080\"",
             "Addresses of `listen` and `listen_tls` whose connections begin with the header. Every \
              peer of a unix socket is trusted."),
-    ],
+    ]],
 };
 
 #[rustfmt::skip] // One paragraph for each key.
@@ -92,12 +92,12 @@ pub(super) static UPSTREAM_TLS: Section = Section {
     header: "[site.mount.upstream_tls]",
     doc: "TLS settings of `https://` upstreams. The files are read when the server starts and on a \
           reload. See proxy.md.",
-    keys: UPSTREAM_TLS_KEYS,
+    keys: &[UPSTREAM_TLS_KEYS],
 };
 
 pub(super) static FORWARD_TLS: Section = Section {
     header: "[site.forward_tls]",
     doc: "TLS settings of an authentication server with `https://`, as in `upstream_tls`. See \
           access.md.",
-    keys: UPSTREAM_TLS_KEYS,
+    keys: &[UPSTREAM_TLS_KEYS],
 };

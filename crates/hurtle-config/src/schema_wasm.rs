@@ -12,7 +12,7 @@ pub(super) static WASM: Section = Section {
     header: "[site.mount.wasm]",
     doc: "A WebAssembly component that answers requests; see [wasm.md](wasm.md). With the file alone, \
           `wasm = \"app.wasm\"`, it has no grants, and the default limits.",
-    keys: &[
+    keys: &[&[
         Key::new("file", Text("a file"), Required, "\"app.wasm\"",
             "A component of the world `wasi:http/proxy` (WASI 0.2), in the binary format. It is \
              compiled at the start, and again by a reload when it has changed."),
@@ -34,5 +34,5 @@ pub(super) static WASM: Section = Section {
         Key::new("env", Map("a table of names and strings"), Toml("{}"),
             "{ APP_ENV = \"prod\" }",
             "Its environment variables, in addition to `HURTLE_PATH`, the path of its mount."),
-    ],
+    ]],
 };

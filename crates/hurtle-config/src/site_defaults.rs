@@ -25,7 +25,7 @@ pub(super) static DEFAULTS: Section = Section {
           site with one `[[site.header]]` of its own has none of `[[defaults.site.header]]`. A key that \
           goes with another one is taken where that one is: `spa` by mounts with `files`, and `users` \
           not by a site with its own `auth`. Both tables are for all files of the configuration.",
-    keys: &[
+    keys: &[&[
         Key::new("site", Kind::Table(&SITE_DEFAULTS), Words("see below"),
             "{ security_headers = true }",
             "The keys of `[[site]]` but `hosts`, `default` and `mount`, also as tables: \
@@ -34,7 +34,7 @@ pub(super) static DEFAULTS: Section = Section {
             "{ sidecars = false }",
             "The keys of `[[site.mount]]` but its path or name, its conditions and the keys that choose a \
              handler."),
-    ],
+    ]],
 };
 
 static SITE_DEFAULTS: Section =

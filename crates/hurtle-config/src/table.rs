@@ -113,7 +113,7 @@ impl<'v> Table<'v> {
             let hint = format!("it belongs to {}", homes.join(" or "));
             return reader.report_missing(&spot, wrong.hint(hint));
         }
-        let known: Vec<&str> = self.section.keys.iter().map(|key| key.name).collect();
+        let known: Vec<&str> = self.section.keys().map(|key| key.name).collect();
         let hint = match nearest(name, known.iter().copied()) {
             Some(near) => format!("did you mean \"{near}\"?"),
             None => format!("known here: {}", known.join(", ")),

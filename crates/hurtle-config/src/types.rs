@@ -4,39 +4,29 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, StatusCode};
-use hurtle_http::semantics::forwarded::Family;
 use ipnet::IpNet;
 use serde::Serialize;
 
-use super::acme::Acme;
 use super::archive::Archive;
 use super::auth::Auth;
-use super::compress::Compress;
-use super::congestion::Congestion;
+pub use super::config::Config;
 use super::cookie_flag::CookieFlag;
 use super::cors::Cors;
 use super::dictionary::Dictionary;
 use super::error_page::{self, ErrorPages};
 use super::gateway::{Cgi, FastCgi};
 pub use super::host::HostName;
+pub use super::limits::Limits;
 pub use super::log::{AccessLog, ErrorLog, LogFormat, LogLevel, LogTarget};
 pub use super::log_field::LogField;
 use super::matcher::{self, Matcher};
-use super::monitoring::{Metrics, Tracing};
-use super::names;
 use super::objects::ObjectStore;
-use super::placeholder::Placeholders;
 use super::print;
-use super::proxied::ProxyProtocol;
 use super::rate_limit::{MountLimits, SiteLimits};
 use super::request_policy::RequestPolicy;
-use super::sandbox::Sandbox;
-use super::store::Store;
 use super::symlinks::Symlinks;
 use super::tls::{MountClientAuth, Tls};
 use super::try_file::TryFile;
@@ -44,98 +34,6 @@ use super::uploads::Uploads;
 use super::upstream::{Proxy, Upstream};
 use super::uwsgi::Uwsgi;
 use super::wasm::Wasm;
-
-/// The configuration of a whole server.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Config {
-    /// Addresses to listen on in clear, in the order written.
-    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "print::texts")]
-    pub listen: Vec<Listen>,
-    /// Addresses to listen on with TLS; at least one address is here or in `listen`.
-    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "print::texts")]
-    pub listen_tls: Vec<Listen>,
-    /// HTTP/3 over UDP, at the ports of `listen_tls`.
-    pub http3: bool,
-    /// Congestion control of HTTP/3.
-    pub http3_congestion: Congestion,
-    /// Listeners whose connections begin with a PROXY protocol header; `None`: none.
-    pub proxy_protocol: Option<ProxyProtocol>,
-    /// Automatic certificates (ACME); `None`: no site has one.
-    #[serde(serialize_with = "print::acme")]
-    pub acme: Option<Acme>,
-    /// Directory of the local certificate authority; `None`: no site has a certificate of it.
-    #[serde(serialize_with = "print::optional_path")]
-    pub local_authority: Option<PathBuf>,
-    /// Worker threads, one event loop each.
-    pub workers: NonZeroUsize,
-    /// Connections the kernel may queue for each listener (`listen(2)`), 1 to 65,535.
-    pub backlog: u32,
-    /// The system call that sends file bodies.
-    pub sendfile: Sendfile,
-    /// Scheduling of a connection's next read after a response.
-    pub schedule: Schedule,
-    /// Threads that wait for disks, 1 to 256.
-    pub disk_threads: NonZeroUsize,
-    /// Age at which a cached file's name is looked up again.
-    #[serde(serialize_with = "print::duration")]
-    pub revalidate: Duration,
-    /// Directories of cached files are watched for changes. Only the command line sets it.
-    #[serde(skip)]
-    pub watches_files: bool,
-    /// Memory for cached file contents and response heads in the whole process, in bytes.
-    #[serde(serialize_with = "print::memory_size")]
-    pub cache_bytes: usize,
-    /// Time that a stop waits for requests in flight.
-    #[serde(serialize_with = "print::duration")]
-    pub drain: Duration,
-    /// Time between a signal to stop and the begin of `drain`, in which the server serves as before
-    /// but reports that it is not ready.
-    #[serde(serialize_with = "print::duration")]
-    pub drain_delay: Duration,
-    /// User to switch to once the listeners are bound (only when started as root).
-    pub user: Option<String>,
-    /// Group to switch to; `None`: the user's own.
-    pub group: Option<String>,
-    /// Confinement of the process to what this configuration names.
-    pub sandbox: Sandbox,
-    /// Directory of applications that the command starts and supervises; `None`: none. A program
-    /// that uses the library mounts its own instead.
-    #[serde(serialize_with = "print::optional_path")]
-    pub apps: Option<PathBuf>,
-    /// Proxies in front of this server whose forwarded client address is trusted.
-    #[serde(serialize_with = "print::texts")]
-    pub trusted_proxies: Vec<IpNet>,
-    /// The fields in which those proxies describe the client.
-    #[serde(rename = "trusted_proxy_fields", serialize_with = "names::serialize")]
-    pub forwarded_family: Family,
-    /// The store that several servers share; `None`: none.
-    #[serde(flatten)]
-    pub store: Option<Store>,
-    /// The IDs that requests get; `None`: none.
-    pub tracing: Option<Tracing>,
-    /// Listeners for metrics; `None`: there are none.
-    pub metrics: Option<Metrics>,
-    /// Path of the unix socket for administration commands; `None`: there is no socket.
-    #[serde(serialize_with = "print::optional_path")]
-    pub admin: Option<PathBuf>,
-    /// Compression of responses.
-    pub compress: Compress,
-    /// Limits on what a client may send, hold or delay.
-    pub limits: Limits,
-    /// Log of requests; `None`: off.
-    pub access_log: Option<AccessLog>,
-    /// Log of the server's own events.
-    pub error_log: ErrorLog,
-    /// The files that the configuration includes, and the directories in which it looks for them.
-    #[serde(skip)]
-    pub included: Vec<PathBuf>,
-    /// The placeholders of the file, whose values are in the other fields.
-    #[serde(skip)]
-    pub placeholders: Placeholders,
-    /// Sites; at least one. Host names are unique among them.
-    #[serde(rename = "site")]
-    pub sites: Vec<Site>,
-}
 
 /// One address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,74 +87,6 @@ pub enum Schedule {
     Eager,
     /// Read at once, but after every other connection that is ready.
     Yield,
-}
-
-/// Limits on a client. The status sent when one is exceeded stands in parentheses.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Limits {
-    /// Request line and fields together, in bytes (431), 256 to 1 MiB.
-    #[serde(serialize_with = "print::memory_size")]
-    pub head_bytes: usize,
-    /// Field lines in a request head or trailer section (431), 1 to 1,000.
-    pub head_fields: usize,
-    /// Request target, in bytes (414).
-    #[serde(serialize_with = "print::memory_size")]
-    pub target_bytes: usize,
-    /// Time from a request's first byte to the end of its head (408).
-    #[serde(serialize_with = "print::duration")]
-    pub head_timeout: Duration,
-    /// Time from a connection's first byte to the end of its TLS handshake (closed without a
-    /// response).
-    #[serde(serialize_with = "print::duration")]
-    pub handshake_timeout: Duration,
-    /// Time between requests on one connection (closed without a response).
-    #[serde(serialize_with = "print::duration")]
-    pub idle_timeout: Duration,
-    /// Request body read on behalf of a built-in handler, in bytes (413).
-    #[serde(serialize_with = "print::size")]
-    pub body_bytes: u64,
-    /// Lowest rate of a request body after `body_grace`, in bytes a second (408).
-    #[serde(serialize_with = "print::size")]
-    pub body_rate: u64,
-    /// Time during which a request body may be slower than `body_rate`.
-    #[serde(serialize_with = "print::duration")]
-    pub body_grace: Duration,
-    /// Time that queued response bytes may make no progress (closed).
-    #[serde(serialize_with = "print::duration")]
-    pub write_stall: Duration,
-    /// Requests on one connection; `None`: unlimited.
-    pub requests_per_connection: Option<u64>,
-    /// Connections at once from one client address (503); `None`: unlimited.
-    pub connections_per_address: Option<usize>,
-    /// Connections at once (503); `None`: derived from RLIMIT_NOFILE.
-    pub connections: Option<usize>,
-    /// Bytes a second sent to one client address over all its connections; 0: unlimited.
-    #[serde(serialize_with = "print::size")]
-    pub address_rate: u64,
-    /// CGI programs that run at once in the whole server (503).
-    pub programs: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            head_bytes: 32 << 10,
-            head_fields: 100,
-            target_bytes: 8 << 10,
-            head_timeout: Duration::from_secs(10),
-            handshake_timeout: Duration::from_secs(10),
-            idle_timeout: Duration::from_secs(75),
-            body_bytes: 16 << 20,
-            body_rate: 240,
-            body_grace: Duration::from_secs(5),
-            write_stall: Duration::from_secs(60),
-            requests_per_connection: None,
-            connections_per_address: None,
-            connections: None,
-            address_rate: 0,
-            programs: 32,
-        }
-    }
 }
 
 /// Content and rules for a set of host names.

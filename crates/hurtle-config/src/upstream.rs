@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::balance::{Balancing, balancing};
 use super::bounds::{HOST_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
-use super::buffering::{Buffer, buffer};
+use super::buffering::Buffer;
 use super::error::{ValueError, shown};
 use super::health_check::{HealthCheck, StatusRange, error_statuses, health_check};
 use super::listen::UNIX;
@@ -176,7 +176,7 @@ pub(super) fn proxy(
     table.set("send_timeout", reader, Value::duration, &mut p.send_timeout);
     table.set("first_byte_timeout", reader, Value::duration, &mut p.first_byte_timeout);
     table.set("read_timeout", reader, Value::duration, &mut p.read_timeout);
-    p.buffer = buffer(table, reader);
+    p.buffer = Buffer::read(table, reader);
     table.set("retry_for", reader, Value::duration, &mut p.retry_for);
     table.set("retry_status", reader, error_statuses, &mut p.retry_status);
     table.set("resolve", reader, Value::duration, &mut p.resolve);

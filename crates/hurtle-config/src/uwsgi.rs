@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::buffering::{Buffer, buffer};
+use super::buffering::Buffer;
 use super::gateway::{
-    FASTCGI_CONNECT_TIMEOUT, GatewayTimeouts, edits, internal, params, timeouts, upstreams,
+    FASTCGI_CONNECT_TIMEOUT, GatewayTimeouts, edits, internal, params, upstreams,
 };
 use super::print;
 use super::reader::Reader;
@@ -87,10 +87,10 @@ pub(super) fn uwsgi(
     table.set("strip_prefix", reader, Value::flag, &mut u.strip_prefix);
     u.internal = internal(table, reader);
     u.request_fields = edits(table, reader);
-    u.buffer = buffer(table, reader);
+    u.buffer = Buffer::read(table, reader);
     table.set("retry_for", reader, Value::duration, &mut u.retry_for);
     table.set("connect_timeout", reader, Value::duration, &mut u.connect_timeout);
-    u.timeouts = timeouts(table, reader);
+    u.timeouts = GatewayTimeouts::read(table, reader);
     table.set("params", reader, |v, r| Some(params(v, r)), &mut u.params);
     Some(uwsgi).filter(|uwsgi| !uwsgi.upstreams.is_empty())
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::error::{ValueError, shown};
-use super::gateway::{GatewayTimeouts, internal, params, timeouts};
+use super::gateway::{GatewayTimeouts, internal, params};
 use super::print;
 use super::reader::Reader;
 use super::table::Table;
@@ -78,7 +78,7 @@ pub(super) fn wasm(
     written: &Value<'_>,
     reader: &mut Reader<'_>,
 ) -> Option<Wasm> {
-    let (internal, timeouts) = (internal(mount, reader), timeouts(mount, reader));
+    let (internal, timeouts) = (internal(mount, reader), GatewayTimeouts::read(mount, reader));
     let component = match written.is_text() {
         true => file(written, reader).map(WasmComponent::new),
         false => component(&written.table(reader)?, reader),

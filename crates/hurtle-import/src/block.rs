@@ -33,6 +33,8 @@ pub(super) enum Target {
     Proxy,
     /// A FastCGI application.
     Fastcgi,
+    /// A uWSGI application.
+    Uwsgi,
     /// A fixed answer or a redirect.
     Answer,
     /// The status page, in place of the counters of `stub_status`.
@@ -51,6 +53,7 @@ impl fmt::Display for Target {
             Target::Files => "files",
             Target::Proxy => "a proxy",
             Target::Fastcgi => "a FastCGI application",
+            Target::Uwsgi => "a uWSGI application",
             Target::Answer => "a fixed answer or redirect",
             Target::Status => "a status page",
             Target::Closed => "a location that admits nobody",
@@ -231,7 +234,7 @@ fn is_without_effect(kind: Kind, target: Target) -> bool {
         }
         Kind::Guard(_) => matches!(target, Target::Closed | Target::HttpsRedirect),
         Kind::Files(_) => !matches!(target, Target::Files | Target::Rules),
-        // A proxy and a FastCGI application take all of them that have an effect.
+        // Proxies and applications take all of them that have an effect.
         Kind::Upstream(_) => target != Target::Rules,
         Kind::Response(
             ResponseKind::ClientMaxBodySize | ResponseKind::SendTimeout | ResponseKind::LimitConn,

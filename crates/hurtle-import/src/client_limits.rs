@@ -38,7 +38,8 @@ impl Scope {
 
 /// Adds the limits of a mount.
 pub(super) fn client_limits(block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
-    let is_of_application = |(key, _): &(String, Value)| key == "proxy" || key == "fastcgi";
+    let is_of_application =
+        |(key, _): &(String, Value)| matches!(key.as_str(), "proxy" | "fastcgi" | "uwsgi");
     match block.get(|scope| &scope.body_bytes) {
         Some(size) => put(keys, KEYS[0], size_text(*size)),
         None if keys.iter().any(is_of_application) => report.general(

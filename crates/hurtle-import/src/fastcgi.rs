@@ -4,10 +4,12 @@ use toml::Value;
 
 use super::block::Block;
 use super::kind::{HandlerKind, Kind, UpstreamKind};
-use super::location::{hidden_fields, timeouts};
+use super::location::upstream_settings;
 use super::mount::{Keys, put};
 use super::path::has_variable;
 use super::report::Report;
+use super::scope::Scope;
+use super::upstream_scope::UpstreamScope;
 
 /// Adds the parameters of a script that answers every path of a location: `SCRIPT_FILENAME
 /// $document_root/index.php`.
@@ -89,20 +91,21 @@ pub(super) fn script_filename(
     }
 }
 
-/// Keys of a FastCGI mount beside its address.
-pub(super) fn fastcgi_settings(block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
-    timeouts(block, keys);
-    if *block.get(|scope| &scope.intercepts.1) {
-        put(keys, "intercept_errors", true);
-    }
-    hidden_fields(block.get(|scope| &scope.fastcgi_hidden), block, keys, report);
-    let params = block.get(|scope| &scope.params);
+/// Keys of the mount of an application beside its address, by the settings of its protocol.
+pub(super) fn application_settings(
+    block: &Block<'_>,
+    of: fn(&Scope) -> &UpstreamScope,
+    keys: &mut Keys,
+    report: &mut Report,
+) {
+    upstream_settings(block, of, keys, report);
+    let params = block.get(|scope| &of(scope).params);
     if !params.is_empty() {
         let params: toml::Table =
             params.iter().map(|(name, value)| (name.clone(), Value::from(value.clone()))).collect();
         put(keys, "params", params);
     }
-    let fields = block.get(|scope| &scope.fastcgi_fields);
+    let fields = block.get(|scope| &of(scope).fields);
     if !fields.is_empty() {
         let set: toml::Table =
             fields.iter().map(|(name, value)| (name.clone(), Value::from(value.clone()))).collect();

@@ -38,6 +38,7 @@ kinds! {
         ProxyPass "proxy_pass",
         GrpcPass "grpc_pass",
         FastcgiPass "fastcgi_pass",
+        UwsgiPass "uwsgi_pass",
         StubStatus "stub_status",
     }
     /// Directives that change the path, or which paths a location has.
@@ -123,6 +124,14 @@ kinds! {
         FastcgiInterceptErrors "fastcgi_intercept_errors",
         FastcgiParam "fastcgi_param",
         FastcgiHideHeader "fastcgi_hide_header",
+        UwsgiConnectTimeout "uwsgi_connect_timeout",
+        UwsgiSendTimeout "uwsgi_send_timeout",
+        UwsgiReadTimeout "uwsgi_read_timeout",
+        UwsgiBuffering "uwsgi_buffering",
+        UwsgiRequestBuffering "uwsgi_request_buffering",
+        UwsgiInterceptErrors "uwsgi_intercept_errors",
+        UwsgiParam "uwsgi_param",
+        UwsgiHideHeader "uwsgi_hide_header",
     }
     /// Settings of responses of every handler.
     Response ResponseKind {
@@ -143,6 +152,7 @@ kinds! {
         MergeSlashes "merge_slashes",
         IfModifiedSince "if_modified_since",
         ClientHeaderTimeout "client_header_timeout",
+        KeepaliveTime "keepalive_time",
         KeepaliveTimeout "keepalive_timeout",
         KeepaliveRequests "keepalive_requests",
         GzipTypes "gzip_types",

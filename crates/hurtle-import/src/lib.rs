@@ -88,8 +88,10 @@ pub mod syntax;
 pub mod tuning;
 mod type_map;
 mod upstream;
+mod upstream_scope;
 mod upstream_settings;
 mod url_rewrites;
+mod uwsgi;
 mod value_map;
 mod www_redirect;
 

@@ -9,7 +9,7 @@ use super::block::{Block, Target};
 use super::cache::cache;
 use super::client_limits::client_limits;
 use super::connection_limits::{ConnectionZones, connection_limits};
-use super::fastcgi::{fastcgi_settings, only_script};
+use super::fastcgi::{application_settings, only_script};
 use super::files::files;
 use super::gates::AuthServer;
 use super::guard::guard;
@@ -20,9 +20,12 @@ use super::named::{Named, leads_to_itself};
 use super::path::{has_variable, mount_path};
 use super::redirect::destination;
 use super::report::Report;
+use super::scope::Scope;
 use super::syntax::Directive;
 use super::type_map;
-use super::upstream::{Groups, fastcgi_pass, proxy_pass};
+use super::upstream::{Groups, application_pass, proxy_pass};
+use super::upstream_scope::UpstreamScope;
+use super::uwsgi;
 use hurtle_config::RequestFields;
 
 /// Facts of the server that its locations need.
@@ -96,10 +99,11 @@ fn plain_mount(
         Target::Proxy => proxy(path, block, context, &mut keys, report)?,
         Target::Fastcgi => {
             let pass = block.take(Kind::Handler(HandlerKind::FastcgiPass))?;
-            put(&mut keys, "fastcgi", fastcgi_pass(pass, context.groups, report)?);
-            fastcgi_settings(block, &mut keys, report);
+            put(&mut keys, "fastcgi", application_pass(pass, context.groups, report)?);
+            application_settings(block, |scope| &scope.fastcgi, &mut keys, report);
             only_script(block, &mut keys, report);
         }
+        Target::Uwsgi => uwsgi::mount(block, context.groups, &mut keys, report)?,
         _ => files(at, path, (block, try_files), (context.named, &mut keys), report)?,
     }
     let unguarded = keys.len();
@@ -136,6 +140,8 @@ pub(super) fn target(block: &Block<'_>) -> Target {
         Target::Proxy
     } else if has(&[HandlerKind::FastcgiPass]) {
         Target::Fastcgi
+    } else if has(&[HandlerKind::UwsgiPass]) {
+        Target::Uwsgi
     } else {
         Target::Files
     }
@@ -253,10 +259,7 @@ fn proxy(
     if pass.is_tls() {
         put(keys, "upstream_tls", block.get(|scope| &scope.tls).table(d, &pass, report));
     }
-    timeouts(block, keys);
-    if *block.get(|scope| &scope.intercepts.0) {
-        put(keys, "intercept_errors", true);
-    }
+    upstream_settings(block, |scope| &scope.http, keys, report);
     let statuses = block.get(|scope| &scope.retry_status);
     if !statuses.is_empty() {
         put(keys, "retry_status", statuses.clone());
@@ -284,7 +287,6 @@ fn response_fields(block: &Block<'_>, keys: &mut Keys, report: &mut Report) {
             _ => report.refuse(d, "of proxy_redirect it knows default, off and http:// $scheme://"),
         }
     }
-    hidden_fields(block.get(|scope| &scope.proxy_hidden), block, keys, report);
     if let Some(d) = block.get(|scope| &scope.proxy_cookies).as_ref() {
         cookie_flags(d, keys, report);
     }
@@ -310,8 +312,8 @@ fn cookie_flags(d: &Directive, keys: &mut Keys, report: &mut Report) {
     }
 }
 
-/// Adds a rule for the fields of `proxy_hide_header` or `fastcgi_hide_header`.
-pub(super) fn hidden_fields(
+/// Adds a rule for the fields that directives such as `proxy_hide_header` hide.
+fn hidden_fields(
     directives: &[Directive],
     block: &Block<'_>,
     keys: &mut Keys,
@@ -371,9 +373,15 @@ fn request_fields(d: &Directive, block: &Block<'_>, keys: &mut Keys, report: &mu
     }
 }
 
-pub(super) fn timeouts(block: &Block<'_>, keys: &mut Keys) {
-    let passes_requests_on = *block.get(|scope| &scope.passes_bodies_on);
-    match (passes_requests_on, *block.get(|scope| &scope.passes_responses_on)) {
+/// Adds the keys of an upstream or application that are alike in all protocols.
+pub(super) fn upstream_settings(
+    block: &Block<'_>,
+    of: fn(&Scope) -> &UpstreamScope,
+    keys: &mut Keys,
+    report: &mut Report,
+) {
+    let passes_requests_on = *block.get(|scope| &of(scope).passes_bodies_on);
+    match (passes_requests_on, *block.get(|scope| &of(scope).passes_responses_on)) {
         (false, false) => {}
         (false, true) => put(keys, "buffer", "request"),
         (true, false) => put(keys, "buffer", "response"),
@@ -384,8 +392,12 @@ pub(super) fn timeouts(block: &Block<'_>, keys: &mut Keys) {
         Some(ms) => put(keys, key, format!("{ms}ms")),
         None => {}
     };
-    set("connect_timeout", *block.get(|scope| &scope.connect_timeout));
-    set("send_timeout", *block.get(|scope| &scope.send_timeout));
-    set("first_byte_timeout", *block.get(|scope| &scope.read_timeout));
-    set("read_timeout", *block.get(|scope| &scope.read_timeout));
+    set("connect_timeout", *block.get(|scope| &of(scope).connect_timeout));
+    set("send_timeout", *block.get(|scope| &of(scope).send_timeout));
+    set("first_byte_timeout", *block.get(|scope| &of(scope).read_timeout));
+    set("read_timeout", *block.get(|scope| &of(scope).read_timeout));
+    if *block.get(|scope| &of(scope).intercepts) {
+        put(keys, "intercept_errors", true);
+    }
+    hidden_fields(block.get(|scope| &of(scope).hidden), block, keys, report);
 }

@@ -187,7 +187,8 @@ impl<'a, 'b> Mounts<'a, 'b> {
         if let Some(scripts) = nested_scripts::within(d) {
             return self.application(d, (modifier, path), (&block, scripts), report);
         }
-        let is_proxy = target(&block) == Target::Proxy && modifier != Modifier::Exact;
+        let is_proxy =
+            matches!(target(&block), Target::Proxy | Target::Uwsgi) && modifier != Modifier::Exact;
         let strip = if is_proxy { rules::take_strip(&block, path, report) } else { None };
         let private = match strip {
             None if is_proxy => private_paths::take(&block, (modifier, path), report),
@@ -250,10 +251,9 @@ impl<'a, 'b> Mounts<'a, 'b> {
                 self.lead_to_script(script, &mut mount, report);
             }
             let is_exact = modifier == Modifier::Exact;
-            let mount = match strip {
-                Some(d) => without_prefix(d, mount, report),
-                None => mount,
-            };
+            if let Some(d) = strip {
+                private_paths::strip_prefix(&mut mount, d, report);
+            }
             let mut mount = if is_exact { mount.at_exactly(path) } else { mount };
             put_pages(pages, &mut mount);
             if let (Some(private), Some(_)) = (&private, &mount.choice) {
@@ -381,23 +381,6 @@ impl<'a, 'b> Mounts<'a, 'b> {
 
 fn is_root_page(modifier: Modifier, path: &str) -> bool {
     modifier == Modifier::Exact && path == "/"
-}
-
-/// The mount of a proxy whose upstream gets paths without that of the location, by a rewrite.
-fn without_prefix(rewrite: &Directive, mut mount: Mount, report: &mut Report) -> Mount {
-    let url =
-        mount.key("proxy").and_then(toml::Value::as_str).and_then(|url| url.split_once("://"));
-    if mount.key("strip_prefix").is_some() || url.is_some_and(|(_, rest)| rest.contains('/')) {
-        report.refuse(rewrite, "proxy_pass has a path, too; write one of both");
-    } else {
-        put(&mut mount.keys, "strip_prefix", true);
-        // nginx translates Location only where proxy_pass has a path.
-        if mount.key("rewrite_location").is_none() {
-            put(&mut mount.keys, "rewrite_location", false);
-            report.remark(rewrite, "redirects of the upstream to its own address stay as they are");
-        }
-    }
-    mount
 }
 
 /// The path for which nginx looks up a location if there is no file.

@@ -67,6 +67,13 @@ const HARMLESS: &[&str] = &[
     "sub_filter*",
     "types*",
     "underscores_in_headers",
+    "uwsgi_buffer*",
+    "uwsgi_cache*",
+    "uwsgi_intercept_errors",
+    "uwsgi_next_upstream*",
+    "uwsgi_no_cache",
+    "uwsgi_pass_header",
+    "uwsgi_*_timeout",
 ];
 
 /// Directives of `http` and outside of it whose names others use. Without them those are problems.

@@ -11,6 +11,8 @@ use super::mount::{Keys, Mount, put};
 use super::mounts::Mounts;
 use super::report::Report;
 use super::rules::{Rule, rewrites};
+use super::syntax::Directive;
+use super::uwsgi;
 
 /// The path of requests for such a path that a client has sent.
 const CLOSED: &str = "/.upstream-closed";
@@ -32,6 +34,23 @@ pub(super) fn take<'a>(
     (is_break && !all.is_empty()).then(|| rewrites(block, Some(location), report))
 }
 
+/// Has the upstream of a mount get paths without that of the mount, for a rewrite.
+pub(super) fn strip_prefix(mount: &mut Mount, rewrite: &Directive, report: &mut Report) {
+    let url = mount.key("proxy").and_then(Value::as_str).and_then(|url| url.split_once("://"));
+    if mount.key("strip_prefix").is_some() || url.is_some_and(|(_, rest)| rest.contains('/')) {
+        return report.refuse(rewrite, "proxy_pass has a path, too; write one of both");
+    }
+    put(&mut mount.keys, "strip_prefix", true);
+    if mount.key("uwsgi").is_some() {
+        return uwsgi::hide_prefix(mount);
+    }
+    // nginx translates Location only where proxy_pass has a path.
+    if mount.key("rewrite_location").is_none() {
+        put(&mut mount.keys, "rewrite_location", false);
+        report.remark(rewrite, "redirects of the upstream to its own address stay as they are");
+    }
+}
+
 impl<'a> Mounts<'a, '_> {
     /// Keeps the rules of a location and the mount to which they lead.
     pub(super) fn keep_private(
@@ -43,27 +62,16 @@ impl<'a> Mounts<'a, '_> {
     ) {
         let Some(first) = rules.first() else { return };
         let at = first.directive();
-        let own = mount.key("proxy").and_then(Value::as_str);
-        let has_path =
-            own.and_then(|url| url.split_once("://")).is_some_and(|(_, x)| x.contains('/'));
         let within = |(modifier, other): &&(Modifier, &str)| match modifier {
             Modifier::Regex => true,
             _ => *other != path && other.starts_with(path),
         };
-        if has_path || mount.key("strip_prefix").is_some() {
-            return report.refuse(at, "proxy_pass has a path, too; write one of both");
-        }
         if let Some((_, other)) = self.paths.iter().find(within) {
             return report
                 .refuse(at, format!("in nginx it does not apply to the location {other}"));
         }
         let mut mount = mount.clone();
-        put(&mut mount.keys, "strip_prefix", true);
-        // nginx translates Location only where proxy_pass has a path.
-        if mount.key("rewrite_location").is_none() {
-            put(&mut mount.keys, "rewrite_location", false);
-            report.remark(at, "redirects of the upstream to its own address stay as they are");
-        }
+        strip_prefix(&mut mount, at, report);
         let rules = rules.iter().map(|rule| rule.keys.clone()).collect();
         self.private.push(Private { rules, mount });
     }

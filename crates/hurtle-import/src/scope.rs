@@ -19,6 +19,7 @@ use super::shared::Shared;
 use super::syntax::Directive;
 use super::tuning::needs;
 use super::type_map::{ExpiryMap, TypeMap};
+use super::upstream_scope::{FASTCGI, HTTP, UWSGI, UpstreamScope};
 use super::value_map::ValueMaps;
 
 /// Settings in force in a block. A translation reads them by `Block::get`.
@@ -42,8 +43,6 @@ pub(super) struct Scope {
     /// Maps to constants, by their variables.
     pub(super) value_maps: Rc<ValueMaps>,
     pub(super) errors: Setting<ErrorPages>,
-    /// Error pages replace errors of upstreams, and of FastCGI applications.
-    pub(super) intercepts: (Setting<bool>, Setting<bool>),
     /// The page sent with 200 in place of 404.
     pub(super) spa: Setting<Option<String>>,
     pub(super) realm: Setting<Option<String>>,
@@ -61,12 +60,10 @@ pub(super) struct Scope {
     /// Seconds without progress of a response.
     pub(super) write_stall: Setting<Option<u64>>,
     pub(super) uploads: Setting<bool>,
-    pub(super) connect_timeout: Setting<Option<u64>>,
-    pub(super) send_timeout: Setting<Option<u64>>,
-    pub(super) read_timeout: Setting<Option<u64>>,
-    /// `true`: bodies of requests are passed on as they arrive.
-    pub(super) passes_bodies_on: Setting<bool>,
-    pub(super) passes_responses_on: Setting<bool>,
+    /// Those of `proxy_pass`.
+    pub(super) http: UpstreamScope,
+    pub(super) fastcgi: UpstreamScope,
+    pub(super) uwsgi: UpstreamScope,
     /// Statuses of `proxy_next_upstream`.
     pub(super) retry_status: Setting<Vec<i64>>,
     /// The Host that upstreams get is the client's, as hurtle sends it.
@@ -75,16 +72,10 @@ pub(super) struct Scope {
     pub(super) server_name: Option<String>,
     /// Fields of requests to upstreams, as hurtle's templates; empty: the field is removed.
     pub(super) request_fields: Setting<BTreeMap<String, String>>,
-    pub(super) params: Setting<BTreeMap<String, String>>,
-    /// Fields of requests to FastCGI applications with variables, by name.
-    pub(super) fastcgi_fields: Setting<BTreeMap<String, String>>,
     /// Those of `proxy_redirect`.
     pub(super) proxy_redirects: Setting<Vec<Directive>>,
     /// The flags of cookies; `None`: not written.
     pub(super) proxy_cookies: Setting<Option<Directive>>,
-    /// Those of `proxy_hide_header` and `fastcgi_hide_header`.
-    pub(super) proxy_hidden: Setting<Vec<Directive>>,
-    pub(super) fastcgi_hidden: Setting<Vec<Directive>>,
     /// The zone of `proxy_cache`.
     pub(super) cache: Setting<Option<String>>,
     /// Those of `proxy_cache_valid`, and that of `proxy_cache_use_stale`.
@@ -125,10 +116,6 @@ impl Default for Scope {
             type_maps: Rc::default(),
             value_maps: Rc::default(),
             errors: Setting::of(&[Kind::Response(ResponseKind::ErrorPage)]),
-            intercepts: (
-                Setting::of(&[Kind::Upstream(UpstreamKind::ProxyInterceptErrors)]),
-                Setting::of(&[Kind::Upstream(UpstreamKind::FastcgiInterceptErrors)]),
-            ),
             spa: Setting::of(&[Kind::Response(ResponseKind::ErrorPage)]),
             realm: Setting::of(&[Kind::Guard(GuardKind::AuthBasic)]),
             users: Setting::of(&[Kind::Guard(GuardKind::AuthBasicUserFile)]),
@@ -140,36 +127,15 @@ impl Default for Scope {
             body_bytes: Setting::of(&[Kind::Response(ResponseKind::ClientMaxBodySize)]),
             write_stall: Setting::of(&[Kind::Response(ResponseKind::SendTimeout)]),
             uploads: Setting::of(&[Kind::Files(FilesKind::DavMethods)]),
-            connect_timeout: Setting::of(&[
-                Kind::Upstream(UpstreamKind::ProxyConnectTimeout),
-                Kind::Upstream(UpstreamKind::FastcgiConnectTimeout),
-            ]),
-            send_timeout: Setting::of(&[
-                Kind::Upstream(UpstreamKind::ProxySendTimeout),
-                Kind::Upstream(UpstreamKind::FastcgiSendTimeout),
-            ]),
-            read_timeout: Setting::of(&[
-                Kind::Upstream(UpstreamKind::ProxyReadTimeout),
-                Kind::Upstream(UpstreamKind::FastcgiReadTimeout),
-            ]),
-            passes_bodies_on: Setting::of(&[
-                Kind::Upstream(UpstreamKind::ProxyRequestBuffering),
-                Kind::Upstream(UpstreamKind::FastcgiRequestBuffering),
-            ]),
+            http: UpstreamScope::of(&HTTP),
+            fastcgi: UpstreamScope::of(&FASTCGI),
+            uwsgi: UpstreamScope::of(&UWSGI),
             retry_status: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyNextUpstream)]),
-            passes_responses_on: Setting::of(&[
-                Kind::Upstream(UpstreamKind::ProxyBuffering),
-                Kind::Upstream(UpstreamKind::FastcgiBuffering),
-            ]),
             sends_client_host: Setting::of(&[Kind::Upstream(UpstreamKind::ProxySetHeader)]),
             server_name: None,
             request_fields: Setting::of(&[Kind::Upstream(UpstreamKind::ProxySetHeader)]),
-            params: Setting::of(&[Kind::Upstream(UpstreamKind::FastcgiParam)]),
-            fastcgi_fields: Setting::of(&[Kind::Upstream(UpstreamKind::FastcgiParam)]),
             proxy_redirects: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyRedirect)]),
             proxy_cookies: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyCookieFlags)]),
-            proxy_hidden: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyHideHeader)]),
-            fastcgi_hidden: Setting::of(&[Kind::Upstream(UpstreamKind::FastcgiHideHeader)]),
             cache: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyCache)]),
             cache_lifetimes: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyCacheValid)]),
             cache_stale: Setting::of(&[Kind::Upstream(UpstreamKind::ProxyCacheUseStale)]),
@@ -211,23 +177,18 @@ impl Scope {
     pub(super) fn enter(&self, block: &[Directive]) -> Scope {
         let mut scope = self.clone();
         for kind in block.iter().filter_map(|d| Kind::named(&d.name)) {
+            for own in [&mut scope.http, &mut scope.fastcgi, &mut scope.uwsgi] {
+                own.enter(kind);
+            }
             match kind {
                 Kind::Response(ResponseKind::AddHeader) => scope.headers.edit().clear(),
                 Kind::Response(ResponseKind::ErrorPage) => {
                     scope.errors.edit().clear();
                     scope.spa.set(None);
                 }
-                Kind::Upstream(UpstreamKind::FastcgiParam) => {
-                    scope.params.edit().clear();
-                    scope.fastcgi_fields.edit().clear();
-                }
                 Kind::Upstream(UpstreamKind::ProxyRedirect) => scope.proxy_redirects.edit().clear(),
                 Kind::Upstream(UpstreamKind::ProxyCacheValid) => {
                     scope.cache_lifetimes.edit().clear();
-                }
-                Kind::Upstream(UpstreamKind::ProxyHideHeader) => scope.proxy_hidden.edit().clear(),
-                Kind::Upstream(UpstreamKind::FastcgiHideHeader) => {
-                    scope.fastcgi_hidden.edit().clear();
                 }
                 Kind::Guard(GuardKind::LimitReq) => scope.rate_limits.edit().clear(),
                 Kind::Response(ResponseKind::LimitConn) => scope.limit_conns.edit().clear(),

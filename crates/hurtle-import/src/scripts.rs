@@ -8,7 +8,7 @@ use super::block::{Block, Target};
 use super::client_limits::{self, client_limits};
 use super::connection_limits::connection_limits;
 use super::expression::Expression;
-use super::fastcgi::{fastcgi_settings, script_filename};
+use super::fastcgi::{application_settings, script_filename};
 use super::files::{NO_UPLOADS, check_query, script_of};
 use super::front_script::running;
 use super::guard::{self, guard};
@@ -21,7 +21,7 @@ use super::overlap::{admits_alike, is_closed};
 use super::regex::ScriptNames;
 use super::report::Report;
 use super::syntax::Directive;
-use super::upstream::fastcgi_pass;
+use super::upstream::application_pass;
 
 /// A block of scripts.
 pub(super) struct Scripts<'a> {
@@ -159,8 +159,8 @@ impl Mounts<'_, '_> {
     ) -> Option<Keys> {
         let pass = block.take(Kind::Handler(HandlerKind::FastcgiPass))?;
         let mut keys = Keys::new();
-        put(&mut keys, "fastcgi", fastcgi_pass(pass, self.context.groups, report)?);
-        fastcgi_settings(block, &mut keys, report);
+        put(&mut keys, "fastcgi", application_pass(pass, self.context.groups, report)?);
+        application_settings(block, |scope| &scope.fastcgi, &mut keys, report);
         guard(at, block, self.context, &mut keys, report)?;
         client_limits(block, &mut keys, report);
         let zones = self.context.connection_zones;

@@ -33,6 +33,7 @@ impl Shared {
     pub(super) fn apply(&mut self, kind: WholeKind, d: &Directive, report: &mut Report) {
         match kind {
             WholeKind::ClientHeaderTimeout => self.duration("head_timeout", d, report),
+            WholeKind::KeepaliveTime => self.duration("connection_age", d, report),
             WholeKind::KeepaliveTimeout => self.duration("idle_timeout", d, report),
             WholeKind::KeepaliveRequests => match d.arg(0).parse() {
                 Ok(requests) => self.limit("requests_per_connection", requests, d, report),

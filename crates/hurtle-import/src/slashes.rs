@@ -16,7 +16,8 @@ impl Mounts<'_, '_> {
         let bare = self.placed.iter().filter_map(|placed| {
             let bare = placed.path.strip_suffix('/').filter(|bare| !bare.is_empty())?;
             let mount = self.site.mounts.iter().find(|mount| mount.is_of(placed.path, false))?;
-            let is_application = mount.key("proxy").or(mount.key("fastcgi")).is_some();
+            let is_application =
+                ["proxy", "fastcgi", "uwsgi"].iter().any(|key| mount.key(key).is_some());
             let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/._~-".contains(&b);
             (is_application && is_free(bare) && bare.bytes().all(is_plain)).then_some(bare)
         });

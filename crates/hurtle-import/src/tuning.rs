@@ -70,7 +70,6 @@ pub const TUNING: &[&str] = &[
     "http3_stream_buffer_size",
     "keepalive_disable",
     "keepalive_min_timeout",
-    "keepalive_time",
     "large_client_header_buffers",
     "limit_conn_log_level",
     "limit_rate_after",
@@ -156,7 +155,16 @@ pub const TUNING: &[&str] = &[
     "types_hash_bucket_size",
     "types_hash_max_size",
     "uninitialized_variable_warn",
+    "uwsgi_buffer_size",
+    "uwsgi_buffers",
+    "uwsgi_busy_buffers_size",
     "uwsgi_cache_path",
+    "uwsgi_ignore_client_abort",
+    "uwsgi_max_temp_file_size",
+    "uwsgi_next_upstream_timeout",
+    "uwsgi_next_upstream_tries",
+    "uwsgi_socket_keepalive",
+    "uwsgi_temp_file_write_size",
     "uwsgi_temp_path",
     "variables_hash_bucket_size",
     "variables_hash_max_size",
@@ -200,7 +208,7 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("proxy_ssl_crl", "hurtle has no revocation lists of upstreams"),
     ("proxy_ssl_password_file", "hurtle reads keys without a password"),
     ("random_index", "it needs a choice by chance"),
-    ("scgi_*", "hurtle speaks HTTP, FastCGI and CGI to applications"),
+    ("scgi_*", "hurtle speaks HTTP, FastCGI, uwsgi and CGI to applications"),
     ("secure_link*", "it needs signed links; an application can send X-Accel-Redirect"),
     ("set", "it needs variables"),
     ("slice", "it needs a cache of ranges"),
@@ -208,7 +216,9 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("ssi*", "it needs server-side includes"),
     ("stream", "hurtle serves HTTP only"),
     ("sub_filter*", "it needs changes of bodies"),
-    ("uwsgi_*", "run uWSGI with --http-socket and write proxy_pass"),
+    ("uwsgi_cache*", "it needs a cache of uWSGI responses; hurtle caches those of a proxy"),
+    ("uwsgi_modifier*", "hurtle sends requests of the web only; run uWSGI with --http-socket"),
+    ("uwsgi_*", "see the keys of a mount with `uwsgi` in config.md"),
 ];
 
 /// Directives with arguments that say what hurtle does anyway.
@@ -235,6 +245,12 @@ const DEFAULTS: &[(&str, &[&str])] = &[
     ("recursive_error_pages", &["off"]),
     ("ssl_reject_handshake", &["off"]),
     ("underscores_in_headers", &["on"]),
+    ("uwsgi_limit_rate", &["0"]),
+    ("uwsgi_modifier1", &["0"]),
+    ("uwsgi_modifier2", &["0"]),
+    ("uwsgi_pass_request_body", &["on"]),
+    ("uwsgi_pass_request_headers", &["on"]),
+    ("uwsgi_store", &["off"]),
 ];
 
 /// Directives with arguments (none: any) whose difference a remark names.
@@ -273,7 +289,7 @@ pub(super) fn is_default(d: &Directive) -> bool {
 /// `true` for `proxy_pass_header` of a field that hurtle passes on anyway.
 pub(super) fn is_passed_on(d: &Directive) -> bool {
     let name = d.arg(0).to_ascii_lowercase();
-    matches!(d.name.as_str(), "proxy_pass_header" | "fastcgi_pass_header")
+    matches!(d.name.as_str(), "proxy_pass_header" | "fastcgi_pass_header" | "uwsgi_pass_header")
         && d.args.len() == 1
         && !name.starts_with("x-accel-")
         && !matches!(name.as_str(), "date" | "x-pad")

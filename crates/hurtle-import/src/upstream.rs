@@ -288,27 +288,32 @@ impl Pass {
     }
 }
 
-/// Reads `fastcgi_pass`; returns the address, or a list of them.
-pub(super) fn fastcgi_pass(d: &Directive, groups: &Groups, report: &mut Report) -> Option<Value> {
+/// Reads `fastcgi_pass` or `uwsgi_pass`; returns the address, or a list of them.
+pub(super) fn application_pass(
+    d: &Directive,
+    groups: &Groups,
+    report: &mut Report,
+) -> Option<Value> {
     let is_plain = |server: &GroupServer| {
         server.weight.is_none() && !server.backup && server.max_connections.is_none()
     };
-    match groups.get(d.arg(0)) {
-        _ if d.arg(0).contains('$') => report.refuse(d, "it needs variables"),
-        None => return Some(Value::from(d.arg(0))),
+    let address = d.arg(0).trim_start_matches("uwsgi://");
+    match groups.get(address) {
+        _ if address.contains('$') => report.refuse(d, "it needs variables"),
+        None => return Some(Value::from(address)),
         Some(group) => match group.servers.as_slice() {
             [one] => return Some(Value::from(one.address.clone())),
             servers if servers.iter().all(is_plain) && group.balance.is_none() => {
                 if group.failures.is_some() {
                     report.general(
-                        "max_fails of FastCGI: an address that accepts no connection is left out for 10 s"
+                        "max_fails of applications: an address that accepts no connection is left out for 10 s"
                             .to_owned(),
                     );
                 }
                 let addresses = servers.iter().map(|server| server.address.clone());
                 return Some(Value::from(addresses.collect::<Vec<String>>()));
             }
-            _ => report.refuse(d, "FastCGI applications get requests in turn, without weights"),
+            _ => report.refuse(d, "applications get requests in turn, without weights"),
         },
     }
     None

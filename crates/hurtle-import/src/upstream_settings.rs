@@ -2,7 +2,6 @@
 
 use super::kind::UpstreamKind;
 use super::map_value::{marked, unmarked};
-use super::path::{has_variable, milliseconds};
 use super::report::Report;
 use super::scope::{Scope, Use};
 use super::syntax::Directive;
@@ -16,41 +15,27 @@ impl Scope {
         d: &Directive,
         report: &mut Report,
     ) -> Use {
+        let server_name = self.server_name.as_deref();
+        for own in [&mut self.http, &mut self.fastcgi, &mut self.uwsgi] {
+            own.apply(kind, d, server_name, report);
+        }
         match kind {
-            UpstreamKind::ProxyConnectTimeout | UpstreamKind::FastcgiConnectTimeout => {
-                self.connect_timeout.set(time_limit(d, report));
-            }
-            UpstreamKind::ProxySendTimeout | UpstreamKind::FastcgiSendTimeout => {
-                self.send_timeout.set(time_limit(d, report));
-            }
-            UpstreamKind::ProxyReadTimeout | UpstreamKind::FastcgiReadTimeout => {
-                self.read_timeout.set(time_limit(d, report));
-            }
             UpstreamKind::ProxyNextUpstream => self.next_upstream(d, report),
-            UpstreamKind::ProxyBuffering | UpstreamKind::FastcgiBuffering => {
-                self.passes_responses_on.set(d.arg(0) == "off");
-            }
-            UpstreamKind::ProxyRequestBuffering | UpstreamKind::FastcgiRequestBuffering => {
-                self.passes_bodies_on.set(d.arg(0) == "off");
-            }
-            UpstreamKind::ProxyInterceptErrors => self.intercepts.0.set(d.arg(0) == "on"),
-            UpstreamKind::FastcgiInterceptErrors => self.intercepts.1.set(d.arg(0) == "on"),
             UpstreamKind::ProxySetHeader => self.proxy_set_header(d, report),
             UpstreamKind::ProxyRedirect => self.proxy_redirects.edit().push(d.clone()),
             UpstreamKind::ProxyCookieFlags => self.proxy_cookies.set(Some(d.clone())),
-            UpstreamKind::ProxyHideHeader => self.proxy_hidden.edit().push(d.clone()),
-            UpstreamKind::FastcgiHideHeader => self.fastcgi_hidden.edit().push(d.clone()),
             UpstreamKind::ProxyCache => {
                 self.cache.set(Some(d.arg(0).to_owned()).filter(|zone| zone != "off"));
             }
             UpstreamKind::ProxyCacheValid => self.cache_lifetimes.edit().push(d.clone()),
             UpstreamKind::ProxyCacheUseStale => self.cache_stale.set(Some(d.clone())),
-            UpstreamKind::FastcgiParam => self.fastcgi_param(d, report),
             UpstreamKind::ProxySslVerify
             | UpstreamKind::ProxySslTrustedCertificate
             | UpstreamKind::ProxySslCertificate
             | UpstreamKind::ProxySslCertificateKey
             | UpstreamKind::ProxySslName => self.tls.edit().apply(kind, d, report),
+            // `UpstreamScope` has them.
+            _ => {}
         }
         Use::Held
     }
@@ -133,33 +118,6 @@ impl Scope {
             },
         }
     }
-
-    fn fastcgi_param(&mut self, d: &Directive, report: &mut Report) {
-        let (name, value) = (d.arg(0), d.arg(1));
-        // Those of fastcgi_params and fastcgi.conf, which hurtle makes itself.
-        if has_variable(value) {
-            let is_usual = matches!(name, "SCRIPT_FILENAME" | "PATH_INFO" | "PATH_TRANSLATED")
-                || USUAL_PARAMS.contains(&name);
-            // As Debian's fastcgi_params has it.
-            let is_host = name == "HTTP_HOST" && matches!(value, "$host" | "$http_host");
-            if is_host {
-                report.general(
-                    "fastcgi_param HTTP_HOST: applications get Host as the client sent it, with its port"
-                        .to_owned(),
-                );
-            } else if (name, value) == ("SERVER_NAME", "$server_name") {
-                report.general(
-                    "fastcgi_param SERVER_NAME: applications get the name that the client asked, such as that of \
-                     GET / with Host: www.a.example; nginx writes the first server_name"
-                        .to_owned(),
-                );
-            } else if !is_usual && !self.fastcgi_field(name, value) {
-                report.refuse(d, "it needs variables");
-            }
-        } else if !USUAL_PARAMS.contains(&name) {
-            self.params.edit().insert(name.to_owned(), value.to_owned());
-        }
-    }
 }
 
 impl Scope {
@@ -181,28 +139,6 @@ impl Scope {
             map.at.arg(0) == variable && rows.all(|row| is_own(row.arg(0)))
         })
     }
-
-    /// Translates a field of the request with variables. `false`: it is another parameter.
-    fn fastcgi_field(&mut self, name: &str, value: &str) -> bool {
-        let name =
-            name.strip_prefix("HTTP_").map(|name| name.to_ascii_lowercase().replace('_', "-"));
-        let value = template(value, self.server_name.as_deref());
-        let Some((name, value)) = name.zip(value) else { return false };
-        let is_taken = RequestFields::takes(&name, &value);
-        if is_taken {
-            self.fastcgi_fields.edit().insert(name, value);
-        }
-        is_taken
-    }
-}
-
-/// Milliseconds of a time limit; `None` if it was refused.
-fn time_limit(d: &Directive, report: &mut Report) -> Option<u64> {
-    let limit = milliseconds(d.arg(0)).filter(|ms| *ms > 0);
-    if limit.is_none() {
-        report.refuse(d, "write a duration, such as 30s");
-    }
-    limit
 }
 
 /// Returns a value as a template of hurtle; `None`: it has another variable.
@@ -239,28 +175,3 @@ pub(super) fn template(value: &str, server_name: Option<&str>) -> Option<String>
     }
     Some(out)
 }
-
-/// Variables that hurtle gives to every FastCGI application.
-const USUAL_PARAMS: &[&str] = &[
-    "QUERY_STRING",
-    "REQUEST_METHOD",
-    "CONTENT_TYPE",
-    "CONTENT_LENGTH",
-    "SCRIPT_NAME",
-    "REQUEST_URI",
-    "DOCUMENT_URI",
-    "DOCUMENT_ROOT",
-    "SERVER_PROTOCOL",
-    "REQUEST_SCHEME",
-    "HTTPS",
-    "GATEWAY_INTERFACE",
-    "SERVER_SOFTWARE",
-    "REMOTE_ADDR",
-    "REMOTE_PORT",
-    "REMOTE_USER",
-    "SERVER_ADDR",
-    "SERVER_PORT",
-    "SERVER_NAME",
-    "REDIRECT_STATUS",
-    "HTTP_PROXY",
-];

@@ -20,12 +20,12 @@ const OBJECT_BYTES_MIN: u64 = 4096;
 /// The objects of a cache.
 #[derive(Debug)]
 pub(crate) struct Index {
-    inner: Mutex<Inner>,
+    inner: Mutex<IndexEntries>,
     bytes_max: u64,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct IndexEntries {
     bare: Lru,
     partial: Lru,
     whole: Lru,
@@ -75,7 +75,7 @@ impl Index {
     pub(crate) fn slot(&self, id: u128) -> Arc<Slot> {
         let mut inner = self.lock();
         let tick = inner.tick();
-        let Inner { bare, partial, whole, .. } = &mut *inner;
+        let IndexEntries { bare, partial, whole, .. } = &mut *inner;
         for list in [whole, partial, &mut *bare] {
             if let Some(slot) = list.touch(id, tick) {
                 return slot;
@@ -135,12 +135,12 @@ impl Index {
         inner.bare.insert(slot.id, Held { slot: Arc::clone(slot), tick, bytes: 0 });
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, IndexEntries> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inner {
+impl IndexEntries {
     fn tick(&mut self) -> u64 {
         self.ticks += 1;
         self.ticks

@@ -17,11 +17,11 @@ pub(crate) struct Slot {
     pub(crate) id: u128,
     /// Held by the task that asks the store; the others wait for its result.
     pub(crate) turn: tokio::sync::Mutex<()>,
-    state: Mutex<State>,
+    state: Mutex<SlotState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct SlotState {
     known: Known,
     body: Body,
     /// Time of the store's last description; `None`: the cache is from an earlier process.
@@ -85,7 +85,7 @@ impl Slot {
     }
 
     fn with(id: u128, known: Known, body: Body) -> Slot {
-        let state = State { known, body, checked: None, retry_at: None, failed: None };
+        let state = SlotState { known, body, checked: None, retry_at: None, failed: None };
         Slot { id, turn: tokio::sync::Mutex::default(), state: Mutex::new(state) }
     }
 
@@ -176,7 +176,7 @@ impl Slot {
         matches!(&self.lock().body, Body::Partial(partial) if Arc::strong_count(partial) > 1)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SlotState> {
         // Nothing panics while the lock is held, so a poisoned lock is consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -160,7 +160,7 @@ impl Shared {
             let payload = PutPayload::from(first.bytes);
             self.within(self.store()?.put_opts(location, payload, options)).await
         } else {
-            self.put_parts((location, condition), attributes, first, (pieces, rest)).await
+            self.put_parts(location, condition, attributes, first, pieces, rest).await
         };
         let put = match put {
             Ok(put) => put,
@@ -178,10 +178,12 @@ impl Shared {
 
     async fn put_parts(
         &self,
-        (location, condition): (&Path, Condition),
+        location: &Path,
+        condition: Condition,
         attributes: Attributes,
         first: Part,
-        (mut pieces, mut rest): (mpsc::Receiver<Bytes>, Bytes),
+        mut pieces: mpsc::Receiver<Bytes>,
+        mut rest: Bytes,
     ) -> Result<PutResult, Failure> {
         let options = PutMultipartOptions { attributes, ..PutMultipartOptions::default() };
         let mut upload = self.within(self.store()?.put_multipart_opts(location, options)).await?;

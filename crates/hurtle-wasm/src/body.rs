@@ -56,7 +56,8 @@ impl ResponseBody {
     pub(crate) fn new(
         stream: UnsyncBoxBody<Bytes, Error>,
         guest: Result<Guest, Option<String>>,
-        (progress, label): (&Arc<Progress>, &Arc<Label>),
+        progress: &Arc<Progress>,
+        label: &Arc<Label>,
         read_timeout: Duration,
         cx: &mut Context<'_>,
     ) -> ResponseBody {

@@ -174,7 +174,7 @@ impl Pending {
             (None, _) => Err(None),
         };
         let read_timeout = compiled.settings.read_timeout;
-        let body = ResponseBody::new(stream, guest, (&self.progress, label), read_timeout, cx);
+        let body = ResponseBody::new(stream, guest, &self.progress, label, read_timeout, cx);
         Ok(Response::from_parts(parts, body))
     }
 }

@@ -17,12 +17,12 @@ const IDLE_TICKS: u32 = 100;
 /// A clock, which ends with this handle.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    state: Arc<State>,
+    state: Arc<ClockState>,
     thread: Thread,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ClockState {
     /// Requests that run.
     running: AtomicUsize,
     is_parked: AtomicBool,
@@ -31,7 +31,7 @@ struct State {
 
 /// Keeps the clock going.
 #[derive(Debug)]
-pub(crate) struct Running(Arc<State>);
+pub(crate) struct Running(Arc<ClockState>);
 
 impl Clock {
     /// Starts the clock of an engine.
@@ -39,7 +39,7 @@ impl Clock {
     /// # Errors
     /// The system refuses a thread.
     pub(crate) fn start(engine: &Engine) -> std::io::Result<Clock> {
-        let state = Arc::new(State::default());
+        let state = Arc::new(ClockState::default());
         let (of_thread, engine) = (Arc::clone(&state), engine.weak());
         let builder = thread::Builder::new().name("wasm-clock".to_owned());
         let thread = builder.spawn(move || tick(&of_thread, &engine))?.thread().clone();
@@ -69,7 +69,7 @@ impl Drop for Running {
     }
 }
 
-fn tick(state: &State, engine: &EngineWeak) {
+fn tick(state: &ClockState, engine: &EngineWeak) {
     let mut idle = 0;
     while !state.has_ended.load(SeqCst) {
         if idle >= IDLE_TICKS {

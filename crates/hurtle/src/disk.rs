@@ -59,10 +59,10 @@ pub struct Lane(usize);
 pub struct Disk(Arc<Handle>);
 
 #[derive(Debug)]
-struct Handle(Arc<Shared>);
+struct Handle(Arc<SharedQueue>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedQueue {
     queue: Mutex<Queue>,
     work: Condvar,
     /// Threads one lane may hold.
@@ -116,8 +116,11 @@ impl Disk {
     }
 
     fn start_named(threads: NonZeroUsize, lane_threads_max: usize, name: &str) -> io::Result<Disk> {
-        let shared =
-            Arc::new(Shared { queue: Mutex::default(), work: Condvar::new(), lane_threads_max });
+        let shared = Arc::new(SharedQueue {
+            queue: Mutex::default(),
+            work: Condvar::new(),
+            lane_threads_max,
+        });
         for n in 0..threads.get() {
             let shared = Arc::clone(&shared);
             thread::Builder::new().name(format!("{name}-{n}")).spawn(move || {
@@ -285,7 +288,7 @@ impl Drop for Handle {
     }
 }
 
-impl Shared {
+impl SharedQueue {
     /// Nothing panics while the lock is held, so a poisoned lock is consistent.
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)

@@ -148,7 +148,7 @@ async fn explain_request(
     }
     loop {
         let answered = describe_route(&mut out, &resolved).await;
-        let is_refused = gates::describe(&mut out, &resolved, (config.store.as_ref(), peer));
+        let is_refused = gates::describe(&mut out, &resolved, config.store.as_ref(), peer);
         match answered {
             Answered::Otherwise if !is_refused => match resolved.handed_on() {
                 Some(next) => resolved = next,

@@ -122,7 +122,7 @@ impl Sites {
             let policy = Policy::new(Arc::clone(&compress));
             let compression = Compression { policy, site: site.compress };
             let mut created =
-                Site::new(site, (demand, compression), (resources, slots), guard, known);
+                Site::new(site, demand, &compression, (resources, slots), guard, known);
             let keys = created.mounts.iter_mut().flat_map(|mount| {
                 // Internal files have keys of their own, because no client may request them.
                 let internal = mount.internal.as_mut().map(|internal| &mut internal.key);
@@ -220,7 +220,8 @@ impl<'a> SitesAt<'a> {
 impl Site {
     fn new(
         config: &config::Site,
-        (demand, compression): (Demand, Compression),
+        demand: Demand,
+        compression: &Compression,
         resources: (&Resources, &Slots),
         guard: &Guard,
         previous: Option<&Rc<Site>>,
@@ -234,7 +235,7 @@ impl Site {
             let name = config.name();
             let shared = (&routes, &edits);
             let timeouts = mount.policy.timeouts.or(&config.policy.timeouts).map(Rc::new);
-            let mut mount = Mount::new(mount, &name, resources, shared, gates, known, &compression);
+            let mut mount = Mount::new(mount, &name, resources, shared, gates, known, compression);
             mount.timeouts = timeouts;
             if let Handler::Proxy(proxy) = &mount.handler {
                 proxy.limit_by(guard.limiters());

@@ -128,14 +128,14 @@ pub(crate) fn run(steps: &'static [Step], only: &[String]) -> ExitCode {
 struct Progress {
     /// Names of the steps to run.
     chosen: Vec<&'static str>,
-    state: Mutex<State>,
+    state: Mutex<StepState>,
     changed: Condvar,
     /// `true` once a step has failed: no other starts.
     failed: AtomicBool,
 }
 
 #[derive(Default)]
-struct State {
+struct StepState {
     done: Vec<(&'static str, Outcome, Duration)>,
     failed: Vec<(&'static str, Failure)>,
 }
@@ -175,12 +175,12 @@ impl Progress {
     /// Waits until the required steps have passed; `false` if a step has failed.
     fn may_begin(&self, step: &Step) -> bool {
         let before = || [step.needs, step.after].into_iter().flatten();
-        let is_done = |state: &State| {
+        let is_done = |state: &StepState| {
             let mut before = before().filter(|name| self.chosen.contains(name));
             before.all(|before| state.done.iter().any(|(name, ..)| *name == before))
         };
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let waits = |state: &mut State| !self.failed.load(Ordering::Relaxed) && !is_done(state);
+        let waits = |state: &mut StepState| !self.failed.load(Ordering::Relaxed) && !is_done(state);
         drop(self.changed.wait_while(state, waits));
         !self.failed.load(Ordering::Relaxed)
     }

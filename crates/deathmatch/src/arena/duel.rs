@@ -47,7 +47,7 @@ const BURST_S_MAX: f64 = 3_600.0;
 const CYCLES_MAX: u32 = 9_999;
 
 /// A contender that is alive.
-struct Fighter<'a> {
+struct LiveContender<'a> {
     entrant: &'a Entrant,
     server: Server,
     /// The end of its last slice.
@@ -55,7 +55,7 @@ struct Fighter<'a> {
 }
 
 /// The duel at one work.
-struct Bout {
+struct WorkDuel {
     work: Work,
     offered: Offered,
     cycle: u32,
@@ -70,48 +70,49 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
     /// Does all works in slices that can be done so. Returns the contenders that could not take
     /// part and need turns, with reasons.
     pub(super) fn duel(&mut self) -> io::Result<BTreeMap<String, String>> {
-        let mut bouts: Vec<Bout> = self.plan.works.iter().filter_map(|w| self.bout(w)).collect();
+        let mut duels: Vec<WorkDuel> =
+            self.plan.works.iter().filter_map(|work| self.begin(work)).collect();
         let mut apart = BTreeMap::new();
-        if bouts.iter().all(|bout| bout.is_over) {
+        if duels.iter().all(|duel| duel.is_over) {
             return Ok(apart);
         }
         self.has_counters = check_hardware().is_ok();
-        let mut field = self.gather(&mut apart)?;
+        let mut contenders = self.gather(&mut apart)?;
         if self.is_incomplete() {
-            return field.into_iter().try_for_each(|f| f.server.stop()).map(|()| apart);
+            return contenders.into_iter().try_for_each(|f| f.server.stop()).map(|()| apart);
         }
         if apart.contains_key(&self.plan.reference) {
             // Ratios to it would compare turns with slices.
-            for fighter in field.drain(..) {
+            for contender in contenders.drain(..) {
                 let why = format!("{} cannot", self.plan.reference);
-                apart.insert(fighter.entrant.name.clone(), why);
+                apart.insert(contender.entrant.name.clone(), why);
                 // It has no samples yet.
-                drop(fighter);
+                drop(contender);
             }
             return Ok(apart);
         }
-        while bouts.iter().any(|bout| !bout.is_over) && !field.is_empty() {
-            for bout in bouts.iter_mut().filter(|bout| !bout.is_over) {
+        while duels.iter().any(|duel| !duel.is_over) && !contenders.is_empty() {
+            for duel in duels.iter_mut().filter(|duel| !duel.is_over) {
                 if self.is_incomplete() {
-                    bout.is_over = true;
+                    duel.is_over = true;
                     continue;
                 }
-                self.burst(bout, &mut field)?;
-                self.look(bout);
+                self.burst(duel, &mut contenders)?;
+                self.look(duel);
             }
         }
-        for fighter in field {
-            self.close(fighter)?;
+        for contender in contenders {
+            self.close(contender)?;
         }
         Ok(apart)
     }
 
     /// The state of the duel at a work, after the slices in the journal; `None` if it has turns.
-    fn bout(&self, work: &Work) -> Option<Bout> {
+    fn begin(&self, work: &Work) -> Option<WorkDuel> {
         let Shape::Steady(offered) = work.shape else { return None };
         let name = work.name();
         let slices = || self.record.samples.iter().filter(|s| s.work == name && s.slice.is_some());
-        let mut bout = Bout {
+        let mut duel = WorkDuel {
             work: work.clone(),
             offered,
             // Cycles come in pairs.
@@ -122,8 +123,8 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
             slice: None,
             is_over: false,
         };
-        bout.is_over = bout.cycle > 0 && (self.is_precise(&name) || self.is_spent(&bout));
-        self.plan.slices(work).then_some(bout)
+        duel.is_over = duel.cycle > 0 && (self.is_precise(&name) || self.is_spent(&duel));
+        self.plan.slices(work).then_some(duel)
     }
 
     /// Time of all bursts of a work, from the first slice to the end of the last, so that a resumed
@@ -147,8 +148,8 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
         duel::is_precise(&slices, &self.plan.reference, self.plan.precision)
     }
 
-    fn is_spent(&self, bout: &Bout) -> bool {
-        bout.spent >= self.budget() || bout.cycle >= CYCLES_MAX
+    fn is_spent(&self, duel: &WorkDuel) -> bool {
+        duel.spent >= self.budget() || duel.cycle >= CYCLES_MAX
     }
 
     /// Longest time of slices of one work.
@@ -157,8 +158,11 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
     }
 
     /// Starts all contenders; those that cannot share the processor are stopped again.
-    fn gather(&mut self, apart: &mut BTreeMap<String, String>) -> io::Result<Vec<Fighter<'a>>> {
-        let mut field = Vec::new();
+    fn gather(
+        &mut self,
+        apart: &mut BTreeMap<String, String>,
+    ) -> io::Result<Vec<LiveContender<'a>>> {
+        let mut contenders = Vec::new();
         for entrant in self.entrants {
             (self.tell)(Event::Starts { contender: &entrant.name });
             if let Some(why) = memory_short() {
@@ -167,7 +171,7 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
             }
             let started = self.turn(entrant, 0, 0).start();
             match started {
-                Ok(server) => field.push(Fighter { entrant, server, last: None }),
+                Ok(server) => contenders.push(LiveContender { entrant, server, last: None }),
                 Err(e) => self.note("", &entrant.name, Err(e))?,
             }
             if self.is_incomplete() {
@@ -175,12 +179,12 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
             }
         }
         let mut sharing = Vec::new();
-        for fighter in field {
-            match cannot_share(&fighter.server, self.arena.server_core) {
-                None => sharing.push(fighter),
+        for contender in contenders {
+            match cannot_share(&contender.server, self.arena.server_core) {
+                None => sharing.push(contender),
                 Some(why) => {
-                    self.set_apart(apart, fighter.entrant, why);
-                    fighter.server.stop()?;
+                    self.set_apart(apart, contender.entrant, why);
+                    contender.server.stop()?;
                 }
             }
         }
@@ -193,9 +197,13 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
     }
 
     /// Some cycles of one work.
-    fn burst(&mut self, bout: &mut Bout, field: &mut Vec<Fighter<'a>>) -> io::Result<()> {
-        let jobs = field.iter().map(|fighter| {
-            self.turn(fighter.entrant, 0, 0).job(&fighter.server, &bout.work, bout.offered)
+    fn burst(
+        &mut self,
+        duel: &mut WorkDuel,
+        contenders: &mut Vec<LiveContender<'a>>,
+    ) -> io::Result<()> {
+        let jobs = contenders.iter().map(|contender| {
+            self.turn(contender.entrant, 0, 0).job(&contender.server, &duel.work, duel.offered)
         });
         let jobs = jobs.collect::<io::Result<Vec<Job>>>()?;
         let mut kept = jobs.iter().map(Kept::new).collect::<io::Result<Vec<_>>>()?;
@@ -205,11 +213,11 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
             // The median: one pause of the machine would make slices long.
             slowest = slowest.max(one.slice(warm_up)?.response.quantile(0.5));
         }
-        let slice = *bout.slice.get_or_insert_with(|| slice_for(slowest));
-        let names: Vec<String> = field.iter().map(|f| f.entrant.name.clone()).collect();
+        let slice = *duel.slice.get_or_insert_with(|| slice_for(slowest));
+        let names: Vec<String> = contenders.iter().map(|f| f.entrant.name.clone()).collect();
         let mut lost = BTreeSet::new();
         for number in 1..=BURST_CYCLES {
-            let order = self.plan.order(&names, bout.cycle, self.arena.seed);
+            let order = self.plan.order(&names, duel.cycle, self.arena.seed);
             let mut place = 0;
             for at in order.iter().filter_map(|name| names.iter().position(|n| n == name)) {
                 if lost.contains(&names[at]) {
@@ -219,36 +227,36 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
                 let (kept, job) = (&mut kept[at], &jobs[at]);
                 let taken = Taken { kept, job, slice, place, is_counted };
                 place += 1;
-                if let Err(e) = self.slice(bout, &mut field[at], taken) {
-                    let when = format!("in cycle {}: ", bout.cycle + 1);
+                if let Err(e) = self.slice(duel, &mut contenders[at], taken) {
+                    let when = format!("in cycle {}: ", duel.cycle + 1);
                     self.note(&when, &names[at], Err(e))?;
                     lost.insert(names[at].clone());
                 }
             }
-            bout.cycle += 1;
-            bout.spent = self.spent(&bout.work.name());
-            if bout.cycle.is_multiple_of(2) && self.is_spent(bout) {
+            duel.cycle += 1;
+            duel.spent = self.spent(&duel.work.name());
+            if duel.cycle.is_multiple_of(2) && self.is_spent(duel) {
                 break;
             }
         }
         drop(kept);
-        field.retain(|fighter| !lost.contains(&fighter.entrant.name));
-        bout.burst += 1;
+        contenders.retain(|contender| !lost.contains(&contender.entrant.name));
+        duel.burst += 1;
         Ok(())
     }
 
     /// One slice.
     fn slice(
         &mut self,
-        bout: &Bout,
-        fighter: &mut Fighter<'a>,
+        duel: &WorkDuel,
+        contender: &mut LiveContender<'a>,
         taken: Taken<'_, '_>,
     ) -> Result<(), TurnError> {
         if self.arena.stop.load(Ordering::Relaxed) {
             return Err(TurnError::Run(io::ErrorKind::Interrupted.into()));
         }
-        let server = &mut fighter.server;
-        let idle_cpu = fighter.last.as_ref().zip(server.pids()).map(|((since, last), pids)| {
+        let server = &mut contender.server;
+        let idle_cpu = contender.last.as_ref().zip(server.pids()).map(|((since, last), pids)| {
             let (used, _) = last.until(&Snapshot::take(&pids), 0.0);
             used.cpu_s / since.elapsed().as_secs_f64()
         });
@@ -257,23 +265,23 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
         let observed = observe(server, None, || kept.slice(slice))?;
         server.check_alive().map_err(TurnError::Contender)?;
         let Observed { began_unix_s, load, server, machine, end } = observed;
-        fighter.last = end.map(|end| (Instant::now(), end));
-        let counts = is_counted.then(|| self.counts(&fighter.server, kept, slice)).flatten();
+        contender.last = end.map(|end| (Instant::now(), end));
+        let counts = is_counted.then(|| self.counts(&contender.server, kept, slice)).flatten();
         let (instructions, cycles) = counts.unzip();
-        let slice = Slice { burst: bout.burst, place, idle_cpu, instructions, cycles };
+        let slice = Slice { burst: duel.burst, place, idle_cpu, instructions, cycles };
         let mut marks = load::marks(job, &load);
         marks.extend(foreign_mark(machine.as_ref()));
         self.record.add(Sample {
             plan: self.plan.name.clone(),
-            round: bout.cycle,
+            round: duel.cycle,
             attempt: 0,
             trial: 0,
             probe: false,
-            contender: fighter.entrant.name.clone(),
-            work: bout.work.name(),
-            file: bout.work.file.clone(),
-            offered: bout.offered,
-            over: bout.work.over,
+            contender: contender.entrant.name.clone(),
+            work: duel.work.name(),
+            file: duel.work.file.clone(),
+            offered: duel.offered,
+            over: duel.work.over,
             beside: None,
             cooling: None,
             idle: None,
@@ -300,24 +308,24 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
         Some((each(counts.instructions), each(counts.cycles)))
     }
 
-    /// Looks at the intervals, if it is time to, and decides if the bout is over.
-    fn look(&mut self, bout: &mut Bout) {
-        let name = bout.work.name();
-        let ended = bout.spent.as_secs_f64() / self.budget().as_secs_f64();
+    /// Looks at the intervals, if it is time to, and decides if the duel is over.
+    fn look(&mut self, duel: &mut WorkDuel) {
+        let name = duel.work.name();
+        let ended = duel.spent.as_secs_f64() / self.budget().as_secs_f64();
         // A look that was missed is not made up for: fewer looks only widen coverage.
         let due = LOOKS.iter().filter(|share| ended >= **share).count();
-        if due > bout.looks {
-            bout.looks = due;
-            bout.is_over = self.is_precise(&name);
+        if due > duel.looks {
+            duel.looks = due;
+            duel.is_over = self.is_precise(&name);
         }
-        bout.is_over |= self.is_spent(bout);
-        let ended = if bout.is_over { 1.0 } else { ended };
-        (self.tell)(Event::Burst { work: &name, cycles: bout.cycle, ended });
+        duel.is_over |= self.is_spent(duel);
+        let ended = if duel.is_over { 1.0 } else { ended };
+        (self.tell)(Event::Burst { work: &name, cycles: duel.cycle, ended });
     }
 
     /// Checks a contender's bytes again and stops it.
-    fn close(&mut self, fighter: Fighter<'a>) -> io::Result<()> {
-        let Fighter { entrant, server, .. } = fighter;
+    fn close(&mut self, contender: LiveContender<'a>) -> io::Result<()> {
+        let LiveContender { entrant, server, .. } = contender;
         let checked = self.turn(entrant, 0, 0).check(&server);
         if let Err(TurnError::Contender(_)) = checked {
             self.record.mark_slices(&entrant.name, Mark::WrongBytes)?;

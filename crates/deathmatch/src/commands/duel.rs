@@ -15,7 +15,7 @@ use deathmatch::plan::Plan;
 use deathmatch::process::Running;
 use deathmatch::stats::{Duel, Ratio, Standing, duels, percent};
 
-use super::run::{Executed, Participants, Whole, execute};
+use super::run::{Executed, FinishedRun, Participants, execute};
 use super::{chosen_plan, draw, usage};
 
 /// Work if none is named.
@@ -35,8 +35,8 @@ pub(crate) fn duel(args: &DuelArgs) -> io::Result<ExitCode> {
     }
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from("deathmatch-duel"));
     match fight(args, &plan, &contenders, out)? {
-        Executed::Not(code) => Ok(code),
-        Executed::Whole(whole) => show(args, &plan, &whole),
+        Executed::Stopped(code) => Ok(code),
+        Executed::Finished(whole) => show(args, &plan, &whole),
     }
 }
 
@@ -177,7 +177,7 @@ fn bystanders_of(args: &DuelArgs, plan: &Plan, arena: &Arena) -> Result<Vec<Byst
 }
 
 /// Prints the result, and writes the report.
-fn show(args: &DuelArgs, plan: &Plan, whole: &Whole) -> io::Result<ExitCode> {
+fn show(args: &DuelArgs, plan: &Plan, whole: &FinishedRun) -> io::Result<ExitCode> {
     let found = duels(&whole.samples, &plan.reference, plan.precision);
     let mut out = io::stdout();
     if args.json {
@@ -291,8 +291,8 @@ fn self_test(
     let (mut cpu, mut replies, mut stdout) = (Tried::default(), Tried::default(), io::stdout());
     for number in 1..=times {
         let whole = match fight(args, plan, contenders, out.join(number.to_string()))? {
-            Executed::Not(code) => return Ok(code),
-            Executed::Whole(whole) => whole,
+            Executed::Stopped(code) => return Ok(code),
+            Executed::Finished(whole) => whole,
         };
         for duel in duels(&whole.samples, &plan.reference, plan.precision) {
             for its in duel.contenders.values().filter(|its| its.cpu.is_some()) {

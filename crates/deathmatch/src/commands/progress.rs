@@ -34,9 +34,9 @@ impl Progress {
         let whole = plan.duration(contenders);
         let contenders = u32::try_from(contenders).unwrap_or(u32::MAX).max(1);
         let budget = plan.budget_of(contenders);
-        let bouts = plan.works.iter().filter(|work| plan.slices(work)).count();
-        let (bouts, works) = (count(bouts), count(plan.works.len()));
-        let turns = (works - bouts) * plan.rounds * contenders;
+        let sliced = plan.works.iter().filter(|work| plan.slices(work)).count();
+        let (sliced, works) = (count(sliced), count(plan.works.len()));
+        let turns = (works - sliced) * plan.rounds * contenders;
         let bar = ProgressBar::new(milliseconds(whole));
         let style = ProgressStyle::with_template("{bar:30} {percent} %, {eta} left  {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -44,7 +44,7 @@ impl Progress {
             bar,
             is_terminal: io::stderr().is_terminal(),
             whole,
-            turn: whole.saturating_sub(budget * bouts) / turns.max(1),
+            turn: whole.saturating_sub(budget * sliced) / turns.max(1),
             turns: 0,
             budget,
             slices: BTreeMap::new(),

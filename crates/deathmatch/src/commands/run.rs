@@ -50,9 +50,9 @@ pub(crate) fn run(args: &RunArgs) -> io::Result<ExitCode> {
     };
     let field = |arena: &Arena| Participants::gather(arena, &plan, args, &known);
     match execute(&plan, args, field)? {
-        Executed::Not(code) => Ok(code),
-        Executed::Whole(whole) => {
-            let Whole { arena, run, samples, .. } = *whole;
+        Executed::Stopped(code) => Ok(code),
+        Executed::Finished(whole) => {
+            let FinishedRun { arena, run, samples, .. } = *whole;
             draw(&arena.out, &run, &samples, args.json)?;
             let has_result = samples.iter().any(|sample| !sample.probe);
             Ok(if has_result { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -63,12 +63,12 @@ pub(crate) fn run(args: &RunArgs) -> io::Result<ExitCode> {
 /// End of carrying a plan out.
 pub(super) enum Executed {
     /// Before its end: the reason has been printed.
-    Not(ExitCode),
-    Whole(Box<Whole>),
+    Stopped(ExitCode),
+    Finished(Box<FinishedRun>),
 }
 
 /// A plan that has been carried out.
-pub(super) struct Whole {
+pub(super) struct FinishedRun {
     pub(super) arena: Arena,
     pub(super) run: Run,
     pub(super) samples: Vec<Sample>,
@@ -82,7 +82,7 @@ pub(super) fn execute(
     args: &RunArgs,
     field: impl FnOnce(&Arena) -> Result<Participants, String>,
 ) -> io::Result<Executed> {
-    let failed = |why: String| usage(&why).map(Executed::Not);
+    let failed = |why: String| usage(&why).map(Executed::Stopped);
     let [server_core, load_core] = args.cores[..] else {
         return failed("--cores: write two processors, such as 0,1".to_owned());
     };
@@ -134,7 +134,7 @@ pub(super) fn execute(
     }
     let outcome = match carry_out(&arena, plan, &field) {
         Err(e) if e.kind() == io::ErrorKind::Interrupted => {
-            return interrupted(&arena).map(Executed::Not);
+            return interrupted(&arena).map(Executed::Stopped);
         }
         outcome => outcome?,
     };
@@ -151,7 +151,7 @@ pub(super) fn execute(
     if !duels.is_empty() {
         fs::write(arena.out.join(DUEL), serde_json::to_vec_pretty(&duels)?)?;
     }
-    Ok(Executed::Whole(Box::new(Whole {
+    Ok(Executed::Finished(Box::new(FinishedRun {
         arena,
         run,
         samples: outcome.samples,

@@ -17,7 +17,7 @@ use deathmatch::target::Url;
 use serde_json::json;
 
 use super::duel::table;
-use super::run::{Executed, Participants, Whole, execute, write_run};
+use super::run::{Executed, FinishedRun, Participants, execute, write_run};
 use super::{draw, read_run, usage, write_report};
 
 /// Directories that are tried for the results.
@@ -52,8 +52,8 @@ pub(crate) fn vs(args: &VsArgs) -> io::Result<ExitCode> {
         gather(arena, &plan, servers, args.insecure)
     })?;
     match executed {
-        Executed::Not(code) => Ok(code),
-        Executed::Whole(whole) => show(args, &plan, *whole, kept.as_deref()),
+        Executed::Stopped(code) => Ok(code),
+        Executed::Finished(whole) => show(args, &plan, *whole, kept.as_deref()),
     }
 }
 
@@ -285,7 +285,7 @@ fn kept(dir: &Path, plan: &Plan) -> io::Result<Vec<Judgement>> {
 fn show(
     args: &VsArgs,
     plan: &Plan,
-    mut whole: Whole,
+    mut whole: FinishedRun,
     kept: Option<&[Judgement]>,
 ) -> io::Result<ExitCode> {
     let found = duels(&whole.samples, &plan.reference, plan.precision);
@@ -327,7 +327,7 @@ fn checks(judged: &Judged) -> Vec<Check> {
     judged.judgements.iter().zip(judged.sentences()).map(check).collect()
 }
 
-fn not_measured(whole: &Whole, name: &str) -> io::Result<ExitCode> {
+fn not_measured(whole: &FinishedRun, name: &str) -> io::Result<ExitCode> {
     // The one that failed, if it kept the others from being measured.
     let all = || whole.run.contenders.iter().filter(|c| c.absent.is_some());
     let why = all().find(|c| c.name == name).or_else(|| all().next());

@@ -25,7 +25,8 @@ pub(super) fn lows(samples: &[Sample], file: &str, contender: &str) -> Rounds {
 /// Compares a limit: only brackets that lie apart by more than the tolerance differ, and only if
 /// the rounds' own limits do (`p`).
 pub(super) fn row(
-    (file, contender): (&str, &str),
+    file: &str,
+    contender: &str,
     before: Saturation,
     after: Saturation,
     p: f64,
@@ -66,7 +67,7 @@ mod tests {
             (bracket(40e3, None), Outcome::Improved, "at least twice"),
             (bracket(0.0, Some(1e3)), Outcome::Regressed, "nothing any more"),
         ];
-        let row = |before, after| row(("10k", "nginx"), before, after, 0.01, 0.05);
+        let row = |before, after| row("10k", "nginx", before, after, 0.01, 0.05);
         for (after, want, why) in rows {
             assert_eq!(row(before, after).outcome, want, "{why}");
         }

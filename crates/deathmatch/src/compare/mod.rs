@@ -117,7 +117,7 @@ pub fn compare(a: &[Sample], b: &[Sample], tolerance: f64) -> Result<Comparison,
     rows.extend(limits.map(|((file, contender), (before, after))| {
         let lows = |all| lows(all, file, contender).into_values().collect::<Vec<f64>>();
         let p = shift_p(&lows(a), &lows(b)).unwrap_or(1.0);
-        let row = limits::row((file, contender), before, after, p, tolerance);
+        let row = limits::row(file, contender, before, after, p, tolerance);
         if moved { row.undecided("the floor moved") } else { row }
     }));
     let mut notes = notes(a, b, of_search);
@@ -258,7 +258,7 @@ pub fn contenders(
     rows.extend(searched.iter().map(|(file, (before, after))| {
         let ratio = Ratio::of(&lows(samples, file, two), &lows(samples, file, one));
         let p = ratio.map_or(1.0, |r| sign_test(r.rounds.values().copied()));
-        limits::row((file, two), *before, *after, p, tolerance)
+        limits::row(file, two, *before, *after, p, tolerance)
     }));
     let alone = |name, its: &BTreeSet<(&str, &str, bool)>, other: &BTreeSet<_>| {
         let works = its.difference(other).filter(|(_, file, open)| !of_search(file, *open));

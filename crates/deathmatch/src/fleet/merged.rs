@@ -301,7 +301,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Seconds that two times have in common.
-fn overlap((a, b): (f64, f64), (c, d): (f64, f64)) -> f64 {
+fn overlap(a: f64, b: f64, c: f64, d: f64) -> f64 {
     (b.min(d) - a.max(c)).max(0.0)
 }
 
@@ -314,7 +314,7 @@ fn responses(its: &Generated, from: f64, until: f64) -> f64 {
 fn shared(its: &Generated, from: f64, until: f64, count: fn(&super::Second) -> f64) -> f64 {
     let part = |second: &super::Second| {
         let start = its.started_unix_s + second.from_s;
-        let share = overlap((start, start + second.seconds), (from, until)) / second.seconds;
+        let share = overlap(start, start + second.seconds, from, until) / second.seconds;
         if second.seconds > 0.0 { count(second) * share } else { 0.0 }
     };
     its.seconds.iter().map(part).sum()
@@ -325,7 +325,7 @@ fn server(watched: &[Watched], from: f64, until: f64, per_s: f64) -> Option<Serv
     let (mut cpu_s, mut foreign, mut steal) = (0.0, 0.0, 0.0);
     for line in watched {
         let seconds = line.machine.seconds;
-        let shared = overlap((line.unix_s - seconds, line.unix_s), (from, until));
+        let shared = overlap(line.unix_s - seconds, line.unix_s, from, until);
         if shared <= 0.0 || seconds <= 0.0 {
             continue;
         }
@@ -362,12 +362,12 @@ fn course(all: &[&Generated], watched: &[Watched]) -> Vec<Slot> {
             let p99 = all.iter().flat_map(|its| {
                 its.seconds.iter().filter(move |second| {
                     let start = its.started_unix_s + second.from_s;
-                    overlap((start, start + second.seconds), (from, until)) > second.seconds / 2.0
+                    overlap(start, start + second.seconds, from, until) > second.seconds / 2.0
                 })
             });
             let cpu = watched.iter().filter_map(|line| {
                 let seconds = line.machine.seconds;
-                let shared = overlap((line.unix_s - seconds, line.unix_s), (from, until));
+                let shared = overlap(line.unix_s - seconds, line.unix_s, from, until);
                 (shared > 0.0).then(|| (shared, line.server.cpu_s * shared / seconds))
             });
             let (watched_s, cpu_s) = cpu.fold((0.0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1));

@@ -84,14 +84,14 @@ struct Stream<'a> {
     once: Option<&'a OneTimeDownload>,
     expected: Expected,
     socket: Option<OwnedFd>,
-    state: State,
+    state: BulkState,
     reader: Reader,
     /// Start of the time in which it could neither send nor receive.
     blocked: Option<u64>,
 }
 
 #[derive(Clone, Copy)]
-enum State {
+enum BulkState {
     /// Not connected until then.
     Shut { until: u64 },
     /// Bytes of the request sent so far, an upload's body included.
@@ -172,7 +172,7 @@ impl<'a> Streams<'a> {
 
     fn attempt(&mut self, at: usize, now: u64, buffer: &mut [u8]) -> io::Result<bool> {
         let stream = &mut self.all[at];
-        if let State::Shut { until } = stream.state {
+        if let BulkState::Shut { until } = stream.state {
             return if now < until { Ok(false) } else { self.open(at, now) };
         }
         let bucket = match stream.direction {
@@ -184,12 +184,12 @@ impl<'a> Streams<'a> {
             return Ok(false);
         }
         let carries = match (stream.direction, stream.state) {
-            (Direction::Down, State::Answered) => Some(&mut self.counts.down_bytes),
-            (Direction::Up(_), State::Asking { .. }) => Some(&mut self.counts.up_bytes),
+            (Direction::Down, BulkState::Answered) => Some(&mut self.counts.down_bytes),
+            (Direction::Up(_), BulkState::Asking { .. }) => Some(&mut self.counts.up_bytes),
             _ => None,
         };
         let tried = match stream.state {
-            State::Asking { sent } => stream.ask(sent, self.bulk),
+            BulkState::Asking { sent } => stream.ask(sent, self.bulk),
             _ => {
                 let most = allowed.min(buffer.len());
                 stream.take(&mut buffer[..most], &mut self.memo)
@@ -237,7 +237,7 @@ impl<'a> Streams<'a> {
             stream.expected.body_bytes = once.body_bytes;
         } else if !self.bulk.once.is_empty() {
             stream.socket = None;
-            stream.state = State::Shut { until: u64::MAX };
+            stream.state = BulkState::Shut { until: u64::MAX };
             if self.measured.contains(&now) {
                 self.counts.over_ns.get_or_insert(now - self.measured.start);
             }
@@ -251,7 +251,7 @@ impl<'a> Streams<'a> {
             OpenResult::Begun(socket) => {
                 let stream = &mut self.all[at];
                 stream.socket = Some(socket);
-                stream.state = State::Asking { sent: 0 };
+                stream.state = BulkState::Asking { sent: 0 };
             }
         }
         Ok(true)
@@ -261,7 +261,7 @@ impl<'a> Streams<'a> {
         let stream = &mut self.all[at];
         stream.socket = None;
         stream.blocked = None;
-        stream.state = State::Shut { until: now + PAUSE_NS };
+        stream.state = BulkState::Shut { until: now + PAUSE_NS };
         self.counts.failures += u64::from(self.measured.contains(&now));
         self.choose(at, now);
     }
@@ -274,7 +274,7 @@ impl Stream<'_> {
             once: None,
             expected: Expected { status: 200, body_bytes, body: None },
             socket: None,
-            state: State::Shut { until: 0 },
+            state: BulkState::Shut { until: 0 },
             reader: Reader::default(),
             blocked: None,
         }
@@ -297,10 +297,10 @@ impl Stream<'_> {
         match wire::push(socket, piece) {
             Transfer::Bytes(count) => {
                 let sent = sent + count as u64;
-                self.state = State::Asking { sent };
+                self.state = BulkState::Asking { sent };
                 if sent == whole {
                     self.reader.reset();
-                    self.state = State::Answered;
+                    self.state = BulkState::Answered;
                 }
                 Attempt::Transfer(count)
             }
@@ -348,10 +348,10 @@ impl Stream<'_> {
 
     /// Begins the next request, on a new connection if this one closes.
     fn begin_next(&mut self, close: bool, now: u64) {
-        self.state = State::Asking { sent: 0 };
+        self.state = BulkState::Asking { sent: 0 };
         if close {
             self.socket = None;
-            self.state = State::Shut { until: now };
+            self.state = BulkState::Shut { until: now };
         }
     }
 }

@@ -131,10 +131,10 @@ impl<'a> Engine<'a> {
                 Engine::Http3(Box::new(multiplex::Engine::new(job, 1)?))
             }
             Some(ConnectionUse::Page { version, files }) => {
-                Engine::visits(job, version, (Steps::Files(files as usize), 1))?
+                Engine::visits(job, version, Steps::Files(files as usize), 1)?
             }
             Some(ConnectionUse::Visits { version, connections }) => {
-                Engine::visits(job, version, (Steps::Of(&job.client.steps), connections))?
+                Engine::visits(job, version, Steps::Of(&job.client.steps), connections)?
             }
             Some(ConnectionUse::Anew { .. } | ConnectionUse::Herd) | None => {
                 Engine::Http1(Box::new(engine::Engine::new(job)?))
@@ -146,7 +146,8 @@ impl<'a> Engine<'a> {
     fn visits(
         job: &'a Job,
         version: Version,
-        (steps, connections): (Steps<'a>, u32),
+        steps: Steps<'a>,
+        connections: u32,
     ) -> io::Result<Engine<'a>> {
         Ok(match version {
             Version::Http1 => {

@@ -23,16 +23,17 @@ pub(super) fn draw(data: Data<'_>, file: &str, limits: &[&Limit]) -> Markup {
     let titles = limits.iter().map(|limit| data.run.title(&limit.contender));
     let lanes = Lanes::fitting(titles, SCALE, RIGHT);
     let range = |(row, limit): (usize, &&Limit)| {
-        range(data, (&lanes, row), limit, |rate| lanes.x(&scale, rate))
+        range(data, &lanes, row, limit, |rate| lanes.x(&scale, rate))
     };
     let ranges: Vec<Markup> = limits.iter().enumerate().map(range).collect();
     let title = format!("Highest rate carried: {file}");
-    lanes.chart(&title, (&scale, "requests/s"), &Markup::default(), &ranges)
+    lanes.chart(&title, &scale, "requests/s", &Markup::default(), &ranges)
 }
 
 fn range(
     data: Data<'_>,
-    (lanes, row): (&Lanes, usize),
+    lanes: &Lanes,
+    row: usize,
     limit: &Limit,
     place: impl Fn(f64) -> f64,
 ) -> Markup {

@@ -87,7 +87,7 @@ pub(super) fn over_steps(data: Data<'_>, stretch: &Stretch<'_>, measure: Measure
     let all_out = stretch.all_out.filter(|_| measure == Measure::CpuPerRequest);
     let is_single = stretch.xs().len() == 1;
     let lines_max = if is_single { usize::MAX } else { chart::LINES_MAX };
-    let lines = lines(data, stretch.contenders(), (true, lines_max), |name| {
+    let lines = lines(data, stretch.contenders(), true, lines_max, |name| {
         let mut part = 0;
         let rated = stretch.drawn(name).filter_map(|(at, row)| {
             let anew = std::mem::replace(&mut part, at) != at;
@@ -158,7 +158,7 @@ pub(super) fn distribution(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Chart>
         .or_else(|| ladder.xs().first().copied())?;
     let most = ladder.rows.iter().filter(|r| r.x == x).map(|r| r.response.count()).max()?;
     let nines_max = (most.max(10) as f64).log10().ceil() + 0.5;
-    let lines = lines(data, ladder.contenders(), (false, chart::LINES_MAX), |name| {
+    let lines = lines(data, ladder.contenders(), false, chart::LINES_MAX, |name| {
         ladder.at(name, x).map(|row| quantiles(row, nines_max)).unwrap_or_default()
     });
     if lines.is_empty() {
@@ -208,7 +208,8 @@ pub(super) fn line_style(data: Data<'_>, name: &str) -> LineStyle {
 fn lines(
     data: Data<'_>,
     mut names: Vec<&str>,
-    (has_markers, lines_max): (bool, usize),
+    has_markers: bool,
+    lines_max: usize,
     points: impl Fn(&str) -> Vec<Point>,
 ) -> Vec<Line> {
     let place = |name: &str| data.beside.order.iter().position(|known| known == name);

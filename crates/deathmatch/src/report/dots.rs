@@ -17,7 +17,7 @@ pub(super) fn draw(plot: &Plot, more_is_better: bool) -> Markup {
     let lines = sorted(&plot.lines, more_is_better).into_iter().enumerate();
     let rows: Vec<Markup> =
         lines.map(|(row, (line, point))| draw_row(&lanes, &plot.y, line, point, row)).collect();
-    lanes.chart(&plot.title, (&plot.y, &plot.y_label), &Markup::default(), &rows)
+    lanes.chart(&plot.title, &plot.y, &plot.y_label, &Markup::default(), &rows)
 }
 
 /// Lines that have points, each with its last point, the best first.

@@ -61,7 +61,8 @@ impl Lanes {
     pub(super) fn chart(
         &self,
         title: &str,
-        (scale, label): (&Scale, &str),
+        scale: &Scale,
+        label: &str,
         behind: &Markup,
         lines: &[Markup],
     ) -> Markup {

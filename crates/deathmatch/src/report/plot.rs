@@ -42,7 +42,7 @@ pub(super) fn draw(data: Data<'_>, measure: Measure) -> Option<String> {
         svg xmlns="http://www.w3.org/2000/svg" width=(LANES.width) height=(LANES.height(rows.len())) {
             style { (PreEscaped(chart::STYLE)) }
             rect width="100%" height="100%" fill="var(--card)" {}
-            (LANES.chart(&format!("{}: {label}", data.run.plan), (&scale, &label), &Markup::default(), &rows))
+            (LANES.chart(&format!("{}: {label}", data.run.plan), &scale, &label, &Markup::default(), &rows))
         }
     };
     (!works.is_empty()).then(|| printable(&plot.into_string()))

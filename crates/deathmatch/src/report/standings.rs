@@ -223,11 +223,8 @@ fn draw(data: Data<'_>, ranking: &Ranking) -> Markup {
     };
     let drawn = places.iter().filter(|p| is_drawn(p));
     let scale = Scale::about_one(&drawn.flat_map(ends).collect::<Vec<_>>());
-    let rows: Vec<Markup> = places
-        .iter()
-        .enumerate()
-        .map(|(at, place)| row(data, (&lanes, &scale), place, at))
-        .collect();
+    let rows: Vec<Markup> =
+        places.iter().enumerate().map(|(at, place)| row(data, &lanes, &scale, place, at)).collect();
     let height = lanes.y(rows.len()) - lanes.row / 2.0 - lanes.top;
     let x = |ratio| lanes.x(&scale, ratio);
     let (left, right) = (x(1.0 / (1.0 + MARGIN)), x(1.0 + MARGIN));
@@ -239,7 +236,7 @@ fn draw(data: Data<'_>, ranking: &Ranking) -> Markup {
     let title = format!("{}, {work}: ratios to the reference", ranking.measure.words().0);
     let better = if ranking.measure.more_is_better() { "more is better" } else { "less is better" };
     let label = format!("ratio, {better}");
-    lanes.chart(&title, (&scale, &label), &band, &rows)
+    lanes.chart(&title, &scale, &label, &band, &rows)
 }
 
 /// `true` if a contender's ratio has a dot: ranked, or only without an interval.
@@ -247,12 +244,7 @@ fn is_drawn(place: &RankedRow<'_>) -> bool {
     place.standing.ratio.is_finite() && (place.ranks.is_some() || place.standing.interval.is_none())
 }
 
-fn row(
-    data: Data<'_>,
-    (lanes, scale): (&Lanes, &Scale),
-    place: &RankedRow<'_>,
-    at: usize,
-) -> Markup {
+fn row(data: Data<'_>, lanes: &Lanes, scale: &Scale, place: &RankedRow<'_>, at: usize) -> Markup {
     let RankedRow { standing, ranks, value, remark, .. } = place;
     let title = data.run.title(&standing.contender);
     let (y, ratio) = (lanes.y(at), sensible(standing.ratio));

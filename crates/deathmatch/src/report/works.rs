@@ -34,7 +34,7 @@ pub(super) fn sections(data: Data<'_>) -> Markup {
             section.work id=(id(at)) {
                 h2 { (stretch.title()) }
                 @let is_at_a_glance = is_at_a_glance(data, at);
-                @for ladder in &stretch.parts { (said(data, stretch, ladder, (&all, is_at_a_glance))) }
+                @for ladder in &stretch.parts { (said(data, stretch, ladder, &all, is_at_a_glance)) }
                 (charts(data, stretch, is_at_a_glance))
                 @for ladder in &stretch.parts { (folded(data, ladder)) }
             }
@@ -47,7 +47,8 @@ fn said(
     data: Data<'_>,
     stretch: &Stretch<'_>,
     ladder: &Ladder<'_>,
-    (all, is_at_a_glance): (&[Findings], bool),
+    all: &[Findings],
+    is_at_a_glance: bool,
 ) -> Markup {
     let title = ladder.title();
     let findings = all.iter().find(|findings| findings.about == title);

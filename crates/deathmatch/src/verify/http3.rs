@@ -46,7 +46,7 @@ async fn ask(
     let (endpoint, mut client) = connect(addr, trust).await.map_err(|e| (1, http3_fault(e)))?;
     let mut seen = None;
     for answer in 1..=requests(expected) {
-        let asked = one(&mut client, (trust.authority(), path), expected).await;
+        let asked = one(&mut client, trust.authority(), path, expected).await;
         seen.get_or_insert(asked.map_err(|fault| (answer, fault))?);
     }
     drop(client);
@@ -80,7 +80,8 @@ async fn connect(
 
 async fn one(
     client: &mut SendRequest<OpenStreams, Bytes>,
-    (authority, path): (&str, &str),
+    authority: &str,
+    path: &str,
     expected: &[u8],
 ) -> Result<Verified, Fault> {
     let request =

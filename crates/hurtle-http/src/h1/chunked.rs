@@ -17,14 +17,14 @@ pub const TRAILER_BYTES_MAX: usize = 8 << 10;
 /// Decodes one body.
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
-    state: State,
+    state: ChunkState,
     extension_bytes: usize,
     trailers: Vec<u8>,
 }
 
 /// The part of the coding that the next byte belongs to. Numbers are the size of the current chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum ChunkState {
     /// The first digit of a size.
     #[default]
     SizeStart,
@@ -80,15 +80,15 @@ impl Decoder {
     pub fn decode(&mut self, input: &[u8]) -> Result<Step, ParseError> {
         let mut at = 0;
         while at < input.len() {
-            if let State::Data(left) = self.state {
+            if let ChunkState::Data(left) = self.state {
                 let len = usize::try_from(left).unwrap_or(usize::MAX).min(input.len() - at);
                 let left = left - len as u64;
-                self.state = if left == 0 { State::DataCr } else { State::Data(left) };
+                self.state = if left == 0 { ChunkState::DataCr } else { ChunkState::Data(left) };
                 return Ok(Step::Data { skip: at, len });
             }
             self.state = self.next(input[at])?;
             at += 1;
-            if self.state == State::Done {
+            if self.state == ChunkState::Done {
                 return Ok(Step::End(at));
             }
         }
@@ -98,7 +98,7 @@ impl Decoder {
     /// Number of data bytes left in the current chunk; 0 if framing is next. It can be as large as
     /// `u64::MAX`, so additions can overflow.
     pub fn data_left(&self) -> u64 {
-        if let State::Data(left) = self.state { left } else { 0 }
+        if let ChunkState::Data(left) = self.state { left } else { 0 }
     }
 
     /// The trailer lines, each ended by CRLF, and the empty line. They are complete after
@@ -107,57 +107,66 @@ impl Decoder {
         &self.trailers
     }
 
-    fn next(&mut self, byte: u8) -> Result<State, ParseError> {
+    fn next(&mut self, byte: u8) -> Result<ChunkState, ParseError> {
         Ok(match (self.state, byte) {
-            (State::SizeStart, b) => State::Size(hex(b).ok_or(ParseError::ChunkSize)?, 1),
-            (State::Size(n, _) | State::SizeBlank(n) | State::Extension(n), b'\r') => {
-                if matches!(self.state, State::SizeBlank(_)) {
+            (ChunkState::SizeStart, b) => ChunkState::Size(hex(b).ok_or(ParseError::ChunkSize)?, 1),
+            (
+                ChunkState::Size(n, _) | ChunkState::SizeBlank(n) | ChunkState::Extension(n),
+                b'\r',
+            ) => {
+                if matches!(self.state, ChunkState::SizeBlank(_)) {
                     return Err(ParseError::ChunkSize);
                 }
-                State::SizeLf(n)
+                ChunkState::SizeLf(n)
             }
-            (State::Size(n, _) | State::SizeBlank(n) | State::Extension(n), b';') => {
-                self.extension(State::ExtensionName(n))?
+            (
+                ChunkState::Size(n, _) | ChunkState::SizeBlank(n) | ChunkState::Extension(n),
+                b';',
+            ) => self.extension(ChunkState::ExtensionName(n))?,
+            (ChunkState::Size(n, _) | ChunkState::SizeBlank(n), b' ' | b'\t') => {
+                self.extension(ChunkState::SizeBlank(n))?
             }
-            (State::Size(n, _) | State::SizeBlank(n), b' ' | b'\t') => {
-                self.extension(State::SizeBlank(n))?
+            (ChunkState::Size(_, SIZE_DIGITS_MAX), _) => return Err(ParseError::ChunkSize),
+            (ChunkState::Size(n, digits), b) => {
+                ChunkState::Size(n << 4 | hex(b).ok_or(ParseError::ChunkSize)?, digits + 1)
             }
-            (State::Size(_, SIZE_DIGITS_MAX), _) => return Err(ParseError::ChunkSize),
-            (State::Size(n, digits), b) => {
-                State::Size(n << 4 | hex(b).ok_or(ParseError::ChunkSize)?, digits + 1)
+            (ChunkState::SizeBlank(_), _) => return Err(ParseError::ChunkSize),
+            (ChunkState::Extension(n), b'=') => self.extension(ChunkState::ExtensionValue(n))?,
+            (ChunkState::ExtensionValue(n), b'"') => {
+                self.extension(ChunkState::Quoted(n, false))?
             }
-            (State::SizeBlank(_), _) => return Err(ParseError::ChunkSize),
-            (State::Extension(n), b'=') => self.extension(State::ExtensionValue(n))?,
-            (State::ExtensionValue(n), b'"') => self.extension(State::Quoted(n, false))?,
-            (State::ExtensionName(_) | State::ExtensionValue(_), b' ' | b'\t') => {
+            (ChunkState::ExtensionName(_) | ChunkState::ExtensionValue(_), b' ' | b'\t') => {
                 self.extension(self.state)?
             }
-            (State::Extension(n), b' ' | b'\t') => self.extension(State::Extension(n))?,
-            (State::ExtensionName(n) | State::ExtensionValue(n) | State::Extension(n), b)
-                if is_token(b) =>
-            {
-                self.extension(State::Extension(n))?
+            (ChunkState::Extension(n), b' ' | b'\t') => self.extension(ChunkState::Extension(n))?,
+            (
+                ChunkState::ExtensionName(n)
+                | ChunkState::ExtensionValue(n)
+                | ChunkState::Extension(n),
+                b,
+            ) if is_token(b) => self.extension(ChunkState::Extension(n))?,
+            (ChunkState::Quoted(n, false), b'"') => self.extension(ChunkState::Extension(n))?,
+            (ChunkState::Quoted(n, false), b'\\') => self.extension(ChunkState::Quoted(n, true))?,
+            (ChunkState::Quoted(n, _), b'\t' | b' '..=b'~' | 0x80..) => {
+                self.extension(ChunkState::Quoted(n, false))?
             }
-            (State::Quoted(n, false), b'"') => self.extension(State::Extension(n))?,
-            (State::Quoted(n, false), b'\\') => self.extension(State::Quoted(n, true))?,
-            (State::Quoted(n, _), b'\t' | b' '..=b'~' | 0x80..) => {
-                self.extension(State::Quoted(n, false))?
+            (ChunkState::ExtensionName(_) | ChunkState::ExtensionValue(_), _)
+            | (ChunkState::Extension(_) | ChunkState::Quoted(..), _) => {
+                return Err(ParseError::ChunkSize);
             }
-            (State::ExtensionName(_) | State::ExtensionValue(_), _)
-            | (State::Extension(_) | State::Quoted(..), _) => return Err(ParseError::ChunkSize),
-            (State::SizeLf(0), b'\n') => State::Trailer,
-            (State::SizeLf(n), b'\n') => State::Data(n),
-            (State::SizeLf(_), _) => return Err(ParseError::ChunkSize),
-            (State::DataCr, b'\r') => State::DataLf,
-            (State::DataLf, b'\n') => State::SizeStart,
-            (State::DataCr | State::DataLf, _) => return Err(ParseError::ChunkEnd),
-            (State::Trailer, b) => self.trailer(b)?,
+            (ChunkState::SizeLf(0), b'\n') => ChunkState::Trailer,
+            (ChunkState::SizeLf(n), b'\n') => ChunkState::Data(n),
+            (ChunkState::SizeLf(_), _) => return Err(ParseError::ChunkSize),
+            (ChunkState::DataCr, b'\r') => ChunkState::DataLf,
+            (ChunkState::DataLf, b'\n') => ChunkState::SizeStart,
+            (ChunkState::DataCr | ChunkState::DataLf, _) => return Err(ParseError::ChunkEnd),
+            (ChunkState::Trailer, b) => self.trailer(b)?,
             // `decode` consumes data itself and returns at the end.
-            (State::Data(_) | State::Done, _) => self.state,
+            (ChunkState::Data(_) | ChunkState::Done, _) => self.state,
         })
     }
 
-    fn extension(&mut self, next: State) -> Result<State, ParseError> {
+    fn extension(&mut self, next: ChunkState) -> Result<ChunkState, ParseError> {
         self.extension_bytes += 1;
         if self.extension_bytes > EXTENSION_BYTES_MAX {
             return Err(ParseError::ChunkExtensionsTooLong);
@@ -165,7 +174,7 @@ impl Decoder {
         Ok(next)
     }
 
-    fn trailer(&mut self, byte: u8) -> Result<State, ParseError> {
+    fn trailer(&mut self, byte: u8) -> Result<ChunkState, ParseError> {
         if self.trailers.len() >= TRAILER_BYTES_MAX {
             return Err(ParseError::TrailersTooLarge);
         }
@@ -179,14 +188,14 @@ impl Decoder {
         }
         self.trailers.push(byte);
         if byte != b'\n' {
-            return Ok(State::Trailer);
+            return Ok(ChunkState::Trailer);
         }
         let whole = &self.trailers;
         if whole.len() == 2 || whole.ends_with(b"\r\n\r\n") {
             check_trailers(whole)?;
-            return Ok(State::Done);
+            return Ok(ChunkState::Done);
         }
-        Ok(State::Trailer)
+        Ok(ChunkState::Trailer)
     }
 }
 

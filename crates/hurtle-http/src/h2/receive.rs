@@ -8,7 +8,7 @@ use super::frame::{self, HEAD_BYTES, Head, PAYLOAD_BYTES_MAX, PREFACE, Reason};
 /// The state of the frame reader.
 #[derive(Debug)]
 pub(super) struct Reader {
-    state: State,
+    state: ReceiveState,
     head: [u8; HEAD_BYTES],
     head_len: usize,
     /// The received part of an incomplete payload.
@@ -22,7 +22,7 @@ pub(super) struct Reader {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum ReceiveState {
     /// Within the preface, after this number of bytes.
     Preface(usize),
     Head,
@@ -60,9 +60,9 @@ impl Reader {
     pub(super) fn new(role: Role, now_ms: u64) -> Reader {
         Reader {
             state: match role {
-                Role::Server => State::Preface(0),
+                Role::Server => ReceiveState::Preface(0),
                 // Only clients send the preface's first part (RFC 9113 section 3.4).
-                Role::Client => State::Head,
+                Role::Client => ReceiveState::Head,
             },
             head: [0; HEAD_BYTES],
             head_len: 0,
@@ -90,9 +90,9 @@ impl Reader {
     /// Returns `true` if a frame other than DATA is incomplete.
     fn is_within(&self) -> bool {
         match self.state {
-            State::Head => self.head_len > 0 || self.block.is_some() || !self.is_established,
-            State::Data(_) | State::PadLength(_) => false,
-            State::Preface(_) | State::Payload(_) | State::Skip(_) => true,
+            ReceiveState::Head => self.head_len > 0 || self.block.is_some() || !self.is_established,
+            ReceiveState::Data(_) | ReceiveState::PadLength(_) => false,
+            ReceiveState::Preface(_) | ReceiveState::Payload(_) | ReceiveState::Skip(_) => true,
         }
     }
 
@@ -140,23 +140,23 @@ impl Connection {
     /// Reads the next part of `bytes`, which is not empty.
     fn advance(&mut self, bytes: &mut &[u8]) -> Result<(), Reason> {
         match self.reader.state {
-            State::Preface(len) => self.preface(len, bytes),
-            State::Head => match self.reader.take_head(bytes) {
+            ReceiveState::Preface(len) => self.preface(len, bytes),
+            ReceiveState::Head => match self.reader.take_head(bytes) {
                 Some(head) => self.begin_frame(head, bytes),
                 None => Ok(()),
             },
-            State::Payload(head) => self.payload(head, bytes),
-            State::PadLength(head) => {
+            ReceiveState::Payload(head) => self.payload(head, bytes),
+            ReceiveState::PadLength(head) => {
                 let (&padding, rest) = bytes.split_first().ok_or(Reason::INTERNAL_ERROR)?;
                 *bytes = rest;
                 self.begin_data(head, Some(padding))
             }
-            State::Data(data) => self.data(data, bytes),
-            State::Skip(left) => {
+            ReceiveState::Data(data) => self.data(data, bytes),
+            ReceiveState::Skip(left) => {
                 let some = left.min(bytes.len());
                 *bytes = &bytes[some..];
                 self.reader.state =
-                    if some == left { State::Head } else { State::Skip(left - some) };
+                    if some == left { ReceiveState::Head } else { ReceiveState::Skip(left - some) };
                 Ok(())
             }
         }
@@ -169,7 +169,8 @@ impl Connection {
         }
         *bytes = &bytes[some..];
         let len = len + some;
-        self.reader.state = if len == PREFACE.len() { State::Head } else { State::Preface(len) };
+        self.reader.state =
+            if len == PREFACE.len() { ReceiveState::Head } else { ReceiveState::Preface(len) };
         Ok(())
     }
 
@@ -196,7 +197,7 @@ impl Connection {
             frame::DATA => {
                 self.check_data(head)?;
                 if head.has(frame::PADDED) {
-                    self.reader.state = State::PadLength(head);
+                    self.reader.state = ReceiveState::PadLength(head);
                     return Ok(());
                 }
                 self.begin_data(head, None)
@@ -220,7 +221,8 @@ impl Connection {
                     return self.payload(head, bytes);
                 }
                 // Section 5.5.
-                self.reader.state = if head.len > 0 { State::Skip(head.len) } else { State::Head };
+                self.reader.state =
+                    if head.len > 0 { ReceiveState::Skip(head.len) } else { ReceiveState::Head };
                 Ok(())
             }
         }
@@ -232,7 +234,7 @@ impl Connection {
         let (some, rest) = bytes.split_at(bytes.len().min(head.len - held.len()));
         *bytes = rest;
         if some.len() == head.len {
-            self.reader.state = State::Head;
+            self.reader.state = ReceiveState::Head;
             return self.dispatch(head, some);
         }
         if held.is_empty() {
@@ -240,11 +242,11 @@ impl Connection {
         }
         held.extend_from_slice(some);
         if held.len() < head.len {
-            self.reader.state = State::Payload(head);
+            self.reader.state = ReceiveState::Payload(head);
             return Ok(());
         }
         let payload = std::mem::take(held);
-        self.reader.state = State::Head;
+        self.reader.state = ReceiveState::Head;
         self.dispatch(head, &payload)
     }
 
@@ -281,10 +283,10 @@ impl Connection {
 
     fn continue_data(&mut self, data: Data) -> Result<(), Reason> {
         if data.left + data.padding > 0 {
-            self.reader.state = State::Data(data);
+            self.reader.state = ReceiveState::Data(data);
             return Ok(());
         }
-        self.reader.state = State::Head;
+        self.reader.state = ReceiveState::Head;
         if data.is_last { self.end_data(data.stream) } else { Ok(()) }
     }
 }

@@ -17,7 +17,7 @@ const PAYLOAD_BYTES_MAX: u64 = 4 << 10;
 /// The state of the control stream.
 #[derive(Debug, Default)]
 pub(super) struct Control {
-    state: State,
+    state: ControlState,
     prefix: Prefix,
     /// The received part of an incomplete payload.
     payload: Vec<u8>,
@@ -28,7 +28,7 @@ pub(super) struct Control {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum State {
+enum ControlState {
     #[default]
     Head,
     /// Within a payload; the number of its bytes is at most `PAYLOAD_BYTES_MAX`.
@@ -48,15 +48,15 @@ impl Connection {
     pub(super) fn receive_control(&mut self, mut input: Bytes) -> Result<(), Error> {
         loop {
             match self.control.state {
-                State::Head => match self.control.prefix.head(&mut input) {
+                ControlState::Head => match self.control.prefix.head(&mut input) {
                     Some(head) => self.begin_control(head)?,
                     None => return Ok(()),
                 },
-                State::Payload(kind, len) => {
+                ControlState::Payload(kind, len) => {
                     let missing = len - self.control.payload.len();
                     let piece = input.split_to(missing.min(input.len()));
                     if piece.len() == len {
-                        self.control.state = State::Head;
+                        self.control.state = ControlState::Head;
                         self.dispatch_control(kind, &piece)?;
                         continue;
                     }
@@ -64,18 +64,18 @@ impl Connection {
                     if piece.len() < missing {
                         return Ok(());
                     }
-                    self.control.state = State::Head;
+                    self.control.state = ControlState::Head;
                     let payload = std::mem::take(&mut self.control.payload);
                     self.dispatch_control(kind, &payload)?;
                 }
-                State::Skip(left) => {
+                ControlState::Skip(left) => {
                     let some = left.min(input.len() as u64);
                     input.advance(some as usize);
                     if some < left {
-                        self.control.state = State::Skip(left - some);
+                        self.control.state = ControlState::Skip(left - some);
                         return Ok(());
                     }
-                    self.control.state = State::Head;
+                    self.control.state = ControlState::Head;
                 }
             }
         }
@@ -104,7 +104,7 @@ impl Connection {
             frame::PRIORITY_UPDATE | frame::PRIORITY_UPDATE_PUSH => PAYLOAD_BYTES_MAX,
             _ => {
                 self.flood.count(Kind::Chatter, 1, self.now_ms)?;
-                self.control.state = State::Skip(head.len);
+                self.control.state = ControlState::Skip(head.len);
                 return Ok(());
             }
         };
@@ -117,7 +117,7 @@ impl Connection {
                 _ => Error::connection(Code::FRAME_ERROR, "a control frame is too long"),
             });
         }
-        self.control.state = State::Payload(head.kind, head.len as usize);
+        self.control.state = ControlState::Payload(head.kind, head.len as usize);
         Ok(())
     }
 

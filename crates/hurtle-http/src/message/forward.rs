@@ -148,7 +148,7 @@ fn write_end_to_end<'a>(
             FieldClass::Drop => {}
             FieldClass::Forwarding(field) => {
                 if let Some(family) = params.trusted {
-                    trusted.take(family, field, (name, value), out);
+                    trusted.take(family, field, name, value, out);
                 }
             }
         }
@@ -194,7 +194,7 @@ pub fn identity(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &ForwardPa
     out.push(b'\n');
     for (name, value) in request.fields.iter() {
         if let FieldClass::Forwarding(field) = classify(name) {
-            trusted.take(family, field, (name, value), out);
+            trusted.take(family, field, name, value, out);
         }
     }
     for part in [trusted.scheme(params.client), trusted.host(params.client)] {
@@ -259,7 +259,8 @@ pub fn interim_fields(out: &mut Vec<u8>, response: &ResponseHead<'_>) {
 pub fn switch_fields(
     out: &mut Vec<u8>,
     response: &ResponseHead<'_>,
-    (protocol, accept): (&str, Option<&str>),
+    protocol: &str,
+    accept: Option<&str>,
     date: &[u8; 29],
 ) {
     let mut dated = false;

@@ -30,7 +30,8 @@ impl<'a> TrustedFields<'a> {
         &mut self,
         family: Family,
         field: ForwardingField,
-        (name, value): (&[u8], &'a [u8]),
+        name: &[u8],
+        value: &'a [u8],
         out: &mut Vec<u8>,
     ) {
         match (family, field) {

@@ -22,7 +22,7 @@ const DASHES: &[u8] = b"\r\n--";
 #[derive(Debug)]
 pub struct Multipart {
     delimiter: Finder<'static>,
-    state: State,
+    state: MultipartState,
     unread: BytesMut,
 }
 
@@ -69,7 +69,7 @@ impl fmt::Display for MultipartError {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum MultipartState {
     /// Before the first delimiter.
     Preamble,
     /// After a delimiter.
@@ -100,20 +100,24 @@ impl Multipart {
     pub fn new(boundary: &[u8]) -> Multipart {
         let delimiter = Finder::new(&[DASHES, boundary].concat()).into_owned();
         // The first delimiter may be at the start of the body, without a line break.
-        Multipart { delimiter, state: State::Preamble, unread: BytesMut::from(&b"\r\n"[..]) }
+        Multipart {
+            delimiter,
+            state: MultipartState::Preamble,
+            unread: BytesMut::from(&b"\r\n"[..]),
+        }
     }
 
     /// Adds the next bytes of the body. Call `next_event` until it returns `None` before the next
     /// ones.
     pub fn push(&mut self, data: &[u8]) {
-        if self.state != State::Complete {
+        if self.state != MultipartState::Complete {
             self.unread.extend_from_slice(data);
         }
     }
 
     /// True after the last delimiter. A body that ends earlier is incomplete.
     pub fn is_complete(&self) -> bool {
-        self.state == State::Complete
+        self.state == MultipartState::Complete
     }
 
     /// Returns the next element; `None` if it needs more bytes, or the body is complete.
@@ -123,31 +127,31 @@ impl Multipart {
     pub fn next_event(&mut self) -> Result<Option<Event>, MultipartError> {
         loop {
             match self.state {
-                State::Preamble => {
+                MultipartState::Preamble => {
                     if !self.skip_preamble() {
                         return Ok(None);
                     }
-                    self.state = State::Delimited;
+                    self.state = MultipartState::Delimited;
                 }
-                State::Delimited => match self.after_delimiter()? {
+                MultipartState::Delimited => match self.after_delimiter()? {
                     None => return Ok(None),
                     Some(state) => self.state = state,
                 },
-                State::Head => {
+                MultipartState::Head => {
                     let head = self.head()?;
                     if head.is_some() {
-                        self.state = State::Data;
+                        self.state = MultipartState::Data;
                     }
                     return Ok(head.map(Event::Part));
                 }
-                State::Data => {
+                MultipartState::Data => {
                     let event = self.data();
                     if event == Some(Event::PartEnd) {
-                        self.state = State::Delimited;
+                        self.state = MultipartState::Delimited;
                     }
                     return Ok(event);
                 }
-                State::Complete => {
+                MultipartState::Complete => {
                     self.unread.clear();
                     return Ok(None);
                 }
@@ -165,16 +169,16 @@ impl Multipart {
         found.is_some()
     }
 
-    fn after_delimiter(&mut self) -> Result<Option<State>, MultipartError> {
+    fn after_delimiter(&mut self) -> Result<Option<MultipartState>, MultipartError> {
         if self.unread.starts_with(b"--") {
-            return Ok(Some(State::Complete));
+            return Ok(Some(MultipartState::Complete));
         }
         let padding = self.unread.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
         match &self.unread[padding..] {
             _ if padding > PADDING_BYTES_MAX => Err(MultipartError::Delimiter),
             [b'\r', b'\n', ..] => {
                 self.unread.advance(padding);
-                Ok(Some(State::Head))
+                Ok(Some(MultipartState::Head))
             }
             [] | [b'\r'] => Ok(None),
             [b'-'] if padding == 0 => Ok(None),

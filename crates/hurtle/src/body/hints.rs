@@ -11,10 +11,10 @@ use http::HeaderMap;
 /// whose client gets hints (`early_hints` of the site; HTTP/2 only unless configured). Over
 /// HTTP/1.1 some clients take an interim response for the final one (RFC 8297 3).
 #[derive(Clone, Default)]
-pub struct EarlyHints(Arc<Mutex<State>>);
+pub struct EarlyHints(Arc<Mutex<HintsState>>);
 
 #[derive(Default)]
-struct State {
+struct HintsState {
     fields: Option<HeaderMap>,
     waker: Option<Waker>,
 }
@@ -52,7 +52,7 @@ impl EarlyHints {
     }
 
     /// Nothing panics while the lock is held, so a poisoned lock is consistent.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HintsState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -40,10 +40,10 @@ pub struct Interim {
 pub struct Feeder(Arc<Slot>);
 
 #[derive(Default)]
-struct Slot(Mutex<State>);
+struct Slot(Mutex<BodyState>);
 
 #[derive(Default)]
-struct State {
+struct BodyState {
     frame: Option<Result<Frame<Bytes>, BoxError>>,
     /// `frame` is the last one.
     ended: bool,
@@ -64,7 +64,7 @@ pub fn feed(len: Option<u64>) -> (Feeder, RequestBody) {
 
 impl Slot {
     /// Nothing panics while the lock is held, so a poisoned lock is consistent.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BodyState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -44,9 +44,9 @@ const DICTIONARY_WINDOW_LOGS: (u32, u32, u32) = (10, 23, 27);
 const BROTLI_BUFFER_BYTES: usize = 8 << 10;
 
 /// An encoder of one body.
-pub struct Encoder<'a>(Inner<'a>);
+pub struct Encoder<'a>(AnyEncoder<'a>);
 
-enum Inner<'a> {
+enum AnyEncoder<'a> {
     Br(Box<CompressorWriter<Vec<u8>>>),
     Zstd(zstd::stream::write::Encoder<'a, Vec<u8>>),
     Gzip(GzEncoder<Vec<u8>>),
@@ -75,7 +75,7 @@ impl Encoder<'_> {
                     }
                     let out = Vec::new();
                     let writer = CompressorWriter::with_params(out, BROTLI_BUFFER_BYTES, &params);
-                    Inner::Br(Box::new(writer))
+                    AnyEncoder::Br(Box::new(writer))
                 }
                 Coding::Zstd => {
                     let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), levels.1)?;
@@ -84,9 +84,11 @@ impl Encoder<'_> {
                     } else {
                         encoder.set_parameter(CParameter::WindowLog(window))?;
                     }
-                    Inner::Zstd(encoder)
+                    AnyEncoder::Zstd(encoder)
                 }
-                Coding::Gzip => Inner::Gzip(GzEncoder::new(Vec::new(), Compression::new(levels.2))),
+                Coding::Gzip => {
+                    AnyEncoder::Gzip(GzEncoder::new(Vec::new(), Compression::new(levels.2)))
+                }
                 Coding::Dcz | Coding::Identity => {
                     return Err(io::ErrorKind::InvalidInput.into());
                 }
@@ -114,7 +116,7 @@ impl Encoder<'_> {
             encoder
                 .set_parameter(CParameter::EnableLongDistanceMatching(log > STORED_WINDOW_LOG))?;
             encoder.set_pledged_src_size(Some(len))?;
-            Ok(Encoder(Inner::Zstd(encoder)))
+            Ok(Encoder(AnyEncoder::Zstd(encoder)))
         })
     }
 
@@ -144,9 +146,9 @@ impl Encoder<'_> {
     /// The encoder failed.
     pub fn finish(self, out: &mut Vec<u8>) -> io::Result<()> {
         let rest = guard(|| match self.0 {
-            Inner::Br(encoder) => Ok(encoder.into_inner()),
-            Inner::Zstd(encoder) => encoder.finish(),
-            Inner::Gzip(encoder) => encoder.finish(),
+            AnyEncoder::Br(encoder) => Ok(encoder.into_inner()),
+            AnyEncoder::Zstd(encoder) => encoder.finish(),
+            AnyEncoder::Gzip(encoder) => encoder.finish(),
         })?;
         out.extend_from_slice(&rest);
         Ok(())
@@ -154,17 +156,17 @@ impl Encoder<'_> {
 
     fn writer(&mut self) -> &mut dyn Write {
         match &mut self.0 {
-            Inner::Br(encoder) => encoder,
-            Inner::Zstd(encoder) => encoder,
-            Inner::Gzip(encoder) => encoder,
+            AnyEncoder::Br(encoder) => encoder,
+            AnyEncoder::Zstd(encoder) => encoder,
+            AnyEncoder::Gzip(encoder) => encoder,
         }
     }
 
     fn take(&mut self, out: &mut Vec<u8>) {
         let made = match &mut self.0 {
-            Inner::Br(encoder) => encoder.get_mut(),
-            Inner::Zstd(encoder) => encoder.get_mut(),
-            Inner::Gzip(encoder) => encoder.get_mut(),
+            AnyEncoder::Br(encoder) => encoder.get_mut(),
+            AnyEncoder::Zstd(encoder) => encoder.get_mut(),
+            AnyEncoder::Gzip(encoder) => encoder.get_mut(),
         };
         if out.is_empty() {
             mem::swap(out, made);

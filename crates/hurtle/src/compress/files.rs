@@ -47,23 +47,23 @@ const WORTH_ONE_IN: usize = 10;
 
 /// The encoded files of the process; clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Compressor(Option<Arc<Shared>>);
+pub struct Compressor(Option<Arc<SharedFiles>>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedFiles {
     threads: Disk,
     lane: Lane,
     live: LiveEncoders,
     bytes_max: u64,
     directory: Option<Directory>,
-    state: Mutex<State>,
+    state: Mutex<FilesState>,
     /// Counts the encodings that found no room.
     refused: AtomicU64,
     hashes: Hashes,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FilesState {
     known: HashMap<Identity, Arc<Encoding>>,
     /// In order of insertion; eviction starts with the oldest.
     order: VecDeque<Identity>,
@@ -126,7 +126,7 @@ impl Compressor {
         let threads = Disk::start_wholly_shared(count.unwrap_or(NonZeroUsize::MIN), "compress")?;
         let lane = threads.lane();
         let live_count = NonZeroUsize::new(processors / PROCESSORS_PER_LIVE_THREAD);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedFiles {
             lane,
             live: LiveEncoders::start(live_count.unwrap_or(NonZeroUsize::MIN))?,
             bytes_max: config.cache_bytes,
@@ -243,14 +243,14 @@ impl Compressor {
     }
 }
 
-impl Shared {
+impl SharedFiles {
     /// Nothing panics while the lock is held, so a poisoned lock is consistent.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FilesState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl FilesState {
     /// Evicts the oldest encodings that nobody holds, until this many bytes fit. Returns `false` if
     /// they do not.
     fn make_room(&mut self, bytes: u64, bytes_max: u64) -> bool {
@@ -272,7 +272,7 @@ impl State {
     }
 }
 
-impl State {
+impl FilesState {
     /// A difference that is larger than the file in another coding is not used.
     fn gains(&self, identity: &Identity, made: &EncodedFile) -> bool {
         let is_smaller = |coding: &Coding| {
@@ -296,7 +296,7 @@ fn cost(result: Option<&EncodingResult>) -> u64 {
 
 /// The encoding of a file on a thread. However it ends, the encoding has a result.
 struct Job {
-    shared: Arc<Shared>,
+    shared: Arc<SharedFiles>,
     identity: Identity,
     dictionary: Option<Dictionary>,
     encoding: Arc<Encoding>,
@@ -342,7 +342,7 @@ impl Drop for Job {
     }
 }
 
-impl Shared {
+impl SharedFiles {
     fn find_or_encode(
         &self,
         identity: &Identity,

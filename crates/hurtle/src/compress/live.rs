@@ -57,7 +57,7 @@ impl LiveEncoders {
         Some(Stream::new(LiveBody {
             threads: self.threads.clone(),
             lane: self.lane,
-            state: State::Ready(Box::new(work)),
+            state: LiveState::Ready(Box::new(work)),
             _permit: permit,
         }))
     }
@@ -67,14 +67,14 @@ impl LiveEncoders {
 struct LiveBody {
     threads: Disk,
     lane: Lane,
-    state: State,
+    state: LiveState,
     _permit: Permit,
 }
 
 /// The result of a piece: encoded bytes, and the work that is left.
 type Made = io::Result<(Bytes, Option<Box<Work>>)>;
 
-enum State {
+enum LiveState {
     Ready(Box<Work>),
     Running(Pin<Box<dyn Future<Output = Made> + Send>>),
     Done,
@@ -91,22 +91,24 @@ impl Body for LiveBody {
         let this = self.get_mut();
         loop {
             match &mut this.state {
-                State::Done => return Poll::Ready(None),
-                State::Running(running) => {
+                LiveState::Done => return Poll::Ready(None),
+                LiveState::Running(running) => {
                     let made = ready!(running.as_mut().poll(cx));
-                    this.state = State::Done;
+                    this.state = LiveState::Done;
                     let (bytes, left) = made?;
                     if let Some(work) = left {
-                        this.state = State::Ready(work);
+                        this.state = LiveState::Ready(work);
                     }
                     return Poll::Ready(Some(Ok(Frame::data(bytes))));
                 }
-                State::Ready(_) => {
-                    let State::Ready(work) = std::mem::replace(&mut this.state, State::Done) else {
+                LiveState::Ready(_) => {
+                    let LiveState::Ready(work) =
+                        std::mem::replace(&mut this.state, LiveState::Done)
+                    else {
                         continue;
                     };
                     let (threads, lane) = (this.threads.clone(), this.lane);
-                    this.state = State::Running(Box::pin(async move {
+                    this.state = LiveState::Running(Box::pin(async move {
                         let made = threads.run(lane, move || work.step()).await;
                         made.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
                     }));
@@ -116,7 +118,7 @@ impl Body for LiveBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.state, State::Done)
+        matches!(self.state, LiveState::Done)
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -13,7 +13,8 @@ use crate::site::{Gate, Resolved, admits};
 pub(super) fn describe(
     out: &mut String,
     resolved: &Resolved<'_>,
-    (store, client): (Option<&Store>, Option<IpAddr>),
+    store: Option<&Store>,
+    client: Option<IpAddr>,
 ) -> bool {
     let mut is_refused = false;
     for gate in resolved.gates() {

@@ -66,10 +66,10 @@ impl Cache {
 
     /// Publishes its size.
     pub(super) fn publish(&self, metrics: &WorkerMetrics) {
-        metrics.file_evictions.set(self.evictions);
-        metrics.file_entries.set(self.entries.len() as u64);
-        metrics.file_bytes.set(self.bytes as u64);
-        metrics.file_descriptors.set(self.descriptors as u64);
+        metrics.files.evictions.set(self.evictions);
+        metrics.files.entries.set(self.entries.len() as u64);
+        metrics.files.bytes.set(self.bytes as u64);
+        metrics.files.descriptors.set(self.descriptors as u64);
     }
 
     /// Returns an entry of any age.

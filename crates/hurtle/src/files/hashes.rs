@@ -31,10 +31,10 @@ const PIECE_BYTES: usize = 1 << 20;
 
 /// Hashes of files by their states. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Hashes(Arc<Mutex<State>>);
+pub struct Hashes(Arc<Mutex<HashState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct HashState {
     known: HashMap<Stamp, u128>,
     /// Files that are being hashed in the background.
     turns: HashSet<Stamp>,
@@ -123,7 +123,7 @@ impl Hashes {
     }
 
     /// Nothing panics while the lock is held, so a poisoned lock is consistent.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, HashState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -106,7 +106,7 @@ impl Listings {
         let root = lookup.root.open()?;
         let serves = |name: &[u8]| lookup.serves(&root, &[&request.path[..], name].concat());
         let links = (&*lookup.root, &lookup.symlinks);
-        let listing = self.listing(&directory, (stamp, request.dotfiles, links), &serves)?;
+        let listing = self.listing(&directory, stamp, request.dotfiles, links, &serves)?;
         let listing = match request.filter.is_empty() {
             true => listing,
             false => Arc::new(request.filter.apply(&listing)),
@@ -117,7 +117,9 @@ impl Listings {
     fn listing(
         &self,
         directory: &std::os::fd::OwnedFd,
-        (stamp, dotfiles, links): (Stamp, bool, (&Path, &Symlinks)),
+        stamp: Stamp,
+        dotfiles: bool,
+        links: (&Path, &Symlinks),
         serves: &Serves<'_>,
     ) -> io::Result<Arc<Listing>> {
         let slot = {

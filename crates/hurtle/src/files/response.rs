@@ -72,7 +72,7 @@ where
             tracing::error!("{name}: the request did not come through a mount; answered 500");
             return response(Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None), None);
         };
-        let answer = match find((disk, *lane), root, &name, hashes.clone()).await {
+        let answer = match find(disk, *lane, root, &name, hashes.clone()).await {
             Err(error) => error.answer(&name),
             Ok(Outcome::File { path, mut opened }) if !opened.is_empty() => {
                 for opened in opened.iter().filter(|opened| opened.tag == TagSource::Pending) {
@@ -89,7 +89,8 @@ where
 }
 
 async fn find(
-    (disk, lane): (&Disk, Lane),
+    disk: &Disk,
+    lane: Lane,
     root: PathBuf,
     name: &[u8],
     hashes: Hashes,

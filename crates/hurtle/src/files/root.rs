@@ -24,9 +24,9 @@ const DIRECTORIES_MAX: usize = 16_384;
 
 /// The path of a root directory, and the root as it was last opened. Clones share it.
 #[derive(Clone)]
-pub struct Root(Arc<Shared>);
+pub struct Root(Arc<SharedRoot>);
 
-struct Shared {
+struct SharedRoot {
     path: PathBuf,
     opened: Mutex<Option<Arc<OpenRoot>>>,
 }
@@ -45,7 +45,7 @@ pub(super) struct OpenRoot {
 impl Root {
     /// A root that is not open yet.
     pub fn new(path: PathBuf) -> Root {
-        Root(Arc::new(Shared { path, opened: Mutex::default() }))
+        Root(Arc::new(SharedRoot { path, opened: Mutex::default() }))
     }
 
     /// Opens the root again: it may be a link that a deployment changes.

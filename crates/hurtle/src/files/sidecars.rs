@@ -43,11 +43,11 @@ pub struct Sidecars(Arc<Mutex<HashMap<(u64, u64), Directory>>>);
 #[derive(Debug)]
 struct Directory {
     stamp: Stamp,
-    state: State,
+    state: SidecarState,
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum SidecarState {
     /// The names are not known; with the number of look-ups since the directory changed.
     Searched(u32),
     /// A thread is reading the names.
@@ -80,8 +80,8 @@ impl Directory {
     /// Number of variants that are remembered.
     fn len(&self) -> usize {
         match &self.state {
-            State::Known(names, _) => names.0.len(),
-            State::Searched(_) | State::Reading | State::TooMany => 0,
+            SidecarState::Known(names, _) => names.0.len(),
+            SidecarState::Searched(_) | SidecarState::Reading | SidecarState::TooMany => 0,
         }
     }
 }
@@ -99,15 +99,16 @@ impl Sidecars {
     ) -> io::Result<Option<Names>> {
         let stamp = Stamp::of(&fstat(directory)?);
         let state = self.begin(stamp);
-        if let State::Known(names, _) = state {
+        if let SidecarState::Known(names, _) = state {
             return Ok(Some(names));
         }
-        if !matches!(state, State::Reading) {
+        if !matches!(state, SidecarState::Reading) {
             return Ok(None);
         }
         // An error is a reason to search by name: reading needs more permission than searching.
-        let state = open().and_then(|opened| read(&opened, stamp)).unwrap_or(State::TooMany);
-        let names = if let State::Known(names, _) = &state { Some(names.clone()) } else { None };
+        let state = open().and_then(|opened| read(&opened, stamp)).unwrap_or(SidecarState::TooMany);
+        let names =
+            if let SidecarState::Known(names, _) = &state { Some(names.clone()) } else { None };
         self.insert(Directory { stamp, state });
         Ok(names)
     }
@@ -125,31 +126,31 @@ impl Sidecars {
 
     /// Counts a look-up. Returns `Known`; `Reading` if the caller is to read the names; else
     /// `Searched`.
-    fn begin(&self, stamp: Stamp) -> State {
+    fn begin(&self, stamp: Stamp) -> SidecarState {
         let mut directories = self.lock();
         if directories.len() >= DIRECTORIES_MAX
             && !directories.contains_key(&(stamp.device, stamp.inode))
         {
             directories.clear();
         }
-        let new = || Directory { stamp, state: State::Searched(0) };
+        let new = || Directory { stamp, state: SidecarState::Searched(0) };
         let directory = directories.entry((stamp.device, stamp.inode)).or_insert_with(new);
         if directory.stamp != stamp {
             *directory = new();
         }
         match &mut directory.state {
-            State::Known(_, read) if read.elapsed() > TRUST_TIME_MAX => {
-                directory.state = State::Searched(1);
+            SidecarState::Known(_, read) if read.elapsed() > TRUST_TIME_MAX => {
+                directory.state = SidecarState::Searched(1);
             }
-            State::Known(..) => return directory.state.clone(),
-            State::Searched(count) if *count < SEARCHES_MIN => *count += 1,
-            State::Searched(_) if stamp.has_settled() => {
-                directory.state = State::Reading;
-                return State::Reading;
+            SidecarState::Known(..) => return directory.state.clone(),
+            SidecarState::Searched(count) if *count < SEARCHES_MIN => *count += 1,
+            SidecarState::Searched(_) if stamp.has_settled() => {
+                directory.state = SidecarState::Reading;
+                return SidecarState::Reading;
             }
-            State::Searched(_) | State::Reading | State::TooMany => {}
+            SidecarState::Searched(_) | SidecarState::Reading | SidecarState::TooMany => {}
         }
-        State::Searched(0)
+        SidecarState::Searched(0)
     }
 
     /// Nothing panics while the lock is held, so a poisoned lock is consistent.
@@ -159,7 +160,7 @@ impl Sidecars {
 }
 
 /// Reads the names of a directory that had this stamp.
-fn read(directory: &OwnedFd, stamp: Stamp) -> io::Result<State> {
+fn read(directory: &OwnedFd, stamp: Stamp) -> io::Result<SidecarState> {
     let read = Instant::now();
     let mut names = HashSet::new();
     for (count, entry) in Dir::read_from(directory)?.enumerate() {
@@ -169,12 +170,12 @@ fn read(directory: &OwnedFd, stamp: Stamp) -> io::Result<State> {
             names.insert(name.to_ascii_lowercase());
         }
         if count >= NAMES_MAX || names.len() > SIDECARS_MAX {
-            return Ok(State::TooMany);
+            return Ok(SidecarState::TooMany);
         }
     }
     match Stamp::of(&fstat(directory)?) == stamp {
-        true => Ok(State::Known(Names(Arc::new(names)), read)),
-        false => Ok(State::Searched(0)),
+        true => Ok(SidecarState::Known(Names(Arc::new(names)), read)),
+        false => Ok(SidecarState::Searched(0)),
     }
 }
 
@@ -240,7 +241,7 @@ mod tests {
             let stamp = Stamp::of(&fstat(File::open(&folder.0).unwrap()).unwrap());
             read(&File::open(&folder.0).unwrap().into(), stamp).unwrap()
         };
-        let State::Known(names, _) = read() else { panic!("few names") };
+        let SidecarState::Known(names, _) = read() else { panic!("few names") };
         assert_eq!(names, of(&["a.js.br", "b.css.gz"]));
         assert!(names.may_have(b"A.js.br") && names.may_have("\u{e9}.br".as_bytes()));
         assert!(!names.may_have(b"a.js.gz") && !of(&[]).may_have("\u{e9}.br".as_bytes()));
@@ -261,15 +262,18 @@ mod tests {
         let sidecars = Sidecars::default();
         let settled = Stamp { device: 1, inode: 1, len: 0, modified_ns: 0, changed_ns: 0 };
         for _ in 0..SEARCHES_MIN {
-            assert!(matches!(sidecars.begin(settled), State::Searched(_)));
+            assert!(matches!(sidecars.begin(settled), SidecarState::Searched(_)));
         }
-        assert!(matches!(sidecars.begin(settled), State::Reading), "this one reads");
-        assert!(matches!(sidecars.begin(settled), State::Searched(_)), "the others do not wait");
+        assert!(matches!(sidecars.begin(settled), SidecarState::Reading), "this one reads");
+        assert!(
+            matches!(sidecars.begin(settled), SidecarState::Searched(_)),
+            "the others do not wait"
+        );
         let longer = TRUST_TIME_MAX + Duration::from_secs(1);
         if let Some(long_ago) = Instant::now().checked_sub(longer) {
-            let state = State::Known(of(&["a.js.br"]), long_ago);
+            let state = SidecarState::Known(of(&["a.js.br"]), long_ago);
             sidecars.insert(Directory { stamp: settled, state });
-            assert!(matches!(sidecars.begin(settled), State::Searched(_)));
+            assert!(matches!(sidecars.begin(settled), SidecarState::Searched(_)));
         }
     }
 
@@ -282,7 +286,7 @@ mod tests {
             assert!(sidecars.lock().len() <= DIRECTORIES_MAX);
         }
         let names = (0..SIDECARS_MAX).map(|n| n.to_string().into_bytes()).collect();
-        let state = State::Known(Names(Arc::new(names)), Instant::now());
+        let state = SidecarState::Known(Names(Arc::new(names)), Instant::now());
         for inode in 0..3 * (ALL_SIDECARS_MAX / SIDECARS_MAX) as u64 {
             sidecars.insert(Directory { stamp: stamp(inode), state: state.clone() });
             let known: usize = sidecars.lock().values().map(Directory::len).sum();

@@ -217,7 +217,7 @@ impl Store {
     /// Publishes the size and the misses of the cache.
     pub fn publish(&self, metrics: &WorkerMetrics) {
         self.cache.borrow().publish(metrics);
-        metrics.file_misses.set(self.misses.get());
+        metrics.files.misses.set(self.misses.get());
     }
 
     /// Removes the entries of all sites but these.

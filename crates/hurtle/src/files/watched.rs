@@ -21,10 +21,10 @@ const DIRECTORIES_MAX: usize = 1_024;
 
 /// The watched directories; clones share them.
 #[derive(Clone, Debug)]
-pub struct Watched(Arc<Shared>);
+pub struct Watched(Arc<SharedWatch>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedWatch {
     watch: OwnedFd,
     /// By their paths.
     directories: Mutex<HashSet<Vec<u8>>>,
@@ -38,7 +38,7 @@ struct Shared {
 pub struct ChangeReader {
     watch: OwnedFd,
     end: PipeReader,
-    shared: Weak<Shared>,
+    shared: Weak<SharedWatch>,
 }
 
 impl Watched {
@@ -51,7 +51,7 @@ impl Watched {
         let (end, open) = io::pipe()?;
         let reads = watch.try_clone()?;
         let (directories, changed) = (Mutex::default(), changed.clone());
-        let shared = Arc::new(Shared { watch, directories, changed, _open: open });
+        let shared = Arc::new(SharedWatch { watch, directories, changed, _open: open });
         let reader = ChangeReader { watch: reads, end, shared: Arc::downgrade(&shared) };
         Ok((Watched(shared), reader))
     }
@@ -64,7 +64,7 @@ impl Watched {
 
     /// Watches a directory, if not too many are watched. Blocks on the disk.
     pub(super) fn add(&self, directory: Vec<u8>) {
-        let Shared { watch, changed, .. } = &*self.0;
+        let SharedWatch { watch, changed, .. } = &*self.0;
         let mut directories = self.0.directories();
         if is_done(&directories, &directory) {
             return;
@@ -85,7 +85,7 @@ fn is_done(watched: &HashSet<Vec<u8>>, directory: &[u8]) -> bool {
     watched.contains(directory) || watched.len() >= DIRECTORIES_MAX
 }
 
-impl Shared {
+impl SharedWatch {
     /// Nothing panics while the lock is held, so a poisoned lock is consistent.
     fn directories(&self) -> MutexGuard<'_, HashSet<Vec<u8>>> {
         self.directories.lock().unwrap_or_else(PoisonError::into_inner)

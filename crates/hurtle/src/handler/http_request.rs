@@ -44,7 +44,7 @@ pub fn build(
     let RequestContext { head, target: (path, query), matched, buffers, .. } = request;
     let known = head.section.as_deref();
     let lines = if known.is_some() { b"" } else { head.fields.bytes() };
-    let (whole, lines) = buffers.copied((path, *query), lines);
+    let (whole, lines) = buffers.copied(path, *query, lines);
     let is_as_sent = matched.query == *query;
     let (own, original) = match find_encoded(path, matched.rest).filter(|_| is_as_sent) {
         Some(0) => {
@@ -94,7 +94,7 @@ fn read_fields(request: &RequestHead<'_>, lines: &Bytes, map: &mut HeaderMap) ->
 impl Buffers {
     /// Copies the target and the field lines into one shared buffer. The buffer is reused once all
     /// references to it are dropped.
-    fn copied(&self, (path, query): (&[u8], Option<&[u8]>), field_lines: &[u8]) -> (Bytes, Bytes) {
+    fn copied(&self, path: &[u8], query: Option<&[u8]>, field_lines: &[u8]) -> (Bytes, Bytes) {
         let mut copy = self.copy.take();
         copy.reserve(path.len() + 1 + query.map_or(0, <[u8]>::len) + field_lines.len());
         put_target(&mut copy, path, query);

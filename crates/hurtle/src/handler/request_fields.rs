@@ -25,7 +25,7 @@ pub(super) fn values<'f>(
 ) -> Result<Vec<(&'f HeaderName, Vec<u8>)>, HandlerError> {
     let mut values = Vec::new();
     for (name, template) in fields.set.iter().chain(&fields.add) {
-        let value = filled(template, request, (path, certificate));
+        let value = filled(template, request, path, certificate);
         if value.iter().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
             let why = format!("the value of {name} would have several lines");
             let answer = Answer::error(StatusCode::BAD_REQUEST, Some(&why));
@@ -66,13 +66,14 @@ pub(super) fn edit(
 fn filled(
     template: &Template,
     request: &RequestContext<'_>,
-    (path, certificate): (&[u8], Option<&ClientCertificate>),
+    path: &[u8],
+    certificate: Option<&ClientCertificate>,
 ) -> Vec<u8> {
     let mut out = Vec::new();
     for piece in template.pieces() {
         match piece {
             Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
-            Piece::Variable(variable) => fill(variable, request, (path, certificate), &mut out),
+            Piece::Variable(variable) => fill(variable, request, path, certificate, &mut out),
         }
     }
     out
@@ -81,7 +82,8 @@ fn filled(
 fn fill(
     variable: &Variable,
     request: &RequestContext<'_>,
-    (path, certificate): (&[u8], Option<&ClientCertificate>),
+    path: &[u8],
+    certificate: Option<&ClientCertificate>,
     out: &mut Vec<u8>,
 ) {
     match variable {

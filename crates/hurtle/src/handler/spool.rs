@@ -39,13 +39,13 @@ const COPIED_BYTES_MAX: usize = 32 << 10;
 const JOINED_BYTES_MAX: usize = 8 << 10;
 
 /// The end of the source. Dropping it before [`Spool::end`] fails the body.
-pub(super) struct Spool<E>(Arc<Shared<E>>);
+pub(super) struct Spool<E>(Arc<SharedSpool<E>>);
 
 /// The end of the client.
 pub(super) struct Spooled<E> {
     /// Dropped before the file, which a disk thread closes.
     reading: Option<Pin<Box<dyn Future<Output = io::Result<Bytes>> + Send>>>,
-    shared: Arc<Shared<E>>,
+    shared: Arc<SharedSpool<E>>,
     /// Time of the last read of the file.
     last_read: Option<Instant>,
 }
@@ -68,15 +68,15 @@ pub(super) enum SpoolError<E> {
     Lost(io::Error),
 }
 
-struct Shared<E> {
+struct SharedSpool<E> {
     /// `None`: a piece waits for the one before.
     buffer: Option<BodyBuffer>,
     tasks: Tasks,
-    state: Mutex<State<E>>,
+    state: Mutex<SpoolState<E>>,
 }
 
 /// The part that was put and not yet taken: first the bytes of the file, then the pieces.
-struct State<E> {
+struct SpoolState<E> {
     file: Option<DropOnDiskThread<Arc<OpenFile>>>,
     /// The part of the file that was written and not yet taken.
     written: std::ops::Range<u64>,
@@ -128,7 +128,7 @@ enum Room {
 
 /// Creates both ends. Without a buffer the source waits until the client has taken each piece.
 pub(super) fn spool<E>(buffer: Option<BodyBuffer>, tasks: Tasks) -> (Spool<E>, Spooled<E>) {
-    let state = State {
+    let state = SpoolState {
         file: None,
         written: 0..0,
         reserved: buffer.as_ref().map_or_else(Reserved::default, |of| Reserved::new(&of.mount)),
@@ -146,7 +146,7 @@ pub(super) fn spool<E>(buffer: Option<BodyBuffer>, tasks: Tasks) -> (Spool<E>, S
         source: None,
         client: None,
     };
-    let shared = Arc::new(Shared { buffer, tasks, state: Mutex::new(state) });
+    let shared = Arc::new(SharedSpool { buffer, tasks, state: Mutex::new(state) });
     (Spool(Arc::clone(&shared)), Spooled { reading: None, shared, last_read: None })
 }
 
@@ -154,7 +154,7 @@ impl<E> Spool<E> {
     /// Adds a piece, and waits while no more is kept. `false`: the client is gone.
     pub(super) async fn put(&self, data: Bytes) -> bool {
         match &mut *self.0.lock() {
-            State { is_abandoned: true, .. } => return false,
+            SpoolState { is_abandoned: true, .. } => return false,
             state => state.push(data),
         }
         if self.0.tasks == Tasks::One && self.0.lock().is_full() {
@@ -296,14 +296,14 @@ impl<E> Drop for Spooled<E> {
     }
 }
 
-impl<E> Shared<E> {
+impl<E> SharedSpool<E> {
     /// Nothing panics while the lock is held, so a poisoned lock is consistent.
-    fn lock(&self) -> MutexGuard<'_, State<E>> {
+    fn lock(&self) -> MutexGuard<'_, SpoolState<E>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<E> State<E> {
+impl<E> SpoolState<E> {
     /// Adds a piece.
     fn push(&mut self, data: Bytes) {
         let is_first = self.memory_bytes == 0;
@@ -459,9 +459,11 @@ mod tests {
     /// Puts pieces of these lengths while a client takes a frame after so many of its turns;
     /// returns the bytes that were put and those that were taken.
     async fn passed(
-        (buffer, tasks): (Option<BodyBuffer>, Tasks),
+        buffer: Option<BodyBuffer>,
+        tasks: Tasks,
         waited: Duration,
-        (pieces, turns): (Vec<usize>, Vec<u8>),
+        pieces: Vec<usize>,
+        turns: Vec<u8>,
     ) -> (Vec<u8>, Vec<u8>) {
         let (spool, mut spooled) = spool::<()>(buffer, tasks);
         spool.0.lock().waited = waited;
@@ -531,7 +533,7 @@ mod tests {
             let waited = if is_patient { Duration::ZERO } else { PATIENCE };
             let disk = Disk::start(NonZeroUsize::MIN).unwrap();
             let buffer = is_buffered.then(|| BodyBuffer::new(&disk, &config::Buffer::default()));
-            let (put, taken) = run(passed((buffer, tasks), waited, (pieces, turns)));
+            let (put, taken) = run(passed(buffer, tasks, waited, pieces, turns));
             prop_assert!(put == taken);
         }
     }

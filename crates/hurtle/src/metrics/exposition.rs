@@ -9,7 +9,7 @@ use std::fmt::{Display, Write as _};
 
 use super::protobuf::Message;
 use super::snapshot::{Distribution, Snapshot};
-use super::{families, server_families};
+use super::{counters, families, server_families};
 
 /// The format of an exposition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -255,5 +255,10 @@ fn text(snapshot: &Snapshot, is_open: bool) -> String {
 }
 
 /// Every metric, by group.
-pub static FAMILIES: [&[Family]; 3] =
-    [&families::REQUESTS, &server_families::SERVER, &server_families::PROCESS];
+pub static FAMILIES: [&[Family]; 5] = [
+    &families::REQUESTS,
+    counters::FILE_CACHE,
+    &server_families::SERVER,
+    counters::STORE,
+    &server_families::PROCESS,
+];

@@ -9,6 +9,7 @@ mod activity;
 mod activity_snapshot;
 pub mod buffered;
 mod counter;
+mod counters;
 pub mod exposition;
 mod families;
 mod native;
@@ -36,4 +37,4 @@ pub use snapshot::{
     ReloadSnapshot, RouteSnapshot, Snapshot, StoreSnapshot, UpstreamSnapshot,
 };
 pub use upstream::{UpstreamMetrics, UpstreamOutcome};
-pub use worker::{HandshakeFailure, LimitKind, StoreMetrics, TlsVersion, WorkerMetrics};
+pub use worker::{HandshakeFailure, LimitKind, TlsVersion, WorkerMetrics};

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use super::counters::FileCacheSnapshot;
 use super::snapshot::{
-    CacheSnapshot, ConnectionSnapshot, Distribution, FileCacheSnapshot, LaneSnapshot, Name,
-    ReloadSnapshot, RouteSnapshot, Snapshot, UpstreamSnapshot, UpstreamState, WorkerSnapshot,
+    CacheSnapshot, ConnectionSnapshot, Distribution, LaneSnapshot, Name, ReloadSnapshot,
+    RouteSnapshot, Snapshot, UpstreamSnapshot, UpstreamState, WorkerSnapshot,
 };
 use super::{InFlightSnapshot, PathsSnapshot};
 

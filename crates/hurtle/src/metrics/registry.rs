@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use super::counter::Counter;
+use super::counters::FileCacheSnapshot;
 use super::snapshot::{
-    ConnectionSnapshot, FileCacheSnapshot, HandshakeCount, Name, ReloadSnapshot, RouteSnapshot,
-    Snapshot, StoreSnapshot, TlsSnapshot, UpstreamSnapshot, WorkerSnapshot,
+    ConnectionSnapshot, HandshakeCount, Name, ReloadSnapshot, RouteSnapshot, Snapshot,
+    StoreSnapshot, TlsSnapshot, UpstreamSnapshot, WorkerSnapshot,
 };
 use super::worker::{HANDSHAKE_FAILURES, LIMITS, TLS_VERSIONS, WorkerMetrics};
 use super::{activity_snapshot, buffered, process};
@@ -80,6 +81,8 @@ impl Registry {
         let now = process::seconds(SystemTime::now());
         let (paths, in_flight) = activity_snapshot::join(&workers, now, now - process.start_time);
         let sent_bytes = routes.iter().map(|route| route.response_bytes.sum as u64).sum();
+        let mut file_cache = FileCacheSnapshot::default();
+        workers.iter().for_each(|worker| file_cache.add(&worker.files));
         Snapshot {
             time: now,
             version: env!("CARGO_PKG_VERSION").into(),
@@ -101,14 +104,7 @@ impl Registry {
             received_bytes: total(|w| &w.received),
             sent_bytes,
             tls: tls(&workers),
-            file_cache: FileCacheSnapshot {
-                hits: total(|w| &w.file_hits),
-                misses: total(|w| &w.file_misses),
-                evictions: total(|w| &w.file_evictions),
-                entries: total(|w| &w.file_entries),
-                bytes: total(|w| &w.file_bytes),
-                descriptors: total(|w| &w.file_descriptors),
-            },
+            file_cache,
             upstreams: upstreams(&workers),
             limits: named(&LIMITS, |at| workers.iter().map(|w| w.limits[at].get()).sum()),
             store: store(&workers),
@@ -179,17 +175,9 @@ fn tls(workers: &[Arc<WorkerMetrics>]) -> TlsSnapshot {
 
 fn store(workers: &[Arc<WorkerMetrics>]) -> StoreSnapshot {
     let mut snapshot = StoreSnapshot::default();
-    for metrics in workers.iter().map(|w| &w.store) {
-        snapshot.connected += metrics.connected.get();
-        snapshot.decision_seconds.add_times(&metrics.latency);
-        snapshot.late += metrics.late.get();
-        snapshot.failures += metrics.failures.get();
-        snapshot.local_decisions += metrics.local.get();
-        snapshot.purges_sent += metrics.purges_sent.get();
-        snapshot.purges_failed += metrics.purges_failed.get();
-        snapshot.purges_received += metrics.purges_received.get();
-        snapshot.purges_resets += metrics.purges_resets.get();
-        snapshot.purges_subscribed += metrics.purges_subscribed.get();
+    for worker in workers {
+        snapshot.sums.add(&worker.store);
+        snapshot.decision_seconds.add_times(&worker.store_latency);
     }
     snapshot
 }

@@ -38,37 +38,7 @@ macro_rules! lanes {
     };
 }
 
-pub(super) static SERVER: [Family; 33] = [
-    plain!(
-        "hurtle_file_cache_hits",
-        Counter,
-        "",
-        "Requests that were answered from the file cache.",
-        |s| s.file_cache.hits
-    ),
-    plain!("hurtle_file_cache_misses", Counter, "", "Look-ups of files on disk.", |s| s
-        .file_cache
-        .misses),
-    plain!(
-        "hurtle_file_cache_evictions",
-        Counter,
-        "",
-        "Files that were evicted from the file cache.",
-        |s| s.file_cache.evictions
-    ),
-    plain!("hurtle_file_cache_entries", Gauge, "", "Files in the file cache.", |s| s
-        .file_cache
-        .entries),
-    plain!("hurtle_file_cache_bytes", Gauge, "bytes", "Memory of the file cache.", |s| s
-        .file_cache
-        .bytes),
-    plain!(
-        "hurtle_file_cache_descriptors",
-        Gauge,
-        "",
-        "Open descriptors of the file cache.",
-        |s| s.file_cache.descriptors
-    ),
+pub(super) static SERVER: [Family; 18] = [
     plain!("hurtle_response_cache_entries", Gauge, "", "Stored responses.", |s| s
         .response_cache
         .entries),
@@ -139,13 +109,6 @@ pub(super) static SERVER: [Family; 33] = [
         "Lines that the access log has dropped.",
         |s| s.access_log_dropped
     ),
-    plain!(
-        "hurtle_store_connected_workers",
-        Gauge,
-        "",
-        "Workers that are connected to the store that several servers share.",
-        |s| s.store.connected
-    ),
     Family {
         name: "hurtle_store_decision_seconds",
         kind: Histogram,
@@ -154,58 +117,6 @@ pub(super) static SERVER: [Family; 33] = [
         help: "Time of the store's decisions about rate limits.",
         write: |out, s| out.histogram(&[], &s.store.decision_seconds),
     },
-    plain!(
-        "hurtle_store_late_decisions",
-        Counter,
-        "",
-        "Decisions of the store that came too late.",
-        |s| s.store.late
-    ),
-    plain!(
-        "hurtle_store_failures",
-        Counter,
-        "",
-        "Connections to the store that have ended or could not be made.",
-        |s| s.store.failures
-    ),
-    plain!(
-        "hurtle_store_local_decisions",
-        Counter,
-        "",
-        "Requests whose shared rate limits this server decided alone.",
-        |s| s.store.local_decisions
-    ),
-    plain!(
-        "hurtle_store_purges_subscribed",
-        Gauge,
-        "",
-        "1 if this server follows the purges of the servers that share the store.",
-        |s| s.store.purges_subscribed
-    ),
-    plain!(
-        "hurtle_store_purges_sent",
-        Counter,
-        "",
-        "Purges that the store has for the other servers.",
-        |s| s.store.purges_sent
-    ),
-    plain!(
-        "hurtle_store_purges_failed",
-        Counter,
-        "",
-        "Purges that the store has not confirmed: other servers may not know them.",
-        |s| s.store.purges_failed
-    ),
-    plain!("hurtle_store_purges_received", Counter, "", "Purges of other servers.", |s| s
-        .store
-        .purges_received),
-    plain!(
-        "hurtle_store_purges_resets",
-        Counter,
-        "",
-        "Times that the response caches were emptied, because purges may have been missed.",
-        |s| s.store.purges_resets
-    ),
     plain!(
         "hurtle_buffered_file_bytes",
         Gauge,

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use super::counters::{FileCacheSnapshot, StoreSums};
 use serde::{Deserialize, Serialize};
 
 use super::buffered::BufferedSnapshot;
@@ -174,24 +175,6 @@ pub struct CertificateSnapshot {
     pub renewal: Option<u64>,
 }
 
-/// The file caches of all workers.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct FileCacheSnapshot {
-    /// Requests that were answered from it.
-    pub hits: u64,
-    /// Look-ups on disk.
-    pub misses: u64,
-    /// Files that were evicted.
-    pub evictions: u64,
-    /// Files in it.
-    pub entries: u64,
-    /// Memory, in bytes.
-    pub bytes: u64,
-    /// Open descriptors.
-    pub descriptors: u64,
-}
-
 /// The response caches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -291,26 +274,11 @@ impl UpstreamState {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StoreSnapshot {
-    /// Workers that are connected to it.
-    pub connected: u64,
+    /// Its counters.
+    #[serde(flatten)]
+    pub sums: StoreSums,
     /// Time of its decisions about rate limits.
     pub decision_seconds: Distribution,
-    /// Decisions that came too late.
-    pub late: u64,
-    /// Connections that have ended or could not be made.
-    pub failures: u64,
-    /// Requests that this server decided alone.
-    pub local_decisions: u64,
-    /// Purges that it has for the other servers.
-    pub purges_sent: u64,
-    /// Purges that it has not confirmed.
-    pub purges_failed: u64,
-    /// Purges of other servers.
-    pub purges_received: u64,
-    /// Times that the caches were emptied, because purges may have been missed.
-    pub purges_resets: u64,
-    /// 1 if this server follows the purges of others.
-    pub purges_subscribed: u64,
 }
 
 /// Reloads of the configuration.

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::activity::Published;
 use super::counter::Counter;
+use super::counters::{FileCacheCounters, StoreCounters};
 use super::{Histogram, RouteMetrics, UpstreamMetrics};
 
 /// A TLS version and whether the session was resumed.
@@ -85,31 +86,6 @@ pub(super) const LIMITS: [&str; 13] = [
     "concurrency",
 ];
 
-/// A worker's counters of the store that several servers share.
-#[derive(Debug, Default)]
-pub struct StoreMetrics {
-    /// 1 if the worker is connected.
-    pub connected: Counter,
-    /// Time of a decision in time.
-    pub latency: Histogram,
-    /// Decisions that came too late.
-    pub late: Counter,
-    /// Connections that have ended or could not be made.
-    pub failures: Counter,
-    /// Requests that the store has not decided.
-    pub local: Counter,
-    /// Purges that the store has for the other servers.
-    pub purges_sent: Counter,
-    /// Purges that it has not confirmed.
-    pub purges_failed: Counter,
-    /// Purges of other servers.
-    pub purges_received: Counter,
-    /// Times that the caches were emptied, because purges may have been missed.
-    pub purges_resets: Counter,
-    /// 1 if the worker follows the purges of other servers.
-    pub purges_subscribed: Counter,
-}
-
 /// The counters of one worker. Only its thread writes them.
 #[derive(Debug)]
 pub struct WorkerMetrics {
@@ -137,22 +113,14 @@ pub struct WorkerMetrics {
     pub handshakes: [[Counter; 2]; TLS_VERSIONS.len()],
     /// Failed handshakes.
     pub handshake_failures: [Counter; HANDSHAKE_FAILURES.len()],
-    /// Requests for a known file.
-    pub file_hits: Counter,
-    /// Look-ups of files on disk.
-    pub file_misses: Counter,
-    /// Files that were evicted.
-    pub file_evictions: Counter,
-    /// Files in the cache.
-    pub file_entries: Counter,
-    /// Memory of the file cache, in bytes.
-    pub file_bytes: Counter,
-    /// Descriptors of the file cache.
-    pub file_descriptors: Counter,
+    /// The file cache.
+    pub files: FileCacheCounters,
     /// Limits that clients have hit.
     pub limits: [Counter; LIMITS.len()],
     /// The store that several servers share.
-    pub store: StoreMetrics,
+    pub store: StoreCounters,
+    /// Time of its decisions that were in time.
+    pub store_latency: Histogram,
     /// Delay of a timer of the event loop.
     pub lag: Histogram,
     /// Requests without a site.
@@ -179,14 +147,10 @@ impl Default for WorkerMetrics {
             received: Counter::default(),
             handshakes: Default::default(),
             handshake_failures: Default::default(),
-            file_hits: Counter::default(),
-            file_misses: Counter::default(),
-            file_evictions: Counter::default(),
-            file_entries: Counter::default(),
-            file_bytes: Counter::default(),
-            file_descriptors: Counter::default(),
+            files: FileCacheCounters::default(),
             limits: Default::default(),
-            store: StoreMetrics::default(),
+            store: StoreCounters::default(),
+            store_latency: Histogram::default(),
             lag: Histogram::default(),
             published: Mutex::default(),
             routes: Mutex::new(vec![Arc::clone(&unrouted)]),

@@ -36,7 +36,7 @@ pub(super) struct Sink {
 #[derive(Clone, Debug)]
 pub(super) struct Feed {
     queue: SyncSender<Chunk>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedSink>,
 }
 
 /// Complete lines. An empty chunk only wakes the thread.
@@ -64,7 +64,7 @@ pub(super) enum Report {
 
 /// State shared by both sides. It is accessed once per chunk, not once per line.
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedSink {
     queued_bytes: AtomicUsize,
     dropped_lines: AtomicU64,
     reopen: AtomicBool,
@@ -82,7 +82,7 @@ impl Sink {
         report: impl FnMut(Report) + Send + 'static,
     ) -> io::Result<Sink> {
         let output = Output::open(target.0, target.1)?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedSink::default());
         let (queue, chunks) = sync_channel(QUEUED_CHUNKS_MAX);
         let (alive, ended) = sync_channel(0);
         let sink_thread = SinkThread {
@@ -157,7 +157,7 @@ impl Feed {
     }
 }
 
-impl Shared {
+impl SharedSink {
     fn count_dropped(&self, lines: &[u8]) {
         let count = lines.iter().filter(|&&byte| byte == b'\n').count();
         self.dropped_lines.fetch_add(count as u64, Ordering::Relaxed);
@@ -184,7 +184,7 @@ impl Report {
 struct SinkThread<R> {
     output: Output,
     chunks: Receiver<Chunk>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedSink>,
     report: R,
     /// Number of dropped lines that have been reported.
     reported_lines: u64,

@@ -84,7 +84,8 @@ impl ArrivingBody {
     pub(super) fn new(
         io: &impl Protocol,
         request: &RequestHead<'_>,
-        (sends_continue, bytes_max): (Continue, Option<u64>),
+        sends_continue: Continue,
+        bytes_max: Option<u64>,
     ) -> Option<(ArrivingBody, RequestBody)> {
         let len = match request.body {
             BodyLength::None => return None,

@@ -96,7 +96,7 @@ impl<T: Protocol> Client for ExchangeClient<'_, '_, T> {
         }
         let bytes_max = self.resolved.and_then(Resolved::body_bytes);
         let arriving =
-            ArrivingBody::new(&self.connection.io, self.request, (sends_continue, bytes_max));
+            ArrivingBody::new(&self.connection.io, self.request, sends_continue, bytes_max);
         let Some((arriving, body)) = arriving else { return RequestBody::default() };
         self.incoming = Incoming::Arriving(Box::new(arriving));
         body

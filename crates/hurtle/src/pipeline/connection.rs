@@ -134,7 +134,7 @@ impl<T: Protocol> Connection<T> {
     /// Counts a request. Returns whether another one may follow on the connection.
     pub(super) fn count_request(&mut self, request: &RequestHead<'_>) -> bool {
         self.served += 1;
-        let more = self.worker.limits.requests_per_connection.is_none_or(|max| self.served < max);
+        let more = self.slot.may_follow(self.served, &self.worker.limits);
         request.keep_alive && more && self.io.carries_more() && !self.worker.deadlines.is_draining()
     }
 

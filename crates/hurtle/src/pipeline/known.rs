@@ -99,6 +99,6 @@ fn known_file<T: Protocol>(
     }
     connection.count_for(entry.route.as_ref().unwrap_or(site.own_metrics()));
     exchange.time_by(site.timeouts_of(&entry), &connection.slot);
-    connection.metrics.file_hits.add(1);
+    connection.metrics.files.hits.add(1);
     Some(answer)
 }

@@ -311,8 +311,7 @@ async fn deliver_error<T: Protocol>(
             write_answer(connection, exchange, request, Some(resolved), answer, incoming).await
         }
         Err((plain, page)) => {
-            let replaced =
-                deliver_replacement(connection, exchange, routed, page, (plain, incoming));
+            let replaced = deliver_replacement(connection, exchange, routed, page, plain, incoming);
             Box::pin(replaced).await
         }
     }
@@ -325,7 +324,8 @@ async fn deliver_replacement<T: Protocol>(
     exchange: &mut Exchange,
     Routed { request, worker, resolved }: Routed<'_, '_>,
     page: &ErrorPage,
-    (plain, incoming): (Answer, Incoming),
+    plain: Answer,
+    incoming: Incoming,
 ) -> Next {
     let is_first = !mem::replace(&mut exchange.has_replacement, true);
     if let Some(next) = resolved.after_error(page).filter(|_| is_first) {

@@ -14,6 +14,7 @@ use ipnet::IpNet;
 use super::balancers::Balancers;
 use super::limit_log::LimitLog;
 use super::log_filter::LogFilter;
+use crate::clock;
 use crate::config::{Congestion, Limits, Listen, Schedule, Tracing};
 use crate::deadline::Deadlines;
 use crate::files::Store;
@@ -134,6 +135,8 @@ pub struct ConnectionSlot {
     protocol: Cell<Option<Protocol>>,
     /// Open streams, if it is HTTP/2 or HTTP/3.
     streams: Cell<usize>,
+    /// Time at which it was accepted.
+    accepted_ms: u64,
     /// The longest `write_stall` of the places of its requests, in milliseconds, beside that of the
     /// limits.
     stall_ms: Cell<u32>,
@@ -162,8 +165,14 @@ impl ConnectionSlot {
         thread.open.set(thread.open.get() + 1);
         thread.metrics.accepted.add(1);
         thread.metrics.open.add(1);
-        let (protocol, streams, stall_ms) = (Cell::new(None), Cell::new(0), Cell::new(0));
-        ConnectionSlot { thread: Rc::clone(thread), protocol, streams, stall_ms, listener }
+        ConnectionSlot {
+            thread: Rc::clone(thread),
+            protocol: Cell::new(None),
+            streams: Cell::new(0),
+            accepted_ms: clock::now_ms(),
+            stall_ms: Cell::new(0),
+            listener,
+        }
     }
 
     /// Returns the port of the listener.
@@ -216,6 +225,16 @@ impl ConnectionSlot {
             Some(Protocol::Http3) => &self.thread.metrics.http3_active,
             _ => &self.thread.metrics.http2_active,
         }
+    }
+
+    /// Returns whether a request may follow this number of them on the connection.
+    #[inline]
+    pub fn may_follow(&self, served: u64, limits: &Limits) -> bool {
+        let is_young = |age: Duration| {
+            clock::now_ms().saturating_sub(self.accepted_ms) < age.as_millis() as u64
+        };
+        limits.requests_per_connection.is_none_or(|most| served < most)
+            && limits.connection_age.is_none_or(is_young)
     }
 
     /// Returns the time for which the connection may make no progress, in milliseconds.

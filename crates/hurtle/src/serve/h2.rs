@@ -120,8 +120,7 @@ impl<T: Transport> Driver<T> {
     fn start_exchange(&mut self, arrived: Arrived, stream: Stream) {
         self.served += 1;
         self.slot.update(&mut self.clocks.worker);
-        let most = self.clocks.worker.limits.requests_per_connection;
-        if most.is_some_and(|max| self.served >= max) {
+        if !self.slot.may_follow(self.served, &self.clocks.worker.limits) {
             self.send_goaway();
         }
         let slot = Rc::clone(&self.slot);

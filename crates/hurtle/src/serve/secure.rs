@@ -64,8 +64,7 @@ async fn secured(
     let local = own_name(&socket);
     let making = async {
         let begun = handshake::begin(socket, input, || watch.set_idle(false)).await?;
-        let (mut choice, sought) =
-            choose(worker, &begun.client_hello(), (listen, local.as_deref()));
+        let (mut choice, sought) = choose(worker, &begun.client_hello(), listen, local.as_deref());
         if let Some(sought) = sought {
             let timeout = worker.limits.handshake_timeout;
             watch.set(clock::now_ms() + (SOUGHT_MAX + timeout).as_millis() as u64);
@@ -118,7 +117,8 @@ fn failure(e: &io::Error) -> HandshakeFailure {
 fn choose(
     worker: &Worker,
     hello: &ClientHello<'_>,
-    (listen, local): (Option<&Listen>, Option<&str>),
+    listen: Option<&Listen>,
+    local: Option<&str>,
 ) -> (Choice, Option<oneshot::Receiver<bool>>) {
     let Some(keyring) = &worker.keyring else { return (Choice::UnknownName, None) };
     // RFC 8737 section 3: a validation offers this protocol only. Without a pending challenge the

@@ -392,7 +392,7 @@ impl Server {
         let mut threads = Vec::new();
         let quic_addresses = quic::addresses(&self.quic);
         for (number, (listeners, quic)) in self.listeners.into_iter().zip(self.quic).enumerate() {
-            let shared = worker::Shared {
+            let shared = worker::WorkerResources {
                 settings: self.settings.clone(),
                 disk: disk.clone(),
                 listings: listings.clone(),
@@ -406,7 +406,7 @@ impl Server {
                 log: self.access_log.as_ref().map(|log| log.worker()),
                 apps: self.apps.iter().map(|app| app.for_worker(&disk)).collect(),
             };
-            let duties = worker::Duties {
+            let duties = worker::WorkerTasks {
                 admin: admin.take().map(|socket| (socket, commands.clone())),
                 monitored: std::mem::take(&mut monitored),
                 monitor: monitor.clone(),

@@ -184,7 +184,7 @@ impl Upgrade {
         let ours = channel.try_clone()?;
         let cancelled = Arc::<AtomicBool>::default();
         let is_cancelled = Arc::clone(&cancelled);
-        let run = move || replace(&launcher, &handover, (&ours, theirs), &is_cancelled);
+        let run = move || replace(&launcher, &handover, &ours, theirs, &is_cancelled);
         Ok(Upgrade { outcome: tokio::task::spawn_blocking(run), channel, cancelled })
     }
 
@@ -200,7 +200,8 @@ impl Upgrade {
 fn replace(
     launcher: &Launcher,
     handover: &Handover,
-    (channel, theirs): (&UnixStream, UnixStream),
+    channel: &UnixStream,
+    theirs: UnixStream,
     cancelled: &AtomicBool,
 ) -> Result<u32, Vec<String>> {
     let program = &launcher.program;

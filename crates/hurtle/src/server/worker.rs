@@ -55,7 +55,7 @@ const EXPIRED_UPLOADS_EVERY: Duration = Duration::from_secs(10 * 60);
 const LOG_AGE_MAX: Duration = Duration::from_millis(500);
 
 /// State from which each worker is built, and built again for another configuration.
-pub(super) struct Shared {
+pub(super) struct WorkerResources {
     pub(super) settings: Settings,
     pub(super) disk: Disk,
     pub(super) listings: Listings,
@@ -73,7 +73,7 @@ pub(super) struct Shared {
 }
 
 /// The tasks of a worker beside serving.
-pub(super) struct Duties {
+pub(super) struct WorkerTasks {
     /// The socket for administration commands; one worker serves it.
     pub(super) admin: Option<(UnixListener, mpsc::UnboundedSender<Request>)>,
     /// Listeners for metrics; one worker serves them.
@@ -95,7 +95,7 @@ pub(super) struct Duties {
 }
 
 /// The state of a worker that does not depend on the configuration.
-pub(super) struct Lasting {
+pub(super) struct LastingState {
     store: Rc<Store>,
     deadlines: Rc<Deadlines>,
     log: Option<Rc<WorkerLog>>,
@@ -108,7 +108,7 @@ pub(super) struct Lasting {
 /// The means to put other configurations in force.
 struct Updating<'a> {
     number: usize,
-    shared: Shared,
+    shared: WorkerResources,
     deployments: Option<watch::Receiver<Deployments>>,
     /// Directories that are cleared of unfinished uploads.
     upload_roots: Vec<PathBuf>,
@@ -157,7 +157,7 @@ impl Updating<'_> {
     async fn apply(&mut self, update: &Update, accepting: &mut Accepting) {
         self.shared.settings = update.settings.clone();
         let before = self.thread.worker();
-        let lasting = Lasting {
+        let lasting = LastingState {
             store: Rc::clone(&before.store),
             deadlines: Rc::clone(&before.deadlines),
             log: before.log.clone(),
@@ -193,9 +193,9 @@ impl Updating<'_> {
 /// Runs the worker with this number until it is stopped.
 pub(super) fn run(
     number: usize,
-    shared: Shared,
+    shared: WorkerResources,
     listeners: Vec<BoundListener>,
-    duties: Duties,
+    duties: WorkerTasks,
 ) -> io::Result<()> {
     event_loop()?.block_on(serve(number, shared, listeners, duties))
 }
@@ -206,12 +206,13 @@ pub(super) fn event_loop() -> io::Result<LocalRuntime> {
 
 async fn serve(
     number: usize,
-    mut shared: Shared,
+    mut shared: WorkerResources,
     listeners: Vec<BoundListener>,
-    duties: Duties,
+    duties: WorkerTasks,
 ) -> io::Result<()> {
-    let Duties { admin, monitored, monitor, .. } = duties;
-    let Duties { upload_roots, inherited, deployments, updates, mut orders, accepts, .. } = duties;
+    let WorkerTasks { admin, monitored, monitor, .. } = duties;
+    let WorkerTasks { upload_roots, inherited, deployments, updates, mut orders, accepts, .. } =
+        duties;
     let QuicDuties { listeners: datagrams, secret, lease, previous } = duties.quic;
     let handed_over = || {
         let mut orders = orders.clone();
@@ -360,14 +361,14 @@ async fn flush_log(log: &WorkerLog) {
 }
 
 /// Makes a thread's state.
-pub(super) fn make(shared: &mut Shared) -> (Rc<WorkerThread>, Rc<Admission>) {
+pub(super) fn make(shared: &mut WorkerResources) -> (Rc<WorkerThread>, Rc<Admission>) {
     let log = shared.log.take().map(Rc::new);
     let config = &shared.settings.config;
     let cached = cached_descriptors();
     let cache = Cache::new(share(config.cache_bytes, config.workers), cached / config.workers);
     let revalidate_ms = config.revalidate.as_millis() as u64;
     let store = Store::new(cache, shared.disk.clone(), revalidate_ms, shared.changes.clone());
-    let lasting = Lasting {
+    let lasting = LastingState {
         store,
         deadlines: Deadlines::new(),
         log,
@@ -382,8 +383,14 @@ pub(super) fn make(shared: &mut Shared) -> (Rc<WorkerThread>, Rc<Admission>) {
 }
 
 /// Makes a worker's state under a configuration. `previous` are the sites of the one before.
-pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>) -> Worker {
-    let Shared { settings: Settings { config, guard, keyring, addresses, .. }, disk, .. } = shared;
+pub(super) fn worker(
+    shared: &WorkerResources,
+    lasting: LastingState,
+    previous: Option<&Sites>,
+) -> Worker {
+    let WorkerResources {
+        settings: Settings { config, guard, keyring, addresses, .. }, disk, ..
+    } = shared;
     let limits = config.limits.clone();
     let resources = Resources {
         disk: disk.clone(),
@@ -402,7 +409,7 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
     for MountedApp { site, app } in &shared.apps {
         sites.mount(*site, app.for_worker(disk), &shared.metrics);
     }
-    let Lasting { store, deadlines, log, buffers, sections, activity, .. } = lasting;
+    let LastingState { store, deadlines, log, buffers, sections, activity, .. } = lasting;
     Worker {
         sites,
         store,
@@ -436,7 +443,10 @@ pub(super) fn worker(shared: &Shared, lasting: Lasting, previous: Option<&Sites>
 }
 
 /// Returns the worker's access to the store; the one before, if its settings are the same.
-fn shared_store(shared: &Shared, before: Option<Rc<SharedStore>>) -> Option<Rc<SharedStore>> {
+fn shared_store(
+    shared: &WorkerResources,
+    before: Option<Rc<SharedStore>>,
+) -> Option<Rc<SharedStore>> {
     let Settings { config, upstream_tls, store, .. } = &shared.settings;
     let settings = store.as_ref()?;
     let known = before.filter(|store| store.is_of(settings));

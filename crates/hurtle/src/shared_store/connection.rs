@@ -18,7 +18,7 @@ const WAITING_MAX: usize = 4_096;
 
 /// A connection; dropping it closes the socket.
 pub(super) struct Connection {
-    shared: Rc<Shared>,
+    shared: Rc<SharedConnection>,
     _running: Task,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for StoreError {
 }
 
 #[derive(Default)]
-struct Shared {
+struct SharedConnection {
     /// Commands to be sent.
     commands: RefCell<Vec<u8>>,
     /// Rung when there are some.
@@ -70,7 +70,7 @@ struct Shared {
 impl Connection {
     /// Uses a socket.
     pub(super) fn new(socket: UpstreamSocket) -> Connection {
-        let shared = Rc::new(Shared::default());
+        let shared = Rc::new(SharedConnection::default());
         let running = Rc::clone(&shared);
         let task = rt::spawn_held(async move {
             let run = rt::try_both(running.send(&socket), running.receive(&socket));
@@ -85,7 +85,7 @@ impl Connection {
     /// The connection has ended, too many commands wait, or the reply is malformed. An error that
     /// the store answers is an error too.
     pub(super) async fn ask(&self, command: &[&[u8]]) -> Result<Reply, StoreError> {
-        let Shared { commands, asked, waiting, is_closed, .. } = &*self.shared;
+        let SharedConnection { commands, asked, waiting, is_closed, .. } = &*self.shared;
         if is_closed.get() {
             return Err(StoreError::Closed);
         }
@@ -116,7 +116,7 @@ impl Connection {
     }
 }
 
-impl Shared {
+impl SharedConnection {
     async fn send(&self, socket: &UpstreamSocket) -> Result<(), String> {
         let mut queue = SendQueue::default();
         loop {

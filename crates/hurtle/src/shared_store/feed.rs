@@ -19,7 +19,7 @@ use hurtle_http::resp::Reply;
 
 use super::connection::{Connection, StoreError};
 use super::endpoint::{CONNECT_TIME_MAX, PAUSE};
-use super::{Counted, Settings, SharedStore, State};
+use super::{Counted, Settings, SharedStore, StoreState};
 use crate::cache::{Caches, KeyPattern};
 use crate::rt::{self, Task};
 
@@ -67,7 +67,7 @@ pub struct Follower {
 
 /// Reads the feed on a connection.
 struct Reader<'a> {
-    store: &'a State,
+    store: &'a StoreState,
     feed: &'a Feed,
     caches: &'a Caches,
     key: String,
@@ -116,7 +116,7 @@ impl Feed {
     }
 
     /// Adds an entry on the worker's connection.
-    async fn add(&self, state: &State, fields: &[&[u8]]) -> Result<(), String> {
+    async fn add(&self, state: &StoreState, fields: &[&[u8]]) -> Result<(), String> {
         let ready = state.ready.borrow().clone();
         let Some(ready) = ready else { return Err(state.fault.borrow().clone()) };
         let key = key(&state.endpoint.settings);
@@ -164,7 +164,7 @@ impl Follower {
 }
 
 /// Follows a store, and begins again after a pause when its connection has ended.
-async fn follow(store: Rc<State>, feed: Feed, caches: Caches) {
+async fn follow(store: Rc<StoreState>, feed: Feed, caches: Caches) {
     let url = store.endpoint.settings.config.url();
     let mut is_away = false;
     loop {
@@ -180,7 +180,7 @@ async fn follow(store: Rc<State>, feed: Feed, caches: Caches) {
 
 /// Reads entries until the connection ends. `is_away` becomes `false` when all of them are read.
 async fn read(
-    store: &State,
+    store: &StoreState,
     feed: &Feed,
     caches: &Caches,
     is_away: &mut bool,

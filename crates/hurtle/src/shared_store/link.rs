@@ -7,7 +7,7 @@ use hurtle_http::resp::Reply;
 
 use super::connection::{Connection, StoreError};
 use super::endpoint::{CONNECT_TIME_MAX, Endpoint, PAUSE};
-use super::{Counted, State};
+use super::{Counted, StoreState};
 use crate::rt::{self, Bell, First};
 
 /// The script that takes from allowances.
@@ -23,7 +23,7 @@ pub(super) struct Ready {
 }
 
 /// Connects again and again.
-pub(super) async fn keep_connected(store: Rc<State>) {
+pub(super) async fn keep_connected(store: Rc<StoreState>) {
     loop {
         let connected = rt::timeout(CONNECT_TIME_MAX, connect(&store.endpoint)).await;
         let late = || Err("it does not respond".to_owned());
@@ -37,7 +37,7 @@ pub(super) async fn keep_connected(store: Rc<State>) {
 }
 
 /// Offers a connection to requests until it ends.
-async fn run(store: &State, ready: Rc<Ready>) {
+async fn run(store: &StoreState, ready: Rc<Ready>) {
     store.late.set(0);
     *store.ready.borrow_mut() = Some(Rc::clone(&ready));
     let _connected = Counted::new(&store.metrics.store.connected);

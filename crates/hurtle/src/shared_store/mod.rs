@@ -69,12 +69,12 @@ pub enum Decision {
 
 /// A worker's access to the store. Dropping it ends its connection.
 pub struct SharedStore {
-    state: Rc<State>,
+    state: Rc<StoreState>,
     _connecting: Task,
 }
 
 /// The part that the task which connects shares.
-struct State {
+struct StoreState {
     endpoint: Endpoint,
     /// `None`: there is no connection.
     ready: RefCell<Option<Rc<Ready>>>,
@@ -104,7 +104,7 @@ impl SharedStore {
         disk: &Disk,
         metrics: &Arc<WorkerMetrics>,
     ) -> Rc<SharedStore> {
-        let state = Rc::new(State {
+        let state = Rc::new(StoreState {
             endpoint: Endpoint::new(settings, tls, disk),
             ready: RefCell::default(),
             late: Cell::new(0),
@@ -129,7 +129,7 @@ impl SharedStore {
         match rt::timeout(DECISION_TIME_MAX, state.ask(&ready, allowances)).await {
             Some(Ok(decision)) => {
                 state.late.set(0);
-                state.metrics.store.latency.observe(asked.elapsed());
+                state.metrics.store_latency.observe(asked.elapsed());
                 decision
             }
             Some(Err(error)) => {
@@ -148,7 +148,7 @@ impl SharedStore {
     }
 }
 
-impl State {
+impl StoreState {
     async fn ask(&self, ready: &Ready, allowances: &[Allowance]) -> Result<Decision, StoreError> {
         let prefix = &self.endpoint.settings.config.prefix;
         let keys: Vec<String> = allowances.iter().map(|of| rate_key(prefix, of)).collect();
@@ -177,7 +177,7 @@ impl State {
     /// Counts a decision without the store, and warns from time to time.
     fn decide_locally(&self) -> Decision {
         static WARNED_MS: AtomicU64 = AtomicU64::new(0);
-        self.metrics.store.local.add(1);
+        self.metrics.store.local_decisions.add(1);
         let now_ms = clock::now_ms();
         let warned_ms = WARNED_MS.load(Relaxed);
         let is_due = warned_ms == 0 || now_ms.saturating_sub(warned_ms) >= WARN_EVERY_MS;

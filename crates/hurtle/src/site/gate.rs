@@ -162,7 +162,7 @@ impl Compiler<'_> {
         let body_bytes = self.site.policy.body_bytes;
         let cors = self.site.cors.as_ref();
         let mut gates =
-            self.of_place(MountClientAuth::None, cors, &[&self.site.access], (body_bytes, rates));
+            self.of_place(MountClientAuth::None, cors, &[&self.site.access], body_bytes, rates);
         gates.extend(self.auth.clone());
         gates
     }
@@ -180,7 +180,7 @@ impl Compiler<'_> {
         let cors = mount.cors.as_ref().or(self.site.cors.as_ref());
         let body_bytes = mount.policy.body_bytes.or(self.site.policy.body_bytes);
         let access = [&self.site.access, &mount.access];
-        let mut gates = self.of_place(mount.client_auth, cors, &access, (body_bytes, rates));
+        let mut gates = self.of_place(mount.client_auth, cors, &access, body_bytes, rates);
         gates.extend(match &mount.auth {
             None => self.auth.clone(),
             Some(auth) => self.authentication(auth),
@@ -197,7 +197,8 @@ impl Compiler<'_> {
         client_auth: MountClientAuth,
         cors: Option<&Cors>,
         access: &[&Access],
-        (body_bytes, rates): (Option<u64>, Vec<Arc<RateLimiter>>),
+        body_bytes: Option<u64>,
+        rates: Vec<Arc<RateLimiter>>,
     ) -> Vec<Gate> {
         let mut gates = vec![Gate::AcmeChallenge];
         if client_auth == MountClientAuth::Required {

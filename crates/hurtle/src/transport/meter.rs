@@ -115,10 +115,10 @@ impl<'a> Hold<'a> {
 
 /// The meters of all client addresses, shared by all workers.
 #[derive(Clone, Debug)]
-pub struct Addresses(Arc<Shared>);
+pub struct Addresses(Arc<SharedMeter>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedMeter {
     rate: u64,
     /// Locked once for each connection.
     meters: Mutex<Table>,
@@ -137,12 +137,12 @@ impl Addresses {
     /// Creates the table; `rate` is in bytes per second for each address.
     pub fn new(rate: u64) -> Addresses {
         let crowd = Arc::new(Meter::new(rate));
-        Addresses(Arc::new(Shared { rate, meters: Mutex::default(), crowd }))
+        Addresses(Arc::new(SharedMeter { rate, meters: Mutex::default(), crowd }))
     }
 
     /// Returns the meter of a client; its connections share it.
     pub fn meter(&self, client: IpAddr) -> Arc<Meter> {
-        let Shared { rate, meters, crowd } = &*self.0;
+        let SharedMeter { rate, meters, crowd } = &*self.0;
         // Code under this lock cannot panic, so poisoning is harmless.
         let mut table = meters.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(meter) = table.meters.get(&address_key(client)) {

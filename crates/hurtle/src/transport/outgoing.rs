@@ -244,7 +244,7 @@ impl Sender {
                 let mut residency = Residency::new(&self.disk, &slice.file, end, &mut ahead);
                 residency.follow(offset).await?;
                 if !by_kernel {
-                    Box::pin(copy_turn(io, queue, turn, (sent, residency))).await?;
+                    Box::pin(copy_turn(io, queue, turn, sent, residency)).await?;
                 } else {
                     residency.ensure(offset, turn_end).await?;
                     send_turn(io, queue, turn, sent).await?;
@@ -284,7 +284,8 @@ async fn copy_turn(
     io: &impl Transport,
     queue: &mut SendQueue,
     turn: Turn<'_>,
-    (sent, mut residency): (&Progress, Residency<'_>),
+    sent: &Progress,
+    mut residency: Residency<'_>,
 ) -> io::Result<()> {
     let Turn { file, mut offset, end, first, .. } = turn;
     let mut others = !first;

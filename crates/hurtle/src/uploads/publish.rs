@@ -49,7 +49,7 @@ impl Uploads {
         let stored = file.stored().ok_or(UploadError::DEFECT)?;
         let (holder, rest) = (stored.lock.holder(), stored.record.rest.clone());
         let content = Arc::new(file.content()?);
-        let done = self.put_content(origin, (&rest, conditions), (content, len)).await;
+        let done = self.put_content(origin, &rest, conditions, content, len).await;
         if let Ok(done) = &done {
             holder.publish(done.clone());
         }
@@ -68,8 +68,10 @@ impl Uploads {
     async fn put_content(
         &self,
         origin: &Origin,
-        (rest, conditions): (&[u8], &Conditions),
-        (content, len): (Arc<OwnedFd>, u64),
+        rest: &[u8],
+        conditions: &Conditions,
+        content: Arc<OwnedFd>,
+        len: u64,
     ) -> Result<Committed, UploadError> {
         let keep = UploadError::keeping_upload;
         let (key, condition) = admit(origin, rest, conditions).await.map_err(keep)?;

@@ -29,3 +29,4 @@ mod php_fpm;
 #[path = "../proxy/support.rs"]
 mod support;
 mod uwsgi;
+mod uwsgi_server;

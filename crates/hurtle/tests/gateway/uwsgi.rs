@@ -1,13 +1,10 @@
 //! uWSGI applications: a scripted one, byte by byte, and uWSGI itself with a program in Python.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
 
 use crate::client::Client;
-use crate::dir::{Dir, eventually};
 use crate::support::{NOBODY, Proxy, Upstream};
+use crate::uwsgi_server::UwsgiServer;
 
 fn server(upstream: &Upstream, keys: &str) -> Proxy {
     Proxy::of("", &format!("uwsgi = \"{}\"\n{keys}", upstream.address))
@@ -128,66 +125,15 @@ fn a_request_that_the_protocol_cannot_carry_is_431() {
     assert!(head.starts_with("HTTP/1.1 431 "), "{head}");
 }
 
-/// A program that returns the variables it got and the length of the body.
-const PROGRAM: &str = r#"
-import hashlib
-
-def application(environ, start_response):
-    if environ["PATH_INFO"].endswith("/stream"):
-        start_response("200 OK", [("Content-Type", "text/plain")])
-        return (b"%d\n" % n for n in range(3))
-    body = environ["wsgi.input"].read()
-    names = ["REQUEST_METHOD", "SCRIPT_NAME", "PATH_INFO", "QUERY_STRING", "CONTENT_TYPE", "HTTP_X_ONE"]
-    lines = ["%s=%s" % (name, environ.get(name)) for name in names]
-    lines.append("body=%d %s" % (len(body), hashlib.sha256(body).hexdigest()[:8]))
-    text = "\n".join(lines).encode()
-    start_response("200 Fine", [("Content-Type", "text/plain"), ("Content-Length", str(len(text)))])
-    return [text]
-"#;
-
-/// A running uWSGI with one process, stopped when dropped.
-struct UwsgiServer {
-    child: Child,
-    dir: Dir,
-}
-
-impl UwsgiServer {
-    fn start() -> UwsgiServer {
-        let dir = Dir::new(&[("app.py", PROGRAM)]);
-        let socket = dir.path("app.sock");
-        let mut command = Command::new("uwsgi");
-        command.args(["--plugin", "python3", "--master", "--processes", "1", "--die-on-term"]);
-        command.arg("--socket").arg(&socket).arg("--wsgi-file").arg(dir.path("app.py"));
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        command.stderr(fs::File::create(dir.path("log")).unwrap());
-        let mut child = command.spawn().expect("uwsgi (Debian: uwsgi-core) starts");
-        eventually("uWSGI listens", || {
-            let ended = child.try_wait().unwrap();
-            let log = || fs::read_to_string(dir.path("log"));
-            assert!(ended.is_none(), "it ended, {ended:?}: {:?}", log());
-            UnixStream::connect(&socket).is_ok()
-        });
-        UwsgiServer { child, dir }
-    }
-}
-
-impl Drop for UwsgiServer {
-    fn drop(&mut self) {
-        let id = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
-        let _ = id.map(|id| rustix::process::kill_process(id, rustix::process::Signal::TERM));
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn uwsgi_runs_a_python_program_at_the_root_and_beneath_a_path() {
     let uwsgi = UwsgiServer::start();
-    let address = format!("uwsgi = \"unix:{}\"\n", uwsgi.dir.path("app.sock").display());
+    let address = format!("uwsgi = \"unix:{}\"\n", uwsgi.socket());
     let root = Proxy::of("", &address);
     let answer = root.send("GET /a%20b?q=1 HTTP/1.1\r\nHost: a\r\nX-One: 1\r\n\r\n").answer();
     assert!(answer.0.starts_with("HTTP/1.1 200 "), "{}", answer.0);
     let expected = "REQUEST_METHOD=GET\nSCRIPT_NAME=\nPATH_INFO=/a b\nQUERY_STRING=q=1\n\
-                    CONTENT_TYPE=None\nHTTP_X_ONE=1\nbody=0 e3b0c442";
+                    CONTENT_TYPE=\nHTTP_X_ONE=1\nbody=0 e3b0c442";
     assert_eq!(answer.1, expected);
 
     let beneath = Proxy::of("", &format!("path = \"/py\"\n{address}strip_prefix = true\n"));

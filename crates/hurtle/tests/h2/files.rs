@@ -3,6 +3,10 @@
 use std::fs::File;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::SendRequest;
 
 use crate::peer::{answer, ask, body, talk};
 use crate::support::{Response, Server};
@@ -143,18 +147,29 @@ fn a_client_beyond_its_request_limit_reconnects() {
         for _ in 0..3 {
             assert_eq!(answer(ask(&mut client, "GET", "/a.txt").await).await.status, 200);
         }
-        let refused = async {
-            let mut asked = client.ready().await?;
-            loop {
-                let request = crate::peer::request("GET", "/a.txt");
-                asked.send_request(request, true)?.0.await?;
-                asked = asked.ready().await?;
-            }
-        };
-        let Err::<(), h2::Error>(error) = refused.await else { unreachable!() };
-        assert!(
-            error.is_go_away() || error.is_io() || error.to_string().contains("closed"),
-            "{error}"
-        );
+        expect_goaway(client).await;
     });
+}
+
+#[test]
+fn a_client_of_an_old_connection_reconnects() {
+    let server = Server::with(&[("a.txt", "a")], |config| {
+        config.limits.connection_age = Some(Duration::from_millis(1));
+    });
+    talk(server.address, expect_goaway);
+}
+
+/// Sends requests until the server lets no more follow.
+async fn expect_goaway(client: SendRequest<Bytes>) {
+    let refused = async {
+        let mut asked = client.ready().await?;
+        loop {
+            let request = crate::peer::request("GET", "/a.txt");
+            asked.send_request(request, true)?.0.await?;
+            asked = asked.ready().await?;
+        }
+    };
+    let Err::<(), h2::Error>(error) = refused.await else { unreachable!() };
+    let is_closed = error.to_string().contains("closed");
+    assert!(error.is_go_away() || error.is_io() || is_closed, "{error}");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quinn::ConnectionError;
 
-use crate::peer::{ask, begin, body, get};
+use crate::peer::{ask, begin, body, get, request};
 use crate::server::Server;
 
 /// H3_NO_ERROR.
@@ -61,6 +61,23 @@ fn a_connection_has_as_many_requests_as_the_limit_says() {
         let mut client = begin(connection.clone()).await;
         for _ in 0..3 {
             assert_eq!(get(&mut client, "/a.txt").await.text(), "a");
+        }
+        assert_eq!(code(&connection.closed().await), NO_ERROR);
+    });
+}
+
+#[test]
+fn an_old_connection_closes_behind_a_response() {
+    let server = Server::with(&[("a.txt", "a")], |config| {
+        config.limits.connection_age = Some(Duration::from_millis(1));
+    });
+    server.converse(async |connection, _| {
+        let mut client = begin(connection.clone()).await;
+        while let Ok(mut exchange) = client.send_request(request("GET", "/a.txt")).await {
+            let _ = exchange.finish().await;
+            if exchange.recv_response().await.is_err() {
+                break;
+            }
         }
         assert_eq!(code(&connection.closed().await), NO_ERROR);
     });

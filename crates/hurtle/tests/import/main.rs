@@ -33,6 +33,7 @@ mod htaccess_scripts;
 mod htaccess_table;
 mod nginx_generated;
 mod nginx_scripts;
+mod nginx_uwsgi;
 mod partial;
 #[path = "../gateway/php_fpm.rs"]
 #[allow(dead_code, clippy::unwrap_used)] // shared with tests that use more of it
@@ -43,6 +44,9 @@ mod refused;
 mod reserved;
 mod servers;
 mod table;
+#[path = "../gateway/uwsgi_server.rs"]
+#[allow(clippy::unwrap_used)] // shared with tests that allow it
+mod uwsgi_server;
 
 /// Names that shared modules use.
 mod client {

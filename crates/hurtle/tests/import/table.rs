@@ -50,6 +50,7 @@ const PLACES: &[(&str, &str)] = &[
         "location / { proxy_pass http://a; proxy_set_header Host $host; } location = /x { proxy_pass http://a; proxy_set_header Host $host; FED }",
     ),
     ("an application", "location /x/ { fastcgi_pass a:9; FED }"),
+    ("an application behind uWSGI", "location /x/ { uwsgi_pass a:9; FED }"),
     ("a fixed answer", "root /srv; location /x/ { return 204; FED }"),
     ("a fixed answer of one path", "root /srv; location = /x { return 200 text; FED }"),
     ("a redirect", "root /srv; location /x/ { return 301 https://b.example/y; FED }"),
@@ -179,6 +180,7 @@ fn handler(kind: HandlerKind) -> &'static str {
         HandlerKind::ProxyPass => "proxy_pass http://b;",
         HandlerKind::GrpcPass => "grpc_pass grpc://b;",
         HandlerKind::FastcgiPass => "fastcgi_pass b:9;",
+        HandlerKind::UwsgiPass => "uwsgi_pass b:9;",
         HandlerKind::StubStatus => "stub_status on;",
     }
 }
@@ -280,6 +282,14 @@ fn upstream(kind: UpstreamKind) -> &'static str {
         UpstreamKind::FastcgiSendTimeout => "fastcgi_send_timeout 7s;",
         UpstreamKind::FastcgiReadTimeout => "fastcgi_read_timeout 7s;",
         UpstreamKind::FastcgiParam => "fastcgi_param A b;",
+        UpstreamKind::UwsgiConnectTimeout => "uwsgi_connect_timeout 7s;",
+        UpstreamKind::UwsgiSendTimeout => "uwsgi_send_timeout 7s;",
+        UpstreamKind::UwsgiReadTimeout => "uwsgi_read_timeout 7s;",
+        UpstreamKind::UwsgiBuffering => "uwsgi_buffering off;",
+        UpstreamKind::UwsgiRequestBuffering => "uwsgi_request_buffering off;",
+        UpstreamKind::UwsgiInterceptErrors => "uwsgi_intercept_errors on;",
+        UpstreamKind::UwsgiParam => "uwsgi_param A b;",
+        UpstreamKind::UwsgiHideHeader => "uwsgi_hide_header X-B;",
     }
 }
 
@@ -304,6 +314,7 @@ fn whole(kind: WholeKind) -> &'static str {
         WholeKind::MergeSlashes => "merge_slashes on;",
         WholeKind::IfModifiedSince => "if_modified_since exact;",
         WholeKind::ClientHeaderTimeout => "client_header_timeout 7s;",
+        WholeKind::KeepaliveTime => "keepalive_time 7s;",
         WholeKind::KeepaliveTimeout => "keepalive_timeout 7s;",
         WholeKind::KeepaliveRequests => "keepalive_requests 7;",
         WholeKind::GzipTypes => "gzip_types text/a;",

@@ -126,6 +126,16 @@ fn requests_per_connection_are_limited() {
 }
 
 #[test]
+fn an_old_connection_closes_behind_a_response() {
+    let server = with_limits(|l| l.connection_age = Some(Duration::from_millis(1)));
+    let (mut client, begun) = (server.connect(), Instant::now());
+    while client.request("GET", "/a.txt").field("Connection") != Some("close") {
+        assert!(begun.elapsed() < PATIENCE, "it never closes");
+    }
+    client.expect_end();
+}
+
+#[test]
 fn connections_are_limited() {
     let by_total = with_limits(|l| l.connections = Some(2));
     let by_address = with_limits(|l| l.connections_per_address = Some(2));

@@ -16,7 +16,7 @@ use crate::sample::ConnectionUse;
 /// A place for a connection.
 #[derive(Default)]
 pub(in crate::load) struct Connection {
-    state: State,
+    state: ConnectionState,
     /// Distinguishes events of the present connection from those of earlier ones.
     generation: u32,
     /// `true`: responses state the status of gRPC.
@@ -24,7 +24,7 @@ pub(in crate::load) struct Connection {
 }
 
 #[derive(Default)]
-enum State {
+enum ConnectionState {
     #[default]
     Shut,
     Connecting(Channel),
@@ -43,17 +43,17 @@ impl Link for Connection {
     fn begin(&mut self, target: SocketAddr, _: Option<&Tls>) -> io::Result<bool> {
         self.generation = self.generation.wrapping_add(1);
         let OpenResult::Begun(socket) = wire::open(target)? else { return Ok(false) };
-        self.state = State::Connecting(Channel::new(socket));
+        self.state = ConnectionState::Connecting(Channel::new(socket));
         Ok(true)
     }
 
     fn shut(&mut self) {
         self.generation = self.generation.wrapping_add(1);
-        self.state = State::Shut;
+        self.state = ConnectionState::Shut;
     }
 
     fn is_shut(&self) -> bool {
-        matches!(self.state, State::Shut)
+        matches!(self.state, ConnectionState::Shut)
     }
 
     fn token(&self, at: usize) -> u64 {
@@ -62,23 +62,25 @@ impl Link for Connection {
 
     fn socket(&self) -> Option<BorrowedFd<'_>> {
         match &self.state {
-            State::Shut => None,
-            State::Connecting(channel) | State::Open(channel, _) => Some(channel.socket.as_fd()),
+            ConnectionState::Shut => None,
+            ConnectionState::Connecting(channel) | ConnectionState::Open(channel, _) => {
+                Some(channel.socket.as_fd())
+            }
         }
     }
 
     fn connected(&mut self, tls: Option<&Tls>) -> io::Result<bool> {
         match std::mem::take(&mut self.state) {
-            State::Connecting(mut channel) if wire::connected(&channel.socket) => {
+            ConnectionState::Connecting(mut channel) if wire::connected(&channel.socket) => {
                 if let Some(tls) = tls {
                     channel.secure(tls).map_err(io::Error::other)?;
                 }
                 let sent = !matches!(channel.flush(), Transfer::Broken);
-                self.state = State::Open(channel, Box::new(Peer::new(self.is_grpc)));
+                self.state = ConnectionState::Open(channel, Box::new(Peer::new(self.is_grpc)));
                 Ok(sent)
             }
-            State::Open(channel, peer) => {
-                self.state = State::Open(channel, peer);
+            ConnectionState::Open(channel, peer) => {
+                self.state = ConnectionState::Open(channel, peer);
                 Ok(true)
             }
             _ => Ok(false),
@@ -86,43 +88,45 @@ impl Link for Connection {
     }
 
     fn is_ready(&self) -> bool {
-        matches!(&self.state, State::Open(_, peer) if peer.is_ready())
+        matches!(&self.state, ConnectionState::Open(_, peer) if peer.is_ready())
     }
 
     fn may_ask(&self) -> bool {
-        matches!(&self.state, State::Open(channel, _) if channel.is_established())
+        matches!(&self.state, ConnectionState::Open(channel, _) if channel.is_established())
     }
 
     fn ask(&mut self, slot: usize, request: (&[u8], Bytes)) -> Result<u64, PeerError> {
         match &mut self.state {
-            State::Open(_, peer) => peer.ask(slot, request).map(u64::from),
+            ConnectionState::Open(_, peer) => peer.ask(slot, request).map(u64::from),
             _ => Err(PeerError),
         }
     }
 
     fn cancel(&mut self, ticket: u64) {
-        if let (State::Open(_, peer), Ok(stream)) = (&mut self.state, u32::try_from(ticket)) {
+        if let (ConnectionState::Open(_, peer), Ok(stream)) =
+            (&mut self.state, u32::try_from(ticket))
+        {
             peer.cancel(stream);
         }
     }
 
     fn is_drained(&self) -> bool {
-        matches!(&self.state, State::Open(_, peer) if peer.is_drained())
+        matches!(&self.state, ConnectionState::Open(_, peer) if peer.is_drained())
     }
 
     fn streams_max(&self) -> u32 {
         match &self.state {
-            State::Open(_, peer) => peer.streams_max(),
+            ConnectionState::Open(_, peer) => peer.streams_max(),
             _ => 0,
         }
     }
 
     fn resumed(&self) -> bool {
-        matches!(&self.state, State::Open(channel, _) if channel.resumed())
+        matches!(&self.state, ConnectionState::Open(channel, _) if channel.resumed())
     }
 
     fn flush(&mut self) -> Result<(), ConnectionLost> {
-        let State::Open(channel, peer) = &mut self.state else { return Ok(()) };
+        let ConnectionState::Open(channel, peer) = &mut self.state else { return Ok(()) };
         if !channel.is_established() {
             return channel.send(&mut Vec::new());
         }
@@ -150,7 +154,9 @@ impl Link for Connection {
         expected: &Expected,
         ended: &mut Vec<EndedRequest>,
     ) -> Received {
-        let State::Open(channel, peer) = &mut self.state else { return Received::Nothing };
+        let ConnectionState::Open(channel, peer) = &mut self.state else {
+            return Received::Nothing;
+        };
         channel.receive(buffer, |plain| peer.feed(plain, expected, ended))
     }
 }

@@ -255,7 +255,7 @@ impl<'a, L: Link> Engine<'a, L> {
             }
             Steps::Of(steps) => (steps[step].requests.clone(), true),
         };
-        let visit = Visit::at_step(step, requests, has_document, (intended, self.now()));
+        let visit = Visit::at_step(step, requests, has_document, intended, self.now());
         self.visitors[at].visit = Some(visit);
         self.ask(at)
     }

@@ -107,7 +107,8 @@ impl Visit {
         step: usize,
         requests: Vec<usize>,
         has_document: bool,
-        (intended, began): (u64, u64),
+        intended: u64,
+        began: u64,
     ) -> Visit {
         let first = if has_document { 1 } else { requests.len() };
         Visit {

@@ -22,12 +22,12 @@ const RETRY_SECS: [u64; 6] = [1, 2, 5, 10, 30, 60];
 pub(super) struct KeySource {
     /// The bytes of the file; empty for a URL.
     bytes: Vec<u8>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedKeys>,
     /// Fetches a URL; `None` for a file.
     task: Option<Task>,
 }
 
-struct Shared {
+struct SharedKeys {
     /// `None`: no fetch has succeeded yet.
     set: Mutex<Option<Arc<KeySet>>>,
     /// The number of sets so far. Workers copy the set when it changes.
@@ -37,7 +37,7 @@ struct Shared {
     bell: Bell,
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for SharedKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "set {}", self.generation.load(Ordering::Relaxed))
     }
@@ -51,12 +51,12 @@ impl KeySource {
     pub(super) fn read(file: &Path) -> io::Result<KeySource> {
         let read = read_jwks(file).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e));
         let (set, bytes) = read?;
-        Ok(KeySource { bytes, shared: Arc::new(Shared::new(Some(set))), task: None })
+        Ok(KeySource { bytes, shared: Arc::new(SharedKeys::new(Some(set))), task: None })
     }
 
     /// Starts to fetch a URL.
     pub(super) fn fetch(url: &str, threads: &Threads) -> KeySource {
-        let shared = Arc::new(Shared::new(None));
+        let shared = Arc::new(SharedKeys::new(None));
         let task = threads.spawn(keep(Arc::clone(&shared), url.to_owned()));
         KeySource { bytes: Vec::new(), shared, task: Some(task) }
     }
@@ -84,9 +84,9 @@ impl KeySource {
     }
 }
 
-impl Shared {
-    fn new(set: Option<KeySet>) -> Shared {
-        Shared {
+impl SharedKeys {
+    fn new(set: Option<KeySet>) -> SharedKeys {
+        SharedKeys {
             set: Mutex::new(set.map(Arc::new)),
             generation: AtomicU64::new(1),
             is_wanted: AtomicBool::new(false),
@@ -101,7 +101,7 @@ impl Shared {
 }
 
 /// Fetches a URL again and again.
-async fn keep(shared: Arc<Shared>, url: String) {
+async fn keep(shared: Arc<SharedKeys>, url: String) {
     let fetcher = match Fetcher::new(&url) {
         Ok(fetcher) => fetcher,
         Err(e) => return tracing::error!("{url}: {e}; tokens cannot be verified"),

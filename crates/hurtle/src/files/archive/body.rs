@@ -25,7 +25,7 @@ const PIECES_PER_SECOND: u64 = 8;
 pub struct ArchiveBody {
     /// Bytes left to send.
     left: u64,
-    state: State,
+    state: ArchiveState,
     disk: Disk,
     lane: Lane,
     /// Bytes a second; 0 means unlimited.
@@ -34,7 +34,7 @@ pub struct ArchiveBody {
     sent: (u64, u64),
 }
 
-enum State {
+enum ArchiveState {
     Idle(Box<Source>),
     Filling(Filling),
     Ended,
@@ -46,7 +46,7 @@ impl ArchiveBody {
     /// The body of a whole archive.
     pub(super) fn new(source: Source, disk: Disk, lane: Lane, rate: u64) -> ArchiveBody {
         let left = source.len();
-        let state = State::Idle(Box::new(source));
+        let state = ArchiveState::Idle(Box::new(source));
         ArchiveBody { left, state, disk, lane, rate, sent: (0, clock::now_ms()) }
     }
 
@@ -94,13 +94,13 @@ impl Body for ArchiveBody {
         if self.left == 0 {
             return Poll::Ready(None);
         }
-        self.state = match std::mem::replace(&mut self.state, State::Ended) {
-            State::Idle(source) => State::Filling(self.begin(source)),
+        self.state = match std::mem::replace(&mut self.state, ArchiveState::Ended) {
+            ArchiveState::Idle(source) => ArchiveState::Filling(self.begin(source)),
             other => other,
         };
-        let State::Filling(filling) = &mut self.state else { return Poll::Ready(None) };
+        let ArchiveState::Filling(filling) = &mut self.state else { return Poll::Ready(None) };
         let filled = ready!(filling.as_mut().poll(cx));
-        self.state = State::Ended;
+        self.state = ArchiveState::Ended;
         match filled {
             Ok((_, piece)) if piece.is_empty() => {
                 Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::UnexpectedEof).into())))
@@ -108,7 +108,7 @@ impl Body for ArchiveBody {
             Ok((source, piece)) => {
                 self.left = self.left.saturating_sub(piece.len() as u64);
                 self.sent.0 += piece.len() as u64;
-                self.state = State::Idle(source);
+                self.state = ArchiveState::Idle(source);
                 Poll::Ready(Some(Ok(Frame::data(piece))))
             }
             Err(e) => Poll::Ready(Some(Err(e.into()))),

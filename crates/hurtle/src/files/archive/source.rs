@@ -99,7 +99,7 @@ impl Source {
             self.stage = match stage {
                 Stage::Header(index) => self.write_header(index, out)?,
                 Stage::Data { index, file, offset, crc } => {
-                    self.write_data(index, file, offset, crc, (out, len))?
+                    self.write_data(index, file, offset, crc, out, len)?
                 }
                 Stage::Central { index, start, bytes } => {
                     self.write_central(index, start, bytes, out)
@@ -134,7 +134,8 @@ impl Source {
         file: OpenFile,
         offset: u64,
         mut crc: crc32fast::Hasher,
-        (out, len): (&mut Vec<u8>, usize),
+        out: &mut Vec<u8>,
+        len: usize,
     ) -> io::Result<Stage> {
         let left = self.entries[index].size - offset;
         let start = out.len();

@@ -213,7 +213,7 @@ fn write_table(f: &mut Formatter<'_>, page: &Page, filter: &[u8], has_parent: bo
     for (sort, title) in
         [(Sort::Name, "Name"), (Sort::Size, "Size"), (Sort::Time, "Modified<span> (UTC)</span>")]
     {
-        write_column_head(f, (page.view, filter), sort, title)?;
+        write_column_head(f, page.view, filter, sort, title)?;
     }
     f.write_str("</tr></thead>\n<tbody>\n")?;
     if has_parent {
@@ -228,7 +228,8 @@ fn write_table(f: &mut Formatter<'_>, page: &Page, filter: &[u8], has_parent: bo
 /// Writes a column title that links to this order, or reverses the current one.
 fn write_column_head(
     f: &mut Formatter<'_>,
-    (view, filter): (View, &[u8]),
+    view: View,
+    filter: &[u8],
     sort: Sort,
     title: &str,
 ) -> fmt::Result {

@@ -23,7 +23,8 @@ pub(super) fn log_attempt(
     upstream: &UpstreamRequest,
     request: &str,
     error: &dyn Display,
-    (status, retry): (StatusCode, bool),
+    status: StatusCode,
+    retry: bool,
 ) {
     if !retry {
         return log_failure(upstream, request, error, status);

@@ -246,7 +246,7 @@ fn settle(
             };
             let retry = upstream.may_retry(&error);
             let is_held = !retry && upstream.is_unconnected(Some(&error)) && upstream.may_hold();
-            log_attempt(upstream, &request.describe(), &error, (status, retry || is_held));
+            log_attempt(upstream, &request.describe(), &error, status, retry || is_held);
             if let UpstreamError::Stream(error) = &error {
                 grpc_status = upstream.grpc_status(request.head, error);
             }
@@ -257,7 +257,7 @@ fn settle(
             let (status, phase) = (StatusCode::GATEWAY_TIMEOUT, upstream.phase());
             let retry = upstream.may_retry_late();
             let is_held = !retry && upstream.is_unconnected(None) && upstream.may_hold();
-            log_attempt(upstream, &request.describe(), &phase, (status, retry || is_held));
+            log_attempt(upstream, &request.describe(), &phase, status, retry || is_held);
             upstream.timed_out();
             (status, retry, is_held)
         }

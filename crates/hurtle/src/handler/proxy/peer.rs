@@ -363,7 +363,7 @@ impl Peer {
         let mut failed = UpstreamError::Refused(io::ErrorKind::AddrNotAvailable.into());
         for (tried, address) in addresses.iter().enumerate() {
             let left = addresses.len() - tried;
-            let connecting = self.connect_to((*address, &first), is_http2);
+            let connecting = self.connect_to(*address, &first, is_http2);
             let connected = match left {
                 // The caller has the deadline.
                 1 => connecting.await,
@@ -390,7 +390,8 @@ impl Peer {
 
     async fn connect_to(
         &self,
-        (address, first): (SocketAddr, &[u8]),
+        address: SocketAddr,
+        first: &[u8],
         is_http2: bool,
     ) -> Result<UpstreamSocket, UpstreamError> {
         if !self.server.tls {

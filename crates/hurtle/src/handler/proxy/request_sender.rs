@@ -38,7 +38,7 @@ pub(super) struct RequestSender {
     /// Data for a stream that flow control holds back.
     held_back: Bytes,
     body: OutgoingBody,
-    state: State,
+    state: SenderState,
     chunked: bool,
     /// Decodes the body from base64; `None`: it is sent as it is.
     decoder: Option<Decoder>,
@@ -76,7 +76,7 @@ struct Kept {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum SenderState {
     /// The body waits for 100 Continue (RFC 9110 section 10.1.1).
     Held,
     Body,
@@ -119,15 +119,16 @@ impl Kept {
 impl RequestSender {
     /// Sends a head, then the body; `held`: the body waits for [`RequestSender::release`].
     pub(super) fn new(
-        (head, parts): (Output, RequestParts),
+        head: Output,
+        parts: RequestParts,
         body: OutgoingBody,
         chunked: bool,
         held: bool,
     ) -> RequestSender {
         let state = match (body.is_end_stream(), held) {
-            (true, _) => State::Ending,
-            (false, true) => State::Held,
-            (false, false) => State::Body,
+            (true, _) => SenderState::Ending,
+            (false, true) => SenderState::Held,
+            (false, false) => SenderState::Body,
         };
         RequestSender {
             head,
@@ -146,13 +147,13 @@ impl RequestSender {
 
     /// Takes the body that has not been read; `None`: there is none.
     pub(super) fn unread_body(&mut self) -> Option<RequestBody> {
-        (self.state != State::Ending).then(|| std::mem::take(&mut self.body).into_rest())
+        (self.state != SenderState::Ending).then(|| std::mem::take(&mut self.body).into_rest())
     }
 
     /// Sends this body, without waiting for 100 (Continue).
     pub(super) fn put_body(&mut self, body: OutgoingBody) {
         self.body = body;
-        self.state = State::Body;
+        self.state = SenderState::Body;
     }
 
     /// Removes the fields of these edits from trailers.
@@ -173,7 +174,7 @@ impl RequestSender {
         self.held_back = Bytes::new();
         self.kept.next = 0;
         if self.body.rewind() || !self.kept.pieces.is_empty() {
-            self.state = State::Body;
+            self.state = SenderState::Body;
         }
     }
 
@@ -207,7 +208,7 @@ impl RequestSender {
     }
 
     pub(super) fn has_body(&self) -> bool {
-        self.state != State::Ending
+        self.state != SenderState::Ending
             || !self.is_repeatable()
             || !self.kept.pieces.is_empty()
             || self.body.is_whole()
@@ -227,17 +228,17 @@ impl RequestSender {
 
     /// `true` if the whole request is sent.
     pub(super) fn is_done(&self) -> bool {
-        self.state == State::Ending && self.is_sent()
+        self.state == SenderState::Ending && self.is_sent()
     }
 
     pub(super) fn is_held(&self) -> bool {
-        self.state == State::Held
+        self.state == SenderState::Held
     }
 
     /// Allows the body to be sent.
     pub(super) fn release(&mut self) {
-        if self.state == State::Held {
-            self.state = State::Body;
+        if self.state == SenderState::Held {
+            self.state = SenderState::Body;
         }
     }
 
@@ -280,7 +281,7 @@ impl RequestSender {
                 Channel::Socket(io) => self.flush(io, waits, stall_ms).await?,
                 Channel::Stream(stream) => self.flush_stream(stream, waits, stall_ms).await?,
             }
-            if self.state != State::Body {
+            if self.state != SenderState::Body {
                 return Ok(());
             }
             // Boxed, because most requests have no body and every future is as large as its largest
@@ -323,7 +324,7 @@ impl RequestSender {
     ) -> io::Result<()> {
         while !self.held_back.is_empty() {
             let _wait = waits.send(stall_ms);
-            let is_last = self.state == State::Ending;
+            let is_last = self.state == SenderState::Ending;
             poll_fn(|cx| stream.poll_send(cx, &mut self.held_back, is_last)).await?;
             waits.refresh(stall_ms);
         }
@@ -440,11 +441,11 @@ impl RequestSender {
                 }
                 self.queue.push(tail);
                 if is_end {
-                    self.state = State::Ending;
+                    self.state = SenderState::Ending;
                 }
             }
             Piece::End(trailers) => {
-                self.state = State::Ending;
+                self.state = SenderState::Ending;
                 if self.chunked {
                     let mut out = Output::new();
                     out.vec().extend_from_slice(b"0\r\n");
@@ -463,7 +464,7 @@ impl RequestSender {
         match piece {
             Piece::Data(data, is_end) => {
                 if is_end {
-                    self.state = State::Ending;
+                    self.state = SenderState::Ending;
                 }
                 let Part::Bytes(data) = data else { return Err(io::ErrorKind::Unsupported.into()) };
                 if data.is_empty() && is_end {
@@ -473,7 +474,7 @@ impl RequestSender {
                 Ok(())
             }
             Piece::End(trailers) => {
-                self.state = State::Ending;
+                self.state = SenderState::Ending;
                 stream.end(trailers.as_ref())
             }
         }

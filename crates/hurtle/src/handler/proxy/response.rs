@@ -158,7 +158,7 @@ fn switch(
         (None, link) => {
             let is_stream = link.is_some_and(|link| matches!(link.channel, Channel::Stream(_)));
             let accept = if is_stream { handshake::accept(request.head, &protocol) } else { None };
-            forward::switch_fields(&mut lines, reply, (&protocol, accept.as_deref()), &date);
+            forward::switch_fields(&mut lines, reply, &protocol, accept.as_deref(), &date);
         }
     }
     let head = Answer::new(reply.status, Fields::Dated(lines), Body::Empty);

@@ -94,7 +94,7 @@ impl UpstreamRequest {
         let method = request.method.as_bytes();
         let chunked = request.body == BodyLength::Chunked;
         let body = OutgoingBody::live(body);
-        let mut sender = RequestSender::new((head, parts), body, chunked, request.expect_continue);
+        let mut sender = RequestSender::new(head, parts, body, chunked, request.expect_continue);
         if let Some(edits) = onward.edits {
             sender.edit(edits);
         }

@@ -30,19 +30,19 @@ const BEGIN: &[u8] = b"retry: 2000\n\n";
 
 /// A handle on the figures; clones share them.
 #[derive(Clone)]
-pub struct Feed(Arc<Shared>);
+pub struct Feed(Arc<SharedFeed>);
 
-struct Shared {
+struct SharedFeed {
     /// Makes a snapshot. It may block.
     read: Box<dyn Fn() -> Snapshot + Send + Sync>,
     /// Held while a snapshot is made, so that two are not made at a time.
     making: Mutex<()>,
-    state: Mutex<State>,
+    state: Mutex<FeedState>,
     closed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct FeedState {
     latest: Option<Arc<Figures>>,
     /// Tasks that wait for the next figures, one for each viewer.
     viewers: Slab<Option<Waker>>,
@@ -72,8 +72,8 @@ impl fmt::Debug for Feed {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedFeed {
+    fn lock(&self) -> MutexGuard<'_, FeedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -112,7 +112,7 @@ impl Shared {
     }
 }
 
-impl State {
+impl FeedState {
     fn wake(&mut self) {
         let waiting = self.viewers.iter_mut().filter_map(|(_, waker)| waker.take());
         waiting.for_each(Waker::wake);
@@ -120,7 +120,7 @@ impl State {
 }
 
 /// Records the end of the thread, also if it panics.
-struct Running<'a>(&'a Shared);
+struct Running<'a>(&'a SharedFeed);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
@@ -131,7 +131,7 @@ impl Drop for Running<'_> {
 impl Feed {
     /// Creates a feed whose snapshots `read` makes, on threads that may block.
     pub fn new(read: impl Fn() -> Snapshot + Send + Sync + 'static) -> Feed {
-        Feed(Arc::new(Shared {
+        Feed(Arc::new(SharedFeed {
             read: Box::new(read),
             making: Mutex::default(),
             state: Mutex::default(),

@@ -29,12 +29,12 @@ pub struct Stream<F: FrameStream> {
     is_head: bool,
     /// The response's status and delimiter, from encoding to sending.
     head: Cell<(StatusCode, Delimiter)>,
-    state: Cell<State>,
+    state: Cell<StreamState>,
 }
 
 /// The progress of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum StreamState {
     /// The head has not been sent.
     Head,
     /// The number of body bytes still to be sent.
@@ -47,12 +47,12 @@ enum State {
 impl<F: FrameStream> Stream<F> {
     pub(in super::super) fn new(frames: F, is_head: bool) -> Stream<F> {
         let head = Cell::new((StatusCode::OK, Delimiter::Given));
-        Stream { frames, is_head, head, state: Cell::new(State::Head) }
+        Stream { frames, is_head, head, state: Cell::new(StreamState::Head) }
     }
 
     /// Ends a complete exchange.
     pub fn finish(&self) {
-        if self.state.get() == State::Open {
+        if self.state.get() == StreamState::Open {
             // The peer may be gone.
             let _ = self.put(Bytes::new(), true);
         }
@@ -64,7 +64,7 @@ impl<F: FrameStream> Stream<F> {
     }
 
     fn reset_for(&self, cause: ResetCause) {
-        if self.state.replace(State::Over) != State::Over {
+        if self.state.replace(StreamState::Over) != StreamState::Over {
             self.frames.reset(cause);
         }
     }
@@ -76,9 +76,9 @@ impl<F: FrameStream> Stream<F> {
         let is_end = is_end || is_empty || self.is_head || is_bodiless(status);
         let fields = pairs(lines).filter(|(name, _)| !is_of_connection(name));
         let (len, state) = match delimiter {
-            _ if is_end => (None, State::Over),
-            Delimiter::Length(len) => (Some(len), State::Exactly(len)),
-            _ => (None, State::Open),
+            _ if is_end => (None, StreamState::Over),
+            Delimiter::Length(len) => (Some(len), StreamState::Exactly(len)),
+            _ => (None, StreamState::Open),
         };
         self.frames.send_head(status, fields, len, is_end)?;
         self.state.set(state);
@@ -89,19 +89,19 @@ impl<F: FrameStream> Stream<F> {
     pub(super) fn put(&self, data: Bytes, is_last: bool) -> io::Result<()> {
         let mut is_last = is_last;
         let state = self.state.get();
-        if let State::Exactly(left) = state {
+        if let StreamState::Exactly(left) = state {
             let left = left.saturating_sub(data.len() as u64);
-            self.state.set(State::Exactly(left));
+            self.state.set(StreamState::Exactly(left));
             is_last |= left == 0;
         }
         if is_last {
-            self.state.set(State::Over);
+            self.state.set(StreamState::Over);
         }
-        self.frames.send_data(data, matches!(state, State::Exactly(_)), is_last)
+        self.frames.send_data(data, matches!(state, StreamState::Exactly(_)), is_last)
     }
 
     fn is_over(&self) -> bool {
-        self.state.get() == State::Over
+        self.state.get() == StreamState::Over
     }
 
     /// Waits until all bytes of the response so far are on their way.
@@ -245,7 +245,7 @@ impl<F: FrameStream> Protocol for Stream<F> {
             return self.put(Bytes::new(), true).map(|()| true);
         }
         let fields = trailers.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-        self.state.set(State::Over);
+        self.state.set(StreamState::Over);
         self.frames.send_trailers(fields).map(|()| true)
     }
 

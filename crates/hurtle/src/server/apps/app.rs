@@ -33,7 +33,7 @@ pub(super) struct App {
     dir: PathBuf,
     pub(super) manifest: Manifest,
     socket: PathBuf,
-    state: State,
+    state: AppState,
     /// Consecutive failures.
     failures: u32,
     /// The next version, until it answers a request.
@@ -42,7 +42,7 @@ pub(super) struct App {
 }
 
 #[derive(Debug)]
-enum State {
+enum AppState {
     /// The application is started elsewhere.
     Elsewhere,
     /// It is started at `until`; after a failure, or because it is new.
@@ -70,8 +70,8 @@ impl App {
         socket: PathBuf,
     ) -> App {
         let state = match manifest.backend {
-            AppBackend::Started(_) => State::Waiting { until: Instant::now(), failed: false },
-            AppBackend::External(_) => State::Elsewhere,
+            AppBackend::Started(_) => AppState::Waiting { until: Instant::now(), failed: false },
+            AppBackend::External(_) => AppState::Elsewhere,
         };
         App {
             serial,
@@ -94,11 +94,11 @@ impl App {
             path: self.manifest.path.clone(),
             proxy: self.manifest.proxy(&self.socket),
             availability: match self.state {
-                State::Elsewhere | State::Up { .. } => Availability::Up,
-                State::Starting { .. } | State::Waiting { failed: false, .. } => {
+                AppState::Elsewhere | AppState::Up { .. } => Availability::Up,
+                AppState::Starting { .. } | AppState::Waiting { failed: false, .. } => {
                     Availability::Starting
                 }
-                State::Waiting { failed: true, .. } => Availability::Down,
+                AppState::Waiting { failed: true, .. } => Availability::Down,
             },
         }
     }
@@ -106,26 +106,26 @@ impl App {
     /// Time of the next action, if any; `soon`: the time to use while it is starting.
     pub(super) fn due(&self, soon: Instant) -> Option<Instant> {
         match &self.state {
-            State::Waiting { until, .. } => Some((*until).max(soon)),
-            State::Starting { .. } => Some(soon),
-            State::Elsewhere | State::Up { .. } => self.successor.as_ref()?.due(soon),
+            AppState::Waiting { until, .. } => Some((*until).max(soon)),
+            AppState::Starting { .. } => Some(soon),
+            AppState::Elsewhere | AppState::Up { .. } => self.successor.as_ref()?.due(soon),
         }
     }
 
     /// `true` if it should be started now.
     pub(super) fn is_due(&self, now: Instant) -> bool {
-        matches!(self.state, State::Waiting { until, .. } if until <= now)
+        matches!(self.state, AppState::Waiting { until, .. } if until <= now)
     }
 
     /// Ends the pause before the next start.
     pub(super) fn start_now(&mut self) {
-        if let State::Waiting { until, .. } = &mut self.state {
+        if let AppState::Waiting { until, .. } = &mut self.state {
             *until = Instant::now();
         }
     }
 
     pub(super) fn has_run(&self, serial: u64) -> bool {
-        matches!(&self.state, State::Starting { run, .. } | State::Up { run, .. } if run.serial == serial)
+        matches!(&self.state, AppState::Starting { run, .. } | AppState::Up { run, .. } if run.serial == serial)
     }
 
     /// Starts its processes.
@@ -143,7 +143,7 @@ impl App {
         let AppBackend::Started(start) = &self.manifest.backend else { return Ok(()) };
         let by = now + start.start_timeout;
         let run = self.launch(name, serial, start, sockets, events)?;
-        self.state = State::Starting { run, by };
+        self.state = AppState::Starting { run, by };
         Ok(())
     }
 
@@ -174,24 +174,24 @@ impl App {
     /// Checks whether a starting application accepts connections. If it is late, asks its run to
     /// end and returns the run's number.
     pub(super) fn check_listening(&mut self, name: &str, now: Instant) -> Option<u64> {
-        let is_starting = matches!(self.state, State::Starting { .. });
+        let is_starting = matches!(self.state, AppState::Starting { .. });
         let listens = is_starting && UnixStream::connect(&self.socket).is_ok();
         self.check_started(name, listens, now)
     }
 
     fn check_started(&mut self, name: &str, listens: bool, now: Instant) -> Option<u64> {
-        let State::Starting { by, .. } = &self.state else { return None };
+        let AppState::Starting { by, .. } = &self.state else { return None };
         let late = now >= *by;
         if !listens && !late {
             return None;
         }
-        let pause = State::Waiting { until: now, failed: true };
-        let State::Starting { run, .. } = std::mem::replace(&mut self.state, pause) else {
+        let pause = AppState::Waiting { until: now, failed: true };
+        let AppState::Starting { run, .. } = std::mem::replace(&mut self.state, pause) else {
             return None;
         };
         if listens {
             tracing::info!("app {name}: started; it listens for {}", self.manifest.path);
-            self.state = State::Up { run, since: now };
+            self.state = AppState::Up { run, since: now };
             return None;
         }
         Some(run.end())
@@ -202,21 +202,21 @@ impl App {
 
     /// Records a failure and schedules the next start.
     pub(super) fn fail(&mut self, name: &str, why: &str, now: Instant) {
-        if matches!(self.state, State::Up { since, .. } if now - since >= STEADY) {
+        if matches!(self.state, AppState::Up { since, .. } if now - since >= STEADY) {
             self.failures = 0;
         }
         let pause = back_off(self.failures);
         self.failures = self.failures.saturating_add(1);
         tracing::error!("app {name}: {why}; it is started again in {} s", pause.as_secs());
-        self.state = State::Waiting { until: now + pause, failed: true };
+        self.state = AppState::Waiting { until: now + pause, failed: true };
     }
 
     /// Asks its processes to end; returns the numbers of their runs.
     pub(super) fn end(self) -> Vec<u64> {
         let mut runs = self.successor.map_or_else(Vec::new, |successor| successor.end());
         match self.state {
-            State::Starting { run, .. } | State::Up { run, .. } => runs.push(run.end()),
-            State::Elsewhere | State::Waiting { .. } => {}
+            AppState::Starting { run, .. } | AppState::Up { run, .. } => runs.push(run.end()),
+            AppState::Elsewhere | AppState::Waiting { .. } => {}
         }
         runs
     }
@@ -224,7 +224,7 @@ impl App {
     /// `true`: this version answers requests until one by `next` does.
     pub(super) fn may_wait_for(&self, next: &Manifest) -> bool {
         let (site, path) = (&self.manifest.site, &self.manifest.path);
-        matches!(self.state, State::Up { .. })
+        matches!(self.state, AppState::Up { .. })
             && (site, path) == (&next.site, &next.path)
             && matches!(next.backend, AppBackend::Started(_))
     }
@@ -262,7 +262,7 @@ impl App {
             self.give_up_successor(name, App::LATE);
             return vec![late];
         }
-        let is_up = |app: &mut Box<App>| matches!(app.state, State::Up { .. });
+        let is_up = |app: &mut Box<App>| matches!(app.state, AppState::Up { .. });
         match self.successor.take_if(is_up) {
             Some(successor) => std::mem::replace(self, *successor).end(),
             None => Vec::new(),

@@ -29,7 +29,7 @@ use self::disks::SimulatedDisks;
 use self::request::{FILES, TestRequest};
 use super::mount::MountedApp;
 use super::reload::Settings;
-use super::worker::{self, Shared};
+use super::worker::{self, WorkerResources};
 use hurtle_objects::Origins;
 
 use crate::cache::Caches;
@@ -131,7 +131,7 @@ impl Simulator {
     }
 
     fn worker(&self, seed: u64, conditions: Conditions) -> Rc<WorkerThread> {
-        let mut shared = Shared {
+        let mut shared = WorkerResources {
             settings: Settings::new((*self.config).clone(), None).unwrap(),
             disk: self.disk.clone(),
             listings: Listings::new(&self.disk),
@@ -194,7 +194,7 @@ impl Simulator {
                 tokio::time::sleep(Duration::from_millis(random.within(0, 200))).await;
                 let address = Some([192, 0, 2, 1].into());
                 rt::spawn(serve::run(server_end, Input::default(), address, slot));
-                client(client_end, random, (seed, number), conditions).await
+                client(client_end, random, seed, number, conditions).await
             }));
         }
         let mut failures = Vec::new();
@@ -270,7 +270,8 @@ fn dialer(seed: u64, conditions: Conditions) -> memory::Dial {
 async fn client(
     io: Memory,
     mut random: Random,
-    (seed, number): (u64, u64),
+    seed: u64,
+    number: u64,
     conditions: Conditions,
 ) -> Result<(), String> {
     let count = random.within(1, REQUESTS_MAX);

@@ -94,7 +94,7 @@ impl ServerConfig for Handshakes {
     ) -> Box<dyn Session> {
         let mut encoded = Vec::new();
         params.write(&mut encoded);
-        let state = State::Hello {
+        let state = CryptoState::Hello {
             acceptor: Box::default(),
             received: Vec::new(),
             params: encoded,
@@ -108,12 +108,12 @@ impl ServerConfig for Handshakes {
 struct TlsSession {
     initial: Arc<QuicServerConfig>,
     version: u32,
-    state: State,
+    state: CryptoState,
     /// The secrets of the next key update (RFC 9001 section 6).
     secrets: Option<Secrets>,
 }
 
-enum State {
+enum CryptoState {
     /// The ClientHello is incomplete.
     Hello {
         acceptor: Box<Acceptor>,
@@ -130,7 +130,7 @@ enum State {
 impl TlsSession {
     /// Reads a part of the ClientHello. Begins the session when it is complete.
     fn read_hello(&mut self, bytes: &[u8]) -> Result<(), TransportError> {
-        let State::Hello { acceptor, received, params, local } = &mut self.state else {
+        let CryptoState::Hello { acceptor, received, params, local } = &mut self.state else {
             return Ok(());
         };
         if received.len() + bytes.len() > HELLO_BYTES_MAX {
@@ -169,7 +169,7 @@ impl TlsSession {
             let session = session.map_err(|e| alert(INTERNAL_ERROR, &e.to_string()))?;
             let received = std::mem::take(received);
             let session = Box::new(session);
-            self.state = State::Chosen { session, policy, is_announced: false };
+            self.state = CryptoState::Chosen { session, policy, is_announced: false };
             return self.read_message(&received).map(drop);
         }
         Ok(())
@@ -177,7 +177,7 @@ impl TlsSession {
 
     /// Reads messages after the selection.
     fn read_message(&mut self, bytes: &[u8]) -> Result<(), TransportError> {
-        let State::Chosen { session, .. } = &mut self.state else { return Ok(()) };
+        let CryptoState::Chosen { session, .. } = &mut self.state else { return Ok(()) };
         session.read_hs(bytes).map_err(|error| match session.alert() {
             Some(code) => alert(code.into(), &error.to_string()),
             None => violation(&error),
@@ -186,8 +186,8 @@ impl TlsSession {
 
     fn session(&self) -> Option<&ServerConnection> {
         match &self.state {
-            State::Hello { .. } => None,
-            State::Chosen { session, .. } => Some(session),
+            CryptoState::Hello { .. } => None,
+            CryptoState::Chosen { session, .. } => Some(session),
         }
     }
 }
@@ -219,7 +219,7 @@ impl Session for TlsSession {
 
     /// Returns [`Negotiated`], once the handshake is complete.
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        let State::Chosen { session, policy, .. } = &self.state else { return None };
+        let CryptoState::Chosen { session, policy, .. } = &self.state else { return None };
         if session.is_handshaking() {
             return None;
         }
@@ -252,10 +252,12 @@ impl Session for TlsSession {
 
     fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, TransportError> {
         match self.state {
-            State::Hello { .. } => self.read_hello(bytes)?,
-            State::Chosen { .. } => self.read_message(bytes)?,
+            CryptoState::Hello { .. } => self.read_hello(bytes)?,
+            CryptoState::Chosen { .. } => self.read_message(bytes)?,
         }
-        let State::Chosen { session, is_announced, .. } = &mut self.state else { return Ok(false) };
+        let CryptoState::Chosen { session, is_announced, .. } = &mut self.state else {
+            return Ok(false);
+        };
         let is_complete = !session.is_handshaking();
         Ok(is_complete && !std::mem::replace(is_announced, true))
     }
@@ -267,7 +269,7 @@ impl Session for TlsSession {
     }
 
     fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<Keys> {
-        let State::Chosen { session, .. } = &mut self.state else { return None };
+        let CryptoState::Chosen { session, .. } = &mut self.state else { return None };
         let keys = match session.write_hs(out)? {
             KeyChange::Handshake { keys } => keys,
             KeyChange::OneRtt { keys, next } => {

@@ -158,7 +158,7 @@ impl Fetch {
                     let retry = upstream.may_retry(&error);
                     let is_held =
                         !retry && upstream.is_unconnected(Some(&error)) && upstream.may_hold();
-                    log_attempt(upstream, &self.request, &error, (status, retry || is_held));
+                    log_attempt(upstream, &self.request, &error, status, retry || is_held);
                     upstream.failed(&error);
                     (retry, is_held)
                 }
@@ -167,7 +167,7 @@ impl Fetch {
                     let retry = upstream.may_retry_late();
                     let is_held = !retry && upstream.is_unconnected(None) && upstream.may_hold();
                     let phase = upstream.phase();
-                    log_attempt(upstream, &self.request, &phase, (status, retry || is_held));
+                    log_attempt(upstream, &self.request, &phase, status, retry || is_held);
                     upstream.timed_out();
                     (retry, is_held)
                 }

@@ -167,7 +167,7 @@ impl Lookup<'_> {
                 Some(LeaderResult::Shared(FetchResult::Arriving(reader))),
                 CacheStatus::Collapsed(reason),
             ),
-            Join::Lead(flight) => match self.lead(client, flight, (stale.clone(), range)).await {
+            Join::Lead(flight) => match self.lead(client, flight, stale.clone(), range).await {
                 Ok(fetched) => (fetched, CacheStatus::Stored(reason)),
                 Err(error) => return Attempt::Handled(Err(error.into())),
             },
@@ -189,7 +189,7 @@ impl Lookup<'_> {
         };
         match fetched {
             None => Attempt::Retry,
-            Some(fetched) => self.use_fetched(client, (fetched, status), stale),
+            Some(fetched) => self.use_fetched(client, fetched, status, stale),
         }
     }
 
@@ -252,7 +252,8 @@ impl Lookup<'_> {
         &self,
         client: &mut C,
         flight: Flight,
-        (stale, range): (Option<Arc<Stored>>, Option<RangeFetch>),
+        stale: Option<Arc<Stored>>,
+        range: Option<RangeFetch>,
     ) -> Result<Option<LeaderResult>, ExchangeError> {
         let mut fetch = self.fetch(flight, stale, range);
         let (leader, result) = oneshot::channel();
@@ -268,7 +269,8 @@ impl Lookup<'_> {
     fn use_fetched<C: Client>(
         &self,
         client: &mut C,
-        (fetched, status): (LeaderResult, CacheStatus),
+        fetched: LeaderResult,
+        status: CacheStatus,
         stale: Option<Arc<Stored>>,
     ) -> Attempt {
         let (request, now_ms) = (self.request, clock::now_ms());
@@ -375,7 +377,7 @@ impl Lookup<'_> {
 
     fn adapt(&self, head: &Head, source: Source<'_>, age: u64, status: CacheStatus) -> Answer {
         let RequestContext { head: request, buffers, .. } = self.request;
-        adapt(request, head, source, (age, status), buffers.take_lines())
+        adapt(request, head, source, age, status, buffers.take_lines())
     }
 }
 
@@ -385,7 +387,8 @@ pub(super) fn adapt(
     request: &RequestHead<'_>,
     head: &Head,
     source: Source<'_>,
-    (age, status): (u64, CacheStatus),
+    age: u64,
+    status: CacheStatus,
     lines: Vec<u8>,
 ) -> Answer {
     let (code, mut lines, body) = selected(request, head, source, lines);

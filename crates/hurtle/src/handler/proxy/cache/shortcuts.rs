@@ -111,7 +111,7 @@ impl Shortcuts {
             let answer = Answer::new(head.status, Fields::Dated(lines), body);
             return Some((Answer { needs: Needs::Nothing, ..answer }, status));
         }
-        let mut answer = adapt(request, head, Source::Kept(kept), (age, status), lines);
+        let mut answer = adapt(request, head, Source::Kept(kept), age, status, lines);
         finish(&mut answer);
         if let Fields::Dated(lines) = &answer.fields {
             shortcut.keep_lines(stored.serial, age, lines);

@@ -1,0 +1,223 @@
+//! Settings of upstreams that `proxy_pass`, `fastcgi_pass` and `uwsgi_pass` each have under names
+//! of their own.
+
+use std::collections::BTreeMap;
+
+use super::kind::Kind;
+use super::kind::UpstreamKind::{self, *};
+use super::path::{has_variable, milliseconds};
+use super::report::Report;
+use super::setting::Setting;
+use super::syntax::Directive;
+use super::upstream_settings::template;
+use hurtle_config::RequestFields;
+
+/// The directives of these settings in one protocol.
+#[derive(Debug)]
+pub(super) struct UpstreamKinds {
+    connect_timeout: &'static [Kind],
+    send_timeout: &'static [Kind],
+    read_timeout: &'static [Kind],
+    buffering: &'static [Kind],
+    request_buffering: &'static [Kind],
+    intercept_errors: &'static [Kind],
+    hide_header: &'static [Kind],
+    /// Empty: the protocol has no variables.
+    param: &'static [Kind],
+}
+
+/// Those of `proxy_pass`.
+pub(super) static HTTP: UpstreamKinds = UpstreamKinds {
+    connect_timeout: &[Kind::Upstream(ProxyConnectTimeout)],
+    send_timeout: &[Kind::Upstream(ProxySendTimeout)],
+    read_timeout: &[Kind::Upstream(ProxyReadTimeout)],
+    buffering: &[Kind::Upstream(ProxyBuffering)],
+    request_buffering: &[Kind::Upstream(ProxyRequestBuffering)],
+    intercept_errors: &[Kind::Upstream(ProxyInterceptErrors)],
+    hide_header: &[Kind::Upstream(ProxyHideHeader)],
+    param: &[],
+};
+
+/// Those of `fastcgi_pass`.
+pub(super) static FASTCGI: UpstreamKinds = UpstreamKinds {
+    connect_timeout: &[Kind::Upstream(FastcgiConnectTimeout)],
+    send_timeout: &[Kind::Upstream(FastcgiSendTimeout)],
+    read_timeout: &[Kind::Upstream(FastcgiReadTimeout)],
+    buffering: &[Kind::Upstream(FastcgiBuffering)],
+    request_buffering: &[Kind::Upstream(FastcgiRequestBuffering)],
+    intercept_errors: &[Kind::Upstream(FastcgiInterceptErrors)],
+    hide_header: &[Kind::Upstream(FastcgiHideHeader)],
+    param: &[Kind::Upstream(FastcgiParam)],
+};
+
+/// Those of `uwsgi_pass`.
+pub(super) static UWSGI: UpstreamKinds = UpstreamKinds {
+    connect_timeout: &[Kind::Upstream(UwsgiConnectTimeout)],
+    send_timeout: &[Kind::Upstream(UwsgiSendTimeout)],
+    read_timeout: &[Kind::Upstream(UwsgiReadTimeout)],
+    buffering: &[Kind::Upstream(UwsgiBuffering)],
+    request_buffering: &[Kind::Upstream(UwsgiRequestBuffering)],
+    intercept_errors: &[Kind::Upstream(UwsgiInterceptErrors)],
+    hide_header: &[Kind::Upstream(UwsgiHideHeader)],
+    param: &[Kind::Upstream(UwsgiParam)],
+};
+
+/// The settings of one protocol.
+#[derive(Clone, Debug)]
+pub(super) struct UpstreamScope {
+    kinds: &'static UpstreamKinds,
+    /// Milliseconds, as the other time limits.
+    pub(super) connect_timeout: Setting<Option<u64>>,
+    pub(super) send_timeout: Setting<Option<u64>>,
+    pub(super) read_timeout: Setting<Option<u64>>,
+    /// `true`: bodies of requests are passed on as they arrive.
+    pub(super) passes_bodies_on: Setting<bool>,
+    pub(super) passes_responses_on: Setting<bool>,
+    /// `true`: error pages replace its errors.
+    pub(super) intercepts: Setting<bool>,
+    /// The directives that hide fields of its responses.
+    pub(super) hidden: Setting<Vec<Directive>>,
+    /// Constant variables of an application.
+    pub(super) params: Setting<BTreeMap<String, String>>,
+    /// Fields of requests to an application with variables of nginx, by name.
+    pub(super) fields: Setting<BTreeMap<String, String>>,
+}
+
+impl UpstreamScope {
+    pub(super) fn of(kinds: &'static UpstreamKinds) -> UpstreamScope {
+        UpstreamScope {
+            kinds,
+            connect_timeout: Setting::of(kinds.connect_timeout),
+            send_timeout: Setting::of(kinds.send_timeout),
+            read_timeout: Setting::of(kinds.read_timeout),
+            passes_bodies_on: Setting::of(kinds.request_buffering),
+            passes_responses_on: Setting::of(kinds.buffering),
+            intercepts: Setting::of(kinds.intercept_errors),
+            hidden: Setting::of(kinds.hide_header),
+            params: Setting::of(kinds.param),
+            fields: Setting::of(kinds.param),
+        }
+    }
+
+    /// Drops the values of the enclosing block that a directive of this kind replaces.
+    pub(super) fn enter(&mut self, kind: Kind) {
+        if self.kinds.param.contains(&kind) {
+            self.params.edit().clear();
+            self.fields.edit().clear();
+        }
+        if self.kinds.hide_header.contains(&kind) {
+            self.hidden.edit().clear();
+        }
+    }
+
+    /// Applies a setting, if it is of this protocol.
+    pub(super) fn apply(
+        &mut self,
+        kind: UpstreamKind,
+        d: &Directive,
+        server_name: Option<&str>,
+        report: &mut Report,
+    ) {
+        let (kind, kinds) = (Kind::Upstream(kind), self.kinds);
+        let (is_on, is_off) = (d.arg(0) == "on", d.arg(0) == "off");
+        if kinds.connect_timeout.contains(&kind) {
+            self.connect_timeout.set(time_limit(d, report));
+        } else if kinds.send_timeout.contains(&kind) {
+            self.send_timeout.set(time_limit(d, report));
+        } else if kinds.read_timeout.contains(&kind) {
+            self.read_timeout.set(time_limit(d, report));
+        } else if kinds.buffering.contains(&kind) {
+            self.passes_responses_on.set(is_off);
+        } else if kinds.request_buffering.contains(&kind) {
+            self.passes_bodies_on.set(is_off);
+        } else if kinds.intercept_errors.contains(&kind) {
+            self.intercepts.set(is_on);
+        } else if kinds.hide_header.contains(&kind) {
+            self.hidden.edit().push(d.clone());
+        } else if kinds.param.contains(&kind) {
+            self.param(d, server_name, report);
+        }
+    }
+
+    fn param(&mut self, d: &Directive, server_name: Option<&str>, report: &mut Report) {
+        let (name, value) = (d.arg(0), d.arg(1));
+        // Those of fastcgi_params and uwsgi_params, which hurtle makes itself.
+        if has_variable(value) {
+            let is_usual = OWN_PARAMS.contains(&name) || USUAL_PARAMS.contains(&name);
+            // As Debian's fastcgi_params has it.
+            let is_host = name == "HTTP_HOST" && matches!(value, "$host" | "$http_host");
+            if is_host {
+                report.general(format!(
+                    "{} HTTP_HOST: applications get Host as the client sent it, with its port",
+                    d.name
+                ));
+            } else if (name, value) == ("SERVER_NAME", "$server_name") {
+                report.general(format!(
+                    "{} SERVER_NAME: applications get the name that the client asked, such as that of GET / with \
+                     Host: www.a.example; nginx writes the first server_name",
+                    d.name
+                ));
+            } else if !is_usual && !self.field((name, value), server_name) {
+                report.refuse(d, "it needs variables");
+            }
+        } else if !USUAL_PARAMS.contains(&name) || self.takes_constant(name) {
+            self.params.edit().insert(name.to_owned(), value.to_owned());
+        }
+    }
+
+    /// Returns whether an application gets this constant, although hurtle has a value of its own.
+    fn takes_constant(&self, name: &str) -> bool {
+        // A script has its own name; an application behind uWSGI may be anywhere.
+        self.kinds.param == UWSGI.param && matches!(name, "SCRIPT_NAME" | "HTTPS")
+    }
+
+    /// Translates a field of the request with variables. `false`: it is another parameter.
+    fn field(&mut self, (name, value): (&str, &str), server_name: Option<&str>) -> bool {
+        let name =
+            name.strip_prefix("HTTP_").map(|name| name.to_ascii_lowercase().replace('_', "-"));
+        let value = template(value, server_name);
+        let Some((name, value)) = name.zip(value) else { return false };
+        let is_taken = RequestFields::takes(&name, &value);
+        if is_taken {
+            self.fields.edit().insert(name, value);
+        }
+        is_taken
+    }
+}
+
+/// Milliseconds of a time limit; `None` if it was refused.
+fn time_limit(d: &Directive, report: &mut Report) -> Option<u64> {
+    let limit = milliseconds(d.arg(0)).filter(|ms| *ms > 0);
+    if limit.is_none() {
+        report.refuse(d, "write a duration, such as 30s");
+    }
+    limit
+}
+
+/// Variables that depend on the path, which hurtle finds itself.
+const OWN_PARAMS: &[&str] = &["SCRIPT_FILENAME", "PATH_INFO", "PATH_TRANSLATED", "UWSGI_SCHEME"];
+
+/// Variables that hurtle gives to every application.
+const USUAL_PARAMS: &[&str] = &[
+    "QUERY_STRING",
+    "REQUEST_METHOD",
+    "CONTENT_TYPE",
+    "CONTENT_LENGTH",
+    "SCRIPT_NAME",
+    "REQUEST_URI",
+    "DOCUMENT_URI",
+    "DOCUMENT_ROOT",
+    "SERVER_PROTOCOL",
+    "REQUEST_SCHEME",
+    "HTTPS",
+    "GATEWAY_INTERFACE",
+    "SERVER_SOFTWARE",
+    "REMOTE_ADDR",
+    "REMOTE_PORT",
+    "REMOTE_USER",
+    "SERVER_ADDR",
+    "SERVER_PORT",
+    "SERVER_NAME",
+    "REDIRECT_STATUS",
+    "HTTP_PROXY",
+];
