@@ -3,10 +3,12 @@
 use toml::Value;
 
 use super::block::Block;
+use super::guard;
 use super::kind::{Kind, ResponseKind};
 use super::mount::{ErrorPages, Mount, put};
-use super::mounts::Mounts;
+use super::mounts::{Mounts, Placed};
 use super::named::Named;
+use super::overlap::is_closed;
 use super::path::has_variable;
 use super::report::Report;
 use super::syntax::Directive;
@@ -120,6 +122,35 @@ impl<'a> Mounts<'a, '_> {
         pages
     }
 
+    /// Refuses error pages of mounts that admit other clients than the location of the page, which
+    /// nginx asks for it.
+    pub(super) fn guarded_pages(&self, report: &mut Report) {
+        let access = |mount: &Mount| {
+            let is_access = |(key, _): &&(String, Value)| key != "rate_limit" && is_guard(key);
+            mount.keys.iter().filter(is_access).cloned().collect::<Vec<_>>()
+        };
+        for mount in &self.site.mounts {
+            let own = mount.key("errors").and_then(Value::as_table);
+            let own = own.into_iter().flatten().map(|(_, page)| page);
+            let pages = self.site.errors.values().chain(own).filter_map(place_of);
+            for page in pages.filter(|page| page.starts_with('/')) {
+                let Some(holder) = self.holder(page, None) else { continue };
+                let guards = access(holder);
+                if guards.is_empty() || guards == access(mount) || is_closed(mount) {
+                    continue;
+                }
+                let of_holder = |placed: &&Placed<'_>| holder.is_of(placed.path, holder.is_exact());
+                if let Some(placed) = self.placed.iter().find(of_holder) {
+                    let why = format!(
+                        "{page} in place of an error of other locations has this guard in nginx, and none in \
+                         hurtle; write location = {page} without it"
+                    );
+                    report.refuse(placed.at, why);
+                }
+            }
+        }
+    }
+
     /// Returns the names of mounts that errors lead to.
     pub(super) fn names_of_errors(&self) -> Vec<Value> {
         let of_mount = |mount: &Mount| mount.key("errors").and_then(Value::as_table).cloned();
@@ -128,6 +159,10 @@ impl<'a> Mounts<'a, '_> {
         let name = |page: Value| Some(Value::from(place_of(&page)?.strip_prefix('@')?));
         pages.filter_map(name).collect()
     }
+}
+
+fn is_guard(key: &str) -> bool {
+    guard::KEYS.contains(&key)
 }
 
 /// Adds the error pages of a location to its mount.

@@ -38,6 +38,7 @@ impl<'a> Mounts<'a, '_> {
             self.site.mounts.insert(at.map_or(0, |at| at + 1), closing);
         }
         self.error_pages_of_answers(report);
+        self.guarded_pages(report);
     }
 
     /// Names error pages whose path is that of a fixed answer or a redirect.

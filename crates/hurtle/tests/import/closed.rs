@@ -22,6 +22,7 @@ const GRID: &[&str] = &[
     "GET /dir/",
     "GET /dir/index.html",
     "GET /docs/guide.txt",
+    "GET /docs/gone",
     "GET /docs/secret/key.txt",
     "GET /docs/style.css",
     "GET /docs/x.php",
@@ -107,6 +108,10 @@ const ROWS: &[(&str, &str)] = &[
     (
         "names with a dot, sent to an application",
         "location / { PROXY } location ~ /\\.(?!well-known) { deny all; }",
+    ),
+    (
+        "an error page whose location has a password",
+        "location / { PASSWORD } location ^~ /docs/ { error_page 404 =200 /a.txt; }",
     ),
     // An address or a password.
     (
