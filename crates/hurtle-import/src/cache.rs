@@ -24,7 +24,8 @@ const SECONDS_MAX: u64 = 365 * 24 * 60 * 60;
 
 /// Adds the key `cache` of a proxy. `None`: it was refused.
 pub(super) fn cache(
-    (pass, path): (&Directive, &str),
+    pass: &Directive,
+    path: &str,
     block: &Block<'_>,
     context: &Context<'_>,
     keys: &mut Keys,
@@ -80,7 +81,7 @@ fn statuses(lines: &[Directive], path: &str, report: &mut Report) -> BTreeMap<St
                     d,
                     &format!("{status} has its lifetime by an earlier line, as in nginx"),
                 );
-            } else if let Some(status) = known((d, path), status, seconds, report) {
+            } else if let Some(status) = known(d, path, status, seconds, report) {
                 lifetimes.insert(status, seconds);
             }
         }
@@ -90,7 +91,8 @@ fn statuses(lines: &[Directive], path: &str, report: &mut Report) -> BTreeMap<St
 
 /// Returns a status that has a lifetime in hurtle, too. A remark names the difference of others.
 fn known(
-    (d, path): (&Directive, &str),
+    d: &Directive,
+    path: &str,
     status: &str,
     seconds: u64,
     report: &mut Report,
@@ -115,13 +117,13 @@ fn known(
         return None;
     }
     if seconds > 0 {
-        not_stored((d, path), status, seconds, report);
+        not_stored(d, path, status, seconds, report);
     }
     Some(status.to_owned())
 }
 
 /// Names the responses that nginx stores by a line for this status, and hurtle does not.
-fn not_stored((d, path): (&Directive, &str), status: &str, seconds: u64, report: &mut Report) {
+fn not_stored(d: &Directive, path: &str, status: &str, seconds: u64, report: &mut Report) {
     let own_errors = match status {
         ANY => "502 and 504",
         "502" | "504" => status,

@@ -33,7 +33,7 @@ impl<'a> Mounts<'a, '_> {
             if self.maintenance(d, server, report) {
                 continue;
             }
-            let mounts = self.condition(d, server, ("/", false), report);
+            let mounts = self.condition(d, server, "/", false, report);
             for location in locations {
                 match of(location) {
                     Some(Modifier::Exact) => {}
@@ -51,7 +51,8 @@ impl<'a> Mounts<'a, '_> {
     pub(super) fn conditions_of(
         &mut self,
         block: &Block<'a>,
-        (kind, path): (Modifier, &'a str),
+        kind: Modifier,
+        path: &'a str,
         report: &mut Report,
     ) {
         for d in block.take_all(IF) {
@@ -59,10 +60,10 @@ impl<'a> Mounts<'a, '_> {
                 report.remark(d, "it holds for all locations");
                 continue;
             }
-            if self.of_fields(d, block, (kind, path), report) {
+            if self.of_fields(d, block, kind, path, report) {
                 continue;
             }
-            for mut mount in self.condition(d, block, (path, kind == Modifier::Exact), report) {
+            for mut mount in self.condition(d, block, path, kind == Modifier::Exact, report) {
                 if kind == Modifier::Exact {
                     mount = mount.at_exactly(path);
                 }
@@ -128,7 +129,8 @@ impl<'a> Mounts<'a, '_> {
         &mut self,
         d: &'a Directive,
         around: &Block<'a>,
-        (path, is_exact): (&str, bool),
+        path: &str,
+        is_exact: bool,
         report: &mut Report,
     ) -> Vec<Mount> {
         let rewrites = around.first(&[Kind::Path(PathKind::Rewrite), Kind::Path(PathKind::Set)]);
@@ -180,7 +182,8 @@ impl<'a> Mounts<'a, '_> {
         &mut self,
         d: &'a Directive,
         block: &Block<'a>,
-        (kind, path): (Modifier, &'a str),
+        kind: Modifier,
+        path: &'a str,
         report: &mut Report,
     ) -> bool {
         let is_field = |d: &Directive| matches!(d.name.as_str(), "add_header" | "expires");

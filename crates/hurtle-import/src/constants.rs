@@ -52,7 +52,7 @@ fn block_of(block: &[Directive], outer: &Outer, is_server: bool) -> Vec<Directiv
                 let own = d.block.as_ref().map(|block| block_of(block, &inner, false));
                 let mut location = Directive { block: own, ..d.clone() };
                 if is_server {
-                    rewrites.extend(one_url((d, block), &mut location, &known));
+                    rewrites.extend(one_url(d, block, &mut location, &known));
                 }
                 rewritten.push(location);
             }
@@ -73,7 +73,8 @@ fn block_of(block: &[Directive], outer: &Outer, is_server: bool) -> Vec<Directiv
 /// without the query: the rewrite of the server that it returns makes all of them the path of the
 /// location.
 fn one_url(
-    (d, siblings): (&Directive, &[Directive]),
+    d: &Directive,
+    siblings: &[Directive],
     location: &mut Directive,
     outer: &Constants,
 ) -> Option<Directive> {

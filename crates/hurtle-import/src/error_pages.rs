@@ -91,7 +91,8 @@ impl<'a> Mounts<'a, '_> {
     pub(super) fn error_pages(
         &mut self,
         block: &Block<'a>,
-        (is_root, has_spa): (bool, bool),
+        is_root: bool,
+        has_spa: bool,
         report: &mut Report,
     ) -> ErrorPages {
         let mut pages = block.get(|scope| &scope.errors).clone();

@@ -39,7 +39,7 @@ impl<'a> Mounts<'a, '_> {
                 return report.refuse(d, "only $uri =404 has a counterpart here");
             }
             let file = block.take(TRY_FILES).map(|_| format!("/{file}"));
-            let Some(mut wanted) = mount(at, &path, (&block, None), self.context, report) else {
+            let Some(mut wanted) = mount(at, &path, &block, None, self.context, report) else {
                 return;
             };
             put_pages(errors, &mut wanted);
@@ -55,13 +55,13 @@ impl<'a> Mounts<'a, '_> {
             );
         }
         block.take(TRY_FILES);
-        let Some(mut wanted) = mount(at, &path, (&block, None), self.context, report) else {
+        let Some(mut wanted) = mount(at, &path, &block, None, self.context, report) else {
             return;
         };
         put_pages(errors, &mut wanted);
         if is_directory {
-            self.of_directory((at, &path), &mut wanted, report);
-            if self.is_of_scripts((at, &path), &wanted, report) {
+            self.of_directory(at, &path, &mut wanted, report);
+            if self.is_of_scripts(at, &path, &wanted, report) {
                 return;
             }
         }
@@ -112,7 +112,8 @@ impl<'a> Mounts<'a, '_> {
     /// alike.
     fn is_of_scripts(
         &self,
-        (at, path): (&Directive, &str),
+        at: &Directive,
+        path: &str,
         wanted: &Mount,
         report: &mut Report,
     ) -> bool {
@@ -141,12 +142,7 @@ impl<'a> Mounts<'a, '_> {
 
     /// The exact location of a directory: nginx finds the index, and looks up the location of its
     /// page.
-    fn of_directory(
-        &self,
-        (at, path): (&Directive, &str),
-        wanted: &mut Mount,
-        report: &mut Report,
-    ) {
+    fn of_directory(&self, at: &Directive, path: &str, wanted: &mut Mount, report: &mut Report) {
         let Some(parent) = self.holder(path, None) else { return };
         if wanted.headers != parent.headers {
             report.remark(

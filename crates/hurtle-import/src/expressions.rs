@@ -59,7 +59,7 @@ impl<'a> Mounts<'a, '_> {
             return report.refuse(d, "only $uri =404 and $uri @name have a counterpart here");
         }
         let Some(expression) = Expression::of(d, report) else { return };
-        let pages = self.error_pages(&block, (false, target == Target::Files), report);
+        let pages = self.error_pages(&block, false, target == Target::Files, report);
         let is_closed = block.scope().denies_all() && target != Target::Answer;
         let made = match is_closed {
             true => Some(closed(&block, "/", report)),
@@ -71,7 +71,7 @@ impl<'a> Mounts<'a, '_> {
             {
                 without_root(d, &block, self.context, report)
             }
-            false => mount(d, "/", (&block, try_files), self.context, report),
+            false => mount(d, "/", &block, try_files, self.context, report),
         };
         let Some(mut made) = made else { return };
         if let Some(script) = script.filter(|_| !is_closed) {
@@ -115,9 +115,9 @@ impl<'a> Mounts<'a, '_> {
             report.refuse(d, "it has no root; write one, an absolute path");
             return None;
         };
-        script_filename(block, (Some(&root), &[]), report);
+        script_filename(block, Some(&root), &[], report);
         let mut keys = self.settings(d, block, report)?;
-        fixed_script(d, &mut keys, (&root, &ScriptNames::All), report);
+        fixed_script(d, &mut keys, &root, &ScriptNames::All, report);
         let at = keys.iter().position(|(key, _)| key == "fastcgi").map_or(0, |at| at + 1);
         let own = [
             ("root", root.into()),

@@ -54,7 +54,8 @@ pub(super) fn only_script(block: &Block<'_>, keys: &mut Keys, report: &mut Repor
 /// gives the application. `known`: other forms of that path.
 pub(super) fn script_filename(
     block: &Block<'_>,
-    (root, known): (Option<&str>, &[String]),
+    root: Option<&str>,
+    known: &[String],
     report: &mut Report,
 ) {
     let params = block.all(Kind::Upstream(UpstreamKind::FastcgiParam));

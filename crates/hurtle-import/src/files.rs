@@ -14,8 +14,10 @@ use super::syntax::Directive;
 pub(super) fn files(
     at: &Directive,
     path: &str,
-    (block, try_files): (&Block<'_>, Option<&Directive>),
-    (named, keys): (&[Named<'_>], &mut Keys),
+    block: &Block<'_>,
+    try_files: Option<&Directive>,
+    named: &[Named<'_>],
+    keys: &mut Keys,
     report: &mut Report,
 ) -> Option<()> {
     let alias = block.take(Kind::Handler(HandlerKind::Alias));

@@ -94,7 +94,8 @@ impl<'a> Mounts<'a, '_> {
     /// the site's scripts.
     pub(super) fn add_front_script(
         &mut self,
-        (names, own): (&ScriptNames, &Mount),
+        names: &ScriptNames,
+        own: &Mount,
         report: &mut Report,
     ) {
         let all = std::mem::take(&mut self.front_scripts);

@@ -222,7 +222,8 @@ impl AuthServer {
 /// Returns the locations that `auth_request` may name: `internal`, with `proxy_pass` to one server.
 pub(super) fn auth_servers(
     locations: &[&Directive],
-    (groups, outer): (&Groups, &Scope),
+    groups: &Groups,
+    outer: &Scope,
     report: &mut Report,
 ) -> Vec<AuthServer> {
     let named = |path: &str| {

@@ -54,14 +54,15 @@ pub(super) struct Context<'a> {
 pub(super) fn mount(
     at: &Directive,
     path: &str,
-    (block, try_files): (&Block<'_>, Option<&Directive>),
+    block: &Block<'_>,
+    try_files: Option<&Directive>,
     context: &Context<'_>,
     report: &mut Report,
 ) -> Option<Mount> {
     match map_value::chosen(block) {
-        None => plain_mount(at, path, (block, try_files), context, report),
+        None => plain_mount(at, path, block, try_files, context, report),
         Some(chosen) => map_value::mount(block, chosen, report, |block, report| {
-            mount(at, path, (block, try_files), context, report)
+            mount(at, path, block, try_files, context, report)
         }),
     }
 }
@@ -70,7 +71,8 @@ pub(super) fn mount(
 fn plain_mount(
     at: &Directive,
     path: &str,
-    (block, try_files): (&Block<'_>, Option<&Directive>),
+    block: &Block<'_>,
+    try_files: Option<&Directive>,
     context: &Context<'_>,
     report: &mut Report,
 ) -> Option<Mount> {
@@ -104,7 +106,7 @@ fn plain_mount(
             only_script(block, &mut keys, report);
         }
         Target::Uwsgi => uwsgi::mount(block, context.groups, &mut keys, report)?,
-        _ => files(at, path, (block, try_files), (context.named, &mut keys), report)?,
+        _ => files(at, path, block, try_files, context.named, &mut keys, report)?,
     }
     let unguarded = keys.len();
     guard(at, block, context, &mut keys, report)?;
@@ -264,7 +266,7 @@ fn proxy(
     if !statuses.is_empty() {
         put(keys, "retry_status", statuses.clone());
     }
-    cache((d, path), block, context, keys, report)?;
+    cache(d, path, block, context, keys, report)?;
     if !*block.get(|scope| &scope.sends_client_host) {
         report
             .remark(d, "the upstream gets the Host of the request, as with proxy_set_header Host");

@@ -241,11 +241,11 @@ impl Mounts<'_, '_> {
         };
         if let Some(why) = self.unfit(&mount) {
             report.refuse(&map.at, why);
-            return mount.with((name, &map.default), self.context.name, maps, report);
+            return mount.with(name, &map.default, self.context.name, maps, report);
         }
         remarks(map, &mount, report);
         for value in map.others() {
-            let made = mount.clone().with((name, value), self.context.name, maps, report);
+            let made = mount.clone().with(name, value, self.context.name, maps, report);
             for table in map.where_value(|own| own == value).unwrap_or_default() {
                 let Some(copy) = made.clone().meeting(&table) else {
                     report.refuse(&map.at, NOT_JOINED);
@@ -254,13 +254,13 @@ impl Mounts<'_, '_> {
                 if copies.len() >= COPIES_MAX {
                     report
                         .refuse(&map.at, format!("a location becomes {COPIES_MAX} mounts at most"));
-                    return mount.with((name, &map.default), self.context.name, maps, report);
+                    return mount.with(name, &map.default, self.context.name, maps, report);
                 }
                 let copy = self.split(copy, maps, copies, report);
                 copies.push((map, copy));
             }
         }
-        let own = mount.with((name, &map.default), self.context.name, maps, report);
+        let own = mount.with(name, &map.default, self.context.name, maps, report);
         self.split(own, maps, copies, report)
     }
 
@@ -333,7 +333,8 @@ impl Mount {
     /// The mount for one value of a map.
     fn with(
         mut self,
-        (name, value): (&str, &str),
+        name: &str,
+        value: &str,
         server_name: Option<&str>,
         maps: &ValueMaps,
         report: &mut Report,

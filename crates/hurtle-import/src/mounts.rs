@@ -142,7 +142,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
                 }
                 Some((Modifier::Named, name)) => self.named(d, name, server.scope(), report),
                 Some((modifier, path)) => {
-                    self.path(d, (modifier, path), server.scope(), report);
+                    self.path(d, modifier, path, server.scope(), report);
                 }
                 None => {
                     let path = d.args.last().map_or("", String::as_str);
@@ -175,7 +175,8 @@ impl<'a, 'b> Mounts<'a, 'b> {
     fn path(
         &mut self,
         d: &'a Directive,
-        (modifier, path): (Modifier, &'a str),
+        modifier: Modifier,
+        path: &'a str,
         outer: &Scope,
         report: &mut Report,
     ) {
@@ -185,7 +186,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
         }
         let block = Block::of(d, outer, self.shared, report);
         if let Some(scripts) = nested_scripts::within(d) {
-            return self.application(d, (modifier, path), (&block, scripts), report);
+            return self.application(d, modifier, path, &block, scripts, report);
         }
         let is_proxy =
             matches!(target(&block), Target::Proxy | Target::Uwsgi) && modifier != Modifier::Exact;
@@ -198,15 +199,16 @@ impl<'a, 'b> Mounts<'a, 'b> {
             (None, None) => rewrites(&block, Some((modifier, path)), report),
             _ => Vec::new(),
         };
-        let is_covered = rules.iter().any(|rule| rule.covers((modifier, path)));
+        let is_covered = rules.iter().any(|rule| rule.covers(modifier, path));
         self.stays(d, &rules, outer, report);
         self.rules.extend(rules);
-        self.conditions_of(&block, (modifier, path), report);
+        self.conditions_of(&block, modifier, path, report);
         let target = target(&block);
         let is_page = modifier == Modifier::Exact && target == Target::Files;
         let pages = self.error_pages(
             &block,
-            (path == "/" && !is_page, target == Target::Files && !is_page),
+            path == "/" && !is_page,
+            target == Target::Files && !is_page,
             report,
         );
         if block.scope().denies_all() && target != Target::Answer && !is_root_page(modifier, path) {
@@ -236,7 +238,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
             && self.paths.iter().any(|(_, other)| *other == with_slash);
         let to = if leads_on { Some(&*with_slash) } else { None };
         if (modifier == Modifier::Exact || leads_on)
-            && let Some(redirect) = slash_redirect(&block, (path, to), report)
+            && let Some(redirect) = slash_redirect(&block, path, to, report)
         {
             return self.redirects.push(redirect);
         }
@@ -245,7 +247,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
         }
         let script = if path == "/" { None } else { front_script::take(&block) };
         let try_files = self.front(&block, path).filter(|_| script.is_none());
-        if let Some(mut mount) = mount(d, path, (&block, try_files), self.context, report) {
+        if let Some(mut mount) = mount(d, path, &block, try_files, self.context, report) {
             let fallback = fallback(d, &block, try_files, self.context.named);
             if let Some(script) = script {
                 self.lead_to_script(script, &mut mount, report);
@@ -371,7 +373,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
         server.take(try_files);
         server.take(Kind::Handler(HandlerKind::Return));
         let list = self.front(&block, "/");
-        if let Some(mount) = mount(at, "/", (&block, list), self.context, report) {
+        if let Some(mount) = mount(at, "/", &block, list, self.context, report) {
             self.site.mounts.insert(0, mount);
             let fallback = fallback(at, &block, list, self.context.named);
             self.placed.insert(0, Placed { at, modifier: Modifier::Prefix, path: "/", fallback });

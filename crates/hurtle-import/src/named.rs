@@ -82,9 +82,9 @@ impl<'a> Mounts<'a, '_> {
             return report.refuse(pass, "in a named location hurtle does not know the script");
         }
         let has_spa = target(&block) == Target::Files;
-        let pages = self.error_pages(&block, (false, has_spa), report);
+        let pages = self.error_pages(&block, false, has_spa, report);
         let try_files = block.first(&[Kind::Handler(HandlerKind::TryFiles)]);
-        let Some(made) = mount(d, "/", (&block, try_files), self.context, report) else { return };
+        let Some(made) = mount(d, "/", &block, try_files, self.context, report) else { return };
         let mut made = Mount { path: String::new(), ..made };
         put_pages(pages, &mut made);
         put(&mut made.place, "name", name);

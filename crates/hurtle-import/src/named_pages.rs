@@ -23,7 +23,7 @@ fn server(block: &[Directive]) -> Vec<Directive> {
     let mut rewritten = block.to_vec();
     for (name, page) in block.iter().filter_map(page) {
         let of = if page.contains(".php") { "try_files" } else { "error_page" };
-        replace(&mut rewritten, of, (name, &page));
+        replace(&mut rewritten, of, name, &page);
         if !rewritten.iter().any(|d| leads_to(d, name)) {
             rewritten.retain(|d| d.name != "location" || d.arg(0) != name);
         }
@@ -40,11 +40,11 @@ fn page(d: &Directive) -> Option<(&str, String)> {
 }
 
 /// Replaces the name at the end of each directive of this kind.
-fn replace(block: &mut [Directive], of: &str, (name, page): (&str, &str)) {
+fn replace(block: &mut [Directive], of: &str, name: &str, page: &str) {
     for d in block {
         match d.args.last_mut() {
             Some(last) if d.name == of && last == name => page.clone_into(last),
-            _ => replace(d.block.as_deref_mut().unwrap_or_default(), of, (name, page)),
+            _ => replace(d.block.as_deref_mut().unwrap_or_default(), of, name, page),
         }
     }
 }

@@ -68,8 +68,10 @@ impl<'a> Mounts<'a, '_> {
     pub(super) fn application(
         &mut self,
         d: &'a Directive,
-        (kind, path): (Modifier, &'a str),
-        (block, scripts): (&Block<'a>, Inner<'a>),
+        kind: Modifier,
+        path: &'a str,
+        block: &Block<'a>,
+        scripts: Inner<'a>,
         report: &mut Report,
     ) {
         let nested = block.take_all(Kind::Structure(StructureKind::Location));
@@ -90,16 +92,16 @@ impl<'a> Mounts<'a, '_> {
         }
         let is_alias = block.first(&[Kind::Handler(HandlerKind::Alias)]).is_some();
         let try_files = try_files.filter(|_| front.is_none());
-        let Some(mut own) = mount(d, path, (block, try_files), self.context, report) else {
+        let Some(mut own) = mount(d, path, block, try_files, self.context, report) else {
             return;
         };
         let Some(mut keys) = self.settings(scripts.at, &inner, report) else { return };
         let Some(Value::String(directory)) = own.key("files").cloned() else {
             return report.refuse(d, "the location has no directory");
         };
-        same_directory(&inner, (scripts, path, is_alias), &directory, report);
-        unlike(scripts.at, &inner, (&own, &keys), report);
-        fixed_script(scripts.at, &mut keys, (&directory, &ScriptNames::All), report);
+        same_directory(&inner, scripts, path, is_alias, &directory, report);
+        unlike(scripts.at, &inner, &own, &keys, report);
+        fixed_script(scripts.at, &mut keys, &directory, &ScriptNames::All, report);
         inner.finish(Target::Fastcgi, report);
         let mut index = match own.key("index") {
             Some(Value::Array(names)) => names.clone(),
@@ -115,7 +117,7 @@ impl<'a> Mounts<'a, '_> {
         }
         keys.splice(address..address, directories);
         own.keys = keys;
-        let Some(others) = self.beside(&nested, (block, scripts, path), &own, report) else {
+        let Some(others) = self.beside(&nested, block, scripts, path, &own, report) else {
             return;
         };
         self.within.extend(others);
@@ -131,7 +133,9 @@ impl<'a> Mounts<'a, '_> {
     fn beside(
         &mut self,
         nested: &[&'a Directive],
-        (block, scripts, path): (&Block<'a>, Inner<'a>, &str),
+        block: &Block<'a>,
+        scripts: Inner<'a>,
+        path: &str,
         own: &Mount,
         report: &mut Report,
     ) -> Option<Vec<Mount>> {
@@ -151,7 +155,7 @@ impl<'a> Mounts<'a, '_> {
                 true => closed(&inner, path, report),
                 false => {
                     let try_files = inner.first(&[Kind::Handler(HandlerKind::TryFiles)]);
-                    let made = mount(d, path, (&inner, try_files), self.context, report)?;
+                    let made = mount(d, path, &inner, try_files, self.context, report)?;
                     if made.key("files").is_some_and(|files| Some(files) != own.key("root")) {
                         report.refuse(
                             d,
@@ -221,7 +225,9 @@ fn front(d: &Directive, path: &str) -> Option<Value> {
 /// Refuses scripts of another directory than that of the location.
 fn same_directory(
     inner: &Block<'_>,
-    (scripts, path, is_alias): (Inner<'_>, &str, bool),
+    scripts: Inner<'_>,
+    path: &str,
+    is_alias: bool,
     directory: &str,
     report: &mut Report,
 ) {
@@ -247,7 +253,7 @@ fn same_directory(
             known.push(format!("$document_root{}", scripts.group));
         }
     }
-    script_filename(inner, (root.as_deref(), &known), report);
+    script_filename(inner, root.as_deref(), &known, report);
 }
 
 fn with_match(mut mount: Mount, matcher: Value) -> Mount {

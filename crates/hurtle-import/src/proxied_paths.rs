@@ -35,7 +35,7 @@ fn location(d: &Directive, remarks: &mut Vec<String>) -> Option<Vec<Directive>> 
     let [pass] = passes[..] else { return None };
     let (removed, uri, remark) = match rewrites[..] {
         [every, own] => {
-            let uri = as_sent((every, own), pass, path)?;
+            let uri = as_sent(every, own, pass, path)?;
             let text = "GET /%61/x of a path /a/ that is written otherwise reaches the upstream without /a; nginx \
                         looks for a location of it once more";
             (vec![every, own], uri, format!("{}: {text}", own.at))
@@ -70,7 +70,7 @@ fn location(d: &Directive, remarks: &mut Vec<String>) -> Option<Vec<Directive>> 
 
 /// The URL for `rewrite ^ $request_uri; rewrite ^/a(/.*) $1 break; proxy_pass http://u$uri;`: the
 /// path as the client sent it, without that of the location.
-fn as_sent((every, own): (&Directive, &Directive), pass: &Directive, path: &str) -> Option<String> {
+fn as_sent(every: &Directive, own: &Directive, pass: &Directive, path: &str) -> Option<String> {
     let bare = path.trim_end_matches('/');
     let base = pass.arg(0).strip_suffix("$uri").filter(|base| is_address(base))?;
     let is_every = matches!(every.arg(0), "^" | "^.*" | "^.*$" | "^(.*)$");

@@ -139,7 +139,7 @@ impl<'a> Rule<'a> {
     }
 
     /// `true`: the rule applies to every path of its location.
-    pub(super) fn covers(&self, (modifier, path): (Modifier, &str)) -> bool {
+    pub(super) fn covers(&self, modifier: Modifier, path: &str) -> bool {
         let fixed = fixed(&self.pattern);
         match modifier {
             _ if !self.is_exact => false,
@@ -210,8 +210,8 @@ pub(super) fn check(rules: &[Rule<'_>], locations: &[(Modifier, &str)], report: 
             report.refuse(rule.at, format!("in nginx it does not apply to the location {path}"));
         }
         let mut others = rules.iter().enumerate().filter(|(other, _)| *other != index);
-        let unlike = others
-            .find(|(at, next)| leads_to(rule, next) && !is_chained((index, rule), (*at, next)));
+        let unlike =
+            others.find(|(at, next)| leads_to(rule, next) && !is_chained(index, rule, *at, next));
         if let Some((_, next)) = unlike {
             let why = format!(
                 "hurtle would apply `{}` ({}) differently to its result; write one rewrite of both",
@@ -290,7 +290,7 @@ fn leads_to(rule: &Rule<'_>, other: &Rule<'_>) -> bool {
 }
 
 /// `true` if nginx, like hurtle, applies the later rule to the result of the earlier one.
-fn is_chained((index, rule): (usize, &Rule<'_>), (other, next): (usize, &Rule<'_>)) -> bool {
+fn is_chained(index: usize, rule: &Rule<'_>, other: usize, next: &Rule<'_>) -> bool {
     let flag = rule.at.arg(2);
     index < other
         && match (&rule.location, &next.location) {

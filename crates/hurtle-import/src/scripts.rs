@@ -50,7 +50,7 @@ impl Mounts<'_, '_> {
         let named = Mounts::take_only_named(&block, report);
         let Some(mut keys) = self.settings(at, &block, report) else { return };
         let expression = self.script_expression.clone();
-        let has_files = self.beside_scripts((at, &names), &keys, report);
+        let has_files = self.beside_scripts(at, &names, &keys, report);
         let own = self.take_place(expression.as_ref());
         let expression_place = own.as_ref().map_or(0, |(place, _)| *place);
         let Some(mount) = self.site.mounts.iter_mut().find(|mount| mount.is_of("/", false)) else {
@@ -93,14 +93,14 @@ impl Mounts<'_, '_> {
         }
         let skips =
             try_files.is_some_and(|d| has_front && !d.args.iter().any(|arg| arg == "$uri/"));
-        let Some(index) = index(at, mount, (front, &names, skips), report) else { return };
+        let Some(index) = index(at, mount, front, &names, skips, report) else { return };
         if let Some(d) = try_files.filter(|_| has_front) {
             without_uploads(mount, d, report);
         }
-        unlike(at, &block, (mount, &keys), report);
+        unlike(at, &block, mount, &keys, report);
         let Some(directory) = mount.take_text("files") else { return };
-        fixed_script(at, &mut keys, (&directory, &names), report);
-        script_filename(&block, (Some(&directory), &[]), report);
+        fixed_script(at, &mut keys, &directory, &names, report);
+        script_filename(&block, Some(&directory), &[], report);
         let mut all = Keys::new();
         for (key, value) in keys {
             let is_address = key == "fastcgi";
@@ -139,7 +139,7 @@ impl Mounts<'_, '_> {
         if let Some(mount) = others {
             self.site.mounts.insert(expression_place, mount);
         }
-        self.add_front_script((&names, &main), report);
+        self.add_front_script(&names, &main, report);
         block.finish(Target::Fastcgi, report);
     }
 
@@ -187,7 +187,8 @@ impl Mounts<'_, '_> {
     /// Returns whether one of them has files: then scripts have a mount of their own, too.
     fn beside_scripts(
         &mut self,
-        (at, names): (&Directive, &ScriptNames),
+        at: &Directive,
+        names: &ScriptNames,
         keys: &Keys,
         report: &mut Report,
     ) -> bool {
@@ -303,7 +304,8 @@ fn is_open(keys: &Keys) -> bool {
 pub(super) fn fixed_script(
     at: &Directive,
     keys: &mut Keys,
-    (directory, names): (&str, &ScriptNames),
+    directory: &str,
+    names: &ScriptNames,
     report: &mut Report,
 ) {
     let params = keys.iter_mut().find(|(key, _)| key == "params");
@@ -325,7 +327,9 @@ pub(super) fn fixed_script(
 fn index(
     at: &Directive,
     mount: &Mount,
-    (front, scripts, skips_directories): (Option<String>, &ScriptNames, bool),
+    front: Option<String>,
+    scripts: &ScriptNames,
+    skips_directories: bool,
     report: &mut Report,
 ) -> Option<Vec<String>> {
     let names = match mount.key("index") {
@@ -359,7 +363,8 @@ fn index(
 pub(super) fn unlike(
     at: &Directive,
     block: &Block<'_>,
-    (mount, keys): (&Mount, &Keys),
+    mount: &Mount,
+    keys: &Keys,
     report: &mut Report,
 ) {
     if !admits_alike(&mount.keys, keys) {

@@ -97,7 +97,7 @@ pub(super) fn server<'a>(
     }
     let block = block.with_scope(inherited);
     let locations = block.all(Kind::Structure(StructureKind::Location));
-    let auth = auth_servers(&locations, (&http.groups, block.scope()), report);
+    let auth = auth_servers(&locations, &http.groups, block.scope(), report);
     server.site.errors = block.get(|scope| &scope.errors).clone();
     let name = server.site.hosts.first().cloned();
     let named = named_locations(&locations);

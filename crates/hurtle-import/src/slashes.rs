@@ -36,7 +36,8 @@ impl Mounts<'_, '_> {
 /// mount would append more. `only_to`: no other path.
 pub(super) fn slash_redirect(
     block: &Block<'_>,
-    (path, only_to): (&str, Option<&str>),
+    path: &str,
+    only_to: Option<&str>,
     report: &mut Report,
 ) -> Option<Keys> {
     let d = block.first(&[Kind::Handler(HandlerKind::Return)])?;

@@ -157,7 +157,7 @@ impl UpstreamScope {
                      Host: www.a.example; nginx writes the first server_name",
                     d.name
                 ));
-            } else if !is_usual && !self.field((name, value), server_name) {
+            } else if !is_usual && !self.field(name, value, server_name) {
                 report.refuse(d, "it needs variables");
             }
         } else if !USUAL_PARAMS.contains(&name) || self.takes_constant(name) {
@@ -172,7 +172,7 @@ impl UpstreamScope {
     }
 
     /// Translates a field of the request with variables. `false`: it is another parameter.
-    fn field(&mut self, (name, value): (&str, &str), server_name: Option<&str>) -> bool {
+    fn field(&mut self, name: &str, value: &str, server_name: Option<&str>) -> bool {
         let name =
             name.strip_prefix("HTTP_").map(|name| name.to_ascii_lowercase().replace('_', "-"));
         let value = template(value, server_name);

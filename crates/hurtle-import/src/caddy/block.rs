@@ -173,7 +173,7 @@ fn one(
         }
         "reverse_proxy" => match fastcgi_script::transport(d) {
             Some(transport) => {
-                let keys = fastcgi_script::translate(transport, (d, args), scope, report)?;
+                let keys = fastcgi_script::translate(transport, d, args, scope, report)?;
                 return push(keys, item, scope, parts);
             }
             None => return reverse_proxy(item, scope, parts, report),

@@ -33,7 +33,8 @@ pub(super) fn transport(proxy: &Directive) -> Option<&Directive> {
 /// A script that depends on the path, or another setting of the proxy.
 pub(super) fn translate(
     transport: &Directive,
-    (proxy, addresses): (&Directive, &[String]),
+    proxy: &Directive,
+    addresses: &[String],
     scope: &Scope,
     report: &mut Report,
 ) -> Result<Keys, String> {

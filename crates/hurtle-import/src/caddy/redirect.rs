@@ -28,7 +28,7 @@ pub(super) fn translate(
     if let (Some(false), Some(matcher), None) = (of_files, &requests, &parts.missing) {
         let mut matcher = matcher.clone();
         matcher.file = None;
-        return missing(&to, status, (&matcher, line), parts);
+        return missing(&to, status, &matcher, line, parts);
     } else if of_files.is_some() {
         return Err("a redirect of hurtle does not look at files that are there".to_owned());
     }
@@ -76,7 +76,8 @@ pub(super) const MOVED: &str = "moved-";
 fn missing(
     to: &str,
     status: i64,
-    (matcher, line): (&Matcher, usize),
+    matcher: &Matcher,
+    line: usize,
     parts: &mut Parts,
 ) -> Result<bool, String> {
     if !matcher.is_of_path() {

@@ -136,7 +136,7 @@ fn parts_of(site: &CaddySite<'_>, sites: &[CaddySite<'_>], global: &Global) -> V
     }
     for part in &mut parts {
         let has_main = has_main_port(part, sites, global);
-        finish(part, (site, global), has_main);
+        finish(part, site, global, has_main);
     }
     parts
 }
@@ -155,7 +155,7 @@ fn has_main_port(part: &Part, sites: &[CaddySite<'_>], global: &Global) -> bool 
 }
 
 /// Adds the port from which requests are redirected to HTTPS.
-fn finish(part: &mut Part, (site, global): (&CaddySite<'_>, &Global), has_main_port: bool) {
+fn finish(part: &mut Part, site: &CaddySite<'_>, global: &Global, has_main_port: bool) {
     if part.tls.is_empty() {
         part.site.tls.clear();
     } else if !part.clear.is_empty() {

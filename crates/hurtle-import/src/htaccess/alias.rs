@@ -49,7 +49,7 @@ fn redirect<'d>(d: &'d Directive, args: &[String], parts: &mut Parts<'d>) -> Res
     };
     // Parts of the target that are not the path's.
     let written = rest.get(1).map_or("", String::as_str);
-    push(d, matched, (to, status), (text, written), parts)
+    push(d, matched, to, status, text, written, parts)
 }
 
 fn redirect_match<'d>(d: &'d Directive, parts: &mut Parts<'d>) -> Result<(), String> {
@@ -69,15 +69,17 @@ fn redirect_match<'d>(d: &'d Directive, parts: &mut Parts<'d>) -> Result<(), Str
         _ => return Err("it has an expression and a target".to_owned()),
     };
     let written = rest.get(1).map_or("", String::as_str);
-    push(d, matched, (to, status), (checked(from)?, written), parts)
+    push(d, matched, to, status, checked(from)?, written, parts)
 }
 
 /// Adds a rule, or the mount of a status that is no redirect.
 fn push<'d>(
     d: &'d Directive,
     matched: Value,
-    (to, status): (Option<String>, u16),
-    (text, written): (String, &str),
+    to: Option<String>,
+    status: u16,
+    text: String,
+    written: &str,
     parts: &mut Parts<'d>,
 ) -> Result<(), String> {
     let place = vec![("match".to_owned(), matched)];

@@ -11,7 +11,8 @@ use crate::syntax::Directive;
 pub(super) fn header(
     d: &Directive,
     section: &Section<'_>,
-    (index, has_expires): (&[String], bool),
+    index: &[String],
+    has_expires: bool,
     report: &mut Report,
 ) -> Result<Option<Keys>, String> {
     let (is_always, args) = match d.args.as_slice() {

@@ -67,7 +67,7 @@ pub fn htaccess_file(
     is_partial: bool,
 ) -> Result<Imported, Vec<String>> {
     let text = tree::text_of(file).map_err(|problem| vec![problem])?;
-    translate(&text, &file.display().to_string(), (options, &Tree::of(file)), is_partial)
+    translate(&text, &file.display().to_string(), options, &Tree::of(file), is_partial)
 }
 
 /// Translates a text for a directory.
@@ -80,13 +80,14 @@ pub fn htaccess(
     options: &Options,
     is_partial: bool,
 ) -> Result<Imported, Vec<String>> {
-    translate(text, ".htaccess", (options, tree), is_partial)
+    translate(text, ".htaccess", options, tree, is_partial)
 }
 
 fn translate(
     text: &str,
     file: &str,
-    (options, tree): (&Options, &Tree),
+    options: &Options,
+    tree: &Tree,
     is_partial: bool,
 ) -> Result<Imported, Vec<String>> {
     let directives = syntax::parse(text, file).map_err(|e| vec![e.to_string()])?;

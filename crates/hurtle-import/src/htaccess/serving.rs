@@ -50,13 +50,14 @@ pub(super) fn index(parts: &Parts<'_>) -> Vec<String> {
 /// The keys of a mount; `has_front`: it has the page or script for missing files.
 pub(super) fn keys(
     parts: &Parts<'_>,
-    (options, tree): (&Options, &Tree),
+    options: &Options,
+    tree: &Tree,
     has_front: bool,
     report: &mut Report,
 ) -> Keys {
     let front = parts.front.as_ref().filter(|_| has_front);
     let mut keys = match parts.settings.has_php {
-        true => scripts(parts, front, (options, tree), report),
+        true => scripts(parts, front, options, tree, report),
         false => files(parts, front, tree, report),
     };
     if parts.settings.has_no_links {
@@ -104,7 +105,8 @@ fn files(parts: &Parts<'_>, front: Option<&Front<'_>>, tree: &Tree, report: &mut
 fn scripts(
     parts: &Parts<'_>,
     front: Option<&Front<'_>>,
-    (options, tree): (&Options, &Tree),
+    options: &Options,
+    tree: &Tree,
     report: &mut Report,
 ) -> Keys {
     let settings = &parts.settings;

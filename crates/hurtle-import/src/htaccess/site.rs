@@ -45,8 +45,7 @@ pub(super) fn translate(
     check_indexes(&parts, report);
     check_rewrites(top, others.iter().zip(&inner), &rules, &parts, report);
     response_fields(&sections, &mut parts, report);
-    let mut mounts =
-        guarded(others.iter().zip(&inner), (&rules, top), &parts, (options, tree), report);
+    let mut mounts = guarded(others.iter().zip(&inner), &rules, top, &parts, options, tree, report);
     let mut passwords = Passwords::default();
     passwords.read(top);
     let access = match rules.access() {
@@ -73,10 +72,10 @@ pub(super) fn translate(
         }
         for except in parts.front.iter().flat_map(|front| &front.except) {
             let place = vec![("match".to_owned(), super::file_set::regex(except.clone()))];
-            let keys = serving::keys(&parts, (options, tree), false, report);
+            let keys = serving::keys(&parts, options, tree, false, report);
             root.push(mount(place, [keys, guard.clone()].concat()));
         }
-        let keys = serving::keys(&parts, (options, tree), true, report);
+        let keys = serving::keys(&parts, options, tree, true, report);
         root.push(mount(Keys::new(), [keys, guard].concat()));
     }
     let is_guarded = !access.is_open() || !mounts.is_empty() || !parts.refusals.is_empty();
@@ -187,7 +186,7 @@ fn response_fields(sections: &[Section<'_>], parts: &mut Parts<'_>, report: &mut
     let mut own = Vec::new();
     for section in sections.iter().filter(|section| section.methods.is_none()) {
         for d in section.own.iter().filter(|d| d.name.eq_ignore_ascii_case("header")) {
-            match headers::header(d, section, (&index, has_expires), report) {
+            match headers::header(d, section, &index, has_expires, report) {
                 Ok(rule) => own.extend(rule),
                 Err(needs) => report.refuse(d, needs),
             }
@@ -222,9 +221,11 @@ fn response_fields(sections: &[Section<'_>], parts: &mut Parts<'_>, report: &mut
 /// last one that is written.
 fn guarded<'s, 'd: 's>(
     sections: impl Iterator<Item = (&'s Section<'d>, &'s Rules<'d>)>,
-    (rules, top): (&Rules<'d>, &Section<'d>),
+    rules: &Rules<'d>,
+    top: &Section<'d>,
     parts: &Parts<'_>,
-    (options, tree): (&Options, &Tree),
+    options: &Options,
+    tree: &Tree,
     report: &mut Report,
 ) -> Vec<Mount> {
     let (mut of_methods, mut of_files) = (Vec::new(), Vec::new());
@@ -278,7 +279,7 @@ fn guarded<'s, 'd: 's>(
         let made = if access.is_closed {
             refusal(place, 403)
         } else {
-            let mut keys = serving::keys(parts, (options, tree), true, report);
+            let mut keys = serving::keys(parts, options, tree, true, report);
             let mut passwords = Passwords::default();
             passwords.read(top);
             passwords.read(section);

@@ -207,12 +207,12 @@ impl<'d> Rewriting<'d, '_> {
                 self.rewrite(rule, &requests, to)
             }
             Action::Redirect { to, status } if requests.is_no_directory && !has_skips => {
-                self.slash(rule, requests, (to, *status))
+                self.slash(rule, requests, to, *status)
             }
             Action::Redirect { to, status }
                 if !has_files && !has_skips && !requests.is_file && !requests.is_directory =>
             {
-                self.redirect(rule, &requests, (to, *status))
+                self.redirect(rule, &requests, to, *status)
             }
             _ => Err(
                 "rules and refusals look at no files: only a page or script for missing files does"

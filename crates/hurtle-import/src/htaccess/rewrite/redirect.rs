@@ -21,7 +21,8 @@ impl<'d> Rewriting<'d, '_> {
         &mut self,
         rule: &Rule<'d>,
         requests: &Requests,
-        (to, status): (&str, u16),
+        to: &str,
+        status: u16,
     ) -> Result<(), String> {
         let subject = Subject::of(rule, requests)?;
         if requests.is_clear && !requests.is_forwarded_clear {
@@ -117,7 +118,8 @@ impl<'d> Rewriting<'d, '_> {
         &mut self,
         rule: &Rule<'d>,
         mut requests: Requests,
-        (to, status): (&str, u16),
+        to: &str,
+        status: u16,
     ) -> Result<(), String> {
         let is_of_slash = |text: &str| text.ends_with("/$");
         let subject = Subject::of(rule, &requests)?;
