@@ -45,7 +45,7 @@ use super::value::Value;
 /// Keys that go with every configuration.
 const ALWAYS: &[&str] = &[];
 
-/// Default port.
+/// Port of the address that is used without `listen`; the command takes it for a directory, too.
 const PORT: u16 = 8080;
 /// Backlog of each listener, in connections.
 const BACKLOG: u32 = 4_096;
@@ -154,7 +154,7 @@ settings! {
         tracing: Option<Tracing> = None;
         /// Listeners for metrics; `None`: there are none.
         metrics: Option<Metrics> = None;
-        /// Compression of responses.
+        /// Media types and sizes of what is compressed, and the cache of compressed files.
         compress: Compress = Compress::default();
         /// Limits on what a client may send, hold or delay.
         limits: Limits = Limits::default();

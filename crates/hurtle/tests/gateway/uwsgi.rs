@@ -116,6 +116,18 @@ fn faults_of_an_application_are_errors() {
 }
 
 #[test]
+fn a_body_that_ends_before_its_length_is_cut() {
+    let upstream = Upstream::new();
+    let server = server(&upstream, "");
+    let mut client = server.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let (mut application, _) = receive(&upstream);
+    application.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
+    drop(application);
+    assert!(client.head().starts_with("HTTP/1.1 200 "));
+    client.expect_early_end(10, "an application that stops");
+}
+
+#[test]
 fn a_request_that_the_protocol_cannot_carry_is_431() {
     let upstream = Upstream::new();
     let mount = format!("uwsgi = \"{}\"", upstream.address);
