@@ -2,12 +2,12 @@
 
 use super::bounds::{ARCHIVE_ENTRIES_MAX, BYTES_MAX};
 use super::error::ValueError;
+use super::files::Files;
 use super::print;
 use super::reader::Reader;
 use super::schema::Kind::{Integer, Size};
 use super::settings::settings;
 use super::table::Table;
-use super::types::Files;
 
 settings! {
     /// `?archive=zip` and `?archive=tar` send a listed directory and all beneath it as one file;

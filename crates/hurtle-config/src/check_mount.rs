@@ -1,45 +1,35 @@
 //! Reads the mounts of a site: each has one handler and a path of its own.
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::collections::HashMap;
 
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 
-use super::archive::archive;
 use super::auth::{self, Auth};
-use super::bounds::{FINAL_STATUS_MIN, STATUS_MAX};
 use super::check_matcher::matcher;
 use super::check_site::{headers, redirect_status, rule_location};
 use super::cors::cors;
 use super::defaults::{FIXED_CONTENT_TYPE, FIXED_STATUS, MOUNT_PATH, REDIRECT_STATUS};
-use super::dictionary::dictionaries;
 use super::error::{ValueError, shown};
 use super::error_page::{ErrorPages, error_pages};
 use super::field::media_type;
+use super::files::files;
 use super::gateway::{authorizer, cgi, fastcgi};
 use super::matcher::Matcher;
 use super::network::network;
-use super::objects::{is_object_url, object_store, refuse_keys_of_directories};
 use super::otherwise;
 use super::rate_limit::mount_limits;
 use super::reader::Reader;
 use super::request_place;
 use super::request_policy::request_policy;
 use super::schema::one_of;
-use super::symlinks::symlinks;
 use super::table::Table;
 use super::target::{location, url_path};
 use super::tls::MountClientAuth;
-use super::try_file::TryFile;
-use super::types::{Access, Files, Mount, MountHandler};
-use super::uploads::uploads;
+use super::types::{Access, Mount, MountHandler};
 use super::upstream::proxy;
 use super::uwsgi::uwsgi;
 use super::value::Value;
 use super::wasm::wasm;
-
-/// Placeholder for the requested path in `try_files`.
-const PATH_PLACEHOLDER: &str = "{path}";
 
 /// The keys that choose a handler; a mount has exactly one.
 pub(super) const HANDLERS: [&str; 8] =
@@ -314,55 +304,6 @@ pub(super) fn final_status(value: &Value<'_>, reader: &mut Reader<'_>) -> Option
     value.integer(reader).and_then(|status: u16| StatusCode::from_u16(status).ok())
 }
 
-fn files(
-    table: &Table<'_>,
-    root: &Value<'_>,
-    auth: Option<&Auth>,
-    reader: &mut Reader<'_>,
-) -> Option<Files> {
-    let is_remote = is_object_url(root);
-    let mut files = Files::new(PathBuf::new());
-    let f = &mut files;
-    let directory = match is_remote {
-        true => {
-            f.objects = object_store(table, root, reader).map(Box::new);
-            f.objects.as_ref().map(|store| PathBuf::from(store.url.to_string()))
-        }
-        false => root.directory(reader),
-    };
-    if let (Some(value), false) = (table.get("object_store"), is_remote) {
-        let wrong =
-            ValueError::new("goes with files = \"s3://...\", \"gs://...\" or \"az://...\" only");
-        value.report(reader, wrong.hint("remove it"));
-    }
-    table.set("index", reader, index, &mut f.index);
-    table.set("try_files", reader, try_files, &mut f.try_files);
-    table.set("spa", reader, |v, r| v.parse(r, url_path).map(Some), &mut f.spa);
-    otherwise::set(table, f, reader);
-    table.set("listing", reader, Value::flag, &mut f.listing);
-    table.set("symlinks", reader, symlinks, &mut f.symlinks);
-    table.set("dotfiles", reader, Value::flag, &mut f.dotfiles);
-    table.set("sidecars", reader, Value::flag, &mut f.sidecars);
-    table.set("sidecars_alone", reader, Value::flag, &mut f.sidecars_alone);
-    if f.sidecars_alone
-        && !f.sidecars
-        && let Some(value) = table.get("sidecars_alone")
-    {
-        let wrong = ValueError::new("goes with `sidecars = true` only");
-        value.report(reader, wrong.hint("remove `sidecars = false`"));
-    }
-    table.set("etag", reader, Value::choice, &mut f.etag);
-    table.set("media_types", reader, media_types, &mut f.media_types);
-    table.set("rate", reader, Value::size, &mut f.rate);
-    f.archive = archive(table, f, reader);
-    f.dictionaries = dictionaries(table, f, reader);
-    f.uploads = uploads(table, auth, reader);
-    if is_remote {
-        refuse_keys_of_directories(table, f, reader);
-    }
-    Some(Files { root: directory?, ..files })
-}
-
 /// Reads the index file names of a directory.
 pub(super) fn index(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<String>> {
     let name = |text: &str| {
@@ -373,59 +314,4 @@ pub(super) fn index(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<St
         Ok(text.to_owned())
     };
     Some(value.list(reader, |item, reader| item.parse(reader, name)))
-}
-
-fn try_files(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<TryFile>> {
-    let items = value.items(reader);
-    let last = items.len().saturating_sub(1);
-    let mut tried = Vec::new();
-    for (i, item) in items.iter().enumerate() {
-        let Some(element) = item.parse(reader, try_file) else { continue };
-        if i < last && matches!(element, TryFile::Status(_)) {
-            let wrong = ValueError::new("a status ends the search, so what follows is never tried");
-            item.report(reader, wrong.hint("put it last"));
-        }
-        tried.push(element);
-    }
-    Some(tried)
-}
-
-fn try_file(text: &str) -> Result<TryFile, ValueError> {
-    if let Some(status) = text.strip_prefix('=') {
-        let known = status.parse::<u16>().ok().filter(|n| {
-            status.len() == 3 && (FINAL_STATUS_MIN..=STATUS_MAX).contains(&u64::from(*n))
-        });
-        let known = known.and_then(|n| StatusCode::from_u16(n).ok()).map(TryFile::Status);
-        return known.ok_or_else(|| {
-            ValueError::new(format!("{} is not = and a final status", shown(text)))
-                .hint("write for example \"=404\"")
-        });
-    }
-    // The requested path begins with a slash and is checked separately.
-    let around = text.replace(PATH_PLACEHOLDER, "x");
-    if around.contains(['{', '}', '$']) {
-        return Err(ValueError::new(format!("{} has an unknown placeholder", shown(text)))
-            .hint(format!("the only one is {PATH_PLACEHOLDER}, the requested path")));
-    }
-    match text.strip_prefix(PATH_PLACEHOLDER) {
-        Some(rest) => url_path(&format!("/x{}", rest.replace(PATH_PLACEHOLDER, "/x"))),
-        None => url_path(&text.replace(PATH_PLACEHOLDER, "x")),
-    }?;
-    Ok(TryFile::Path(text.to_owned()))
-}
-
-fn media_types(
-    value: &Value<'_>,
-    reader: &mut Reader<'_>,
-) -> Option<BTreeMap<String, HeaderValue>> {
-    let mut types = BTreeMap::new();
-    for (extension, spot, value) in value.pairs(reader) {
-        let plain = extension.trim_start_matches(['.', '*']).to_lowercase();
-        if extension != plain || plain.is_empty() || plain.contains(['.', '/', '\0']) {
-            let wrong = ValueError::new("not a file-name extension in lower case, without its dot");
-            reader.report(&spot, wrong.hint("write it as in foo = \"text/x-foo\""));
-        }
-        types.extend(value.parse(reader, media_type).map(|value| (plain, value)));
-    }
-    Some(types)
 }

@@ -16,6 +16,7 @@ use super::defaults::{HEADER_PATTERN, REDIRECT_STATUS};
 use super::error::{ValueError, shown};
 use super::error_page::error_pages;
 use super::field::{field_name, field_value};
+use super::files::Files;
 use super::host::{HostEntry, host_entry};
 use super::matcher::Matcher;
 use super::matcher::QUERY;
@@ -27,7 +28,7 @@ use super::request_policy::request_policy;
 use super::site_listen::site_listen;
 use super::table::Table;
 use super::target::{authority, location, url_path};
-use super::types::{Files, HeaderRule, HostName, Listen, Rule, RuleAction, Site};
+use super::types::{HeaderRule, HostName, Listen, Rule, RuleAction, Site};
 use super::value::Value;
 
 /// Reads the sites of a file, or the single site of the shorthand `root`.

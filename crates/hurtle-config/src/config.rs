@@ -36,14 +36,11 @@ use super::schema::{Key, SITE, Section};
 use super::schema_acme::ACME;
 use super::schema_compress::COMPRESS;
 use super::schema_tls::PROXY_PROTOCOL;
-use super::settings::settings;
+use super::settings::{ALWAYS, settings};
 use super::site_defaults::DEFAULTS;
 use super::store::{STORE, STORE_CA, STORE_PASSWORD_FILE, STORE_PREFIX, Store};
 use super::types::{Listen, Schedule, Sendfile, Site};
 use super::value::Value;
-
-/// Keys that go with every configuration.
-const ALWAYS: &[&str] = &[];
 
 /// Port of the address that is used without `listen`; the command takes it for a directory, too.
 const PORT: u16 = 8080;

@@ -10,17 +10,17 @@ use std::thread;
 use http::header::ALT_SVC;
 use http::{HeaderValue, StatusCode};
 
+use super::files::Files;
 use super::matcher::Matcher;
 use super::names::Named;
 use super::rate_limit::{MountLimits, SiteLimits};
 use super::request_policy::RequestPolicy;
 use super::rotation::Rotation;
-use super::symlinks::Symlinks;
 use super::tls::{CertificateSource, MountClientAuth, Tls};
 use super::try_file::TryFile;
 use super::types::{
-    Access, AccessLog, Config, EarlyHints, ErrorLog, EtagSource, Files, HeaderRule, Listen,
-    LogField, LogFormat, LogLevel, LogTarget, Mount, MountHandler, Rule, RuleAction, Site,
+    Access, AccessLog, Config, EarlyHints, ErrorLog, HeaderRule, Listen, LogField, LogFormat,
+    LogLevel, LogTarget, Mount, MountHandler, Rule, RuleAction, Site,
 };
 
 /// Default port with TLS.
@@ -194,38 +194,6 @@ impl Site {
 impl Default for Site {
     fn default() -> Site {
         Site::new()
-    }
-}
-
-impl Files {
-    /// A directory with default settings; `root` must be absolute.
-    pub fn new(root: PathBuf) -> Files {
-        Files {
-            root,
-            objects: None,
-            index: vec!["index.html".to_owned()],
-            try_files: Vec::new(),
-            spa: None,
-            otherwise: None,
-            listing: false,
-            symlinks: Symlinks::default(),
-            dotfiles: false,
-            sidecars: true,
-            sidecars_alone: false,
-            etag: EtagSource::default(),
-            media_types: BTreeMap::new(),
-            rate: 0,
-            archive: None,
-            dictionaries: Vec::new(),
-            uploads: None,
-        }
-    }
-
-    /// The directory of unfinished uploads; `None`: the mount takes no uploads.
-    pub fn upload_dir(&self) -> Option<PathBuf> {
-        self.uploads.as_ref()?;
-        let of_store = self.objects.as_ref().map(|store| store.upload_dir());
-        Some(of_store.unwrap_or_else(|| self.root.clone()))
     }
 }
 

@@ -3,12 +3,12 @@
 use serde::Serialize;
 
 use super::error::{ValueError, shown};
+use super::files::Files;
 use super::reader::Reader;
 use super::schema::DefaultValue::{Required, Words};
 use super::schema::Kind::Text;
 use super::schema::{Key, Section};
 use super::table::Table;
-use super::types::Files;
 
 /// Patterns of one mount. Each file of the mount is compared with all of them when it is opened.
 const PATTERNS_MAX: usize = 64;

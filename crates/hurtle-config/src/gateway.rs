@@ -9,72 +9,95 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::bounds::{
-    APP_FILES_MAX, APP_FILES_MIN, APP_PROCESSES_MAX, BYTES_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN,
+    APP_FILES_MAX, APP_FILES_MIN, APP_PROCESSES_MAX, BYTES_MAX, KEPT_MAX, TIME_MS_MAX,
 };
 use super::buffering::Buffer;
 use super::check_mount::index;
 use super::error::{ValueError, shown};
+use super::files::Files;
 use super::print;
 use super::reader::Reader;
 use super::request_fields::{RequestFields, request_fields};
-use super::schema::Kind::{Integer, Size, Time};
-use super::schema_mount::{CGI, EXTERNAL};
+use super::schema::Kind::{Flag, Integer, Map, Size, Text, Time};
+use super::schema_mount::{CGI, EXTERNAL, FASTCGI};
 use super::settings::settings;
 use super::symlinks::{Symlinks, symlinks};
 use super::table::Table;
-use super::types::Files;
 use super::units::{duration_text, size_text};
 use super::upstream::{Upstream, address};
+use super::upstream_timeouts::{Connecting, UpstreamTimeouts};
 use super::value::Value;
 
-/// Time limit of connecting to a FastCGI application unless `connect_timeout` is set.
-pub const FASTCGI_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A socket of PHP-FPM, as an example.
+const PHP_SOCKET: &str = "unix:/run/php/php-fpm.sock";
 
-/// A FastCGI application.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct FastCgi {
-    /// Its addresses, which get requests in turn.
-    #[serde(rename = "fastcgi", serialize_with = "print::plain_upstreams")]
-    pub upstreams: Vec<Upstream>,
-    /// Directory of its scripts; other files in it are served. `None`: the application gets every
-    /// path.
-    #[serde(serialize_with = "print::optional_path")]
-    pub root: Option<PathBuf>,
-    /// Which symbolic links are followed, of scripts and of other files.
-    pub symlinks: Symlinks,
-    /// `true`: the application gets the real path of `root`, without links.
-    pub real_path: bool,
-    /// File names tried, in order, for a directory.
-    pub index: Vec<String>,
-    /// `true`: the first script of `index` in the root answers requests of missing files.
-    pub front_controller: bool,
-    /// `true`: it answers requests of missing scripts, too.
-    pub front_for_scripts: bool,
-    /// End of the names of scripts; begins with a dot.
-    pub suffix: String,
-    /// Idle connections that each worker keeps.
-    #[serde(rename = "keep_connections")]
-    pub keep: usize,
-    /// Directory of files that it may name in X-Accel-Redirect or X-Sendfile; `None`: none.
-    #[serde(serialize_with = "print::optional_path")]
-    pub internal: Option<PathBuf>,
-    /// Edits of the fields that it gets; `None`: as the client sent them.
-    pub request_fields: Option<RequestFields>,
-    /// Bodies that are kept for slow clients.
-    #[serde(flatten)]
-    pub buffer: Buffer,
-    /// Time for which a request waits while no address accepts connections; 0: it fails at once.
-    #[serde(serialize_with = "print::duration")]
-    pub retry_for: Duration,
-    /// Time limit of connecting to it.
-    #[serde(serialize_with = "print::duration")]
-    pub connect_timeout: Duration,
-    /// Time limits of a request.
-    #[serde(flatten)]
-    pub timeouts: GatewayTimeouts,
-    /// Variables added to the request's; they replace those of the same name.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub params: BTreeMap<String, String>,
+settings! {
+    /// Settings of requests to an application, whatever its protocol.
+    #[derive(Eq)]
+    pub struct GatewayCall: GATEWAY_CALL with EXTERNAL {
+        /// Directory of internal files. The upstream or application names one in X-Accel-Redirect
+        /// or X-Sendfile, and it is sent in place of the response's body.
+        #[serde(serialize_with = "print::optional_path")]
+        internal: Option<PathBuf> = None, Text("a directory"), "\"/srv/private\"",
+            or "off", by |v, r| v.directory(r).map(Some);
+        /// Variables for the application; they replace request variables of the same name.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        params: BTreeMap<String, String> = BTreeMap::new(), Map("a table of names and strings"),
+            "{ APP_ENV = \"prod\" }", or "none", with &["fastcgi", "uwsgi", "cgi"], by |v, r| Some(params(v, r));
+    }
+    beside {
+        /// Time limits.
+        #[serde(flatten)]
+        timeouts: UpstreamTimeouts = UpstreamTimeouts::default();
+        /// Edits of the fields that it gets; `None`: as the client sent them.
+        request_fields: Option<RequestFields> = None;
+    }
+}
+
+settings! {
+    /// A FastCGI application.
+    #[derive(Eq)]
+    pub struct FastCgi: FASTCGI_KEYS with FASTCGI {
+        /// Directory of its scripts. Other files in it are served. Without it the application
+        /// handles every path.
+        #[serde(serialize_with = "print::optional_path")]
+        root: Option<PathBuf> = None, Text("a directory"), "\"/srv/app/public\"",
+            or "the application has no files", by |v, r| v.directory(r).map(Some);
+        /// End of the names of scripts. Only existing files of such names are run, and they are
+        /// never served.
+        suffix: String = ".php".to_owned(), Text("the end of a file's name"), "\".phtml\"",
+            by |v, r| v.parse(r, suffix);
+        /// Run the first script of `index` in `root` for every path that is neither a file nor a
+        /// script. `false`: such a path is not found (404).
+        front_controller: bool = true, Flag, "false";
+        /// Run that script for the paths of scripts that do not exist, too, as Caddy's
+        /// `php_fastcgi` does. `false`: such a path is not found (404).
+        front_for_scripts: bool = false, Flag, "true";
+        /// Give the application the real path of `root` in `SCRIPT_FILENAME` and `DOCUMENT_ROOT`,
+        /// so that a link to a new release is a new path for it. `false`: the path as written.
+        real_path: bool = true, Flag, "false";
+        /// Idle connections that each worker keeps. Each occupies a PHP-FPM child, which then
+        /// serves no other connection.
+        keep ("keep_connections"): usize = 0, Integer(0, KEPT_MAX), "4";
+    }
+    beside {
+        /// Its addresses, which get requests in turn.
+        #[serde(rename = "fastcgi", serialize_with = "print::plain_upstreams")]
+        upstreams: Vec<Upstream> = Vec::new();
+        /// Which symbolic links are followed, of scripts and of other files.
+        symlinks: Symlinks = Symlinks::default();
+        /// File names tried, in order, for a directory.
+        index: Vec<String> = vec!["index.php".to_owned()];
+        /// Bodies that are kept for slow clients.
+        #[serde(flatten)]
+        buffer: Buffer = Buffer::default();
+        /// Time limits of connecting to it.
+        #[serde(flatten)]
+        connecting: Connecting = Connecting::default();
+        /// Settings of its requests.
+        #[serde(flatten)]
+        call: GatewayCall = GatewayCall::default();
+    }
 }
 
 /// A directory of CGI programs.
@@ -83,20 +106,12 @@ pub struct Cgi {
     /// The directory: absolute.
     #[serde(rename = "cgi", serialize_with = "print::path")]
     pub root: PathBuf,
-    /// Directory of files that programs may name in X-Accel-Redirect or X-Sendfile; `None`: none.
-    #[serde(serialize_with = "print::optional_path")]
-    pub internal: Option<PathBuf>,
-    /// Time limits of a request.
-    #[serde(flatten)]
-    pub timeouts: GatewayTimeouts,
-    /// Variables added to the request's; they replace those of the same name.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub params: BTreeMap<String, String>,
     /// Resource limits of each program.
     #[serde(flatten)]
     pub limits: ProgramLimits,
-    /// Edits of the fields that they get; `None`: as the client sent them.
-    pub request_fields: Option<RequestFields>,
+    /// Settings of their requests.
+    #[serde(flatten)]
+    pub call: GatewayCall,
 }
 
 settings! {
@@ -126,43 +141,10 @@ impl fmt::Display for ProgramLimits {
     }
 }
 
-settings! {
-    /// Time limits of a request to an application.
-    #[derive(Copy)]
-    pub struct GatewayTimeouts: GATEWAY_TIMEOUTS with EXTERNAL {
-        /// Longest time in which an upstream reads none of a request's bytes (504).
-        #[serde(serialize_with = "print::duration")]
-        send ("send_timeout"): Duration = Duration::from_secs(30), Time(TIMEOUT_MS_MIN, TIME_MS_MAX), "\"10s\"";
-        /// Time from a request's last byte to the end of the response's head (504).
-        #[serde(serialize_with = "print::duration")]
-        first_byte ("first_byte_timeout"): Duration = Duration::from_secs(60), Time(TIMEOUT_MS_MIN, TIME_MS_MAX), "\"10s\"";
-        /// Longest pause in a response's body (the connection is closed).
-        #[serde(serialize_with = "print::duration")]
-        read ("read_timeout"): Duration = Duration::from_secs(60), Time(TIMEOUT_MS_MIN, TIME_MS_MAX), "\"10m\"";
-    }
-}
-
 impl FastCgi {
     /// An application with default settings.
     pub fn new(upstreams: Vec<Upstream>) -> FastCgi {
-        FastCgi {
-            upstreams,
-            retry_for: Duration::ZERO,
-            root: None,
-            symlinks: Symlinks::default(),
-            real_path: true,
-            index: vec!["index.php".to_owned()],
-            front_controller: true,
-            front_for_scripts: false,
-            suffix: ".php".to_owned(),
-            keep: 0,
-            internal: None,
-            request_fields: None,
-            buffer: Buffer::default(),
-            connect_timeout: FASTCGI_CONNECT_TIMEOUT,
-            timeouts: GatewayTimeouts::default(),
-            params: BTreeMap::new(),
-        }
+        FastCgi { upstreams, ..FastCgi::default() }
     }
 
     /// Settings of the files beside its scripts: every file that is not a script.
@@ -180,35 +162,23 @@ pub(super) fn fastcgi(
     written: &Value<'_>,
     reader: &mut Reader<'_>,
 ) -> Option<FastCgi> {
-    let mut fastcgi = FastCgi::new(upstreams(written, "unix:/run/php/php-fpm.sock", reader));
-    let f = &mut fastcgi;
-    table.set("root", reader, |v, r| v.directory(r).map(Some), &mut f.root);
-    table.set("symlinks", reader, symlinks, &mut f.symlinks);
-    table.set("real_path", reader, Value::flag, &mut f.real_path);
-    table.set("index", reader, index, &mut f.index);
-    table.set("front_controller", reader, Value::flag, &mut f.front_controller);
-    table.set("front_for_scripts", reader, Value::flag, &mut f.front_for_scripts);
-    table.set("suffix", reader, |v, r| v.parse(r, suffix), &mut f.suffix);
-    table.set("keep_connections", reader, Value::integer, &mut f.keep);
-    f.internal = internal(table, reader);
-    f.request_fields = edits(table, reader);
-    f.buffer = Buffer::read(table, reader);
-    table.set("connect_timeout", reader, Value::duration, &mut f.connect_timeout);
-    f.timeouts = GatewayTimeouts::read(table, reader);
-    table.set("params", reader, |v, r| Some(params(v, r)), &mut f.params);
-    table.set("retry_for", reader, Value::duration, &mut f.retry_for);
+    let mut fastcgi = FastCgi {
+        upstreams: upstreams(written, PHP_SOCKET, reader),
+        buffer: Buffer::read(table, reader),
+        connecting: Connecting::read(table, reader),
+        call: call(table, reader),
+        ..FastCgi::read(table, reader)
+    };
+    table.set("symlinks", reader, symlinks, &mut fastcgi.symlinks);
+    table.set("index", reader, index, &mut fastcgi.index);
     Some(fastcgi).filter(|fastcgi| !fastcgi.upstreams.is_empty())
 }
 
 /// Reads the keys of a mount of CGI programs; `written` is the value of `cgi`.
 pub(super) fn cgi(table: &Table<'_>, written: &Value<'_>, reader: &mut Reader<'_>) -> Option<Cgi> {
-    let root = written.directory(reader);
-    let (internal, timeouts) = (internal(table, reader), GatewayTimeouts::read(table, reader));
-    let mut variables = BTreeMap::new();
-    table.set("params", reader, |v, r| Some(params(v, r)), &mut variables);
-    let limits = ProgramLimits::read(table, reader);
-    let request_fields = edits(table, reader);
-    Some(Cgi { root: root?, internal, timeouts, params: variables, limits, request_fields })
+    let (root, limits) = (written.directory(reader), ProgramLimits::read(table, reader));
+    let call = call(table, reader);
+    Some(Cgi { root: root?, limits, call })
 }
 
 /// Reads the addresses of an application.
@@ -221,22 +191,27 @@ pub(super) fn upstreams(
         let wrong = ValueError::new("there is no address");
         written.report(reader, wrong.hint(format!("write one such as \"{example}\"")));
     }
-    written.list(reader, upstream)
+    written.list(reader, |item, reader| upstream(item, example, reader))
 }
 
-pub(super) fn edits(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<RequestFields> {
-    let fields = table.get("request_fields")?.table(reader)?;
-    Some(request_fields(&fields, false, reader))
+/// Reads the keys that applications of every protocol have.
+pub(super) fn call(table: &Table<'_>, reader: &mut Reader<'_>) -> GatewayCall {
+    let fields = table.get("request_fields").and_then(|written| written.table(reader));
+    GatewayCall {
+        timeouts: UpstreamTimeouts::read(table, reader),
+        request_fields: fields.map(|fields| request_fields(&fields, false, reader)),
+        ..GatewayCall::read(table, reader)
+    }
 }
 
 /// Reads the key of an authorizer.
 pub(super) fn authorizer(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Upstream> {
-    upstream(&table.get("authorizer")?, reader)
+    upstream(&table.get("authorizer")?, PHP_SOCKET, reader)
 }
 
-fn upstream(written: &Value<'_>, reader: &mut Reader<'_>) -> Option<Upstream> {
+fn upstream(written: &Value<'_>, example: &str, reader: &mut Reader<'_>) -> Option<Upstream> {
     let text = written.text(reader)?;
-    let read = address(text, |path| reader.absolute(path, written.spot.at));
+    let read = address(text, example, |path| reader.absolute(path, written.spot.at));
     read.map_err(|wrong| written.report(reader, wrong)).ok()
 }
 

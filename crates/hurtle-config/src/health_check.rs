@@ -3,37 +3,43 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::Serialize;
 use toml::de::DeValue;
 
+use super::bounds::{CHECKS_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN};
 use super::error::{ValueError, shown};
 use super::print;
 use super::reader::Reader;
+use super::schema::Kind::{Integer, List, Text, Time};
+use super::schema_mount::HEALTH;
+use super::settings::settings;
 use super::table::Table;
 use super::target::url_path;
 use super::value::Value;
 
-/// Periodic requests that learn whether an upstream works.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct HealthCheck {
-    /// The path and query that checks ask for.
-    #[serde(rename = "health")]
-    pub path: String,
-    /// Time between two requests to one upstream.
-    #[serde(rename = "health_interval", serialize_with = "print::duration")]
-    pub interval: Duration,
-    /// Host of the requests; `None`: the upstream's own.
-    #[serde(rename = "health_host")]
-    pub host: Option<String>,
-    /// Statuses of an upstream that works.
-    #[serde(rename = "health_status", serialize_with = "print::texts")]
-    pub statuses: Vec<StatusRange>,
-    /// Failed checks in a row that make an upstream unhealthy.
-    #[serde(rename = "health_fails")]
-    pub fails: u32,
-    /// Successful checks in a row that make it healthy again.
-    #[serde(rename = "health_passes")]
-    pub passes: u32,
+settings! {
+    /// Periodic requests that learn whether an upstream works.
+    #[derive(Eq)]
+    pub struct HealthCheck: HEALTH_KEYS with HEALTH {
+        /// Time between two health checks, from each worker.
+        #[serde(serialize_with = "print::duration")]
+        interval ("health_interval"): Duration = Duration::from_secs(5), Time(TIMEOUT_MS_MIN, TIME_MS_MAX), "\"1s\"";
+        /// Host of the health checks.
+        host ("health_host"): Option<String> = None, Text("a host name"), "\"app.example.org\"",
+            or "see `health`; the upstream's own", by |v, r| v.parse(r, host).map(Some);
+        /// Statuses of an upstream that works: numbers, or `"2xx"` for all with that first digit.
+        #[serde(serialize_with = "print::texts")]
+        statuses ("health_status"): Vec<StatusRange> = vec![StatusRange::class(2), StatusRange::class(3)],
+            List("statuses"), "[200, \"3xx\"]", by statuses;
+        /// Failed health checks in a row after which an upstream gets no requests.
+        fails ("health_fails"): u32 = 2, Integer(1, CHECKS_MAX), "3";
+        /// Passed health checks in a row after which it gets requests again.
+        passes ("health_passes"): u32 = 1, Integer(1, CHECKS_MAX), "2";
+    }
+    beside {
+        /// The path and query that checks ask for.
+        #[serde(rename = "health")]
+        path: String = String::new();
+    }
 }
 
 /// A status, or all with one first digit.
@@ -71,14 +77,7 @@ impl fmt::Display for StatusRange {
 impl HealthCheck {
     /// Requests of this path with default settings.
     pub fn new(path: String) -> HealthCheck {
-        HealthCheck {
-            path,
-            interval: Duration::from_secs(5),
-            host: None,
-            statuses: vec![StatusRange::class(2), StatusRange::class(3)],
-            fails: 2,
-            passes: 1,
-        }
+        HealthCheck { path, ..HealthCheck::default() }
     }
 
     /// Returns whether an upstream that answers with this status works.
@@ -90,13 +89,7 @@ impl HealthCheck {
 /// Reads the health checks of a mount; `None`: there are none.
 pub(super) fn health_check(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<HealthCheck> {
     let path = table.get("health").and_then(|value| value.parse(reader, url_path));
-    let mut check = HealthCheck::new(String::new());
-    let c = &mut check;
-    table.set("health_interval", reader, Value::duration, &mut c.interval);
-    table.set("health_host", reader, |v, r| v.parse(r, host).map(Some), &mut c.host);
-    table.set("health_status", reader, statuses, &mut c.statuses);
-    table.set("health_fails", reader, Value::integer, &mut c.fails);
-    table.set("health_passes", reader, Value::integer, &mut c.passes);
+    let check = HealthCheck::read(table, reader);
     path.map(|path| HealthCheck { path, ..check })
 }
 

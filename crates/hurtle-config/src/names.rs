@@ -7,11 +7,12 @@ use super::acme::ChallengeKind;
 use super::balance::Balance;
 use super::buffering::Buffering;
 use super::congestion::Congestion;
+use super::files::EtagSource;
 use super::manifest::SocketPassing;
 use super::sandbox::Sandbox;
 use super::send_proxy::ProxyProtocolVersion;
 use super::tls::{ClientAuthMode, MountClientAuth};
-use super::types::{EarlyHints, EtagSource, LogField, LogLevel, Schedule, Sendfile};
+use super::types::{EarlyHints, LogField, LogLevel, Schedule, Sendfile};
 
 /// An enumeration whose values have names.
 pub(super) trait Named: Copy + PartialEq + 'static {
@@ -108,11 +109,6 @@ impl Named for Balance {
         ("hash-header", Self::HashHeader),
         ("cookie", Self::Cookie),
     ];
-}
-
-impl Named for EtagSource {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("auto", Self::Auto), ("content", Self::Content), ("off", Self::Off)];
 }
 
 impl Named for ClientAuthMode {

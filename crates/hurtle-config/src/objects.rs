@@ -10,6 +10,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::bounds::{BYTES_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN};
 use super::error::{ValueError, shown};
+use super::files::Files;
 use super::print;
 use super::reader::Reader;
 use super::schema::DefaultValue::{Required, Toml, Words};
@@ -17,7 +18,6 @@ use super::schema::Kind::{Flag, Size, Text, Time};
 use super::schema::{Key, Section};
 use super::symlinks::Symlinks;
 use super::table::Table;
-use super::types::Files;
 use super::value::Value;
 
 /// Size of the smallest cache, in bytes: some chunks of large objects, for some clients.

@@ -4,12 +4,13 @@
 use super::check_matcher::matcher;
 use super::error::{ValueError, shown};
 use super::error_page::{ErrorPage, ErrorPages};
+use super::files::Files;
 use super::matcher::Matcher;
 use super::reader::Reader;
 use super::suggest::nearest;
 use super::table::Table;
 use super::try_file::TryFile;
-use super::types::{Files, Mount, MountHandler};
+use super::types::{Mount, MountHandler};
 use super::value::Value;
 
 /// The keys that say which requests a mount has, and which one with a name has no use for.

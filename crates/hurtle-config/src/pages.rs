@@ -1,7 +1,8 @@
 //! Finds pages of `errors` and `spa` that do not exist, and sites that are down for maintenance.
 //! The server starts all the same.
 
-use super::types::{Config, Files, MountHandler, Site};
+use super::files::Files;
+use super::types::{Config, MountHandler, Site};
 
 /// Returns a warning for each page that no client would get, and each site that is down.
 pub fn page_warnings(config: &Config) -> Vec<String> {

@@ -29,11 +29,11 @@ use super::schema_mount::MOUNT;
 use super::schema_proxy::UPSTREAM;
 use super::schema_rates::{MOUNT_CORS, MOUNT_RATE_LIMIT, SITE_CORS, SITE_RATE_LIMIT};
 use super::schema_tls::{self, PROXY_PROTOCOL, TLS, UPSTREAM_TLS};
-use super::schema_wasm::WASM;
 use super::site_defaults::DEFAULTS;
 use super::types::EarlyHints;
 use super::units::{duration_text, size_text};
 use super::uploads::UPLOADS;
+use super::wasm::WASM;
 
 /// A table of a configuration and the keys it may hold.
 #[derive(Debug)]

@@ -4,46 +4,50 @@ use super::archive::ARCHIVE;
 use super::auth::AuthName;
 use super::balance::Balance;
 use super::balance::EJECTION;
-use super::bounds::{
-    BYTES_MAX, CHECKS_MAX, CONCURRENCY_MAX, KEPT_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN,
-};
+use super::bounds::{BYTES_MAX, CONCURRENCY_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN};
 use super::buffering::BUFFER;
 use super::check_matcher::MATCH;
 use super::client_timeouts::{BODY_GRACE, BODY_RATE, WRITE_STALL};
 use super::dictionary::DICTIONARY;
 use super::error_page::MOUNT_ERRORS;
-use super::gateway::{GATEWAY_TIMEOUTS, PROGRAM_LIMITS};
+use super::files::FILES_KEYS;
+use super::gateway::{FASTCGI_KEYS, GATEWAY_CALL, PROGRAM_LIMITS};
+use super::health_check::HEALTH_KEYS;
 use super::names::names;
 use super::objects::OBJECT_STORE;
 use super::request_fields::REQUEST_FIELDS;
 use super::response_cache::CACHE;
 use super::schema::DefaultValue::{Toml, Words};
 use super::schema::Kind::{
-    Choice, Flag, Integer, List, Map, Size, Table, Tables, Text, Time, TrueOrInteger,
+    Choice, Flag, Integer, List, Size, Table, Tables, Text, Time, TrueOrInteger,
 };
 use super::schema::{AUTH, HEADER, Key, Section};
 use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD, FORWARD_TLS};
 use super::schema_jwt::{ALGORITHMS, AUDIENCE, CLAIMS, ISSUER, JWKS, LEEWAY, TOKEN_COOKIE};
 use super::schema_rates::{MOUNT_CORS, MOUNT_RATE_LIMIT};
 use super::schema_tls::{MOUNT_CLIENT_AUTH, UPSTREAM_TLS};
-use super::schema_wasm::WASM;
 use super::send_proxy::ProxyProtocolVersion;
-use super::types::EtagSource;
 use super::uploads::UPLOADS;
+use super::upstream::PROXY_KEYS;
+use super::upstream_queue::UPSTREAM_QUEUE;
+use super::upstream_timeouts::{CONNECTING, UPSTREAM_TIMEOUTS};
 use super::uwsgi::UWSGI;
+use super::wasm::WASM;
+
+/// The key of health checks.
+pub(super) const HEALTH: &[&str] = &["health"];
 
 /// The key that limits requests at once.
-const HEALTH: &[&str] = &["health"];
 const CONCURRENCY: &[&str] = &["concurrency"];
 
 /// The handler key of files.
-const FILES: &[&str] = &["files"];
+pub(super) const FILES: &[&str] = &["files"];
 
 /// The handler key of a proxy.
-const PROXY: &[&str] = &["proxy"];
+pub(super) const PROXY: &[&str] = &["proxy"];
 
 /// The handler key of a FastCGI application.
-const FASTCGI: &[&str] = &["fastcgi"];
+pub(super) const FASTCGI: &[&str] = &["fastcgi"];
 const FILES_OR_FASTCGI: &[&str] = &["files", "fastcgi"];
 
 /// The handler key of CGI programs.
@@ -146,21 +150,12 @@ pub(super) static MOUNT: Section = Section {
             "[\"index.html\", \"index.htm\"]",
             "File names tried, in order, for a request of a directory; `[]`: none. With `fastcgi` \
              the default is `[\"index.php\"]`, and the first script among them handles every path \
-             without a file.").with(&["files", "fastcgi"]),
-        Key::new("try_files", List("paths"), Toml("[]"),
-            "[\"{path}\", \"{path}.html\", \"=404\"]",
-            "Paths tried in order; `{path}` is the requested path. A last `\"=404\"`, or another \
-             final status, ends the search.").with(FILES),
-        Key::new("spa", Text("an absolute path"), Words("off"), "\"/index.html\"",
-            "The page of a single-page application: sent (200) in place of 404 to clients that accept \
-             HTML, and for a name with an extension to those that name text/html in Accept; see \
-             [files.md](files.md#a-single-page-application).").with(FILES),
+             without a file.").with(FILES_OR_FASTCGI),
+    ], FILES_KEYS, &[
         Key::new("otherwise", Text("the name of a mount"), Words("404"), "\"app\"",
             "Hand requests for which there is no file on to the mount with this `name`, whatever their method \
              and with their body (nginx's `try_files $uri @app`). With `index = []` a directory is no file. The \
              gates of both mounts apply; see [files.md](files.md#files-and-an-application).").with(FILES),
-        Key::new("listing", Flag, Toml("false"), "true",
-            "List directories that have no index file.").with(FILES),
         Key::new("archive", Table(&ARCHIVE), Words("off"), "{}",
             "Offer a listed directory as a zip or tar file; the table may be empty (`archive = \
              {}`). Requires `listing = true`.").with(FILES),
@@ -172,36 +167,6 @@ pub(super) static MOUNT: Section = Section {
             "Symbolic links to follow: those that stay beneath the directory, none, or all. A list: \
              those that stay beneath it or lead into one of these directories. The path of another \
              link is not found (404), and the log says where it leads.").with(FILES_OR_FASTCGI),
-        Key::new("front_controller", Flag, Toml("true"), "false",
-            "Run the first script of `index` in `root` for every path that is neither a file nor a script. \
-             `false`: such a path is not found (404).")
-            .with(FASTCGI),
-        Key::new("front_for_scripts", Flag, Toml("false"), "true",
-            "Run that script for the paths of scripts that do not exist, too, as Caddy's `php_fastcgi` does. \
-             `false`: such a path is not found (404).")
-            .with(FASTCGI),
-        Key::new("real_path", Flag, Toml("true"), "false",
-            "Give the application the real path of `root` in `SCRIPT_FILENAME` and `DOCUMENT_ROOT`, \
-             so that a link to a new release is a new path for it. `false`: the path as written.")
-            .with(FASTCGI),
-        Key::new("dotfiles", Flag, Toml("false"), "true",
-            "Serve names that begin with a dot (`.well-known` always is).")
-            .with(FILES),
-        Key::new("sidecars", Flag, Toml("true"), "false",
-            "Send the `.br`, `.zst` or `.gz` file beside a file to clients that accept \
-             it.").with(FILES),
-        Key::new("sidecars_alone", Flag, Toml("false"), "true",
-            "Send such a file in place of one that is missing, too: to every client, with its \
-             Content-Encoding, as nginx's `gzip_static always` does.").with(FILES),
-        Key::new("etag", Choice(names::<EtagSource>), Toml("\"auto\""), "\"content\"",
-            "Source of entity-tags: size and modification time (the contents where that time is not \
-             the one of the last change, see [files.md](files.md)), always the contents, or no \
-             entity-tags.").with(FILES),
-        Key::new("media_types", Map("a table of extensions and media types"), Toml("{}"),
-            "{ foo = \"text/x-foo\" }",
-            "Media types by file-name extension; they precede the built-in ones.").with(FILES),
-        Key::new("rate", Size(0, BYTES_MAX), Toml("0"), "\"2 MiB\"",
-            "Highest rate of one response, in bytes a second; 0: unlimited.").with(FILES),
         Key::new("uploads", Table(&UPLOADS), Words("off"), "{}",
             "Allow clients to upload and delete files; the table may be empty (`uploads = {}`). \
              Requires `auth` here or in the site.").with(FILES),
@@ -232,61 +197,19 @@ pub(super) static MOUNT: Section = Section {
         Key::new("slow_start", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Words("off"), "\"30s\"",
             "Time in which the share of an upstream that is available again grows from a tenth to \
              the whole.").with(PROXY),
-        Key::new("upstream_queue", Integer(0, CONCURRENCY_MAX), Toml("100"), "1000",
-            "Requests that may wait for each upstream with `max_connections`, first come, first served; \
-             more get 503.").with(PROXY),
-        Key::new("upstream_queue_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"5s\""),
-            "\"30s\"", "Longest wait for such an upstream (503).").with(PROXY),
         Key::new("ejection", Table(&EJECTION), Words("three failures eject for 10 seconds"),
             "{ failures = 10 }", "Ejection of upstreams that fail.").with(PROXY),
-    ], BUFFER, &[
-        Key::new("connect_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"5s\""), "\"1s\"",
-            "Time limit of connecting to an upstream (504).").with(CONNECTED),
-    ], GATEWAY_TIMEOUTS, &[
-        Key::new("retry_for", Time(0, TIME_MS_MAX), Toml("\"0s\""), "\"5s\"",
-            "Time for which a request waits while no upstream accepts connections, such as during a \
-             restart, before it gets 502, 503 or 504. Each is tried again every 250 ms. Requests whose \
-             body was sent in part do not wait.").with(CONNECTED),
-        Key::new("retry_status", List("statuses"), Toml("[]"), "[502, 503]",
-            "Error statuses of an upstream in place of which another one is tried, if the method may be \
-             repeated (GET, HEAD, OPTIONS, PUT, DELETE). The client gets the response of the last one.")
-            .with(PROXY),
-        Key::new("resolve", Time(1_000, TIME_MS_MAX), Toml("\"30s\""), "\"5s\"",
-            "Time between two resolutions of an upstream's name. Addresses that are gone get no \
-             further requests.").with(PROXY),
+    ], UPSTREAM_QUEUE, PROXY_KEYS, BUFFER, CONNECTING, UPSTREAM_TIMEOUTS, &[
         Key::new("health", Text("an absolute path"), Words("off"), "\"/healthz\"",
             "Path of health checks. An upstream that fails `health_fails` in a row \
              gets no requests until it passes `health_passes` (503 where no other is left).").with(PROXY),
-        Key::new("health_interval", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"5s\""), "\"1s\"",
-            "Time between two health checks, from each worker.").with(HEALTH),
-        Key::new("health_host", Text("a host name"), Words("see `health`; the upstream's own"),
-            "\"app.example.org\"", "Host of the health checks.").with(HEALTH),
-        Key::new("health_status", List("statuses"), Toml("[\"2xx\", \"3xx\"]"), "[200, \"3xx\"]",
-            "Statuses of an upstream that works: numbers, or `\"2xx\"` for all with that first digit.")
-            .with(HEALTH),
-        Key::new("health_fails", Integer(1, CHECKS_MAX), Toml("2"), "3",
-            "Failed health checks in a row after which an upstream gets no requests.").with(HEALTH),
-        Key::new("health_passes", Integer(1, CHECKS_MAX), Toml("1"), "2",
-            "Passed health checks in a row after which it gets requests again.").with(HEALTH),
-        Key::new("upgrades", List("protocols"), Toml("[\"websocket\"]"), "[]",
-            "Protocols a client may upgrade to if the upstream agrees; never `h2c`.")
-            .with(PROXY),
-        Key::new("internal", Text("a directory"), Words("off"), "\"/srv/private\"",
-            "Directory of internal files. The upstream or application names one in \
-             X-Accel-Redirect or X-Sendfile, and it is sent in place of the response's \
-             body.").with(EXTERNAL),
-        Key::new("grpc_web", Flag, Toml("false"), "true",
-            "Translate calls of gRPC-Web, which browsers make, to gRPC. See \
-             [proxy.md](proxy.md#http2-to-upstreams-and-grpc).").with(PROXY),
+    ], HEALTH_KEYS, &[
         Key::new("send_proxy_protocol", Choice(names::<ProxyProtocolVersion>), Words("none"), "\"v2\"",
             "Version of the PROXY protocol's header, with the client's address, at the beginning of each \
              connection to the upstreams, before TLS. Each request then has a connection of its own.").with(PROXY),
         Key::new("strip_prefix", Flag, Toml("false"), "true",
             "Take the path of the mount off: the upstream gets `/x` for `/api/x`. With `uwsgi` that path is \
              `SCRIPT_NAME` then, and the rest `PATH_INFO`.").with(&["proxy", "uwsgi"]),
-        Key::new("rewrite_location", Flag, Toml("true"), "false",
-            "Translate URLs with the upstream's own address in redirects (`Location` and the like), and \
-             cookies of its domain; with `strip_prefix` or a path in the URL the paths of cookies, too.").with(PROXY),
         Key::new("request_fields", Table(&REQUEST_FIELDS), Words("as the client sent them"),
             "{ set = { X-Forwarded-Port = \"{server.port}\" } }",
             "Fields of requests that the upstream gets, or does not get. See \
@@ -295,26 +218,13 @@ pub(super) static MOUNT: Section = Section {
             "\"unix:/run/php/php-fpm.sock\"",
             "Forward requests to this FastCGI application, such as PHP-FPM: a host with its port, \
              or `unix:` and the path of a socket. Several get requests in turn; see [fastcgi.md](fastcgi.md)."),
-        Key::new("root", Text("a directory"), Words("the application has no files"),
-            "\"/srv/app/public\"",
-            "Directory of its scripts. Other files in it are served. Without it the application \
-             handles every path.").with(FASTCGI),
-        Key::new("suffix", Text("the end of a file's name"), Toml("\".php\""), "\".phtml\"",
-            "End of the names of scripts. Only existing files of such names are run, and they are \
-             never served.").with(FASTCGI),
-        Key::new("keep_connections", Integer(0, KEPT_MAX), Toml("0"), "4",
-            "Idle connections that each worker keeps. Each occupies a PHP-FPM child, which then \
-             serves no other connection.").with(FASTCGI),
-        Key::new("params", Map("a table of names and strings"), Toml("{}"),
-            "{ APP_ENV = \"prod\" }",
-            "Variables for the application; they replace request variables of the same name.")
-            .with(&["fastcgi", "uwsgi", "cgi"]),
+    ], FASTCGI_KEYS, &[
         UWSGI,
         Key::new("cgi", Text("a directory"), Words("see `files`, `proxy`, `fastcgi`"),
             "\"/usr/lib/cgi-bin\"",
             "Run the executable file in this directory that the path names, once for each request \
              (CGI/1.1); see [fastcgi.md](fastcgi.md)."),
-    ], PROGRAM_LIMITS, &[
+    ], PROGRAM_LIMITS, GATEWAY_CALL, &[
         Key::new("wasm", Table(&WASM), Words("see `files`, `proxy`, `fastcgi`"), "\"app.wasm\"",
             "Run this WebAssembly component: its file, or a table with its grants and \
              limits."),

@@ -11,6 +11,9 @@ use super::reader::Reader;
 use super::schema::Kind;
 use super::value::Value;
 
+/// The companions of keys that need none.
+pub(super) const ALWAYS: &[&str] = &[];
+
 /// A value that is read as the kind of its key says.
 pub(super) trait Setting: Sized {
     /// Reads the value; `None`: it is wrong, and the reader has the problem.
@@ -96,11 +99,11 @@ macro_rules! settings {
         settings!(@type [$($about)+] [Eq $($more)?] $name { $($entries)* } {});
         pub(super) const $group: &[$crate::schema::Key] = settings!(@keys $name ($with) { $($entries)* });
     };
-    ($(#[doc = $about:literal])+
+    ($(#[doc = $about:literal])+ $(#[derive($more:ident)])?
      pub struct $name:ident: $group:ident with $with:ident { $($entries:tt)* }
      beside { $($others:tt)* }) => {
-        settings!(@type [$($about)+] [] $name { $($entries)* } { $($others)* });
-        const $group: &[$crate::schema::Key] = settings!(@keys $name ($with) { $($entries)* });
+        settings!(@type [$($about)+] [$($more)?] $name { $($entries)* } { $($others)* });
+        pub(super) const $group: &[$crate::schema::Key] = settings!(@keys $name ($with) { $($entries)* });
     };
     (@type [$($about:literal)+] [$($more:ident)*] $name:ident {$(
         $(#[doc = $doc:literal])+

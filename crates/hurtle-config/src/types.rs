@@ -10,27 +10,22 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use ipnet::IpNet;
 use serde::Serialize;
 
-use super::archive::Archive;
 use super::auth::Auth;
 pub use super::config::Config;
 use super::cookie_flag::CookieFlag;
 use super::cors::Cors;
-use super::dictionary::Dictionary;
 use super::error_page::{self, ErrorPages};
+use super::files::Files;
 use super::gateway::{Cgi, FastCgi};
 pub use super::host::HostName;
 pub use super::limits::Limits;
 pub use super::log::{AccessLog, ErrorLog, LogFormat, LogLevel, LogTarget};
 pub use super::log_field::LogField;
 use super::matcher::{self, Matcher};
-use super::objects::ObjectStore;
 use super::print;
 use super::rate_limit::{MountLimits, SiteLimits};
 use super::request_policy::RequestPolicy;
-use super::symlinks::Symlinks;
 use super::tls::{MountClientAuth, Tls};
-use super::try_file::TryFile;
-use super::uploads::Uploads;
 use super::upstream::{Proxy, Upstream};
 use super::uwsgi::Uwsgi;
 use super::wasm::Wasm;
@@ -305,65 +300,18 @@ pub enum MountHandler {
     },
 }
 
-/// A directory served as files.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Files {
-    /// The directory: absolute. It is looked up again at each revalidation, so it may be a symbolic
-    /// link that moves.
-    #[serde(rename = "files", serialize_with = "print::path")]
-    pub root: PathBuf,
-    /// The store whose objects are served, in place of a directory.
-    #[serde(rename = "object_store")]
-    pub objects: Option<Box<ObjectStore>>,
-    /// File names tried, in order, for a request of a directory.
-    pub index: Vec<String>,
-    /// Paths tried in order; `{path}` stands for the requested path. Empty: the requested path
-    /// alone. A last element `=404` (any final status) answers with that status.
-    #[serde(serialize_with = "print::texts")]
-    pub try_files: Vec<TryFile>,
-    /// Fallback of a single-page application: the path served (200) for a GET that accepts
-    /// text/html.
-    pub spa: Option<String>,
-    /// The name of the mount that handles requests for which there is no file.
-    pub otherwise: Option<String>,
-    /// `true`: directories without an index file are listed.
-    pub listing: bool,
-    /// Which symbolic links are followed.
-    pub symlinks: Symlinks,
-    /// `true`: names that begin with a dot are served (`.well-known` always is).
-    pub dotfiles: bool,
-    /// `true`: `.br`, `.zst` and `.gz` files beside a file are negotiated by Accept-Encoding.
-    pub sidecars: bool,
-    /// `true`: they are sent in place of a file that is missing, too.
-    pub sidecars_alone: bool,
-    /// Source of entity-tags.
-    pub etag: EtagSource,
-    /// Media types by file-name extension (lower case, no dot); they precede the built-in ones.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", serialize_with = "print::media_types")]
-    pub media_types: BTreeMap<String, HeaderValue>,
-    /// Highest rate of one response, in bytes a second; 0: unlimited.
-    #[serde(serialize_with = "print::size")]
-    pub rate: u64,
-    /// Archives of listed directories; `None`: off.
-    pub archive: Option<Archive>,
-    /// Files whose former versions are compression dictionaries.
-    #[serde(rename = "dictionary", skip_serializing_if = "Vec::is_empty")]
-    pub dictionaries: Vec<Dictionary>,
-    /// Settings of uploads; `None`: uploads are off.
-    pub uploads: Option<Uploads>,
-}
-
-/// Source of entity-tags.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum EtagSource {
-    /// Size and modification time; the file's contents where that time is not the one of the last
-    /// change, or a constant of reproducible builds.
-    #[default]
-    Auto,
-    /// The file's contents.
-    Content,
-    /// Entity-tags are not sent.
-    Off,
+impl MountHandler {
+    /// The directory of files that the upstream or application may name in place of a body.
+    pub fn internal(&self) -> Option<&PathBuf> {
+        match self {
+            MountHandler::Proxy(proxy) => proxy.internal.as_ref(),
+            MountHandler::FastCgi(app) => app.call.internal.as_ref(),
+            MountHandler::Uwsgi(app) => app.call.internal.as_ref(),
+            MountHandler::Cgi(cgi) => cgi.call.internal.as_ref(),
+            MountHandler::Wasm(wasm) => wasm.internal.as_ref(),
+            _ => None,
+        }
+    }
 }
 
 /// Fields set on or removed from responses, by path.

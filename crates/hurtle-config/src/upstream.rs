@@ -5,85 +5,90 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Serialize;
-
 use super::balance::{Balancing, balancing};
-use super::bounds::{HOST_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
+use super::bounds::{HOST_BYTES_MAX, SOCKET_PATH_BYTES_MAX, TIME_MS_MAX};
 use super::buffering::Buffer;
 use super::error::{ValueError, shown};
+use super::gateway::internal;
 use super::health_check::{HealthCheck, StatusRange, error_statuses, health_check};
 use super::listen::UNIX;
 use super::print;
 use super::reader::Reader;
 use super::request_fields::{RequestFields, request_fields};
 use super::response_cache::{ResponseCache, response_cache};
+use super::schema::Kind::{Flag, List, Time};
+use super::schema_mount::PROXY;
 use super::send_proxy::{self, ProxyProtocolVersion};
+use super::settings::settings;
 use super::table::Table;
 use super::upstream_queue::{UpstreamQueue, upstream_queue};
 use super::upstream_server::{UpstreamServer, servers};
+use super::upstream_timeouts::{Connecting, UpstreamTimeouts};
 use super::upstream_tls::{UpstreamTls, upstream_tls};
 use super::value::Value;
 
-/// A reverse proxy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Proxy {
-    /// The upstream servers: at least one, no duplicates.
-    #[serde(rename = "proxy")]
-    pub upstreams: Vec<UpstreamServer>,
-    /// The choice of an upstream for each request.
-    #[serde(flatten)]
-    pub balancing: Balancing,
-    /// Requests that wait for upstreams with `max_connections`; `None`: none has it.
-    #[serde(flatten)]
-    pub queue: Option<UpstreamQueue>,
-    /// Time limit of connecting, name resolution included.
-    #[serde(serialize_with = "print::duration")]
-    pub connect_timeout: Duration,
-    /// Longest time in which an upstream reads none of a request's bytes.
-    #[serde(serialize_with = "print::duration")]
-    pub send_timeout: Duration,
-    /// Time from the request's last byte to the end of the response's head.
-    #[serde(serialize_with = "print::duration")]
-    pub first_byte_timeout: Duration,
-    /// Time between two reads of a response's body.
-    #[serde(serialize_with = "print::duration")]
-    pub read_timeout: Duration,
-    /// Bodies that are kept for slow clients.
-    #[serde(flatten)]
-    pub buffer: Buffer,
-    /// Time for which a request waits while no upstream accepts connections; 0: it fails at once.
-    #[serde(serialize_with = "print::duration")]
-    pub retry_for: Duration,
-    /// Time between two resolutions of an upstream's name.
-    #[serde(serialize_with = "print::duration")]
-    pub resolve: Duration,
-    /// Health checks of the upstreams; `None`: none are made.
-    #[serde(flatten)]
-    pub health: Option<HealthCheck>,
-    /// Protocols a client may upgrade to: lower case, never `h2c`.
-    pub upgrades: Vec<String>,
-    /// Directory of files that an upstream may name in X-Accel-Redirect or X-Sendfile; `None`:
-    /// none.
-    #[serde(serialize_with = "print::optional_path")]
-    pub internal: Option<PathBuf>,
-    /// `true`: calls of gRPC-Web are translated to gRPC.
-    pub grpc_web: bool,
-    /// Error statuses in place of which another upstream is tried, if the request may be repeated.
-    #[serde(serialize_with = "print::texts")]
-    pub retry_status: Vec<StatusRange>,
-    /// Version of the PROXY protocol's header that names the client on each connection; `None`:
-    /// none is sent.
-    pub send_proxy_protocol: Option<ProxyProtocolVersion>,
-    /// `true`: the upstream gets paths without that of the mount.
-    pub strip_prefix: bool,
-    /// `true`: URLs and cookies that name the upstream are translated for the client.
-    pub rewrite_location: bool,
-    /// Edits of the fields of requests; `None`: there are none.
-    pub request_fields: Option<RequestFields>,
-    /// TLS settings of `https://` upstreams; `None`: the defaults.
-    pub upstream_tls: Option<UpstreamTls>,
-    /// Response cache; `None`: off.
-    pub cache: Option<ResponseCache>,
+settings! {
+    /// A reverse proxy.
+    #[derive(Eq)]
+    pub struct Proxy: PROXY_KEYS with PROXY {
+        /// Error statuses of an upstream in place of which another one is tried, if the method may
+        /// be repeated (GET, HEAD, OPTIONS, PUT, DELETE). The client gets the response of the last
+        /// one.
+        #[serde(serialize_with = "print::texts")]
+        retry_status: Vec<StatusRange> = Vec::new(), List("statuses"), "[502, 503]", by error_statuses;
+        /// Time between two resolutions of an upstream's name. Addresses that are gone get no
+        /// further requests.
+        #[serde(serialize_with = "print::duration")]
+        resolve: Duration = Duration::from_secs(30), Time(1_000, TIME_MS_MAX), "\"5s\"";
+        /// Protocols a client may upgrade to if the upstream agrees; never `h2c`.
+        upgrades: Vec<String> = vec!["websocket".to_owned()], List("protocols"), "[]",
+            by |v, r| Some(upgrades(v, r));
+        /// Translate calls of gRPC-Web, which browsers make, to gRPC. See
+        /// [proxy.md](proxy.md#http2-to-upstreams-and-grpc).
+        grpc_web: bool = false, Flag, "true";
+        /// Translate URLs with the upstream's own address in redirects (`Location` and the like),
+        /// and cookies of its domain; with `strip_prefix` or a path in the URL the paths of
+        /// cookies, too.
+        rewrite_location: bool = true, Flag, "false";
+    }
+    beside {
+        /// The upstream servers: at least one, no duplicates.
+        #[serde(rename = "proxy")]
+        upstreams: Vec<UpstreamServer> = Vec::new();
+        /// The choice of an upstream for each request.
+        #[serde(flatten)]
+        balancing: Balancing = Balancing::default();
+        /// Requests that wait for upstreams with `max_connections`; `None`: none has it.
+        #[serde(flatten)]
+        queue: Option<UpstreamQueue> = None;
+        /// Bodies that are kept for slow clients.
+        #[serde(flatten)]
+        buffer: Buffer = Buffer::default();
+        /// Time limits of connecting to them.
+        #[serde(flatten)]
+        connecting: Connecting = Connecting::default();
+        /// Time limits of a request.
+        #[serde(flatten)]
+        timeouts: UpstreamTimeouts = UpstreamTimeouts::default();
+        /// Health checks of the upstreams; `None`: none are made.
+        #[serde(flatten)]
+        health: Option<HealthCheck> = None;
+        /// Directory of files that an upstream may name in X-Accel-Redirect or X-Sendfile; `None`:
+        /// none.
+        #[serde(serialize_with = "print::optional_path")]
+        internal: Option<PathBuf> = None;
+        /// Version of the PROXY protocol's header that names the client on each connection; `None`:
+        /// none is sent.
+        send_proxy_protocol: Option<ProxyProtocolVersion> = None;
+        /// `true`: the upstream gets paths without that of the mount.
+        strip_prefix: bool = false;
+        /// Edits of the fields of requests; `None`: there are none.
+        request_fields: Option<RequestFields> = None;
+        /// TLS settings of `https://` upstreams; `None`: the defaults.
+        upstream_tls: Option<UpstreamTls> = None;
+        /// Response cache; `None`: off.
+        cache: Option<ResponseCache> = None;
+    }
 }
 
 /// One server behind a proxy.
@@ -117,33 +122,9 @@ impl Upstream {
 impl Proxy {
     /// A proxy with default settings.
     pub fn new(upstreams: Vec<UpstreamServer>) -> Proxy {
-        Proxy {
-            upstreams,
-            balancing: Balancing::default(),
-            queue: None,
-            connect_timeout: Duration::from_secs(5),
-            send_timeout: Duration::from_secs(30),
-            first_byte_timeout: Duration::from_secs(60),
-            read_timeout: Duration::from_secs(60),
-            buffer: Buffer::default(),
-            retry_for: Duration::ZERO,
-            resolve: Duration::from_secs(30),
-            health: None,
-            upgrades: vec!["websocket".to_owned()],
-            internal: None,
-            grpc_web: false,
-            retry_status: Vec::new(),
-            send_proxy_protocol: None,
-            strip_prefix: false,
-            rewrite_location: true,
-            request_fields: None,
-            upstream_tls: None,
-            cache: None,
-        }
+        Proxy { upstreams, ..Proxy::default() }
     }
-}
 
-impl Proxy {
     /// The path that requests get in place of the mount's, encoded; empty: they keep theirs.
     pub fn base(&self) -> &str {
         self.upstreams.first().map_or("", |server| &server.base)
@@ -168,22 +149,19 @@ pub(super) fn proxy(
     written: &Value<'_>,
     reader: &mut Reader<'_>,
 ) -> Option<Proxy> {
-    let mut proxy = Proxy::new(servers(written, reader));
+    let mut proxy = Proxy {
+        upstreams: servers(written, reader),
+        balancing: balancing(table, reader),
+        buffer: Buffer::read(table, reader),
+        connecting: Connecting::read(table, reader),
+        timeouts: UpstreamTimeouts::read(table, reader),
+        health: health_check(table, reader),
+        internal: internal(table, reader),
+        cache: response_cache(table, reader),
+        ..Proxy::read(table, reader)
+    };
     let p = &mut proxy;
-    p.balancing = balancing(table, reader);
     p.queue = upstream_queue(table, &p.upstreams, reader);
-    table.set("connect_timeout", reader, Value::duration, &mut p.connect_timeout);
-    table.set("send_timeout", reader, Value::duration, &mut p.send_timeout);
-    table.set("first_byte_timeout", reader, Value::duration, &mut p.first_byte_timeout);
-    table.set("read_timeout", reader, Value::duration, &mut p.read_timeout);
-    p.buffer = Buffer::read(table, reader);
-    table.set("retry_for", reader, Value::duration, &mut p.retry_for);
-    table.set("retry_status", reader, error_statuses, &mut p.retry_status);
-    table.set("resolve", reader, Value::duration, &mut p.resolve);
-    p.health = health_check(table, reader);
-    table.set("upgrades", reader, |v, r| Some(upgrades(v, r)), &mut p.upgrades);
-    table.set("internal", reader, |v, r| v.directory(r).map(Some), &mut p.internal);
-    table.set("grpc_web", reader, Value::flag, &mut p.grpc_web);
     if p.grpc_web && !p.upstreams.iter().any(|server| server.http2) {
         let wrong = ValueError::new("no upstream uses HTTP/2, which gRPC needs");
         let hint = "write h2c:// in its URL, or h2:// over TLS";
@@ -193,10 +171,8 @@ pub(super) fn proxy(
     }
     let tls = table.get("upstream_tls");
     p.upstream_tls = tls.and_then(|written| upstream_tls(&written, &p.upstreams, reader));
-    p.cache = response_cache(table, reader);
     p.send_proxy_protocol = send_proxy::version(table, &p.upstreams, reader);
     table.set("strip_prefix", reader, Value::flag, &mut p.strip_prefix);
-    table.set("rewrite_location", reader, Value::flag, &mut p.rewrite_location);
     let fields = table.get("request_fields").and_then(|written| written.table(reader));
     p.request_fields = fields.map(|fields| request_fields(&fields, p.cache.is_some(), reader));
     Some(proxy).filter(|proxy| !proxy.upstreams.is_empty())
@@ -256,14 +232,16 @@ pub(super) fn origin(text: &str, rest: &str, default_port: u16) -> Result<Upstre
     }
 }
 
-/// Parses `host:port`, or `unix:` and a path, which `absolute` makes absolute.
+/// Parses `host:port`, or `unix:` and a path, which `absolute` makes absolute. `socket` is an
+/// example of such a path.
 pub(super) fn address(
     text: &str,
+    socket: &str,
     absolute: impl FnOnce(&str) -> Result<PathBuf, ValueError>,
 ) -> Result<Upstream, ValueError> {
     let wrong = || {
         ValueError::new(format!("{} is not an address", shown(text)))
-            .hint("write \"127.0.0.1:9000\" or \"unix:/run/php/php-fpm.sock\"")
+            .hint(format!("write \"127.0.0.1:9000\" or \"{socket}\""))
     };
     if text.starts_with(UNIX) {
         return upstream(text, absolute);
@@ -310,7 +288,8 @@ mod tests {
             (":9000", None),
             ("", None),
         ] {
-            let found = address(text, |path| Ok(PathBuf::from("/etc").join(path)));
+            let found =
+                address(text, "unix:/run/app.sock", |path| Ok(PathBuf::from("/etc").join(path)));
             assert_eq!(found.ok().map(|u| u.plain()).as_deref(), expected, "{text}");
         }
     }

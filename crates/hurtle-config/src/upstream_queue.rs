@@ -2,31 +2,27 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
-
+use super::bounds::{CONCURRENCY_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN};
 use super::error::ValueError;
 use super::print;
 use super::rate_limit::Concurrency;
 use super::reader::Reader;
+use super::schema::Kind::{Integer, Time};
+use super::schema_mount::PROXY;
+use super::settings::settings;
 use super::table::Table;
 use super::units::duration_text;
 use super::upstream_server::UpstreamServer;
-use super::value::Value;
 
-/// The queue of each upstream server of a mount that has a limit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct UpstreamQueue {
-    /// Requests that may wait.
-    #[serde(rename = "upstream_queue")]
-    pub max: u64,
-    /// Longest wait (503).
-    #[serde(rename = "upstream_queue_timeout", serialize_with = "print::duration")]
-    pub timeout: Duration,
-}
-
-impl Default for UpstreamQueue {
-    fn default() -> UpstreamQueue {
-        UpstreamQueue { max: 100, timeout: Duration::from_secs(5) }
+settings! {
+    /// The queue of each upstream server of a mount that has a limit.
+    pub struct UpstreamQueue: UPSTREAM_QUEUE with PROXY {
+        /// Requests that may wait for each upstream with `max_connections`, first come, first
+        /// served; more get 503.
+        max ("upstream_queue"): u64 = 100, Integer(0, CONCURRENCY_MAX), "1000";
+        /// Longest wait for such an upstream (503).
+        #[serde(serialize_with = "print::duration")]
+        timeout ("upstream_queue_timeout"): Duration = Duration::from_secs(5), Time(TIMEOUT_MS_MIN, TIME_MS_MAX), "\"30s\"";
     }
 }
 
@@ -55,9 +51,7 @@ pub(super) fn upstream_queue(
     upstreams: &[UpstreamServer],
     reader: &mut Reader<'_>,
 ) -> Option<UpstreamQueue> {
-    let mut queue = UpstreamQueue::default();
-    table.set("upstream_queue", reader, Value::integer, &mut queue.max);
-    table.set("upstream_queue_timeout", reader, Value::duration, &mut queue.timeout);
+    let queue = UpstreamQueue::read(table, reader);
     if upstreams.iter().any(|server| server.max_connections.is_some()) {
         return Some(queue);
     }

@@ -6,12 +6,20 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::bounds::{
+    TIME_MS_MAX, TIMEOUT_MS_MIN, WASM_INSTANCES_MAX, WASM_MEMORY_MAX, WASM_MEMORY_MIN,
+};
 use super::error::{ValueError, shown};
-use super::gateway::{GatewayTimeouts, internal, params};
+use super::gateway::{internal, params};
 use super::print;
 use super::reader::Reader;
+use super::schema::DefaultValue::Required;
+use super::schema::Kind::{Integer, List, Map, Size, Text, Time};
+use super::schema::{Key, Section};
+use super::settings::{ALWAYS, settings};
 use super::table::Table;
 use super::upstream::origin;
+use super::upstream_timeouts::UpstreamTimeouts;
 use super::value::Value;
 
 /// A component of the world `wasi:http/proxy`.
@@ -25,50 +33,62 @@ pub struct Wasm {
     pub internal: Option<PathBuf>,
     /// Time limits of a request.
     #[serde(flatten)]
-    pub timeouts: GatewayTimeouts,
+    pub timeouts: UpstreamTimeouts,
 }
 
-/// The component, its grants and its limits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct WasmComponent {
-    /// The file: absolute.
-    #[serde(serialize_with = "print::path")]
-    pub file: PathBuf,
-    /// Memory of an instance.
-    #[serde(serialize_with = "print::memory_size")]
-    pub memory: usize,
-    /// Processor time of a request.
-    #[serde(serialize_with = "print::duration")]
-    pub cpu_time: Duration,
-    /// Instances at once.
-    pub instances: u32,
-    /// Origins of outbound requests: `http://` or `https://`, a host and a port.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub outbound: Vec<String>,
-    /// Directories that it may read, by their paths in the component.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub dirs: BTreeMap<String, PathBuf>,
-    /// Directories that it may read and write, likewise.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub writable_dirs: BTreeMap<String, PathBuf>,
-    /// Its environment variables.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub env: BTreeMap<String, String>,
+#[rustfmt::skip] // One paragraph for each key.
+pub(super) static WASM: Section = Section {
+    header: "[site.mount.wasm]",
+    doc: "A WebAssembly component that answers requests; see [wasm.md](wasm.md). With the file alone, \
+          `wasm = \"app.wasm\"`, it has no grants, and the default limits.",
+    keys: &[&[
+        Key::new("file", Text("a file"), Required, "\"app.wasm\"",
+            "A component of the world `wasi:http/proxy` (WASI 0.2), in the binary format. It is \
+             compiled at the start, and again by a reload when it has changed."),
+    ], WASM_KEYS],
+};
+
+settings! {
+    /// A WebAssembly component that answers requests, its grants and its limits.
+    #[derive(Eq)]
+    pub struct WasmComponent: WASM_KEYS with ALWAYS {
+        /// Memory of an instance. An instance handles one request.
+        #[serde(serialize_with = "print::memory_size")]
+        memory: usize = 128 << 20, Size(WASM_MEMORY_MIN, WASM_MEMORY_MAX), "\"32 MiB\"";
+        /// Processor time of a request (504).
+        #[serde(serialize_with = "print::duration")]
+        cpu_time: Duration = Duration::from_secs(10), Time(TIMEOUT_MS_MIN, TIME_MS_MAX), "\"500ms\"";
+        /// Instances at once. More requests wait, at most 1000 of them and for 5 seconds (503).
+        instances: u32 = 64, Integer(1, WASM_INSTANCES_MAX), "200";
+        /// Origins that it may send requests to: a scheme, a host, and a port unless it is the
+        /// scheme's own.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        outbound: Vec<String> = Vec::new(), List("origins"), "[\"https://api.example.org\"]",
+            or "none", by |v, r| Some(v.list(r, outbound));
+        /// Directories that it may read, by their paths in the component.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        dirs: BTreeMap<String, PathBuf> = BTreeMap::new(), Map("a table of paths and directories"),
+            "{ \"/data\" = \"data\" }", or "none", by |v, r| Some(dirs(v, r));
+        /// Directories that it may read and write, likewise. Nothing limits the space it takes.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        writable_dirs: BTreeMap<String, PathBuf> = BTreeMap::new(), Map("a table of paths and directories"),
+            "{ \"/state\" = \"state\" }", or "none", by |v, r| Some(dirs(v, r));
+        /// Its environment variables, in addition to `HURTLE_PATH`, the path of its mount.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        env: BTreeMap<String, String> = BTreeMap::new(), Map("a table of names and strings"),
+            "{ APP_ENV = \"prod\" }", or "none", by |v, r| Some(params(v, r));
+    }
+    beside {
+        /// The file: absolute.
+        #[serde(serialize_with = "print::path")]
+        file: PathBuf = PathBuf::new();
+    }
 }
 
 impl WasmComponent {
     /// A component without grants, with the default limits.
     pub fn new(file: PathBuf) -> WasmComponent {
-        WasmComponent {
-            file,
-            memory: 128 << 20,
-            cpu_time: Duration::from_secs(10),
-            instances: 64,
-            outbound: Vec::new(),
-            dirs: BTreeMap::new(),
-            writable_dirs: BTreeMap::new(),
-            env: BTreeMap::new(),
-        }
+        WasmComponent { file, ..WasmComponent::default() }
     }
 }
 
@@ -78,7 +98,7 @@ pub(super) fn wasm(
     written: &Value<'_>,
     reader: &mut Reader<'_>,
 ) -> Option<Wasm> {
-    let (internal, timeouts) = (internal(mount, reader), GatewayTimeouts::read(mount, reader));
+    let (internal, timeouts) = (internal(mount, reader), UpstreamTimeouts::read(mount, reader));
     let component = match written.is_text() {
         true => file(written, reader).map(WasmComponent::new),
         false => component(&written.table(reader)?, reader),
@@ -87,18 +107,11 @@ pub(super) fn wasm(
 }
 
 fn component(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<WasmComponent> {
-    let mut component = WasmComponent::new(PathBuf::new());
-    let c = &mut component;
-    table.set("memory", reader, Value::size, &mut c.memory);
-    table.set("cpu_time", reader, Value::duration, &mut c.cpu_time);
-    table.set("instances", reader, Value::integer, &mut c.instances);
-    table.set("outbound", reader, |v, r| Some(v.list(r, outbound)), &mut c.outbound);
-    table.set("dirs", reader, |v, r| Some(dirs(v, r)), &mut c.dirs);
-    table.set("writable_dirs", reader, |v, r| Some(dirs(v, r)), &mut c.writable_dirs);
-    table.set("env", reader, |v, r| Some(params(v, r)), &mut c.env);
-    if let (Some(value), Some(twice)) =
-        (table.get("writable_dirs"), c.writable_dirs.keys().find(|path| c.dirs.contains_key(*path)))
-    {
+    let component = WasmComponent::read(table, reader);
+    if let (Some(value), Some(twice)) = (
+        table.get("writable_dirs"),
+        component.writable_dirs.keys().find(|path| component.dirs.contains_key(*path)),
+    ) {
         let wrong = ValueError::new(format!("{} is in dirs, too", shown(twice)));
         value.report(reader, wrong.hint("remove it from one of the two"));
     }

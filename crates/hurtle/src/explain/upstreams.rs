@@ -27,8 +27,8 @@ pub(super) fn describe(out: &mut String, at: &str, proxy: &Proxy) {
     if let Some(queue) = &config.queue {
         line(out, "queue", &queue.describe());
     }
-    if !config.retry_for.is_zero() {
-        let time_ms = config.retry_for.as_millis();
+    if !config.connecting.retry_for.is_zero() {
+        let time_ms = config.connecting.retry_for.as_millis();
         line(out, "retry", &format!("for {time_ms} ms while no upstream accepts connections"));
     }
     describe_buffering(out, config.buffer.kind);

@@ -11,7 +11,6 @@ mod programs;
 mod stderr_log;
 mod uwsgi;
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -35,8 +34,8 @@ use super::request::AuthorizerVariables;
 use crate::answer::Answer;
 use crate::body::{Body, RequestBody};
 use crate::config::{
-    self, Buffering, Cgi, FASTCGI_CONNECT_TIMEOUT, FastCgi, GatewayTimeouts, ProgramLimits,
-    RequestFields, Upstream, Uwsgi,
+    self, Buffering, Cgi, Connecting, FastCgi, GatewayCall, ProgramLimits, RequestFields, Upstream,
+    UpstreamTimeouts, Uwsgi,
 };
 use crate::disk::Disk;
 use crate::files::{Found, Scripts};
@@ -51,11 +50,7 @@ pub struct Gateway {
     to: Backend,
     /// `None`: the application handles every path.
     scripts: Option<Scripts>,
-    params: BTreeMap<String, String>,
-    timeouts: GatewayTimeouts,
-    /// `true`: the response may name a file that is sent instead of the body.
-    names_files: bool,
-    request_fields: Option<RequestFields>,
+    call: GatewayCall,
     keep: BodyBuffer,
     /// Bodies that are kept besides those of requests of unknown length.
     buffering: Buffering,
@@ -92,18 +87,12 @@ impl Gateway {
                 .following(&config.symlinks, config.real_path)
                 .with_front(config.front_controller, config.front_for_scripts)
         });
-        let peer = |upstream: &Upstream| {
-            let protocol = Protocol::FastCgi(config.keep);
-            Peer::new(upstream.clone(), protocol, config.connect_timeout, config.timeouts)
-        };
-        let peers = Peers::new(config.upstreams.iter().map(peer), config.retry_for);
+        let (protocol, timeouts) = (Protocol::FastCgi(config.keep), config.call.timeouts);
+        let peers = Peers::new(&config.upstreams, protocol, config.connecting, timeouts);
         Gateway {
             to: Backend::FastCgi(Rc::new(peers)),
             scripts,
-            params: config.params.clone(),
-            timeouts: config.timeouts,
-            names_files: config.internal.is_some(),
-            request_fields: config.request_fields.clone(),
+            call: config.call.clone(),
             keep: BodyBuffer::new(disk, &config.buffer).of_mount(&config.buffer, mount),
             buffering: config.buffer.kind,
         }
@@ -111,18 +100,12 @@ impl Gateway {
 
     /// The uWSGI application of a mount, which this name has in the whole process.
     pub fn uwsgi(config: &Uwsgi, disk: &Disk, mount: &str) -> Gateway {
-        let peer = |upstream: &Upstream| {
-            let timeouts = config.timeouts;
-            Peer::new(upstream.clone(), Protocol::Uwsgi, config.connect_timeout, timeouts)
-        };
-        let peers = Rc::new(Peers::new(config.upstreams.iter().map(peer), config.retry_for));
+        let timeouts = config.call.timeouts;
+        let peers = Peers::new(&config.upstreams, Protocol::Uwsgi, config.connecting, timeouts);
         Gateway {
-            to: Backend::Uwsgi { peers, strip_prefix: config.strip_prefix },
+            to: Backend::Uwsgi { peers: Rc::new(peers), strip_prefix: config.strip_prefix },
             scripts: None,
-            params: config.params.clone(),
-            timeouts: config.timeouts,
-            names_files: config.internal.is_some(),
-            request_fields: config.request_fields.clone(),
+            call: config.call.clone(),
             keep: BodyBuffer::new(disk, &config.buffer).of_mount(&config.buffer, mount),
             buffering: config.buffer.kind,
         }
@@ -133,10 +116,7 @@ impl Gateway {
         Gateway {
             to: Backend::Programs(slots.clone(), config.limits),
             scripts: Some(Scripts::new(config.root.clone(), &[], "", disk)),
-            params: config.params.clone(),
-            timeouts: config.timeouts,
-            names_files: config.internal.is_some(),
-            request_fields: config.request_fields.clone(),
+            call: config.call.clone(),
             keep: BodyBuffer::new(disk, &config::Buffer::default()),
             buffering: Buffering::Off,
         }
@@ -172,7 +152,7 @@ impl Gateway {
 
     /// Returns the edits of the fields that it gets.
     pub fn request_fields(&self) -> Option<&RequestFields> {
-        self.request_fields.as_ref()
+        self.call.request_fields.as_ref()
     }
 
     /// Returns the scripts; `None`: the application handles every path.
@@ -232,7 +212,8 @@ impl Gateway {
         if let Backend::Programs(..) = self.to {
             variables.set("PATH", PROGRAMS_PATH);
         }
-        let params = self.params.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        let params =
+            self.call.params.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         params.for_each(|(name, value)| variables.set(name, value));
         granted.iter().for_each(|(name, value)| variables.set(name, value));
         let file = self
@@ -330,7 +311,7 @@ impl Gateway {
                 let (disk, lane) = scripts.disk();
                 let run = programs::Run {
                     slots: slots.clone(),
-                    timeouts: self.timeouts,
+                    timeouts: self.call.timeouts,
                     disk_lane: (disk.clone(), lane),
                     file,
                     limits: *limits,
@@ -344,7 +325,7 @@ impl Gateway {
         match exchange.head().await {
             Ok((head, body)) => {
                 let Head { status, mut fields, file, .. } = head;
-                if let (true, Some((name, value))) = (self.names_files, file) {
+                if let (Some(_), Some((name, value))) = (&self.call.internal, file) {
                     fields.insert(name, value);
                     return Ok(Answer::new(status, Fields::Map(fields), Body::Empty));
                 }
@@ -364,7 +345,8 @@ const PROGRAMS_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 impl Authorizer {
     /// Creates an authorizer at this address, with default time limits.
     pub fn new(upstream: Upstream) -> Authorizer {
-        let (connect, timeouts) = (FASTCGI_CONNECT_TIMEOUT, GatewayTimeouts::default());
+        let connect = Connecting::default().timeout;
+        let timeouts = UpstreamTimeouts::default();
         Authorizer(Rc::new(Peer::new(upstream, Protocol::FastCgi(0), connect, timeouts)))
     }
 

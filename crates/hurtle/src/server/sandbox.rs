@@ -159,10 +159,10 @@ impl Permissions {
             }
         }
         for mount in &site.mounts {
+            mount.handler.internal().iter().for_each(|path| self.keep_read_file(path));
             match &mount.handler {
                 MountHandler::Files(files) => self.serve_files(files),
                 MountHandler::Proxy(proxy) => {
-                    proxy.internal.iter().for_each(|path| self.keep_read_file(path));
                     proxy.upstream_tls.iter().for_each(|tls| self.read_upstream_tls(tls));
                     let disk = proxy.cache.as_ref().and_then(|cache| cache.disk.as_ref());
                     disk.iter().for_each(|disk| self.keep_written(&disk.directory));
@@ -172,20 +172,15 @@ impl Permissions {
                 }
                 MountHandler::FastCgi(fastcgi) => {
                     fastcgi.files_beside().iter().for_each(|files| self.serve_files(files));
-                    fastcgi.internal.iter().for_each(|path| self.keep_read_file(path));
                     self.keep_written(&fastcgi.buffer.directory());
                 }
-                MountHandler::Uwsgi(app) => {
-                    app.internal.iter().for_each(|path| self.keep_read_file(path));
-                    self.keep_written(&app.buffer.directory());
-                }
+                MountHandler::Uwsgi(app) => self.keep_written(&app.buffer.directory()),
                 MountHandler::Wasm(wasm) => {
                     let component = &wasm.component;
                     if !component.outbound.is_empty() {
                         self.names.extend(Permissions::resolver_names());
                     }
                     self.read_file(&component.file);
-                    wasm.internal.iter().for_each(|path| self.keep_read_file(path));
                     component.dirs.values().for_each(|path| self.keep_read(path));
                     component.writable_dirs.values().for_each(|path| self.keep_written(path));
                 }

@@ -144,18 +144,11 @@ impl Mount {
         let (of_files, compress) = compression.of_mount(config.compress);
         let own_edits = (!config.headers.is_empty()).then(|| Rc::new(edits.of_mount(config)));
         let edits = own_edits.as_ref().unwrap_or(edits);
-        let named = match &config.handler {
-            MountHandler::Proxy(proxy) => proxy.internal.as_ref(),
-            MountHandler::FastCgi(app) => app.internal.as_ref(),
-            MountHandler::Uwsgi(app) => app.internal.as_ref(),
-            MountHandler::Cgi(cgi) => cgi.internal.as_ref(),
-            MountHandler::Wasm(wasm) => wasm.internal.as_ref(),
-            _ => None,
-        };
         let name = config.name();
         let place = format!("{site} {name}");
         let metrics = resources.metrics.route(site, &name);
-        let internal = named.map(|root| Internal::new(root, resources, of_files.clone()));
+        let internal = config.handler.internal();
+        let internal = internal.map(|root| Internal::new(root, resources, of_files.clone()));
         let handler = match &config.handler {
             MountHandler::Files(files) => {
                 let directory = Directory::new((**files).clone(), resources, of_files);

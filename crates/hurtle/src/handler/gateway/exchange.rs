@@ -18,7 +18,7 @@ use super::super::spool::{Spool, SpoolError, Spooled, Tasks, spool};
 use crate::answer::is_bodiless;
 use crate::body::{self, Body, BoxError, Stream};
 use crate::clock;
-use crate::config::GatewayTimeouts;
+use crate::config::UpstreamTimeouts;
 use crate::rt::{self, Bell, First, Task, oneshot};
 
 /// Unwanted body bytes that are read so that the application can finish.
@@ -245,14 +245,14 @@ impl Sink {
 
 /// Time limits of an exchange, shared by both directions.
 pub(super) struct Timer<'a> {
-    timeouts: &'a GatewayTimeouts,
+    timeouts: &'a UpstreamTimeouts,
     /// Time when the request's last byte was sent.
     sent_ms: Cell<Option<u64>>,
     sent: Bell,
 }
 
 impl Timer<'_> {
-    pub(super) fn new(timeouts: &GatewayTimeouts) -> Timer<'_> {
+    pub(super) fn new(timeouts: &UpstreamTimeouts) -> Timer<'_> {
         Timer { timeouts, sent_ms: Cell::new(None), sent: Bell::default() }
     }
 

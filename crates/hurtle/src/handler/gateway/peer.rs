@@ -11,7 +11,7 @@ use super::super::body_buffer::OutgoingBody;
 use super::exchange::{GatewayError, Sink, Timer};
 use super::{fastcgi, uwsgi};
 use crate::clock;
-use crate::config::{GatewayTimeouts, Upstream};
+use crate::config::{Upstream, UpstreamTimeouts};
 use crate::rt::{self, Alarm, First};
 use crate::transport::{Attempt, Plain, SendQueue, Transport};
 use hurtle_http::fcgi::Role;
@@ -34,7 +34,7 @@ pub(super) struct Peer {
     upstream: Upstream,
     protocol: Protocol,
     connect_timeout: Duration,
-    timeouts: GatewayTimeouts,
+    timeouts: UpstreamTimeouts,
     idle: RefCell<Vec<IdleConnection>>,
     /// `true` while a task closes expired idle connections.
     swept: Cell<bool>,
@@ -69,7 +69,7 @@ impl Peer {
         upstream: Upstream,
         protocol: Protocol,
         connect_timeout: Duration,
-        timeouts: GatewayTimeouts,
+        timeouts: UpstreamTimeouts,
     ) -> Peer {
         let (idle, swept) = (RefCell::default(), Cell::new(false));
         Peer { upstream, protocol, connect_timeout, timeouts, idle, swept }

@@ -6,8 +6,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::exchange::{GatewayError, Sink};
-use super::peer::{ApplicationRequest, Asked, Peer};
+use super::peer::{ApplicationRequest, Asked, Peer, Protocol};
 use crate::clock;
+use crate::config::{Connecting, Upstream, UpstreamTimeouts};
 use crate::rt;
 
 /// Time for which an address gets no requests after it has accepted no connection, unless no other
@@ -35,9 +36,18 @@ struct Member {
 
 impl Peers {
     /// Creates the addresses of an application.
-    pub(super) fn new(peers: impl Iterator<Item = Peer>, retry_for: Duration) -> Peers {
-        let member = |peer| Member { peer: Rc::new(peer), left_out_ms: Cell::new(0) };
-        Peers { peers: peers.map(member).collect(), next: Cell::new(0), retry_for }
+    pub(super) fn new(
+        upstreams: &[Upstream],
+        protocol: Protocol,
+        connecting: Connecting,
+        timeouts: UpstreamTimeouts,
+    ) -> Peers {
+        let member = |upstream: &Upstream| {
+            let peer = Peer::new(upstream.clone(), protocol, connecting.timeout, timeouts);
+            Member { peer: Rc::new(peer), left_out_ms: Cell::new(0) }
+        };
+        let peers = upstreams.iter().map(member).collect();
+        Peers { peers, next: Cell::new(0), retry_for: connecting.retry_for }
     }
 
     /// Returns the addresses, separated by commas.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::super::body_buffer::OutgoingBody;
 use super::exchange::{GatewayError, Sink, Timer};
 use super::stderr_log::StderrLog;
-use crate::config::{GatewayTimeouts, ProgramLimits};
+use crate::config::{ProgramLimits, UpstreamTimeouts};
 use crate::disk::{Disk, Lane};
 use crate::rt::{self, First};
 use crate::transport::Program;
@@ -55,7 +55,7 @@ impl Drop for Slot {
 /// A program to run.
 pub(super) struct Run {
     pub(super) slots: Slots,
-    pub(super) timeouts: GatewayTimeouts,
+    pub(super) timeouts: UpstreamTimeouts,
     /// The disk threads and the lane in which it is started.
     pub(super) disk_lane: (Disk, Lane),
     pub(super) file: PathBuf,

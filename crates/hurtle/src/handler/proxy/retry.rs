@@ -88,7 +88,10 @@ impl UpstreamRequest {
     pub(super) fn may_hold(&self) -> bool {
         let is_due = match &self.hold {
             Some(hold) => clock::now_ms() < hold.until_ms,
-            None => !self.proxy.config.retry_for.is_zero() && self.proxy.held.get() < HELD_MAX,
+            None => {
+                !self.proxy.config.connecting.retry_for.is_zero()
+                    && self.proxy.held.get() < HELD_MAX
+            }
         };
         is_due && self.is_repeatable()
     }
@@ -107,7 +110,7 @@ impl UpstreamRequest {
         let hold = self.hold.get_or_insert_with(|| {
             let proxy = Rc::clone(&self.proxy);
             proxy.held.set(proxy.held.get() + 1);
-            let time_ms = proxy.config.retry_for.as_millis() as u64;
+            let time_ms = proxy.config.connecting.retry_for.as_millis() as u64;
             Hold { until_ms: now_ms.saturating_add(time_ms), proxy }
         });
         let pause_ms = PAUSE_MS.min(hold.until_ms.saturating_sub(now_ms));

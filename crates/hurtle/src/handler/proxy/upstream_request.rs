@@ -218,12 +218,12 @@ impl UpstreamRequest {
 
     /// Time limit of the response's head, in milliseconds.
     pub fn first_byte_ms(&self) -> u64 {
-        ms(self.proxy.config.first_byte_timeout)
+        ms(self.proxy.config.timeouts.first_byte)
     }
 
     /// Maximum time between two reads of the response's body, in milliseconds.
     pub fn read_timeout_ms(&self) -> u64 {
-        ms(self.proxy.config.read_timeout)
+        ms(self.proxy.config.timeouts.read)
     }
 
     /// Waits for the response's head after `send_at_once`.
@@ -256,7 +256,7 @@ impl UpstreamRequest {
         let Some(peer) = self.proxy.peer(self.number) else {
             return Err(UpstreamError::Gone(None));
         };
-        let within_ms = ms(self.proxy.config.connect_timeout);
+        let within_ms = ms(self.proxy.config.connecting.timeout);
         if peer.is_http2() {
             let _wait = waits.read(within_ms);
             let connection = match peer.multiplexer.now(peer.addresses.generation()) {
@@ -299,7 +299,7 @@ impl UpstreamRequest {
         }
         let channel = &*channel;
         let config = &self.proxy.config;
-        let stall_ms = ms(config.send_timeout);
+        let stall_ms = ms(config.timeouts.send);
         let mut sent = Ok(());
         if !self.sender.is_done() {
             self.phase.set(Phase::Sending);
@@ -321,7 +321,7 @@ impl UpstreamRequest {
             Err(SendError::Lost(why)) => return Err(UpstreamError::LostBody(why)),
         };
         self.phase.set(Phase::Waiting);
-        let _wait = waits.read(ms(config.first_byte_timeout));
+        let _wait = waits.read(ms(config.timeouts.first_byte));
         // An upstream that stopped reading may have sent a response.
         let head = channel.head(input);
         if self.sender.is_held() && send_error.is_none() {
@@ -396,7 +396,7 @@ impl UpstreamRequest {
         if self.sender.is_done() || self.sender.is_held() {
             return Some(work(Source::new(channel), input).await);
         }
-        let stall_ms = ms(self.proxy.config.send_timeout);
+        let stall_ms = ms(self.proxy.config.timeouts.send);
         let sender = &mut self.sender;
         let is_malformed = Cell::new(false);
         let sending = async {

@@ -287,7 +287,7 @@ impl Fetch {
             leader.send(LeaderResult::Shared(FetchResult::Arriving(reader)));
         }
         flight.begin(&live);
-        let within_ms = proxy.config().read_timeout.as_millis() as u64;
+        let within_ms = proxy.config().timeouts.read.as_millis() as u64;
         let mut flight = Some(flight);
         let reads = upstream.beside(waits, async |mut source, input| {
             let coming = Body { live: &live, reading, flight: &mut flight, waits, within_ms };
