@@ -1,11 +1,16 @@
 //! The file cache of one worker, bounded in bytes and descriptors. It evicts by second chance and
-//! needs no locks.
+//! needs no locks. While it is full, only files that were requested lately get in, so that files
+//! which are requested once displace none (the doorkeeper of TinyLFU, Einziger et al. 2017).
+
+mod doorkeeper;
 
 use std::collections::VecDeque;
+use std::hash::BuildHasher as _;
 use std::rc::Rc;
 
 use hashbrown::{Equivalent, HashMap};
 
+use self::doorkeeper::Doorkeeper;
 use super::Entry;
 use crate::metrics::WorkerMetrics;
 
@@ -42,6 +47,7 @@ pub struct Cache {
     bytes_max: usize,
     descriptors_max: usize,
     evictions: u64,
+    doorkeeper: Doorkeeper,
 }
 
 impl Equivalent<Rc<OwnedKey>> for Key<'_> {
@@ -61,6 +67,7 @@ impl Cache {
             bytes_max,
             descriptors_max,
             evictions: 0,
+            doorkeeper: Doorkeeper::new(descriptors_max),
         }
     }
 
@@ -79,23 +86,28 @@ impl Cache {
         Some(entry)
     }
 
-    /// Inserts or replaces an entry, after evicting others. An entry larger than the cache is not
-    /// stored.
-    pub fn insert(&mut self, key: Key<'_>, entry: Rc<Entry>) {
+    /// Inserts or replaces an entry, after evicting others, and returns it. `None`: it is larger
+    /// than the cache, or would displace another and was not requested lately.
+    pub fn insert(&mut self, key: Key<'_>, entry: Entry) -> Option<&Rc<Entry>> {
         self.remove(key);
         let (bytes, descriptors) = (entry.cost() + key.path.len(), entry.descriptors());
+        let is_full = self.bytes + bytes > self.bytes_max
+            || self.descriptors + descriptors > self.descriptors_max;
+        if is_full && !self.doorkeeper.admits(self.entries.hasher().hash_one(key)) {
+            return None;
+        }
         while self.bytes + bytes > self.bytes_max
             || self.descriptors + descriptors > self.descriptors_max
         {
             if !self.evict_one() {
-                return;
+                return None;
             }
         }
         let owned = Rc::new(OwnedKey { site: key.site, path: key.path.into() });
         self.bytes += bytes;
         self.descriptors += descriptors;
         self.order.push_back(Rc::clone(&owned));
-        self.entries.insert(owned, entry);
+        Some(self.entries.entry(owned).insert(Rc::new(entry)).into_mut())
     }
 
     /// Removes the entry of a path.

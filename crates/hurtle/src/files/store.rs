@@ -240,15 +240,16 @@ impl Store {
         }
     }
 
-    /// Stores an entry.
-    pub fn keep(&self, key: Key<'_>, entry: Rc<Entry>) {
+    /// Stores an entry, if the cache admits it.
+    pub fn keep(&self, key: Key<'_>, entry: Entry) {
+        let mut cache = self.cache.borrow_mut();
+        let Some(entry) = cache.insert(key, entry) else { return };
         if let (Some(watched), Some(directory)) = (&self.watched, entry.directory())
             && !watched.has(&directory)
         {
             let watched = watched.clone();
             self.disk.begin(entry.lookup.lane, move || watched.add(directory));
         }
-        self.cache.borrow_mut().insert(key, entry);
     }
 
     /// Closes cached files, when the process has no descriptors left.

@@ -182,7 +182,7 @@ impl Directory {
                 }
                 let answer = files::answer(&entry, ok, file);
                 if matched.cacheable {
-                    store.keep(request.key, Rc::new(entry));
+                    store.keep(request.key, entry);
                 }
                 Some(answer)
             }
