@@ -24,6 +24,7 @@ const SHARED_BY_HANDLERS: &[&str] = &[
     "named_file",
     "request",
     "request_fields",
+    "resources",
     "spool",
     "wait",
 ];

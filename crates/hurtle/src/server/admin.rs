@@ -10,6 +10,7 @@ use std::io;
 use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -21,7 +22,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::accept::bind_unix;
 use super::command;
-use super::monitoring::Monitor;
+use super::monitoring;
+use super::services::Services;
 use super::upgrade::READY_TIME_MAX;
 use crate::cache::KeyPattern;
 use crate::config::LogLevel;
@@ -29,7 +31,6 @@ use crate::handler::proxy::{UnknownUpstreamError, set_drained};
 use crate::observe;
 use crate::pipeline::worker::WorkerThread;
 use crate::rt::{self, First};
-use crate::shared_store::Feed;
 
 /// Mode of the socket: only its owner may connect.
 const MODE: u32 = 0o600;
@@ -76,27 +77,21 @@ pub(super) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> 
 
 /// The parts of the server that commands use.
 pub(super) struct Admin {
-    pub(super) monitor: Monitor,
+    pub(super) services: Arc<Services>,
     /// Commands for the process.
     pub(super) requests: mpsc::UnboundedSender<Request>,
     /// The worker that serves the socket.
     pub(super) thread: Rc<WorkerThread>,
-    /// Tells other servers of purges.
-    pub(super) feed: Feed,
 }
 
-/// Serves commands as long as the worker runs, or until `handed_over`: then another process accepts
-/// connections on the socket.
-pub(super) async fn serve(
-    socket: std::os::unix::net::UnixListener,
-    admin: Admin,
-    handed_over: impl Future<Output = ()>,
-) {
+/// Serves commands as long as the worker runs, or until another process accepts connections on the
+/// socket.
+pub(super) async fn serve(socket: std::os::unix::net::UnixListener, admin: Admin) {
     let listener = match UnixListener::from_std(socket) {
         Ok(listener) => listener,
         Err(e) => return tracing::error!("the admin socket is off: {e}"),
     };
-    let mut handed_over = pin!(handed_over);
+    let mut handed_over = pin!(admin.services.handed_over());
     loop {
         let accepted = match rt::race(handed_over.as_mut(), listener.accept()).await {
             First::A(()) => return,
@@ -113,10 +108,10 @@ pub(super) async fn serve(
 
 /// Executes a command.
 async fn answer(head: &[u8], admin: &Admin) -> command::Reply {
-    let Admin { monitor, requests, .. } = admin;
+    let Admin { services, requests, .. } = admin;
     let executed = match command::target(head) {
-        (b"GET", b"/metrics") => return monitor.metrics(head).await,
-        (b"GET", b"/status") => return monitor.status().await,
+        (b"GET", b"/metrics") => return monitoring::metrics(services, head).await,
+        (b"GET", b"/status") => return monitoring::status(services).await,
         (b"POST", b"/reload") => ask(requests, Request::Reload, RELOAD_TIME_MAX).await,
         (b"POST", b"/upgrade") => ask(requests, Request::Upgrade, UPGRADE_TIME_MAX).await,
         (b"POST", b"/log-level") => set_log_level(head),
@@ -200,11 +195,11 @@ async fn purge(head: &[u8], admin: &Admin) -> Result<String, (StatusCode, String
     let (host, target) = selected(head)?;
     let pattern = KeyPattern::parse(&host, &target)
         .ok_or((StatusCode::BAD_REQUEST, "the path is malformed\n".to_owned()))?;
-    let count = admin.monitor.caches.purge(|key| pattern.matches(key));
+    let count = admin.services.handlers.caches.purge(|key| pattern.matches(key));
     tracing::info!("purged {count} cached responses");
     let store = admin.thread.worker().shared_store.clone();
     let Some(store) = store else { return Ok(format!("purged {count}\n")) };
-    match admin.feed.publish(&store, &host, &target).await {
+    match admin.services.purges.publish(&store, &host, &target).await {
         Ok(()) => Ok(format!("purged {count}\n")),
         Err(why) => {
             let text = format!("purged {count} here; other servers were not told: {why}\n");

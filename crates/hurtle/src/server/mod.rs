@@ -30,48 +30,49 @@ mod reload;
 pub mod resolver;
 mod running;
 pub mod sandbox;
+mod services;
+mod settings;
 #[cfg(test)]
 mod simulation;
 pub mod starter;
 mod stop;
 pub mod supervisor;
+mod updating;
 mod upgrade;
+mod upkeep;
 mod watching;
 mod worker;
+mod worker_base;
 
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use hurtle_objects::Origins;
 use tokio::sync::{mpsc, watch};
 
 use crate::acme::Acme;
-use crate::cache::Caches;
-use crate::compress::Compressor;
-use crate::config::{Config, Listen, Mount, MountHandler};
-use crate::disk::Disk;
-use crate::files::Listings;
-use crate::handler::gateway::Slots;
-use crate::metrics::Registry;
+use crate::config::{Config, Listen, Mount};
+use crate::handler::resources::HandlerServices;
 use crate::observe::{self, Writer};
 use crate::site::Deployment;
 use crate::transport::quic::QuicSecret;
 use accept::BoundListener;
 use activation::StoredListeners;
-use admission::{cached_bodies, raise_descriptor_limit};
+use admission::raise_descriptor_limit;
 use cached::CachedResponses;
 use handover::{HeldSockets, Received};
-use monitoring::Monitor;
 use protocols::Protocols;
 use quic::{Lease, QuicDuties, QuicListeners};
-use reload::{Listening, Reloader, Settings};
+use reload::{Listening, Reloader};
+use services::Services;
+use settings::Settings;
 use stop::Command;
+use worker::WorkerStart;
 
 pub use accept::Listener;
 pub use launch::Launch;
@@ -98,6 +99,8 @@ pub struct Server {
     access_log: Option<Arc<Writer>>,
     apps: Vec<mount::MountedApp>,
     settings: Settings,
+    /// The position of the process before in the feed of purges.
+    purges: Option<String>,
     /// The socket for administration commands.
     admin: Option<UnixListener>,
     /// Listeners for metrics.
@@ -286,9 +289,9 @@ impl Server {
         if let (Some(keyring), Some(tickets)) = (&settings.keyring, tickets) {
             keyring.adopt_ticket_keys(&tickets);
         }
-        settings.feed.set_position(purges);
         Ok(Server {
             settings,
+            purges,
             listeners,
             quic,
             quic_secret,
@@ -361,78 +364,49 @@ impl Server {
     /// The system refuses a thread or an event loop.
     pub fn start(self) -> io::Result<Running> {
         raise_descriptor_limit();
-        let config = Arc::clone(&self.settings.config);
-        let disk = Disk::start(config.disk_threads)?;
-        let listings = Listings::new(&disk);
-        let changes = watching::start(config.watches_files);
-        let slots = Slots::new(config.limits.programs);
-        let caches = Caches::new(cached_bodies());
+        let (stop, orders) = Stop::new();
+        let services = Services::start(self.settings, self.access_log, self.deployments, orders)?;
+        services.purges.set_position(self.purges);
+        let settings = services.settings();
         if let Some(cached) = self.cached {
-            cached.restore(&config, &caches, &disk);
+            let HandlerServices { caches, disk, .. } = &services.handlers;
+            cached.restore(&settings.config, caches, disk);
         }
-        let objects = Origins::default();
-        let compressor = Compressor::start(&config.compress)?;
-        let (orders, _) = watch::channel(Command::Serve);
-        let orders = Arc::new(orders);
         let (updates, _) = watch::channel(None);
         let (commands, requested) = mpsc::unbounded_channel();
-        let registry = Arc::new(Registry::default());
-        let mut upload_roots = upload_roots(&config);
-        let (mut admin, mut monitored) = (self.admin, self.monitored);
-        let monitor = Monitor {
-            registry: Arc::clone(&registry),
-            disk: disk.clone(),
-            caches: caches.clone(),
-            keyring: Arc::new(Mutex::new(self.settings.keyring.clone())),
-            access_log: self.access_log.clone(),
-            orders: orders.subscribe(),
-        };
         let (accepts, accepting) = mpsc::unbounded_channel();
-        let status = monitor.feed();
+        let (mut admin, mut monitored) = (self.admin, self.monitored);
         let mut threads = Vec::new();
         let quic_addresses = quic::addresses(&self.quic);
         for (number, (listeners, quic)) in self.listeners.into_iter().zip(self.quic).enumerate() {
-            let shared = worker::WorkerResources {
-                settings: self.settings.clone(),
-                disk: disk.clone(),
-                listings: listings.clone(),
-                changes: changes.clone(),
-                slots: slots.clone(),
-                caches: caches.clone(),
-                objects: objects.clone(),
-                metrics: registry.worker(),
-                status: status.clone(),
-                compressor: compressor.clone(),
-                log: self.access_log.as_ref().map(|log| log.worker()),
-                apps: self.apps.iter().map(|app| app.for_worker(&disk)).collect(),
-            };
-            let duties = worker::WorkerTasks {
-                admin: admin.take().map(|socket| (socket, commands.clone())),
-                monitored: std::mem::take(&mut monitored),
-                monitor: monitor.clone(),
-                // One worker clears all of them.
-                upload_roots: std::mem::take(&mut upload_roots),
-                inherited: self.inherited || activation::keeps_listeners(),
-                deployments: self.deployments.clone(),
-                updates: updates.subscribe(),
-                orders: orders.subscribe(),
-                accepts: accepts.clone(),
+            let disk = &services.handlers.disk;
+            let start = WorkerStart {
+                number,
+                metrics: services.registry.worker(),
+                apps: self.apps.iter().map(|app| app.for_worker(disk)).collect(),
+                listeners,
                 quic: QuicDuties {
                     listeners: quic,
                     secret: self.quic_secret.clone(),
                     lease: self.quic_lease.clone(),
                     previous: self.quic_previous.as_ref().map(OwnedFd::try_clone).transpose()?,
                 },
+                inherited: self.inherited || activation::keeps_listeners(),
+                updates: updates.subscribe(),
+                accepts: accepts.clone(),
+                admin: admin.take().map(|socket| (socket, commands.clone())),
+                monitored: std::mem::take(&mut monitored),
             };
-            let life = move || worker::run(number, shared, listeners, duties);
+            let services = Arc::clone(&services);
+            let life = move || worker::run(services, start);
             threads.push(thread::Builder::new().name(format!("worker-{number}")).spawn(life)?);
         }
         drop(accepts);
-        let watching = self.settings.keyring.clone().map(certificates::watch).transpose()?;
-        let keyring = self.settings.keyring.as_deref();
+        let watching = settings.keyring.clone().map(certificates::watch).transpose()?;
+        let keyring = settings.keyring.as_deref();
         let ordering = self.acme.map(|acme| acme::start(acme, keyring)).transpose()?;
         let reloader = Reloader {
-            settings: self.settings,
+            services: Arc::clone(&services),
             listening: self.listening,
             quic: quic_addresses,
             quic_secret: self.quic_secret,
@@ -443,28 +417,9 @@ impl Server {
             updates,
             watching,
             ordering,
-            registry,
-            caches,
         };
-        Ok(Running {
-            threads,
-            stop: Stop(orders),
-            access_log: self.access_log,
-            reloader,
-            requested,
-            accepting,
-        })
+        Ok(Running { threads, stop, services, reloader, requested, accepting })
     }
-}
-
-/// Returns the directories of unfinished uploads.
-fn upload_roots(config: &Config) -> Vec<PathBuf> {
-    let mounts = config.sites.iter().flat_map(|site| &site.mounts);
-    let roots = mounts.filter_map(|mount| match &mount.handler {
-        MountHandler::Files(files) => files.upload_dir(),
-        _ => None,
-    });
-    roots.collect()
 }
 
 /// A worker's share of a limit of the whole process.

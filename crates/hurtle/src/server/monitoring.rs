@@ -4,29 +4,24 @@
 
 use std::io;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 
 use super::accept::{self, Listener};
 use super::command::{self, Reply};
 use super::handover::Received;
-use super::stop::Command;
-use crate::cache::Caches;
+use super::services::Services;
 use crate::clock;
 use crate::config::Metrics;
-use crate::disk::Disk;
+use crate::metrics::Snapshot;
 use crate::metrics::exposition::{self, Format};
-use crate::metrics::{Registry, Snapshot};
-use crate::observe::Writer;
-use crate::observe::status::Feed;
 use crate::pipeline::worker::WorkerThread;
 use crate::rt::{self, Alarm, First};
-use crate::tls::Keyring;
 
 /// Interval of measuring the delay of an event loop, and of publishing the state of caches and
 /// upstreams.
@@ -41,74 +36,39 @@ const BACKLOG: u32 = 64;
 /// Pause of accepting when descriptors are exhausted.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The parts of a server that a snapshot is made of.
-#[derive(Clone)]
-pub(super) struct Monitor {
-    pub(super) registry: Arc<Registry>,
-    pub(super) disk: Disk,
-    pub(super) caches: Caches,
-    /// The certificates in force.
-    pub(super) keyring: Arc<Mutex<Option<Arc<Keyring>>>>,
-    pub(super) access_log: Option<Arc<Writer>>,
-    /// The last command to the workers.
-    pub(super) orders: watch::Receiver<Command>,
+/// Returns the metrics in the format that the request's head accepts.
+pub(super) async fn metrics(services: &Arc<Services>, head: &[u8]) -> Reply {
+    let format = Format::accepted(command::field(head, b"accept").unwrap_or_default());
+    let text = make(services, move |snapshot| exposition::encode(snapshot, format)).await;
+    text.typed(format.content_type())
 }
 
-impl Monitor {
-    /// Replaces the certificates after a reload.
-    pub(super) fn set_keyring(&self, keyring: Option<Arc<Keyring>>) {
-        *self.keyring.lock().unwrap_or_else(PoisonError::into_inner) = keyring;
-    }
+/// Returns the snapshot as JSON.
+pub(super) async fn status(services: &Arc<Services>) -> Reply {
+    let text = |snapshot: &Snapshot| {
+        // A snapshot has only text keys and numbers.
+        (serde_json::to_string_pretty(snapshot).unwrap_or_default() + "\n").into_bytes()
+    };
+    make(services, text).await.typed("application/json")
+}
 
-    /// Makes a snapshot. It takes locks and reads files, so an event loop must not call it.
-    fn snapshot(&self) -> Snapshot {
-        let mut snapshot = self.registry.snapshot();
-        snapshot.disk = self.disk.snapshot();
-        snapshot.response_cache = self.caches.snapshot();
-        let keyring = self.keyring.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        snapshot.tls.certificates = keyring.map(|keyring| keyring.snapshot()).unwrap_or_default();
-        snapshot.access_log_dropped = self.access_log.as_ref().map_or(0, |log| log.dropped());
-        snapshot
+/// Returns whether load balancers should send new requests: 200, or 503 from a signal to stop on.
+fn readiness(services: &Services) -> Reply {
+    match services.orders.borrow().is_ready() {
+        true => Reply::ok("ready\n"),
+        false => Reply::unavailable("stopping\n"),
     }
+}
 
-    /// Returns the figures of status pages.
-    pub(super) fn feed(&self) -> Feed {
-        let monitor = self.clone();
-        Feed::new(move || monitor.snapshot())
-    }
-
-    /// Returns the metrics in the format that the request's head accepts.
-    pub(super) async fn metrics(&self, head: &[u8]) -> Reply {
-        let format = Format::accepted(command::field(head, b"accept").unwrap_or_default());
-        let text = self.make(move |snapshot| exposition::encode(snapshot, format)).await;
-        text.typed(format.content_type())
-    }
-
-    /// Returns the snapshot as JSON.
-    pub(super) async fn status(&self) -> Reply {
-        let text = |snapshot: &Snapshot| {
-            // A snapshot has only text keys and numbers.
-            (serde_json::to_string_pretty(snapshot).unwrap_or_default() + "\n").into_bytes()
-        };
-        self.make(text).await.typed("application/json")
-    }
-
-    /// Returns whether load balancers should send new requests: 200, or 503 from a signal to stop
-    /// on.
-    fn readiness(&self) -> Reply {
-        match self.orders.borrow().is_ready() {
-            true => Reply::ok("ready\n"),
-            false => Reply::unavailable("stopping\n"),
-        }
-    }
-
-    /// Makes a text of a snapshot on a thread of its own.
-    async fn make(&self, text: impl FnOnce(&Snapshot) -> Vec<u8> + Send + 'static) -> Reply {
-        let monitor = self.clone();
-        match spawn_blocking(move || text(&monitor.snapshot())).await {
-            Ok(text) => Reply::ok(text),
-            Err(_) => Reply::unavailable("the snapshot failed\n"),
-        }
+/// Makes a text of a snapshot on a thread of its own.
+async fn make(
+    services: &Arc<Services>,
+    text: impl FnOnce(&Snapshot) -> Vec<u8> + Send + 'static,
+) -> Reply {
+    let services = Arc::clone(services);
+    match spawn_blocking(move || text(&services.snapshot())).await {
+        Ok(text) => Reply::ok(text),
+        Err(_) => Reply::unavailable("the snapshot failed\n"),
     }
 }
 
@@ -191,12 +151,8 @@ pub(super) fn bind(
 }
 
 /// Serves metrics and health checks on a listener of its own, as long as the worker runs, or until
-/// `handed_over`: then another process accepts connections on the socket.
-pub(super) async fn serve(
-    listener: Listener,
-    monitor: Monitor,
-    handed_over: impl Future<Output = ()>,
-) {
+/// another process accepts connections on the socket.
+pub(super) async fn serve(listener: Listener, services: Arc<Services>) {
     let readers = Arc::new(Semaphore::new(READERS_MAX));
     let registered = match listener {
         Listener::Tcp(socket) => TcpListener::from_std(socket).map(Registered::Tcp),
@@ -206,14 +162,16 @@ pub(super) async fn serve(
         Ok(listener) => listener,
         Err(e) => return tracing::error!("a listener for metrics is off: {e}"),
     };
-    let mut handed_over = pin!(handed_over);
+    let mut handed_over = pin!(services.handed_over());
     loop {
         let accept = async {
             let permit = Arc::clone(&readers).acquire_owned().await.map_err(io::Error::other)?;
-            let monitor = monitor.clone();
+            let services = Arc::clone(&services);
             match &listener {
-                Registered::Tcp(socket) => spawn_reader(socket.accept().await?.0, monitor, permit),
-                Registered::Unix(socket) => spawn_reader(socket.accept().await?.0, monitor, permit),
+                Registered::Tcp(socket) => spawn_reader(socket.accept().await?.0, services, permit),
+                Registered::Unix(socket) => {
+                    spawn_reader(socket.accept().await?.0, services, permit)
+                }
             }
             io::Result::Ok(())
         };
@@ -230,12 +188,12 @@ pub(super) async fn serve(
 
 fn spawn_reader(
     peer: impl AsyncRead + AsyncWrite + Unpin + 'static,
-    monitor: Monitor,
+    services: Arc<Services>,
     permit: OwnedSemaphorePermit,
 ) {
     rt::spawn(async move {
         let _permit = permit;
-        command::exchange(peer, async |head: &[u8]| answer(head, &monitor).await).await;
+        command::exchange(peer, async |head: &[u8]| answer(head, &services).await).await;
     });
 }
 
@@ -245,10 +203,10 @@ enum Registered {
 }
 
 /// Answers a request on a listener for metrics.
-async fn answer(head: &[u8], monitor: &Monitor) -> Reply {
+async fn answer(head: &[u8], services: &Arc<Services>) -> Reply {
     match command::target(head) {
-        (b"GET" | b"HEAD", b"/metrics") => monitor.metrics(head).await,
-        (b"GET" | b"HEAD", b"/ready") => monitor.readiness(),
+        (b"GET" | b"HEAD", b"/metrics") => metrics(services, head).await,
+        (b"GET" | b"HEAD", b"/ready") => readiness(services),
         // The event loop that answers is a worker's.
         (b"GET" | b"HEAD", b"/live") => Reply::ok("live\n"),
         (b"GET" | b"HEAD", _) => {

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use nix::unistd::{Gid, Group, User};
 use rustix::process::geteuid;
@@ -110,19 +110,19 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
             None
         }
     };
-    let Running { threads, stop, access_log, mut reloader, requested, accepting } = running;
+    let Running { threads, stop, services, mut reloader, requested, accepting } = running;
     reloader.any_port = any_port;
     reloader.regains_root = launcher.regains_root;
     reloader.held = Some(held);
     activation::notify("READY=1");
-    let registry = Arc::clone(&reloader.registry);
+    let access_log = services.access_log.clone();
     let reloader = Arc::new(Mutex::new(reloader));
-    let reload = Reload { registry, reloader, load, file, sandbox: Arc::new(sandbox) };
+    let sandbox = Arc::new(sandbox);
+    let reload = Reload { services: Arc::clone(&services), reloader, load, file, sandbox };
     let watcher = watch.then(|| reload.file.clone()).flatten();
     let watcher = watcher.map(|file| Watcher::new(file, &reload.config().included));
     let events = Events { signals, requested, watcher, names: NameWatch::new(because_of_names) };
     let ended = move || super::running::join(threads, access_log.as_deref());
-    let reloader = Arc::clone(&reload.reloader);
     let apps_of = apps.as_ref();
     let phase = Phase::Serving;
     let mut process = Process {
@@ -142,11 +142,10 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     if let Some(apps) = apps {
         apps.stop();
     }
-    let reloader = reloader.lock().unwrap_or_else(PoisonError::into_inner);
     let is_kept = is_inherited || activation::keeps_listeners();
     let sockets = match is_kept || has_handed_over {
         true => vec![],
-        false => socket_files(&reloader.settings.config),
+        false => socket_files(&services.settings().config),
     };
     for socket in sockets {
         // The server's user may not write in the directory; the next start replaces the socket

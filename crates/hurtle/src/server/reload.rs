@@ -12,20 +12,15 @@ use tokio::sync::watch;
 
 use super::accept::{self, BoundListener};
 use super::accepting::ListenerChanges;
-use super::admission::AddressCounts;
 use super::handover::HeldSockets;
 use super::protocols::{self, Protocols};
+use super::services::Services;
+use super::settings::Settings;
 use super::{acme, certificates, dns_hooks, quic};
-use crate::auth::Guard;
-use crate::cache::Caches;
 use crate::config::{Config, HostName, Listen, OnDemand, Site};
-use crate::metrics::Registry;
 use crate::observe;
-use crate::shared_store::{self, Feed};
-use crate::tls::{Keyring, UpstreamConfigs};
-use crate::transport::Addresses;
+use crate::tls::Keyring;
 use crate::transport::quic::QuicSecret;
-use crate::wasm::WasmApps;
 
 /// Longest wait for the workers to confirm a configuration.
 const CONFIRM_MAX: Duration = Duration::from_secs(5);
@@ -33,32 +28,13 @@ const CONFIRM_MAX: Duration = Duration::from_secs(5);
 /// Ports below this one are for root on most systems.
 const PRIVILEGED_PORTS: u16 = 1024;
 
-/// A configuration on its way to the workers.
+/// The sign for the workers that other settings are in force.
 #[derive(Debug)]
 pub(super) struct Update {
-    pub(super) settings: Settings,
     /// The changes of listeners by the number of the worker, which takes its own.
     listeners: Mutex<Vec<ListenerChanges>>,
     /// Confirms that a worker has applied it.
     pub(super) applied: Sender<()>,
-}
-
-/// The parts of the server's state that a configuration decides.
-#[derive(Clone, Debug)]
-pub(super) struct Settings {
-    pub(super) config: Arc<Config>,
-    pub(super) guard: Guard,
-    pub(super) keyring: Option<Arc<Keyring>>,
-    pub(super) upstream_tls: UpstreamConfigs,
-    pub(super) wasm: WasmApps,
-    /// The store that several servers share; `None`: there is none.
-    pub(super) store: Option<Arc<shared_store::Settings>>,
-    /// The purges of those servers.
-    pub(super) feed: Feed,
-    /// Rate limits of client addresses; `None`: unlimited.
-    pub(super) addresses: Option<Addresses>,
-    /// `None`: an address may have any number of connections.
-    pub(super) connections_by_address: Option<AddressCounts>,
 }
 
 /// Why a configuration is not in force.
@@ -93,7 +69,7 @@ pub(super) struct Listening {
 /// The state of a running server that a reload compares and replaces.
 #[derive(Debug)]
 pub(super) struct Reloader {
-    pub(super) settings: Settings,
+    pub(super) services: Arc<Services>,
     pub(super) listening: Vec<Listening>,
     /// The addresses, as configured, that also have a UDP port.
     pub(super) quic: Vec<Listen>,
@@ -111,8 +87,6 @@ pub(super) struct Reloader {
     pub(super) watching: Option<Sender<()>>,
     /// Certificates are ordered until this is dropped.
     pub(super) ordering: Option<acme::AcmeHandle>,
-    pub(super) registry: Arc<Registry>,
-    pub(super) caches: Caches,
 }
 
 impl Update {
@@ -123,55 +97,10 @@ impl Update {
     }
 }
 
-impl Settings {
-    /// Makes the state for a configuration. What is equal under the `previous` one is shared.
-    ///
-    /// # Errors
-    /// The problems, one line each.
-    pub(super) fn new(
-        config: Config,
-        previous: Option<&Settings>,
-    ) -> Result<Settings, Vec<String>> {
-        let line = |e: io::Error| vec![e.to_string()];
-        let known = previous.and_then(|previous| previous.keyring.as_deref());
-        let keyring = certificates::load(&config, known).map_err(line)?;
-        let upstream_tls =
-            UpstreamConfigs::load(&config, previous.map(|previous| &previous.upstream_tls))?;
-        let wasm = WasmApps::load(&config, previous.map(|previous| &previous.wasm))?;
-        let store = store(&config, previous).map_err(|e| vec![e])?;
-        let feed = previous.map_or_else(Feed::new, |previous| Ok(previous.feed.clone()));
-        let feed = feed.map_err(line)?;
-        let guard = Guard::read(&config, previous.map(|previous| &previous.guard)).map_err(line)?;
-        let rate = config.limits.address_rate;
-        let same_rate = previous.filter(|known| known.config.limits.address_rate == rate);
-        let addresses = match same_rate {
-            Some(known) => known.addresses.clone(),
-            None => (rate > 0).then(|| Addresses::new(rate)),
-        };
-        let known = previous.and_then(|previous| previous.connections_by_address.as_ref());
-        let connections_by_address = config.limits.connections_per_address.map(|max| match known {
-            Some(known) => known.with_max(max),
-            None => AddressCounts::new(max),
-        });
-        let config = Arc::new(config);
-        Ok(Settings {
-            config,
-            guard,
-            keyring,
-            upstream_tls,
-            wasm,
-            store,
-            feed,
-            addresses,
-            connections_by_address,
-        })
-    }
-}
-
 impl Reloader {
     /// Returns the names of the settings of a configuration that only a start puts in force.
     pub(super) fn needs_restart(&self, config: &Config) -> Vec<&'static str> {
-        need_restart(config, &self.settings.config)
+        need_restart(config, &self.services.settings().config)
     }
 
     /// Puts a configuration in force that needs no restart.
@@ -180,14 +109,15 @@ impl Reloader {
     /// The problems, or an address that another process can listen on. The configuration before
     /// stays in force.
     pub(super) fn reload(&mut self, config: Config) -> Result<(), ReloadError> {
-        let before = Arc::clone(&self.settings.config);
+        let before = self.services.settings();
         self.check(&config).map_err(|e| vec![e.to_string()])?;
-        let orders_change = config.acme != before.acme || automatic(&config) != automatic(&before);
+        let orders_change =
+            config.acme != before.config.acme || automatic(&config) != automatic(&before.config);
         let acme = match orders_change {
             true => acme::load(&config).map_err(|e| vec![e.to_string()])?,
             false => None,
         };
-        let mut settings = Settings::new(config, Some(&self.settings))?;
+        let mut settings = Settings::new(config, Some(&before))?;
         // Last, because bound addresses cannot be taken back unnoticed.
         let (listening, mut listeners) = self.listeners(&settings.config)?;
         if let Some(listen) = self.privileged_quic(&settings.config, &listening) {
@@ -215,13 +145,14 @@ impl Reloader {
                 held.store();
             }
         }
-        self.publish(settings, listeners)?;
-        let level = self.settings.config.error_log.level;
-        if level != before.error_log.level {
+        let settings = Arc::new(settings);
+        self.publish(&settings, listeners)?;
+        let level = settings.config.error_log.level;
+        if level != before.config.error_log.level {
             observe::set_level(level);
         }
         if orders_change {
-            let keyring = self.settings.keyring.as_deref();
+            let keyring = settings.keyring.as_deref();
             let ordering = acme.map(|acme| acme::start(acme, keyring)).transpose();
             self.ordering = ordering.map_err(|e| vec![e.to_string()])?;
         }
@@ -256,7 +187,7 @@ impl Reloader {
     /// Sends the configuration to the workers, and waits until all have applied it.
     fn publish(
         &mut self,
-        settings: Settings,
+        settings: &Arc<Settings>,
         listeners: Vec<ListenerChanges>,
     ) -> Result<(), Vec<String>> {
         let (applied, confirmed) = mpsc::channel();
@@ -264,13 +195,13 @@ impl Reloader {
         let same = |a: &Option<Arc<Keyring>>, b: &Option<Arc<Keyring>>| {
             a.as_ref().map(Arc::as_ptr) == b.as_ref().map(Arc::as_ptr)
         };
-        if !same(&settings.keyring, &self.settings.keyring) {
+        if !same(&settings.keyring, &self.services.settings().keyring) {
             let watching = settings.keyring.clone().map(certificates::watch).transpose();
             self.watching = watching.map_err(|e| vec![e.to_string()])?;
         }
-        self.settings = settings.clone();
+        self.services.set_settings(Arc::clone(settings));
         let listeners = Mutex::new(listeners);
-        self.updates.send_replace(Some(Arc::new(Update { settings, listeners, applied })));
+        self.updates.send_replace(Some(Arc::new(Update { listeners, applied })));
         let end = Instant::now() + CONFIRM_MAX;
         for _ in 0..workers {
             if confirmed.recv_timeout(end.saturating_duration_since(Instant::now())).is_err() {
@@ -368,20 +299,6 @@ impl Reloader {
         let new = wanted.find(|(listen, at)| !self.quic.contains(listen) && is_denied(*at));
         new.map(|(listen, _)| listen.clone())
     }
-}
-
-/// Reads the settings of the store; those that are as before are shared.
-fn store(
-    config: &Config,
-    previous: Option<&Settings>,
-) -> Result<Option<Arc<shared_store::Settings>>, String> {
-    let Some(store) = &config.store else { return Ok(None) };
-    let settings = shared_store::Settings::load(store)?;
-    let known = previous.and_then(|previous| previous.store.as_ref());
-    Ok(Some(match known.filter(|known| ***known == settings) {
-        Some(known) => Arc::clone(known),
-        None => Arc::new(settings),
-    }))
 }
 
 fn cannot_listen(listen: &Listen, e: &io::Error) -> String {

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 
 use super::admin::Request;
 use super::reload::Reloader;
+use super::services::Services;
 use super::stop::Stop;
 use crate::observe::Writer;
 
@@ -17,7 +18,7 @@ use crate::observe::Writer;
 pub struct Running {
     pub(super) threads: Vec<thread::JoinHandle<io::Result<()>>>,
     pub(super) stop: Stop,
-    pub(super) access_log: Option<Arc<Writer>>,
+    pub(super) services: Arc<Services>,
     pub(super) reloader: Reloader,
     /// Commands from the admin socket for the process.
     pub(super) requested: mpsc::UnboundedReceiver<Request>,
@@ -44,7 +45,7 @@ const LOG_CLOSE_MAX: Duration = Duration::from_secs(2);
 impl Running {
     /// A handle to its access log.
     pub fn logs(&self) -> AccessLogHandle {
-        AccessLogHandle(self.access_log.clone())
+        AccessLogHandle(self.services.access_log.clone())
     }
 
     /// A handle that stops it from any thread.
@@ -69,7 +70,7 @@ impl Running {
     /// # Errors
     /// The error of the first worker that failed.
     pub fn join(self) -> io::Result<()> {
-        join(self.threads, self.access_log.as_deref())
+        join(self.threads, self.services.access_log.as_deref())
     }
 }
 

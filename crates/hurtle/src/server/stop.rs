@@ -36,9 +36,15 @@ impl Command {
 
 /// A handle that stops a running server.
 #[derive(Clone, Debug)]
-pub struct Stop(pub(super) Arc<watch::Sender<Command>>);
+pub struct Stop(Arc<watch::Sender<Command>>);
 
 impl Stop {
+    /// Makes a handle, and the receiver of its commands.
+    pub(super) fn new() -> (Stop, watch::Receiver<Command>) {
+        let (orders, received) = watch::channel(Command::Serve);
+        (Stop(Arc::new(orders)), received)
+    }
+
     /// Serves as before, but reports that the server is not ready, so that load balancers send new
     /// requests to other servers. Nothing leads back.
     pub fn withdraw(&self) {
