@@ -54,12 +54,12 @@ use crate::metrics::Snapshot;
 use crate::observe::status::Feed;
 use crate::pipeline::finish::finish;
 use crate::server;
-use crate::server::process::switch_user;
 use crate::server::sandbox::Permissions;
 use crate::site::{Resolved, Route, Sites};
 use crate::sys;
 use crate::tls::{Keyring, UpstreamConfigs};
 use crate::transport::TAKE_OVER_BYTES_MIN;
+use crate::users::switch_user;
 use crate::wasm::WasmApps;
 
 /// Explains a request by a client on this machine. A process of root becomes the server's `user`

@@ -43,6 +43,10 @@ pub mod clock;
 #[doc(hidden)]
 pub mod metrics;
 
+mod users;
+
+mod sockets;
+
 #[doc(hidden)]
 pub mod tls;
 
@@ -108,6 +112,13 @@ pub mod pipeline;
 
 #[doc(hidden)]
 pub mod serve;
+
+#[doc(hidden)]
+pub mod apps;
+
+mod services;
+
+mod monitoring;
 
 #[doc(hidden)]
 pub mod server;

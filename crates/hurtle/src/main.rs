@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
+use hurtle::apps::keeper;
 use hurtle::cli::{self, Cli, Command, ConfigProblems, LoadedConfig, ServeArgs};
-use hurtle::server::apps::keeper;
 use hurtle::server::process::ProcessConfig;
 use hurtle::server::{Launch, dns_hooks, resolver, starter, supervisor};
 use hurtle::{config, explain, observe, server, tls};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::server::apps::keeper::KeeperOptions;
+use crate::apps::keeper::KeeperOptions;
 use crate::server::dns_hooks::HookOptions;
 
 /// Arguments of `start-upgrades`.

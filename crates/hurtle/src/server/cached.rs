@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::descriptors::{receive_descriptor, send_descriptor};
 use crate::cache::{Cache, Caches, Kept, ReceivedBody, Record};
 use crate::config::{Config, MountHandler, Proxy};
 use crate::disk::Disk;
+use crate::sockets::descriptors::{receive_descriptor, send_descriptor};
 
 /// Longest time in which a new process receives responses; those that are late are lost.
 const TIME_MAX: Duration = Duration::from_secs(10);

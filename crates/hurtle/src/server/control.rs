@@ -11,19 +11,21 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::admin::{Reply, Request};
-use super::apps::Apps;
 use super::config_watch::{Watcher, changed};
 use super::handover::{Description, Handover};
 use super::names::{self, NameWatch};
 use super::process::LoadConfig;
 use super::reload::{ReloadError, Reloader};
 use super::sandbox::Sandbox;
-use super::services::Services;
 use super::upgrade::{Launcher, Upgrade};
-use super::{AccessLogHandle, Stop, activation, cached, supervisor};
+use super::{AccessLogHandle, cached, supervisor};
+use crate::apps::Apps;
 use crate::config::Config;
+use crate::monitoring::{CommandReply as Reply, Request};
 use crate::observe::ErrorLogHandle;
+use crate::services::Services;
+use crate::services::orders::Stop;
+use crate::sockets::activation;
 
 /// Longest wait for the workers to close their listeners after a handover.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);

@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 
 use super::accept::BoundListener;
 use super::cached::CachedResponses;
-use super::descriptors::{receive_descriptor, send_descriptor, take_stdin};
 use super::quic::QuicListener;
 use super::reload::Listening;
 use super::starter::Starter;
-use super::{Listener, activation};
 use crate::config::Listen;
+use crate::sockets::descriptors::{receive_descriptor, send_descriptor, take_stdin};
+use crate::sockets::{Listener, activation};
 use crate::tls::TicketKeys;
 use crate::transport::quic::QuicSecret;
 

@@ -3,23 +3,15 @@
 mod accept;
 mod accepting;
 mod acme;
-mod activation;
-mod admin;
 mod admission;
-pub mod apps;
 mod cached;
-mod certificates;
-mod command;
 mod config_watch;
 mod control;
-mod descriptors;
 pub mod dns_hooks;
 mod greeting;
 mod handover;
 mod handshakes;
 mod launch;
-pub mod log_files;
-mod monitoring;
 mod mount;
 mod names;
 mod places;
@@ -30,24 +22,19 @@ mod reload;
 pub mod resolver;
 mod running;
 pub mod sandbox;
-mod services;
-mod settings;
 #[cfg(test)]
 mod simulation;
 pub mod starter;
-mod stop;
 pub mod supervisor;
 mod updating;
 mod upgrade;
 mod upkeep;
-mod watching;
 mod worker;
 mod worker_base;
 
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -56,28 +43,29 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 use crate::acme::Acme;
+use crate::apps::Deployments;
 use crate::config::{Config, Listen, Mount};
 use crate::handler::resources::HandlerServices;
+use crate::monitoring::{self, MonitoringSockets};
 use crate::observe::{self, Writer};
-use crate::site::Deployment;
+use crate::services::descriptor_limit::raise_descriptor_limit;
+use crate::services::settings::Settings;
+use crate::services::{Services, certificates};
+use crate::sockets;
+use crate::sockets::activation::{self, StoredListeners};
 use crate::transport::quic::QuicSecret;
 use accept::BoundListener;
-use activation::StoredListeners;
-use admission::raise_descriptor_limit;
 use cached::CachedResponses;
 use handover::{HeldSockets, Received};
 use protocols::Protocols;
 use quic::{Lease, QuicDuties, QuicListeners};
 use reload::{Listening, Reloader};
-use services::Services;
-use settings::Settings;
-use stop::Command;
 use worker::WorkerStart;
 
-pub use accept::Listener;
+pub use crate::services::orders::Stop;
+pub use crate::sockets::Listener;
 pub use launch::Launch;
 pub use running::{AccessLogHandle, Running};
-pub use stop::Stop;
 
 /// A server with its addresses bound.
 #[derive(Debug)]
@@ -101,18 +89,12 @@ pub struct Server {
     settings: Settings,
     /// The position of the process before in the feed of purges.
     purges: Option<String>,
-    /// The socket for administration commands.
-    admin: Option<UnixListener>,
-    /// Listeners for metrics.
-    monitored: Vec<Listener>,
+    monitoring: MonitoringSockets,
     /// Stored responses of the process before.
     cached: Option<CachedResponses>,
     acme: Option<Acme>,
     deployments: Option<watch::Receiver<Deployments>>,
 }
-
-/// The deployed applications; every worker is notified of a change.
-type Deployments = Arc<Vec<Deployment>>;
 
 /// Addresses that a server listens on, with the actual port in place of port 0.
 #[derive(Clone, Debug, Default)]
@@ -178,15 +160,15 @@ impl Server {
         protocols::check(&config)?;
         let mut bind = |listen: &Listen, tls| {
             let taken = take(listen);
-            let sockets = match taken.is_empty() {
-                false => accept::share(taken, workers),
-                true => accept::bind(listen, backlog, workers, tls && config.http3),
+            let opened = match taken.is_empty() {
+                false => sockets::share(taken, workers),
+                true => sockets::bind(listen, backlog, workers, tls && config.http3),
             };
-            let sockets = sockets
+            let opened = opened
                 .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on {listen}: {e}")))?;
-            let address = sockets[0].address(listen);
+            let address = opened[0].address(listen);
             let protocols = Protocols::on(&config, listen, tls);
-            for (at, listener) in sockets.into_iter().enumerate() {
+            for (at, listener) in opened.into_iter().enumerate() {
                 let configured = listen.clone();
                 listeners[at % workers].push(BoundListener { listener, configured, protocols });
             }
@@ -278,11 +260,14 @@ impl Server {
         let purges = received.as_ref().and_then(|received| received.description.purges.clone());
         let admin = config.admin.as_deref().map(|path| {
             let taken = received.as_mut().and_then(|received| received.take_admin(path));
-            taken.map_or_else(|| admin::bind(path), Ok)
+            taken.map_or_else(|| monitoring::bind_admin(path), Ok)
         });
         let admin = admin.transpose()?;
         let cached = received.as_mut().and_then(|received| received.take_cached());
-        let monitored = monitoring::bind(config.metrics.as_ref(), received)?;
+        let metrics = monitoring::bind_readers(config.metrics.as_ref(), |listen| {
+            received.as_mut().and_then(|received| received.take_metrics(listen))
+        })?;
+        let monitoring = MonitoringSockets { admin, metrics };
         // Read before the process gives up root, which may be needed to read the files.
         let settings = Settings::new(config, None);
         let settings = settings.map_err(|problems| io::Error::other(problems.join("\n")))?;
@@ -303,8 +288,7 @@ impl Server {
             inherited,
             access_log: None,
             apps: vec![],
-            admin,
-            monitored,
+            monitoring,
             cached,
             acme,
             deployments: None,
@@ -323,8 +307,8 @@ impl Server {
         let metrics = self.settings.config.metrics.iter().flat_map(|metrics| &metrics.listen);
         let mut held = HeldSockets::of(
             listeners,
-            path.zip(self.admin.as_ref()),
-            metrics.zip(&self.monitored),
+            path.zip(self.monitoring.admin.as_ref()),
+            metrics.zip(&self.monitoring.metrics),
         )?;
         held.add_datagrams(self.quic.iter().flatten())?;
         held.set_lease(self.quic_released.try_clone()?);
@@ -375,7 +359,7 @@ impl Server {
         let (updates, _) = watch::channel(None);
         let (commands, requested) = mpsc::unbounded_channel();
         let (accepts, accepting) = mpsc::unbounded_channel();
-        let (mut admin, mut monitored) = (self.admin, self.monitored);
+        let mut monitoring = Some((self.monitoring, commands));
         let mut threads = Vec::new();
         let quic_addresses = quic::addresses(&self.quic);
         for (number, (listeners, quic)) in self.listeners.into_iter().zip(self.quic).enumerate() {
@@ -394,8 +378,7 @@ impl Server {
                 inherited: self.inherited || activation::keeps_listeners(),
                 updates: updates.subscribe(),
                 accepts: accepts.clone(),
-                admin: admin.take().map(|socket| (socket, commands.clone())),
-                monitored: std::mem::take(&mut monitored),
+                monitoring: monitoring.take(),
             };
             let services = Arc::clone(&services);
             let life = move || worker::run(services, start);

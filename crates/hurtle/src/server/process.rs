@@ -5,20 +5,20 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use nix::unistd::{Gid, Group, User};
 use rustix::process::geteuid;
 
-use super::activation::StoredListeners;
-use super::apps::Apps;
 use super::config_watch::Watcher;
 use super::control::{Events, Phase, Process, Reload, Signals};
 use super::greeting;
 use super::handover::Received;
 use super::names::NameWatch;
-use super::{AccessLogHandle, Launch, Running, Server, activation};
+use super::{AccessLogHandle, Launch, Running, Server};
+use crate::apps::Apps;
 use crate::config::{Config, Listen};
 use crate::observe::ErrorLogHandle;
+use crate::sockets::activation::{self, StoredListeners};
 use crate::sys;
+use crate::users::switch_user;
 
 /// Ports tried in turn when the default one is in use.
 const PORTS_TRIED: u16 = 100;
@@ -82,7 +82,8 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     // Installed before the server is announced, because a stop signal may follow at once.
     let signals = Signals::catch(&runtime)?;
     // Started after the switch of user.
-    let apps = Apps::start(&mut server)?;
+    let apps = Apps::start(&server.settings.config)?;
+    server.deployments = apps.as_ref().map(Apps::deployments);
     if let (Some(apps), Some(received)) = (&apps, &received) {
         apps.wait_until_up(&received.description.apps)?;
     }
@@ -211,36 +212,6 @@ fn bind(config: Config, any_port: bool, stored: &mut StoredListeners) -> io::Res
         }
     }
     Server::bind_stored(config, stored)
-}
-
-/// Gives up root for good: groups first, because only root may change them.
-pub fn switch_user(name: &str, group: Option<&str>) -> io::Result<()> {
-    use nix::unistd::{setgid, setuid};
-    let (user, group) = account(name, group)?;
-    if !geteuid().is_root() {
-        if user.uid.as_raw() == geteuid().as_raw() {
-            return Ok(());
-        }
-        return Err(io::Error::other(format!("only root can switch to the user {name}")));
-    }
-    sys::init_groups(&std::ffi::CString::new(name)?, group)?;
-    setgid(group)?;
-    setuid(user.uid)?;
-    Ok(())
-}
-
-/// Looks up a user, and its group or another one.
-///
-/// # Errors
-/// There is no such user or group.
-pub(super) fn account(name: &str, group: Option<&str>) -> io::Result<(User, Gid)> {
-    let missing = |what: &str, name: &str| io::Error::other(format!("there is no {what} {name}"));
-    let user = User::from_name(name)?.ok_or_else(|| missing("user", name))?;
-    let gid = match group {
-        None => user.gid,
-        Some(group) => Group::from_name(group)?.ok_or_else(|| missing("group", group))?.gid,
-    };
-    Ok((user, gid))
 }
 
 fn warn_about_backlog(config: &Config) {

@@ -10,15 +10,16 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::accept::{self, BoundListener};
+use super::accept::BoundListener;
 use super::accepting::ListenerChanges;
 use super::handover::HeldSockets;
 use super::protocols::{self, Protocols};
-use super::services::Services;
-use super::settings::Settings;
-use super::{acme, certificates, dns_hooks, quic};
+use super::{acme, dns_hooks, quic};
 use crate::config::{Config, HostName, Listen, OnDemand, Site};
 use crate::observe;
+use crate::services::settings::Settings;
+use crate::services::{Services, certificates};
+use crate::sockets;
 use crate::tls::Keyring;
 use crate::transport::quic::QuicSecret;
 
@@ -268,15 +269,15 @@ impl Reloader {
                 }
                 continue;
             }
-            match accept::bind(listen, config.backlog, workers, tls && config.http3) {
+            match sockets::bind(listen, config.backlog, workers, tls && config.http3) {
                 Err(e) if self.regains_root && e.kind() == io::ErrorKind::PermissionDenied => {
                     privileged = Some(listen.clone());
                 }
                 Err(e) => problems.push(cannot_listen(listen, &e)),
-                Ok(sockets) => {
-                    let (configured, actual) = (listen.clone(), sockets[0].address(listen));
+                Ok(opened) => {
+                    let (configured, actual) = (listen.clone(), opened[0].address(listen));
                     listening.push(Listening { configured, actual, tls });
-                    for (worker, listener) in changes.iter_mut().zip(sockets) {
+                    for (worker, listener) in changes.iter_mut().zip(opened) {
                         let configured = listen.clone();
                         worker.opened.push(BoundListener { listener, configured, protocols });
                     }

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::admin::Request;
 use super::reload::Reloader;
-use super::services::Services;
-use super::stop::Stop;
+use crate::monitoring::Request;
 use crate::observe::Writer;
+use crate::services::Services;
+use crate::services::orders::Stop;
 
 /// A running server.
 #[derive(Debug)]

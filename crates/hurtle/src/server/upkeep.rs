@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::services::Services;
-use super::{Deployments, monitoring};
+use crate::apps::Deployments;
 use crate::config::{Config, MountHandler};
 use crate::disk::Disk;
 use crate::files::Changed;
+use crate::monitoring;
 use crate::observe::WorkerLog;
 use crate::pipeline::worker::WorkerThread;
 use crate::rt::{self, Alarm};
+use crate::services::Services;
 use crate::uploads;
 
 /// Interval of removing expired uploads.

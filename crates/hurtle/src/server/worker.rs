@@ -2,28 +2,28 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixListener;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinHandle, spawn_local};
+use tokio::task::JoinHandle;
 
-use super::accept::{BoundListener, Listener};
+use super::accept::BoundListener;
 use super::accepting::Accepting;
-use super::admin::{self, Admin, Request};
 use super::admission::{Admission, connections_max};
 use super::handshakes::Handshakes;
 use super::mount::MountedApp;
 use super::quic::QuicDuties;
 use super::reload::Update;
-use super::services::Services;
 use super::updating::Updating;
 use super::worker_base::WorkerBase;
-use super::{Command, DRAIN_GRACE, HAND_OVER_GRACE, monitoring, upkeep};
+use super::{DRAIN_GRACE, HAND_OVER_GRACE, upkeep};
 use crate::metrics::WorkerMetrics;
+use crate::monitoring::{self, MonitoringSockets, Request};
 use crate::pipeline::worker::WorkerThread;
+use crate::services::Services;
+use crate::services::orders::Command;
 use crate::{disk, rt};
 
 /// The parts of a worker that are its own from the start.
@@ -41,10 +41,9 @@ pub(super) struct WorkerStart {
     pub(super) updates: watch::Receiver<Option<Arc<Update>>>,
     /// Gets a message when the worker accepts connections, and when it no longer does.
     pub(super) accepts: mpsc::UnboundedSender<()>,
-    /// The socket for administration commands; one worker serves it.
-    pub(super) admin: Option<(UnixListener, mpsc::UnboundedSender<Request>)>,
-    /// Listeners for metrics; one worker serves them.
-    pub(super) monitored: Vec<Listener>,
+    /// The sockets for commands and metrics, and the way of commands to the process; `None`:
+    /// another worker serves them.
+    pub(super) monitoring: Option<(MonitoringSockets, mpsc::UnboundedSender<Request>)>,
 }
 
 /// Runs a worker until it is stopped.
@@ -58,7 +57,7 @@ pub(super) fn event_loop() -> io::Result<LocalRuntime> {
 
 async fn serve(services: Arc<Services>, start: WorkerStart) -> io::Result<()> {
     let WorkerStart { number, metrics, apps, listeners, quic, inherited, .. } = start;
-    let WorkerStart { updates, accepts, admin, monitored, .. } = start;
+    let WorkerStart { updates, accepts, monitoring, .. } = start;
     rt::spawn(disk::deliver());
     let base = WorkerBase::new(Arc::clone(&services), metrics, apps);
     let settings = services.settings();
@@ -67,7 +66,8 @@ async fn serve(services: Arc<Services>, start: WorkerStart) -> io::Result<()> {
     let admission = Admission::new(connections_max(&settings.config), counts);
     let handshakes = Handshakes::new(settings.config.workers.get());
     drop(settings);
-    let monitoring = monitor(&services, &thread, admin, monitored);
+    let monitoring = monitoring
+        .map(|(sockets, requests)| monitoring::serve(sockets, &services, &thread, requests));
     upkeep::begin(&services, &thread);
     let QuicDuties { listeners: datagrams, secret, lease, previous } = quic;
     let limits = (Rc::clone(&admission), handshakes);
@@ -88,26 +88,11 @@ async fn serve(services: Arc<Services>, start: WorkerStart) -> io::Result<()> {
         _ = orders.wait_for(|order| !order.serves()) => {}
         () = updating.run(updates, &mut accepting) => {}
     }
-    drain(&services, &thread, accepting, &accepts, monitoring).await;
+    drain(&services, &thread, accepting, &accepts, monitoring.unwrap_or_default()).await;
     if let Some(log) = &thread.worker().log {
         log.flush();
     }
     Ok(())
-}
-
-/// Serves commands and metrics, if this worker does so, until another process takes over.
-fn monitor(
-    services: &Arc<Services>,
-    thread: &Rc<WorkerThread>,
-    admin: Option<(UnixListener, mpsc::UnboundedSender<Request>)>,
-    monitored: Vec<Listener>,
-) -> Vec<JoinHandle<()>> {
-    let admin = admin.map(|(socket, requests)| {
-        let (services, thread) = (Arc::clone(services), Rc::clone(thread));
-        spawn_local(admin::serve(socket, Admin { services, requests, thread }))
-    });
-    let serve = |listener| spawn_local(monitoring::serve(listener, Arc::clone(services)));
-    admin.into_iter().chain(monitored.into_iter().map(serve)).collect()
 }
 
 /// Finishes the requests in flight, for as long as the configuration allows. `monitoring`: the

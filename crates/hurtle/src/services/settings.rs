@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::admission::AddressCounts;
+use super::address_counts::AddressCounts;
 use super::certificates;
 use crate::auth::Guard;
 use crate::config::Config;
@@ -15,18 +15,18 @@ use crate::wasm::WasmApps;
 
 /// The parts of the server's state that a configuration decides.
 #[derive(Debug)]
-pub(super) struct Settings {
-    pub(super) config: Arc<Config>,
-    pub(super) guard: Guard,
-    pub(super) keyring: Option<Arc<Keyring>>,
-    pub(super) upstream_tls: UpstreamConfigs,
-    pub(super) wasm: WasmApps,
+pub(crate) struct Settings {
+    pub(crate) config: Arc<Config>,
+    pub(crate) guard: Guard,
+    pub(crate) keyring: Option<Arc<Keyring>>,
+    pub(crate) upstream_tls: UpstreamConfigs,
+    pub(crate) wasm: WasmApps,
     /// The store that several servers share; `None`: there is none.
-    pub(super) store: Option<Arc<shared_store::Settings>>,
+    pub(crate) store: Option<Arc<shared_store::Settings>>,
     /// Rate limits of client addresses; `None`: unlimited.
-    pub(super) addresses: Option<Addresses>,
+    pub(crate) addresses: Option<Addresses>,
     /// `None`: an address may have any number of connections.
-    pub(super) connections_by_address: Option<AddressCounts>,
+    pub(crate) connections_by_address: Option<AddressCounts>,
 }
 
 impl Settings {
@@ -34,7 +34,7 @@ impl Settings {
     ///
     /// # Errors
     /// The problems, one line each.
-    pub(super) fn new(
+    pub(crate) fn new(
         config: Config,
         previous: Option<&Settings>,
     ) -> Result<Settings, Vec<String>> {

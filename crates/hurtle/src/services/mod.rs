@@ -1,17 +1,24 @@
 //! The services that last as long as the server: they are made once and shared by all workers, and
-//! by reloads, handovers and monitoring. A request uses `pipeline::worker::Worker`, which
-//! `worker_base` makes from them.
+//! by reloads, handovers and monitoring. `settings` is what a configuration decides, `orders` the
+//! commands that end a server. A request uses `pipeline::worker::Worker`, which
+//! `server::worker_base` makes from them.
+
+pub(crate) mod address_counts;
+pub(crate) mod certificates;
+pub(crate) mod descriptor_limit;
+pub(crate) mod orders;
+pub(crate) mod settings;
+mod watching;
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::watch;
 
-use super::Deployments;
-use super::admission::cached_bodies;
-use super::settings::Settings;
-use super::stop::Command;
-use super::watching;
+use self::descriptor_limit::cached_bodies;
+use self::orders::Command;
+use self::settings::Settings;
+use crate::apps::Deployments;
 use crate::cache::Caches;
 use crate::compress::Compressor;
 use crate::disk::Disk;
@@ -25,22 +32,22 @@ use crate::shared_store;
 
 /// The services of a running server.
 #[derive(Debug)]
-pub(super) struct Services {
+pub(crate) struct Services {
     /// Those that handlers are built with.
-    pub(super) handlers: HandlerServices,
+    pub(crate) handlers: HandlerServices,
     /// The directories whose changes count; `None`: files are looked up again after `revalidate`
     /// only.
-    pub(super) watched: Option<Watched>,
+    pub(crate) watched: Option<Watched>,
     /// The counters.
-    pub(super) registry: Registry,
+    pub(crate) registry: Registry,
     /// The access log; `None`: it is off.
-    pub(super) access_log: Option<Arc<Writer>>,
+    pub(crate) access_log: Option<Arc<Writer>>,
     /// The purges of the servers that share a store.
-    pub(super) purges: shared_store::Feed,
+    pub(crate) purges: shared_store::Feed,
     /// The deployed applications; `None`: deployment is off.
-    pub(super) deployments: Option<watch::Receiver<Deployments>>,
+    pub(crate) deployments: Option<watch::Receiver<Deployments>>,
     /// The last command to the workers.
-    pub(super) orders: watch::Receiver<Command>,
+    pub(crate) orders: watch::Receiver<Command>,
     in_force: Mutex<Arc<Settings>>,
 }
 
@@ -49,7 +56,7 @@ impl Services {
     ///
     /// # Errors
     /// The system refuses a thread or random bytes.
-    pub(super) fn start(
+    pub(crate) fn start(
         settings: Settings,
         access_log: Option<Arc<Writer>>,
         deployments: Option<watch::Receiver<Deployments>>,
@@ -64,7 +71,7 @@ impl Services {
     ///
     /// # Errors
     /// The system has no random bytes.
-    pub(super) fn on(
+    pub(crate) fn on(
         disk: Disk,
         compressor: Compressor,
         settings: Settings,
@@ -102,23 +109,23 @@ impl Services {
     }
 
     /// Returns the settings in force.
-    pub(super) fn settings(&self) -> Arc<Settings> {
+    pub(crate) fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.in_force.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Puts other settings in force; workers apply them at the next update.
-    pub(super) fn set_settings(&self, settings: Arc<Settings>) {
+    pub(crate) fn set_settings(&self, settings: Arc<Settings>) {
         *self.in_force.lock().unwrap_or_else(PoisonError::into_inner) = settings;
     }
 
     /// Waits until another process has taken over.
-    pub(super) async fn handed_over(&self) {
+    pub(crate) async fn handed_over(&self) {
         // An error means that the server is gone.
         let _ = self.orders.clone().wait_for(Command::is_hand_over).await;
     }
 
     /// Makes a snapshot. It takes locks and reads files, so an event loop must not call it.
-    pub(super) fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self) -> Snapshot {
         let mut snapshot = self.registry.snapshot();
         snapshot.disk = self.handlers.disk.snapshot();
         snapshot.response_cache = self.handlers.caches.snapshot();

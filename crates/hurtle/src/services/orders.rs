@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 /// A command to the workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Command {
+pub(crate) enum Command {
     Serve,
     /// Serve, but report that the server is not ready for new requests.
     Withdraw,
@@ -19,17 +19,17 @@ pub(super) enum Command {
 }
 
 impl Command {
-    pub(super) fn is_hand_over(&self) -> bool {
+    pub(crate) fn is_hand_over(&self) -> bool {
         *self == Command::HandOver
     }
 
     /// Returns whether the workers go on as before.
-    pub(super) fn serves(&self) -> bool {
+    pub(crate) fn serves(&self) -> bool {
         matches!(self, Command::Serve | Command::Withdraw)
     }
 
     /// Returns whether new requests are welcome: here, or at the process that has taken over.
-    pub(super) fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         matches!(self, Command::Serve | Command::HandOver)
     }
 }
@@ -40,7 +40,7 @@ pub struct Stop(Arc<watch::Sender<Command>>);
 
 impl Stop {
     /// Makes a handle, and the receiver of its commands.
-    pub(super) fn new() -> (Stop, watch::Receiver<Command>) {
+    pub(crate) fn new() -> (Stop, watch::Receiver<Command>) {
         let (orders, received) = watch::channel(Command::Serve);
         (Stop(Arc::new(orders)), received)
     }
@@ -57,7 +57,7 @@ impl Stop {
     }
 
     /// Does the same while another process accepts connections on the same sockets.
-    pub(super) fn hand_over(&self) {
+    pub(crate) fn hand_over(&self) {
         self.send(Command::HandOver);
     }
 

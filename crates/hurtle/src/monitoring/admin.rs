@@ -20,17 +20,15 @@ use hurtle_http::semantics::target::Target;
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot};
 
-use super::accept::bind_unix;
-use super::command;
-use super::monitoring;
-use super::services::Services;
-use super::upgrade::READY_TIME_MAX;
+use super::{command, metrics, status};
 use crate::cache::KeyPattern;
 use crate::config::LogLevel;
 use crate::handler::proxy::{UnknownUpstreamError, set_drained};
 use crate::observe;
 use crate::pipeline::worker::WorkerThread;
 use crate::rt::{self, First};
+use crate::services::Services;
+use crate::sockets::bind_unix;
 
 /// Mode of the socket: only its owner may connect.
 const MODE: u32 = 0o600;
@@ -40,6 +38,9 @@ const BACKLOG: u32 = 16;
 
 /// Longest wait for a reload.
 const RELOAD_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Longest time in which the process of an upgrade must accept connections.
+pub(crate) const READY_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Longest wait for an upgrade.
 const UPGRADE_TIME_MAX: Duration = READY_TIME_MAX.saturating_add(command::TIME_MAX);
@@ -55,19 +56,19 @@ const HINT: &str = "write GET /metrics, GET /status, POST /reload, POST /upgrade
 
 /// A command that the process executes.
 #[derive(Debug)]
-pub(super) enum Request {
+pub(crate) enum Request {
     Reload(Reply),
     Upgrade(Reply),
 }
 
 /// The sender of a command's result: what to tell the operator, or all problems.
-pub(super) type Reply = oneshot::Sender<Result<String, Vec<String>>>;
+pub(crate) type Reply = oneshot::Sender<Result<String, Vec<String>>>;
 
 /// Binds the socket.
 ///
 /// # Errors
 /// The path and the reason.
-pub(super) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
+pub(crate) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
     let bound = bind_unix(path, BACKLOG, Some(MODE));
     let bound = bound.and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
     bound.map_err(|e| {
@@ -76,17 +77,17 @@ pub(super) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> 
 }
 
 /// The parts of the server that commands use.
-pub(super) struct Admin {
-    pub(super) services: Arc<Services>,
+pub(crate) struct Admin {
+    pub(crate) services: Arc<Services>,
     /// Commands for the process.
-    pub(super) requests: mpsc::UnboundedSender<Request>,
+    pub(crate) requests: mpsc::UnboundedSender<Request>,
     /// The worker that serves the socket.
-    pub(super) thread: Rc<WorkerThread>,
+    pub(crate) thread: Rc<WorkerThread>,
 }
 
 /// Serves commands as long as the worker runs, or until another process accepts connections on the
 /// socket.
-pub(super) async fn serve(socket: std::os::unix::net::UnixListener, admin: Admin) {
+pub(crate) async fn serve(socket: std::os::unix::net::UnixListener, admin: Admin) {
     let listener = match UnixListener::from_std(socket) {
         Ok(listener) => listener,
         Err(e) => return tracing::error!("the admin socket is off: {e}"),
@@ -110,8 +111,8 @@ pub(super) async fn serve(socket: std::os::unix::net::UnixListener, admin: Admin
 async fn answer(head: &[u8], admin: &Admin) -> command::Reply {
     let Admin { services, requests, .. } = admin;
     let executed = match command::target(head) {
-        (b"GET", b"/metrics") => return monitoring::metrics(services, head).await,
-        (b"GET", b"/status") => return monitoring::status(services).await,
+        (b"GET", b"/metrics") => return metrics(services, head).await,
+        (b"GET", b"/status") => return status(services).await,
         (b"POST", b"/reload") => ask(requests, Request::Reload, RELOAD_TIME_MAX).await,
         (b"POST", b"/upgrade") => ask(requests, Request::Upgrade, UPGRADE_TIME_MAX).await,
         (b"POST", b"/log-level") => set_log_level(head),
