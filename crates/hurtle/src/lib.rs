@@ -124,6 +124,9 @@ mod monitoring;
 pub mod server;
 
 #[doc(hidden)]
+pub mod lifecycle;
+
+#[doc(hidden)]
 pub mod explain;
 
 #[doc(hidden)]

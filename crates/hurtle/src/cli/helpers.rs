@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::apps::keeper::KeeperOptions;
-use crate::server::dns_hooks::HookOptions;
+use crate::lifecycle::dns_hooks::HookOptions;
 
 /// Arguments of `start-upgrades`.
 #[derive(Debug, Args)]

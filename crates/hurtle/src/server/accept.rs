@@ -26,11 +26,11 @@ use crate::{rt, sys};
 
 /// A bound listener and its protocols.
 #[derive(Debug)]
-pub(super) struct BoundListener {
-    pub(super) listener: Listener,
+pub(crate) struct BoundListener {
+    pub(crate) listener: Listener,
     /// The address as configured; its port may be 0.
-    pub(super) configured: Listen,
-    pub(super) protocols: Protocols,
+    pub(crate) configured: Listen,
+    pub(crate) protocols: Protocols,
 }
 
 impl BoundListener {

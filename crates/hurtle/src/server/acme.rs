@@ -13,14 +13,14 @@ use crate::tls::Keyring;
 use crate::users::next_user;
 
 /// Certificates are issued and renewed until this is dropped.
-pub(super) type AcmeHandle = oneshot::Sender<()>;
+pub(crate) type AcmeHandle = oneshot::Sender<()>;
 
 /// Loads the ACME account and certificates before the process gives up root. The storage directory
 /// is handed over to the user that the process becomes.
 ///
 /// # Errors
 /// The file or directory that cannot be used.
-pub(super) fn load(config: &Config) -> io::Result<Option<Acme>> {
+pub(crate) fn load(config: &Config) -> io::Result<Option<Acme>> {
     let acme = Acme::load(config)?;
     if let (Some(acme), Some(user)) = (&acme, next_user(config)?) {
         chown(acme.storage(), Some(user.uid), None)?;
@@ -32,7 +32,7 @@ pub(super) fn load(config: &Config) -> io::Result<Option<Acme>> {
 ///
 /// # Errors
 /// The system refuses a thread.
-pub(super) fn start(acme: Acme, keyring: Option<&Keyring>) -> io::Result<AcmeHandle> {
+pub(crate) fn start(acme: Acme, keyring: Option<&Keyring>) -> io::Result<AcmeHandle> {
     let (alive, ended) = oneshot::channel();
     let automatic = keyring.map(Keyring::automatic).unwrap_or_default();
     let life = move || {

@@ -1,20 +1,29 @@
-//! Puts other configurations in force in one worker. `reload` sends them.
+//! Puts other configurations in force in one worker. `lifecycle::reload` sends them.
 
 use std::future::pending;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-use super::accepting::Accepting;
+use super::accepting::{Accepting, ListenerChanges};
 use super::admission::{Admission, connections_max};
-use super::reload::Update;
 use super::upkeep::{clear_uploads, upload_roots};
 use super::worker_base::WorkerBase;
 use crate::config::Config;
 use crate::pipeline::worker::WorkerThread;
 use crate::shared_store::Follower;
+
+/// The sign for the workers that other settings are in force.
+#[derive(Debug)]
+pub(crate) struct Update {
+    /// The changes of listeners by the number of the worker, which takes its own.
+    listeners: Mutex<Vec<ListenerChanges>>,
+    /// Confirms that a worker has applied it.
+    applied: Sender<()>,
+}
 
 /// The means to put other configurations in force.
 pub(super) struct Updating {
@@ -26,6 +35,18 @@ pub(super) struct Updating {
     upload_roots: Vec<PathBuf>,
     /// Applies the purges of other servers; `None`: another worker does it.
     follower: Option<Follower>,
+}
+
+impl Update {
+    pub(crate) fn new(listeners: Vec<ListenerChanges>, applied: Sender<()>) -> Update {
+        Update { listeners: Mutex::new(listeners), applied }
+    }
+
+    /// Takes the changes of listeners for a worker.
+    fn listeners_of(&self, worker: usize) -> ListenerChanges {
+        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        listeners.get_mut(worker).map(std::mem::take).unwrap_or_default()
+    }
 }
 
 impl Updating {

@@ -1,5 +1,5 @@
 //! The settings of a server: what a configuration decides, with its certificates, users and
-//! components read. `reload` puts others in force.
+//! components read. `lifecycle::reload` puts others in force.
 
 use std::io;
 use std::sync::Arc;

@@ -25,14 +25,6 @@ pub enum Listener {
 }
 
 impl Listener {
-    /// Returns the unix socket; `None`: it is another one.
-    pub(crate) fn into_unix(self) -> Option<unix::UnixListener> {
-        match self {
-            Listener::Unix(socket) => Some(socket),
-            Listener::Tcp(_) => None,
-        }
-    }
-
     /// Makes calls on it non-blocking.
     pub(crate) fn set_nonblocking(&self) -> io::Result<()> {
         match self {

@@ -41,6 +41,7 @@ const LAYERS: &[&[&str]] = &[
     &["services"],
     &["monitoring"],
     &["server"],
+    &["lifecycle"],
     &["explain", "import"],
     &["cli"],
     &["main"],

@@ -4,39 +4,33 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::accept::BoundListener;
-use super::accepting::ListenerChanges;
+use super::dns_hooks;
 use super::handover::HeldSockets;
-use super::protocols::{self, Protocols};
-use super::{acme, dns_hooks, quic};
 use crate::config::{Config, HostName, Listen, OnDemand, Site};
 use crate::observe;
+use crate::server::accept::BoundListener;
+use crate::server::accepting::ListenerChanges;
+use crate::server::listening::{Listening, OpenAddresses};
+use crate::server::protocols::{self, Protocols};
+use crate::server::running::CertificateTasks;
+use crate::server::updating::Update;
+use crate::server::{acme, quic};
 use crate::services::settings::Settings;
 use crate::services::{Services, certificates};
 use crate::sockets;
 use crate::tls::Keyring;
-use crate::transport::quic::QuicSecret;
 
 /// Longest wait for the workers to confirm a configuration.
 const CONFIRM_MAX: Duration = Duration::from_secs(5);
 
 /// Ports below this one are for root on most systems.
 const PRIVILEGED_PORTS: u16 = 1024;
-
-/// The sign for the workers that other settings are in force.
-#[derive(Debug)]
-pub(super) struct Update {
-    /// The changes of listeners by the number of the worker, which takes its own.
-    listeners: Mutex<Vec<ListenerChanges>>,
-    /// Confirms that a worker has applied it.
-    pub(super) applied: Sender<()>,
-}
 
 /// Why a configuration is not in force.
 #[derive(Debug)]
@@ -57,26 +51,11 @@ impl From<Vec<String>> for ReloadError {
     }
 }
 
-/// An address that the server listens on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Listening {
-    /// As configured; its port may be 0.
-    pub(super) configured: Listen,
-    /// With the actual port.
-    pub(super) actual: Listen,
-    pub(super) tls: bool,
-}
-
 /// The state of a running server that a reload compares and replaces.
 #[derive(Debug)]
 pub(super) struct Reloader {
     pub(super) services: Arc<Services>,
-    pub(super) listening: Vec<Listening>,
-    /// The addresses, as configured, that also have a UDP port.
-    pub(super) quic: Vec<Listen>,
-    pub(super) quic_secret: QuicSecret,
-    /// `true`: the listeners are inherited, so they stay.
-    pub(super) inherited: bool,
+    pub(super) addresses: OpenAddresses,
     /// `true`: the address is a default and its port may be another one, so it stays.
     pub(super) any_port: bool,
     /// `true`: this process has given up root, and one that replaces it begins as root.
@@ -84,18 +63,7 @@ pub(super) struct Reloader {
     /// Duplicates of all sockets; `None`: they are not handed over.
     pub(super) held: Option<HeldSockets>,
     pub(super) updates: watch::Sender<Option<Arc<Update>>>,
-    /// Certificates are reloaded until this is dropped.
-    pub(super) watching: Option<Sender<()>>,
-    /// Certificates are ordered until this is dropped.
-    pub(super) ordering: Option<acme::AcmeHandle>,
-}
-
-impl Update {
-    /// Takes the changes of listeners for a worker.
-    pub(super) fn listeners_of(&self, worker: usize) -> ListenerChanges {
-        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        listeners.get_mut(worker).map(std::mem::take).unwrap_or_default()
-    }
+    pub(super) certificates: CertificateTasks,
 }
 
 impl Reloader {
@@ -142,7 +110,7 @@ impl Reloader {
             held.retain_datagrams(&quic_kept);
             let opened = listeners.iter().flat_map(|changes| &changes.opened_quic);
             held.add_datagrams(opened).map_err(|e| vec![e.to_string()])?;
-            if !self.inherited {
+            if !self.addresses.inherited {
                 held.store();
             }
         }
@@ -155,31 +123,37 @@ impl Reloader {
         if orders_change {
             let keyring = settings.keyring.as_deref();
             let ordering = acme.map(|acme| acme::start(acme, keyring)).transpose();
-            self.ordering = ordering.map_err(|e| vec![e.to_string()])?;
+            self.certificates.ordering = ordering.map_err(|e| vec![e.to_string()])?;
         }
         let is_kept =
             |open: &Listening| listening.iter().any(|kept| kept.configured == open.configured);
-        for closed in self.listening.iter().filter(|open| !is_kept(open)) {
+        for closed in self.addresses.listening.iter().filter(|open| !is_kept(open)) {
             if let Listen::Unix(path) = &closed.configured {
                 // The directory may be another user's.
                 let _ = std::fs::remove_file(path);
             }
         }
-        self.listening = listening;
-        self.quic = quic_kept.into_iter().chain(quic_opened).collect();
+        self.addresses.listening = listening;
+        self.addresses.quic = quic_kept.into_iter().chain(quic_opened).collect();
         Ok(())
     }
 
     fn check(&self, config: &Config) -> io::Result<()> {
         let actual = |open: &&Listening| open.actual.clone();
-        let bound: Vec<Listen> = self.listening.iter().map(|open| actual(&open)).collect();
-        match self.inherited {
+        let bound: Vec<Listen> =
+            self.addresses.listening.iter().map(|open| actual(&open)).collect();
+        match self.addresses.inherited {
             true => protocols::check_inherited(config, &bound)?,
             false => protocols::check(config)?,
         }
-        let clear: Vec<Listen> =
-            self.listening.iter().filter(|open| !open.tls).map(|open| actual(&open)).collect();
-        let stay = self.inherited || self.any_port;
+        let clear: Vec<Listen> = self
+            .addresses
+            .listening
+            .iter()
+            .filter(|open| !open.tls)
+            .map(|open| actual(&open))
+            .collect();
+        let stay = self.addresses.inherited || self.any_port;
         protocols::check_passwords(config, if stay { &clear } else { &config.listen })?;
         let configured = [&config.listen[..], &config.listen_tls].concat();
         protocols::check_status_pages(config, if stay { &bound } else { &configured })
@@ -198,11 +172,10 @@ impl Reloader {
         };
         if !same(&settings.keyring, &self.services.settings().keyring) {
             let watching = settings.keyring.clone().map(certificates::watch).transpose();
-            self.watching = watching.map_err(|e| vec![e.to_string()])?;
+            self.certificates.watching = watching.map_err(|e| vec![e.to_string()])?;
         }
         self.services.set_settings(Arc::clone(settings));
-        let listeners = Mutex::new(listeners);
-        self.updates.send_replace(Some(Arc::new(Update { listeners, applied })));
+        self.updates.send_replace(Some(Arc::new(Update::new(listeners, applied))));
         let end = Instant::now() + CONFIRM_MAX;
         for _ in 0..workers {
             if confirmed.recv_timeout(end.saturating_duration_since(Instant::now())).is_err() {
@@ -223,10 +196,10 @@ impl Reloader {
     ) -> Vec<(Listen, bool)> {
         let wanted: Vec<_> = quic::wanted(config, listening).map(|(listen, _)| listen).collect();
         let tls = |listen: &&Listen| listening.iter().any(|o| o.tls && o.configured == **listen);
-        let stay = self.quic.iter().filter(tls);
+        let stay = self.addresses.quic.iter().filter(tls);
         let kept: Vec<_> = stay.map(|listen| (listen.clone(), wanted.contains(&listen))).collect();
         let is_new = |open: &&Listening| {
-            wanted.contains(&&open.configured) && !self.quic.contains(&open.configured)
+            wanted.contains(&&open.configured) && !self.addresses.quic.contains(&open.configured)
         };
         let new: Vec<_> = listening.iter().filter(is_new).cloned().collect();
         let opened = quic::bind(config, &new, |_| Vec::new());
@@ -245,9 +218,9 @@ impl Reloader {
     ) -> Result<(Vec<Listening>, Vec<ListenerChanges>), ReloadError> {
         let workers = config.workers.get();
         let mut changes: Vec<_> = (0..workers).map(|_| ListenerChanges::default()).collect();
-        if self.inherited || self.any_port {
-            for open in &self.listening {
-                let protocols = match self.inherited {
+        if self.addresses.inherited || self.any_port {
+            for open in &self.addresses.listening {
+                let protocols = match self.addresses.inherited {
                     true => Protocols::on_inherited(config, Some(&open.actual)),
                     false => Protocols { tls: open.tls, proxy: false },
                 };
@@ -255,14 +228,16 @@ impl Reloader {
                     worker.kept.push((open.configured.clone(), protocols));
                 }
             }
-            return Ok((self.listening.clone(), changes));
+            return Ok((self.addresses.listening.clone(), changes));
         }
         let (mut listening, mut problems, mut privileged) = (Vec::new(), Vec::new(), None);
         let clear = config.listen.iter().map(|listen| (listen, false));
         let wanted = clear.chain(config.listen_tls.iter().map(|listen| (listen, true)));
         for (listen, tls) in wanted {
             let protocols = Protocols::on(config, listen, tls);
-            if let Some(open) = self.listening.iter().find(|open| open.configured == *listen) {
+            if let Some(open) =
+                self.addresses.listening.iter().find(|open| open.configured == *listen)
+            {
                 listening.push(Listening { tls, ..open.clone() });
                 for worker in &mut changes {
                     worker.kept.push((listen.clone(), protocols));
@@ -297,7 +272,8 @@ impl Reloader {
             UdpSocket::bind(address).is_err_and(|e| e.kind() == io::ErrorKind::PermissionDenied)
         };
         let mut wanted = quic::wanted(config, listening).filter(|_| self.regains_root);
-        let new = wanted.find(|(listen, at)| !self.quic.contains(listen) && is_denied(*at));
+        let new =
+            wanted.find(|(listen, at)| !self.addresses.quic.contains(listen) && is_denied(*at));
         new.map(|(listen, _)| listen.clone())
     }
 }

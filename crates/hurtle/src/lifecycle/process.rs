@@ -7,15 +7,18 @@ use std::sync::{Arc, Mutex};
 
 use rustix::process::geteuid;
 
+use super::Launch;
 use super::config_watch::Watcher;
 use super::control::{Events, Phase, Process, Reload, Signals};
 use super::greeting;
-use super::handover::Received;
+use super::handover::{HeldSockets, Received};
 use super::names::NameWatch;
-use super::{AccessLogHandle, Launch, Running, Server};
+use super::reload::Reloader;
 use crate::apps::Apps;
 use crate::config::{Config, Listen};
 use crate::observe::ErrorLogHandle;
+use crate::server::predecessor::Predecessor;
+use crate::server::{AccessLogHandle, Running, Server, running};
 use crate::sockets::activation::{self, StoredListeners};
 use crate::sys;
 use crate::users::switch_user;
@@ -51,7 +54,7 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     warn_about_backlog(&config);
     let (user, group) = (config.user.clone(), config.group.clone());
     let mut received = Received::receive()?;
-    if let Some(supervisor) = received.as_mut().and_then(Received::take_supervisor) {
+    if let Some(supervisor) = received.as_mut().and_then(|received| received.supervisor.take()) {
         launcher.starter = Some(Arc::new(supervisor));
     }
     let mut stored = passed.stored;
@@ -87,7 +90,7 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     if let (Some(apps), Some(received)) = (&apps, &received) {
         apps.wait_until_up(&received.description.apps)?;
     }
-    let held = server.hold_sockets()?;
+    let held = HeldSockets::of(&server)?;
     if !is_inherited {
         held.store();
     }
@@ -111,10 +114,17 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
             None
         }
     };
-    let Running { threads, stop, services, mut reloader, requested, accepting } = running;
-    reloader.any_port = any_port;
-    reloader.regains_root = launcher.regains_root;
-    reloader.held = Some(held);
+    let Running { threads, stop, services, addresses, updates, .. } = running;
+    let Running { certificates, requested, accepting, .. } = running;
+    let reloader = Reloader {
+        services: Arc::clone(&services),
+        addresses,
+        any_port,
+        regains_root: launcher.regains_root,
+        held: Some(held),
+        updates,
+        certificates,
+    };
     activation::notify("READY=1");
     let access_log = services.access_log.clone();
     let reloader = Arc::new(Mutex::new(reloader));
@@ -123,7 +133,7 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     let watcher = watch.then(|| reload.file.clone()).flatten();
     let watcher = watcher.map(|file| Watcher::new(file, &reload.config().included));
     let events = Events { signals, requested, watcher, names: NameWatch::new(because_of_names) };
-    let ended = move || super::running::join(threads, access_log.as_deref());
+    let ended = move || running::join(threads, access_log.as_deref());
     let apps_of = apps.as_ref();
     let phase = Phase::Serving;
     let mut process = Process {
@@ -172,14 +182,14 @@ fn socket_files(config: &Config) -> Vec<PathBuf> {
 /// Uses the sockets of the process that this one replaces.
 fn take_over(mut config: Config, any_port: bool, received: &mut Received) -> io::Result<Server> {
     if received.description.inherited {
-        let listeners = received.take_all();
-        return Server::with_inherited(config, listeners, Some(received));
+        let listeners = received.predecessor.take_all();
+        return Server::with_inherited(config, listeners, &mut received.predecessor);
     }
     if any_port {
         config.listen = received.addresses(false);
         config.listen_tls = received.addresses(true);
     }
-    Server::bind_or_receive(config, received)
+    Server::bind_or_take(config, &mut received.predecessor)
 }
 
 /// Writes to the logs of the process that this one replaces, in place of its pipe.
@@ -206,12 +216,22 @@ fn bind(config: Config, any_port: bool, stored: &mut StoredListeners) -> io::Res
                 address.set_port(first.saturating_add(tried));
             }
         }
-        match Server::bind_stored(config, stored) {
+        match bind_or_take(config, stored) {
             Err(e) if any_port && e.kind() == io::ErrorKind::AddrInUse => {}
             outcome => return outcome,
         }
     }
-    Server::bind_stored(config, stored)
+    bind_or_take(config, stored)
+}
+
+/// Binds the addresses that are not in the service manager's store.
+fn bind_or_take(config: Config, stored: &mut StoredListeners) -> io::Result<Server> {
+    let mut before = Predecessor::default();
+    for listen in config.listen.iter().chain(&config.listen_tls) {
+        let taken = stored.take(listen).into_iter();
+        before.listeners.extend(taken.map(|listener| (listen.clone(), listener)));
+    }
+    Server::bind_or_take(config, &mut before)
 }
 
 fn warn_about_backlog(config: &Config) {

@@ -17,12 +17,13 @@ use super::names::{self, NameWatch};
 use super::process::LoadConfig;
 use super::reload::{ReloadError, Reloader};
 use super::sandbox::Sandbox;
+use super::supervisor;
 use super::upgrade::{Launcher, Upgrade};
-use super::{AccessLogHandle, cached, supervisor};
 use crate::apps::Apps;
 use crate::config::Config;
 use crate::monitoring::{CommandReply as Reply, Request};
 use crate::observe::ErrorLogHandle;
+use crate::server::{AccessLogHandle, cached};
 use crate::services::Services;
 use crate::services::orders::Stop;
 use crate::sockets::activation;
@@ -210,15 +211,14 @@ impl Process<'_> {
         let tickets = keyring.map(|keyring| keyring.ticket_keys());
         let mut description = Description::default();
         description.process = std::process::id();
-        description.inherited = reloader.inherited;
+        description.inherited = reloader.addresses.inherited;
         description.because_of_names = because_of_names;
         description.apps = self.apps.map(Apps::up).unwrap_or_default();
         description.tickets = tickets.unwrap_or_default();
-        description.quic_secret = Some(reloader.quic_secret.clone());
         // Before the responses are read: later purges are repeated by the new process.
         description.purges = services.purges.position();
         let held = reloader.held.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-        let mut handover = held.hand_over(&reloader.listening, description)?;
+        let mut handover = held.hand_over(&reloader.addresses.listening, description)?;
         handover.add_cached(cached::send(services.handlers.caches.clone())?);
         if let (true, Some(supervisor)) = (supervisor::is_supervised(), &self.launcher.starter) {
             handover.add_supervisor(supervisor.channel()?);
@@ -260,7 +260,7 @@ impl Process<'_> {
             let mut reloader = self.reload.reloader();
             reloader.held = None;
             // The other process orders certificates.
-            reloader.ordering = None;
+            reloader.certificates.ordering = None;
         }
         let workers = self.reload.config().workers.get();
         self.stop.hand_over();
