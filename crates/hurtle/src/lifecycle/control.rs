@@ -21,7 +21,7 @@ use super::supervisor;
 use super::upgrade::{Launcher, Upgrade};
 use crate::apps::Apps;
 use crate::config::Config;
-use crate::monitoring::{CommandReply as Reply, Request};
+use crate::monitoring::admin::{Reply, Request};
 use crate::observe::ErrorLogHandle;
 use crate::server::{AccessLogHandle, cached};
 use crate::services::Services;

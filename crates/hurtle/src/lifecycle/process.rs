@@ -2,7 +2,7 @@
 //! `control` handles signals and commands while it runs.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use rustix::process::geteuid;
@@ -52,7 +52,6 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     let Launch { passed, mut launcher, sandbox } = launch;
     sandbox.log();
     warn_about_backlog(&config);
-    let (user, group) = (config.user.clone(), config.group.clone());
     let mut received = Received::receive()?;
     if let Some(supervisor) = received.as_mut().and_then(|received| received.supervisor.take()) {
         launcher.starter = Some(Arc::new(supervisor));
@@ -68,17 +67,7 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     stored.discard();
     let is_inherited = server.inherited;
     server.open_logs()?;
-    if let Some(user) = user {
-        switch_user(&user, group.as_deref())?;
-    } else if geteuid().is_root() {
-        match &file {
-            Some(file) => tracing::warn!(
-                "running as root; set `user = \"www-data\"` in {} to give it up",
-                file.display()
-            ),
-            None => tracing::warn!("running as root; another user needs fewer rights to serve it"),
-        }
-    }
+    give_up_root(&server.settings.config, file.as_deref())?;
     let bound = server.bound.clone();
     let roots = server.roots();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -153,30 +142,42 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     if let Some(apps) = apps {
         apps.stop();
     }
-    let is_kept = is_inherited || activation::keeps_listeners();
-    let sockets = match is_kept || has_handed_over {
-        true => vec![],
-        false => socket_files(&services.settings().config),
-    };
-    for socket in sockets {
-        // The server's user may not write in the directory; the next start replaces the socket
-        // file.
-        let _ = std::fs::remove_file(socket);
+    if !is_inherited && !activation::keeps_listeners() && !has_handed_over {
+        remove_socket_files(&services.settings().config);
     }
     outcome
 }
 
-/// The socket files that the server removes at its end.
-fn socket_files(config: &Config) -> Vec<PathBuf> {
-    let path = |listen: &Listen| match listen {
-        Listen::Unix(path) => Some(path.clone()),
+/// Switches to the configured user, or warns that this process stays root.
+fn give_up_root(config: &Config, file: Option<&Path>) -> io::Result<()> {
+    if let Some(user) = &config.user {
+        return switch_user(user, config.group.as_deref());
+    }
+    if !geteuid().is_root() {
+        return Ok(());
+    }
+    match file {
+        Some(file) => tracing::warn!(
+            "running as root; set `user = \"www-data\"` in {} to give it up",
+            file.display()
+        ),
+        None => tracing::warn!("running as root; another user needs fewer rights to serve it"),
+    }
+    Ok(())
+}
+
+/// Removes the socket files of a server that has ended.
+fn remove_socket_files(config: &Config) {
+    let monitored = config.metrics.iter().flat_map(|metrics| &metrics.listen);
+    let listening = config.listen.iter().chain(&config.listen_tls).chain(monitored);
+    let paths = listening.filter_map(|listen| match listen {
+        Listen::Unix(path) => Some(path),
         Listen::Tcp(_) => None,
-    };
-    let listening = config.listen.iter().chain(&config.listen_tls).filter_map(path);
-    listening
-        .chain(config.metrics.iter().flat_map(|metrics| &metrics.listen).filter_map(path))
-        .chain(config.admin.clone())
-        .collect()
+    });
+    for path in paths.chain(&config.admin) {
+        // The server's user may not write in the directory; the next start replaces the file.
+        let _ = std::fs::remove_file(path);
+    }
 }
 
 /// Uses the sockets of the process that this one replaces.

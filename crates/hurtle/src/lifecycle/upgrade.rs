@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 use super::handover::{Handover, READY, VARIABLE};
 use super::starter::Starter;
 use super::supervisor;
-use crate::monitoring::READY_TIME_MAX;
+use crate::monitoring::admin::READY_TIME_MAX;
 
 /// Longest wait for the exit status of a process that has closed its end.
 const EXIT_TIME_MAX: Duration = Duration::from_secs(5);

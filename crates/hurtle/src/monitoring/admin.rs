@@ -77,17 +77,17 @@ pub(crate) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> 
 }
 
 /// The parts of the server that commands use.
-pub(crate) struct Admin {
-    pub(crate) services: Arc<Services>,
+pub(super) struct Admin {
+    pub(super) services: Arc<Services>,
     /// Commands for the process.
-    pub(crate) requests: mpsc::UnboundedSender<Request>,
+    pub(super) requests: mpsc::UnboundedSender<Request>,
     /// The worker that serves the socket.
-    pub(crate) thread: Rc<WorkerThread>,
+    pub(super) thread: Rc<WorkerThread>,
 }
 
 /// Serves commands as long as the worker runs, or until another process accepts connections on the
 /// socket.
-pub(crate) async fn serve(socket: std::os::unix::net::UnixListener, admin: Admin) {
+pub(super) async fn serve(socket: std::os::unix::net::UnixListener, admin: Admin) {
     let listener = match UnixListener::from_std(socket) {
         Ok(listener) => listener,
         Err(e) => return tracing::error!("the admin socket is off: {e}"),

@@ -11,13 +11,13 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use crate::rt;
 
 /// Size and time limits of a request. The time is for the head, and again for the response.
-pub(crate) const LIMITS: HeadLimits =
+pub(super) const LIMITS: HeadLimits =
     HeadLimits { head_bytes: 16 << 10, target_bytes: 8 << 10, fields: 50 };
-pub(crate) const TIME_MAX: Duration = Duration::from_secs(5);
+pub(super) const TIME_MAX: Duration = Duration::from_secs(5);
 
 /// A response.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(super) struct Reply {
     status: StatusCode,
     content_type: &'static str,
     /// The value of Allow; empty: the field is absent.
@@ -26,35 +26,35 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    pub(crate) fn new(status: StatusCode, text: impl Into<Vec<u8>>) -> Reply {
+    pub(super) fn new(status: StatusCode, text: impl Into<Vec<u8>>) -> Reply {
         Reply { status, content_type: "text/plain", allow: "", text: text.into() }
     }
 
     /// Sets the media type of the text.
-    pub(crate) fn typed(self, content_type: &'static str) -> Reply {
+    pub(super) fn typed(self, content_type: &'static str) -> Reply {
         Reply { content_type, ..self }
     }
 
-    pub(crate) fn ok(text: impl Into<Vec<u8>>) -> Reply {
+    pub(super) fn ok(text: impl Into<Vec<u8>>) -> Reply {
         Reply::new(StatusCode::OK, text)
     }
 
-    pub(crate) fn not_found(text: &str) -> Reply {
+    pub(super) fn not_found(text: &str) -> Reply {
         Reply::new(StatusCode::NOT_FOUND, text)
     }
 
-    pub(crate) fn unavailable(text: &str) -> Reply {
+    pub(super) fn unavailable(text: &str) -> Reply {
         Reply::new(StatusCode::SERVICE_UNAVAILABLE, text)
     }
 
-    pub(crate) fn method_not_allowed(allow: &'static str, text: &str) -> Reply {
+    pub(super) fn method_not_allowed(allow: &'static str, text: &str) -> Reply {
         Reply { allow, ..Reply::new(StatusCode::METHOD_NOT_ALLOWED, text) }
     }
 }
 
 /// Reads a request, has `answer` make the response to its head, and sends it. Errors of the peer
 /// are ignored.
-pub(crate) async fn exchange(
+pub(super) async fn exchange(
     mut peer: impl AsyncRead + AsyncWrite + Unpin,
     answer: impl AsyncFnOnce(&[u8]) -> Reply,
 ) {
@@ -96,7 +96,7 @@ async fn read_head(peer: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
 }
 
 /// Returns the method and the path of a request's head, without the query; empty: malformed.
-pub(crate) fn target(head: &[u8]) -> (&[u8], &[u8]) {
+pub(super) fn target(head: &[u8]) -> (&[u8], &[u8]) {
     let line = head.split(|&b| b == b'\r').next().unwrap_or_default();
     let mut words = line.split(|&b| b == b' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -104,13 +104,13 @@ pub(crate) fn target(head: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Returns the query of a request's target.
-pub(crate) fn query(head: &[u8]) -> Option<&[u8]> {
+pub(super) fn query(head: &[u8]) -> Option<&[u8]> {
     let target = head.split(|&b| b == b' ').nth(1)?;
     target.iter().position(|&b| b == b'?').map(|at| &target[at + 1..])
 }
 
 /// Returns the value of the first field with this name, in lower case.
-pub(crate) fn field<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+pub(super) fn field<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let lines = head.split(|&b| b == b'\n').skip(1);
     let fields = lines.filter_map(|line| {
         let colon = line.iter().position(|&b| b == b':')?;

@@ -3,11 +3,11 @@
 //! `readers` has the listeners for metrics, `measure` what each worker publishes, `log_files` the
 //! logs of a server that gives up root.
 
-mod admin;
+pub(crate) mod admin;
 mod command;
 pub(crate) mod log_files;
 mod measure;
-mod readers;
+pub(crate) mod readers;
 
 use std::os::unix::net::UnixListener;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking, spawn_local};
 
-use self::admin::Admin;
+use self::admin::{Admin, Request};
 use self::command::Reply;
 use crate::metrics::Snapshot;
 use crate::metrics::exposition::{self, Format};
@@ -24,9 +24,7 @@ use crate::pipeline::worker::WorkerThread;
 use crate::services::Services;
 use crate::sockets::Listener;
 
-pub(crate) use self::admin::{READY_TIME_MAX, Reply as CommandReply, Request, bind as bind_admin};
 pub(crate) use self::measure::measure;
-pub(crate) use self::readers::bind as bind_readers;
 
 /// The sockets for commands and for readers of metrics.
 #[derive(Debug)]

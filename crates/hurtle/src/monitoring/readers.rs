@@ -49,7 +49,7 @@ pub(crate) fn bind(
 
 /// Serves metrics and health checks on a listener of its own, as long as the worker runs, or until
 /// another process accepts connections on the socket.
-pub(crate) async fn serve(listener: Listener, services: Arc<Services>) {
+pub(super) async fn serve(listener: Listener, services: Arc<Services>) {
     let readers = Arc::new(Semaphore::new(READERS_MAX));
     let registered = match listener {
         Listener::Tcp(socket) => TcpListener::from_std(socket).map(Registered::Tcp),
@@ -67,7 +67,7 @@ pub(crate) async fn serve(listener: Listener, services: Arc<Services>) {
             match &listener {
                 Registered::Tcp(socket) => spawn_reader(socket.accept().await?.0, services, permit),
                 Registered::Unix(socket) => {
-                    spawn_reader(socket.accept().await?.0, services, permit)
+                    spawn_reader(socket.accept().await?.0, services, permit);
                 }
             }
             io::Result::Ok(())

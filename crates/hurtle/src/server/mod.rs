@@ -38,7 +38,7 @@ use crate::acme::Acme;
 use crate::apps::Deployments;
 use crate::config::{Config, Listen, Mount};
 use crate::handler::resources::HandlerServices;
-use crate::monitoring::{self, MonitoringSockets};
+use crate::monitoring::{MonitoringSockets, admin, readers};
 use crate::observe::{self, Writer};
 use crate::services::descriptor_limit::raise_descriptor_limit;
 use crate::services::settings::Settings;
@@ -189,11 +189,11 @@ impl Server {
         let quic = QuicSockets::new(quic, before)?;
         let admin = config.admin.as_deref().map(|path| {
             let taken = before.take_admin(path);
-            taken.map_or_else(|| monitoring::bind_admin(path), Ok)
+            taken.map_or_else(|| admin::bind(path), Ok)
         });
         let admin = admin.transpose()?;
         let take = |listen: &Listen| before.take_metrics(listen);
-        let metrics = monitoring::bind_readers(config.metrics.as_ref(), take)?;
+        let metrics = readers::bind(config.metrics.as_ref(), take)?;
         let monitoring = MonitoringSockets { admin, metrics };
         // Read before the process gives up root, which may be needed to read the files.
         let settings = Settings::new(config, None);

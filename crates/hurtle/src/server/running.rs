@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 use super::acme::AcmeHandle;
 use super::listening::OpenAddresses;
 use super::updating::Update;
-use crate::monitoring::Request;
+use crate::monitoring::admin::Request;
 use crate::observe::Writer;
 use crate::services::Services;
 use crate::services::orders::Stop;

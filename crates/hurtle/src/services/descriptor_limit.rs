@@ -19,7 +19,7 @@ pub(crate) fn cached_descriptors() -> usize {
 }
 
 /// Returns the number of descriptors that each response cache may use.
-pub(crate) fn cached_bodies() -> u64 {
+pub(super) fn cached_bodies() -> u64 {
     (descriptor_limit() / CACHED_BODIES_SHARE).max(1)
 }
 

@@ -7,7 +7,7 @@ use crate::files::{Changed, Watched};
 /// Returns the time of the last change of a file. If `watches` is set, the directories of cached
 /// files are watched for changes; where the system cannot, files are looked up again after
 /// `revalidate` only.
-pub(crate) fn start(watches: bool) -> (Changed, Option<Watched>) {
+pub(super) fn start(watches: bool) -> (Changed, Option<Watched>) {
     let changed = Changed::default();
     let watched = if watches { begin(&changed) } else { None };
     (changed, watched)

@@ -126,7 +126,7 @@ impl Gate {
     pub(super) fn is_of(&self, guard: &Guard, resources: &Resources<'_>) -> bool {
         match self {
             Gate::Token(tokens) => guard.has_keys_of(tokens),
-            Gate::Forward(server) => server.uses(&resources.upstream_tls),
+            Gate::Forward(server) => server.uses(resources.upstream_tls),
             Gate::Basic(passwords) => passwords.is_of(guard),
             _ => true,
         }

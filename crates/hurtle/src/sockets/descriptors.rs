@@ -42,7 +42,7 @@ pub(crate) fn send_descriptor(channel: &UnixStream, descriptor: BorrowedFd<'_>) 
 ///
 /// # Errors
 /// The other end is closed.
-pub(crate) fn send_with(
+pub(super) fn send_with(
     channel: impl AsFd,
     bytes: &[u8],
     descriptor: BorrowedFd<'_>,

@@ -26,7 +26,7 @@ pub enum Listener {
 
 impl Listener {
     /// Makes calls on it non-blocking.
-    pub(crate) fn set_nonblocking(&self) -> io::Result<()> {
+    fn set_nonblocking(&self) -> io::Result<()> {
         match self {
             Listener::Tcp(socket) => socket.set_nonblocking(true),
             Listener::Unix(socket) => socket.set_nonblocking(true),
