@@ -1,5 +1,5 @@
 //! Settings of the program that writes the records of `dns-01` (RFC 8555 section 8.4).
-//! `server::dns_hooks` runs it.
+//! `hurtle::lifecycle::dns_hooks` runs it.
 
 use std::io::ErrorKind::{NotADirectory, NotFound};
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! The manifest of a deployed application (`app.toml`). `hurtle::server::apps` finds manifests and
+//! The manifest of a deployed application (`app.toml`). `hurtle::apps` finds manifests and
 //! starts the applications.
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The setting of the sandbox. `hurtle::server::sandbox` enters it.
+//! The setting of the sandbox. `hurtle::lifecycle::sandbox` enters it.
 
 use super::names::Named;
 

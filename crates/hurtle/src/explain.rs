@@ -19,6 +19,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroUsize;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use http::Version;
 use hurtle_http::h1;
@@ -43,22 +44,22 @@ use crate::config::{Config, MatchedRequest, Sendfile};
 use crate::disk::Disk;
 use crate::files::{Cache, Changed, Found, Listings, Scripts, Store};
 use crate::handler::client::ClientInfo;
-use crate::handler::directory::Resources;
 use crate::handler::gateway::Slots;
 use crate::handler::http_request::Buffers;
 use crate::handler::proxy::cache::Shortcuts;
 use crate::handler::request::{RequestContext, SiteInfo};
+use crate::handler::resources::{HandlerServices, Resources};
 use crate::handler::{Handler, HandlerError, Outcome, own_response};
+use crate::lifecycle::sandbox::Permissions;
 use crate::metrics::Snapshot;
 use crate::observe::status::Feed;
 use crate::pipeline::finish::finish;
 use crate::server;
-use crate::server::process::switch_user;
-use crate::server::sandbox::Permissions;
 use crate::site::{Resolved, Route, Sites};
 use crate::sys;
 use crate::tls::{Keyring, UpstreamConfigs};
 use crate::transport::TAKE_OVER_BYTES_MIN;
+use crate::users::switch_user;
 use crate::wasm::WasmApps;
 
 /// Explains a request by a client on this machine. A process of root becomes the server's `user`
@@ -94,23 +95,26 @@ async fn explain_request(
     let name = authority.or(request.host.map(str::as_bytes));
     let name = name.map(host::parse).transpose().map_err(|e| bad(e.to_string()))?;
     let disk = Disk::start(NonZeroUsize::MIN)?;
-    let listings = Listings::new(&disk);
-    let resources = Resources {
+    let shared = HandlerServices {
         disk: disk.clone(),
-        listings,
-        sendfile: config.sendfile,
+        listings: Listings::new(&disk),
         changed: Changed::default(),
+        slots: Slots::new(0),
         caches: Caches::new(1),
         objects: Origins::default(),
-        metrics: std::sync::Arc::default(),
-        status: Feed::new(Snapshot::default),
         compressor: Compressor::default(),
-        // Nothing is sent to upstreams.
-        upstream_tls: UpstreamConfigs::default(),
-        // Applications are not called.
-        wasm: WasmApps::default(),
+        status: Feed::new(Snapshot::default),
     };
-    let sites = Sites::new(config, &resources, &Guard::closed(), &Slots::new(0), None);
+    let resources = Resources {
+        shared: &shared,
+        metrics: &Arc::default(),
+        sendfile: config.sendfile,
+        // Nothing is sent to upstreams.
+        upstream_tls: &UpstreamConfigs::default(),
+        // Applications are not called.
+        wasm: &WasmApps::default(),
+    };
+    let sites = Sites::new(config, &resources, &Guard::closed(), None);
     let store = Store::new(Cache::new(0, 0), disk, 0, (Changed::default(), None));
     let mut out = String::new();
     let peer = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));

@@ -43,6 +43,10 @@ pub mod clock;
 #[doc(hidden)]
 pub mod metrics;
 
+mod users;
+
+mod sockets;
+
 #[doc(hidden)]
 pub mod tls;
 
@@ -110,7 +114,17 @@ pub mod pipeline;
 pub mod serve;
 
 #[doc(hidden)]
+pub mod apps;
+
+mod services;
+
+mod monitoring;
+
+#[doc(hidden)]
 pub mod server;
+
+#[doc(hidden)]
+pub mod lifecycle;
 
 #[doc(hidden)]
 pub mod explain;

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
+use hurtle::apps::keeper;
 use hurtle::cli::{self, Cli, Command, ConfigProblems, LoadedConfig, ServeArgs};
-use hurtle::server::apps::keeper;
-use hurtle::server::process::ProcessConfig;
-use hurtle::server::{Launch, dns_hooks, resolver, starter, supervisor};
-use hurtle::{config, explain, observe, server, tls};
+use hurtle::lifecycle::process::{self, ProcessConfig};
+use hurtle::lifecycle::{Launch, dns_hooks, resolver, starter, supervisor};
+use hurtle::{config, explain, observe, tls};
 
 /// Exit code for an unusable configuration, the same as clap's for wrong arguments.
 const EXIT_CONFIG: u8 = 2;
@@ -89,7 +89,7 @@ fn serve(args: ServeArgs) -> Result<(), CommandError> {
     let load = Arc::new(move || args.config().map(|loaded| loaded.config));
     let LoadedConfig { config, any_port, .. } = loaded;
     let process = ProcessConfig { config, any_port, file, watch, load };
-    server::process::run(launch, process, &errors).map_err(CommandError::Run)
+    process::run(launch, process, &errors).map_err(CommandError::Run)
 }
 
 /// The outcome of a command that a running server has executed.

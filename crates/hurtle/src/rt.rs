@@ -1,4 +1,4 @@
-//! The parts of the async runtime that code outside of `transport` and `server` uses.
+//! The parts of the async runtime that code beneath `apps` uses, but for `transport`.
 
 mod alarm;
 pub mod host_names;

@@ -21,10 +21,9 @@ use crate::edits::ResponseEdits;
 use crate::files::{Entry, Routes, Store};
 use crate::handler::Handler;
 use crate::handler::app::App;
-use crate::handler::directory::Resources;
-use crate::handler::gateway::Slots;
 use crate::handler::proxy::Proxy;
 use crate::handler::request::MatchedPath;
+use crate::handler::resources::Resources;
 use crate::metrics::{RouteMetrics, WorkerMetrics};
 use crate::tls;
 use deployed::Deployed;
@@ -91,14 +90,13 @@ pub struct Site {
 }
 
 impl Sites {
-    /// Creates the sites. `guard` holds the users, and `slots` limits the running programs. Sites
-    /// that are as they were in `previous`, the sites of the configuration before, are shared with
-    /// it. So are upstreams of changed sites, and the applications that were deployed in them.
+    /// Creates the sites. `guard` holds the users. Sites that are as they were in `previous`, the
+    /// sites of the configuration before, are shared with it. So are upstreams of changed sites,
+    /// and the applications that were deployed in them.
     pub fn new(
         config: &config::Config,
-        resources: &Resources,
+        resources: &Resources<'_>,
         guard: &Guard,
-        slots: &Slots,
         previous: Option<&Sites>,
     ) -> Sites {
         let sites = &config.sites;
@@ -121,8 +119,7 @@ impl Sites {
             }
             let policy = Policy::new(Arc::clone(&compress));
             let compression = Compression { policy, site: site.compress };
-            let mut created =
-                Site::new(site, demand, &compression, (resources, slots), guard, known);
+            let mut created = Site::new(site, demand, &compression, resources, guard, known);
             let keys = created.mounts.iter_mut().flat_map(|mount| {
                 // Internal files have keys of their own, because no client may request them.
                 let internal = mount.internal.as_mut().map(|internal| &mut internal.key);
@@ -222,13 +219,13 @@ impl Site {
         config: &config::Site,
         demand: Demand,
         compression: &Compression,
-        resources: (&Resources, &Slots),
+        resources: &Resources<'_>,
         guard: &Guard,
         previous: Option<&Rc<Site>>,
     ) -> Site {
         let routes = Arc::new(Routes::new(config));
         let edits = Rc::new(ResponseEdits::new(config));
-        let compiler = Compiler::new(config, guard, resources.0);
+        let compiler = Compiler::new(config, guard, resources);
         let mounted = |mount: &config::Mount| {
             let known = previous.and_then(|site| site.proxy_of(&mount.name()));
             let gates = compiler.of_mount(mount);
@@ -251,11 +248,11 @@ impl Site {
         let gates = compiler.of_site();
         Site {
             key: 0,
-            wasm: resources.0.wasm.versions(config),
+            wasm: resources.wasm.versions(config),
             routing,
             gates,
             timeouts: config.policy.timeouts.or(&ClientTimeouts::default()).map(Rc::new),
-            metrics: resources.0.metrics.route(&config.name(), ""),
+            metrics: resources.metrics.route(&config.name(), ""),
             mounts,
             deployed: previous
                 .map_or_else(Deployed::default, |site| site.deployed.clone())
@@ -274,7 +271,7 @@ impl Site {
         config: &config::Site,
         demand: &Demand,
         guard: &Guard,
-        resources: &Resources,
+        resources: &Resources<'_>,
     ) -> bool {
         let mut gates = self.mounts.iter().flat_map(|mount| &mount.gates).chain(&self.gates);
         self.demand == *demand

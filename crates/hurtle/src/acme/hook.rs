@@ -1,6 +1,6 @@
 //! The records of one attempt, written and removed by the program `dns_hook`. A process outside of
-//! the sandbox runs it (`server::dns_hooks`). Each attempt is a connection to that process, whose
-//! end removes the records: also if the attempt is given up, or the server ends.
+//! the sandbox runs it (`lifecycle::dns_hooks`). Each attempt is a connection to that process,
+//! whose end removes the records: also if the attempt is given up, or the server ends.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::Shutdown;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::ConfigProblems;
 use crate::config::{Config, page_warnings, unguarded_mounts};
-use crate::server::log_files;
+use crate::monitoring::log_files;
 use crate::tls::{Keyring, UpstreamConfigs, local};
 use crate::wasm::WasmApps;
 

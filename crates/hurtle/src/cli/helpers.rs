@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::server::apps::keeper::KeeperOptions;
-use crate::server::dns_hooks::HookOptions;
+use crate::apps::keeper::KeeperOptions;
+use crate::lifecycle::dns_hooks::HookOptions;
 
 /// Arguments of `start-upgrades`.
 #[derive(Debug, Args)]

@@ -15,14 +15,14 @@ use std::sync::Arc;
 use http::{HeaderValue, Request, StatusCode, header};
 use hurtle_http::semantics::accept::{Coding, prefers_json};
 use hurtle_http::semantics::target::{append_query, encode_path};
-use hurtle_objects::{Origin, Origins};
+use hurtle_objects::Origin;
 
 use self::media_types::MediaTypes;
 use super::Answering;
 use super::request::{HandlerRequest, MatchedPath};
+use super::resources::Resources;
 use crate::answer::Answer;
 use crate::body::RequestBody;
-use crate::cache::Caches;
 use crate::clock;
 use crate::compress::{CODINGS, Compressor, Policy};
 use crate::config::{Files, ObjectStore, Sendfile, TryFile};
@@ -35,14 +35,11 @@ use crate::files::listing::{CONTENT_SECURITY_POLICY, Filter, View};
 use crate::files::lookup::{MEMORY_BYTES_MAX, Opened};
 use crate::files::store::LookupError;
 use crate::files::{
-    self, Changed, Entry, FileQuery, ListingRequest, Listings, Lookup, Outcome, Root, Routes,
-    Store, Target, Try,
+    self, Entry, FileQuery, ListingRequest, Listings, Lookup, Outcome, Root, Routes, Store, Target,
+    Try,
 };
-use crate::metrics::{RouteMetrics, WorkerMetrics};
-use crate::observe::status::Feed;
-use crate::tls::UpstreamConfigs;
+use crate::metrics::RouteMetrics;
 use crate::uploads::{self, UploadClient, Uploads};
-use crate::wasm::WasmApps;
 
 /// A directory served as files.
 #[derive(Debug)]
@@ -71,33 +68,6 @@ pub struct Directory {
     edits: Rc<ResponseEdits>,
 }
 
-/// Shared services that handlers are built with.
-#[derive(Clone, Debug)]
-pub struct Resources {
-    /// The threads for disk access.
-    pub disk: Disk,
-    /// The cache of directory listings, and of the names of encoded variants.
-    pub listings: Listings,
-    /// The configuration of `sendfile`; it decides whether small files are kept in memory.
-    pub sendfile: Sendfile,
-    /// The time of the last change by an upload.
-    pub changed: Changed,
-    /// The caches of upstream responses.
-    pub caches: Caches,
-    /// The worker's counters.
-    pub metrics: Arc<WorkerMetrics>,
-    /// The figures of status pages.
-    pub status: Feed,
-    /// Makes encoded files.
-    pub compressor: Compressor,
-    /// The object stores.
-    pub objects: Origins,
-    /// Configurations of TLS to upstreams.
-    pub upstream_tls: UpstreamConfigs,
-    /// WebAssembly applications.
-    pub wasm: WasmApps,
-}
-
 /// Result of a file look-up.
 struct Found {
     lookup: Arc<Lookup>,
@@ -110,8 +80,8 @@ struct Found {
 impl Directory {
     /// Serves a directory as configured; its disk jobs have the lane of its root.
     /// `policy`: files are compressed as it says.
-    pub fn new(config: Files, resources: &Resources, policy: Option<Policy>) -> Directory {
-        let lane = resources.disk.lane_of(format!("files {}", config.root.display()));
+    pub fn new(config: Files, resources: &Resources<'_>, policy: Option<Policy>) -> Directory {
+        let lane = resources.shared.disk.lane_of(format!("files {}", config.root.display()));
         // Contents in memory would bypass the rate limit and `sendfile = "on"`.
         let none_in_memory = resources.sendfile == Sendfile::On || config.rate > 0;
         let origin = config.objects.as_ref().and_then(|store| open_store(store, resources));
@@ -119,14 +89,19 @@ impl Directory {
             index: config.index.clone().into(),
             finds_directories: config.listing || !config.index.is_empty(),
             dictionaries: Patterns::new(&config.dictionaries, config.dotfiles),
-            uploads: Uploads::new(&config, origin.as_ref(), &resources.disk, &resources.changed)
-                .map(Box::new),
+            uploads: Uploads::new(
+                &config,
+                origin.as_ref(),
+                &resources.shared.disk,
+                &resources.shared.changed,
+            )
+            .map(Box::new),
             origin,
             root: Root::new(config.root.clone()),
             config,
             lane,
-            listings: resources.listings.clone(),
-            compressor: resources.compressor.clone(),
+            listings: resources.shared.listings.clone(),
+            compressor: resources.shared.compressor.clone(),
             policy,
             media_types: MediaTypes::default(),
             route: None,
@@ -407,8 +382,8 @@ fn expand(attempt: &TryFile, rest: &[u8]) -> Try {
 }
 
 /// Opens a store. `None`: the system refuses a thread; the look-ups of files then fail.
-fn open_store(store: &ObjectStore, resources: &Resources) -> Option<Origin> {
-    let opened = resources.objects.origin(&store.settings());
+fn open_store(store: &ObjectStore, resources: &Resources<'_>) -> Option<Origin> {
+    let opened = resources.shared.objects.origin(&store.settings());
     opened.inspect_err(|why| tracing::error!("{}: {why}", store.url)).ok()
 }
 

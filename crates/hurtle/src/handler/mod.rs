@@ -14,6 +14,7 @@ mod named_file;
 pub mod proxy;
 pub mod request;
 mod request_fields;
+pub mod resources;
 mod spool;
 pub mod status;
 pub mod wait;

@@ -2,7 +2,7 @@
 //! writer; a reader on any thread adds them up (`Registry`). A snapshot is written as OpenMetrics
 //! text (`exposition`) or as JSON; two of them give `rates`.
 //!
-//! This module only counts. `pipeline::observe` counts requests, and `server::monitoring` adds what
+//! This module only counts. `pipeline::observe` counts requests, and `services` adds what
 //! other modules know (disk threads, caches, certificates) to a snapshot.
 
 mod activity;

@@ -2,7 +2,7 @@
 //! own thread (`sink`), so that a full disk or a blocked pipe loses lines but never delays a
 //! request.
 //!
-//! `server` decides when buffers are flushed and handles SIGUSR1.
+//! `server` decides when buffers are flushed, `lifecycle` handles SIGUSR1.
 
 mod access_log;
 mod error_log;

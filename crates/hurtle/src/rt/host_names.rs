@@ -1,4 +1,4 @@
-//! Addresses of hosts' names: by the system's resolver in this process, or as `server::resolver`
+//! Addresses of hosts' names: by the system's resolver in this process, or as `lifecycle::resolver`
 //! decides for a process that is confined. Everything that connects to a configured name looks it
 //! up here, except the clients of object stores and of WebAssembly applications.
 

@@ -35,15 +35,15 @@ struct OpenListener {
 
 /// The changes of a reload to the listeners of one worker.
 #[derive(Debug, Default)]
-pub(super) struct ListenerChanges {
+pub(crate) struct ListenerChanges {
     /// Listeners that stay, with their protocols. All others are closed.
-    pub(super) kept: Vec<(Listen, Protocols)>,
+    pub(crate) kept: Vec<(Listen, Protocols)>,
     /// Listeners to open.
-    pub(super) opened: Vec<BoundListener>,
+    pub(crate) opened: Vec<BoundListener>,
     /// Addresses whose UDP sockets stay, and whether they serve HTTP/3. All others are closed.
-    pub(super) kept_quic: Vec<(Listen, bool)>,
+    pub(crate) kept_quic: Vec<(Listen, bool)>,
     /// UDP sockets to open.
-    pub(super) opened_quic: Vec<QuicListener>,
+    pub(crate) opened_quic: Vec<QuicListener>,
 }
 
 impl Accepting {

@@ -3,28 +3,26 @@
 use std::io;
 use std::thread;
 
-use nix::unistd::{User, chown, geteuid};
+use nix::unistd::chown;
 use tokio::sync::oneshot;
 
 use super::worker::event_loop;
 use crate::acme::Acme;
 use crate::config::Config;
 use crate::tls::Keyring;
+use crate::users::next_user;
 
 /// Certificates are issued and renewed until this is dropped.
-pub(super) type AcmeHandle = oneshot::Sender<()>;
+pub(crate) type AcmeHandle = oneshot::Sender<()>;
 
 /// Loads the ACME account and certificates before the process gives up root. The storage directory
 /// is handed over to the user that the process becomes.
 ///
 /// # Errors
 /// The file or directory that cannot be used.
-pub(super) fn load(config: &Config) -> io::Result<Option<Acme>> {
+pub(crate) fn load(config: &Config) -> io::Result<Option<Acme>> {
     let acme = Acme::load(config)?;
-    let user = config.user.as_ref().filter(|_| geteuid().is_root());
-    // `switch_user` reports a user that does not exist.
-    let user = user.map(|name| User::from_name(name)).transpose()?.flatten();
-    if let (Some(acme), Some(user)) = (&acme, user) {
+    if let (Some(acme), Some(user)) = (&acme, next_user(config)?) {
         chown(acme.storage(), Some(user.uid), None)?;
     }
     Ok(acme)
@@ -34,7 +32,7 @@ pub(super) fn load(config: &Config) -> io::Result<Option<Acme>> {
 ///
 /// # Errors
 /// The system refuses a thread.
-pub(super) fn start(acme: Acme, keyring: Option<&Keyring>) -> io::Result<AcmeHandle> {
+pub(crate) fn start(acme: Acme, keyring: Option<&Keyring>) -> io::Result<AcmeHandle> {
     let (alive, ended) = oneshot::channel();
     let automatic = keyring.map(Keyring::automatic).unwrap_or_default();
     let life = move || {

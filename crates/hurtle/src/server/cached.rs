@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::descriptors::{receive_descriptor, send_descriptor};
 use crate::cache::{Cache, Caches, Kept, ReceivedBody, Record};
 use crate::config::{Config, MountHandler, Proxy};
 use crate::disk::Disk;
+use crate::sockets::descriptors::{receive_descriptor, send_descriptor};
 
 /// Longest time in which a new process receives responses; those that are late are lost.
 const TIME_MAX: Duration = Duration::from_secs(10);
@@ -30,14 +30,14 @@ enum Message {
 
 /// The end of the new process.
 #[derive(Debug)]
-pub(super) struct CachedResponses(UnixStream);
+pub(crate) struct CachedResponses(UnixStream);
 
 /// Sends all stored responses, on a thread of its own; returns the other end. Sending stops when
 /// that is closed.
 ///
 /// # Errors
 /// The system refuses sockets or a thread.
-pub(super) fn send(caches: Caches) -> io::Result<OwnedFd> {
+pub(crate) fn send(caches: Caches) -> io::Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_write_timeout(Some(TIME_MAX))?;
     let send = move || {
@@ -72,7 +72,7 @@ fn send_message(mut channel: &UnixStream, message: &Message) -> io::Result<()> {
 }
 
 impl CachedResponses {
-    pub(super) fn new(socket: OwnedFd) -> CachedResponses {
+    pub(crate) fn new(socket: OwnedFd) -> CachedResponses {
         CachedResponses(socket.into())
     }
 

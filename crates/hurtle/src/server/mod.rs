@@ -1,133 +1,82 @@
-//! The server: listeners, workers and their shutdown.
+//! The server: it binds its addresses, starts a worker for each core, and each worker accepts
+//! connections until it is stopped.
+//!
+//! `worker` is the life of a worker, `worker_base` its state, `updating` how another configuration
+//! comes into force in it. `accept`, `accepting` and `quic` have its listeners, `admission` and
+//! `handshakes` their limits. `predecessor` is what a server takes over from the process before;
+//! `lifecycle` is above: it reloads, hands over and stops servers.
 
-mod accept;
-mod accepting;
-mod acme;
-mod activation;
-mod admin;
+pub(crate) mod accept;
+pub(crate) mod accepting;
+pub(crate) mod acme;
 mod admission;
-pub mod apps;
-mod cached;
-mod certificates;
-mod command;
-mod config_watch;
-mod control;
-mod descriptors;
-pub mod dns_hooks;
-mod greeting;
-mod handover;
+pub(crate) mod cached;
 mod handshakes;
-mod launch;
-pub mod log_files;
-mod monitoring;
+pub(crate) mod listening;
 mod mount;
-mod names;
-mod places;
-pub mod process;
-mod protocols;
-mod quic;
-mod reload;
-pub mod resolver;
-mod running;
-pub mod sandbox;
+pub(crate) mod predecessor;
+pub(crate) mod protocols;
+pub(crate) mod quic;
+pub(crate) mod running;
 #[cfg(test)]
 mod simulation;
-pub mod starter;
-mod stop;
-pub mod supervisor;
-mod upgrade;
-mod watching;
+pub(crate) mod updating;
+mod upkeep;
 mod worker;
+mod worker_base;
 
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use hurtle_objects::Origins;
 use tokio::sync::{mpsc, watch};
 
 use crate::acme::Acme;
-use crate::cache::Caches;
-use crate::compress::Compressor;
-use crate::config::{Config, Listen, Mount, MountHandler};
-use crate::disk::Disk;
-use crate::files::Listings;
-use crate::handler::gateway::Slots;
-use crate::metrics::Registry;
+use crate::apps::Deployments;
+use crate::config::{Config, Listen, Mount};
+use crate::handler::resources::HandlerServices;
+use crate::monitoring::{MonitoringSockets, admin, readers};
 use crate::observe::{self, Writer};
-use crate::site::Deployment;
-use crate::transport::quic::QuicSecret;
+use crate::services::descriptor_limit::raise_descriptor_limit;
+use crate::services::settings::Settings;
+use crate::services::{Services, certificates};
+use crate::sockets::{self, activation};
 use accept::BoundListener;
-use activation::StoredListeners;
-use admission::{cached_bodies, raise_descriptor_limit};
 use cached::CachedResponses;
-use handover::{HeldSockets, Received};
-use monitoring::Monitor;
+use listening::{BoundAddresses, Listening, OpenAddresses};
+use predecessor::Predecessor;
 use protocols::Protocols;
-use quic::{Lease, QuicDuties, QuicListeners};
-use reload::{Listening, Reloader, Settings};
-use stop::Command;
+use quic::{QuicListeners, QuicSockets};
+use running::CertificateTasks;
+use worker::WorkerStart;
 
-pub use accept::Listener;
-pub use launch::Launch;
+pub use crate::services::orders::Stop;
+pub use crate::sockets::Listener;
 pub use running::{AccessLogHandle, Running};
-pub use stop::Stop;
 
 /// A server with its addresses bound.
 #[derive(Debug)]
 pub struct Server {
     /// The listeners of each worker.
-    listeners: Vec<Vec<BoundListener>>,
-    /// The UDP sockets of each worker.
-    quic: QuicListeners,
-    quic_secret: QuicSecret,
-    /// The lease of the process before on its UDP sockets.
-    quic_previous: Option<OwnedFd>,
-    quic_lease: Lease,
-    /// The end of the lease for another process.
-    quic_released: OwnedFd,
-    bound: BoundAddresses,
+    pub(crate) listeners: Vec<Vec<BoundListener>>,
+    pub(crate) quic: QuicSockets,
+    pub(crate) bound: BoundAddresses,
     listening: Vec<Listening>,
     /// `true`: the listeners are inherited from another process that keeps them open.
-    inherited: bool,
+    pub(crate) inherited: bool,
     access_log: Option<Arc<Writer>>,
     apps: Vec<mount::MountedApp>,
-    settings: Settings,
-    /// The socket for administration commands.
-    admin: Option<UnixListener>,
-    /// Listeners for metrics.
-    monitored: Vec<Listener>,
+    pub(crate) settings: Settings,
+    /// The position of the process before in the feed of purges.
+    purges: Option<String>,
+    pub(crate) monitoring: MonitoringSockets,
     /// Stored responses of the process before.
     cached: Option<CachedResponses>,
     acme: Option<Acme>,
-    deployments: Option<watch::Receiver<Deployments>>,
-}
-
-/// The deployed applications; every worker is notified of a change.
-type Deployments = Arc<Vec<Deployment>>;
-
-/// Addresses that a server listens on, with the actual port in place of port 0.
-#[derive(Clone, Debug, Default)]
-struct BoundAddresses {
-    clear: Vec<Listen>,
-    tls: Vec<Listen>,
-}
-
-impl BoundAddresses {
-    fn of(listening: &[Listening]) -> BoundAddresses {
-        let at = |tls| {
-            let listening = listening.iter().filter(move |open| open.tls == tls);
-            let actual = listening.map(|open| open.actual.clone());
-            // An inherited unix socket may have no name.
-            actual.filter(|listen| *listen != Listen::Unix(PathBuf::new())).collect()
-        };
-        BoundAddresses { clear: at(false), tls: at(true) }
-    }
+    pub(crate) deployments: Option<watch::Receiver<Deployments>>,
 }
 
 impl Server {
@@ -137,53 +86,29 @@ impl Server {
     /// An address that cannot be bound, an address of `proxy_protocol.on` without a listener, or an
     /// unusable certificate or file of users.
     pub fn bind(config: Config) -> io::Result<Server> {
-        Server::bind_stored(config, &mut StoredListeners::default())
-    }
-
-    /// Binds every address that is not in the service manager's store.
-    ///
-    /// # Errors
-    /// As for `bind`.
-    fn bind_stored(config: Config, stored: &mut StoredListeners) -> io::Result<Server> {
-        Server::bind_or_take(config, |listen| stored.take(listen), None)
+        Server::bind_or_take(config, &mut Predecessor::default())
     }
 
     /// Binds every address that the process before does not have.
     ///
     /// # Errors
     /// As for `bind`.
-    fn bind_or_receive(config: Config, received: &mut Received) -> io::Result<Server> {
-        let listed = config.listen.iter().chain(&config.listen_tls);
-        let mut taken: Vec<_> =
-            listed.map(|listen| (listen.clone(), received.take(listen))).collect();
-        let take = |listen: &Listen| {
-            let of = taken.iter_mut().find(|(configured, _)| configured == listen);
-            of.map(|(_, listeners)| std::mem::take(listeners)).unwrap_or_default()
-        };
-        Server::bind_or_take(config, take, Some(received))
-    }
-
-    /// Binds every address of which `take` has no listeners.
-    fn bind_or_take(
-        mut config: Config,
-        mut take: impl FnMut(&Listen) -> Vec<Listener>,
-        mut received: Option<&mut Received>,
-    ) -> io::Result<Server> {
+    pub(crate) fn bind_or_take(mut config: Config, before: &mut Predecessor) -> io::Result<Server> {
         let workers = config.workers.get();
         let mut listeners: Vec<Vec<BoundListener>> = (0..workers).map(|_| Vec::new()).collect();
         let backlog = config.backlog;
         protocols::check(&config)?;
         let mut bind = |listen: &Listen, tls| {
-            let taken = take(listen);
-            let sockets = match taken.is_empty() {
-                false => accept::share(taken, workers),
-                true => accept::bind(listen, backlog, workers, tls && config.http3),
+            let taken = before.take(listen);
+            let opened = match taken.is_empty() {
+                false => sockets::share(taken, workers),
+                true => sockets::bind(listen, backlog, workers, tls && config.http3),
             };
-            let sockets = sockets
+            let opened = opened
                 .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on {listen}: {e}")))?;
-            let address = sockets[0].address(listen);
+            let address = opened[0].address(listen);
             let protocols = Protocols::on(&config, listen, tls);
-            for (at, listener) in sockets.into_iter().enumerate() {
+            for (at, listener) in opened.into_iter().enumerate() {
                 let configured = listen.clone();
                 listeners[at % workers].push(BoundListener { listener, configured, protocols });
             }
@@ -198,12 +123,9 @@ impl Server {
         let bound = BoundAddresses::of(&listening);
         // Redirects to HTTPS need the actual port.
         config.listen_tls.clone_from(&bound.tls);
-        let quic = quic::bind(&config, &listening, |listen| match &mut received {
-            Some(received) => received.take_datagrams(listen),
-            None => Vec::new(),
-        });
+        let quic = quic::bind(&config, &listening, |listen| before.take_datagrams(listen));
         quic::announce(&mut config, &listening, &quic::addresses(&quic));
-        Server::new(config, listeners, quic, listening, false, received)
+        Server::new(config, listeners, quic, listening, false, before)
     }
 
     /// Uses inherited listeners in place of the configuration's addresses. A listener with the port
@@ -213,13 +135,17 @@ impl Server {
     /// A listener that cannot be shared among the workers, or an unusable certificate or file of
     /// users.
     pub fn with_listeners(config: Config, inherited: Vec<Listener>) -> io::Result<Server> {
-        Server::with_inherited(config, inherited, None)
+        Server::with_inherited(config, inherited, &mut Predecessor::default())
     }
 
-    fn with_inherited(
-        config: Config,
+    /// Uses inherited listeners, and the rest of the process before.
+    ///
+    /// # Errors
+    /// As for `with_listeners`.
+    pub(crate) fn with_inherited(
+        mut config: Config,
         inherited: Vec<Listener>,
-        received: Option<&mut Received>,
+        before: &mut Predecessor,
     ) -> io::Result<Server> {
         let port = |listener: Listener| {
             let protocols = Protocols::on_inherited(&config, listener.own_address().as_ref());
@@ -236,21 +162,16 @@ impl Server {
             })
             .collect();
         let bound = BoundAddresses::of(&listening);
-        protocols::check_inherited(&config, &[&bound.clear[..], &bound.tls].concat())?;
+        protocols::check_inherited(&config, &bound.all())?;
         let mut listeners = Vec::new();
         for _ in 1..config.workers.get() {
             listeners
                 .push(inherited.iter().map(BoundListener::try_clone).collect::<io::Result<_>>()?);
         }
         listeners.push(inherited);
-        let mut config = config;
-        let mut received = received;
-        let quic = quic::bind(&config, &listening, |listen| match &mut received {
-            Some(received) => received.take_datagrams(listen),
-            None => Vec::new(),
-        });
+        let quic = quic::bind(&config, &listening, |listen| before.take_datagrams(listen));
         quic::announce(&mut config, &listening, &quic::addresses(&quic));
-        Server::new(config, listeners, quic, listening, true, received)
+        Server::new(config, listeners, quic, listening, true, before)
     }
 
     fn new(
@@ -259,73 +180,42 @@ impl Server {
         quic: QuicListeners,
         listening: Vec<Listening>,
         inherited: bool,
-        mut received: Option<&mut Received>,
+        before: &mut Predecessor,
     ) -> io::Result<Server> {
         let bound = BoundAddresses::of(&listening);
         protocols::check_passwords(&config, &bound.clear)?;
-        protocols::check_status_pages(&config, &[&bound.clear[..], &bound.tls].concat())?;
+        protocols::check_status_pages(&config, &bound.all())?;
         let acme = acme::load(&config)?;
-        let quic_previous = received.as_mut().and_then(|received| received.lease.take());
-        let (quic_lease, quic_released) = Lease::new()?;
-        let quic_secret = match received.as_ref().and_then(|received| received.quic_secret()) {
-            Some(secret) => secret,
-            None => QuicSecret::random()?,
-        };
-        let tickets = received.as_ref().map(|received| received.description.tickets.clone());
-        let purges = received.as_ref().and_then(|received| received.description.purges.clone());
+        let quic = QuicSockets::new(quic, before)?;
         let admin = config.admin.as_deref().map(|path| {
-            let taken = received.as_mut().and_then(|received| received.take_admin(path));
+            let taken = before.take_admin(path);
             taken.map_or_else(|| admin::bind(path), Ok)
         });
         let admin = admin.transpose()?;
-        let cached = received.as_mut().and_then(|received| received.take_cached());
-        let monitored = monitoring::bind(config.metrics.as_ref(), received)?;
+        let take = |listen: &Listen| before.take_metrics(listen);
+        let metrics = readers::bind(config.metrics.as_ref(), take)?;
+        let monitoring = MonitoringSockets { admin, metrics };
         // Read before the process gives up root, which may be needed to read the files.
         let settings = Settings::new(config, None);
         let settings = settings.map_err(|problems| io::Error::other(problems.join("\n")))?;
-        if let (Some(keyring), Some(tickets)) = (&settings.keyring, tickets) {
-            keyring.adopt_ticket_keys(&tickets);
+        if let Some(keyring) = &settings.keyring {
+            keyring.adopt_ticket_keys(&before.tickets);
         }
-        settings.feed.set_position(purges);
         Ok(Server {
             settings,
             listeners,
             quic,
-            quic_secret,
-            quic_previous,
-            quic_lease,
-            quic_released,
             bound,
             listening,
             inherited,
             access_log: None,
             apps: vec![],
-            admin,
-            monitored,
-            cached,
+            monitoring,
+            purges: before.purges.take(),
+            cached: before.cached.take(),
             acme,
             deployments: None,
         })
-    }
-
-    /// Duplicates the sockets, so that they can be handed to another process.
-    ///
-    /// # Errors
-    /// The system refuses a descriptor.
-    fn hold_sockets(&self) -> io::Result<HeldSockets> {
-        let path = self.settings.config.admin.clone();
-        // The workers have the same inherited listeners.
-        let workers = if self.inherited { 1 } else { self.listeners.len() };
-        let listeners = self.listeners.iter().take(workers).flatten();
-        let metrics = self.settings.config.metrics.iter().flat_map(|metrics| &metrics.listen);
-        let mut held = HeldSockets::of(
-            listeners,
-            path.zip(self.admin.as_ref()),
-            metrics.zip(&self.monitored),
-        )?;
-        held.add_datagrams(self.quic.iter().flatten())?;
-        held.set_lease(self.quic_released.try_clone()?);
-        Ok(held)
     }
 
     /// The directories that the server serves, or the single file of `Config::for_file`.
@@ -361,110 +251,58 @@ impl Server {
     /// The system refuses a thread or an event loop.
     pub fn start(self) -> io::Result<Running> {
         raise_descriptor_limit();
-        let config = Arc::clone(&self.settings.config);
-        let disk = Disk::start(config.disk_threads)?;
-        let listings = Listings::new(&disk);
-        let changes = watching::start(config.watches_files);
-        let slots = Slots::new(config.limits.programs);
-        let caches = Caches::new(cached_bodies());
+        let (stop, orders) = Stop::new();
+        let services = Services::start(self.settings, self.access_log, self.deployments, orders)?;
+        services.purges.set_position(self.purges);
+        let settings = services.settings();
         if let Some(cached) = self.cached {
-            cached.restore(&config, &caches, &disk);
+            let HandlerServices { caches, disk, .. } = &services.handlers;
+            cached.restore(&settings.config, caches, disk);
         }
-        let objects = Origins::default();
-        let compressor = Compressor::start(&config.compress)?;
-        let (orders, _) = watch::channel(Command::Serve);
-        let orders = Arc::new(orders);
         let (updates, _) = watch::channel(None);
         let (commands, requested) = mpsc::unbounded_channel();
-        let registry = Arc::new(Registry::default());
-        let mut upload_roots = upload_roots(&config);
-        let (mut admin, mut monitored) = (self.admin, self.monitored);
-        let monitor = Monitor {
-            registry: Arc::clone(&registry),
-            disk: disk.clone(),
-            caches: caches.clone(),
-            keyring: Arc::new(Mutex::new(self.settings.keyring.clone())),
-            access_log: self.access_log.clone(),
-            orders: orders.subscribe(),
-        };
         let (accepts, accepting) = mpsc::unbounded_channel();
-        let status = monitor.feed();
+        let mut monitoring = Some((self.monitoring, commands));
         let mut threads = Vec::new();
-        let quic_addresses = quic::addresses(&self.quic);
-        for (number, (listeners, quic)) in self.listeners.into_iter().zip(self.quic).enumerate() {
-            let shared = worker::WorkerResources {
-                settings: self.settings.clone(),
-                disk: disk.clone(),
-                listings: listings.clone(),
-                changes: changes.clone(),
-                slots: slots.clone(),
-                caches: caches.clone(),
-                objects: objects.clone(),
-                metrics: registry.worker(),
-                status: status.clone(),
-                compressor: compressor.clone(),
-                log: self.access_log.as_ref().map(|log| log.worker()),
-                apps: self.apps.iter().map(|app| app.for_worker(&disk)).collect(),
-            };
-            let duties = worker::WorkerTasks {
-                admin: admin.take().map(|socket| (socket, commands.clone())),
-                monitored: std::mem::take(&mut monitored),
-                monitor: monitor.clone(),
-                // One worker clears all of them.
-                upload_roots: std::mem::take(&mut upload_roots),
+        let addresses = OpenAddresses {
+            listening: self.listening,
+            quic: quic::addresses(&self.quic.listeners),
+            inherited: self.inherited,
+        };
+        let quic = self.quic.of_workers()?;
+        for (number, (listeners, quic)) in self.listeners.into_iter().zip(quic).enumerate() {
+            let disk = &services.handlers.disk;
+            let start = WorkerStart {
+                number,
+                metrics: services.registry.worker(),
+                apps: self.apps.iter().map(|app| app.for_worker(disk)).collect(),
+                listeners,
+                quic,
                 inherited: self.inherited || activation::keeps_listeners(),
-                deployments: self.deployments.clone(),
                 updates: updates.subscribe(),
-                orders: orders.subscribe(),
                 accepts: accepts.clone(),
-                quic: QuicDuties {
-                    listeners: quic,
-                    secret: self.quic_secret.clone(),
-                    lease: self.quic_lease.clone(),
-                    previous: self.quic_previous.as_ref().map(OwnedFd::try_clone).transpose()?,
-                },
+                monitoring: monitoring.take(),
             };
-            let life = move || worker::run(number, shared, listeners, duties);
+            let services = Arc::clone(&services);
+            let life = move || worker::run(services, start);
             threads.push(thread::Builder::new().name(format!("worker-{number}")).spawn(life)?);
         }
         drop(accepts);
-        let watching = self.settings.keyring.clone().map(certificates::watch).transpose()?;
-        let keyring = self.settings.keyring.as_deref();
+        let watching = settings.keyring.clone().map(certificates::watch).transpose()?;
+        let keyring = settings.keyring.as_deref();
         let ordering = self.acme.map(|acme| acme::start(acme, keyring)).transpose()?;
-        let reloader = Reloader {
-            settings: self.settings,
-            listening: self.listening,
-            quic: quic_addresses,
-            quic_secret: self.quic_secret,
-            inherited: self.inherited,
-            any_port: false,
-            regains_root: false,
-            held: None,
-            updates,
-            watching,
-            ordering,
-            registry,
-            caches,
-        };
+        let certificates = CertificateTasks { watching, ordering };
         Ok(Running {
             threads,
-            stop: Stop(orders),
-            access_log: self.access_log,
-            reloader,
+            stop,
+            services,
+            addresses,
+            updates,
+            certificates,
             requested,
             accepting,
         })
     }
-}
-
-/// Returns the directories of unfinished uploads.
-fn upload_roots(config: &Config) -> Vec<PathBuf> {
-    let mounts = config.sites.iter().flat_map(|site| &site.mounts);
-    let roots = mounts.filter_map(|mount| match &mount.handler {
-        MountHandler::Files(files) => files.upload_dir(),
-        _ => None,
-    });
-    roots.collect()
 }
 
 /// A worker's share of a limit of the whole process.

@@ -6,16 +6,16 @@ use crate::config::{Config, Listen, is_exposed};
 
 /// The protocols beneath HTTP on a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Protocols {
+pub(crate) struct Protocols {
     /// Connections are encrypted with TLS.
-    pub(super) tls: bool,
+    pub(crate) tls: bool,
     /// Connections begin with a PROXY protocol header, before TLS.
-    pub(super) proxy: bool,
+    pub(crate) proxy: bool,
 }
 
 impl Protocols {
     /// The protocols of a configured address.
-    pub(super) fn on(config: &Config, listen: &Listen, tls: bool) -> Protocols {
+    pub(crate) fn on(config: &Config, listen: &Listen, tls: bool) -> Protocols {
         let is_on = |on: &[Listen]| on.is_empty() || on.contains(listen);
         let proxy = config.proxy_protocol.as_ref().is_some_and(|proxied| is_on(&proxied.on));
         Protocols { tls, proxy }
@@ -23,7 +23,7 @@ impl Protocols {
 
     /// The protocols of an inherited listener: those of the same configured address, or else of a
     /// configured address with the same port.
-    pub(super) fn on_inherited(config: &Config, bound: Option<&Listen>) -> Protocols {
+    pub(crate) fn on_inherited(config: &Config, bound: Option<&Listen>) -> Protocols {
         let among = |named: &[Listen]| match bound {
             Some(bound) if is_configured(config, bound) => named.contains(bound),
             Some(bound) => is_among(bound, named),
@@ -39,7 +39,7 @@ impl Protocols {
 ///
 /// # Errors
 /// `clear`, the addresses without TLS, has one that other machines reach.
-pub(super) fn check_passwords(config: &Config, clear: &[Listen]) -> io::Result<()> {
+pub(crate) fn check_passwords(config: &Config, clear: &[Listen]) -> io::Result<()> {
     let is_open = |listen: &&Listen| is_exposed(listen) && config.needs_privacy(listen);
     let Some(listen) = clear.iter().find(is_open) else { return Ok(()) };
     let what = format!(
@@ -53,7 +53,7 @@ pub(super) fn check_passwords(config: &Config, clear: &[Listen]) -> io::Result<(
 ///
 /// # Errors
 /// There is such a page, and one of the addresses is one that other machines reach.
-pub(super) fn check_status_pages(config: &Config, addresses: &[Listen]) -> io::Result<()> {
+pub(crate) fn check_status_pages(config: &Config, addresses: &[Listen]) -> io::Result<()> {
     let mut exposed = addresses.iter().filter(|listen| is_exposed(listen));
     let page = exposed.find_map(|listen| Some((listen, config.public_status_page(listen)?)));
     let Some((listen, path)) = page else { return Ok(()) };
@@ -69,12 +69,12 @@ pub(super) fn check_status_pages(config: &Config, addresses: &[Listen]) -> io::R
 ///
 /// # Errors
 /// The address without a listener.
-pub(super) fn check(config: &Config) -> io::Result<()> {
+pub(crate) fn check(config: &Config) -> io::Result<()> {
     check_addresses(config, |named| is_configured(config, named))
 }
 
 /// Does the same check for inherited listeners.
-pub(super) fn check_inherited(config: &Config, bound: &[Listen]) -> io::Result<()> {
+pub(crate) fn check_inherited(config: &Config, bound: &[Listen]) -> io::Result<()> {
     check_addresses(config, |named| is_among(named, bound))
 }
 

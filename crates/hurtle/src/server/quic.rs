@@ -13,8 +13,9 @@ use tokio::task::spawn_local;
 use super::accepting::ListenerChanges;
 use super::admission::Admission;
 use super::handshakes::{HANDSHAKES_UNVALIDATED_MAX, Handshakes};
+use super::listening::Listening;
+use super::predecessor::Predecessor;
 use super::protocols::Protocols;
-use super::reload::Listening;
 use crate::config::{Config, Listen};
 use crate::metrics::LimitKind;
 use crate::pipeline::worker::{ConnectionSlot, ListenerAddress, WorkerThread};
@@ -26,19 +27,19 @@ use crate::transport::quic::{
 
 /// A socket of one worker that is not registered yet.
 #[derive(Debug)]
-pub(super) struct QuicListener {
-    pub(super) socket: UdpSocket,
+pub(crate) struct QuicListener {
+    pub(crate) socket: UdpSocket,
     /// The address of the TLS listener, as configured.
-    pub(super) configured: Listen,
+    pub(crate) configured: Listen,
     inbox: Inbox,
 }
 
 /// The sockets of each worker.
-pub(super) type QuicListeners = Vec<Vec<QuicListener>>;
+pub(crate) type QuicListeners = Vec<Vec<QuicListener>>;
 
 /// Binds the UDP ports of TLS listeners, or takes the sockets of another process. A port that is in
 /// use only costs HTTP/3 at that address.
-pub(super) fn bind(
+pub(crate) fn bind(
     config: &Config,
     listening: &[Listening],
     mut take: impl FnMut(&Listen) -> Vec<UdpSocket>,
@@ -72,7 +73,7 @@ pub(super) fn bind(
 
 /// Returns the TLS listeners that also have a UDP port: the configured address and the actual one.
 /// Datagrams have no PROXY protocol header, so a load balancer's listener has none.
-pub(super) fn wanted<'a>(
+pub(crate) fn wanted<'a>(
     config: &'a Config,
     listening: &'a [Listening],
 ) -> impl Iterator<Item = (&'a Listen, SocketAddr)> {
@@ -92,14 +93,14 @@ pub(super) fn addresses(listeners: &QuicListeners) -> Vec<Listen> {
 }
 
 /// Returns the addresses whose sockets a reload opens.
-pub(super) fn opened(changes: &[ListenerChanges]) -> Vec<Listen> {
+pub(crate) fn opened(changes: &[ListenerChanges]) -> Vec<Listen> {
     let opened = changes.iter().flat_map(|worker| &worker.opened_quic);
     opened.map(|listener| listener.configured.clone()).collect()
 }
 
 /// Has responses over TCP tell clients about the UDP port (Alt-Svc, RFC 7838). `open`: the
 /// addresses, as configured, with a UDP port.
-pub(super) fn announce(config: &mut Config, listening: &[Listening], open: &[Listen]) {
+pub(crate) fn announce(config: &mut Config, listening: &[Listening], open: &[Listen]) {
     let has_port = |at: &&Listening| at.tls && open.contains(&at.configured);
     let open: Vec<_> = listening.iter().filter(has_port).collect();
     config.announce_http3(|site| {
@@ -122,6 +123,47 @@ impl Lease {
     pub(super) fn new() -> io::Result<(Lease, OwnedFd)> {
         let (reader, writer) = io::pipe()?;
         Ok((Lease(Arc::new(writer)), reader.into()))
+    }
+}
+
+/// The UDP sockets of a server that has not started, and the means of their endpoints.
+#[derive(Debug)]
+pub(crate) struct QuicSockets {
+    /// The sockets of each worker.
+    pub(crate) listeners: QuicListeners,
+    pub(crate) secret: QuicSecret,
+    lease: Lease,
+    /// The end of the lease for another process.
+    pub(crate) released: OwnedFd,
+    /// The lease of the process before, while it may read the sockets.
+    previous: Option<OwnedFd>,
+}
+
+impl QuicSockets {
+    /// Takes the secret and the lease of the process before.
+    ///
+    /// # Errors
+    /// The system refuses a pipe or random bytes.
+    pub(super) fn new(
+        listeners: QuicListeners,
+        before: &mut Predecessor,
+    ) -> io::Result<QuicSockets> {
+        let (lease, released) = Lease::new()?;
+        let secret = before.quic_secret.take().map_or_else(QuicSecret::random, Ok)?;
+        Ok(QuicSockets { listeners, secret, lease, released, previous: before.lease.take() })
+    }
+
+    /// Returns the sockets of each worker.
+    ///
+    /// # Errors
+    /// The system refuses a descriptor.
+    pub(super) fn of_workers(self) -> io::Result<Vec<QuicDuties>> {
+        let QuicSockets { listeners, secret, lease, previous, .. } = self;
+        let of_worker = |listeners| {
+            let previous = previous.as_ref().map(OwnedFd::try_clone).transpose()?;
+            Ok(QuicDuties { listeners, secret: secret.clone(), lease: lease.clone(), previous })
+        };
+        listeners.into_iter().map(of_worker).collect()
     }
 }
 

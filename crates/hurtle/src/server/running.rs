@@ -2,27 +2,43 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
-use super::admin::Request;
-use super::reload::Reloader;
-use super::stop::Stop;
+use super::acme::AcmeHandle;
+use super::listening::OpenAddresses;
+use super::updating::Update;
+use crate::monitoring::admin::Request;
 use crate::observe::Writer;
+use crate::services::Services;
+use crate::services::orders::Stop;
 
 /// A running server.
 #[derive(Debug)]
 pub struct Running {
-    pub(super) threads: Vec<thread::JoinHandle<io::Result<()>>>,
-    pub(super) stop: Stop,
-    pub(super) access_log: Option<Arc<Writer>>,
-    pub(super) reloader: Reloader,
+    pub(crate) threads: Vec<thread::JoinHandle<io::Result<()>>>,
+    pub(crate) stop: Stop,
+    pub(crate) services: Arc<Services>,
+    pub(crate) addresses: OpenAddresses,
+    /// New configurations.
+    pub(crate) updates: watch::Sender<Option<Arc<Update>>>,
+    pub(crate) certificates: CertificateTasks,
     /// Commands from the admin socket for the process.
-    pub(super) requested: mpsc::UnboundedReceiver<Request>,
+    pub(crate) requested: mpsc::UnboundedReceiver<Request>,
     /// A message from each worker when it accepts connections, and when it no longer does.
-    pub(super) accepting: mpsc::UnboundedReceiver<()>,
+    pub(crate) accepting: mpsc::UnboundedReceiver<()>,
+}
+
+/// The threads that keep certificates new; each ends when its handle is dropped.
+#[derive(Debug)]
+pub(crate) struct CertificateTasks {
+    /// Reads the files again that have changed.
+    pub(crate) watching: Option<Sender<()>>,
+    /// Orders certificates from authorities.
+    pub(crate) ordering: Option<AcmeHandle>,
 }
 
 /// A handle that reopens the access log of a running server.
@@ -44,7 +60,7 @@ const LOG_CLOSE_MAX: Duration = Duration::from_secs(2);
 impl Running {
     /// A handle to its access log.
     pub fn logs(&self) -> AccessLogHandle {
-        AccessLogHandle(self.access_log.clone())
+        AccessLogHandle(self.services.access_log.clone())
     }
 
     /// A handle that stops it from any thread.
@@ -56,7 +72,7 @@ impl Running {
     ///
     /// # Errors
     /// A worker has failed.
-    pub(super) fn wait_until_accepting(&mut self) -> io::Result<()> {
+    pub(crate) fn wait_until_accepting(&mut self) -> io::Result<()> {
         for _ in &self.threads {
             let accepts = self.accepting.blocking_recv();
             accepts.ok_or_else(|| io::Error::other("a worker cannot accept connections"))?;
@@ -69,12 +85,12 @@ impl Running {
     /// # Errors
     /// The error of the first worker that failed.
     pub fn join(self) -> io::Result<()> {
-        join(self.threads, self.access_log.as_deref())
+        join(self.threads, self.services.access_log.as_deref())
     }
 }
 
 /// Waits until every worker has ended, then closes the access log.
-pub(super) fn join(
+pub(crate) fn join(
     threads: Vec<thread::JoinHandle<io::Result<()>>>,
     access_log: Option<&Writer>,
 ) -> io::Result<()> {

@@ -10,9 +10,9 @@ use super::mount::names_lane;
 use super::{Channel, Site};
 use crate::auth::{Guard, PasswordGate, TokenGate};
 use crate::config::{self, Access, Auth, Cors, MountClientAuth};
-use crate::handler::directory::Resources;
 use crate::handler::gateway::Authorizer;
 use crate::handler::proxy::ForwardAuth;
+use crate::handler::resources::{HandlerServices, Resources};
 use crate::limits::concurrency::ConcurrencyLimiter;
 use crate::limits::rate::RateLimiter;
 
@@ -123,10 +123,10 @@ impl Gate {
 
     /// Returns whether the guard has the users and the keys of the gate, unchanged, and TLS to its
     /// server is as it was.
-    pub(super) fn is_of(&self, guard: &Guard, resources: &Resources) -> bool {
+    pub(super) fn is_of(&self, guard: &Guard, resources: &Resources<'_>) -> bool {
         match self {
             Gate::Token(tokens) => guard.has_keys_of(tokens),
-            Gate::Forward(server) => server.uses(&resources.upstream_tls),
+            Gate::Forward(server) => server.uses(resources.upstream_tls),
             Gate::Basic(passwords) => passwords.is_of(guard),
             _ => true,
         }
@@ -137,7 +137,7 @@ impl Gate {
 pub(super) struct Compiler<'a> {
     site: &'a config::Site,
     guard: &'a Guard,
-    resources: &'a Resources,
+    resources: &'a Resources<'a>,
     /// The authentication of the site, which its mounts share.
     auth: Option<Gate>,
     maintenance: Option<Rc<Maintenance>>,
@@ -147,10 +147,11 @@ impl Compiler<'_> {
     pub(super) fn new<'a>(
         site: &'a config::Site,
         guard: &'a Guard,
-        resources: &'a Resources,
+        resources: &'a Resources<'a>,
     ) -> Compiler<'a> {
         let maintenance = site.maintenance.as_deref();
-        let maintenance = maintenance.map(|file| Rc::new(Maintenance::new(file, &resources.disk)));
+        let maintenance =
+            maintenance.map(|file| Rc::new(Maintenance::new(file, &resources.shared.disk)));
         let mut compiler = Compiler { site, guard, resources, auth: None, maintenance };
         compiler.auth = site.auth.as_ref().and_then(|auth| compiler.authentication(auth));
         compiler
@@ -223,7 +224,8 @@ impl Compiler<'_> {
             Auth::None => None,
             Auth::Jwt(config) => Some(Gate::Token(Rc::new(self.guard.token_gate(config)))),
             Auth::Forward(config) => {
-                let Resources { disk, upstream_tls, .. } = self.resources;
+                let Resources { shared: HandlerServices { disk, .. }, upstream_tls, .. } =
+                    self.resources;
                 let server = ForwardAuth::new(config, (disk, names_lane(disk)), upstream_tls);
                 Some(Gate::Forward(Rc::new(server)))
             }

@@ -16,8 +16,9 @@ use crate::clock;
 use crate::compress::{Policy, forbids};
 use crate::config::Files;
 use crate::files::{self, Key, Store};
-use crate::handler::directory::{Directory, Resources};
+use crate::handler::directory::Directory;
 use crate::handler::request::{HandlerRequest, MatchedPath};
+use crate::handler::resources::Resources;
 use crate::handler::{FileName, InternalRedirect};
 
 /// A root of internal files.
@@ -30,7 +31,7 @@ pub struct Internal {
 }
 
 impl Internal {
-    pub(super) fn new(root: &Path, resources: &Resources, policy: Option<Policy>) -> Internal {
+    pub(super) fn new(root: &Path, resources: &Resources<'_>, policy: Option<Policy>) -> Internal {
         let files = Files { index: Vec::new(), ..Files::new(root.to_owned()) };
         Internal {
             root: root.to_owned(),

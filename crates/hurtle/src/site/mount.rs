@@ -19,10 +19,11 @@ use crate::files::Routes;
 use crate::files::routes::holds;
 use crate::handler::Handler;
 use crate::handler::app::App;
-use crate::handler::directory::{Directory, Resources};
+use crate::handler::directory::Directory;
 use crate::handler::fixed::{Fixed, Redirect};
-use crate::handler::gateway::{Gateway, Slots};
+use crate::handler::gateway::Gateway;
 use crate::handler::proxy::Proxy;
+use crate::handler::resources::Resources;
 use crate::handler::status::Status;
 use crate::metrics::RouteMetrics;
 use crate::wasm::NotLoaded;
@@ -135,12 +136,14 @@ impl Mount {
     pub(super) fn new(
         config: &config::Mount,
         site: &str,
-        (resources, slots): (&Resources, &Slots),
+        resources: &Resources<'_>,
         (routes, edits): (&Arc<Routes>, &Rc<ResponseEdits>),
         gates: Vec<Gate>,
         previous: Option<&Rc<Proxy>>,
         compression: &Compression,
     ) -> Mount {
+        let shared = resources.shared;
+        let disk = &shared.disk;
         let (of_files, compress) = compression.of_mount(config.compress);
         let own_edits = (!config.headers.is_empty()).then(|| Rc::new(edits.of_mount(config)));
         let edits = own_edits.as_ref().unwrap_or(edits);
@@ -153,7 +156,7 @@ impl Mount {
             MountHandler::Files(files) => {
                 let directory = Directory::new((**files).clone(), resources, of_files);
                 let directory = directory.of_site(edits, &metrics);
-                Handler::Directory(directory.with_archives(&resources.disk, routes))
+                Handler::Directory(directory.with_archives(disk, routes))
             }
             MountHandler::Redirect { status, to } => {
                 let matcher = config.matcher.clone().filter(|_| config.given_name.is_some());
@@ -163,8 +166,8 @@ impl Mount {
                 let tls = resources.upstream_tls.of(proxy);
                 let known = previous.filter(|known| known.is_as(proxy, tls));
                 Handler::Proxy(known.cloned().unwrap_or_else(|| {
-                    let names = (&resources.disk, names_lane(&resources.disk));
-                    let cache = resources.caches.of(proxy, &resources.disk);
+                    let names = (disk, names_lane(disk));
+                    let cache = shared.caches.of(proxy, disk);
                     let proxy = Proxy::new((**proxy).clone(), names, tls.cloned(), cache);
                     Rc::new(proxy.of_mount(&place))
                 }))
@@ -175,15 +178,15 @@ impl Mount {
                     let directory = Directory::new(files, resources, of_files);
                     directory.beside_scripts().of_site(edits, &metrics)
                 });
-                let gateway = Rc::new(Gateway::fastcgi(app, &resources.disk, &place));
+                let gateway = Rc::new(Gateway::fastcgi(app, disk, &place));
                 Handler::Gateway { gateway, beside }
             }
             MountHandler::Uwsgi(app) => {
-                let gateway = Rc::new(Gateway::uwsgi(app, &resources.disk, &place));
+                let gateway = Rc::new(Gateway::uwsgi(app, disk, &place));
                 Handler::Gateway { gateway, beside: None }
             }
             MountHandler::Cgi(cgi) => {
-                let gateway = Rc::new(Gateway::programs(cgi, &resources.disk, slots));
+                let gateway = Rc::new(Gateway::programs(cgi, disk, &shared.slots));
                 Handler::Gateway { gateway, beside: None }
             }
             MountHandler::Wasm(_) => match resources.wasm.service(site, &name) {
@@ -192,9 +195,7 @@ impl Mount {
                 }
                 None => Handler::App(App::new(site, &config.path, NotLoaded)),
             },
-            MountHandler::Status => {
-                Handler::Status(Status::new(&resources.status, &resources.disk))
-            }
+            MountHandler::Status => Handler::Status(Status::new(&shared.status, disk)),
             MountHandler::Abort => Handler::Abort,
             MountHandler::Fixed { status, body, content_type } => Handler::Fixed(Fixed {
                 status: *status,
@@ -204,7 +205,7 @@ impl Mount {
             }),
         };
         if let Handler::Proxy(proxy) = &handler {
-            proxy.count_in(&resources.metrics, site, &name);
+            proxy.count_in(resources.metrics, site, &name);
         }
         Mount {
             path: if config.exact { config.path.clone().into() } else { mount_path(&config.path) },

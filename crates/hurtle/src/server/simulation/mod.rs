@@ -28,21 +28,16 @@ use self::client::Client;
 use self::disks::SimulatedDisks;
 use self::request::{FILES, TestRequest};
 use super::mount::MountedApp;
-use super::reload::Settings;
-use super::worker::{self, WorkerResources};
-use hurtle_objects::Origins;
-
-use crate::cache::Caches;
+use super::worker_base::WorkerBase;
 use crate::compress::Compressor;
 use crate::config::{self, Config};
 use crate::disk::Disk;
-use crate::files::{Changed, Listings};
-use crate::handler::gateway::Slots;
-use crate::metrics::Snapshot;
-use crate::observe::status::Feed;
 use crate::pipeline::worker::{ConnectionSlot, WorkerThread};
 use crate::rt::{self, simulated};
 use crate::serve;
+use crate::services::Services;
+use crate::services::orders::Stop;
+use crate::services::settings::Settings;
 use crate::transport::Input;
 use crate::transport::memory::{self, Faults, Memory, Random};
 
@@ -131,21 +126,13 @@ impl Simulator {
     }
 
     fn worker(&self, seed: u64, conditions: Conditions) -> Rc<WorkerThread> {
-        let mut shared = WorkerResources {
-            settings: Settings::new((*self.config).clone(), None).unwrap(),
-            disk: self.disk.clone(),
-            listings: Listings::new(&self.disk),
-            changes: (Changed::default(), None),
-            slots: Slots::new(1),
-            caches: Caches::new(1),
-            objects: Origins::default(),
-            metrics: Arc::default(),
-            status: Feed::new(Snapshot::default),
-            compressor: Compressor::default(),
-            log: None,
-            apps: vec![MountedApp { site: 0, app: app::app(seed, conditions) }],
-        };
-        worker::make(&mut shared).0
+        let settings = Settings::new((*self.config).clone(), None).unwrap();
+        let (_, orders) = Stop::new();
+        let (disk, compressor) = (self.disk.clone(), Compressor::default());
+        let services = Services::on(disk, compressor, settings, None, None, orders).unwrap();
+        let apps = vec![MountedApp { site: 0, app: app::app(seed, conditions) }];
+        let base = WorkerBase::new(Arc::clone(&services), Arc::default(), apps);
+        WorkerThread::new(base.worker(&services.settings(), None))
     }
 
     /// Runs one seed; `is_printed`: prints every event.

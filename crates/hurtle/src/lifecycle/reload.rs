@@ -4,62 +4,33 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::accept::{self, BoundListener};
-use super::accepting::ListenerChanges;
-use super::admission::AddressCounts;
+use super::dns_hooks;
 use super::handover::HeldSockets;
-use super::protocols::{self, Protocols};
-use super::{acme, certificates, dns_hooks, quic};
-use crate::auth::Guard;
-use crate::cache::Caches;
 use crate::config::{Config, HostName, Listen, OnDemand, Site};
-use crate::metrics::Registry;
 use crate::observe;
-use crate::shared_store::{self, Feed};
-use crate::tls::{Keyring, UpstreamConfigs};
-use crate::transport::Addresses;
-use crate::transport::quic::QuicSecret;
-use crate::wasm::WasmApps;
+use crate::server::accept::BoundListener;
+use crate::server::accepting::ListenerChanges;
+use crate::server::listening::{Listening, OpenAddresses};
+use crate::server::protocols::{self, Protocols};
+use crate::server::running::CertificateTasks;
+use crate::server::updating::Update;
+use crate::server::{acme, quic};
+use crate::services::settings::Settings;
+use crate::services::{Services, certificates};
+use crate::sockets;
+use crate::tls::Keyring;
 
 /// Longest wait for the workers to confirm a configuration.
 const CONFIRM_MAX: Duration = Duration::from_secs(5);
 
 /// Ports below this one are for root on most systems.
 const PRIVILEGED_PORTS: u16 = 1024;
-
-/// A configuration on its way to the workers.
-#[derive(Debug)]
-pub(super) struct Update {
-    pub(super) settings: Settings,
-    /// The changes of listeners by the number of the worker, which takes its own.
-    listeners: Mutex<Vec<ListenerChanges>>,
-    /// Confirms that a worker has applied it.
-    pub(super) applied: Sender<()>,
-}
-
-/// The parts of the server's state that a configuration decides.
-#[derive(Clone, Debug)]
-pub(super) struct Settings {
-    pub(super) config: Arc<Config>,
-    pub(super) guard: Guard,
-    pub(super) keyring: Option<Arc<Keyring>>,
-    pub(super) upstream_tls: UpstreamConfigs,
-    pub(super) wasm: WasmApps,
-    /// The store that several servers share; `None`: there is none.
-    pub(super) store: Option<Arc<shared_store::Settings>>,
-    /// The purges of those servers.
-    pub(super) feed: Feed,
-    /// Rate limits of client addresses; `None`: unlimited.
-    pub(super) addresses: Option<Addresses>,
-    /// `None`: an address may have any number of connections.
-    pub(super) connections_by_address: Option<AddressCounts>,
-}
 
 /// Why a configuration is not in force.
 #[derive(Debug)]
@@ -80,26 +51,11 @@ impl From<Vec<String>> for ReloadError {
     }
 }
 
-/// An address that the server listens on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Listening {
-    /// As configured; its port may be 0.
-    pub(super) configured: Listen,
-    /// With the actual port.
-    pub(super) actual: Listen,
-    pub(super) tls: bool,
-}
-
 /// The state of a running server that a reload compares and replaces.
 #[derive(Debug)]
 pub(super) struct Reloader {
-    pub(super) settings: Settings,
-    pub(super) listening: Vec<Listening>,
-    /// The addresses, as configured, that also have a UDP port.
-    pub(super) quic: Vec<Listen>,
-    pub(super) quic_secret: QuicSecret,
-    /// `true`: the listeners are inherited, so they stay.
-    pub(super) inherited: bool,
+    pub(super) services: Arc<Services>,
+    pub(super) addresses: OpenAddresses,
     /// `true`: the address is a default and its port may be another one, so it stays.
     pub(super) any_port: bool,
     /// `true`: this process has given up root, and one that replaces it begins as root.
@@ -107,71 +63,13 @@ pub(super) struct Reloader {
     /// Duplicates of all sockets; `None`: they are not handed over.
     pub(super) held: Option<HeldSockets>,
     pub(super) updates: watch::Sender<Option<Arc<Update>>>,
-    /// Certificates are reloaded until this is dropped.
-    pub(super) watching: Option<Sender<()>>,
-    /// Certificates are ordered until this is dropped.
-    pub(super) ordering: Option<acme::AcmeHandle>,
-    pub(super) registry: Arc<Registry>,
-    pub(super) caches: Caches,
-}
-
-impl Update {
-    /// Takes the changes of listeners for a worker.
-    pub(super) fn listeners_of(&self, worker: usize) -> ListenerChanges {
-        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        listeners.get_mut(worker).map(std::mem::take).unwrap_or_default()
-    }
-}
-
-impl Settings {
-    /// Makes the state for a configuration. What is equal under the `previous` one is shared.
-    ///
-    /// # Errors
-    /// The problems, one line each.
-    pub(super) fn new(
-        config: Config,
-        previous: Option<&Settings>,
-    ) -> Result<Settings, Vec<String>> {
-        let line = |e: io::Error| vec![e.to_string()];
-        let known = previous.and_then(|previous| previous.keyring.as_deref());
-        let keyring = certificates::load(&config, known).map_err(line)?;
-        let upstream_tls =
-            UpstreamConfigs::load(&config, previous.map(|previous| &previous.upstream_tls))?;
-        let wasm = WasmApps::load(&config, previous.map(|previous| &previous.wasm))?;
-        let store = store(&config, previous).map_err(|e| vec![e])?;
-        let feed = previous.map_or_else(Feed::new, |previous| Ok(previous.feed.clone()));
-        let feed = feed.map_err(line)?;
-        let guard = Guard::read(&config, previous.map(|previous| &previous.guard)).map_err(line)?;
-        let rate = config.limits.address_rate;
-        let same_rate = previous.filter(|known| known.config.limits.address_rate == rate);
-        let addresses = match same_rate {
-            Some(known) => known.addresses.clone(),
-            None => (rate > 0).then(|| Addresses::new(rate)),
-        };
-        let known = previous.and_then(|previous| previous.connections_by_address.as_ref());
-        let connections_by_address = config.limits.connections_per_address.map(|max| match known {
-            Some(known) => known.with_max(max),
-            None => AddressCounts::new(max),
-        });
-        let config = Arc::new(config);
-        Ok(Settings {
-            config,
-            guard,
-            keyring,
-            upstream_tls,
-            wasm,
-            store,
-            feed,
-            addresses,
-            connections_by_address,
-        })
-    }
+    pub(super) certificates: CertificateTasks,
 }
 
 impl Reloader {
     /// Returns the names of the settings of a configuration that only a start puts in force.
     pub(super) fn needs_restart(&self, config: &Config) -> Vec<&'static str> {
-        need_restart(config, &self.settings.config)
+        need_restart(config, &self.services.settings().config)
     }
 
     /// Puts a configuration in force that needs no restart.
@@ -180,14 +78,15 @@ impl Reloader {
     /// The problems, or an address that another process can listen on. The configuration before
     /// stays in force.
     pub(super) fn reload(&mut self, config: Config) -> Result<(), ReloadError> {
-        let before = Arc::clone(&self.settings.config);
+        let before = self.services.settings();
         self.check(&config).map_err(|e| vec![e.to_string()])?;
-        let orders_change = config.acme != before.acme || automatic(&config) != automatic(&before);
+        let orders_change =
+            config.acme != before.config.acme || automatic(&config) != automatic(&before.config);
         let acme = match orders_change {
             true => acme::load(&config).map_err(|e| vec![e.to_string()])?,
             false => None,
         };
-        let mut settings = Settings::new(config, Some(&self.settings))?;
+        let mut settings = Settings::new(config, Some(&before))?;
         // Last, because bound addresses cannot be taken back unnoticed.
         let (listening, mut listeners) = self.listeners(&settings.config)?;
         if let Some(listen) = self.privileged_quic(&settings.config, &listening) {
@@ -211,43 +110,50 @@ impl Reloader {
             held.retain_datagrams(&quic_kept);
             let opened = listeners.iter().flat_map(|changes| &changes.opened_quic);
             held.add_datagrams(opened).map_err(|e| vec![e.to_string()])?;
-            if !self.inherited {
+            if !self.addresses.inherited {
                 held.store();
             }
         }
-        self.publish(settings, listeners)?;
-        let level = self.settings.config.error_log.level;
-        if level != before.error_log.level {
+        let settings = Arc::new(settings);
+        self.publish(&settings, listeners)?;
+        let level = settings.config.error_log.level;
+        if level != before.config.error_log.level {
             observe::set_level(level);
         }
         if orders_change {
-            let keyring = self.settings.keyring.as_deref();
+            let keyring = settings.keyring.as_deref();
             let ordering = acme.map(|acme| acme::start(acme, keyring)).transpose();
-            self.ordering = ordering.map_err(|e| vec![e.to_string()])?;
+            self.certificates.ordering = ordering.map_err(|e| vec![e.to_string()])?;
         }
         let is_kept =
             |open: &Listening| listening.iter().any(|kept| kept.configured == open.configured);
-        for closed in self.listening.iter().filter(|open| !is_kept(open)) {
+        for closed in self.addresses.listening.iter().filter(|open| !is_kept(open)) {
             if let Listen::Unix(path) = &closed.configured {
                 // The directory may be another user's.
                 let _ = std::fs::remove_file(path);
             }
         }
-        self.listening = listening;
-        self.quic = quic_kept.into_iter().chain(quic_opened).collect();
+        self.addresses.listening = listening;
+        self.addresses.quic = quic_kept.into_iter().chain(quic_opened).collect();
         Ok(())
     }
 
     fn check(&self, config: &Config) -> io::Result<()> {
         let actual = |open: &&Listening| open.actual.clone();
-        let bound: Vec<Listen> = self.listening.iter().map(|open| actual(&open)).collect();
-        match self.inherited {
+        let bound: Vec<Listen> =
+            self.addresses.listening.iter().map(|open| actual(&open)).collect();
+        match self.addresses.inherited {
             true => protocols::check_inherited(config, &bound)?,
             false => protocols::check(config)?,
         }
-        let clear: Vec<Listen> =
-            self.listening.iter().filter(|open| !open.tls).map(|open| actual(&open)).collect();
-        let stay = self.inherited || self.any_port;
+        let clear: Vec<Listen> = self
+            .addresses
+            .listening
+            .iter()
+            .filter(|open| !open.tls)
+            .map(|open| actual(&open))
+            .collect();
+        let stay = self.addresses.inherited || self.any_port;
         protocols::check_passwords(config, if stay { &clear } else { &config.listen })?;
         let configured = [&config.listen[..], &config.listen_tls].concat();
         protocols::check_status_pages(config, if stay { &bound } else { &configured })
@@ -256,7 +162,7 @@ impl Reloader {
     /// Sends the configuration to the workers, and waits until all have applied it.
     fn publish(
         &mut self,
-        settings: Settings,
+        settings: &Arc<Settings>,
         listeners: Vec<ListenerChanges>,
     ) -> Result<(), Vec<String>> {
         let (applied, confirmed) = mpsc::channel();
@@ -264,13 +170,12 @@ impl Reloader {
         let same = |a: &Option<Arc<Keyring>>, b: &Option<Arc<Keyring>>| {
             a.as_ref().map(Arc::as_ptr) == b.as_ref().map(Arc::as_ptr)
         };
-        if !same(&settings.keyring, &self.settings.keyring) {
+        if !same(&settings.keyring, &self.services.settings().keyring) {
             let watching = settings.keyring.clone().map(certificates::watch).transpose();
-            self.watching = watching.map_err(|e| vec![e.to_string()])?;
+            self.certificates.watching = watching.map_err(|e| vec![e.to_string()])?;
         }
-        self.settings = settings.clone();
-        let listeners = Mutex::new(listeners);
-        self.updates.send_replace(Some(Arc::new(Update { settings, listeners, applied })));
+        self.services.set_settings(Arc::clone(settings));
+        self.updates.send_replace(Some(Arc::new(Update::new(listeners, applied))));
         let end = Instant::now() + CONFIRM_MAX;
         for _ in 0..workers {
             if confirmed.recv_timeout(end.saturating_duration_since(Instant::now())).is_err() {
@@ -291,10 +196,10 @@ impl Reloader {
     ) -> Vec<(Listen, bool)> {
         let wanted: Vec<_> = quic::wanted(config, listening).map(|(listen, _)| listen).collect();
         let tls = |listen: &&Listen| listening.iter().any(|o| o.tls && o.configured == **listen);
-        let stay = self.quic.iter().filter(tls);
+        let stay = self.addresses.quic.iter().filter(tls);
         let kept: Vec<_> = stay.map(|listen| (listen.clone(), wanted.contains(&listen))).collect();
         let is_new = |open: &&Listening| {
-            wanted.contains(&&open.configured) && !self.quic.contains(&open.configured)
+            wanted.contains(&&open.configured) && !self.addresses.quic.contains(&open.configured)
         };
         let new: Vec<_> = listening.iter().filter(is_new).cloned().collect();
         let opened = quic::bind(config, &new, |_| Vec::new());
@@ -313,9 +218,9 @@ impl Reloader {
     ) -> Result<(Vec<Listening>, Vec<ListenerChanges>), ReloadError> {
         let workers = config.workers.get();
         let mut changes: Vec<_> = (0..workers).map(|_| ListenerChanges::default()).collect();
-        if self.inherited || self.any_port {
-            for open in &self.listening {
-                let protocols = match self.inherited {
+        if self.addresses.inherited || self.any_port {
+            for open in &self.addresses.listening {
+                let protocols = match self.addresses.inherited {
                     true => Protocols::on_inherited(config, Some(&open.actual)),
                     false => Protocols { tls: open.tls, proxy: false },
                 };
@@ -323,29 +228,31 @@ impl Reloader {
                     worker.kept.push((open.configured.clone(), protocols));
                 }
             }
-            return Ok((self.listening.clone(), changes));
+            return Ok((self.addresses.listening.clone(), changes));
         }
         let (mut listening, mut problems, mut privileged) = (Vec::new(), Vec::new(), None);
         let clear = config.listen.iter().map(|listen| (listen, false));
         let wanted = clear.chain(config.listen_tls.iter().map(|listen| (listen, true)));
         for (listen, tls) in wanted {
             let protocols = Protocols::on(config, listen, tls);
-            if let Some(open) = self.listening.iter().find(|open| open.configured == *listen) {
+            if let Some(open) =
+                self.addresses.listening.iter().find(|open| open.configured == *listen)
+            {
                 listening.push(Listening { tls, ..open.clone() });
                 for worker in &mut changes {
                     worker.kept.push((listen.clone(), protocols));
                 }
                 continue;
             }
-            match accept::bind(listen, config.backlog, workers, tls && config.http3) {
+            match sockets::bind(listen, config.backlog, workers, tls && config.http3) {
                 Err(e) if self.regains_root && e.kind() == io::ErrorKind::PermissionDenied => {
                     privileged = Some(listen.clone());
                 }
                 Err(e) => problems.push(cannot_listen(listen, &e)),
-                Ok(sockets) => {
-                    let (configured, actual) = (listen.clone(), sockets[0].address(listen));
+                Ok(opened) => {
+                    let (configured, actual) = (listen.clone(), opened[0].address(listen));
                     listening.push(Listening { configured, actual, tls });
-                    for (worker, listener) in changes.iter_mut().zip(sockets) {
+                    for (worker, listener) in changes.iter_mut().zip(opened) {
                         let configured = listen.clone();
                         worker.opened.push(BoundListener { listener, configured, protocols });
                     }
@@ -365,23 +272,10 @@ impl Reloader {
             UdpSocket::bind(address).is_err_and(|e| e.kind() == io::ErrorKind::PermissionDenied)
         };
         let mut wanted = quic::wanted(config, listening).filter(|_| self.regains_root);
-        let new = wanted.find(|(listen, at)| !self.quic.contains(listen) && is_denied(*at));
+        let new =
+            wanted.find(|(listen, at)| !self.addresses.quic.contains(listen) && is_denied(*at));
         new.map(|(listen, _)| listen.clone())
     }
-}
-
-/// Reads the settings of the store; those that are as before are shared.
-fn store(
-    config: &Config,
-    previous: Option<&Settings>,
-) -> Result<Option<Arc<shared_store::Settings>>, String> {
-    let Some(store) = &config.store else { return Ok(None) };
-    let settings = shared_store::Settings::load(store)?;
-    let known = previous.and_then(|previous| previous.store.as_ref());
-    Ok(Some(match known.filter(|known| ***known == settings) {
-        Some(known) => Arc::clone(known),
-        None => Arc::new(settings),
-    }))
 }
 
 fn cannot_listen(listen: &Listen, e: &io::Error) -> String {

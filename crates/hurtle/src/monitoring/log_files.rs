@@ -11,15 +11,15 @@ use nix::unistd::{Gid, Group, Uid, User, fchown};
 use rustix::fs::{Access, AtFlags, CWD, OFlags, accessat};
 use rustix::process::geteuid;
 
-use super::process::account;
 use crate::config::{Config, LogTarget, Rotation};
 use crate::observe::LOG_MODE;
+use crate::users::account;
 
 /// Bits of a mode that permit writing: to the owner, the group, and others.
 const WRITE_BITS: [u32; 3] = [0o200, 0o020, 0o002];
 
 /// Creates the missing log files of a configuration, if this process will give up root.
-pub(super) fn create(config: &Config) {
+pub(crate) fn create(config: &Config) {
     let Some(user) = config.user.as_deref().filter(|_| geteuid().is_root()) else { return };
     // `switch_user` reports a user that does not exist.
     let Ok((user, group)) = account(user, config.group.as_deref()) else { return };
@@ -38,7 +38,7 @@ fn create_owned(path: &Path, user: Uid, group: Gid) -> io::Result<()> {
 
 /// Returns a problem for each log that this process could not open. A configuration with `user` is
 /// for a start by root, so it is checked by root only.
-pub fn problems(config: &Config) -> Vec<String> {
+pub(crate) fn problems(config: &Config) -> Vec<String> {
     if config.user.is_some() && !geteuid().is_root() {
         return vec![];
     }
@@ -51,7 +51,7 @@ pub fn problems(config: &Config) -> Vec<String> {
 }
 
 /// Returns warnings about logs that cannot be opened again or rotated once root is given up.
-pub fn warnings(config: &Config) -> Vec<String> {
+pub(crate) fn warnings(config: &Config) -> Vec<String> {
     let Some(name) = &config.user else { return vec![] };
     let Ok((user, group)) = account(name, config.group.as_deref()) else { return vec![] };
     let can_write = |path: &Path| {

@@ -11,19 +11,22 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::admin::{Reply, Request};
-use super::apps::Apps;
 use super::config_watch::{Watcher, changed};
 use super::handover::{Description, Handover};
 use super::names::{self, NameWatch};
 use super::process::LoadConfig;
 use super::reload::{ReloadError, Reloader};
 use super::sandbox::Sandbox;
+use super::supervisor;
 use super::upgrade::{Launcher, Upgrade};
-use super::{AccessLogHandle, Stop, activation, cached, supervisor};
+use crate::apps::Apps;
 use crate::config::Config;
-use crate::metrics::Registry;
+use crate::monitoring::admin::{Reply, Request};
 use crate::observe::ErrorLogHandle;
+use crate::server::{AccessLogHandle, cached};
+use crate::services::Services;
+use crate::services::orders::Stop;
+use crate::sockets::activation;
 
 /// Longest wait for the workers to close their listeners after a handover.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);
@@ -203,19 +206,20 @@ impl Process<'_> {
     /// All that another process gets.
     fn handover(&self, because_of_names: bool) -> io::Result<Handover> {
         let reloader = self.reload.reloader();
-        let tickets = reloader.settings.keyring.as_ref().map(|keyring| keyring.ticket_keys());
+        let services = &self.reload.services;
+        let keyring = services.settings().keyring.clone();
+        let tickets = keyring.map(|keyring| keyring.ticket_keys());
         let mut description = Description::default();
         description.process = std::process::id();
-        description.inherited = reloader.inherited;
+        description.inherited = reloader.addresses.inherited;
         description.because_of_names = because_of_names;
         description.apps = self.apps.map(Apps::up).unwrap_or_default();
         description.tickets = tickets.unwrap_or_default();
-        description.quic_secret = Some(reloader.quic_secret.clone());
         // Before the responses are read: later purges are repeated by the new process.
-        description.purges = reloader.settings.feed.position();
+        description.purges = services.purges.position();
         let held = reloader.held.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-        let mut handover = held.hand_over(&reloader.listening, description)?;
-        handover.add_cached(cached::send(reloader.caches.clone())?);
+        let mut handover = held.hand_over(&reloader.addresses.listening, description)?;
+        handover.add_cached(cached::send(services.handlers.caches.clone())?);
         if let (true, Some(supervisor)) = (supervisor::is_supervised(), &self.launcher.starter) {
             handover.add_supervisor(supervisor.channel()?);
         }
@@ -252,13 +256,13 @@ impl Process<'_> {
             // An error means that it has ended.
             let _ = kill_process(new, ProcessSignal::HUP);
         }
-        let workers = {
+        {
             let mut reloader = self.reload.reloader();
             reloader.held = None;
             // The other process orders certificates.
-            reloader.ordering = None;
-            reloader.settings.config.workers.get()
-        };
+            reloader.certificates.ordering = None;
+        }
+        let workers = self.reload.config().workers.get();
         self.stop.hand_over();
         // After the reply, every new connection is the other process's.
         let closed = async {
@@ -279,7 +283,7 @@ impl Process<'_> {
     async fn reload(&self, reply: Option<Reply>) -> PendingUpgrade {
         activation::notify_reloading();
         let outcome = self.reload.run().await;
-        self.reload.registry.count_reload(outcome.is_ok());
+        self.reload.services.registry.count_reload(outcome.is_ok());
         activation::notify("READY=1");
         let reloaded = match &self.reload.file {
             Some(file) => format!("reloaded {}", file.display()),
@@ -321,7 +325,7 @@ impl Process<'_> {
 
 /// The means of a reload.
 pub(super) struct Reload {
-    pub(super) registry: Arc<Registry>,
+    pub(super) services: Arc<Services>,
     pub(super) reloader: Arc<Mutex<Reloader>>,
     pub(super) load: LoadConfig,
     pub(super) file: Option<PathBuf>,
@@ -358,7 +362,7 @@ impl Reload {
 
     /// The configuration in force.
     pub(super) fn config(&self) -> Arc<Config> {
-        Arc::clone(&self.reloader().settings.config)
+        Arc::clone(&self.services.settings().config)
     }
 }
 

@@ -16,12 +16,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-use super::descriptors::{receive_descriptor, send_descriptor, take_stdin};
-use super::process::switch_user;
 use super::sandbox::Permissions;
 use super::starter::{await_ready, outlive_signals};
 use crate::config::{Auth, Config, JwksSource, Jwt, MountHandler, Upstream};
 use crate::rt::host_names::{set_look_up, system_addresses};
+use crate::sockets::descriptors::{receive_descriptor, send_descriptor, take_stdin};
+use crate::users::switch_user;
 
 /// Variables of the system's resolver (resolv.conf(5)) and of the linker.
 const VARIABLES: [&str; 4] = ["HOSTALIASES", "LD_LIBRARY_PATH", "LOCALDOMAIN", "RES_OPTIONS"];

@@ -2,23 +2,26 @@
 //! `control` handles signals and commands while it runs.
 
 use std::io;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
-use nix::unistd::{Gid, Group, User};
 use rustix::process::geteuid;
 
-use super::activation::StoredListeners;
-use super::apps::Apps;
+use super::Launch;
 use super::config_watch::Watcher;
 use super::control::{Events, Phase, Process, Reload, Signals};
 use super::greeting;
-use super::handover::Received;
+use super::handover::{HeldSockets, Received};
 use super::names::NameWatch;
-use super::{AccessLogHandle, Launch, Running, Server, activation};
+use super::reload::Reloader;
+use crate::apps::Apps;
 use crate::config::{Config, Listen};
 use crate::observe::ErrorLogHandle;
+use crate::server::predecessor::Predecessor;
+use crate::server::{AccessLogHandle, Running, Server, running};
+use crate::sockets::activation::{self, StoredListeners};
 use crate::sys;
+use crate::users::switch_user;
 
 /// Ports tried in turn when the default one is in use.
 const PORTS_TRIED: u16 = 100;
@@ -49,9 +52,8 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     let Launch { passed, mut launcher, sandbox } = launch;
     sandbox.log();
     warn_about_backlog(&config);
-    let (user, group) = (config.user.clone(), config.group.clone());
     let mut received = Received::receive()?;
-    if let Some(supervisor) = received.as_mut().and_then(Received::take_supervisor) {
+    if let Some(supervisor) = received.as_mut().and_then(|received| received.supervisor.take()) {
         launcher.starter = Some(Arc::new(supervisor));
     }
     let mut stored = passed.stored;
@@ -65,28 +67,19 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     stored.discard();
     let is_inherited = server.inherited;
     server.open_logs()?;
-    if let Some(user) = user {
-        switch_user(&user, group.as_deref())?;
-    } else if geteuid().is_root() {
-        match &file {
-            Some(file) => tracing::warn!(
-                "running as root; set `user = \"www-data\"` in {} to give it up",
-                file.display()
-            ),
-            None => tracing::warn!("running as root; another user needs fewer rights to serve it"),
-        }
-    }
+    give_up_root(&server.settings.config, file.as_deref())?;
     let bound = server.bound.clone();
     let roots = server.roots();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // Installed before the server is announced, because a stop signal may follow at once.
     let signals = Signals::catch(&runtime)?;
     // Started after the switch of user.
-    let apps = Apps::start(&mut server)?;
+    let apps = Apps::start(&server.settings.config)?;
+    server.deployments = apps.as_ref().map(Apps::deployments);
     if let (Some(apps), Some(received)) = (&apps, &received) {
         apps.wait_until_up(&received.description.apps)?;
     }
-    let held = server.hold_sockets()?;
+    let held = HeldSockets::of(&server)?;
     if !is_inherited {
         held.store();
     }
@@ -110,19 +103,26 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
             None
         }
     };
-    let Running { threads, stop, access_log, mut reloader, requested, accepting } = running;
-    reloader.any_port = any_port;
-    reloader.regains_root = launcher.regains_root;
-    reloader.held = Some(held);
+    let Running { threads, stop, services, addresses, updates, .. } = running;
+    let Running { certificates, requested, accepting, .. } = running;
+    let reloader = Reloader {
+        services: Arc::clone(&services),
+        addresses,
+        any_port,
+        regains_root: launcher.regains_root,
+        held: Some(held),
+        updates,
+        certificates,
+    };
     activation::notify("READY=1");
-    let registry = Arc::clone(&reloader.registry);
+    let access_log = services.access_log.clone();
     let reloader = Arc::new(Mutex::new(reloader));
-    let reload = Reload { registry, reloader, load, file, sandbox: Arc::new(sandbox) };
+    let sandbox = Arc::new(sandbox);
+    let reload = Reload { services: Arc::clone(&services), reloader, load, file, sandbox };
     let watcher = watch.then(|| reload.file.clone()).flatten();
     let watcher = watcher.map(|file| Watcher::new(file, &reload.config().included));
     let events = Events { signals, requested, watcher, names: NameWatch::new(because_of_names) };
-    let ended = move || super::running::join(threads, access_log.as_deref());
-    let reloader = Arc::clone(&reload.reloader);
+    let ended = move || running::join(threads, access_log.as_deref());
     let apps_of = apps.as_ref();
     let phase = Phase::Serving;
     let mut process = Process {
@@ -142,44 +142,55 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     if let Some(apps) = apps {
         apps.stop();
     }
-    let reloader = reloader.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_kept = is_inherited || activation::keeps_listeners();
-    let sockets = match is_kept || has_handed_over {
-        true => vec![],
-        false => socket_files(&reloader.settings.config),
-    };
-    for socket in sockets {
-        // The server's user may not write in the directory; the next start replaces the socket
-        // file.
-        let _ = std::fs::remove_file(socket);
+    if !is_inherited && !activation::keeps_listeners() && !has_handed_over {
+        remove_socket_files(&services.settings().config);
     }
     outcome
 }
 
-/// The socket files that the server removes at its end.
-fn socket_files(config: &Config) -> Vec<PathBuf> {
-    let path = |listen: &Listen| match listen {
-        Listen::Unix(path) => Some(path.clone()),
+/// Switches to the configured user, or warns that this process stays root.
+fn give_up_root(config: &Config, file: Option<&Path>) -> io::Result<()> {
+    if let Some(user) = &config.user {
+        return switch_user(user, config.group.as_deref());
+    }
+    if !geteuid().is_root() {
+        return Ok(());
+    }
+    match file {
+        Some(file) => tracing::warn!(
+            "running as root; set `user = \"www-data\"` in {} to give it up",
+            file.display()
+        ),
+        None => tracing::warn!("running as root; another user needs fewer rights to serve it"),
+    }
+    Ok(())
+}
+
+/// Removes the socket files of a server that has ended.
+fn remove_socket_files(config: &Config) {
+    let monitored = config.metrics.iter().flat_map(|metrics| &metrics.listen);
+    let listening = config.listen.iter().chain(&config.listen_tls).chain(monitored);
+    let paths = listening.filter_map(|listen| match listen {
+        Listen::Unix(path) => Some(path),
         Listen::Tcp(_) => None,
-    };
-    let listening = config.listen.iter().chain(&config.listen_tls).filter_map(path);
-    listening
-        .chain(config.metrics.iter().flat_map(|metrics| &metrics.listen).filter_map(path))
-        .chain(config.admin.clone())
-        .collect()
+    });
+    for path in paths.chain(&config.admin) {
+        // The server's user may not write in the directory; the next start replaces the file.
+        let _ = std::fs::remove_file(path);
+    }
 }
 
 /// Uses the sockets of the process that this one replaces.
 fn take_over(mut config: Config, any_port: bool, received: &mut Received) -> io::Result<Server> {
     if received.description.inherited {
-        let listeners = received.take_all();
-        return Server::with_inherited(config, listeners, Some(received));
+        let listeners = received.predecessor.take_all();
+        return Server::with_inherited(config, listeners, &mut received.predecessor);
     }
     if any_port {
         config.listen = received.addresses(false);
         config.listen_tls = received.addresses(true);
     }
-    Server::bind_or_receive(config, received)
+    Server::bind_or_take(config, &mut received.predecessor)
 }
 
 /// Writes to the logs of the process that this one replaces, in place of its pipe.
@@ -206,42 +217,22 @@ fn bind(config: Config, any_port: bool, stored: &mut StoredListeners) -> io::Res
                 address.set_port(first.saturating_add(tried));
             }
         }
-        match Server::bind_stored(config, stored) {
+        match bind_or_take(config, stored) {
             Err(e) if any_port && e.kind() == io::ErrorKind::AddrInUse => {}
             outcome => return outcome,
         }
     }
-    Server::bind_stored(config, stored)
+    bind_or_take(config, stored)
 }
 
-/// Gives up root for good: groups first, because only root may change them.
-pub fn switch_user(name: &str, group: Option<&str>) -> io::Result<()> {
-    use nix::unistd::{setgid, setuid};
-    let (user, group) = account(name, group)?;
-    if !geteuid().is_root() {
-        if user.uid.as_raw() == geteuid().as_raw() {
-            return Ok(());
-        }
-        return Err(io::Error::other(format!("only root can switch to the user {name}")));
+/// Binds the addresses that are not in the service manager's store.
+fn bind_or_take(config: Config, stored: &mut StoredListeners) -> io::Result<Server> {
+    let mut before = Predecessor::default();
+    for listen in config.listen.iter().chain(&config.listen_tls) {
+        let taken = stored.take(listen).into_iter();
+        before.listeners.extend(taken.map(|listener| (listen.clone(), listener)));
     }
-    sys::init_groups(&std::ffi::CString::new(name)?, group)?;
-    setgid(group)?;
-    setuid(user.uid)?;
-    Ok(())
-}
-
-/// Looks up a user, and its group or another one.
-///
-/// # Errors
-/// There is no such user or group.
-pub(super) fn account(name: &str, group: Option<&str>) -> io::Result<(User, Gid)> {
-    let missing = |what: &str, name: &str| io::Error::other(format!("there is no {what} {name}"));
-    let user = User::from_name(name)?.ok_or_else(|| missing("user", name))?;
-    let gid = match group {
-        None => user.gid,
-        Some(group) => Group::from_name(group)?.ok_or_else(|| missing("group", group))?.gid,
-    };
-    Ok((user, gid))
+    Server::bind_or_take(config, &mut before)
 }
 
 fn warn_about_backlog(config: &Config) {

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 /// A command to the workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Command {
+pub(crate) enum Command {
     Serve,
     /// Serve, but report that the server is not ready for new requests.
     Withdraw,
@@ -19,26 +19,32 @@ pub(super) enum Command {
 }
 
 impl Command {
-    pub(super) fn is_hand_over(&self) -> bool {
+    pub(crate) fn is_hand_over(&self) -> bool {
         *self == Command::HandOver
     }
 
     /// Returns whether the workers go on as before.
-    pub(super) fn serves(&self) -> bool {
+    pub(crate) fn serves(&self) -> bool {
         matches!(self, Command::Serve | Command::Withdraw)
     }
 
     /// Returns whether new requests are welcome: here, or at the process that has taken over.
-    pub(super) fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         matches!(self, Command::Serve | Command::HandOver)
     }
 }
 
 /// A handle that stops a running server.
 #[derive(Clone, Debug)]
-pub struct Stop(pub(super) Arc<watch::Sender<Command>>);
+pub struct Stop(Arc<watch::Sender<Command>>);
 
 impl Stop {
+    /// Makes a handle, and the receiver of its commands.
+    pub(crate) fn new() -> (Stop, watch::Receiver<Command>) {
+        let (orders, received) = watch::channel(Command::Serve);
+        (Stop(Arc::new(orders)), received)
+    }
+
     /// Serves as before, but reports that the server is not ready, so that load balancers send new
     /// requests to other servers. Nothing leads back.
     pub fn withdraw(&self) {
@@ -51,7 +57,7 @@ impl Stop {
     }
 
     /// Does the same while another process accepts connections on the same sockets.
-    pub(super) fn hand_over(&self) {
+    pub(crate) fn hand_over(&self) {
         self.send(Command::HandOver);
     }
 

@@ -17,10 +17,11 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::descriptors::{receive_byte, receive_descriptor};
+use super::handover;
 use super::starter::{KILL, SERVES};
 use super::upgrade::{OF_THIS_PROCESS, Program};
-use super::{activation, handover};
+use crate::sockets::activation;
+use crate::sockets::descriptors::{receive_byte, receive_descriptor};
 
 /// Environment variable of a server that a supervisor has started.
 const VARIABLE: &str = "HURTLE_SUPERVISED";

@@ -44,7 +44,7 @@ const CREDENTIAL_VARIABLES: &[&str] = &[
 
 /// The files and directories that a configuration needs; a directory stands for all beneath it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Permissions {
+pub(crate) struct Permissions {
     /// Places of the configuration.
     own: Places,
     /// Places that every server needs.
@@ -70,7 +70,7 @@ impl Permissions {
     ///
     /// # Errors
     /// The reason why this configuration has no sandbox.
-    pub fn of(config: &Config, file: Option<&Path>) -> Result<Permissions, &'static str> {
+    pub(crate) fn of(config: &Config, file: Option<&Path>) -> Result<Permissions, &'static str> {
         if config.sandbox == Choice::Off {
             return Err("sandbox = \"off\"");
         }
@@ -377,7 +377,7 @@ impl fmt::Display for Permissions {
 
 /// The confinement of this process.
 #[derive(Debug)]
-pub enum Sandbox {
+pub(crate) enum Sandbox {
     /// It has these permissions and no others.
     Entered(Permissions),
     /// It is not confined, for this reason.

@@ -24,9 +24,7 @@ use tokio::task::JoinHandle;
 use super::handover::{Handover, READY, VARIABLE};
 use super::starter::Starter;
 use super::supervisor;
-
-/// Longest time in which the new process must accept connections.
-pub(super) const READY_TIME_MAX: Duration = Duration::from_secs(30);
+use crate::monitoring::admin::READY_TIME_MAX;
 
 /// Longest wait for the exit status of a process that has closed its end.
 const EXIT_TIME_MAX: Duration = Duration::from_secs(5);

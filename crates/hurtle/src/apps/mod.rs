@@ -20,7 +20,6 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::{Deployments, Server};
 use crate::config::{AppBackend, Config};
 use crate::handler::proxy::Availability;
 use crate::site::Deployment;
@@ -37,9 +36,12 @@ const CHECK_PERIOD: Duration = Duration::from_millis(20);
 /// Time that a stop waits beyond the applications' own grace period.
 const STOP_MARGIN: Duration = Duration::from_secs(5);
 
+/// The deployed applications; every worker is notified of a change.
+pub(crate) type Deployments = Arc<Vec<Deployment>>;
+
 /// Handle of the thread that supervises the applications of a running server.
 #[derive(Debug)]
-pub(super) struct Apps {
+pub(crate) struct Apps {
     events: Sender<Event>,
     deployments: watch::Receiver<Deployments>,
     thread: JoinHandle<()>,
@@ -58,18 +60,17 @@ enum Event {
 }
 
 impl Apps {
-    /// Starts the thread if an application directory is configured, and connects it to the workers.
+    /// Starts the thread if an application directory is configured.
     ///
     /// # Errors
     /// The system refuses a thread or a directory for sockets.
-    pub(super) fn start(server: &mut Server) -> io::Result<Option<Apps>> {
-        let Some(dir) = server.settings.config.apps.clone() else { return Ok(None) };
+    pub(crate) fn start(config: &Arc<Config>) -> io::Result<Option<Apps>> {
+        let Some(dir) = config.apps.clone() else { return Ok(None) };
         let (publish, deployments) = watch::channel(Deployments::default());
-        server.deployments = Some(deployments.clone());
         let (events, receiver) = mpsc::channel();
         let mut supervisor = Supervisor {
             dir,
-            config: Arc::clone(&server.settings.config),
+            config: Arc::clone(config),
             is_reloaded: false,
             sockets: SocketDir::create()?,
             deployments: publish,
@@ -87,8 +88,13 @@ impl Apps {
         Ok(Some(Apps { events, deployments, thread }))
     }
 
+    /// The list of deployments, for the workers.
+    pub(crate) fn deployments(&self) -> watch::Receiver<Deployments> {
+        self.deployments.clone()
+    }
+
     /// Site and path of each application that accepts requests.
-    pub(super) fn up(&self) -> Vec<(String, String)> {
+    pub(crate) fn up(&self) -> Vec<(String, String)> {
         let deployments = self.deployments.borrow();
         let up = deployments.iter().filter(|app| app.availability == Availability::Up);
         up.map(|app| (app.site.clone(), app.path.clone())).collect()
@@ -99,7 +105,7 @@ impl Apps {
     ///
     /// # Errors
     /// An application has failed.
-    pub(super) fn wait_until_up(&self, apps: &[(String, String)]) -> io::Result<()> {
+    pub(crate) fn wait_until_up(&self, apps: &[(String, String)]) -> io::Result<()> {
         loop {
             let deployments = Arc::clone(&self.deployments.borrow());
             let awaited = |app: &&Deployment| {
@@ -118,20 +124,20 @@ impl Apps {
     }
 
     /// Scans the directory now, and ends the pauses after failures.
-    pub(super) fn scan(&self) {
+    pub(crate) fn scan(&self) {
         // An error means that the thread has ended.
         let _ = self.events.send(Event::Scan);
     }
 
     /// Checks the manifests against another configuration. Applications whose manifests are still
     /// right keep running.
-    pub(super) fn reload(&self, config: Arc<Config>) {
+    pub(crate) fn reload(&self, config: Arc<Config>) {
         // An error means that the thread has ended.
         let _ = self.events.send(Event::Reload(config));
     }
 
     /// Ends all applications and waits for their processes.
-    pub(super) fn stop(self) {
+    pub(crate) fn stop(self) {
         let _ = self.events.send(Event::Stop);
         let _ = self.thread.join();
     }

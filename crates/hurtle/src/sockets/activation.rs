@@ -20,20 +20,20 @@ const STORED_PREFIX: &str = "hurtle-";
 
 /// The listeners that the service manager passes.
 #[derive(Debug, Default)]
-pub(super) struct Passed {
+pub(crate) struct Passed {
     /// Those of its socket units; `None`: there are none.
-    pub(super) activated: Option<Vec<Listener>>,
+    pub(crate) activated: Option<Vec<Listener>>,
     /// Those of a process before, from the file descriptor store.
-    pub(super) stored: StoredListeners,
+    pub(crate) stored: StoredListeners,
 }
 
 /// Listeners from the file descriptor store, with their names.
 #[derive(Debug, Default)]
-pub(super) struct StoredListeners(Vec<(String, Listener)>);
+pub(crate) struct StoredListeners(Vec<(String, Listener)>);
 
 impl StoredListeners {
     /// Takes the listeners of an address.
-    pub(super) fn take(&mut self, configured: &Listen) -> Vec<Listener> {
+    pub(crate) fn take(&mut self, configured: &Listen) -> Vec<Listener> {
         let name = stored_name(configured);
         let (taken, rest): (Vec<_>, _) =
             std::mem::take(&mut self.0).into_iter().partition(|(stored, _)| *stored == name);
@@ -42,7 +42,7 @@ impl StoredListeners {
     }
 
     /// Closes the listeners that the configuration no longer names.
-    pub(super) fn discard(self) {
+    pub(crate) fn discard(self) {
         let names: BTreeSet<String> = self.0.into_iter().map(|(name, _)| name).collect();
         names.iter().for_each(|name| notify(&format!("FDSTOREREMOVE=1\nFDNAME={name}")));
     }
@@ -52,7 +52,7 @@ impl StoredListeners {
 ///
 /// # Errors
 /// A descriptor is not a stream socket.
-pub(super) fn listeners() -> io::Result<Passed> {
+pub(crate) fn listeners() -> io::Result<Passed> {
     let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut names = names.split(':');
     let mut inherited = listenfd::ListenFd::from_env();
@@ -80,19 +80,19 @@ pub(super) fn listeners() -> io::Result<Passed> {
 
 /// Returns whether the service manager keeps listeners for the next process
 /// (`FileDescriptorStoreMax=`, systemd.service(5)). systemd 254 and later say so.
-pub(super) fn keeps_listeners() -> bool {
+pub(crate) fn keeps_listeners() -> bool {
     let max = env::var("FDSTORE").ok().and_then(|max| max.parse().ok()).unwrap_or(0_u32);
     max > 0 && env::var_os("NOTIFY_SOCKET").is_some()
 }
 
 /// Has the service manager keep a duplicate of a listener, so that a process after a crash or a
 /// restart accepts the connections in its queue. A duplicate that it has already is ignored.
-pub(super) fn keep(configured: &Listen, listener: &Listener) {
+pub(crate) fn keep(configured: &Listen, listener: &Listener) {
     notify_with(&format!("FDSTORE=1\nFDNAME={}", stored_name(configured)), Some(listener.as_fd()));
 }
 
 /// Has the service manager close its duplicates of a listener.
-pub(super) fn forget(configured: &Listen) {
+pub(crate) fn forget(configured: &Listen) {
     notify(&format!("FDSTOREREMOVE=1\nFDNAME={}", stored_name(configured)));
 }
 
@@ -103,14 +103,14 @@ fn stored_name(configured: &Listen) -> String {
 
 /// Notifies the service manager of the begin of a reload (`Type=notify-reload`,
 /// systemd.service(5)).
-pub(super) fn notify_reloading() {
+pub(crate) fn notify_reloading() {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let usec = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
     notify(&format!("RELOADING=1\nMONOTONIC_USEC={usec}"));
 }
 
 /// Notifies the service manager of a state, if there is one. A failure is only logged.
-pub(super) fn notify(state: &str) {
+pub(crate) fn notify(state: &str) {
     notify_with(state, None);
 }
 

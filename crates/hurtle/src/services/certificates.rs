@@ -9,10 +9,11 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-use nix::unistd::{User, chown, geteuid};
+use nix::unistd::chown;
 
 use crate::config::Config;
 use crate::tls::{Keyring, local};
+use crate::users::next_user;
 
 /// Interval of checks; each takes a few system calls.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -22,13 +23,10 @@ const PERIOD: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// The directory and the I/O error.
-pub(super) fn create_directory(config: &Config) -> io::Result<()> {
+pub(crate) fn create_directory(config: &Config) -> io::Result<()> {
     let Some(dir) = &config.local_authority else { return Ok(()) };
     local::create_directory(dir)?;
-    let user = config.user.as_ref().filter(|_| geteuid().is_root());
-    // `switch_user` reports a user that does not exist.
-    let user = user.map(|name| User::from_name(name)).transpose()?.flatten();
-    match user {
+    match next_user(config)? {
         Some(user) if fs::metadata(dir)?.uid() != user.uid.as_raw() => {
             Ok(chown(dir, Some(user.uid), None)?)
         }
@@ -41,7 +39,7 @@ pub(super) fn create_directory(config: &Config) -> io::Result<()> {
 ///
 /// # Errors
 /// The unusable files, one line each.
-pub(super) fn load(
+pub(crate) fn load(
     config: &Config,
     previous: Option<&Keyring>,
 ) -> io::Result<Option<Arc<Keyring>>> {
@@ -56,7 +54,7 @@ pub(super) fn load(
 
 /// Starts the thread, which also renews local certificates; it ends when the returned sender is
 /// dropped.
-pub(super) fn watch(keyring: Arc<Keyring>) -> io::Result<Sender<()>> {
+pub(crate) fn watch(keyring: Arc<Keyring>) -> io::Result<Sender<()>> {
     let (alive, ended) = mpsc::channel();
     let life = move || {
         while ended.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {

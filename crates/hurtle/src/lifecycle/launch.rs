@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use rustix::process::geteuid;
 
-use super::activation::{self, Passed};
-use super::certificates;
 use super::dns_hooks::DnsHooks;
-use super::log_files;
 use super::resolver::{self, Resolver};
 use super::sandbox::{Permissions, Sandbox};
 use super::starter::Starter;
 use super::supervisor;
 use super::upgrade::{Launcher, Program};
 use crate::config::Config;
+use crate::monitoring::log_files;
+use crate::services::certificates;
+use crate::sockets::activation::{self, Passed};
 
 /// A process that is ready to serve.
 #[derive(Debug)]

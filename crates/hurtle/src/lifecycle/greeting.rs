@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 
-use super::BoundAddresses;
 use crate::config::Listen;
+use crate::server::listening::BoundAddresses;
 
 /// Most URLs for one address; machines with containers have hundreds of interfaces.
 const URLS_MAX: usize = 8;

@@ -11,14 +11,16 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::accept::BoundListener;
-use super::cached::CachedResponses;
-use super::descriptors::{receive_descriptor, send_descriptor, take_stdin};
-use super::quic::QuicListener;
-use super::reload::Listening;
 use super::starter::Starter;
-use super::{Listener, activation};
 use crate::config::Listen;
+use crate::server::Server;
+use crate::server::accept::BoundListener;
+use crate::server::cached::CachedResponses;
+use crate::server::listening::Listening;
+use crate::server::predecessor::Predecessor;
+use crate::server::quic::QuicListener;
+use crate::sockets::descriptors::{receive_descriptor, send_descriptor, take_stdin};
+use crate::sockets::{Listener, activation};
 use crate::tls::TicketKeys;
 use crate::transport::quic::QuicSecret;
 
@@ -32,7 +34,7 @@ const DESCRIPTION_BYTES_MAX: u32 = 16 << 20;
 pub(super) const READY: &[u8] = b"ready\n";
 
 /// Duplicates of the listening sockets of a server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct HeldSockets {
     sockets: Vec<(Listen, Listener)>,
     admin: Option<(PathBuf, UnixListener)>,
@@ -41,7 +43,9 @@ pub(super) struct HeldSockets {
     /// UDP sockets of HTTP/3, in the order of each address.
     datagrams: Vec<(Listen, UdpSocket)>,
     /// Tells when the endpoints of this process have ended.
-    lease: Option<OwnedFd>,
+    lease: OwnedFd,
+    /// The secret of those endpoints.
+    quic_secret: QuicSecret,
 }
 
 /// The description of all that is handed over. Versions of hurtle may differ in it: unknown fields
@@ -62,7 +66,7 @@ pub(super) struct Description {
     pub(super) tickets: Vec<TicketKeys>,
     /// The secret of HTTP/3 endpoints.
     #[serde(default)]
-    pub(super) quic_secret: Option<QuicSecret>,
+    quic_secret: Option<QuicSecret>,
     /// The position in the feed of purges, up to which the stored responses are purged.
     #[serde(default)]
     pub(super) purges: Option<String>,
@@ -110,10 +114,12 @@ pub(super) struct Handover {
 #[derive(Debug)]
 pub(super) struct Received {
     pub(super) description: Description,
-    sockets: Vec<(Role, Listen, Listener)>,
-    datagrams: Vec<(Listen, UdpSocket)>,
-    /// Tells when the other process reads the UDP sockets no more.
-    pub(super) lease: Option<OwnedFd>,
+    /// The sockets and the state for the server.
+    pub(super) predecessor: Predecessor,
+    /// The channel to the supervisor.
+    pub(super) supervisor: Option<Starter>,
+    /// Sockets of roles of another version, open as long as the handover lasts.
+    unknown: Vec<(Listen, OwnedFd)>,
     /// Standard error of the process before; until this process is ready, its own is a pipe to it.
     stderr: OwnedFd,
     channel: UnixStream,
@@ -124,18 +130,26 @@ impl HeldSockets {
     ///
     /// # Errors
     /// The system refuses a descriptor.
-    pub(super) fn of<'a>(
-        listeners: impl IntoIterator<Item = &'a BoundListener>,
-        admin: Option<(PathBuf, &UnixListener)>,
-        monitored: impl Iterator<Item = (&'a Listen, &'a Listener)>,
-    ) -> io::Result<HeldSockets> {
-        let mut held = HeldSockets::default();
-        held.add(listeners)?;
-        let admin = admin.map(|(path, socket)| Ok((path, socket.try_clone()?)));
-        held.admin = admin.transpose().map_err(|e: io::Error| e)?;
-        for (listen, listener) in monitored {
+    pub(super) fn of(server: &Server) -> io::Result<HeldSockets> {
+        let config = &server.settings.config;
+        let admin = config.admin.clone().zip(server.monitoring.admin.as_ref());
+        let admin = admin.map(|(path, socket)| io::Result::Ok((path, socket.try_clone()?)));
+        let mut held = HeldSockets {
+            sockets: Vec::new(),
+            admin: admin.transpose()?,
+            monitored: Vec::new(),
+            datagrams: Vec::new(),
+            lease: server.quic.released.try_clone()?,
+            quic_secret: server.quic.secret.clone(),
+        };
+        // The workers have the same inherited listeners.
+        let workers = if server.inherited { 1 } else { server.listeners.len() };
+        held.add(server.listeners.iter().take(workers).flatten())?;
+        let metrics = config.metrics.iter().flat_map(|metrics| &metrics.listen);
+        for (listen, listener) in metrics.zip(&server.monitoring.metrics) {
             held.monitored.push((listen.clone(), listener.try_clone()?));
         }
+        held.add_datagrams(server.quic.listeners.iter().flatten())?;
         Ok(held)
     }
 
@@ -168,10 +182,6 @@ impl HeldSockets {
             self.datagrams.push((configured.clone(), socket.try_clone()?));
         }
         Ok(())
-    }
-
-    pub(super) fn set_lease(&mut self, lease: OwnedFd) {
-        self.lease = Some(lease);
     }
 
     /// Closes the duplicates of UDP sockets of other addresses.
@@ -226,10 +236,9 @@ impl HeldSockets {
             description.sockets.push(SocketRecord::new(Role::Quic, listen));
             sockets.push(socket.as_fd().try_clone_to_owned()?);
         }
-        if let Some(lease) = &self.lease {
-            description.sockets.push(SocketRecord { role: Role::QuicLease, tcp: None, unix: None });
-            sockets.push(lease.try_clone()?);
-        }
+        description.sockets.push(SocketRecord { role: Role::QuicLease, tcp: None, unix: None });
+        sockets.push(self.lease.try_clone()?);
+        description.quic_secret = Some(self.quic_secret.clone());
         Ok(Handover { description, sockets })
     }
 }
@@ -299,100 +308,50 @@ impl Received {
         }
         let mut text = vec![0; len as usize];
         channel.read_exact(&mut text)?;
-        let description: Description = serde_json::from_slice(&text)?;
-        let mut sockets = Vec::with_capacity(description.sockets.len());
-        let (mut datagrams, mut lease) = (Vec::new(), None);
+        let mut description: Description = serde_json::from_slice(&text)?;
+        let mut predecessor = Predecessor {
+            quic_secret: description.quic_secret.take(),
+            tickets: std::mem::take(&mut description.tickets),
+            purges: description.purges.take(),
+            ..Predecessor::default()
+        };
+        let (mut supervisor, mut unknown) = (None, Vec::new());
         for record in &description.sockets {
             let socket = receive_descriptor(&channel)?;
-            if record.role == Role::QuicLease {
-                lease = Some(socket);
-                continue;
-            }
-            if let (Role::Quic, Some(address)) = (record.role, record.tcp) {
-                datagrams.push((Listen::Tcp(address), socket.into()));
-                continue;
-            }
-            sockets.push(match (record.tcp, &record.unix) {
-                (Some(address), _) => {
-                    (record.role, Listen::Tcp(address), Listener::Tcp(socket.into()))
+            let listen = record.address();
+            match record.role {
+                Role::Clear | Role::Tls => {
+                    predecessor.listeners.push((listen.clone(), listener(&listen, socket)));
                 }
-                (None, path) => {
-                    let path = path.clone().unwrap_or_default();
-                    (record.role, Listen::Unix(path), Listener::Unix(socket.into()))
+                Role::Metrics => {
+                    predecessor.metrics.push((listen.clone(), listener(&listen, socket)));
                 }
-            });
+                Role::Admin => {
+                    let path = record.unix.clone().unwrap_or_default();
+                    predecessor.admin = Some((path, socket.into()));
+                }
+                Role::Quic => predecessor.datagrams.push((listen, socket.into())),
+                Role::QuicLease => predecessor.lease = Some(socket),
+                Role::Cached => predecessor.cached = Some(CachedResponses::new(socket)),
+                Role::Supervisor => supervisor = Some(Starter::new(socket.into())),
+                Role::Unknown => unknown.push((listen, socket)),
+            }
         }
         let stderr = receive_descriptor(&channel)?;
-        Ok(Received { description, sockets, datagrams, lease, stderr, channel })
+        Ok(Received { description, predecessor, supervisor, unknown, stderr, channel })
     }
 
     /// Addresses in clear, or with TLS.
     pub(super) fn addresses(&self, tls: bool) -> Vec<Listen> {
         let role = if tls { Role::Tls } else { Role::Clear };
         let mut addresses: Vec<Listen> = Vec::new();
-        for (_, listen, _) in self.sockets.iter().filter(|(of, ..)| *of == role) {
-            if !addresses.contains(listen) {
-                addresses.push(listen.clone());
+        for record in self.description.sockets.iter().filter(|record| record.role == role) {
+            let listen = record.address();
+            if !addresses.contains(&listen) {
+                addresses.push(listen);
             }
         }
         addresses
-    }
-
-    /// Takes the listeners of an address.
-    pub(super) fn take(&mut self, configured: &Listen) -> Vec<Listener> {
-        self.take_if(|role, listen| role.is_of_requests() && listen == configured)
-    }
-
-    /// Takes all listeners for requests.
-    pub(super) fn take_all(&mut self) -> Vec<Listener> {
-        self.take_if(|role, _| role.is_of_requests())
-    }
-
-    /// Takes the UDP sockets of an address.
-    pub(super) fn take_datagrams(&mut self, configured: &Listen) -> Vec<UdpSocket> {
-        let of = |(listen, _): &mut (Listen, UdpSocket)| listen == configured;
-        self.datagrams.extract_if(.., of).map(|(_, socket)| socket).collect()
-    }
-
-    /// The secret of HTTP/3 endpoints.
-    pub(super) fn quic_secret(&self) -> Option<QuicSecret> {
-        self.description.quic_secret.clone()
-    }
-
-    /// Takes the listener for metrics at an address.
-    pub(super) fn take_metrics(&mut self, configured: &Listen) -> Option<Listener> {
-        let taken = self.take_if(|role, listen| role == Role::Metrics && listen == configured);
-        taken.into_iter().next()
-    }
-
-    /// Takes the stored responses.
-    pub(super) fn take_cached(&mut self) -> Option<CachedResponses> {
-        self.take_unix(Role::Cached).map(|socket| CachedResponses::new(socket.into()))
-    }
-
-    /// Takes the channel to the supervisor.
-    pub(super) fn take_supervisor(&mut self) -> Option<Starter> {
-        self.take_unix(Role::Supervisor).map(|socket| Starter::new(OwnedFd::from(socket).into()))
-    }
-
-    fn take_unix(&mut self, wanted: Role) -> Option<UnixListener> {
-        let taken = self.take_if(|role, _| role == wanted);
-        taken.into_iter().find_map(Listener::into_unix)
-    }
-
-    /// Takes the admin socket if it has this path.
-    pub(super) fn take_admin(&mut self, path: &std::path::Path) -> Option<UnixListener> {
-        let is_it = |listen: &Listen| matches!(listen, Listen::Unix(other) if other == path);
-        let taken = self.take_if(|role, listen| role == Role::Admin && is_it(listen));
-        taken.into_iter().find_map(Listener::into_unix)
-    }
-
-    fn take_if(&mut self, is_wanted: impl Fn(Role, &Listen) -> bool) -> Vec<Listener> {
-        let sockets = std::mem::take(&mut self.sockets);
-        let (taken, rest): (Vec<_>, _) =
-            sockets.into_iter().partition(|(role, listen, _)| is_wanted(*role, listen));
-        self.sockets = rest;
-        taken.into_iter().map(|(_, _, listener)| listener).collect()
     }
 
     /// Makes the standard error of the process before that of this one.
@@ -408,20 +367,24 @@ impl Received {
     /// files removed. The channel, which is returned, must stay open: its end is that of this
     /// process.
     pub(super) fn announce(mut self) -> UnixStream {
-        for (_, listen, _) in &self.sockets {
-            if let Listen::Unix(path) = listen {
-                // The directory may be another user's.
-                let _ = std::fs::remove_file(path);
-            }
+        let unknown = self.unknown.iter().filter_map(|(listen, _)| match listen {
+            Listen::Unix(path) => Some(path.as_path()),
+            Listen::Tcp(_) => None,
+        });
+        for path in self.predecessor.socket_files().chain(unknown) {
+            // The directory may be another user's.
+            let _ = std::fs::remove_file(path);
         }
         let _ = self.channel.write_all(READY);
         self.channel
     }
 }
 
-impl Role {
-    fn is_of_requests(self) -> bool {
-        matches!(self, Role::Clear | Role::Tls)
+/// Returns the listener of an address.
+fn listener(listen: &Listen, socket: OwnedFd) -> Listener {
+    match listen {
+        Listen::Tcp(_) => Listener::Tcp(socket.into()),
+        Listen::Unix(_) => Listener::Unix(socket.into()),
     }
 }
 
@@ -430,6 +393,14 @@ impl SocketRecord {
         match listen {
             Listen::Tcp(address) => SocketRecord { role, tcp: Some(*address), unix: None },
             Listen::Unix(path) => SocketRecord { role, tcp: None, unix: Some(path.clone()) },
+        }
+    }
+
+    /// Returns the address; a socket without one has an empty path.
+    fn address(&self) -> Listen {
+        match self.tcp {
+            Some(address) => Listen::Tcp(address),
+            None => Listen::Unix(self.unix.clone().unwrap_or_default()),
         }
     }
 }

@@ -10,6 +10,7 @@ use std::io;
 use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -19,17 +20,15 @@ use hurtle_http::semantics::target::Target;
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot};
 
-use super::accept::bind_unix;
-use super::command;
-use super::monitoring::Monitor;
-use super::upgrade::READY_TIME_MAX;
+use super::{command, metrics, status};
 use crate::cache::KeyPattern;
 use crate::config::LogLevel;
 use crate::handler::proxy::{UnknownUpstreamError, set_drained};
 use crate::observe;
 use crate::pipeline::worker::WorkerThread;
 use crate::rt::{self, First};
-use crate::shared_store::Feed;
+use crate::services::Services;
+use crate::sockets::bind_unix;
 
 /// Mode of the socket: only its owner may connect.
 const MODE: u32 = 0o600;
@@ -39,6 +38,9 @@ const BACKLOG: u32 = 16;
 
 /// Longest wait for a reload.
 const RELOAD_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Longest time in which the process of an upgrade must accept connections.
+pub(crate) const READY_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Longest wait for an upgrade.
 const UPGRADE_TIME_MAX: Duration = READY_TIME_MAX.saturating_add(command::TIME_MAX);
@@ -54,19 +56,19 @@ const HINT: &str = "write GET /metrics, GET /status, POST /reload, POST /upgrade
 
 /// A command that the process executes.
 #[derive(Debug)]
-pub(super) enum Request {
+pub(crate) enum Request {
     Reload(Reply),
     Upgrade(Reply),
 }
 
 /// The sender of a command's result: what to tell the operator, or all problems.
-pub(super) type Reply = oneshot::Sender<Result<String, Vec<String>>>;
+pub(crate) type Reply = oneshot::Sender<Result<String, Vec<String>>>;
 
 /// Binds the socket.
 ///
 /// # Errors
 /// The path and the reason.
-pub(super) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
+pub(crate) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
     let bound = bind_unix(path, BACKLOG, Some(MODE));
     let bound = bound.and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
     bound.map_err(|e| {
@@ -76,27 +78,21 @@ pub(super) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> 
 
 /// The parts of the server that commands use.
 pub(super) struct Admin {
-    pub(super) monitor: Monitor,
+    pub(super) services: Arc<Services>,
     /// Commands for the process.
     pub(super) requests: mpsc::UnboundedSender<Request>,
     /// The worker that serves the socket.
     pub(super) thread: Rc<WorkerThread>,
-    /// Tells other servers of purges.
-    pub(super) feed: Feed,
 }
 
-/// Serves commands as long as the worker runs, or until `handed_over`: then another process accepts
-/// connections on the socket.
-pub(super) async fn serve(
-    socket: std::os::unix::net::UnixListener,
-    admin: Admin,
-    handed_over: impl Future<Output = ()>,
-) {
+/// Serves commands as long as the worker runs, or until another process accepts connections on the
+/// socket.
+pub(super) async fn serve(socket: std::os::unix::net::UnixListener, admin: Admin) {
     let listener = match UnixListener::from_std(socket) {
         Ok(listener) => listener,
         Err(e) => return tracing::error!("the admin socket is off: {e}"),
     };
-    let mut handed_over = pin!(handed_over);
+    let mut handed_over = pin!(admin.services.handed_over());
     loop {
         let accepted = match rt::race(handed_over.as_mut(), listener.accept()).await {
             First::A(()) => return,
@@ -113,10 +109,10 @@ pub(super) async fn serve(
 
 /// Executes a command.
 async fn answer(head: &[u8], admin: &Admin) -> command::Reply {
-    let Admin { monitor, requests, .. } = admin;
+    let Admin { services, requests, .. } = admin;
     let executed = match command::target(head) {
-        (b"GET", b"/metrics") => return monitor.metrics(head).await,
-        (b"GET", b"/status") => return monitor.status().await,
+        (b"GET", b"/metrics") => return metrics(services, head).await,
+        (b"GET", b"/status") => return status(services).await,
         (b"POST", b"/reload") => ask(requests, Request::Reload, RELOAD_TIME_MAX).await,
         (b"POST", b"/upgrade") => ask(requests, Request::Upgrade, UPGRADE_TIME_MAX).await,
         (b"POST", b"/log-level") => set_log_level(head),
@@ -200,11 +196,11 @@ async fn purge(head: &[u8], admin: &Admin) -> Result<String, (StatusCode, String
     let (host, target) = selected(head)?;
     let pattern = KeyPattern::parse(&host, &target)
         .ok_or((StatusCode::BAD_REQUEST, "the path is malformed\n".to_owned()))?;
-    let count = admin.monitor.caches.purge(|key| pattern.matches(key));
+    let count = admin.services.handlers.caches.purge(|key| pattern.matches(key));
     tracing::info!("purged {count} cached responses");
     let store = admin.thread.worker().shared_store.clone();
     let Some(store) = store else { return Ok(format!("purged {count}\n")) };
-    match admin.feed.publish(&store, &host, &target).await {
+    match admin.services.purges.publish(&store, &host, &target).await {
         Ok(()) => Ok(format!("purged {count}\n")),
         Err(why) => {
             let text = format!("purged {count} here; other servers were not told: {why}\n");

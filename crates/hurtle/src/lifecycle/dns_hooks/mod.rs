@@ -22,11 +22,11 @@ use std::time::Duration;
 use nix::unistd::{User, geteuid};
 
 use self::call::Record;
-use super::descriptors::{receive_descriptor, send_descriptor, take_stdin};
-use super::process::switch_user;
 use super::starter::{await_ready, outlive_signals};
 use crate::acme::hook::{self, DONE, FAILED};
 use crate::config::{Config, DnsHook};
+use crate::sockets::descriptors::{receive_descriptor, send_descriptor, take_stdin};
+use crate::users::switch_user;
 
 /// Variable of the linker, for this program only.
 const LINKER_VARIABLE: &str = "LD_LIBRARY_PATH";

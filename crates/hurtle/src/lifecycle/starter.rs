@@ -14,9 +14,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::descriptors::{receive_descriptor, send_descriptor, take_stdin};
 use super::handover::VARIABLE;
 use super::upgrade::{OF_THIS_PROCESS, Program};
+use crate::sockets::descriptors::{receive_descriptor, send_descriptor, take_stdin};
 
 /// Longest wait for the starter.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);

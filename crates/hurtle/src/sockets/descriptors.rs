@@ -18,7 +18,7 @@ use crate::sys;
 ///
 /// # Errors
 /// The system's.
-pub(super) fn take_stdin() -> io::Result<Option<UnixStream>> {
+pub(crate) fn take_stdin() -> io::Result<Option<UnixStream>> {
     let stdin = io::stdin();
     let is_unix = getsockname(stdin.as_fd())
         .is_ok_and(|address| address.address_family() == AddressFamily::UNIX);
@@ -34,7 +34,7 @@ pub(super) fn take_stdin() -> io::Result<Option<UnixStream>> {
 ///
 /// # Errors
 /// The other end is closed.
-pub(super) fn send_descriptor(channel: &UnixStream, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn send_descriptor(channel: &UnixStream, descriptor: BorrowedFd<'_>) -> io::Result<()> {
     send_with(channel, &[0], descriptor)
 }
 
@@ -63,7 +63,7 @@ pub(super) fn send_with(
 ///
 /// # Errors
 /// `UnexpectedEof`: the other end is closed. `InvalidData`: the byte has no descriptor.
-pub(super) fn receive_descriptor(channel: &UnixStream) -> io::Result<OwnedFd> {
+pub(crate) fn receive_descriptor(channel: &UnixStream) -> io::Result<OwnedFd> {
     let missing = || io::Error::new(io::ErrorKind::InvalidData, "a descriptor is missing");
     receive_byte(channel)?.1.ok_or_else(missing)
 }
@@ -72,7 +72,7 @@ pub(super) fn receive_descriptor(channel: &UnixStream) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// `UnexpectedEof`: the other end is closed.
-pub(super) fn receive_byte(channel: &UnixStream) -> io::Result<(u8, Option<OwnedFd>)> {
+pub(crate) fn receive_byte(channel: &UnixStream) -> io::Result<(u8, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
