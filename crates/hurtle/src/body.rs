@@ -10,6 +10,7 @@ mod unnamed;
 
 use std::cmp::Ordering;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -112,6 +113,13 @@ const SETTLED_NS: i128 = 2_000_000_000;
 /// Size of a window: the unit in which residency in the page cache is checked and remembered.
 pub const WINDOW_BYTES: u64 = 256 << 10;
 
+/// Distance of the bytes by which a range is found to be in the page cache: the kernel reads ahead
+/// and evicts in larger ranges.
+const SAMPLE_BYTES: u64 = 32 << 10;
+
+/// Bytes that the first probe of a file reads.
+const PROBE_BYTES: usize = 64 << 10;
+
 /// Windows remembered per file, from its beginning; later windows are checked each time.
 const WINDOWS_REMEMBERED: usize = 256;
 
@@ -209,6 +217,31 @@ impl OpenFile {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether a range is in the page cache. `follows`: so are the bytes before it.
+    ///
+    /// # Errors
+    /// Those of the read.
+    pub fn is_resident(&self, range: Range<u64>, follows: bool) -> io::Result<bool> {
+        let Range { start: mut at, end } = range;
+        // A probe starts the kernel's read-ahead. One of a byte would read a cold file in small
+        // parts, unless the kernel sees that bytes are read in order.
+        let is_long = self.is_unseen(at) && !follows;
+        let mut probe = vec![0; if is_long { PROBE_BYTES.min((end - at) as usize) } else { 1 }];
+        loop {
+            match sys::read_resident(self.as_fd(), &mut probe, at) {
+                Ok(read) if read < probe.len() => return Ok(false),
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(e) => return Err(e),
+            }
+            if at + probe.len() as u64 >= end {
+                return Ok(true);
+            }
+            at = (at + SAMPLE_BYTES.max(probe.len() as u64)).min(end - 1);
+            probe.truncate(1);
+        }
     }
 
     /// Remembers that the window of `offset` is resident.

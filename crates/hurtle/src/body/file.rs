@@ -21,9 +21,6 @@ use crate::sys;
 /// Bytes of a frame: enough for a compressor to work well, few enough for many responses at once.
 const FRAME_BYTES: u64 = 64 << 10;
 
-/// Distance of the bytes by which a range is found to be in memory.
-const SAMPLE_BYTES: usize = 32 << 10;
-
 /// The body of a file answer ([`file`](crate::file)): the file's bytes, or the ranges asked for. It
 /// knows its length. Bytes that are not in memory are read on the disk threads.
 ///
@@ -117,14 +114,7 @@ fn is_resident(slice: &FileSlice) -> io::Result<bool> {
     if rt::simulated::is_cold() {
         return Ok(false);
     }
-    for at in (slice.offset..slice.offset + slice.len).step_by(SAMPLE_BYTES) {
-        match sys::read_resident(slice.file.as_fd(), &mut [0], at) {
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            Err(e) => return Err(e),
-            Ok(_) => {}
-        }
-    }
-    Ok(true)
+    slice.file.is_resident(slice.offset..slice.offset + slice.len, false)
 }
 
 /// Reads up to `len` bytes at `offset`. With `checked`, an edit since the opening is an error.

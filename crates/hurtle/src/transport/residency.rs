@@ -8,13 +8,9 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use super::Taken;
-use super::buffer::BODY_BYTES;
 use crate::body::{OpenFile, WINDOW_BYTES};
 use crate::disk::{Disk, Queued};
 use crate::{clock, sys};
-
-/// Distance of residency samples, in bytes: the kernel reads ahead and evicts in larger ranges.
-const SAMPLE_BYTES: u64 = 32 << 10;
 
 /// Bytes that are read while those before them are sent.
 const AHEAD_BYTES: u64 = 1 << 20;
@@ -71,7 +67,7 @@ impl<'a> Residency<'a> {
             let window_end = end.min((at / WINDOW_BYTES + 1) * WINDOW_BYTES);
             if !self.file.is_warm(at, now_ms) {
                 let follows = at >= WINDOW_BYTES && self.file.is_warm(at - WINDOW_BYTES, now_ms);
-                if !is_resident(self.file, at..window_end, follows)? {
+                if !self.file.is_resident(at..window_end, follows)? {
                     // The rest of the turn is likely to be missing, too.
                     return Box::pin(self.page_in(at..end)).await;
                 }
@@ -138,27 +134,5 @@ impl<'a> Residency<'a> {
     fn queue(&self, range: Range<u64>) -> Option<Queued<io::Result<()>>> {
         let file = Arc::clone(self.file);
         self.disk.queue(file.lane, move || file.read_ahead(range.start, range.end)).ok()
-    }
-}
-
-/// Returns whether a range is in memory. `follows`: so are the bytes before it.
-fn is_resident(file: &OpenFile, range: Range<u64>, follows: bool) -> io::Result<bool> {
-    let Range { start: mut at, end } = range;
-    // A probe starts the kernel's read-ahead. One of a byte would read a cold file in small parts,
-    // unless the kernel sees that bytes are read in order.
-    let is_long = file.is_unseen(at) && !follows;
-    let mut probe = vec![0; if is_long { BODY_BYTES.min((end - at) as usize) } else { 1 }];
-    loop {
-        match sys::read_resident(file.as_fd(), &mut probe, at) {
-            Ok(read) if read < probe.len() => return Ok(false),
-            Ok(_) => {}
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            Err(e) => return Err(e),
-        }
-        if at + probe.len() as u64 >= end {
-            return Ok(true);
-        }
-        at = (at + SAMPLE_BYTES.max(probe.len() as u64)).min(end - 1);
-        probe.truncate(1);
     }
 }

@@ -1,5 +1,8 @@
 //! Remembers which keys were seen lately, in one small table.
 
+/// Keys of the cache for each that is remembered.
+const PART: usize = 2;
+
 /// Slots of the largest table: 256 KiB.
 const SLOTS_MAX: usize = 1 << 16;
 
@@ -11,9 +14,11 @@ pub(super) struct Doorkeeper {
 }
 
 impl Doorkeeper {
-    /// Creates a table for about this number of keys.
+    /// Creates a table for a cache with room for this many keys. It remembers a part of as many, so
+    /// that a round over somewhat more files than there is room for leaves most of the cache as it
+    /// is.
     pub(super) fn new(keys: usize) -> Doorkeeper {
-        let slots = keys.clamp(1, SLOTS_MAX).next_power_of_two();
+        let slots = (keys / PART).clamp(1, SLOTS_MAX).next_power_of_two();
         Doorkeeper { seen: vec![0; slots].into_boxed_slice() }
     }
 
