@@ -112,7 +112,8 @@ impl Peer {
     pub(super) fn ask(
         &mut self,
         slot: usize,
-        (fields, body): (&[u8], Bytes),
+        fields: &[u8],
+        body: Bytes,
     ) -> Result<u32, PeerError> {
         let stream = self.next_stream;
         if stream > STREAM_MAX {
