@@ -166,7 +166,8 @@ impl Peer {
     /// An upstream that expects this version of the PROXY protocol; `tls` is the configuration of
     /// those with `https://`.
     pub(super) fn new(
-        (server, version): (UpstreamServer, Option<Version>),
+        server: UpstreamServer,
+        version: Option<Version>,
         tls: Option<&Arc<UpstreamConfig>>,
         disk: Disk,
         lane: Lane,
