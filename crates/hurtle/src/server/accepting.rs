@@ -49,12 +49,14 @@ pub(crate) struct ListenerChanges {
 impl Accepting {
     pub(super) fn new(
         thread: Rc<WorkerThread>,
-        (admission, handshakes): (Rc<Admission>, Handshakes),
+        admission: Rc<Admission>,
+        handshakes: Handshakes,
         shared: bool,
-        (secret, lease): (QuicSecret, Lease),
+        secret: QuicSecret,
+        lease: Lease,
     ) -> Accepting {
-        let limits = (Rc::clone(&admission), handshakes);
-        let quic = QuicEndpoints::new(Rc::clone(&thread), limits, secret, lease);
+        let (served, counted) = (Rc::clone(&thread), Rc::clone(&admission));
+        let quic = QuicEndpoints::new(served, counted, handshakes, secret, lease);
         Accepting { thread, admission, shared, open: Vec::new(), quic }
     }
 
