@@ -79,13 +79,13 @@ pub enum Kind {
 pub struct Family {
     /// The name, without `_total` or `_info`.
     pub name: &'static str,
-    /// The type.
+    /// The type in the exposition formats.
     pub kind: Kind,
     /// The unit, which the name ends in; empty: none.
     pub unit: &'static str,
     /// The labels, for the documentation.
     pub labels: &'static [&'static str],
-    /// The description.
+    /// The description, written as HELP.
     pub help: &'static str,
     pub(super) write: fn(&mut Samples<'_>, &Snapshot),
 }
