@@ -41,7 +41,6 @@ pub struct OnDemand {
     pub rate: RequestRate,
 }
 
-/// Reads `on_demand`.
 pub(super) fn on_demand(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<OnDemand> {
     table.check_companions(reader);
     let mut rate = RATE;

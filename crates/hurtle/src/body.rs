@@ -302,12 +302,10 @@ impl OpenFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     None,
-    /// Longer.
     Grown,
     /// Modified, but of the same length. It may be an append in progress: Linux sets the time first
     /// and the length after the bytes are written.
     Edited,
-    /// Shorter.
     Shrunk,
 }
 

@@ -69,7 +69,6 @@ pub(super) struct Turn<'a, T> {
 }
 
 impl<T: FnMut(Event<'_>)> Turn<'_, T> {
-    /// Does this work.
     pub(super) fn run(mut self, work: &Work) -> Result<(), TurnError> {
         self.first = self.record.samples.len();
         let work = self.possible(work);

@@ -45,9 +45,7 @@ enum ChunkState {
     SizeLf(u64),
     /// This number of data bytes.
     Data(u64),
-    /// CR after data.
     DataCr,
-    /// LF after data.
     DataLf,
     /// A trailer line, stored until the empty line.
     Trailer,

@@ -152,7 +152,6 @@ pub(super) fn write(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload
     out.extend_from_slice(payload);
 }
 
-/// Appends SETTINGS.
 pub(super) fn write_settings(out: &mut Vec<u8>, settings: &[(u16, u32)]) {
     let len = settings.len() * 6;
     out.extend_from_slice(&Head { len, kind: SETTINGS, flags: 0, stream: 0 }.bytes());

@@ -59,9 +59,9 @@ impl Default for Limits {
 pub enum Event {
     /// A request. A body or trailers follow unless `end_stream`.
     Request {
-        /// Its stream.
+        /// The number of its stream.
         id: u64,
-        /// Its fields.
+        /// The fields of its head, pseudo-header fields included.
         head: FieldSection,
         /// The request has no body and no trailers.
         end_stream: bool,
@@ -88,7 +88,7 @@ pub enum Event {
 /// A unidirectional stream of the server. QPACK's encoder stream is not needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outlet {
-    /// The control stream.
+    /// The control stream (RFC 9114 section 6.2.1).
     Control,
     /// QPACK's decoder stream.
     Decoder,

@@ -125,7 +125,6 @@ pub(super) fn write_integer(out: &mut Vec<u8>, kind: u64, value: u64) {
     varint::write(out, value);
 }
 
-/// Appends SETTINGS.
 pub(super) fn write_settings(out: &mut Vec<u8>, settings: &[(u64, u64)]) {
     let len = settings.iter().map(|(id, value)| varint::len(*id) + varint::len(*value)).sum();
     write_head(out, SETTINGS, len);

@@ -72,7 +72,6 @@ impl fmt::Display for MultipartError {
 enum MultipartState {
     /// Before the first delimiter.
     Preamble,
-    /// After a delimiter.
     Delimited,
     /// At the line break before a part's head.
     Head,

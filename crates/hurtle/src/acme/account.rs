@@ -33,7 +33,6 @@ struct StoredAccount {
     binding: Option<String>,
 }
 
-/// A certificate authority.
 pub(super) struct Authority {
     pub(super) directory: String,
     /// The profile of certificates; `None`: the authority chooses.

@@ -388,7 +388,6 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Formats a time.
 fn format_time(secs: u64) -> String {
     String::from_utf8_lossy(&date::format(secs)).into_owned()
 }

@@ -24,7 +24,6 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(60);
 /// After this time up, earlier failures no longer count.
 const STEADY: Duration = Duration::from_secs(60);
 
-/// A deployed application.
 #[derive(Debug)]
 pub(super) struct App {
     serial: u64,

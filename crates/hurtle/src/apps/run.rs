@@ -60,7 +60,6 @@ pub(super) fn account(start: &AppCommand) -> Result<Option<Account>, String> {
 pub(super) struct RunPaths<'a> {
     /// The path of the mount.
     pub(super) mount: &'a str,
-    /// The working directory.
     pub(super) dir: &'a Path,
     pub(super) socket: &'a Path,
 }

@@ -123,7 +123,6 @@ pub(super) enum Decision {
     Vary,
     /// A 304 to a client that may hold an encoded response: its tag becomes weak too.
     NotModified,
-    /// Encoded.
     Encode(Coding),
 }
 

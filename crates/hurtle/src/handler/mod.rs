@@ -225,7 +225,6 @@ fn uploads_for<'a>(directory: &'a Directory, request: &RequestContext<'_>) -> Op
     (!reads || uploads::is_upload(request.matched.rest)).then_some(uploads)
 }
 
-/// Runs an upload.
 async fn upload<C: Client>(
     uploads: &Uploads,
     request: &RequestContext<'_>,

@@ -117,7 +117,7 @@ impl WorkerListener {
     }
 }
 
-/// An accepted connection.
+/// An accepted connection, before any limit is checked.
 struct Accepted {
     io: Plain,
     /// The address of the other end; `None` for a unix socket.

@@ -38,7 +38,6 @@ struct OpenListener {
 pub(crate) struct ListenerChanges {
     /// Listeners that stay, with their protocols. All others are closed.
     pub(crate) kept: Vec<(Listen, Protocols)>,
-    /// Listeners to open.
     pub(crate) opened: Vec<BoundListener>,
     /// Addresses whose UDP sockets stay, and whether they serve HTTP/3. All others are closed.
     pub(crate) kept_quic: Vec<(Listen, bool)>,
@@ -119,7 +118,6 @@ impl Accepting {
         self.shared = true;
     }
 
-    /// Closes all listeners.
     pub(super) async fn close_all(&mut self) {
         self.quic.close_all();
         let all = std::mem::take(&mut self.open);

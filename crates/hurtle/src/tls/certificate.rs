@@ -24,7 +24,7 @@ pub struct Validity {
 pub struct CertificateId {
     /// The identifier of the issuer's key.
     pub issuer_key: Vec<u8>,
-    /// The serial number.
+    /// The serial number, as in the certificate's DER.
     pub serial: Vec<u8>,
 }
 

@@ -38,7 +38,6 @@ const IDLE_MAX: usize = 64;
 /// a request is sent that must not be repeated.
 const IDLE_MS_MAX: u64 = 4_000;
 
-/// An upstream.
 #[derive(Debug)]
 pub(super) struct Peer {
     server: UpstreamServer,
