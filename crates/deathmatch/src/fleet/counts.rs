@@ -34,7 +34,7 @@ pub struct Counts {
     pub bytes: u64,
     /// Connections that were begun.
     pub connections: u64,
-    /// Responses by status.
+    /// Number of responses by status.
     pub statuses: BTreeMap<Status, u64>,
     /// Requests without a right response, by kind.
     pub errors: Errors,
