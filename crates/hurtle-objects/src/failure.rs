@@ -12,7 +12,7 @@ pub struct Failure {
     pub text: String,
 }
 
-/// Kinds of failures.
+/// Kinds of failures of a store or of its cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The store refused the request, or sent no usable response.

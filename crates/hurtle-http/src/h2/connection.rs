@@ -82,7 +82,7 @@ pub enum Event {
     Closed(Reason),
 }
 
-/// A connection.
+/// A connection of HTTP/2, of a server or a client, without its transport.
 #[derive(Debug)]
 pub struct Connection {
     pub(super) role: Role,

@@ -55,7 +55,7 @@ impl Reason {
     pub const NO_ERROR: Reason = Reason(0);
     /// The peer broke a rule without a code of its own.
     pub const PROTOCOL_ERROR: Reason = Reason(1);
-    /// The server failed.
+    /// The server failed: INTERNAL_ERROR (RFC 9113 section 7).
     pub const INTERNAL_ERROR: Reason = Reason(2);
     /// The peer exceeded a flow-control window.
     pub const FLOW_CONTROL_ERROR: Reason = Reason(3);

@@ -94,7 +94,7 @@ pub enum Outlet {
     Decoder,
 }
 
-/// A connection.
+/// The server's side of a connection of HTTP/3, without its transport.
 #[derive(Debug)]
 pub struct Connection {
     pub(super) limits: Limits,
@@ -194,7 +194,7 @@ impl Connection {
         self.handle(id, result);
     }
 
-    /// Handles RESET_STREAM.
+    /// Handles the end of a stream by RESET_STREAM.
     pub fn reset(&mut self, id: u64, now_ms: u64) {
         self.now_ms = now_ms;
         let result = match id & 3 {
@@ -350,7 +350,7 @@ impl Connection {
         }
     }
 
-    /// Fails the connection.
+    /// Closes the connection and all of its streams with this error.
     pub fn fail(&mut self, error: Error) {
         if self.closed.is_some() {
             return;

@@ -46,7 +46,8 @@ struct FieldOffsets {
 }
 
 impl FieldIndex {
-    /// Adds the field whose line is in these bytes. `false` means that the offset is beyond any head.
+    /// Adds the field whose line is in these bytes. `false` means that the offset is beyond any
+    /// head.
     pub(super) fn push(&mut self, line: Range<usize>, name: &[u8]) -> bool {
         let Ok(end) = u16::try_from(line.end) else { return false };
         // Both are less than `end`, which fits.
