@@ -188,9 +188,9 @@ impl Gateway {
         }
     }
 
-    /// Starts a request. `base` is the mount's path without a trailing slash. Nothing happens before
-    /// the result is polled. If the application may name files, the response may still hold the
-    /// field that names one; the caller handles it.
+    /// Starts a request. `base` is the mount's path without a trailing slash. Nothing happens
+    /// before the result is polled. If the application may name files, the response may still hold
+    /// the field that names one; the caller handles it.
     fn call(
         self: &Rc<Self>,
         request: Request<RequestBody>,

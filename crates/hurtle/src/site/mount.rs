@@ -131,8 +131,8 @@ impl Mount {
         self.internal.as_ref()
     }
 
-    /// Creates a mount of the site with this name, without gates. `previous` is the proxy that was at its path; it
-    /// stays if its configuration does.
+    /// Creates a mount of the site with this name, without gates. `previous` is the proxy that was
+    /// at its path; it stays if its configuration does.
     pub(super) fn new(
         config: &config::Mount,
         site: &str,
