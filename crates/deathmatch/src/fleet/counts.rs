@@ -118,12 +118,12 @@ impl Sum {
         let _ = self.0.add(&other.0);
     }
 
-    /// Number of times.
+    /// Returns the number of recorded times.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// Percentiles.
+    /// Returns percentiles of the recorded times.
     pub fn latency(&self) -> Latency {
         if self.0.is_empty() {
             return Latency::default();
