@@ -21,7 +21,7 @@ pub struct Policy(Arc<Compress>);
 pub struct FileFacts<'a> {
     /// `true` if `compress.types` has its media type.
     pub has_type: bool,
-    /// Size in bytes.
+    /// Size of the file, in bytes.
     pub len: u64,
     /// Fields that header rules set.
     pub set: &'a [(HeaderName, HeaderValue)],

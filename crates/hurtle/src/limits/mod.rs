@@ -38,7 +38,7 @@ pub struct Limiters {
 pub struct PlaceLimits {
     /// A request must meet all of them.
     pub rates: Vec<Arc<RateLimiter>>,
-    /// `None`: unlimited.
+    /// Limit on requests at once; `None`: unlimited.
     pub concurrency: Option<Arc<ConcurrencyLimiter>>,
 }
 

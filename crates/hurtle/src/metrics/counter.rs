@@ -12,7 +12,7 @@ use super::native::{NativeBuckets, NativeTimes};
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Begins at `n`.
+    /// Creates a counter that begins at `n`.
     pub(super) const fn new(n: u64) -> Counter {
         Counter(AtomicU64::new(n))
     }

@@ -74,7 +74,7 @@ pub enum Kind {
     Info,
 }
 
-/// A metric.
+/// A metric with all of its samples.
 #[derive(Debug)]
 pub struct Family {
     /// The name, without `_total` or `_info`.
@@ -200,7 +200,7 @@ fn escape(text: &str, out: &mut String) {
     }
 }
 
-/// Writes a snapshot.
+/// Writes the metrics of a snapshot in a format.
 pub fn encode(snapshot: &Snapshot, format: Format) -> Vec<u8> {
     match format {
         Format::Protobuf => messages(snapshot),

@@ -93,7 +93,7 @@ impl RouteMetrics {
         Some(self.mount.as_str()).filter(|mount| !mount.is_empty())
     }
 
-    /// Counts a response.
+    /// Counts a response by protocol, status and bytes of its body.
     #[inline]
     pub fn count(&self, protocol: Protocol, status: u16, body_bytes: u64) {
         self.requests[protocol as usize][usize::from(status / 100) % CLASS_SLOTS].add(1);

@@ -41,7 +41,7 @@ pub struct Prepared {
 /// An authority that no client trusts yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewAuthority {
-    /// Its certificate.
+    /// File of the authority's certificate.
     pub certificate: PathBuf,
     /// The names that no other authority may sign; empty: there was no other.
     pub names: Vec<String>,
