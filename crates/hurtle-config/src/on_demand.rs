@@ -37,7 +37,7 @@ pub(super) static ON_DEMAND: Section = Section {
 pub struct OnDemand {
     /// URL that is asked whether a name gets a certificate; `http` or `https`.
     pub ask: String,
-    /// Limit of orders.
+    /// Limit on the rate of orders.
     pub rate: RequestRate,
 }
 

@@ -34,7 +34,7 @@ pub enum Kind {
 }
 
 impl Failure {
-    /// Creates a failure.
+    /// Creates a failure with its description for the log.
     pub fn new(kind: Kind, text: impl Into<String>) -> Failure {
         Failure { kind, text: text.into() }
     }

@@ -51,7 +51,6 @@ impl From<io::Error> for TurnError {
     }
 }
 
-/// A turn.
 pub(super) struct Turn<'a, T> {
     pub(super) arena: &'a Arena,
     pub(super) plan: &'a Plan,

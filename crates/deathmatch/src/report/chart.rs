@@ -106,7 +106,6 @@ pub(super) struct Line {
     pub(super) has_markers: bool,
 }
 
-/// A chart.
 #[derive(Clone, Debug)]
 pub(super) struct Plot {
     pub(super) title: String,

@@ -114,7 +114,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A frame's header.
+/// Header of a frame (RFC 9113 section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     /// Bytes of the payload.

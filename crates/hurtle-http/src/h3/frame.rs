@@ -43,7 +43,7 @@ pub(super) const DECODER_STREAM: u64 = 0x3;
 /// Maximum bytes of a frame's header: its type and its length.
 const HEAD_BYTES_MAX: usize = 2 * varint::BYTES_MAX;
 
-/// A frame's header.
+/// Header of a frame (RFC 9114 section 7.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) kind: u64,

@@ -70,7 +70,7 @@ impl<'a> RequestFields<'a> {
     }
 }
 
-/// Iterator over [`RequestFields`].
+/// Iterates over the names and values of [`RequestFields`].
 #[derive(Clone, Debug)]
 pub enum Pairs<'a> {
     /// The remaining field lines.

@@ -63,7 +63,7 @@ impl fmt::Display for Uncompressed {
 }
 
 impl Policy {
-    /// Creates a policy.
+    /// Creates the policy of a configuration.
     pub fn new(config: Arc<Compress>) -> Policy {
         Policy(config)
     }

@@ -111,7 +111,7 @@ impl Mount {
         self.edits.as_deref()
     }
 
-    /// Returns the handler.
+    /// Returns the handler of its requests.
     pub fn handler(&self) -> &Handler {
         &self.handler
     }

@@ -156,7 +156,7 @@ impl Proxy {
         Proxy { bodies, ..self }
     }
 
-    /// Returns the configuration.
+    /// Returns the configuration of the proxy.
     pub fn config(&self) -> &config::Proxy {
         &self.config
     }
