@@ -18,7 +18,6 @@ use tokio::io::AsyncWriteExt;
 
 /// The response at `/hello`, and the content of the plans' files of that name.
 const HELLO: &str = "hello, world\n";
-/// Its path.
 const HELLO_PATH: &str = "/hello";
 /// Exact versions of all crates of these programs.
 const LOCK: &str = include_str!("../../../Cargo.lock");

@@ -34,7 +34,7 @@ const SHOWN_MIN: f64 = 0.005;
 /// A server's system calls.
 #[derive(Clone, Debug, Serialize)]
 pub struct Calls {
-    /// The contender's name.
+    /// Name of the contender whose calls are counted.
     pub contender: String,
     /// Connections; each sends its next request after the response.
     pub connections: u32,
@@ -53,9 +53,9 @@ pub struct Calls {
 /// The count of one system call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Count {
-    /// Its name.
+    /// Name of the system call.
     pub name: String,
-    /// Number of calls.
+    /// Number of calls in the counted time.
     pub calls: u64,
 }
 
@@ -83,10 +83,10 @@ impl fmt::Display for Calls {
     }
 }
 
-/// Result of counting.
+/// Counts of system calls in one run.
 #[derive(Debug, Default)]
 pub struct CallCounts {
-    /// All calls.
+    /// System calls of all names.
     pub total: u64,
     /// By name, the most frequent first.
     pub counts: Vec<Count>,

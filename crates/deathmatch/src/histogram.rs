@@ -36,7 +36,7 @@ impl fmt::Debug for Times {
 }
 
 impl Times {
-    /// Counts one time.
+    /// Counts a time, in nanoseconds.
     pub fn record(&mut self, ns: u64) {
         // It grows with the longest time, so every time fits.
         let _ = self.0.record(ns.clamp(1, TIME_NS_MAX));

@@ -51,7 +51,7 @@ pub const BUILT_IN: [(&str, &str); 22] = [
 /// A plan of work for contenders.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Its name.
+    /// Name of the plan on the command line.
     pub name: String,
     /// A heading.
     pub title: String,
@@ -65,7 +65,7 @@ pub struct Plan {
     pub warm_up: Duration,
     /// Time of a sample.
     pub sample: Duration,
-    /// Contenders' names.
+    /// Names of the contenders that take part.
     pub contenders: Vec<String>,
     /// `true` if only one contender is alive at a time, at every work.
     pub turns: bool,
@@ -80,7 +80,7 @@ pub struct Plan {
     pub budget: Duration,
     /// Files that are served.
     pub files: Vec<File>,
-    /// Works, in order.
+    /// Works, in the order in which they are done.
     pub works: Vec<Work>,
 }
 

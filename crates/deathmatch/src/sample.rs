@@ -18,7 +18,7 @@ pub use network::{Network, NetworkUse};
 /// One line of `samples.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// The plan's name.
+    /// Name of the plan that it belongs to.
     pub plan: String,
     /// The round, from 0; contenders are compared within a round.
     pub round: u32,
@@ -33,13 +33,13 @@ pub struct Sample {
     /// and is not compared.
     #[serde(default)]
     pub probe: bool,
-    /// The contender's name.
+    /// Name of the contender, as in the plan.
     pub contender: String,
     /// The work's name within the plan, such as `10k at 5000/s`.
     pub work: String,
-    /// The requested file.
+    /// Name of the requested file.
     pub file: String,
-    /// The offered load.
+    /// The load that the generator offered, whatever the server carried.
     pub offered: Offered,
     /// Special use of connections, if any.
     #[serde(default)]
@@ -96,13 +96,13 @@ pub struct Slice {
     pub cycles: Option<f64>,
 }
 
-/// The offered load.
+/// The load that a generator offers: an open loop, sessions or a closed loop.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Offered {
     /// Requests a second, whatever the responses do; timed from the intended start of each.
     Open {
-        /// Requests a second.
+        /// Requests a second over all connections.
         rate: f64,
         /// `true` for exponential gaps, `false` for equal ones.
         poisson: bool,
@@ -111,14 +111,14 @@ pub enum Offered {
     },
     /// As in httperf: new connections at a rate, each with a number of successive calls.
     Sessions {
-        /// Connections a second.
+        /// New connections a second.
         rate: f64,
-        /// Calls on each.
+        /// Successive requests on each connection.
         calls: u32,
     },
     /// Connections that each send the next request after the response.
     Closed {
-        /// Connections.
+        /// Number of connections, each with one request at a time.
         connections: u32,
     },
 }
@@ -131,9 +131,9 @@ pub struct Beside {
     pub file: String,
     /// Its length, and an upload's; of cold files that of the smallest, in bytes.
     pub file_bytes: u64,
-    /// Downloads at once.
+    /// Number of downloads at a time.
     pub downloads: u32,
-    /// Uploads at once.
+    /// Number of uploads at a time.
     pub uploads: u32,
     /// Bytes a second in all, shared in proportion to their numbers; `None`: unlimited.
     pub bytes_per_s: Option<f64>,
@@ -178,7 +178,7 @@ impl IdleUse {
 /// Herds: connections that request the same object at once, each herd another object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HerdUse {
-    /// Number of herds.
+    /// Number of herds that were sent.
     pub herds: u64,
     /// Requests that reached the upstream.
     pub upstream_requests: u64,
@@ -189,7 +189,7 @@ pub struct HerdUse {
 /// Many files, each downloaded at most once, which a server must read from the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cold {
-    /// Number of files.
+    /// Number of files, each downloaded at most once.
     pub files: u32,
     /// The length of the largest, in bytes.
     pub bytes_max: u64,
@@ -298,7 +298,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// All of them.
+    /// All marks, in the order in which reports show them.
     pub const ALL: [Mark; 10] = [
         Mark::GeneratorLate,
         Mark::GeneratorBusy,
@@ -334,7 +334,7 @@ impl fmt::Display for Mark {
 /// Figures of the generator, warm-up excluded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// Seconds measured.
+    /// Length of the measured time, in seconds.
     pub seconds: f64,
     /// Requests that should have been sent.
     pub intended: u64,
@@ -351,7 +351,7 @@ pub struct Load {
     pub service: Times,
     /// From the intended start of a request to its sending.
     pub lateness: Times,
-    /// By kind.
+    /// Requests that failed, by kind.
     pub errors: Errors,
     /// Handshakes of TLS, by kind.
     #[serde(default)]
@@ -384,7 +384,7 @@ pub struct BulkLoad {
     pub down_bytes: u64,
     /// Bytes of uploads sent, heads included.
     pub up_bytes: u64,
-    /// Downloads completed correctly.
+    /// Downloads that were complete and correct.
     pub downloads: u64,
     /// Uploads completed and accepted.
     pub uploads: u64,
@@ -444,14 +444,14 @@ pub struct Errors {
     /// A reset stream, a GOAWAY, malformed frames, or too few streams allowed.
     #[serde(default)]
     pub http2: u64,
-    /// An unexpected status.
+    /// The response had an unexpected status.
     pub status: u64,
     /// An unexpected length or unexpected bytes.
     pub bytes: u64,
 }
 
 impl Errors {
-    /// Adds others.
+    /// Adds the counts of other errors, kind by kind.
     pub fn add(&mut self, other: &Errors) {
         self.refused += other.refused;
         self.reset += other.reset;
@@ -496,9 +496,9 @@ pub struct ServerUse {
 pub struct MachineUse {
     /// Seconds between the two looks.
     pub seconds: f64,
-    /// Hardware interrupts.
+    /// Hardware interrupts of all processors.
     pub interrupts: u64,
-    /// Context switches.
+    /// Context switches of all processors.
     pub switches: u64,
     /// Pages freed (`pgfree`); on loopback the pages of payload count too.
     pub pages_freed: u64,
@@ -521,9 +521,9 @@ pub struct MachineUse {
 /// Use of a disk during a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DiskUse {
-    /// Reads completed.
+    /// Reads that the disk completed.
     pub reads: u64,
-    /// Bytes read.
+    /// Bytes that were read from the disk.
     pub read_bytes: u64,
     /// Milliseconds a read took, on average.
     pub await_ms: f64,

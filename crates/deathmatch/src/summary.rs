@@ -21,11 +21,11 @@ const AS_FAST_AS_POSSIBLE: [Measure; 2] = [Measure::Replies, Measure::CpuPerRequ
 /// A whole run's result, for programs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The plan's name.
+    /// Name of the plan that was run.
     pub plan: String,
     /// Seed of the order of contenders.
     pub seed: u64,
-    /// Rounds planned.
+    /// Number of rounds that the plan asks for.
     pub rounds: u32,
     /// The contender that ratios refer to.
     pub reference: String,
@@ -50,26 +50,26 @@ pub struct Summary {
     pub works: Vec<WorkSummary>,
 }
 
-/// One work.
+/// All contenders at one work of the plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkSummary {
-    /// Its name.
+    /// Name of the work within the plan.
     pub work: String,
-    /// The requested file.
+    /// Name of the file that is requested.
     pub file: String,
-    /// The offered load.
+    /// The load that each contender was offered.
     pub offered: Offered,
     /// Special use of connections.
     #[serde(default)]
     pub over: Option<ConnectionUse>,
-    /// By contender.
+    /// Figures of the contenders by their names.
     pub contenders: BTreeMap<String, Figures>,
 }
 
 /// One contender at one work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// Samples that count.
+    /// Number of samples that the figures are made of.
     pub samples: usize,
     /// Number of rounds by mark.
     pub marks: BTreeMap<String, usize>,
@@ -88,11 +88,11 @@ pub struct Figures {
 pub struct Compared {
     /// The ratio, its interval, and each round's.
     pub ratio: Ratio,
-    /// Verdict.
+    /// Verdict on the ratio, from its interval.
     pub verdict: ReportVerdict,
 }
 
-/// Summarises a run.
+/// Summarises a run for programs.
 pub fn summary(run: &Run, samples: &[Sample]) -> Summary {
     let pairs = report::pairs(run, samples);
     let moved = samples.iter().filter(|s| s.marks.contains(&Mark::FloorMoved));

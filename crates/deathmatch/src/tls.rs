@@ -116,7 +116,7 @@ impl Trust {
         &self.authority
     }
 
-    /// The certificate.
+    /// Returns the certificate that servers present.
     pub fn certificate(&self) -> &CertificateDer<'static> {
         &self.certificate
     }

@@ -50,7 +50,7 @@ pub struct Acme {
     pub authorities: Vec<Authority>,
 }
 
-/// A certificate authority.
+/// A certificate authority with the ACME protocol (RFC 8555).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Authority {
     /// URL of its directory (RFC 8555 section 7.1.1).

@@ -36,7 +36,7 @@ pub enum Auth {
     Jwt(Jwt),
 }
 
-/// Basic authentication.
+/// Basic authentication (RFC 7617).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Basic {
     /// File of names and hashes: absolute path.
@@ -49,13 +49,13 @@ pub struct Basic {
     pub cleartext: bool,
 }
 
-/// Forward authentication.
+/// Authentication by a server that is asked about each request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ForwardAuth {
     /// The URL as it is printed: the upstream and the path.
     #[serde(rename = "forward")]
     pub url: String,
-    /// The server.
+    /// The server that is asked.
     #[serde(skip)]
     pub upstream: UpstreamServer,
     /// The path of the subrequest, with its query.

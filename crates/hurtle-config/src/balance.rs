@@ -30,7 +30,7 @@ const COOKIE: &str = "hurtle_upstream";
 /// The choice of an upstream for each request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Balancing {
-    /// Method.
+    /// Method by which an upstream is chosen.
     #[serde(rename = "balance")]
     pub method: Balance,
     /// Name of the field that is hashed, in lower case; set with `Balance::HashHeader` only.
@@ -46,7 +46,7 @@ pub struct Balancing {
     pub ejection: Ejection,
 }
 
-/// Load balancing method.
+/// Method of load balancing, as configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Balance {
     /// Each in turn.

@@ -49,10 +49,13 @@ const NAMES: [&str; 10] = [
     "status = true",
 ];
 
-/// Reads the mounts of a site, which has this authentication and these error pages.
+/// Reads the mounts of a site, which has this authentication and these error pages. `errors` is the
+/// key in which the site's error pages are written.
 pub(super) fn mounts(
     tables: &[Table<'_>],
-    (site, errors, pages): (Option<&Auth>, Option<Value<'_>>, &ErrorPages),
+    site: Option<&Auth>,
+    errors: Option<Value<'_>>,
+    pages: &ErrorPages,
     reader: &mut Reader<'_>,
 ) -> Vec<Mount> {
     let mut taken: HashMap<String, String> = HashMap::new();
@@ -123,7 +126,7 @@ pub(super) fn mounts(
         }
         mounts.push(mount);
     }
-    otherwise::check(tables, &mounts, (errors, pages), reader);
+    otherwise::check(tables, &mounts, errors, pages, reader);
     mounts
 }
 

@@ -117,8 +117,8 @@ fn site(table: &Table<'_>, alone: bool, claims: &mut Claims, reader: &mut Reader
     table.set("errors", reader, error_pages, &mut site.error_pages);
     table.set("maintenance", reader, |v, r| v.path(r).map(Some), &mut site.maintenance);
     let mount_tables = table.get("mount").map(|value| value.tables(reader)).unwrap_or_default();
-    let of_site = (site.auth.as_ref(), table.get("errors"), &site.error_pages);
-    site.mounts = mounts(&mount_tables, of_site, reader);
+    let errors = table.get("errors");
+    site.mounts = mounts(&mount_tables, site.auth.as_ref(), errors, &site.error_pages, reader);
     let written_tls = table.get("tls").and_then(|value| value.table(reader));
     if let Some(table) = &written_tls {
         site.tls = tls(table, &site, reader);

@@ -32,7 +32,7 @@ pub struct Compress {
 /// The directory in which compressed files survive a restart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CompressDirectory {
-    /// The directory: absolute.
+    /// Directory of the files: absolute path.
     #[serde(rename = "directory", serialize_with = "print::path")]
     pub path: PathBuf,
     /// Space that the files may take there, in bytes.

@@ -19,9 +19,9 @@ pub struct Cors {
     /// Origins allowed; not empty.
     #[serde(serialize_with = "print::texts")]
     pub origins: Vec<OriginPattern>,
-    /// Methods allowed.
+    /// Methods that scripts may use.
     pub methods: Vec<String>,
-    /// Request fields allowed.
+    /// Request fields that scripts may send.
     #[serde(serialize_with = "print::texts")]
     pub headers: Vec<CorsHeader>,
     /// `true`: cookies and passwords may be sent.
@@ -34,10 +34,10 @@ pub struct Cors {
     pub expose: Vec<HeaderName>,
 }
 
-/// An allowed origin.
+/// An origin whose scripts are allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OriginPattern {
-    /// Every origin (`*`).
+    /// Scripts of every origin (`*`).
     Any,
     /// This origin: a scheme, a host and an optional port, in lower case.
     Exact(String),
@@ -53,9 +53,9 @@ pub enum OriginPattern {
 /// An allowed request field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CorsHeader {
-    /// Every field (`*`).
+    /// Every request field (`*`).
     Any,
-    /// This field.
+    /// The request field of this name.
     Name(HeaderName),
 }
 

@@ -16,7 +16,7 @@ pub struct ConfigError {
     pub position: Option<Position>,
     /// The dotted key, such as `site[0].mount[1].files`; empty for an error of the whole text.
     pub key: String,
-    /// The error.
+    /// The error in words, without its place and its hint.
     pub what: String,
     /// The correction to make.
     pub hint: Option<String>,

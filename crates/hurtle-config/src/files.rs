@@ -89,7 +89,7 @@ settings! {
     }
 }
 
-/// Source of entity-tags.
+/// Source of the entity-tags of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum EtagSource {
     /// Size and modification time; the file's contents where that time is not the one of the last

@@ -103,7 +103,7 @@ settings! {
 /// A directory of CGI programs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cgi {
-    /// The directory: absolute.
+    /// Directory of the programs: absolute path.
     #[serde(rename = "cgi", serialize_with = "print::path")]
     pub root: PathBuf,
     /// Resource limits of each program.

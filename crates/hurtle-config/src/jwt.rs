@@ -27,7 +27,7 @@ const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorith
 /// Tokens required of clients.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Jwt {
-    /// The keys.
+    /// Source of the keys of signatures.
     pub jwks: JwksSource,
     /// Accepted issuers; empty: any.
     pub issuer: Vec<String>,

@@ -30,7 +30,6 @@ pub(super) const LIFETIMES: Key =
         "Freshness lifetimes of responses that give none, by status; 0: they are not stored. \
          `Cache-Control` and `Expires` of the response come first.");
 
-/// Reads the table.
 pub(super) fn lifetimes(value: &Value<'_>, reader: &mut Reader<'_>) -> StatusLifetimes {
     let mut lifetimes = StatusLifetimes::default();
     for (name, spot, value) in value.pairs(reader) {
@@ -82,7 +81,6 @@ fn seconds(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<u64> {
     Some(seconds)
 }
 
-/// Writes the table.
 pub(super) fn print_lifetimes<S: Serializer>(
     lifetimes: &StatusLifetimes,
     out: S,

@@ -57,7 +57,6 @@ pub(super) static METRICS: Section = Section {
     ]],
 };
 
-/// Reads `[metrics]`.
 pub(super) fn metrics(table: &Table<'_>, reader: &mut Reader<'_>) -> Metrics {
     let mut metrics = Metrics::default();
     let written = table.get("listen");

@@ -37,11 +37,10 @@ pub(super) static ON_DEMAND: Section = Section {
 pub struct OnDemand {
     /// URL that is asked whether a name gets a certificate; `http` or `https`.
     pub ask: String,
-    /// Limit of orders.
+    /// Limit on the rate of orders.
     pub rate: RequestRate,
 }
 
-/// Reads `on_demand`.
 pub(super) fn on_demand(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<OnDemand> {
     table.check_companions(reader);
     let mut rate = RATE;

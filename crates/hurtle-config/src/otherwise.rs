@@ -73,22 +73,23 @@ pub(super) fn mount_name(text: &str) -> Result<String, ValueError> {
     Ok(text.to_owned())
 }
 
-/// Reports names that no mount has, circles, and names that nothing leads to. `of_site`: the error
-/// pages of the site.
+/// Reports names that no mount has, circles, and names that nothing leads to. `errors` is the key
+/// with the error pages of the site, and `pages` are those pages.
 pub(super) fn check(
     tables: &[Table<'_>],
     mounts: &[Mount],
-    of_site: (Option<Value<'_>>, &ErrorPages),
+    errors: Option<Value<'_>>,
+    pages: &ErrorPages,
     reader: &mut Reader<'_>,
 ) {
     let leading = tables.iter().filter_map(|table| table.get("otherwise"));
     // All of them are checked.
     let wrong = leading.filter(|written| !leads(written, mounts, reader)).count();
-    let pages = mounts.iter().map(|mount| &mount.error_pages);
-    let of_mounts = tables.iter().map(|table| table.get("errors")).zip(pages);
+    let of_mounts = tables.iter().map(|table| table.get("errors"));
+    let of_mounts = of_mounts.zip(mounts.iter().map(|mount| &mount.error_pages));
     let mut named = Vec::new();
     let mut is_wrong = wrong > 0;
-    for (written, pages) in [of_site].into_iter().chain(of_mounts) {
+    for (written, pages) in [(errors, pages)].into_iter().chain(of_mounts) {
         for name in pages.values().filter_map(ErrorPage::mount) {
             named.push(name);
             if of_name(name, mounts).is_none()

@@ -25,7 +25,6 @@ impl PathRegex {
         PathRegex::parse(text).map_err(|wrong| wrong.what)
     }
 
-    /// Parses an expression.
     pub(super) fn parse(text: &str) -> Result<PathRegex, ValueError> {
         let mut builder = RegexBuilder::new(text);
         builder.unicode(false).dot_matches_new_line(true).size_limit(COMPILED_BYTES_MAX);

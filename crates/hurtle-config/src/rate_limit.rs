@@ -17,7 +17,7 @@ use super::value::Value;
 /// A limit on the rate of requests, for each value of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct RateLimit {
-    /// The rate.
+    /// The allowance of each key over time.
     pub requests: RequestRate,
     /// Requests accepted at once from a client that was idle; at least 1.
     pub burst: u64,
@@ -31,7 +31,7 @@ pub struct RateLimit {
 pub struct RequestRate {
     /// Requests in a period; at least 1.
     pub count: u64,
-    /// The period.
+    /// The period in which they are allowed.
     pub period: Period,
 }
 
@@ -65,7 +65,7 @@ pub struct Concurrency {
     pub max: u64,
     /// Requests that may wait.
     pub queue: u64,
-    /// Longest wait (503).
+    /// Longest wait in the queue; 503 after it.
     #[serde(serialize_with = "print::duration")]
     pub queue_timeout: Duration,
 }

@@ -61,7 +61,7 @@ pub struct ResponseCache {
 /// The directory in which a cache keeps large bodies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DiskCache {
-    /// The directory: absolute.
+    /// Directory of the stored bodies: absolute path.
     #[serde(rename = "disk", serialize_with = "print::path")]
     pub directory: PathBuf,
     /// Space that the bodies may take there, in bytes.

@@ -40,7 +40,6 @@ use super::wasm::WASM;
 pub(super) struct Section {
     /// Header of the table in TOML; empty for the top of the file.
     pub(super) header: &'static str,
-    /// Description.
     pub(super) doc: &'static str,
     /// Its keys in groups, in the order of the documentation.
     pub(super) keys: &'static [&'static [Key]],

@@ -36,7 +36,7 @@ const OPEN_MODE: u32 = 0o027;
 pub struct Store {
     /// The server; never a unix socket.
     pub server: Upstream,
-    /// `true`: TLS.
+    /// `true`: connections to the store use TLS.
     pub tls: bool,
     /// Name of the user; `None`: the default user.
     pub user: Option<String>,

@@ -119,7 +119,7 @@ pub struct Site {
     pub auth: Option<Auth>,
     /// Clients that get early hints.
     pub early_hints: EarlyHints,
-    /// Request limits.
+    /// Limits on the rate of requests to all of its mounts.
     #[serde(flatten)]
     pub limits: SiteLimits,
     /// Settings of requests: the size of bodies, timeouts and the access log.
@@ -226,7 +226,7 @@ pub struct Mount {
     /// The FastCGI application in the authorizer role that decides on each request.
     #[serde(serialize_with = "print::authorizer")]
     pub authorizer: Option<Upstream>,
-    /// Request limits.
+    /// Limits on the rate of its requests, and on those at once.
     #[serde(flatten)]
     pub limits: MountLimits,
     /// Settings of requests, in place of the site's.
@@ -249,7 +249,7 @@ pub struct Mount {
     /// Header rules for its responses, applied after those of the site.
     #[serde(rename = "header", skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<HeaderRule>,
-    /// The handler.
+    /// The handler that responds to its requests.
     #[serde(flatten)]
     pub handler: MountHandler,
 }
@@ -276,7 +276,7 @@ pub enum MountHandler {
     FastCgi(Box<FastCgi>),
     /// Forwards requests to a uWSGI application.
     Uwsgi(Box<Uwsgi>),
-    /// Runs CGI programs.
+    /// Runs a CGI program for each request.
     Cgi(Box<Cgi>),
     /// Runs a WebAssembly application.
     Wasm(Box<Wasm>),
@@ -327,7 +327,7 @@ pub struct HeaderRule {
     /// Fields to set; they replace those of the response.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "print::fields")]
     pub set: Vec<(HeaderName, HeaderValue)>,
-    /// Fields to remove.
+    /// Names of fields to remove from the response.
     #[serde(serialize_with = "print::field_names")]
     pub remove: Vec<HeaderName>,
     /// Applies to errors (400 to 599) too.
@@ -366,7 +366,7 @@ pub struct Access {
     /// Networks admitted; empty: all.
     #[serde(serialize_with = "print::texts")]
     pub allow: Vec<IpNet>,
-    /// Networks refused.
+    /// Networks whose clients are refused.
     #[serde(serialize_with = "print::texts")]
     pub deny: Vec<IpNet>,
 }

@@ -29,7 +29,7 @@ const PORT_TLS: u16 = 443;
 /// An upstream server of a proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct UpstreamServer {
-    /// Its address.
+    /// Address, name or socket by which it is reached.
     pub upstream: Upstream,
     /// `true`: connections use TLS.
     pub tls: bool,

@@ -1,6 +1,7 @@
 //! A value with its key, read as the type, unit and range of the schema. `check*` relates values to
 //! each other.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -110,13 +111,13 @@ impl<'v> Value<'v> {
         let Some(number) = self.number(reader) else {
             return self.report_type(reader, &self.spec.kind.to_string());
         };
-        let (least, most) = match self.spec.kind {
+        let range = match self.spec.kind {
             Kind::Integer(least, most)
             | Kind::AutoOrInteger(least, most)
-            | Kind::TrueOrInteger(least, most) => (least, most),
-            _ => (0, u64::MAX),
+            | Kind::TrueOrInteger(least, most) => least..=most,
+            _ => 0..=u64::MAX,
         };
-        self.within(reader, number, (least, most), |n| n.to_string())
+        self.within(reader, number, &range, |n| n.to_string())
     }
 
     /// The number of an integer, or of a placeholder's value that has only digits. `None`: the
@@ -141,10 +142,10 @@ impl<'v> Value<'v> {
             _ => return self.report_type(reader, &self.spec.kind.to_string()),
         };
         let range = match self.spec.kind {
-            Kind::Size(least, most) => (least, most),
-            _ => (0, u64::MAX),
+            Kind::Size(least, most) => least..=most,
+            _ => 0..=u64::MAX,
         };
-        self.within(reader, bytes, range, size_text)
+        self.within(reader, bytes, &range, size_text)
     }
 
     /// A duration in the key's range; a plain integer is seconds.
@@ -157,10 +158,10 @@ impl<'v> Value<'v> {
             _ => return self.report_type(reader, &self.spec.kind.to_string()),
         };
         let range = match self.spec.kind {
-            Kind::Time(least, most) => (least, most),
-            _ => (0, u64::MAX),
+            Kind::Time(least, most) => least..=most,
+            _ => 0..=u64::MAX,
         };
-        self.within(reader, ms, range, time_text).map(Duration::from_millis)
+        self.within(reader, ms, &range, time_text).map(Duration::from_millis)
     }
 
     /// A value of an enumeration.
@@ -285,13 +286,14 @@ impl<'v> Value<'v> {
         &self,
         reader: &mut Reader<'_>,
         value: Option<u64>,
-        (least, most): (u64, u64),
+        range: &RangeInclusive<u64>,
         text: impl Fn(u64) -> String,
     ) -> Option<T> {
-        let in_range = value.filter(|value| (least..=most).contains(value));
+        let in_range = value.filter(|value| range.contains(value));
         let fitting = in_range.and_then(|value| T::try_from(value).ok());
         if fitting.is_none() {
-            let mut hint = match most {
+            let least = *range.start();
+            let mut hint = match *range.end() {
                 COUNT_MAX => format!("write {} or more", text(least)),
                 most => format!("write {} to {}", text(least), text(most)),
             };

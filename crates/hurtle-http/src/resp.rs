@@ -18,7 +18,7 @@ pub const DEPTH_MAX: usize = 8;
 /// Maximum length of a line: a simple string, an error, an integer or a length, in bytes.
 pub const LINE_BYTES_MAX: usize = 1_024;
 
-/// A reply.
+/// A reply of the server, in RESP2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// A simple string, such as `OK`.

@@ -29,7 +29,6 @@ pub(super) struct Block<'a> {
 pub(super) enum Target {
     /// A mount of files.
     Files,
-    /// A proxy.
     Proxy,
     /// A FastCGI application.
     Fastcgi,

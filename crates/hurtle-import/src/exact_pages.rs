@@ -45,8 +45,9 @@ impl<'a> Mounts<'a, '_> {
             put_pages(errors, &mut wanted);
             wanted.keys.retain(|(key, _)| key != "index" && key != "listing");
             put(&mut wanted.keys, "try_files", file.unwrap_or_default());
-            let place = (Modifier::Exact, at.args[at.args.len() - 1].as_str());
-            return self.add(at, place, None, wanted.at_exactly(&path), report);
+            let written = &at.args[at.args.len() - 1];
+            let mount = wanted.at_exactly(&path);
+            return self.add(at, Modifier::Exact, written, None, mount, report);
         }
         if is_directory && let Some(d) = block.first(&[TRY_FILES]) {
             return report.refuse(
@@ -99,7 +100,8 @@ impl<'a> Mounts<'a, '_> {
         if !is_served {
             self.add(
                 at,
-                (Modifier::Exact, &at.args[at.args.len() - 1]),
+                Modifier::Exact,
+                &at.args[at.args.len() - 1],
                 None,
                 wanted.at_exactly(&path),
                 report,

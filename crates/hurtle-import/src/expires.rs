@@ -11,6 +11,13 @@ impl Scope {
     pub(super) fn expires(&mut self, d: &Directive, report: &mut Report) {
         let value = d.arg(0);
         let types = self.type_maps.get(value).filter(|_| d.args.len() == 1);
+        let of_row = |(media_type, value): &(Option<String>, String)| {
+            let control = match value.as_str() {
+                "off" => None,
+                value => Some(cache_control(value)?),
+            };
+            Some((media_type.clone(), control))
+        };
         let types: Option<ExpiryMap> = types.and_then(|map| map.iter().map(of_row).collect());
         let is_off = value == "off" || types.is_some();
         let control = cache_control(value).filter(|_| d.args.len() == 1);
@@ -20,17 +27,6 @@ impl Scope {
         self.expires.set(control);
         self.typed_expires.set(types.unwrap_or_default());
     }
-}
-
-/// A row of a map of media types.
-fn of_row(
-    (media_type, value): &(Option<String>, String),
-) -> Option<(Option<String>, Option<String>)> {
-    let value = match value.as_str() {
-        "off" => None,
-        value => Some(cache_control(value)?),
-    };
-    Some((media_type.clone(), value))
 }
 
 /// Returns the Cache-Control of a value of `expires`; `None`: it has none, or is not known.

@@ -39,9 +39,7 @@ pub(super) struct Context<'a> {
     pub(super) scheme: Option<&'static str>,
     /// Its locations that auth_request names.
     pub(super) auth: &'a [AuthServer],
-    /// Its error pages.
     pub(super) errors: &'a ErrorPages,
-    /// Its named locations.
     pub(super) named: &'a [Named<'a>],
     /// Its first name.
     pub(super) name: Option<&'a str>,

@@ -92,8 +92,16 @@ pub(super) fn replaced(text: &str, name: &str, value: &str, maps: &ValueMaps) ->
     marked.replace(BEGIN, "${").replace(END, "}")
 }
 
-/// The handler of a block with the variable of a map: its kind, the directive and the variable.
-pub(super) fn chosen<'a>(block: &Block<'a>) -> Option<(Kind, &'a Directive, String)> {
+/// The handler of a block whose arguments have the variable of a map.
+pub(super) struct ChosenHandler<'a> {
+    kind: Kind,
+    d: &'a Directive,
+    /// The name of the variable, without `$`.
+    variable: String,
+}
+
+/// Returns the handler of a block with the variable of a map; `None`: it has none.
+pub(super) fn chosen<'a>(block: &Block<'a>) -> Option<ChosenHandler<'a>> {
     let kinds: &[HandlerKind] = match target(block) {
         Target::Answer => &[HandlerKind::Return],
         Target::Proxy => &[HandlerKind::ProxyPass, HandlerKind::GrpcPass],
@@ -104,21 +112,22 @@ pub(super) fn chosen<'a>(block: &Block<'a>) -> Option<(Kind, &'a Directive, Stri
         Some((kind, block.first(&[kind])?))
     })?;
     let maps = &block.scope().value_maps;
-    let name = d.args.iter().find_map(|arg| first_mark(&marked(arg, maps)).map(str::to_owned));
-    name.map(|name| (kind, d, name))
+    let variable = d.args.iter().find_map(|arg| first_mark(&marked(arg, maps)).map(str::to_owned));
+    variable.map(|variable| ChosenHandler { kind, d, variable })
 }
 
 /// Makes a mount for each value of the map in the handler of a block. `make`: makes one of a block.
-pub(super) fn mount<'a>(
-    block: &Block<'a>,
-    (kind, d, name): (Kind, &'a Directive, String),
+pub(super) fn mount(
+    block: &Block<'_>,
+    chosen: ChosenHandler<'_>,
     report: &mut Report,
     mut make: impl FnMut(&Block<'_>, &mut Report) -> Option<Mount>,
 ) -> Option<Mount> {
+    let ChosenHandler { kind, d, variable } = chosen;
     let maps = &block.scope().value_maps;
-    let map = maps.get(&name)?;
+    let map = maps.get(&variable)?;
     let mut with = |value: &str, report: &mut Report| {
-        let written = handler(d, &name, value, maps)?;
+        let written = handler(d, &variable, value, maps)?;
         if is_refused(&written, kind) {
             report.refuse(d, "nginx sends the path of its URL as it is; write one without a path");
             return None;
@@ -135,7 +144,7 @@ pub(super) fn mount<'a>(
         made
     };
     let values: Vec<&str> = map.others().into_iter().chain([map.default.as_str()]).collect();
-    let is_empty = |value: &&str| handler(d, &name, value, maps).is_none();
+    let is_empty = |value: &&str| handler(d, &variable, value, maps).is_none();
     let Some(first) = values.iter().rev().find(|value| !is_empty(value)) else {
         report.refuse(d, "no value of its map is an address");
         return None;
@@ -156,7 +165,7 @@ pub(super) fn mount<'a>(
     if is_empty(&map.default.as_str()) {
         own.keys = failing(&own.keys);
     }
-    own.choice = Some(Box::new(Choice { variable: name, own: own.keys.len(), others }));
+    own.choice = Some(Box::new(Choice { variable, own: own.keys.len(), others }));
     Some(own)
 }
 

@@ -23,7 +23,6 @@ pub(super) struct ServerConfig {
     pub(super) sites: Vec<Site>,
 }
 
-/// A site.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Site {
     pub(super) hosts: Vec<String>,
@@ -121,7 +120,6 @@ impl Mount {
     }
 }
 
-/// Adds a key.
 pub(super) fn put(keys: &mut Keys, name: &str, value: impl Into<Value>) {
     keys.push((name.to_owned(), value.into()));
 }

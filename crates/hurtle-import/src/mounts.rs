@@ -192,7 +192,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
             matches!(target(&block), Target::Proxy | Target::Uwsgi) && modifier != Modifier::Exact;
         let strip = if is_proxy { rules::take_strip(&block, path, report) } else { None };
         let private = match strip {
-            None if is_proxy => private_paths::take(&block, (modifier, path), report),
+            None if is_proxy => private_paths::take(&block, modifier, path, report),
             _ => None,
         };
         let rules = match (strip, &private) {
@@ -216,7 +216,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
             let mut mount =
                 if modifier == Modifier::Exact { mount.at_exactly(path) } else { mount };
             put_pages(pages, &mut mount);
-            return self.add(d, (modifier, path), None, mount, report);
+            return self.add(d, modifier, path, None, mount, report);
         }
         if is_covered && target == Target::Files {
             if !pages.is_empty() {
@@ -227,7 +227,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
         if modifier == Modifier::Exact && block.first(&[INTERNAL]).is_some() {
             if !outer.errors.peek().values().any(|page| place_of(page) == Some(path)) {
                 let mount = unreachable(&block, path, report);
-                return self.add(d, (modifier, path), None, mount, report);
+                return self.add(d, modifier, path, None, mount, report);
             }
             block.take(INTERNAL);
             let text = format!("GET {path} itself is answered with the page; nginx answers 404");
@@ -264,7 +264,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
                 });
             }
             self.keep_private(&private.unwrap_or_default(), path, &mount, report);
-            self.add(d, (modifier, path), fallback, mount, report);
+            self.add(d, modifier, path, fallback, mount, report);
         }
     }
 
@@ -340,7 +340,8 @@ impl<'a, 'b> Mounts<'a, 'b> {
     pub(super) fn add(
         &mut self,
         at: &'a Directive,
-        (modifier, path): (Modifier, &'a str),
+        modifier: Modifier,
+        path: &'a str,
         fallback: Option<(String, &'a Directive)>,
         mount: Mount,
         report: &mut Report,

@@ -125,7 +125,7 @@ impl<'a> Mounts<'a, '_> {
             // Expressions of the server take none of its paths.
             self.within.push(with_match(own.clone(), super::subject::one("path", "**").into()));
         }
-        self.add(d, (Modifier::Prefix, path), None, own, report);
+        self.add(d, Modifier::Prefix, path, None, own, report);
     }
 
     /// The mounts of expressions within the location, in the order written; `None`: one was

@@ -26,12 +26,13 @@ pub(super) struct Private {
 /// Takes the rewrites of a proxy that all end with `break`; `None`: it has none, or others.
 pub(super) fn take<'a>(
     block: &Block<'a>,
-    location: (Modifier, &str),
+    modifier: Modifier,
+    path: &str,
     report: &mut Report,
 ) -> Option<Vec<Rule<'a>>> {
     let all = block.all(Kind::Path(PathKind::Rewrite));
     let is_break = all.iter().all(|d| d.arg(2) == "break" && d.arg(1).starts_with('/'));
-    (is_break && !all.is_empty()).then(|| rewrites(block, Some(location), report))
+    (is_break && !all.is_empty()).then(|| rewrites(block, Some((modifier, path)), report))
 }
 
 /// Has the upstream of a mount get paths without that of the mount, for a rewrite.

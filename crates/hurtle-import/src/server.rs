@@ -47,7 +47,6 @@ pub(super) struct Http<'a> {
     pub(super) connection_zones: ConnectionZones,
 }
 
-/// Translates a server.
 pub(super) fn server<'a>(
     at: &'a Directive,
     http: &mut Http<'_>,

@@ -40,7 +40,6 @@ impl<T> Setting<T> {
         &mut self.value
     }
 
-    /// Replaces the value.
     pub(super) fn set(&mut self, value: T) {
         self.value = value;
     }

@@ -99,7 +99,8 @@ impl Directory {
     /// Gives an unfinished file its name, after all its bytes are on the disk.
     pub(crate) fn publish(
         &self,
-        (path, file): (&Path, &File),
+        path: &Path,
+        file: &File,
         key: u128,
         version: &Version,
     ) -> io::Result<()> {

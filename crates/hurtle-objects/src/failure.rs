@@ -12,7 +12,7 @@ pub struct Failure {
     pub text: String,
 }
 
-/// Kinds of failures.
+/// Kinds of failures of a store or of its cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The store refused the request, or sent no usable response.
@@ -34,7 +34,7 @@ pub enum Kind {
 }
 
 impl Failure {
-    /// Creates a failure.
+    /// Creates a failure with its description for the log.
     pub fn new(kind: Kind, text: impl Into<String>) -> Failure {
         Failure { kind, text: text.into() }
     }

@@ -59,7 +59,7 @@ const PART_BYTES: usize = 8 << 20;
 pub struct Version {
     /// Hash of the store's entity-tag, the size and the time.
     pub hash: u128,
-    /// Size in bytes.
+    /// Size of the object, in bytes.
     pub len: u64,
     /// Last modification, in seconds since 1970.
     pub modified_secs: u64,
@@ -68,7 +68,7 @@ pub struct Version {
 /// An object with its bytes.
 #[derive(Debug)]
 pub struct Object {
-    /// Its version.
+    /// Version that this listing or response is of.
     pub version: Version,
     /// Its file in the cache; `None` as long as no byte has arrived.
     pub file: Option<OwnedFd>,

@@ -25,7 +25,6 @@ const LISTINGS_MAX: usize = 64;
 /// Maximum number of prefixes of which it is known that keys have them.
 const PREFIXES_MAX: usize = 4_096;
 
-/// Recent listings.
 #[derive(Debug, Default)]
 pub(crate) struct Listings {
     known: Mutex<HashMap<String, Kept<Arc<Listing>>>>,

@@ -360,8 +360,8 @@ impl Arrival {
                 {
                     return Ok(false);
                 }
-                let file = (&*part.path, &*part.file);
-                this.shared.directory.publish(file, this.partial.slot.id, version)?;
+                let (directory, key) = (&this.shared.directory, this.partial.slot.id);
+                directory.publish(&part.path, &part.file, key, version)?;
                 Ok(true)
             })
             .await?;

@@ -29,7 +29,7 @@ pub struct ObjectUrl {
 /// A store and its cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The objects.
+    /// URL of the objects in their store.
     pub url: ObjectUrl,
     /// Region of a bucket of S3; `None`: from the environment, else us-east-1.
     pub region: Option<String>,

@@ -10,7 +10,6 @@ use crate::{Failure, Version};
 /// Pause between two attempts to revalidate an object while the store does not respond.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// One object.
 #[derive(Debug)]
 pub(crate) struct Slot {
     /// The hash of its key.
@@ -34,9 +33,7 @@ struct SlotState {
 /// The state of an object in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// Nothing is known.
     Unknown,
-    /// There is none.
     Missing,
     /// It is this one.
     Present(Meta),

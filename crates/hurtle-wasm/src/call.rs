@@ -51,7 +51,6 @@ enum Failure {
     BadResponse(String),
 }
 
-/// Handles a request.
 pub(crate) async fn respond<B>(
     compiled: Arc<Compiled>,
     request: Request<B>,

@@ -77,7 +77,6 @@ impl Requests {
         Requests { outbound: Arc::clone(outbound), slots }
     }
 
-    /// Sends a request.
     pub(crate) fn send(
         &self,
         request: Request<WasiBody>,

@@ -32,7 +32,7 @@ pub struct Settings {
     pub dirs: BTreeMap<String, PathBuf>,
     /// Directories that it may read and write, likewise.
     pub writable_dirs: BTreeMap<String, PathBuf>,
-    /// Its environment variables.
+    /// Environment variables that the component gets.
     pub env: BTreeMap<String, String>,
 }
 

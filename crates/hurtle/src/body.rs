@@ -55,11 +55,11 @@ pub enum Part {
 /// A range of a file's bytes, within the length the file had when it was opened.
 #[derive(Clone, Debug)]
 pub struct FileSlice {
-    /// The file.
+    /// The open file, which other bodies may share.
     pub file: Arc<OpenFile>,
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// Bytes from there.
+    /// Number of bytes from the offset.
     pub len: u64,
 }
 
@@ -335,12 +335,10 @@ impl OpenFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     None,
-    /// Longer.
     Grown,
     /// Modified, but of the same length. It may be an append in progress: Linux sets the time first
     /// and the length after the bytes are written.
     Edited,
-    /// Shorter.
     Shrunk,
 }
 

@@ -308,7 +308,7 @@ impl Watch {
 }
 
 pin_project! {
-    /// See `Watch::wait`.
+    /// The future that `Watch::wait` returns.
     pub struct Wait<'a, F> {
         watch: &'a Watch,
         #[pin]
@@ -329,7 +329,7 @@ impl<F: Future> Future for Wait<'_, F> {
 }
 
 pin_project! {
-    /// See `Watch::wait_until`.
+    /// The future that `Watch::wait_until` returns.
     pub struct WaitUntil<'a, F, D> {
         watch: &'a Watch,
         #[pin]

@@ -104,7 +104,7 @@ pub fn timeout<F: Future>(time: Duration, task: F) -> Timeout<F> {
 }
 
 pin_project! {
-    /// See `timeout`.
+    /// The future that `timeout` returns.
     pub struct Timeout<F> {
         #[pin]
         timed: tokio::time::Timeout<F>,
@@ -210,9 +210,9 @@ impl Drop for Task {
 /// The result of the task that ended first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum First<A, B> {
-    /// The first.
+    /// The first future was ready.
     A(A),
-    /// The second.
+    /// The second future was ready.
     B(B),
 }
 
@@ -224,7 +224,7 @@ pub fn race<A: Future, B: Future>(a: A, b: B) -> Race<A, B> {
 // Types, not async functions: an async function stores an argument that it awaits twice, so each
 // layer would double the size of those beneath it.
 pin_project! {
-    /// See `race`.
+    /// The future that `race` returns.
     pub struct Race<A, B> {
         #[pin]
         a: A,

@@ -230,9 +230,10 @@ impl Site {
             let known = previous.and_then(|site| site.proxy_of(&mount.name()));
             let gates = compiler.of_mount(mount);
             let name = config.name();
-            let shared = (&routes, &edits);
             let timeouts = mount.policy.timeouts.or(&config.policy.timeouts).map(Rc::new);
-            let mut mount = Mount::new(mount, &name, resources, shared, gates, known, compression);
+            let mut mount =
+                Mount::new(mount, &name, resources, &routes, &edits, known, compression);
+            mount.gates = gates;
             mount.timeouts = timeouts;
             if let Handler::Proxy(proxy) = &mount.handler {
                 proxy.limit_by(guard.limiters());
@@ -413,7 +414,8 @@ impl Site {
     /// of its own if one is given.
     pub async fn with_page(
         &self,
-        (path, status): (&[u8], Option<StatusCode>),
+        path: &[u8],
+        status: Option<StatusCode>,
         store: &Rc<Store>,
         accept_encoding: Option<&[u8]>,
         plain: Answer,

@@ -13,7 +13,6 @@ use crate::terminal::heading;
 
 /// The console of one step.
 pub(crate) struct Console<'a> {
-    /// The step's name.
     pub(crate) name: &'static str,
     /// Other steps may run at the same time.
     pub(crate) is_shared: bool,
@@ -27,7 +26,6 @@ impl Console<'_> {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Prints a line.
     pub(crate) fn say(&self, line: &str) {
         if self.is_shared {
             self.print("", format!("{line}\n").as_bytes());

@@ -252,10 +252,14 @@ fn oci(binary: &Path, architecture: &str, out: &Path) -> Result<PathBuf, Failure
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// A file of the layout: its digest and size.
-type Blob = (String, u64);
+/// A file of the layout, which has the digest as its name.
+struct Blob {
+    /// SHA-256 of the contents, in hexadecimal.
+    digest: String,
+    size: u64,
+}
 
-fn descriptor(media_type: &str, (digest, size): &Blob) -> String {
+fn descriptor(media_type: &str, Blob { digest, size }: &Blob) -> String {
     format!("{{\"mediaType\":\"{media_type}\",\"digest\":\"sha256:{digest}\",\"size\":{size}}}")
 }
 
@@ -270,7 +274,7 @@ fn blob(file: &Path, blobs: &Path) -> Result<Blob, Failure> {
     let digest = digest(file)?;
     let size = fs::metadata(file).map_err(failed("a blob"))?.len();
     fs::rename(file, blobs.join(&digest)).map_err(failed("a blob"))?;
-    Ok((digest, size))
+    Ok(Blob { digest, size })
 }
 
 fn digest(file: &Path) -> Result<String, Failure> {

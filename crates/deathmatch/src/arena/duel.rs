@@ -245,7 +245,6 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
         Ok(())
     }
 
-    /// One slice.
     fn slice(
         &mut self,
         duel: &WorkDuel,

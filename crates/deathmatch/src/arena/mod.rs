@@ -79,9 +79,9 @@ pub struct Arena {
     /// First port, on 127.0.0.1: each contender has this and the next one, which is its upstream's,
     /// or two further on.
     pub port: u16,
-    /// The contender's processor.
+    /// Processor on which the contender runs.
     pub server_core: usize,
-    /// The generator's processor.
+    /// Processor on which the generator runs.
     pub load_core: usize,
     /// Once set, the run ends at once, as after a Ctrl-C; all samples so far are written.
     pub stop: Arc<AtomicBool>,

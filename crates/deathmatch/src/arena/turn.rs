@@ -51,7 +51,6 @@ impl From<io::Error> for TurnError {
     }
 }
 
-/// A turn.
 pub(super) struct Turn<'a, T> {
     pub(super) arena: &'a Arena,
     pub(super) plan: &'a Plan,
@@ -69,7 +68,6 @@ pub(super) struct Turn<'a, T> {
 }
 
 impl<T: FnMut(Event<'_>)> Turn<'_, T> {
-    /// Does this work.
     pub(super) fn run(mut self, work: &Work) -> Result<(), TurnError> {
         self.first = self.record.samples.len();
         let work = self.possible(work);

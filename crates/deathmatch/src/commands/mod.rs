@@ -52,7 +52,6 @@ const SECONDS_SHOWN_MAX: f64 = 100.0;
 /// Exit code for bad arguments or a bad plan.
 const EXIT_USAGE: u8 = 2;
 
-/// `deathmatch report`.
 pub(crate) fn report(
     dir: &Path,
     plot: Option<(&Path, Measure)>,
@@ -79,7 +78,6 @@ fn read_run(dir: &Path) -> io::Result<Run> {
     })
 }
 
-/// `deathmatch list`.
 pub(crate) fn list(folder: Option<&Path>, as_json: bool) -> io::Result<ExitCode> {
     let known = match catalogue(folder) {
         Ok(known) => known,
@@ -118,7 +116,6 @@ pub(crate) fn list(folder: Option<&Path>, as_json: bool) -> io::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// `deathmatch plan`.
 pub(crate) fn plan(name: &str) -> io::Result<ExitCode> {
     let plan = match chosen_plan(name) {
         Ok(plan) => plan,
@@ -135,7 +132,6 @@ pub(crate) fn plan(name: &str) -> io::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `deathmatch install`.
 pub(crate) fn install(names: &[String], all: bool) -> io::Result<ExitCode> {
     let wanted: Vec<Contender> =
         Contender::all().into_iter().filter(|c| all || names.contains(&c.name)).collect();

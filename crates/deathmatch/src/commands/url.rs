@@ -111,7 +111,6 @@ fn follow(described: &Described, watch: &Watch, is_over: impl Fn() -> bool) {
     view.finish_and_clear();
 }
 
-/// The live view.
 fn live(url: &str, offered: &Offer, now: &Progress) -> String {
     let whole = match (offered.requests_max, offered.seconds_max) {
         (Some(most), _) => {

@@ -15,7 +15,7 @@ const DESCRIPTION: &str = "contender.toml";
 /// Largest size of a file of a contender, in bytes: configurations and sources.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Contenders by name.
+/// The contenders that can be run, by name.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
     all: Vec<Contender>,
@@ -52,7 +52,7 @@ impl fmt::Display for CatalogueError {
 impl std::error::Error for CatalogueError {}
 
 impl Catalogue {
-    /// The built-in contenders.
+    /// Returns the contenders that the program comes with.
     pub fn built_in() -> Catalogue {
         Catalogue { all: Contender::all(), added: Vec::new() }
     }

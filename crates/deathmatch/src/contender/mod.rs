@@ -138,7 +138,7 @@ pub struct Uploads {
     /// Files without which it takes no uploads.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// It discards uploads.
+    /// `true`: it discards the bodies of uploads.
     #[serde(default)]
     pub drops: bool,
 }

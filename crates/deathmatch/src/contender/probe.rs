@@ -20,9 +20,9 @@ const MORE_FOLDERS: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
 /// Reason for which a contender cannot take part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeError {
-    /// The fault.
+    /// The fault, in a sentence.
     pub reason: String,
-    /// The remedy.
+    /// The remedy, in a sentence.
     pub remedy: String,
 }
 

@@ -32,7 +32,7 @@ const CARRIED_SHARE_MIN: f64 = 0.95;
 /// Number of bars of the histogram.
 const BARS: usize = 12;
 
-/// Offered load.
+/// The load that the generator offers, from the command line.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Offer {
     /// Connections; of visits the visitors at once.
@@ -55,15 +55,15 @@ pub struct Offer {
 /// Figures of a load.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Figures {
-    /// The URL.
+    /// URL that the requests are for.
     pub url: String,
-    /// The server's address.
+    /// Address at which the server was reached.
     pub address: String,
-    /// The method.
+    /// Method of the requests.
     pub method: String,
     /// `HTTP/1.1` or `HTTP/2`, as requested.
     pub protocol: String,
-    /// The offered load.
+    /// The load that was offered, whatever the server carried.
     pub offered: Offer,
     /// `true` if it was ended before its time.
     pub is_interrupted: bool,
@@ -73,7 +73,7 @@ pub struct Figures {
     pub requests: u64,
     /// Complete responses of any status.
     pub responses: u64,
-    /// Responses a second.
+    /// Responses a second, over `seconds`.
     pub responses_per_s: f64,
     /// Requests without a response, and responses that state a failure.
     pub failed: u64,
@@ -81,7 +81,7 @@ pub struct Figures {
     pub unfinished: u64,
     /// Bytes of responses, heads included.
     pub bytes: u64,
-    /// Responses by status.
+    /// Number of responses by status.
     pub statuses: BTreeMap<Status, u64>,
     /// The figures of each request, if the load has several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -106,7 +106,7 @@ pub struct Figures {
     pub checks: Vec<Check>,
     /// Remarks on these figures, a sentence each.
     pub warnings: Vec<String>,
-    /// The course.
+    /// The load over time, in successive parts.
     pub course: Vec<Part>,
 }
 
@@ -142,9 +142,9 @@ pub struct Latency {
 pub struct Generator {
     /// Median of the delay of requests by the generator, in milliseconds; 0 in a closed loop.
     pub lateness_p50_ms: f64,
-    /// Its 99th percentile.
+    /// 99th percentile of that delay, in milliseconds.
     pub lateness_p99_ms: f64,
-    /// The longest.
+    /// Longest delay, in milliseconds.
     pub lateness_max_ms: f64,
     /// Share of the time in which it worked; the rest it waited for the server.
     pub busy_share: f64,
@@ -170,17 +170,17 @@ pub struct Part {
 /// A load, without its counts.
 #[derive(Clone, Debug, Default)]
 pub struct Described {
-    /// As in `Figures`.
+    /// As [`Figures::url`].
     pub url: String,
-    /// As in `Figures`.
+    /// As [`Figures::address`].
     pub address: String,
-    /// As in `Figures`.
+    /// As [`Figures::method`].
     pub method: String,
-    /// As in `Figures`.
+    /// As [`Figures::protocol`].
     pub protocol: String,
-    /// As in `Figures`.
+    /// As [`Figures::offered`].
     pub offered: Offer,
-    /// As in `Figures`.
+    /// As [`Figures::is_interrupted`].
     pub is_interrupted: bool,
     /// `true`: in a closed loop, also with the requests that a stall kept from being sent.
     pub corrects: bool,

@@ -24,7 +24,6 @@ const LEFT: f64 = 78.0;
 const BELOW: f64 = 26.0;
 const ABOVE: f64 = 12.0;
 
-/// The page.
 pub(super) fn page(its: &Figures) -> String {
     let title = format!("{} {}", its.method, its.url);
     let page = html! {

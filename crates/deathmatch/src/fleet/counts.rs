@@ -34,7 +34,7 @@ pub struct Counts {
     pub bytes: u64,
     /// Connections that were begun.
     pub connections: u64,
-    /// Responses by status.
+    /// Number of responses by status.
     pub statuses: BTreeMap<Status, u64>,
     /// Requests without a right response, by kind.
     pub errors: Errors,
@@ -118,12 +118,12 @@ impl Sum {
         let _ = self.0.add(&other.0);
     }
 
-    /// Number of times.
+    /// Returns the number of recorded times.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// Percentiles.
+    /// Returns percentiles of the recorded times.
     pub fn latency(&self) -> Latency {
         if self.0.is_empty() {
             return Latency::default();

@@ -36,17 +36,17 @@ pub struct Merged {
     pub counts: Counts,
     /// Response times of all requests.
     pub latency: Latency,
-    /// Every generator.
+    /// Figures of each generator for itself.
     pub generators: Vec<Generator>,
     /// The watched server in the time in which all ran.
     pub server: Option<Server>,
     /// Remarks that are no marks.
     pub notes: Vec<String>,
-    /// The course.
+    /// The course of all generators together.
     pub course: Vec<Slot>,
 }
 
-/// One generator's part.
+/// The part of one generator in the load.
 #[derive(Clone, Debug, Default, Serialize)]
 #[allow(missing_docs, reason = "as in `Generated`")]
 pub struct Generator {
@@ -71,9 +71,9 @@ pub struct Generator {
 /// A reason for which figures may not hold.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mark {
-    /// Its kind.
+    /// Kind of the reason, for programs.
     pub kind: MarkKind,
-    /// In words.
+    /// The reason in words, for people.
     pub text: String,
 }
 
@@ -95,12 +95,12 @@ pub enum MarkKind {
     Options,
 }
 
-/// The watched server.
+/// Use of the watched server in the common time.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Server {
     /// Name of its machine.
     pub host: String,
-    /// Its process.
+    /// Number of its process on that machine.
     pub pid: u32,
     /// Seconds of the common time that were watched.
     pub seconds: f64,

@@ -33,25 +33,25 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 /// The figures of one generator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Generated {
-    /// `LOAD_FORMAT`.
+    /// Format of the file: `LOAD_FORMAT`.
     pub format: String,
-    /// Version of deathmatch.
+    /// Version of deathmatch that wrote the file.
     pub version: String,
     /// Name of the machine.
     pub host: String,
-    /// Its process there.
+    /// Number of its process on that machine.
     pub pid: u32,
-    /// Options.
+    /// Options of its command line that all generators share.
     pub options: Options,
     /// Requests a second that it offered; `None` in a closed loop.
     pub rate: Option<f64>,
-    /// The server's address.
+    /// Address at which the server was reached.
     pub address: String,
     /// Facts about its clock.
     pub clock: Clock,
     /// Intended start, in seconds since 1970 by its clock.
     pub start_intended_unix_s: f64,
-    /// The start.
+    /// Actual start, in seconds since 1970 by its clock.
     pub started_unix_s: f64,
     /// Intended end; `None` if it ends with its requests.
     pub end_intended_unix_s: Option<f64>,
@@ -63,9 +63,9 @@ pub struct Generated {
     pub counts: Counts,
     /// Delay of requests by the generator, in milliseconds.
     pub lateness_p50_ms: f64,
-    /// Its 99th percentile.
+    /// 99th percentile of that delay, in milliseconds.
     pub lateness_p99_ms: f64,
-    /// The longest.
+    /// Longest delay, in milliseconds.
     pub lateness_max_ms: f64,
     /// Share of the time in which the generator worked.
     pub busy_share: f64,
@@ -109,7 +109,7 @@ pub struct Second {
 /// One second of a server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Watched {
-    /// `WATCH_FORMAT`.
+    /// Format of the line: `WATCH_FORMAT`.
     pub format: String,
     /// Name of the machine.
     pub host: String,
@@ -126,9 +126,9 @@ pub struct Watched {
 /// Moments of a load that has ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moments {
-    /// As in `Generated`.
+    /// As [`Generated::start_intended_unix_s`].
     pub start_intended_unix_s: f64,
-    /// As in `Generated`.
+    /// As [`Generated::started_unix_s`].
     pub started_unix_s: f64,
 }
 

@@ -10,7 +10,6 @@ use crate::figures::{amount, bars_of_steps, milliseconds};
 /// Number of labels beneath a chart of the course.
 const LABELS: usize = 10;
 
-/// The page.
 pub(super) fn page(its: &Merged) -> String {
     let title = format!("{} {}", its.options.method, its.options.url);
     let page = html! {

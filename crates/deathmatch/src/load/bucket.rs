@@ -6,7 +6,6 @@ use super::bulk::PIECE_BYTES;
 /// machines pause for some milliseconds.
 const MADE_UP_S: f64 = 0.02;
 
-/// A token bucket.
 pub(super) struct Bucket {
     /// Bytes a nanosecond; `None`: unlimited.
     rate: Option<f64>,

@@ -30,7 +30,7 @@ const PAUSE_NS: u64 = 100_000_000;
 /// Streams beside the requests.
 #[derive(Clone, Debug)]
 pub struct Bulk {
-    /// Downloads at once.
+    /// Number of downloads at a time.
     pub downloads: u32,
     /// The request that each download repeats, as bytes.
     pub download: Vec<u8>,
@@ -48,7 +48,7 @@ pub struct Bulk {
 /// A download that is requested once.
 #[derive(Clone, Debug)]
 pub struct OneTimeDownload {
-    /// A whole request.
+    /// The bytes of a whole request.
     pub request: Vec<u8>,
     /// The length of its response's body, in bytes.
     pub body_bytes: u64,

@@ -15,7 +15,6 @@ pub(super) enum Framing {
     UntilClose,
 }
 
-/// A parsed head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) status: u16,

@@ -63,8 +63,9 @@ pub(super) trait Link: Default {
     /// `true` if the handshake was resumed.
     fn resumed(&self) -> bool;
 
-    /// Makes a request with a body for this slot; returns its ticket.
-    fn ask(&mut self, slot: usize, request: (&[u8], Bytes)) -> Result<u64, PeerError>;
+    /// Makes a request with this head, as the protocol writes it, and this body for this slot;
+    /// returns its ticket.
+    fn ask(&mut self, slot: usize, head: &[u8], body: Bytes) -> Result<u64, PeerError>;
 
     /// Gives up the request of this ticket.
     fn cancel(&mut self, ticket: u64);

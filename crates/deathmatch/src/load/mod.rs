@@ -289,7 +289,7 @@ pub struct Step {
     pub pause: [Duration; 2],
 }
 
-/// The expected response.
+/// The response that each request should get.
 #[derive(Clone, Debug)]
 pub struct Expected {
     /// The response's status, or `ANY_STATUS`.

@@ -283,7 +283,8 @@ impl<'a, L: Link> Engine<'a, L> {
         }
         let Slot { call: Some(call), ticket, .. } = &mut self.slots[slot] else { return };
         call.sent = now;
-        *ticket = connection.ask(slot % self.streams, self.job.request(call.which)).ok();
+        let (head, body) = self.job.request(call.which);
+        *ticket = connection.ask(slot % self.streams, head, body).ok();
         if ticket.is_none() {
             self.fail_connection(at, Failure::Protocol);
         }

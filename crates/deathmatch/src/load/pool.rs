@@ -38,7 +38,6 @@ pub(super) enum State {
     #[default]
     Shut,
     Connecting,
-    /// The TLS handshake.
     Handshake,
     Idle,
     Busy {

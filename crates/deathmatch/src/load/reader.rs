@@ -21,7 +21,6 @@ pub(super) enum ResponseFault {
 pub(super) enum Progress {
     /// The response is incomplete.
     More,
-    /// Complete.
     Done {
         /// Reason for which it does not count, if any.
         wrong: Option<ResponseFault>,

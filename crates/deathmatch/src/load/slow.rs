@@ -20,7 +20,7 @@ const PIECE_BYTES_MAX: usize = 25_000;
 /// Connections with a request under way; they do not block.
 #[derive(Debug)]
 pub struct SlowClients {
-    /// The connections.
+    /// Connections of all slow readers or senders.
     pub sockets: Vec<TcpStream>,
     /// Bytes that each reads or sends in a second.
     pub bytes_per_s: f64,

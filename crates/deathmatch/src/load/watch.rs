@@ -27,14 +27,14 @@ pub struct Watch {
     progress: Mutex<Progress>,
 }
 
-/// Figures so far.
+/// Figures of a load from its start to now.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     /// Seconds since the start.
     pub seconds: f64,
     /// Counts of all requests so far.
     pub load: Load,
-    /// Responses by status.
+    /// Number of responses by status.
     pub statuses: BTreeMap<Status, u64>,
     /// Connections that the server accepted.
     pub connections: u64,
@@ -70,7 +70,7 @@ pub struct Apart {
 pub struct Bin {
     /// Seconds since the start.
     pub from_s: f64,
-    /// Its duration.
+    /// Length of the part, in seconds.
     pub seconds: f64,
     /// Responses that ended in it.
     pub replies: u64,

@@ -20,26 +20,26 @@ const CPUACCT_OF_ALL: [&str; 2] =
 pub struct Counters {
     /// Interrupts, switches and processor time.
     pub stat: Stat,
-    /// Pages freed.
+    /// Pages freed since boot (`pgfree` in /proc/vmstat).
     pub pages_freed: u64,
     /// Load average over a minute.
     pub load_1m: f64,
-    /// Seconds since boot.
+    /// Time since boot, in seconds.
     pub uptime_s: f64,
-    /// By name.
+    /// Counters of the disks, by their names in /proc/diskstats.
     pub disks: BTreeMap<String, Disk>,
     /// Processor time of all tasks.
     pub tasks: Tasks,
 }
 
-/// /proc/stat.
+/// Counters of /proc/stat since boot (proc_stat(5)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
-    /// Interrupts.
+    /// Interrupts that were served.
     pub interrupts: u64,
-    /// Context switches.
+    /// Context switches of all processors.
     pub switches: u64,
-    /// Processors.
+    /// Number of processors that are online.
     pub cpus: u32,
     /// Ticks of all kinds.
     pub ticks: u64,
@@ -52,9 +52,9 @@ pub struct Stat {
 /// A line of /proc/diskstats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
-    /// Reads completed.
+    /// Reads that the disk completed.
     pub reads: u64,
-    /// Sectors read.
+    /// Sectors read, of `SECTOR_BYTES` each.
     pub sectors: u64,
     /// Milliseconds all reads took.
     pub read_ms: u64,
@@ -122,7 +122,7 @@ fn tasks(proc: &Path) -> Tasks {
     Tasks::Ticks(all.map(|stat| stat.own.total() + stat.children.total()).sum())
 }
 
-/// /proc/stat, proc_stat(5).
+/// Parses the text of /proc/stat (proc_stat(5)).
 pub fn stat(text: &str) -> Stat {
     // user nice system idle iowait irq softirq steal; guest time is within user and nice already.
     const KINDS: usize = 8;

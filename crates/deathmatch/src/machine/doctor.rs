@@ -20,16 +20,16 @@ const BUFFER_MIN: u64 = 16_777_216;
 /// One processor for the server, one for the generator.
 const CPUS_MIN: u32 = 2;
 
-/// One checked setting.
+/// A setting of the machine that was checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// Name of the setting.
     pub name: String,
-    /// Its present value.
+    /// Present value of the setting.
     pub value: String,
     /// The value it should have.
     pub wanted: String,
-    /// Reason.
+    /// Effect of another value on measurements.
     pub why: String,
     /// The command that changes it; empty if there is none.
     pub command: String,

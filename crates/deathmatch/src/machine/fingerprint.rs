@@ -44,11 +44,11 @@ pub const SYSCTLS: [&str; 29] = [
 /// The machine, its kernel and its settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
-    /// The processor's name.
+    /// Name of the processor's model.
     pub cpu: String,
     /// Processors the kernel runs.
     pub cpus: u32,
-    /// Memory, in bytes.
+    /// Memory of the machine, in bytes.
     pub memory_bytes: u64,
     /// The kernel's name and release.
     pub kernel: String,

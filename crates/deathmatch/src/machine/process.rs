@@ -35,12 +35,12 @@ pub struct Thread {
     pub involuntary: u64,
 }
 
-/// The parsed /proc/PID/stat.
+/// Fields of /proc/PID/stat (proc_pid_stat(5)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
-    /// Its parent.
+    /// Number of the parent process.
     pub parent: u32,
-    /// Its own time.
+    /// Processor time of the process itself, without its children.
     pub own: Ticks,
     /// The time of children that ended and were waited for, and of theirs.
     pub children: Ticks,
@@ -51,19 +51,19 @@ pub struct Stat {
 /// Processor time in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ticks {
-    /// In user mode.
+    /// Ticks in user mode.
     pub user: u64,
-    /// In the kernel.
+    /// Ticks in the kernel.
     pub system: u64,
 }
 
 impl Ticks {
-    /// Both.
+    /// Ticks in user mode and in the kernel.
     pub fn total(self) -> u64 {
         self.user + self.system
     }
 
-    /// Difference to `earlier`.
+    /// Ticks since `earlier`; 0 where a counter has gone back.
     pub fn since(self, earlier: Ticks) -> Ticks {
         Ticks {
             user: self.user.saturating_sub(earlier.user),
@@ -71,7 +71,7 @@ impl Ticks {
         }
     }
 
-    /// The sum.
+    /// Sum of both, mode by mode.
     pub fn plus(self, other: Ticks) -> Ticks {
         Ticks { user: self.user + other.user, system: self.system + other.system }
     }

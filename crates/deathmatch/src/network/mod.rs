@@ -128,7 +128,7 @@ impl LossyLink {
         self.server.enter()
     }
 
-    /// Counts so far.
+    /// Returns the counts since the network was made.
     pub fn counts(&self) -> LinkCounts {
         let read = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
         let Counts { packets, lost, cpu_ns } = &*self.counts;

@@ -26,7 +26,7 @@ pub struct File {
     /// the web. Otherwise all sizes are equally likely.
     #[serde(default)]
     pub log_uniform: bool,
-    /// Number of files.
+    /// Number of files that it stands for.
     #[serde(default = "one")]
     pub count: u32,
     /// The text an application returns under this name. The file has the same content, for
@@ -40,7 +40,7 @@ fn one() -> u32 {
 }
 
 impl File {
-    /// Every file's name.
+    /// Returns the name of each file.
     pub fn names(&self) -> impl Iterator<Item = String> {
         (0..self.count).map(|number| self.nth(number))
     }

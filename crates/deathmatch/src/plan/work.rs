@@ -7,14 +7,14 @@ use crate::sample::{Beside, ConnectionUse, Network, Offered};
 /// Samples of an upward search: for the estimate only.
 const UPWARD_SAMPLES: u32 = 8;
 
-/// One work.
+/// A work: a request, and the load by which it is made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Work {
     /// Its request and load, such as `10k.png at 5000/s`.
     pub asks: String,
-    /// The requested file.
+    /// Name of the file that is requested.
     pub file: String,
-    /// The offered load.
+    /// The load, of one sample or of a search for the limit.
     pub shape: Shape,
     /// Zipf exponent s: file k is requested in proportion to k^-s. 0: all files equally often.
     pub zipf: f64,
@@ -24,7 +24,7 @@ pub struct Work {
     pub over: Option<ConnectionUse>,
     /// The network between the generator and the server; `None`: loopback.
     pub network: Option<Network>,
-    /// Streams beside it.
+    /// Streams beside the requests, if any.
     pub beside: Option<Beside>,
     /// Duration of its samples, if other than the plan's.
     pub sample: Option<Duration>,

@@ -35,14 +35,12 @@ const MARKER: f64 = 3.6;
 /// Style of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineStyle {
-    /// The floor's line.
     Floor,
     /// The line of the nth contender.
     Nth(usize),
 }
 
 impl LineStyle {
-    /// Number of colours.
     const COLOURS: usize = 7;
 
     /// The classes that the page's style gives a colour and a dash.
@@ -99,7 +97,6 @@ pub(super) struct Point {
     pub(super) hint: String,
 }
 
-/// A line.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Line {
     pub(super) title: String,
@@ -109,7 +106,6 @@ pub(super) struct Line {
     pub(super) has_markers: bool,
 }
 
-/// A chart.
 #[derive(Clone, Debug)]
 pub(super) struct Plot {
     pub(super) title: String,
@@ -124,7 +120,6 @@ pub(super) struct Plot {
     pub(super) seams: Vec<(f64, &'static str, &'static str)>,
 }
 
-/// Draws a plot.
 pub(super) fn draw(plot: &Plot) -> Markup {
     // The first is the most important, so it lies on top.
     let lines = plot.lines.iter().zip(name_places(plot)).rev();

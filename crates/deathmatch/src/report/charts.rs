@@ -74,7 +74,6 @@ pub(super) const NOTES: [(&str, &str); 8] = [
     ),
 ];
 
-/// A drawn chart.
 pub(super) struct Chart {
     pub(super) title: String,
     pub(super) svg: Markup,

@@ -17,9 +17,9 @@ use crate::stats::{
 /// The limit of one contender.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
-    /// The requested file.
+    /// Name of the file that was requested.
     pub file: String,
-    /// The contender's name.
+    /// Name of the contender, as in the samples.
     pub contender: String,
     /// Its place, shared by contenders whose brackets overlap the leader's; `None` for contenders
     /// that are not ranked: the floor, the twin, disqualified ones, and all on an unfit machine,

@@ -28,7 +28,6 @@ const SECTIONS: [(&str, &str); 5] = [
     ("configuration", "Environment and configuration"),
 ];
 
-/// The whole page.
 pub(super) fn page(data: Data<'_>) -> String {
     let page = html! {
         (DOCTYPE)

@@ -18,9 +18,9 @@ const JUDGED_BY_AT_A_RATE: &[Measure] = &[Measure::CpuPerRequest];
 /// The twin's ratio to the reference at one work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
-    /// The work's name.
+    /// Name of the work, as in the samples.
     pub work: String,
-    /// The measure compared.
+    /// The measure by which both are compared.
     pub measure: Measure,
     /// The twin's figure over the reference's.
     pub ratio: Ratio,

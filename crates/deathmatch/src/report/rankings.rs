@@ -23,7 +23,6 @@ pub(super) struct RankedRow<'a> {
     pub(super) ranks: Option<(usize, usize)>,
     /// Its value; empty where there is none.
     pub(super) value: String,
-    /// Remark.
     pub(super) remark: String,
     /// `true`: it has no rank, and could be the best.
     pub(super) is_open: bool,

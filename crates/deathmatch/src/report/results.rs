@@ -37,7 +37,8 @@ pub(super) fn capacity(data: Data<'_>) -> Markup {
         }
         @if files.is_empty() { p { "This run searched for no limit." } }
     };
-    section(CAPACITY, CAPACITY_NOTE, &content)
+    let (id, heading) = CAPACITY;
+    section(id, heading, CAPACITY_NOTE, &content)
 }
 
 /// Folded tables of all figures.
@@ -57,10 +58,11 @@ pub(super) fn details(data: Data<'_>) -> Markup {
             }
         }
     };
-    section(DETAILS, "", &content)
+    let (id, heading) = DETAILS;
+    section(id, heading, "", &content)
 }
 
-fn section((id, heading): (&str, &str), note: &str, content: &Markup) -> Markup {
+fn section(id: &str, heading: &str, note: &str, content: &Markup) -> Markup {
     html! {
         section id=(id) {
             h2 { (heading) }

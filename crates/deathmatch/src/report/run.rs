@@ -12,13 +12,13 @@ const OTHER_FLOORS: &[&str] = &["floor-uring"];
 /// A run of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// The plan's name.
+    /// Name of the plan that was run.
     pub plan: String,
     /// Question of the plan, in a sentence or two.
     pub description: String,
     /// Seed of the order of contenders.
     pub seed: u64,
-    /// Rounds planned.
+    /// Number of rounds that the plan asks for.
     pub rounds: u32,
     /// The command that runs it again.
     pub command: String,
@@ -47,9 +47,9 @@ pub struct Run {
 /// One line of the fingerprint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fact {
-    /// Name.
+    /// Name of the fact, as the report shows it.
     pub name: String,
-    /// Its value.
+    /// Value of the fact, as the report shows it.
     pub value: String,
 }
 
@@ -75,7 +75,7 @@ pub struct Contender {
 pub struct Tuned {
     /// The setting as written.
     pub setting: String,
-    /// Reason.
+    /// Reason for the setting, in a sentence.
     pub reason: String,
 }
 
@@ -84,7 +84,7 @@ pub struct Tuned {
 pub struct Ranking {
     /// The work's name, as in the samples.
     pub work: String,
-    /// Measure compared.
+    /// The measure by which they are compared.
     pub measure: Measure,
     /// A row for each contender, in any order.
     pub rows: Vec<Standing>,
@@ -93,7 +93,7 @@ pub struct Ranking {
 /// One contender's ratio to the reference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
-    /// Its name.
+    /// Name of the contender, as in the samples.
     pub contender: String,
     /// Its value over the reference's; the median over rounds.
     pub ratio: f64,

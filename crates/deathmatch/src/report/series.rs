@@ -221,7 +221,6 @@ pub(super) struct Ladder<'a> {
 }
 
 impl<'a> Ladder<'a> {
-    /// A ladder's name.
     pub(super) fn title(&self) -> String {
         format!("{}, {}{}", self.file, self.steps.words().1, self.conditions())
     }

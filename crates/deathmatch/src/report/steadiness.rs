@@ -12,7 +12,6 @@ use super::scale::Scale;
 use crate::sample::{Mark, Sample};
 use crate::stats::FLOOR_OFF_MAX;
 
-/// A floor probe.
 struct FloorProbe<'a> {
     work: &'a str,
     round: u32,

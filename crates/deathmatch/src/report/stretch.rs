@@ -39,7 +39,6 @@ fn extends(sessions: &Ladder<'_>, even: &Ladder<'_>) -> bool {
 }
 
 impl<'l> Stretch<'l> {
-    /// Its name.
     pub(super) fn title(&self) -> String {
         let kinds: Vec<&str> = self.parts.iter().map(|l| l.steps.words().1).collect();
         let first = self.parts.first();

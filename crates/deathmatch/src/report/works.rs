@@ -26,7 +26,6 @@ fn id(at: usize) -> String {
     format!("work-{}", at + 1)
 }
 
-/// All sections.
 pub(super) fn sections(data: Data<'_>) -> Markup {
     let all = take_home(data);
     html! {

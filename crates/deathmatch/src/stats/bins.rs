@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 /// Mean, extremes and spread of counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bins {
-    /// Number of seconds.
+    /// Number of seconds, each with one count.
     pub count: u64,
-    /// Their mean.
+    /// Mean of the counts.
     pub mean: f64,
-    /// The least.
+    /// Lowest count of a second.
     pub min: f64,
-    /// The most.
+    /// Highest count of a second.
     pub max: f64,
     /// Standard deviation of the seconds (over n - 1); 0 for fewer than two.
     pub deviation: f64,

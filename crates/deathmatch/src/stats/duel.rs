@@ -18,7 +18,7 @@ const REPLIES_WIDER: f64 = 2.0;
 /// A duel at one work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Duel {
-    /// The work's name.
+    /// Name of the work within the plan.
     pub work: String,
     /// The contender that ratios refer to.
     pub reference: String,
@@ -36,7 +36,7 @@ pub struct Duel {
     pub precise: bool,
     /// Share of slices, from 0 to 1, beside which other programs used more than 1 % of the machine.
     pub disturbed: f64,
-    /// By contender.
+    /// Standings by the contenders' names.
     pub contenders: BTreeMap<String, Standing>,
 }
 

@@ -34,9 +34,9 @@ pub struct Ratio {
 /// Two bounds and the probability that the median lies between them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The lower.
+    /// Lower bound of the ratio.
     pub low: f64,
-    /// The upper.
+    /// Upper bound of the ratio.
     pub high: f64,
     /// From 0 to 1.
     pub confidence: f64,
@@ -46,9 +46,9 @@ pub struct Interval {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
-    /// Replies.
+    /// More is better, as of replies.
     More,
-    /// Times and costs.
+    /// Less is better, as of times and costs.
     Less,
 }
 
@@ -58,7 +58,7 @@ pub enum Better {
 pub enum Verdict {
     /// Better than the reference by more than the margin, in the whole interval.
     Faster,
-    /// Worse likewise.
+    /// Worse than the reference by more than the margin, in the whole interval.
     Slower,
     /// Within the margin, in the whole interval.
     Equal,

@@ -28,9 +28,9 @@ pub const CHANGES_MIN: usize = 12;
 /// The two values of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Regimes {
-    /// The lower ratio.
+    /// The lower of the two values.
     pub low: f64,
-    /// The higher ratio.
+    /// The higher of the two values.
     pub high: f64,
     /// Share of the cycles at the lower one, from 0 to 1.
     pub low_share: f64,

@@ -40,7 +40,7 @@ pub struct Url {
     pub is_websocket: bool,
     /// Name or address, without brackets.
     pub host: String,
-    /// TCP port.
+    /// Port of the URL, or of its scheme.
     pub port: u16,
     /// As in the Host field: the port only if it is not the scheme's.
     pub authority: String,

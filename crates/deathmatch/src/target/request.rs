@@ -9,14 +9,14 @@ use super::Url;
 use crate::load::{RequestFields, http3_request};
 use crate::tls::Protocol;
 
-/// A request.
+/// A request, in parts that no protocol has encoded yet.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The method; none of CONNECT.
     pub method: Method,
     /// Fields in their order, names in lower case.
     pub fields: Vec<(String, String)>,
-    /// The content.
+    /// The content; empty: the request has none.
     pub body: Vec<u8>,
     /// `true` if the connection ends with its response.
     pub is_last: bool,

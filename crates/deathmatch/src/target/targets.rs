@@ -22,9 +22,9 @@ const BODY_BYTES_MAX: u64 = 64 << 20;
 /// A request and its URL.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The URL.
+    /// URL that the request is for.
     pub url: Url,
-    /// The request.
+    /// The request, without its URL.
     pub request: Request,
 }
 

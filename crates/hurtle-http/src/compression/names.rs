@@ -1,7 +1,7 @@
 //! Classifies field names for the validation of requests and responses (RFC 9113 section 8.2, RFC
 //! 9114 section 4.2). A name in a table is classified once per entry, not once per field.
 
-/// Kinds of names.
+/// Kinds of field names, by the rules for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// `:method`

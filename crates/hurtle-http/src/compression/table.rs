@@ -44,7 +44,6 @@ impl<T: Copy> Table<T> {
         self.size_max
     }
 
-    /// Number of entries.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }

@@ -14,7 +14,7 @@ const SIZE_DIGITS_MAX: u8 = 16;
 /// Maximum size of a trailer section, in bytes.
 pub const TRAILER_BYTES_MAX: usize = 8 << 10;
 
-/// Decodes one body.
+/// Decodes one body in the chunked coding (RFC 9112 section 7.1).
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
     state: ChunkState,
@@ -45,9 +45,7 @@ enum ChunkState {
     SizeLf(u64),
     /// This number of data bytes.
     Data(u64),
-    /// CR after data.
     DataCr,
-    /// LF after data.
     DataLf,
     /// A trailer line, stored until the empty line.
     Trailer,

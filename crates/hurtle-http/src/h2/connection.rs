@@ -60,9 +60,9 @@ impl Default for Limits {
 pub enum Event {
     /// A request. A body or trailers follow unless `end_stream`.
     Request {
-        /// Its stream.
+        /// The number of its stream.
         id: u32,
-        /// Its fields.
+        /// The fields of its head, pseudo-header fields included.
         head: FieldSection,
         /// The request has no body and no trailers.
         end_stream: bool,
@@ -82,7 +82,7 @@ pub enum Event {
     Closed(Reason),
 }
 
-/// A connection.
+/// A connection of HTTP/2, of a server or a client, without its transport.
 #[derive(Debug)]
 pub struct Connection {
     pub(super) role: Role,

@@ -55,7 +55,7 @@ impl Reason {
     pub const NO_ERROR: Reason = Reason(0);
     /// The peer broke a rule without a code of its own.
     pub const PROTOCOL_ERROR: Reason = Reason(1);
-    /// The server failed.
+    /// The server failed: INTERNAL_ERROR (RFC 9113 section 7).
     pub const INTERNAL_ERROR: Reason = Reason(2);
     /// The peer exceeded a flow-control window.
     pub const FLOW_CONTROL_ERROR: Reason = Reason(3);
@@ -114,7 +114,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A frame's header.
+/// Header of a frame (RFC 9113 section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     /// Bytes of the payload.
@@ -152,7 +152,6 @@ pub(super) fn write(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload
     out.extend_from_slice(payload);
 }
 
-/// Appends SETTINGS.
 pub(super) fn write_settings(out: &mut Vec<u8>, settings: &[(u16, u32)]) {
     let len = settings.len() * 6;
     out.extend_from_slice(&Head { len, kind: SETTINGS, flags: 0, stream: 0 }.bytes());

@@ -69,7 +69,6 @@ impl Output {
         result
     }
 
-    /// Appends data.
     pub(super) fn push(&mut self, data: Bytes) {
         if data.len() < SHARED_BYTES_MIN {
             return self.gather(|bytes| bytes.extend_from_slice(&data));

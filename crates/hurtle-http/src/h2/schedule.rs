@@ -15,7 +15,6 @@ pub(super) const SHARE_BYTES_MAX: usize = 64 << 10;
 /// The state of a stream that wants to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// Nothing.
     None,
     /// Its own window, for this number of bytes.
     Window(usize),

@@ -59,9 +59,9 @@ impl Default for Limits {
 pub enum Event {
     /// A request. A body or trailers follow unless `end_stream`.
     Request {
-        /// Its stream.
+        /// The number of its stream.
         id: u64,
-        /// Its fields.
+        /// The fields of its head, pseudo-header fields included.
         head: FieldSection,
         /// The request has no body and no trailers.
         end_stream: bool,
@@ -88,13 +88,13 @@ pub enum Event {
 /// A unidirectional stream of the server. QPACK's encoder stream is not needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outlet {
-    /// The control stream.
+    /// The control stream (RFC 9114 section 6.2.1).
     Control,
     /// QPACK's decoder stream.
     Decoder,
 }
 
-/// A connection.
+/// The server's side of a connection of HTTP/3, without its transport.
 #[derive(Debug)]
 pub struct Connection {
     pub(super) limits: Limits,
@@ -194,7 +194,7 @@ impl Connection {
         self.handle(id, result);
     }
 
-    /// Handles RESET_STREAM.
+    /// Handles the end of a stream by RESET_STREAM.
     pub fn reset(&mut self, id: u64, now_ms: u64) {
         self.now_ms = now_ms;
         let result = match id & 3 {
@@ -350,7 +350,7 @@ impl Connection {
         }
     }
 
-    /// Fails the connection.
+    /// Closes the connection and all of its streams with this error.
     pub fn fail(&mut self, error: Error) {
         if self.closed.is_some() {
             return;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An error code.
+/// An error code of HTTP/3 or QPACK (RFC 9114 section 8.1, RFC 9204 section 6).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Code(pub u64);
 
@@ -11,7 +11,7 @@ impl Code {
     pub const NO_ERROR: Code = Code(0x100);
     /// The peer broke a rule without a code of its own.
     pub const GENERAL_PROTOCOL_ERROR: Code = Code(0x101);
-    /// The server failed.
+    /// The server failed: H3_INTERNAL_ERROR (RFC 9114 section 8.1).
     pub const INTERNAL_ERROR: Code = Code(0x102);
     /// The peer opened a stream that it must not open.
     pub const STREAM_CREATION_ERROR: Code = Code(0x103);

@@ -43,7 +43,7 @@ pub(super) const DECODER_STREAM: u64 = 0x3;
 /// Maximum bytes of a frame's header: its type and its length.
 const HEAD_BYTES_MAX: usize = 2 * varint::BYTES_MAX;
 
-/// A frame's header.
+/// Header of a frame (RFC 9114 section 7.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) kind: u64,
@@ -125,7 +125,6 @@ pub(super) fn write_integer(out: &mut Vec<u8>, kind: u64, value: u64) {
     varint::write(out, value);
 }
 
-/// Appends SETTINGS.
 pub(super) fn write_settings(out: &mut Vec<u8>, settings: &[(u64, u64)]) {
     let len = settings.iter().map(|(id, value)| varint::len(*id) + varint::len(*value)).sum();
     write_head(out, SETTINGS, len);

@@ -184,7 +184,6 @@ impl Connection {
         if is_head { self.request(id, section) } else { self.trailers(id, section) }
     }
 
-    /// Accepts a request.
     fn request(&mut self, id: u64, section: Section) -> Result<(), Error> {
         let Some(stream) = self.streams.get(id) else { return Ok(()) };
         let is_tunnel = section.fields.method() == b"CONNECT";

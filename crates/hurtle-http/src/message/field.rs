@@ -1,5 +1,7 @@
 //! Offsets of selected fields in a head, so that they can be copied later without parsing again.
 
+use std::ops::Range;
+
 use super::field_lines::line;
 
 /// Number of fields stored without heap allocation. Few heads have more.
@@ -44,12 +46,13 @@ struct FieldOffsets {
 }
 
 impl FieldIndex {
-    /// Adds the field whose line is `start..end`. `false` means that the offset is beyond any head.
-    pub(super) fn push(&mut self, (start, end): (usize, usize), name: &[u8]) -> bool {
-        let Ok(end) = u16::try_from(end) else { return false };
+    /// Adds the field whose line is in these bytes. `false` means that the offset is beyond any
+    /// head.
+    pub(super) fn push(&mut self, line: Range<usize>, name: &[u8]) -> bool {
+        let Ok(end) = u16::try_from(line.end) else { return false };
         // Both are less than `end`, which fits.
-        let offsets =
-            FieldOffsets { start: start as u16, name_end: (start + name.len()) as u16, end };
+        let (start, name_end) = (line.start as u16, (line.start + name.len()) as u16);
+        let offsets = FieldOffsets { start, name_end, end };
         match self.few.get_mut(self.count) {
             Some(free) => *free = offsets,
             None => {
@@ -87,7 +90,7 @@ mod tests {
             let mut places = FieldIndex::default();
             let mut rest = text.as_bytes();
             while let Some(field) = lines::next(rest).unwrap() {
-                let place = (text.len() - rest.len(), text.len() - field.rest.len());
+                let place = text.len() - rest.len()..text.len() - field.rest.len();
                 assert!(places.push(place, field.name));
                 rest = field.rest;
             }
@@ -99,7 +102,7 @@ mod tests {
                 assert_eq!(field.line, line.as_bytes());
             }
         }
-        assert!(!FieldIndex::default().push((65_530, 65_536), b"A"), "beyond any head");
+        assert!(!FieldIndex::default().push(65_530..65_536, b"A"), "beyond any head");
     }
 
     #[test]

@@ -137,7 +137,7 @@ pub(crate) fn read(
         if count > FIELDS_MAX {
             return Err(ResponseError::TooManyFields);
         }
-        let range = (field_lines.len() - rest.len(), field_lines.len() - behind.len());
+        let range = field_lines.len() - rest.len()..field_lines.len() - behind.len();
         if !seen.field(&mut response, name, value)? && !response.public.push(range, name) {
             return Err(ResponseError::HeadTooLarge);
         }

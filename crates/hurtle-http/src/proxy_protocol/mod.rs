@@ -15,7 +15,7 @@ use std::net::IpAddr;
 /// (TLVs), such as a client certificate.
 pub const HEADER_BYTES_MAX: usize = 4 << 10;
 
-/// A parsed header.
+/// A parsed header of version 1 or 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The client of this connection.

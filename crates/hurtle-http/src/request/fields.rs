@@ -24,7 +24,7 @@ impl Default for RequestFields<'_> {
 }
 
 impl<'a> RequestFields<'a> {
-    /// An empty list.
+    /// A list without fields, for heads that have none.
     pub const NONE: RequestFields<'static> = RequestFields::Lines(b"");
 
     /// Iterates over names and values, in order. Names can have any case.
@@ -70,7 +70,7 @@ impl<'a> RequestFields<'a> {
     }
 }
 
-/// Iterator over [`RequestFields`].
+/// Iterates over the names and values of [`RequestFields`].
 #[derive(Clone, Debug)]
 pub enum Pairs<'a> {
     /// The remaining field lines.

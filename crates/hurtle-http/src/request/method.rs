@@ -17,7 +17,7 @@ pub enum Method<'a> {
 }
 
 impl<'a> Method<'a> {
-    /// Converts a token.
+    /// Returns the method of a token (RFC 9110 section 9.1).
     pub fn from_token(token: &'a [u8]) -> Self {
         match token {
             b"GET" => Method::Get,

@@ -70,13 +70,13 @@ impl Joined {
 /// A request head. The fields that a server needs are parsed; all fields are in `fields`.
 #[derive(Clone, Debug)]
 pub struct RequestHead<'a> {
-    /// The method.
+    /// The method (RFC 9110 section 9).
     pub method: Method<'a>,
     /// The target as sent, for logs; bytes beyond ASCII are encoded.
     pub raw_target: &'a [u8],
-    /// The parsed target.
+    /// The parsed target (RFC 9112 section 3.2).
     pub target: Target<'a>,
-    /// True for HTTP/1.0.
+    /// True for HTTP/1.0, false for every later version.
     pub http10: bool,
     /// `:protocol` of an extended CONNECT (RFC 8441 section 4, RFC 9220). Its target has a path.
     pub protocol: Value<'a>,
@@ -91,37 +91,37 @@ pub struct RequestHead<'a> {
     pub expect_continue: bool,
     /// True if the client accepts trailers (RFC 9110 section 10.1.4).
     pub te_trailers: bool,
-    /// If-Match.
+    /// If-Match, its lines joined (RFC 9110 section 13.1.1).
     pub if_match: Value<'a>,
-    /// If-None-Match.
+    /// If-None-Match, its lines joined (RFC 9110 section 13.1.2).
     pub if_none_match: Value<'a>,
-    /// If-Modified-Since.
+    /// If-Modified-Since, not parsed (RFC 9110 section 13.1.3).
     pub if_modified_since: Value<'a>,
-    /// If-Unmodified-Since.
+    /// If-Unmodified-Since, not parsed (RFC 9110 section 13.1.4).
     pub if_unmodified_since: Value<'a>,
-    /// If-Range.
+    /// If-Range, not parsed (RFC 9110 section 13.1.5).
     pub if_range: Value<'a>,
-    /// Range.
+    /// Range, not parsed (RFC 9110 section 14.2).
     pub range: Value<'a>,
-    /// Accept.
+    /// Accept, its lines joined (RFC 9110 section 12.5.1).
     pub accept: Value<'a>,
-    /// Authorization.
+    /// Authorization, not parsed (RFC 9110 section 11.6.2).
     pub authorization: Value<'a>,
-    /// Accept-Encoding.
+    /// Accept-Encoding, its lines joined (RFC 9110 section 12.5.3).
     pub accept_encoding: Value<'a>,
-    /// Referer.
+    /// Referer, not parsed (RFC 9110 section 10.1.3).
     pub referer: Value<'a>,
-    /// User-Agent.
+    /// User-Agent, not parsed (RFC 9110 section 10.1.5).
     pub user_agent: Value<'a>,
     /// Connection, which lists the hop-by-hop fields.
     pub connection: Value<'a>,
-    /// Upgrade.
+    /// Upgrade, its lines joined (RFC 9110 section 7.8).
     pub upgrade: Value<'a>,
     /// True if Cache-Control or Pragma is present. Their values are in `fields`.
     pub has_cache_control: bool,
     /// All fields, in order.
     pub fields: RequestFields<'a>,
-    /// Number of fields.
+    /// Number of field lines, for logs and limits.
     pub field_count: usize,
     /// The cached header section, if the same section was parsed recently.
     pub section: Option<Rc<Section>>,

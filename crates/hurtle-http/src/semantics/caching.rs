@@ -25,11 +25,11 @@ pub struct Described<'a> {
     pub expires: Option<u64>,
     /// Names in Vary, as written, `*` among them.
     pub vary: Vec<&'a [u8]>,
-    /// It has Set-Cookie.
+    /// `true` if Set-Cookie is present.
     pub sets_cookie: bool,
-    /// ETag, as sent.
+    /// ETag as sent, with its quotes.
     pub etag: Option<&'a [u8]>,
-    /// Last-Modified, as sent.
+    /// Last-Modified as sent, not parsed.
     pub last_modified: Option<&'a [u8]>,
 }
 

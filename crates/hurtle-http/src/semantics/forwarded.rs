@@ -22,9 +22,9 @@ pub enum Family {
 pub struct Element<'a> {
     /// `for`, perhaps quoted; empty if the element has none.
     pub node: &'a [u8],
-    /// `proto`, without quotes.
+    /// `proto`: the scheme, without quotes.
     pub proto: Option<&'a [u8]>,
-    /// `host`, without quotes.
+    /// `host`: the host and port, without quotes.
     pub host: Option<&'a [u8]>,
 }
 

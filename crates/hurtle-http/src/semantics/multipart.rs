@@ -47,7 +47,7 @@ pub struct PartHead {
     pub file_name: Option<Vec<u8>>,
 }
 
-/// A malformed body.
+/// A body that is no multipart (RFC 2046 section 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MultipartError {
     /// A delimiter is followed by other bytes.
@@ -72,7 +72,6 @@ impl fmt::Display for MultipartError {
 enum MultipartState {
     /// Before the first delimiter.
     Preamble,
-    /// After a delimiter.
     Delimited,
     /// At the line break before a part's head.
     Head,

@@ -4,7 +4,7 @@
 
 use super::handlers::{answer, file_server, php, respond};
 use super::matcher::{self, Matcher};
-use super::order;
+use super::order::{self, SortKey};
 use super::parts::Parts;
 use super::pattern::is_placeholder;
 use super::place::{push, reverse_proxy};
@@ -79,7 +79,10 @@ fn translate(
         }
     }
     if !is_route {
-        order::sort(&mut items, |item| (item.name(), item.matcher.as_ref()));
+        order::sort(&mut items, |item| SortKey {
+            name: item.name(),
+            matcher: item.matcher.as_ref(),
+        });
     }
     merge_php(&mut items, report);
     for at in 0..items.len() {
@@ -149,8 +152,8 @@ fn one(
             if is_missing {
                 report.remark(d, "a directory with an index, such as GET /x.html/, is that index");
             }
-            let own = (scope.mounted(), d.at.line);
-            let found = redirect::translate(args, (requests, is_for_all), own, parts);
+            let (mounted, line) = (scope.mounted(), d.at.line);
+            let found = redirect::translate(args, requests, is_for_all, mounted, line, parts);
             // A rule precedes all gates, and a mount has those of its block.
             let is_rule = parts.rules.len() > rules;
             if !scope.gates.is_empty() || (is_rule && scope.is_guarded(None, parts)) {

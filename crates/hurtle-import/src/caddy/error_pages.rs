@@ -20,7 +20,8 @@ const CLOSED: &str = "/.errors-closed";
 
 /// Translates both directives for errors with these statuses.
 pub(super) fn translate(
-    (rewrite, proxy): (&Directive, &Directive),
+    rewrite: &Directive,
+    proxy: &Directive,
     statuses: &[u16],
     parts: &Parts,
     site: &mut Site,

@@ -44,8 +44,8 @@ pub(super) fn translate(d: &Directive, parts: &Parts, site: &mut Site, report: &
             }
         }
     }
-    if let Some(both) = proxied_page(lines) {
-        return error_pages::translate(both, &own, parts, site, report);
+    if let Some((rewrite, proxy)) = proxied_page(lines) {
+        return error_pages::translate(rewrite, proxy, &own, parts, site, report);
     }
     for line in lines.iter().filter(|line| !line.name.starts_with('@')) {
         let (statuses, args) = match line.args.split_first() {
@@ -59,8 +59,8 @@ pub(super) fn translate(d: &Directive, parts: &Parts, site: &mut Site, report: &
         let line = Directive { args: args.to_vec(), ..line.clone() };
         let lines =
             if line.name == "handle" { line.children() } else { std::slice::from_ref(&line) };
-        if let Some(both) = proxied_page(lines) {
-            error_pages::translate(both, &statuses, parts, site, report);
+        if let Some((rewrite, proxy)) = proxied_page(lines) {
+            error_pages::translate(rewrite, proxy, &statuses, parts, site, report);
             continue;
         }
         let directory = root_of(lines).or_else(|| root_of(d.children()));

@@ -409,7 +409,6 @@ impl Matcher {
         Ok(Value::Table(table))
     }
 
-    /// The key `match`.
     pub(super) fn key(&self) -> Result<Keys, String> {
         Ok(vec![("match".to_owned(), self.value()?)])
     }

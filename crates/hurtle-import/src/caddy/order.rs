@@ -60,10 +60,17 @@ fn place(name: &str) -> usize {
     ORDER.iter().position(|known| *known == name).unwrap_or(ORDER.len())
 }
 
+/// The parts of a directive by which it is sorted.
+#[derive(Clone, Copy)]
+pub(super) struct SortKey<'d> {
+    pub(super) name: &'d str,
+    pub(super) matcher: Option<&'d Matcher>,
+}
+
 /// Sorts directives as Caddy does: by the kind, then longer paths first, and those without a
 /// matcher last. The relation is not transitive, so the algorithm matters: an insertion sort, as
 /// Go's for short lists.
-pub(super) fn sort<T>(items: &mut [T], key: impl Fn(&T) -> (&str, Option<&Matcher>)) {
+pub(super) fn sort<T>(items: &mut [T], key: impl Fn(&T) -> SortKey<'_>) {
     for end in 1..items.len() {
         let mut at = end;
         while at > 0 && goes_before(key(&items[at]), key(&items[at - 1])) {
@@ -73,20 +80,20 @@ pub(super) fn sort<T>(items: &mut [T], key: impl Fn(&T) -> (&str, Option<&Matche
     }
 }
 
-fn goes_before(one: (&str, Option<&Matcher>), other: (&str, Option<&Matcher>)) -> bool {
-    if place(one.0) != place(other.0) {
-        return place(one.0) < place(other.0);
+fn goes_before(one: SortKey<'_>, other: SortKey<'_>) -> bool {
+    if place(one.name) != place(other.name) {
+        return place(one.name) < place(other.name);
     }
     let single = |matcher: Option<&Matcher>| match matcher.map(|matcher| matcher.paths.as_slice()) {
         Some([path]) => Some(path.clone()),
         _ => None,
     };
-    if let (Some(one), Some(other)) = (single(one.1), single(other.1)) {
+    if let (Some(one), Some(other)) = (single(one.matcher), single(other.matcher)) {
         let (a, b) = (one.trim_end_matches('*'), other.trim_end_matches('*'));
         return match a == b {
             true => one.len() < other.len(),
             false => a.len() > b.len(),
         };
     }
-    one.1.is_some() && other.1.is_none()
+    one.matcher.is_some() && other.matcher.is_none()
 }

@@ -11,7 +11,6 @@ use super::{proxy, redirect};
 use crate::mount::{Keys, put};
 use crate::report::Report;
 
-/// Translates a proxy.
 pub(super) fn reverse_proxy(
     item: &Item<'_>,
     scope: &mut Scope,

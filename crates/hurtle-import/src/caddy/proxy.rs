@@ -50,7 +50,6 @@ const TRANSPORT_TUNING: &[&str] = &[
     "write_buffer",
 ];
 
-/// A translated proxy.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Proxy {
     pub(super) keys: Keys,

@@ -10,8 +10,10 @@ use crate::mount::{Keys, put};
 /// Translates a redirect of these requests. `true`: it is for every request of its block.
 pub(super) fn translate(
     args: &[String],
-    (requests, is_for_all): (Option<Matcher>, bool),
-    (mounted, line): (Keys, usize),
+    requests: Option<Matcher>,
+    is_for_all: bool,
+    mounted: Keys,
+    line: usize,
     parts: &mut Parts,
 ) -> Result<bool, String> {
     let (to, status) = match args {

@@ -23,14 +23,12 @@ pub(super) struct CaddySite<'d> {
     pub(super) is_redirect: bool,
 }
 
-/// An access log.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Log {
     pub(super) path: String,
     pub(super) is_json: bool,
 }
 
-/// Translates a site.
 pub(super) fn translate<'d>(
     d: &'d Directive,
     global: &mut Global,
@@ -138,7 +136,6 @@ fn sign_locally(d: &Directive, addresses: &[Address], keys: &mut Keys, report: &
 const NOT_SIGNED: &str = "the local authority of hurtle signs for private names only, such as those in \
      .internal or .lan: name the files of a certificate with `tls FILE KEY`";
 
-/// Translates `tls`.
 fn tls(
     d: &Directive,
     addresses: &[Address],
@@ -211,7 +208,6 @@ fn client_auth(d: &Directive, keys: &mut Keys, report: &mut Report) {
     put(keys, "client_auth", mode);
 }
 
-/// Translates `log`.
 fn access_log(d: &Directive, report: &mut Report) -> Log {
     let mut log = Log { path: "stderr".to_owned(), is_json: true };
     for line in d.children() {

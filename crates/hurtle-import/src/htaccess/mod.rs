@@ -92,10 +92,10 @@ fn translate(
 ) -> Result<Imported, Vec<String>> {
     let directives = syntax::parse(text, file).map_err(|e| vec![e.to_string()])?;
     if is_partial {
-        return partial::translate(directives, (options, tree));
+        return partial::translate(directives, options, tree);
     }
     let mut report = Report::default();
-    let server = site::translate(&directives, (options, tree), &mut report);
+    let server = site::translate(&directives, options, tree, &mut report);
     match report.problems.is_empty() {
         true => written(&server, &report),
         false => Err(report.lines()),

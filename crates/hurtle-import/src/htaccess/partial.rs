@@ -47,19 +47,20 @@ const HARMLESS: &[&str] = &[
 /// Problems of the whole file, one line each.
 pub(super) fn translate(
     mut directives: Vec<Directive>,
-    (options, tree): (&Options, &Tree),
+    options: &Options,
+    tree: &Tree,
 ) -> Result<Imported, Vec<String>> {
     let mut left_out: Vec<String> = Vec::new();
     for _ in 0..ROUNDS_MAX {
         let mut report = Report::default();
-        let server = site::translate(&directives, (options, tree), &mut report);
+        let server = site::translate(&directives, options, tree, &mut report);
         if report.problems.is_empty() {
             report.left_out = left_out;
             return match written(&server, &report) {
                 Err(_) if !report.left_out.is_empty() => {
                     report.remarks.clear();
                     let closed = closed(&directives);
-                    let server = site::translate(&closed, (options, tree), &mut report);
+                    let server = site::translate(&closed, options, tree, &mut report);
                     written(&server, &report)
                 }
                 result => result,

@@ -20,7 +20,8 @@ const NESTED_MAX: usize = 20;
 /// Translates the directives of a file.
 pub(super) fn translate(
     directives: &[Directive],
-    (options, tree): (&Options, &Tree),
+    options: &Options,
+    tree: &Tree,
     report: &mut Report,
 ) -> ServerConfig {
     let sections = sections::of(directives, report);
@@ -36,7 +37,7 @@ pub(super) fn translate(
     };
     parts.closed.extend(others.iter().zip(&inner).filter_map(closed));
     let alias_refusals = std::mem::take(&mut parts.refusals);
-    rewrite::translate(&top.own, (options, tree), &mut parts, report);
+    rewrite::translate(&top.own, options, tree, &mut parts, report);
     parts.refusals.extend(alias_refusals);
     let links = top.own.iter().rfind(|d| d.name.eq_ignore_ascii_case("options"));
     if let Some(d) = links.filter(|_| parts.settings.has_no_links && !parts.rules.is_empty()) {

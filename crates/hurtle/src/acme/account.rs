@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::http::{Http, RetryAfter, reason};
 use super::storage::Storage;
 use crate::config;
+use crate::tls::CertificateId;
 
 /// An account as it is stored.
 #[derive(Serialize, Deserialize)]
@@ -32,7 +33,6 @@ struct StoredAccount {
     binding: Option<String>,
 }
 
-/// A certificate authority.
 pub(super) struct Authority {
     pub(super) directory: String,
     /// The profile of certificates; `None`: the authority chooses.
@@ -205,7 +205,7 @@ impl Authority {
     /// how many seconds to fetch it again (RFC 9773 section 4).
     pub(super) async fn renewal(
         &mut self,
-        id: &(Vec<u8>, Vec<u8>),
+        id: &CertificateId,
         storage: &Storage,
     ) -> Result<((u64, u64), u64), String> {
         let account = self.stored(storage).await?.ok_or("there is no account with it")?;
@@ -219,8 +219,9 @@ impl Authority {
 }
 
 /// The certificate's identifier (RFC 9773 section 4.1).
-pub(super) fn identifier((issuer, serial): &(Vec<u8>, Vec<u8>)) -> CertificateIdentifier<'static> {
-    CertificateIdentifier::new(Der::from_slice(issuer), Der::from_slice(serial)).into_owned()
+pub(super) fn identifier(id: &CertificateId) -> CertificateIdentifier<'static> {
+    let (issuer_key, serial) = (Der::from_slice(&id.issuer_key), Der::from_slice(&id.serial));
+    CertificateIdentifier::new(issuer_key, serial).into_owned()
 }
 
 fn binding_key(path: &Path) -> Result<Vec<u8>, String> {

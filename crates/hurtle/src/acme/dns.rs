@@ -202,7 +202,7 @@ pub(super) mod tests {
                 .unwrap();
             let address = udp.local_addr().unwrap();
             let zone = Zone { address, records: Arc::default() };
-            records.iter().for_each(|record| zone.add(*record));
+            records.iter().for_each(|(owner, kind, value)| zone.add(owner, *kind, value));
             let of_udp = Arc::clone(&zone.records);
             thread::spawn(move || {
                 let mut question = [0; DATAGRAM_BYTES_MAX];
@@ -226,7 +226,7 @@ pub(super) mod tests {
             zone
         }
 
-        pub(crate) fn add(&self, (owner, kind, value): (&str, RecordKind, &str)) {
+        pub(crate) fn add(&self, owner: &str, kind: RecordKind, value: &str) {
             let (owner, value) = (owner.to_owned(), value.to_owned());
             self.records.lock().unwrap().push(Record { owner, kind, value });
         }

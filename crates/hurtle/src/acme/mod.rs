@@ -219,7 +219,7 @@ impl Acme {
         mut record: Record,
     ) -> io::Result<u64> {
         let limit = attempt_limit(self.dns.as_ref(), job.names.len());
-        let has_lasted = current.is_none_or(|current| current.valid.0 + LASTED_SECS < now());
+        let has_lasted = current.is_none_or(|current| current.valid.from + LASTED_SECS < now());
         for authority in &mut self.authorities {
             let trial = record.trials.entry(authority.directory.clone()).or_default();
             if trial.next > now() {
@@ -283,7 +283,7 @@ impl Acme {
             Some(current) => {
                 format!(
                     "the previous one stays in use, valid until {}",
-                    format_time(current.valid.1)
+                    format_time(current.valid.until)
                 )
             }
             None => "handshakes for it are refused until then".to_owned(),
@@ -388,7 +388,6 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Formats a time.
 fn format_time(secs: u64) -> String {
     String::from_utf8_lossy(&date::format(secs)).into_owned()
 }

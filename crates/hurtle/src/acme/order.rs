@@ -19,7 +19,7 @@ use super::now;
 use super::storage::{OpenOrder, Record, Storage};
 use crate::config::{self, ChallengeKind, DnsHook, HostName};
 use crate::rt;
-use crate::tls::{Challenge, IssuedCertificate};
+use crate::tls::{CertificateId, Challenge, IssuedCertificate};
 
 /// Time limit of the validation, and of the issuance.
 const POLL_POLICY: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(120));
@@ -47,7 +47,7 @@ pub(super) struct CertificateRequest<'a> {
     /// The hook of dns-01 validations.
     pub(super) dns: Option<&'a DnsHook>,
     /// Identifier of the certificate that this one replaces, if this authority issued it.
-    pub(super) replaces: Option<(Vec<u8>, Vec<u8>)>,
+    pub(super) replaces: Option<CertificateId>,
 }
 
 /// Obtains a certificate; returns its key and chain, in PEM.
@@ -103,7 +103,7 @@ fn check(pem: &str, hosts: &[HostName]) -> Result<(), String> {
     let issued = IssuedCertificate::read(pem.as_bytes(), hosts)?;
     match issued.missing_names.first() {
         Some(name) => Err(format!("the issued certificate is not for {name}")),
-        None if issued.valid.1 <= now() => {
+        None if issued.valid.until <= now() => {
             Err("the issued certificate has expired already; is the clock right?".to_owned())
         }
         None => Ok(()),

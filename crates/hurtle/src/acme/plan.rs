@@ -1,6 +1,8 @@
 //! Times of attempts: from a certificate's lifetime, its authority's advice and the number of
 //! failed attempts. All times are in seconds since 1970.
 
+use crate::tls::Validity;
+
 /// Delays after the first failed attempt, the second and so on; the last one repeats. The strictest
 /// known limit of an authority is five failures for a name in an hour.
 const BACK_OFF_SECS: [u64; 6] = [60, 5 * 60, 20 * 60, 60 * 60, 4 * 60 * 60, 12 * 60 * 60];
@@ -26,8 +28,8 @@ pub(super) fn back_off(failures: u32, random: f64) -> u64 {
 /// Renewal time of a certificate with this validity period: within the window that its authority
 /// advises (RFC 9773 section 4.2), otherwise when a third of its lifetime is left. `random` is from
 /// 0 to 1 and constant for a certificate.
-pub(super) fn renewal(valid: (u64, u64), advised: Option<(u64, u64)>, random: f64) -> u64 {
-    let (from, until) = valid;
+pub(super) fn renewal(valid: Validity, advised: Option<(u64, u64)>, random: f64) -> u64 {
+    let Validity { from, until } = valid;
     let life = until.saturating_sub(from) as f64;
     let before_end = |part: f64| until.saturating_sub((life * part) as u64);
     match advised {
@@ -52,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_certificate_is_renewed_before_its_end() {
-        let valid = (1_000 * DAY, 1_090 * DAY);
+        let valid = Validity { from: 1_000 * DAY, until: 1_090 * DAY };
         let table = [
             ("without advice, a third is left", None, 0.0, 1_060 * DAY),
             ("or a little more", None, 1.0, 1_060 * DAY - 90 * DAY / 20),

@@ -160,7 +160,7 @@ mod tests {
         let missing = format!("the DNS server {} has no such record", first.address);
         let found = wait(&format!("{NAME}."), "value", &hook).unwrap_err();
         assert!(found.contains(&missing), "{found}");
-        first.add((NAME, RecordKind::Txt, "value"));
+        first.add(NAME, RecordKind::Txt, "value");
         wait(&format!("{NAME}."), "value", &hook).unwrap();
     }
 

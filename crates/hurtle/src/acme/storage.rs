@@ -90,7 +90,6 @@ impl Storage {
         Ok(Storage { dir: self.dir.clone(), own })
     }
 
-    /// The directory.
     pub(super) fn dir(&self) -> &Path {
         &self.dir
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::Event;
 use super::probe::Probe;
-use super::run::Run;
+use super::run::{Run, RunPaths};
 use super::scan::ManifestStamp;
 use super::sockets::SocketDir;
 use crate::config::{AppBackend, AppCommand, Manifest};
@@ -24,7 +24,6 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(60);
 /// After this time up, earlier failures no longer count.
 const STEADY: Duration = Duration::from_secs(60);
 
-/// A deployed application.
 #[derive(Debug)]
 pub(super) struct App {
     serial: u64,
@@ -159,16 +158,9 @@ impl App {
         sockets
             .make(&self.socket, account.as_ref())
             .map_err(|e| format!("cannot create its socket: {e}"))?;
-        Run::start(
-            name,
-            serial,
-            (start, &self.manifest.path),
-            &self.dir,
-            &self.socket,
-            account,
-            events,
-        )
-        .map_err(|e| format!("it cannot be started: {e}"))
+        let paths = RunPaths { mount: &self.manifest.path, dir: &self.dir, socket: &self.socket };
+        Run::start(name, serial, start, &paths, account, events)
+            .map_err(|e| format!("it cannot be started: {e}"))
     }
 
     /// Checks whether a starting application accepts connections. If it is late, asks its run to

@@ -56,23 +56,29 @@ pub(super) fn account(start: &AppCommand) -> Result<Option<Account>, String> {
     }
 }
 
+/// The paths of an application that its processes get.
+pub(super) struct RunPaths<'a> {
+    /// The path of the mount.
+    pub(super) mount: &'a str,
+    pub(super) dir: &'a Path,
+    pub(super) socket: &'a Path,
+}
+
 impl Run {
-    /// Starts a run in the application's directory; `start` is the command and the path of the
-    /// mount. `events` gets [`Event::Ended`].
+    /// Starts a run in the application's directory. `events` gets [`Event::Ended`].
     ///
     /// # Errors
     /// An error of the system.
     pub(super) fn start(
         name: &str,
         serial: u64,
-        start: (&AppCommand, &str),
-        dir: &Path,
-        socket: &Path,
+        start: &AppCommand,
+        paths: &RunPaths<'_>,
         account: Option<Account>,
         events: &Sender<Event>,
     ) -> io::Result<Run> {
         let (output, output_writer) = io::pipe()?;
-        let (start, mount) = start;
+        let RunPaths { mount, dir, socket } = *paths;
         let mut command = Command::new(own_program()?);
         command.arg("keep-app").arg("--socket").arg(socket);
         if start.socket == SocketPassing::Stdin {

@@ -111,7 +111,7 @@ impl Guard {
         }
     }
 
-    /// The request limits.
+    /// Returns the limits of requests, which gates share.
     pub fn limiters(&self) -> &Limiters {
         &self.limiters
     }

@@ -30,7 +30,7 @@ pub struct RequestBody {
 /// An interim response, sent while the body is received (RFC 9110 15.2).
 #[derive(Debug)]
 pub struct Interim {
-    /// A 1xx status.
+    /// Status of the interim response, of class 1xx.
     pub status: StatusCode,
     /// Fields, without those of a body or of the connection.
     pub fields: HeaderMap,

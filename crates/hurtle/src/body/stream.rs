@@ -68,7 +68,7 @@ where
 }
 
 impl Stream {
-    /// Wraps any body.
+    /// Wraps a body of any type.
     pub fn new<B>(body: B) -> Stream
     where
         B: Body + Send + 'static,

@@ -35,7 +35,6 @@ pub struct Record {
 /// A body that another process has handed over.
 #[derive(Debug)]
 pub enum ReceivedBody {
-    /// Its bytes.
     Bytes(Bytes),
     /// A file that has only this body.
     File(OwnedFd),

@@ -16,11 +16,11 @@ use crate::body::OpenFile;
 /// A response without its body.
 #[derive(Clone, Debug)]
 pub struct Head {
-    /// The status code.
+    /// Status code of the response.
     pub status: StatusCode,
     /// The field lines, each ended by CRLF, with Date, without Age and without body framing.
     pub lines: Bytes,
-    /// The freshness.
+    /// Lifetime, and what allows stale use (RFC 9111 section 4.2).
     pub freshness: Freshness,
     /// The age on arrival, in milliseconds.
     pub age_ms: u64,
@@ -35,7 +35,7 @@ pub(super) type SelectingField = (Box<[u8]>, Option<Vec<u8>>);
 
 static SERIALS: AtomicU64 = AtomicU64::new(0);
 
-/// A stored response.
+/// A response in the cache, complete or in parts.
 #[derive(Debug)]
 pub struct Stored {
     /// A number that is unique among the stored responses of all caches.
@@ -50,7 +50,7 @@ pub struct Stored {
 /// A body and its charges.
 #[derive(Debug)]
 pub struct Content {
-    /// The body.
+    /// The body, by where it is kept.
     pub kept: Kept,
     _charges: Vec<Charge>,
 }

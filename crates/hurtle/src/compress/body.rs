@@ -15,7 +15,6 @@ use crate::body::{BoxError, Stream};
 /// Encoded bytes that are sent together.
 const FRAME_BYTES: usize = 16 << 10;
 
-/// An encoded body.
 pub(super) struct EncodedBody {
     source: Source,
     /// `None`: the end was encoded.

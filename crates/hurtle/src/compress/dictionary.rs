@@ -20,7 +20,7 @@ const HASHES_MAX: usize = 4_096;
 
 /// A file that clients have.
 pub struct Dictionary {
-    /// Its state.
+    /// Stamp of the file, which changes with its contents.
     pub stamp: Stamp,
     /// The hash of its bytes in that state.
     pub hash: DictionaryHash,

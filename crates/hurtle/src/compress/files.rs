@@ -96,17 +96,17 @@ pub enum EncodingResult {
     NoRoom,
 }
 
-/// An encoded file.
+/// A file in a content-coding, in memory.
 #[derive(Clone, Debug)]
 pub struct EncodedFile {
-    /// Its bytes.
+    /// The file in the content-coding.
     pub bytes: Bytes,
     /// Hash of the bytes, for the entity-tag: another version of an encoder may give other bytes.
     pub hash: u128,
 }
 
 impl Encoding {
-    /// `None`: in work.
+    /// Returns the result; `None`: the file is still being encoded.
     pub fn result(&self) -> Option<&EncodingResult> {
         self.0.get()
     }

@@ -21,7 +21,7 @@ pub struct Policy(Arc<Compress>);
 pub struct FileFacts<'a> {
     /// `true` if `compress.types` has its media type.
     pub has_type: bool,
-    /// Size in bytes.
+    /// Size of the file, in bytes.
     pub len: u64,
     /// Fields that header rules set.
     pub set: &'a [(HeaderName, HeaderValue)],
@@ -63,7 +63,7 @@ impl fmt::Display for Uncompressed {
 }
 
 impl Policy {
-    /// Creates a policy.
+    /// Creates the policy of a configuration.
     pub fn new(config: Arc<Compress>) -> Policy {
         Policy(config)
     }
@@ -123,7 +123,6 @@ pub(super) enum Decision {
     Vary,
     /// A 304 to a client that may hold an encoded response: its tag becomes weak too.
     NotModified,
-    /// Encoded.
     Encode(Coding),
 }
 

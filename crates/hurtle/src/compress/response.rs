@@ -89,7 +89,8 @@ fn weak(tag: &[u8]) -> Option<HeaderValue> {
 pub fn encode_upstream(
     policy: &Policy,
     request: &RequestHead<'_>,
-    (status, len): (StatusCode, Option<u64>),
+    status: StatusCode,
+    len: Option<u64>,
     fields: &mut dyn FieldEdits,
 ) -> Option<Coding> {
     let mut facts = ResponseFacts::default();

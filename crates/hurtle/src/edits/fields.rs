@@ -119,7 +119,7 @@ impl FieldEdits for LineEdits<'_> {
 pub struct ReadyEdits {
     /// Fields to set; they replace the file's own.
     pub set: Vec<(HeaderName, HeaderValue)>,
-    /// Fields to remove.
+    /// Names of fields to remove from the file's own.
     pub remove: Vec<HeaderName>,
     /// The file's own Content-Type.
     pub media_type: Option<HeaderValue>,

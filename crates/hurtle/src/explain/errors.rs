@@ -16,7 +16,9 @@ pub(super) async fn replaced(
 ) -> Answer {
     let page = resolved.site.page_for(resolved.mount().map(|(mount, _)| mount), &error);
     match page.and_then(|page| Some((page.path()?.as_bytes(), page.status))) {
-        Some(page) => resolved.site.with_page(page, store, accept_encoding, error).await,
+        Some((path, status)) => {
+            resolved.site.with_page(path, status, store, accept_encoding, error).await
+        }
         None => error,
     }
 }

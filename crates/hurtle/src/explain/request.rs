@@ -11,13 +11,13 @@ use crate::config::{Config, Listen};
 pub struct ExplainedRequest<'a> {
     /// A path with or without a query, or a whole http:// URL.
     pub target: &'a str,
-    /// The method.
+    /// Method of the explained request.
     pub method: &'a str,
     /// The requested host, if the target names none.
     pub host: Option<&'a str>,
     /// The address of the listener, as in `listen` or `listen_tls`.
     pub listen: Option<&'a Listen>,
-    /// Accept-Encoding.
+    /// Value of its Accept-Encoding, if there is one.
     pub accept_encoding: Option<&'a str>,
     /// Other fields, each as `Name: value`.
     pub fields: &'a [String],

@@ -60,16 +60,16 @@ pub const NO_HOST: &str = "the request names no host";
 /// Gives the same response to every request.
 #[derive(Debug)]
 pub struct Fixed {
-    /// A final status.
+    /// Status of each response, a final one.
     pub status: StatusCode,
-    /// The body.
+    /// Body of each response, which may be empty.
     pub body: Bytes,
     /// The body's media type; `None`: there is no body, and the configuration names no type.
     pub media_type: Option<HeaderValue>,
 }
 
 impl Fixed {
-    /// The response.
+    /// Makes the response; the request does not matter.
     pub fn call(&self) -> Answer {
         match &self.media_type {
             Some(media_type) => Answer::bytes(self.status, media_type.clone(), self.body.clone()),

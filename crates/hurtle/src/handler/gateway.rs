@@ -30,7 +30,7 @@ use self::exchange::{Exchange, GatewayError};
 use self::peer::{ApplicationRequest, Peer, Protocol};
 use self::peers::Peers;
 use super::body_buffer::{BodyBuffer, BufferError, OutgoingBody, Taken, note_passed_on};
-use super::request::AuthorizerVariables;
+use super::request::{AuthorizerVariables, RequestContext};
 use crate::answer::Answer;
 use crate::body::{Body, RequestBody};
 use crate::config::{
@@ -39,7 +39,6 @@ use crate::config::{
 };
 use crate::disk::Disk;
 use crate::files::{Found, Scripts};
-use crate::limits::concurrency::Place;
 use crate::observe::BufferedBytes;
 
 pub use programs::Slots;
@@ -189,16 +188,16 @@ impl Gateway {
         }
     }
 
-    /// Starts a request. `base` is the mount's path without a trailing slash, `granted` the
-    /// variables of an authorizer, and `body_bytes_max` limits a body of unknown length. Nothing
-    /// happens before the result is polled. If the application may name files, the response may
-    /// still hold the field that names one; the caller handles it.
+    /// Starts a request. `base` is the mount's path without a trailing slash. Nothing happens
+    /// before the result is polled. If the application may name files, the response may still hold
+    /// the field that names one; the caller handles it.
     fn call(
         self: &Rc<Self>,
         request: Request<RequestBody>,
-        (info, base, target): (&RequestInfo<'_>, &[u8], &ScriptTarget),
-        granted: &[(Vec<u8>, Vec<u8>)],
-        (body_bytes_max, place): (u64, Option<&Rc<Place>>),
+        context: &RequestContext<'_>,
+        info: &RequestInfo<'_>,
+        base: &[u8],
+        target: &ScriptTarget,
         counted: Option<Arc<BufferedBytes>>,
     ) -> Answering {
         let root = self.scripts.as_ref().map(|_| target.root.as_os_str().as_bytes());
@@ -215,12 +214,13 @@ impl Gateway {
         let params =
             self.call.params.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         params.for_each(|(name, value)| variables.set(name, value));
-        granted.iter().for_each(|(name, value)| variables.set(name, value));
+        context.granted.iter().for_each(|(name, value)| variables.set(name, value));
         let file = self
             .scripts
             .as_ref()
             .map(|scripts| scripts.root().join(OsStr::from_bytes(&target.file)));
-        let (gateway, place) = (Rc::clone(self), place.cloned());
+        let (gateway, place) = (Rc::clone(self), context.place.cloned());
+        let body_bytes_max = context.body_bytes_max;
         let keep = self.keep.counting(counted);
         Box::pin(async move {
             let (head, body) = request.into_parts();
@@ -233,8 +233,8 @@ impl Gateway {
                         let why = error.to_string();
                         return Err(Answer::error(StatusCode::SERVICE_UNAVAILABLE, Some(&why)));
                     }
-                    let asked = (head.method, &*description);
-                    gateway.answer(keep, asked, file, variables, input).await
+                    let method = head.method;
+                    gateway.answer(keep, method, &description, file, variables, input).await
                 }
                 Err(error) => {
                     let status = error.status();
@@ -293,7 +293,8 @@ impl Gateway {
     async fn answer(
         &self,
         keep: BodyBuffer,
-        (method, description): (Method, &str),
+        method: Method,
+        description: &str,
         file: Option<PathBuf>,
         variables: Variables,
         body: OutgoingBody,

@@ -44,26 +44,26 @@ use crate::uploads::{self, Uploads};
 /// A future of a response.
 pub type Answering = Pin<Box<dyn Future<Output = Answer>>>;
 
-/// The handlers.
+/// Handlers of mounts, one for each kind of the configuration.
 #[derive(Debug)]
 pub enum Handler {
     /// Files of a directory.
     Directory(Directory),
-    /// A redirect.
+    /// A redirect to a fixed target, or one that ends with the rest of the path.
     Redirect(fixed::Redirect),
     /// Closes the connection, or resets the stream.
     Abort,
-    /// A constant response.
+    /// A constant response to every request.
     Fixed(fixed::Fixed),
     /// The status of the server.
     Status(status::Status),
-    /// An application.
+    /// An application in this process, such as one of WebAssembly.
     App(app::App),
-    /// Upstream servers.
+    /// Servers that requests are forwarded to.
     Proxy(Rc<proxy::Proxy>),
     /// FastCGI or CGI applications.
     Gateway {
-        /// The applications.
+        /// The applications that have a protocol of gateways.
         gateway: Rc<gateway::Gateway>,
         /// The files beside their scripts.
         beside: Option<Directory>,
@@ -97,7 +97,7 @@ pub enum Tunnel {
 /// A file that an upstream or application names instead of its response (X-Accel-Redirect,
 /// X-Sendfile).
 pub struct InternalRedirect {
-    /// The file.
+    /// The file, as the response names it.
     pub file: FileName,
     /// Field lines of the replaced response for the whole file.
     pub kept: Bytes,
@@ -225,7 +225,6 @@ fn uploads_for<'a>(directory: &'a Directory, request: &RequestContext<'_>) -> Op
     (!reads || uploads::is_upload(request.matched.rest)).then_some(uploads)
 }
 
-/// Runs an upload.
 async fn upload<C: Client>(
     uploads: &Uploads,
     request: &RequestContext<'_>,

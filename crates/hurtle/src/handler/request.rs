@@ -23,15 +23,15 @@ pub type AuthorizerVariables = Vec<(Vec<u8>, Vec<u8>)>;
 /// A request with the context that handlers need.
 #[derive(Clone, Copy)]
 pub struct RequestContext<'a> {
-    /// The head.
+    /// The parsed head, whose target is as sent.
     pub head: &'a RequestHead<'a>,
     /// The path and the query as sent.
     pub target: (&'a [u8], Option<&'a [u8]>),
     /// The path after decoding and the site's rules.
     pub matched: MatchedPath<'a>,
-    /// The site.
+    /// The properties of its site.
     pub site: SiteInfo,
-    /// The client.
+    /// The client by its connection, and by fields of trusted proxies.
     pub client: ClientInfo,
     /// The authentication that the request has passed.
     pub passwords: Option<&'a Rc<PasswordGate>>,
@@ -73,9 +73,9 @@ pub struct HandlerRequest<'a> {
     pub key: Key<'a>,
     /// The query as sent, without `?`.
     pub query: Option<&'a [u8]>,
-    /// Preconditions, ranges, codings.
+    /// Preconditions, ranges and accepted codings of the request.
     pub file: FileQuery<'a>,
-    /// The Accept field.
+    /// Value of the Accept field (RFC 9110 section 12.5.1).
     pub accept: Option<&'a [u8]>,
 }
 

@@ -30,9 +30,9 @@ pub struct HandlerServices {
     pub slots: Slots,
     /// The caches of upstream responses.
     pub caches: Caches,
-    /// The object stores.
+    /// Origins of objects in remote stores.
     pub objects: Origins,
-    /// Makes encoded files.
+    /// Makes the encoded variants of files.
     pub compressor: Compressor,
     /// The figures of status pages.
     pub status: Feed,
@@ -43,12 +43,12 @@ pub struct HandlerServices {
 pub struct Resources<'a> {
     /// Those of the process.
     pub shared: &'a HandlerServices,
-    /// The worker's counters.
+    /// Counters of the worker that builds the handlers.
     pub metrics: &'a Arc<WorkerMetrics>,
     /// The configuration of `sendfile`; it decides whether small files are kept in memory.
     pub sendfile: Sendfile,
     /// Configurations of TLS to upstreams.
     pub upstream_tls: &'a UpstreamConfigs,
-    /// WebAssembly applications.
+    /// The WebAssembly applications of the configuration.
     pub wasm: &'a WasmApps,
 }

@@ -191,7 +191,6 @@ impl<E> Spool<E> {
         }
     }
 
-    /// Ends the body.
     pub(super) fn end(&self, end: Result<Option<HeaderMap>, E>) {
         self.0.lock().finish(end.map_err(SpoolError::Source));
     }
@@ -304,7 +303,6 @@ impl<E> SharedSpool<E> {
 }
 
 impl<E> SpoolState<E> {
-    /// Adds a piece.
     fn push(&mut self, data: Bytes) {
         let is_first = self.memory_bytes == 0;
         self.memory_bytes += data.len();

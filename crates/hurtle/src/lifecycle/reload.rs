@@ -35,7 +35,6 @@ const PRIVILEGED_PORTS: u16 = 1024;
 /// Why a configuration is not in force.
 #[derive(Debug)]
 pub(super) enum ReloadError {
-    /// All its problems.
     Problems(Vec<String>),
     /// It needs what the sandbox does not permit.
     Confined,

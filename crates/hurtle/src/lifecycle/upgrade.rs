@@ -251,7 +251,6 @@ enum NotReadyError {
     Closed,
     /// It has ended after it was ready.
     Ended,
-    /// It is late.
     Late,
     /// This process is stopping.
     Cancelled,

@@ -5,6 +5,7 @@
 pub mod concurrency;
 pub mod rate;
 
+use std::fmt;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -15,14 +16,20 @@ use crate::config::{
     self, Concurrency, Config, MountHandler, RateLimit, UpstreamQueue, UpstreamServer,
 };
 
-/// A site by its name, and a mount of it by its name; `None`: the whole site.
-type Place = (String, Option<String>);
+/// A site or mount that has limits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct LimitedPlace {
+    /// The name of the site.
+    site: String,
+    /// The name of the mount; `None`: the whole site.
+    mount: Option<String>,
+}
 
 /// All limits of a configuration, by place; clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Limiters {
-    rates: Arc<HashMap<(Place, RateLimit), Arc<RateLimiter>>>,
-    concurrency: Arc<HashMap<(Place, Concurrency), Arc<ConcurrencyLimiter>>>,
+    rates: Arc<HashMap<(LimitedPlace, RateLimit), Arc<RateLimiter>>>,
+    concurrency: Arc<HashMap<(LimitedPlace, Concurrency), Arc<ConcurrencyLimiter>>>,
     upstreams: Arc<HashMap<(String, Concurrency), Arc<ConcurrencyLimiter>>>,
 }
 
@@ -31,7 +38,7 @@ pub struct Limiters {
 pub struct PlaceLimits {
     /// A request must meet all of them.
     pub rates: Vec<Arc<RateLimiter>>,
-    /// `None`: unlimited.
+    /// Limit on requests at once; `None`: unlimited.
     pub concurrency: Option<Arc<ConcurrencyLimiter>>,
 }
 
@@ -41,19 +48,19 @@ impl Limiters {
     pub fn new(config: &Config, previous: Option<&Limiters>) -> Limiters {
         let (mut rates, mut concurrency) = (HashMap::new(), HashMap::new());
         let mut upstreams = HashMap::new();
-        let mut add_rates = |place: Place, limits: &[RateLimit]| {
+        let mut add_rates = |place: LimitedPlace, limits: &[RateLimit]| {
             for limit in limits {
                 let key = (place.clone(), limit.clone());
                 let known = previous.and_then(|previous| previous.rates.get(&key));
-                let new = || Arc::new(RateLimiter::new(limit, &name(&place)));
+                let new = || Arc::new(RateLimiter::new(limit, &place.to_string()));
                 let limiter = known.cloned().unwrap_or_else(new);
                 rates.insert(key, limiter);
             }
         };
         for site in &config.sites {
-            add_rates((site.name(), None), &site.limits.rates);
+            add_rates(LimitedPlace::of_site(site), &site.limits.rates);
             for mount in &site.mounts {
-                let place = (site.name(), Some(mount.name()));
+                let place = LimitedPlace::of_mount(site, mount);
                 add_rates(place.clone(), &mount.limits.rates);
                 for (server, limit) in upstream_limits(mount) {
                     let key = (server.to_string(), limit);
@@ -81,13 +88,13 @@ impl Limiters {
 
     /// Returns the limits of a whole site.
     pub fn of_site(&self, site: &config::Site) -> PlaceLimits {
-        let rates = self.rates(&(site.name(), None), &site.limits.rates);
+        let rates = self.rates(&LimitedPlace::of_site(site), &site.limits.rates);
         PlaceLimits { rates, concurrency: None }
     }
 
     /// Returns the limits of a mount, without its site's.
     pub fn of_mount(&self, site: &config::Site, mount: &config::Mount) -> PlaceLimits {
-        let place = (site.name(), Some(mount.name()));
+        let place = LimitedPlace::of_mount(site, mount);
         let concurrency = mount.limits.concurrency.map(|limit| {
             let known = self.concurrency.get(&(place.clone(), limit));
             known.cloned().unwrap_or_else(|| Arc::new(ConcurrencyLimiter::new(limit)))
@@ -106,11 +113,11 @@ impl Limiters {
         self.upstreams.get(&(server.to_string(), limit)).cloned()
     }
 
-    fn rates(&self, place: &Place, limits: &[RateLimit]) -> Vec<Arc<RateLimiter>> {
+    fn rates(&self, place: &LimitedPlace, limits: &[RateLimit]) -> Vec<Arc<RateLimiter>> {
         let limiter = |limit: &RateLimit| {
             let known = self.rates.get(&(place.clone(), limit.clone()));
             // `hurtle explain` has no limiters, and refuses nothing.
-            known.cloned().unwrap_or_else(|| Arc::new(RateLimiter::new(limit, &name(place))))
+            known.cloned().unwrap_or_else(|| Arc::new(RateLimiter::new(limit, &place.to_string())))
         };
         limits.iter().map(limiter).collect()
     }
@@ -123,9 +130,20 @@ impl PlaceLimits {
     }
 }
 
-/// The name of a place.
-fn name((site, mount): &Place) -> String {
-    format!("{site} {}", mount.as_deref().unwrap_or_default())
+impl LimitedPlace {
+    fn of_site(site: &config::Site) -> LimitedPlace {
+        LimitedPlace { site: site.name(), mount: None }
+    }
+
+    fn of_mount(site: &config::Site, mount: &config::Mount) -> LimitedPlace {
+        LimitedPlace { mount: Some(mount.name()), ..LimitedPlace::of_site(site) }
+    }
+}
+
+impl fmt::Display for LimitedPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.site, self.mount.as_deref().unwrap_or_default())
+    }
 }
 
 /// The upstream servers of a mount that have a limit.

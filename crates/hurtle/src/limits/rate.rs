@@ -64,7 +64,7 @@ pub struct Requester<'a> {
     pub address: Option<IpAddr>,
     /// The path as sent.
     pub path: &'a [u8],
-    /// The head.
+    /// Head of the request that is counted.
     pub head: &'a RequestHead<'a>,
 }
 

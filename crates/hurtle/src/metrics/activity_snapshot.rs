@@ -30,7 +30,7 @@ pub struct PathsSnapshot {
     pub hottest: Vec<HotPath>,
 }
 
-/// A path.
+/// A path of a site, with its estimated responses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HotPath {
@@ -38,7 +38,7 @@ pub struct HotPath {
     pub site: String,
     /// The path without the query, cut after 128 bytes, in visible ASCII characters.
     pub path: String,
-    /// Estimated responses.
+    /// Responses to it in the time of the samples, estimated.
     pub responses: u64,
     /// `responses` may be too many by this number, besides the error of the samples.
     pub error: u64,
@@ -50,7 +50,7 @@ pub struct HotPath {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InFlightSnapshot {
-    /// Number of requests.
+    /// Requests that were examined; `unexamined` counts the others.
     pub requests: u64,
     /// Further requests, which were not examined because there are too many.
     pub unexamined: u64,
@@ -62,11 +62,11 @@ pub struct InFlightSnapshot {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SlowestRequest {
-    /// The site's name.
+    /// Name of the site that responds.
     pub site: String,
     /// The mount's path; empty: the site itself responds.
     pub mount: String,
-    /// The method.
+    /// The method as sent.
     pub method: String,
     /// The path as in [`HotPath::path`].
     pub path: String,

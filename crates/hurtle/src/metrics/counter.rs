@@ -12,7 +12,7 @@ use super::native::{NativeBuckets, NativeTimes};
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Begins at `n`.
+    /// Creates a counter that begins at `n`.
     pub(super) const fn new(n: u64) -> Counter {
         Counter(AtomicU64::new(n))
     }
@@ -64,12 +64,12 @@ impl Histogram {
     pub fn observe(&self, time: Duration) -> (usize, u64) {
         let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let bucket = TIME_BOUNDS_US.partition_point(|bound| *bound < us);
-        self.repeat((bucket, us), 1);
+        self.repeat(bucket, us, 1);
         (bucket, us)
     }
 
     /// Counts a time that `observe` has measured `times` times more.
-    pub(super) fn repeat(&self, (bucket, us): (usize, u64), times: u64) {
+    pub(super) fn repeat(&self, bucket: usize, us: u64, times: u64) {
         self.buckets[bucket.min(TIME_BUCKETS - 1)].add(times);
         self.sum_us.add(us.saturating_mul(times));
         self.native.add(us, times);

@@ -74,18 +74,18 @@ pub enum Kind {
     Info,
 }
 
-/// A metric.
+/// A metric with all of its samples.
 #[derive(Debug)]
 pub struct Family {
     /// The name, without `_total` or `_info`.
     pub name: &'static str,
-    /// The type.
+    /// The type in the exposition formats.
     pub kind: Kind,
     /// The unit, which the name ends in; empty: none.
     pub unit: &'static str,
     /// The labels, for the documentation.
     pub labels: &'static [&'static str],
-    /// The description.
+    /// The description, written as HELP.
     pub help: &'static str,
     pub(super) write: fn(&mut Samples<'_>, &Snapshot),
 }
@@ -200,7 +200,7 @@ fn escape(text: &str, out: &mut String) {
     }
 }
 
-/// Writes a snapshot.
+/// Writes the metrics of a snapshot in a format.
 pub fn encode(snapshot: &Snapshot, format: Format) -> Vec<u8> {
     match format {
         Format::Protobuf => messages(snapshot),

@@ -88,7 +88,7 @@ fn slot(us: u64) -> usize {
 /// The buckets of a native histogram.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NativeBuckets {
-    /// The schema.
+    /// The schema, which tells the number of buckets per doubling.
     pub schema: i32,
     /// The upper end of the zero bucket.
     pub zero_threshold: f64,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessSnapshot {
-    /// Process number.
+    /// Number of the process in the system.
     pub pid: u32,
     /// Time of its start, in seconds since 1970.
     pub start_time: f64,

@@ -11,7 +11,6 @@ const VARINT: u32 = 0;
 const FIXED64: u32 = 1;
 const LENGTH: u32 = 2;
 
-/// A message.
 #[derive(Debug, Default)]
 pub(super) struct Message(Vec<u8>);
 

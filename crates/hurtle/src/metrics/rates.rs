@@ -21,7 +21,7 @@ pub const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 pub struct Rates {
     /// The version of the server.
     pub version: String,
-    /// Process number.
+    /// Number of the process in the system.
     pub pid: u32,
     /// Time since the start of the process, in seconds.
     pub up: f64,
@@ -33,21 +33,21 @@ pub struct Rates {
     pub cpu: f64,
     /// Resident memory in bytes; `None`: unknown.
     pub resident_bytes: Option<u64>,
-    /// All requests.
+    /// Requests of all sites and mounts together.
     pub total: RouteRates,
     /// Bytes received from clients.
     pub received: f64,
     /// Connections that were accepted.
     pub accepted: f64,
-    /// Open connections.
+    /// Open client connections at the end of the interval, by protocol and state.
     pub connections: ConnectionSnapshot,
     /// Requests by site and mount, of those that have had any.
     pub routes: Vec<RouteRates>,
-    /// The hottest paths.
+    /// The paths that got most responses lately, estimated from samples.
     pub paths: PathsSnapshot,
-    /// Requests in flight.
+    /// Requests in flight at the end of the interval.
     pub in_flight: InFlightSnapshot,
-    /// The file caches.
+    /// The file caches of all workers together.
     pub file_cache: FileCacheRates,
     /// The response caches; their results are in `cache_results`.
     pub response_cache: CacheSnapshot,
@@ -55,9 +55,9 @@ pub struct Rates {
     pub cache_results: BTreeMap<Name, f64>,
     /// The disk threads, by lane.
     pub disk: Vec<LaneRates>,
-    /// The upstreams.
+    /// The upstreams of all mounts.
     pub upstreams: Vec<UpstreamRates>,
-    /// The workers.
+    /// Connections and event-loop delay of each worker.
     pub workers: Vec<WorkerRates>,
     /// Refused requests and connections by limit: those of the interval, and since the start.
     pub limits: Vec<(Name, u64, u64)>,
@@ -72,7 +72,7 @@ pub struct RouteRates {
     pub site: String,
     /// The mount's path; empty: the site itself responded.
     pub mount: String,
-    /// Responses.
+    /// Responses per second.
     pub requests: f64,
     /// Responses by status class.
     pub classes: [f64; 5],
@@ -91,27 +91,27 @@ pub struct Latency {
     pub p99: Option<f64>,
 }
 
-/// The file caches.
+/// The file caches of all workers together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FileCacheRates {
     /// Requests answered from it.
     pub hits: f64,
-    /// Look-ups on disk.
+    /// Look-ups on disk per second.
     pub misses: f64,
-    /// Files in it.
+    /// Files in the caches at the end of the interval.
     pub entries: u64,
-    /// Memory, in bytes.
+    /// Memory of the caches at the end of the interval, in bytes.
     pub bytes: u64,
 }
 
 /// A lane of the disk threads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LaneRates {
-    /// Its name.
+    /// Name of the lane; lanes without a name are one.
     pub lane: String,
-    /// Jobs that wait.
+    /// Jobs that wait for a thread at the end of the interval.
     pub queued: u64,
-    /// Jobs that run.
+    /// Jobs that a thread runs at the end of the interval.
     pub running: u64,
     /// Jobs that were begun.
     pub jobs: f64,
@@ -124,17 +124,17 @@ pub struct LaneRates {
 /// An upstream of a mount.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UpstreamRates {
-    /// The site's name.
+    /// Name of the site: its first host and, if it has one, its first address.
     pub site: String,
-    /// The mount's path.
+    /// Name of the mount, which is unique in its site.
     pub mount: String,
     /// The upstream as configured.
     pub upstream: String,
-    /// Its state.
+    /// State at the end of the interval.
     pub state: UpstreamState,
-    /// Requests in flight.
+    /// Requests sent to it at the end of the interval.
     pub in_flight: u64,
-    /// Idle connections.
+    /// Idle connections at the end of the interval.
     pub idle: u64,
     /// Attempts that got a response.
     pub answered: f64,
@@ -144,12 +144,12 @@ pub struct UpstreamRates {
     pub latency: Latency,
 }
 
-/// A worker.
+/// The load of a worker, which is one thread with an event loop.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkerRates {
-    /// Its number.
+    /// Number of the worker, from 0.
     pub worker: usize,
-    /// Its open connections.
+    /// Open client connections at the end of the interval.
     pub connections: u64,
     /// Upper bound of the longest delay of its event loop, in seconds; `None`: not measured.
     pub lag: Option<f64>,

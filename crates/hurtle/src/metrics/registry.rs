@@ -114,7 +114,7 @@ impl Registry {
                 last_success: self.last_reload.load(SeqCst),
                 last_succeeded: self.last_failed.load(SeqCst) == 0,
             },
-            workers: workers.iter().enumerate().map(worker).collect(),
+            workers: (0..).zip(&workers).map(|(number, metrics)| worker(number, metrics)).collect(),
             buffered: buffered::read(),
             ..Snapshot::default()
         }
@@ -182,7 +182,7 @@ fn store(workers: &[Arc<WorkerMetrics>]) -> StoreSnapshot {
     snapshot
 }
 
-fn worker((worker, metrics): (usize, &Arc<WorkerMetrics>)) -> WorkerSnapshot {
+fn worker(worker: usize, metrics: &WorkerMetrics) -> WorkerSnapshot {
     let mut snapshot =
         WorkerSnapshot { worker, connections: metrics.open.get(), ..WorkerSnapshot::default() };
     snapshot.loop_lag_seconds.add_times(&metrics.lag);

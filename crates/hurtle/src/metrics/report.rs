@@ -23,7 +23,7 @@ pub struct Report {
 /// Figures that belong together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its name.
+    /// The heading of the group.
     pub name: &'static str,
     /// Its figures with their names.
     pub figures: Vec<(String, Text)>,
@@ -32,7 +32,7 @@ pub struct Group {
 /// A table. Its first column is text; the others are figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Its name.
+    /// The heading of the table.
     pub name: &'static str,
     /// The heads of its columns.
     pub heads: Vec<&'static str>,
@@ -45,9 +45,9 @@ pub struct Table {
 /// A text and its emphasis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
-    /// The text.
+    /// The text without emphasis.
     pub text: String,
-    /// Its emphasis.
+    /// The emphasis, shown as a colour where there are colours.
     pub tone: Tone,
 }
 

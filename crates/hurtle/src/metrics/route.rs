@@ -93,7 +93,7 @@ impl RouteMetrics {
         Some(self.mount.as_str()).filter(|mount| !mount.is_empty())
     }
 
-    /// Counts a response.
+    /// Counts a response by protocol, status and bytes of its body.
     #[inline]
     pub fn count(&self, protocol: Protocol, status: u16, body_bytes: u64) {
         self.requests[protocol as usize][usize::from(status / 100) % CLASS_SLOTS].add(1);
@@ -124,9 +124,9 @@ impl RouteMetrics {
         let version = self.version.load(Relaxed);
         self.version.store(version + 1, Relaxed);
         fence(Release);
-        let last = (self.last_bucket.get() as usize, self.last_us.get());
+        let (bucket, us) = (self.last_bucket.get() as usize, self.last_us.get());
         let untimed = self.untimed.get();
-        self.times.repeat(last, untimed);
+        self.times.repeat(bucket, us, untimed);
         self.untimed.set(0);
         let (bucket, us) = self.times.observe(time);
         self.last_bucket.set(bucket as u64);
@@ -142,8 +142,8 @@ impl RouteMetrics {
             let version = self.version.load(Acquire);
             let times = Histogram::default();
             times.copy(&self.times);
-            let last = (self.last_bucket.get() as usize, self.last_us.get());
-            times.repeat(last, self.untimed.get());
+            let (bucket, us) = (self.last_bucket.get() as usize, self.last_us.get());
+            times.repeat(bucket, us, self.untimed.get());
             fence(Acquire);
             if version.is_multiple_of(2) && self.version.load(Relaxed) == version {
                 let mut read = Distribution::default();

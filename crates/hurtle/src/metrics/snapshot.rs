@@ -24,15 +24,15 @@ pub struct Snapshot {
     pub time: f64,
     /// The version of the server.
     pub version: Name,
-    /// The process.
+    /// Time of start, memory, processor time and descriptors of the process.
     pub process: ProcessSnapshot,
     /// Requests by site and mount.
     pub routes: Vec<RouteSnapshot>,
-    /// The hottest paths.
+    /// The paths that got most responses lately, estimated from samples.
     pub paths: PathsSnapshot,
-    /// Requests in flight.
+    /// Requests in flight: their number, and the slowest of them.
     pub in_flight: InFlightSnapshot,
-    /// Connections of clients.
+    /// Client connections: those accepted since the start, and the open ones by protocol and state.
     pub connections: ConnectionSnapshot,
     /// Bytes received from clients, without those of TLS.
     pub received_bytes: u64,
@@ -42,11 +42,11 @@ pub struct Snapshot {
     pub tls: TlsSnapshot,
     /// The file caches of all workers.
     pub file_cache: FileCacheSnapshot,
-    /// The response caches.
+    /// Entries, sizes and evictions of all response caches together.
     pub response_cache: CacheSnapshot,
     /// The disk threads, by lane.
     pub disk: Vec<LaneSnapshot>,
-    /// The upstreams.
+    /// The upstreams of all mounts; one that several mounts have is in each of them.
     pub upstreams: Vec<UpstreamSnapshot>,
     /// Limits that clients have hit.
     pub limits: BTreeMap<Name, u64>,
@@ -105,11 +105,11 @@ pub struct RequestCount {
     pub protocol: Name,
     /// The class of the status, such as `2xx`.
     pub status: Name,
-    /// Number of responses.
+    /// Responses of this protocol and class since the start.
     pub count: u64,
 }
 
-/// Connections of clients.
+/// Client connections: those accepted since the start, and the open ones by protocol and state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ConnectionSnapshot {
@@ -137,7 +137,7 @@ pub struct ConnectionSnapshot {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TlsSnapshot {
-    /// Complete handshakes.
+    /// Complete handshakes, by version of TLS and resumption.
     pub handshakes: Vec<HandshakeCount>,
     /// Failed handshakes by reason.
     pub failures: BTreeMap<Name, u64>,
@@ -149,19 +149,19 @@ pub struct TlsSnapshot {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HandshakeCount {
-    /// `1.2` or `1.3`.
+    /// Version of TLS: `1.2` or `1.3`.
     pub version: Name,
     /// `true` if a session was resumed.
     pub resumed: bool,
-    /// Number of handshakes.
+    /// Handshakes of this kind since the start.
     pub count: u64,
 }
 
-/// A site's certificate.
+/// A certificate of a site, with its source, expiry and renewal.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CertificateSnapshot {
-    /// The site's name.
+    /// Name of the site: its first host and, if it has one, its first address.
     pub site: String,
     /// Its number among the site's certificates.
     pub number: usize,
@@ -175,15 +175,15 @@ pub struct CertificateSnapshot {
     pub renewal: Option<u64>,
 }
 
-/// The response caches.
+/// All response caches together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CacheSnapshot {
-    /// Stored responses.
+    /// Stored responses at this time.
     pub entries: u64,
-    /// Memory, in bytes.
+    /// Memory that stored responses use, in bytes.
     pub memory_bytes: u64,
-    /// Bytes on disk.
+    /// Space that stored responses use on disk, in bytes.
     pub disk_bytes: u64,
     /// Keys that were evicted.
     pub evictions: u64,
@@ -195,9 +195,9 @@ pub struct CacheSnapshot {
 pub struct LaneSnapshot {
     /// Its name; lanes without a name are one.
     pub lane: String,
-    /// Jobs that wait.
+    /// Jobs that wait for a thread at this time.
     pub queued: u64,
-    /// Jobs that run.
+    /// Jobs that a thread runs at this time.
     pub running: u64,
     /// Jobs that were begun.
     pub jobs: u64,
@@ -211,17 +211,17 @@ pub struct LaneSnapshot {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpstreamSnapshot {
-    /// The site's name.
+    /// Name of the site: its first host and, if it has one, its first address.
     pub site: String,
-    /// The mount's path.
+    /// Name of the mount, which is unique in its site.
     pub mount: String,
     /// The upstream as configured.
     pub upstream: String,
     /// `true` if every worker sends it requests.
     pub is_up: bool,
-    /// Requests in flight.
+    /// Requests sent to it at this time, by all workers.
     pub in_flight: u64,
-    /// Idle connections.
+    /// Idle connections kept for further requests, by all workers.
     pub idle_connections: u64,
     /// Requests that wait because it is busy (`max_connections`).
     pub waiting: u64,
@@ -274,7 +274,7 @@ impl UpstreamState {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StoreSnapshot {
-    /// Its counters.
+    /// Connections to the store, its decisions and its purges.
     #[serde(flatten)]
     pub sums: StoreSums,
     /// Time of its decisions about rate limits.
@@ -285,9 +285,9 @@ pub struct StoreSnapshot {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReloadSnapshot {
-    /// Reloads that succeeded.
+    /// Reloads since the start whose configuration came into force.
     pub succeeded: u64,
-    /// Reloads that failed.
+    /// Reloads since the start after which the earlier configuration stayed in force.
     pub failed: u64,
     /// Time of the last that succeeded, or of the start, in seconds since 1970.
     pub last_success: u64,
@@ -295,13 +295,13 @@ pub struct ReloadSnapshot {
     pub last_succeeded: bool,
 }
 
-/// A worker.
+/// The load of a worker, which is one thread with an event loop.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WorkerSnapshot {
-    /// Its number.
+    /// Number of the worker, from 0.
     pub worker: usize,
-    /// Its open connections.
+    /// Open client connections of the worker.
     pub connections: u64,
     /// Delay of a timer of its event loop, measured once a second.
     pub loop_lag_seconds: Distribution,

@@ -111,9 +111,9 @@ pub struct WorkerMetrics {
     pub received: Counter,
     /// Handshakes by version, and whether the session was resumed.
     pub handshakes: [[Counter; 2]; TLS_VERSIONS.len()],
-    /// Failed handshakes.
+    /// Failed handshakes by the reasons in `HANDSHAKE_FAILURES`.
     pub handshake_failures: [Counter; HANDSHAKE_FAILURES.len()],
-    /// The file cache.
+    /// Counters of the worker's file cache.
     pub files: FileCacheCounters,
     /// Limits that clients have hit.
     pub limits: [Counter; LIMITS.len()],

@@ -15,7 +15,6 @@ pub(super) const LIMITS: HeadLimits =
     HeadLimits { head_bytes: 16 << 10, target_bytes: 8 << 10, fields: 50 };
 pub(super) const TIME_MAX: Duration = Duration::from_secs(5);
 
-/// A response.
 #[derive(Debug)]
 pub(super) struct Reply {
     status: StatusCode,

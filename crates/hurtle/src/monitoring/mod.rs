@@ -31,7 +31,6 @@ pub(crate) use self::measure::measure;
 pub(crate) struct MonitoringSockets {
     /// The socket for administration commands; `None`: it is off.
     pub(crate) admin: Option<UnixListener>,
-    /// Listeners for metrics.
     pub(crate) metrics: Vec<Listener>,
 }
 

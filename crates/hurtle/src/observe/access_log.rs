@@ -61,7 +61,7 @@ impl Writer {
     /// The target cannot be opened, or the thread cannot be started.
     pub fn start(log: &AccessLog, colour: bool) -> io::Result<Writer> {
         let report = |report: Report| report.trace("access log");
-        let sink = Sink::start("access-log", (&log.to, &log.rotation), report)?;
+        let sink = Sink::start("access-log", &log.to, &log.rotation, report)?;
         Ok(Writer { sink, format: Arc::new(log.format.clone()), colour })
     }
 

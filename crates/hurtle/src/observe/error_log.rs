@@ -87,7 +87,7 @@ fn subscriber(
     // An error means that the subscriber is gone, at the end of the process.
     let set_level = move |level| drop(handle.reload(self::filter(level)));
     let report = |report: Report| report.trace("error log");
-    let sink = Sink::start("error-log", (&log.to, &log.rotation), report)?;
+    let sink = Sink::start("error-log", &log.to, &log.rotation, report)?;
     let subscriber = tracing_subscriber::fmt()
         .compact()
         .with_target(false)

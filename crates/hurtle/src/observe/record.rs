@@ -51,9 +51,9 @@ pub struct LogRecord<'a> {
     pub duration_us: u64,
     /// The requested host; empty if there was none.
     pub host: &'a [u8],
-    /// The Referer field.
+    /// The Referer field, as sent.
     pub referer: Option<&'a [u8]>,
-    /// The User-Agent field.
+    /// The User-Agent field, as sent.
     pub user_agent: Option<&'a [u8]>,
     /// Result of the response cache (such as `hit`); `None` if the request used no cache.
     pub cache: Option<&'static str>,
@@ -68,13 +68,13 @@ pub struct LogRecord<'a> {
 /// Details of a request for a log that names them. Absent ones are `None`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Details<'a> {
-    /// The request ID.
+    /// ID of the request, from a trusted proxy or made by this server.
     pub request_id: Option<&'a [u8]>,
     /// The ID of the trace.
     pub trace_id: Option<&'a [u8]>,
-    /// The site's name.
+    /// Name of the site, as in metrics.
     pub site: Option<&'a str>,
-    /// The mount's path.
+    /// Name of the mount, as in metrics.
     pub mount: Option<&'a str>,
     /// Bytes of the response's head.
     pub head_bytes: u64,

@@ -78,10 +78,11 @@ impl Sink {
     /// The target cannot be opened, or the thread cannot be started.
     pub(super) fn start(
         name: &'static str,
-        target: (&LogTarget, &Rotation),
+        target: &LogTarget,
+        rotation: &Rotation,
         report: impl FnMut(Report) + Send + 'static,
     ) -> io::Result<Sink> {
-        let output = Output::open(target.0, target.1)?;
+        let output = Output::open(target, rotation)?;
         let shared = Arc::new(SharedSink::default());
         let (queue, chunks) = sync_channel(QUEUED_CHUNKS_MAX);
         let (alive, ended) = sync_channel(0);
@@ -321,7 +322,8 @@ mod tests {
         let report = move |report| tell.send(report).unwrap_or(());
         let sink = Sink::start(
             "test-log",
-            (&LogTarget::File(path.to_owned()), &Rotation::default()),
+            &LogTarget::File(path.to_owned()),
+            &Rotation::default(),
             report,
         );
         (sink.expect("it opens"), reports)

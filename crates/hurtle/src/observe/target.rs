@@ -29,7 +29,6 @@ pub fn colour(target: &LogTarget) -> bool {
     terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// An open target.
 #[derive(Debug)]
 pub(super) struct Output {
     target: LogTarget,

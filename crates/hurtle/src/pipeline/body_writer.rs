@@ -41,7 +41,6 @@ impl<'a, P: Protocol> BodyWriter<'a, P> {
         BodyWriter { duplex, out: head, delimiter, turn_bytes: 0, is_begun: false }
     }
 
-    /// Writes a frame.
     pub(super) async fn write(&mut self, frame: Frame<'_>) -> Result<(), ExchangeError> {
         match frame {
             Frame::Data(data, is_last) => self.data(data, is_last).await,
@@ -108,7 +107,6 @@ impl<'a, P: Protocol> BodyWriter<'a, P> {
         self.duplex.send(queue).await
     }
 
-    /// Ends the body.
     pub(super) async fn finish(
         &mut self,
         trailers: Option<&HeaderMap>,

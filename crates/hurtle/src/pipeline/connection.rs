@@ -66,7 +66,6 @@ pub(crate) enum Next {
 pub(crate) enum Ended {
     /// The deadline passed.
     Late,
-    /// The socket failed.
     Failed,
 }
 

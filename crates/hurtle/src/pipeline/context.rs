@@ -14,7 +14,8 @@ pub(super) fn context<'a, T: Protocol>(
     connection: &Connection<T>,
     exchange: &Exchange,
     routed: Routed<'a, '_>,
-    (mount, matched): (&'a MountRef<'a>, MatchedPath<'a>),
+    mount: &'a MountRef<'a>,
+    matched: MatchedPath<'a>,
     now_ms: u64,
 ) -> RequestContext<'a> {
     let has_internal_files = mount.internal().is_some();

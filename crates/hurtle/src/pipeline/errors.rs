@@ -97,8 +97,9 @@ pub(super) async fn own_page<'a>(
     let Some(page) = resolved.site.page_for(mount, &answer) else { return Ok(answer) };
     match page.path().filter(|path| !resolved.site.is_of_application(path)) {
         Some(path) => {
-            let (path, coding) = ((path.as_bytes(), page.status), request.accept_encoding);
-            Ok(resolved.site.with_page(path, &worker.store, coding, answer).await)
+            let (path, status) = (path.as_bytes(), page.status);
+            let coding = request.accept_encoding;
+            Ok(resolved.site.with_page(path, status, &worker.store, coding, answer).await)
         }
         None => Err((answer, page)),
     }

@@ -92,9 +92,9 @@ pub(super) fn finish_stream(
         && let Some((mount, _)) = resolved.mount()
         && let Some(policy) = resolved.site.compress(mount)
     {
-        let (described, mut coding) = ((*status, body.described_len()), None);
+        let (len, mut coding) = (body.described_len(), None);
         edit_fields(&mut finished, |fields| {
-            coding = compress::encode_upstream(policy, request, described, fields);
+            coding = compress::encode_upstream(policy, request, *status, len, fields);
         });
         coding.inspect(|coding| body.encode(*coding));
     }

@@ -262,8 +262,8 @@ async fn pass_gate<T: Protocol>(
         }
         Gate::Authorizer(authorizer) => {
             let Some((mount, matched)) = resolved.mount() else { return Ok(None) };
-            let (at, now_ms) = ((mount, matched), clock::now_ms());
-            let context = context(connection, exchange, routed, at, now_ms);
+            let now_ms = clock::now_ms();
+            let context = context(connection, exchange, routed, mount, matched, now_ms);
             let checked = authorizer.check(&context).await;
             checked.map(|variables| Some(Grant::Variables(variables))).map_err(Refusal::plain)
         }

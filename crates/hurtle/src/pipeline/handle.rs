@@ -38,8 +38,8 @@ pub(super) fn handle<T: Protocol>(
     now_ms: u64,
 ) -> impl Future<Output = Handling> {
     async move {
-        let mount = at.0;
-        let context = context(connection, exchange, routed, *at, now_ms);
+        let (mount, matched) = *at;
+        let context = context(connection, exchange, routed, mount, matched, now_ms);
         let granted = granted.map(|granted| (&granted.variables[..], granted.place.as_ref()));
         let (granted, place) = granted.unwrap_or_default();
         let context = RequestContext { granted, place, ..context };

@@ -57,7 +57,8 @@ fn known_response<T: Protocol>(
     let Worker { shortcuts, buffers, .. } = &*connection.worker;
     let is_secure = connection.io.is_secure();
     let key = ShortcutKey::new(request, resolved.file_key()?.site, is_secure)?;
-    let known = shortcuts.answer(request, &key, (proxy, &matched), (buffers, now_ms), |answer| {
+    let shortcut = shortcuts.find(&key, proxy, &matched)?;
+    let known = shortcut.answer(request, buffers, now_ms, |answer| {
         finish_stored(answer, resolved, matched.path, is_secure);
     });
     let (answer, status) = known?;

@@ -50,7 +50,8 @@ impl LogFilter {
         &self,
         route: &RouteMetrics,
         request: Option<&RequestHead<'_>>,
-        (client, peer): (Option<IpAddr>, Option<IpAddr>),
+        client: Option<IpAddr>,
+        peer: Option<IpAddr>,
         is_tls: bool,
     ) -> bool {
         let is_of = |place: &&Place| {

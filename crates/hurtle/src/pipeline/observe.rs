@@ -186,9 +186,9 @@ fn observe_more<T: Protocol>(
     if let Some(result) = exchange.cache_status {
         route.count_cached(result.name());
     }
-    let addresses = (exchange.client, connection.peer);
+    let (client, peer, is_tls) = (exchange.client, connection.peer, connection.io.is_secure());
     if let Some(log) = &worker.log
-        && worker.log_filter.admits(route, request, addresses, connection.io.is_secure())
+        && worker.log_filter.admits(route, request, client, peer, is_tls)
     {
         write_line(connection, exchange, log, request, sent);
     }

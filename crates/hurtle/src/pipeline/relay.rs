@@ -69,8 +69,9 @@ pub(super) async fn relay<T: Protocol>(
             return Ok(next_after(error));
         }
     } else {
-        let (head, incoming_now) = ((out, delimiter), &mut incoming);
-        let relaying = relay_body(connection, exchange, request, &mut body, incoming_now, head);
+        let arriving = &mut incoming;
+        let relaying =
+            relay_body(connection, exchange, request, &mut body, arriving, out, delimiter);
         let (error, next) = match Box::pin(relaying).await {
             Ok(()) => (None, Next::Request),
             Err(RelayEnd::Cut(error, trailers)) => {
@@ -111,7 +112,8 @@ async fn relay_body<T: Protocol>(
     request: &RequestHead<'_>,
     body: &mut UpstreamBody,
     incoming: &mut Incoming,
-    (out, delimiter): (Output, Delimiter),
+    out: Output,
+    delimiter: Delimiter,
 ) -> Result<(), RelayEnd> {
     exchange.sent.moved.set(0);
     let mut none;

@@ -42,8 +42,8 @@ pub(super) fn resolve<'a, T: Protocol>(
 ) -> Option<Resolved<'a>> {
     let peer = connection.peer;
     if !worker.trusted_proxies.is_empty() {
-        let trusted = (&*worker.trusted_proxies, worker.forwarded_family);
-        exchange.client = peer.map(|peer| client(request, peer, trusted));
+        let (trusted, family) = (&worker.trusted_proxies, worker.forwarded_family);
+        exchange.client = peer.map(|peer| client(request, peer, trusted, family));
         if exchange.client != peer {
             exchange.sent.share = worker.share(exchange.client);
         }
@@ -75,11 +75,7 @@ pub(super) fn needs_tls<T: Protocol>(
 
 /// Returns the client of a request that came from the trusted proxy `peer`, by the fields of the
 /// proxies' family.
-fn client(
-    request: &RequestHead<'_>,
-    peer: IpAddr,
-    (trusted, family): (&[IpNet], Family),
-) -> IpAddr {
+fn client(request: &RequestHead<'_>, peer: IpAddr, trusted: &[IpNet], family: Family) -> IpAddr {
     let trusts = |address: IpAddr| trusted.iter().any(|network| network.contains(&address));
     let named = |known: &'static [u8]| {
         let lines = request.fields.iter();

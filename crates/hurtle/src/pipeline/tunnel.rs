@@ -211,7 +211,6 @@ impl<R: Transport> End for RemoteEnd<'_, R> {
     }
 }
 
-/// The client.
 enum ClientEnd<'a, T: Protocol> {
     Connection(RemoteEnd<'a, T::Raw>),
     /// A stream, whose body in each direction is the tunnel's bytes.

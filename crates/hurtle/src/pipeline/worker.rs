@@ -33,11 +33,11 @@ use crate::transport::{Addresses, Meter, Sender};
 #[derive(Debug)]
 pub struct WorkerThread {
     current: RefCell<Rc<Worker>>,
-    /// Connections open now.
+    /// Number of client connections that are open now.
     pub open: Cell<usize>,
     /// Rung whenever one has closed.
     pub closed: Bell,
-    /// The worker's counters.
+    /// Counters of the worker, shared with its states.
     pub metrics: Arc<WorkerMetrics>,
 }
 
@@ -46,11 +46,11 @@ pub struct WorkerThread {
 /// one, which shares what does not depend on the configuration.
 #[derive(Debug)]
 pub struct Worker {
-    /// The configured sites.
+    /// The sites of this configuration, with their handlers.
     pub sites: Sites,
-    /// The file cache.
+    /// The file cache of the worker.
     pub store: Rc<Store>,
-    /// Sends response bodies.
+    /// Means of sending bodies: the disk threads and the configuration of `sendfile`.
     pub sender: Sender,
     /// Certificates for TLS handshakes; shared with other workers, and read-only here.
     pub keyring: Option<Arc<Keyring>>,
@@ -64,23 +64,23 @@ pub struct Worker {
     pub tracing: Tracing,
     /// Decides when a connection that has answered reads again.
     pub schedule: Schedule,
-    /// Bounds on clients.
+    /// Timeouts and sizes that bound what clients do.
     pub limits: Limits,
     /// Congestion control of HTTP/3.
     pub http3_congestion: Congestion,
-    /// Bounds on heads.
+    /// Bounds on the size of request heads, and on their number of fields.
     pub head_limits: HeadLimits,
-    /// Deadlines of connections.
+    /// Timers of the connections' deadlines.
     pub deadlines: Rc<Deadlines>,
     /// The store that several servers share; `None`: there is none.
     pub shared_store: Option<Rc<SharedStore>>,
     /// Rate limits of client addresses; `None`: unlimited.
     pub addresses: Option<Addresses>,
-    /// The worker's counters.
+    /// Counters of the worker, shared with its thread.
     pub metrics: Arc<WorkerMetrics>,
     /// The hottest paths and the requests in flight.
     pub activity: Rc<Activity>,
-    /// The access log.
+    /// The access log of this worker; `None`: no log is configured.
     pub log: Option<Rc<WorkerLog>>,
     /// Decides which requests it has.
     pub log_filter: LogFilter,
@@ -257,7 +257,7 @@ impl ConnectionSlot {
     }
 }
 
-/// A counted stream.
+/// Counts a stream as open until it is dropped.
 #[derive(Debug)]
 pub struct StreamGuard(Rc<ConnectionSlot>);
 

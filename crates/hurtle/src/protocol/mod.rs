@@ -30,7 +30,7 @@ pub struct Head<'a> {
     pub status: StatusCode,
     /// The fields, without those for framing and the connection.
     pub fields: &'a Fields,
-    /// The body's delimiter.
+    /// The delimiter of the body (RFC 9112 section 6).
     pub delimiter: Delimiter,
     /// The Connection option for the next request; HTTP/1 only.
     pub persistence: Persistence,

@@ -1,16 +1,16 @@
 //! A channel for one value, between tasks of any threads.
 
-/// Creates a channel.
+/// Creates a channel for one value.
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     (Sender(sender), Receiver(receiver))
 }
 
-/// The sending end.
+/// Sends the value of a channel.
 #[derive(Debug)]
 pub struct Sender<T>(tokio::sync::oneshot::Sender<T>);
 
-/// The receiving end.
+/// Receives the value of a channel.
 #[derive(Debug)]
 pub struct Receiver<T>(tokio::sync::oneshot::Receiver<T>);
 

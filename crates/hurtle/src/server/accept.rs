@@ -107,15 +107,22 @@ impl WorkerListener {
             Socket::Tcp(listener) => {
                 let (stream, peer) = ready!(listener.poll_accept(cx))?;
                 // On a dual-stack socket an IPv4 client has a mapped address; log the IPv4 one.
-                (Plain::Tcp(stream), Some(peer.ip().to_canonical()))
+                Accepted { io: Plain::Tcp(stream), peer: Some(peer.ip().to_canonical()) }
             }
-            Socket::Unix(listener) => (Plain::Unix(ready!(listener.poll_accept(cx))?.0), None),
+            Socket::Unix(listener) => {
+                let (stream, _) = ready!(listener.poll_accept(cx))?;
+                Accepted { io: Plain::Unix(stream), peer: None }
+            }
         }))
     }
 }
 
-/// A connection and its client's address; `None` for a unix socket.
-type Accepted = (Plain, Option<IpAddr>);
+/// An accepted connection, before any limit is checked.
+struct Accepted {
+    io: Plain,
+    /// The address of the other end; `None` for a unix socket.
+    peer: Option<IpAddr>,
+}
 
 /// Pause of accepting when there are no descriptors: long enough not to spin, and short enough to
 /// go unnoticed once one is free.
@@ -165,7 +172,7 @@ pub(super) async fn accept_rest(
 }
 
 fn admit(
-    (io, peer): Accepted,
+    Accepted { io, peer }: Accepted,
     listener: &WorkerListener,
     thread: &Rc<WorkerThread>,
     admission: &Rc<Admission>,
@@ -179,7 +186,7 @@ fn admit(
     match protocols.proxy {
         // The client's address is known after the PROXY protocol header only.
         true => rt::spawn(serve_proxied(io, peer, protocols, slot, Rc::clone(admission))),
-        false => serve_connection((io, peer), Input::default(), protocols, slot, admission),
+        false => serve_connection(io, peer, Input::default(), protocols, slot, admission),
     }
 }
 
@@ -192,13 +199,15 @@ async fn serve_proxied(
     admission: Rc<Admission>,
 ) {
     if let Some(introduced) = proxied::introduce(&mut io, peer, &slot.worker()).await {
-        serve_connection((io, introduced.client), introduced.input, protocols, slot, &admission);
+        let proxied::Introduced { client, input } = introduced;
+        serve_connection(io, client, input, protocols, slot, &admission);
     }
 }
 
 /// Serves a connection whose client address is known, unless that client has too many.
 fn serve_connection(
-    (io, client): Accepted,
+    io: Plain,
+    client: Option<IpAddr>,
     input: Input,
     protocols: Protocols,
     slot: ConnectionSlot,

@@ -38,7 +38,6 @@ struct OpenListener {
 pub(crate) struct ListenerChanges {
     /// Listeners that stay, with their protocols. All others are closed.
     pub(crate) kept: Vec<(Listen, Protocols)>,
-    /// Listeners to open.
     pub(crate) opened: Vec<BoundListener>,
     /// Addresses whose UDP sockets stay, and whether they serve HTTP/3. All others are closed.
     pub(crate) kept_quic: Vec<(Listen, bool)>,
@@ -49,12 +48,14 @@ pub(crate) struct ListenerChanges {
 impl Accepting {
     pub(super) fn new(
         thread: Rc<WorkerThread>,
-        (admission, handshakes): (Rc<Admission>, Handshakes),
+        admission: Rc<Admission>,
+        handshakes: Handshakes,
         shared: bool,
-        (secret, lease): (QuicSecret, Lease),
+        secret: QuicSecret,
+        lease: Lease,
     ) -> Accepting {
-        let limits = (Rc::clone(&admission), handshakes);
-        let quic = QuicEndpoints::new(Rc::clone(&thread), limits, secret, lease);
+        let (served, counted) = (Rc::clone(&thread), Rc::clone(&admission));
+        let quic = QuicEndpoints::new(served, counted, handshakes, secret, lease);
         Accepting { thread, admission, shared, open: Vec::new(), quic }
     }
 
@@ -117,7 +118,6 @@ impl Accepting {
         self.shared = true;
     }
 
-    /// Closes all listeners.
     pub(super) async fn close_all(&mut self) {
         self.quic.close_all();
         let all = std::mem::take(&mut self.open);

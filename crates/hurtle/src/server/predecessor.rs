@@ -19,7 +19,6 @@ pub(crate) struct Predecessor {
     pub(crate) listeners: Vec<(Listen, Listener)>,
     /// UDP sockets of HTTP/3, by the addresses of their TLS listeners.
     pub(crate) datagrams: Vec<(Listen, UdpSocket)>,
-    /// Listeners for metrics.
     pub(crate) metrics: Vec<(Listen, Listener)>,
     /// The socket for administration commands.
     pub(crate) admin: Option<(PathBuf, UnixListener)>,

@@ -197,7 +197,8 @@ pub(super) struct QuicEndpoints {
 impl QuicEndpoints {
     pub(super) fn new(
         thread: Rc<WorkerThread>,
-        (admission, handshakes): (Rc<Admission>, Handshakes),
+        admission: Rc<Admission>,
+        handshakes: Handshakes,
         secret: QuicSecret,
         lease: Lease,
     ) -> QuicEndpoints {

@@ -16,7 +16,7 @@ use crate::observe::Writer;
 use crate::services::Services;
 use crate::services::orders::Stop;
 
-/// A running server.
+/// A server whose threads run, until it is stopped.
 #[derive(Debug)]
 pub struct Running {
     pub(crate) threads: Vec<thread::JoinHandle<io::Result<()>>>,

@@ -70,8 +70,8 @@ async fn serve(services: Arc<Services>, start: WorkerStart) -> io::Result<()> {
         .map(|(sockets, requests)| monitoring::serve(sockets, &services, &thread, requests));
     upkeep::begin(&services, &thread);
     let QuicDuties { listeners: datagrams, secret, lease, previous } = quic;
-    let limits = (Rc::clone(&admission), handshakes);
-    let mut accepting = Accepting::new(Rc::clone(&thread), limits, inherited, (secret, lease));
+    let (served, counted) = (Rc::clone(&thread), Rc::clone(&admission));
+    let mut accepting = Accepting::new(served, counted, handshakes, inherited, secret, lease);
     for listener in listeners {
         accepting.open(listener)?;
     }

@@ -38,7 +38,6 @@ pub(crate) struct Services {
     /// The directories whose changes count; `None`: files are looked up again after `revalidate`
     /// only.
     pub(crate) watched: Option<Watched>,
-    /// The counters.
     pub(crate) registry: Registry,
     /// The access log; `None`: it is off.
     pub(crate) access_log: Option<Arc<Writer>>,

@@ -63,7 +63,6 @@ struct SharedConnection {
     is_closed: Cell<bool>,
     /// Rung when the connection has ended.
     closed: Bell,
-    /// The reason.
     why: RefCell<String>,
 }
 

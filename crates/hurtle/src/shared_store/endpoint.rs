@@ -19,7 +19,6 @@ pub(super) const CONNECT_TIME_MAX: Duration = Duration::from_secs(2);
 /// Pause before another connection.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
-/// A store.
 pub(super) struct Endpoint {
     pub(super) settings: Arc<Settings>,
     tls: Option<Arc<UpstreamConfig>>,

@@ -88,8 +88,8 @@ impl Deployed {
         for deployment in list {
             let known = before.iter().position(|app| app.serial == deployment.serial);
             let app = known.map(|at| before.swap_remove(at)).unwrap_or_else(|| {
-                let proxy =
-                    Proxy::new(deployment.proxy.clone(), (disk, names_lane(disk)), None, None);
+                let lane = names_lane(disk);
+                let proxy = Proxy::new(deployment.proxy.clone(), disk, lane, None, None);
                 let Deployment { site, path, .. } = deployment;
                 let proxy = proxy.of_mount(&format!("{site} {path}"));
                 proxy.watch();

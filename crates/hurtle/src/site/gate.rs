@@ -226,7 +226,7 @@ impl Compiler<'_> {
             Auth::Forward(config) => {
                 let Resources { shared: HandlerServices { disk, .. }, upstream_tls, .. } =
                     self.resources;
-                let server = ForwardAuth::new(config, (disk, names_lane(disk)), upstream_tls);
+                let server = ForwardAuth::new(config, disk, names_lane(disk), upstream_tls);
                 Some(Gate::Forward(Rc::new(server)))
             }
             Auth::Basic(config) => Some(Gate::Basic(Rc::new(self.guard.gate(config)))),

@@ -111,7 +111,7 @@ impl Mount {
         self.edits.as_deref()
     }
 
-    /// Returns the handler.
+    /// Returns the handler of its requests.
     pub fn handler(&self) -> &Handler {
         &self.handler
     }
@@ -131,14 +131,14 @@ impl Mount {
         self.internal.as_ref()
     }
 
-    /// Creates a mount of the site with this name. `previous` is the proxy that was at its path; it
-    /// stays if its configuration does.
+    /// Creates a mount of the site with this name, without gates. `previous` is the proxy that was
+    /// at its path; it stays if its configuration does.
     pub(super) fn new(
         config: &config::Mount,
         site: &str,
         resources: &Resources<'_>,
-        (routes, edits): (&Arc<Routes>, &Rc<ResponseEdits>),
-        gates: Vec<Gate>,
+        routes: &Arc<Routes>,
+        edits: &Rc<ResponseEdits>,
         previous: Option<&Rc<Proxy>>,
         compression: &Compression,
     ) -> Mount {
@@ -166,9 +166,8 @@ impl Mount {
                 let tls = resources.upstream_tls.of(proxy);
                 let known = previous.filter(|known| known.is_as(proxy, tls));
                 Handler::Proxy(known.cloned().unwrap_or_else(|| {
-                    let names = (disk, names_lane(disk));
-                    let cache = shared.caches.of(proxy, disk);
-                    let proxy = Proxy::new((**proxy).clone(), names, tls.cloned(), cache);
+                    let (lane, cache) = (names_lane(disk), shared.caches.of(proxy, disk));
+                    let proxy = Proxy::new((**proxy).clone(), disk, lane, tls.cloned(), cache);
                     Rc::new(proxy.of_mount(&place))
                 }))
             }
@@ -217,7 +216,7 @@ impl Mount {
             is_handed_on: config.given_name.is_some(),
             otherwise: config.otherwise().map(|name| format!("@{name}")),
             key: None,
-            gates,
+            gates: Vec::new(),
             handler,
             edits: own_edits,
             internal,

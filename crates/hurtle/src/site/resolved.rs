@@ -25,9 +25,9 @@ use crate::metrics::RouteMetrics;
 /// not keep the addresses of its client and peer.
 #[derive(Debug)]
 pub struct Resolved<'a> {
-    /// The site's number.
+    /// Number of the site among those of the configuration.
     pub number: usize,
-    /// The site.
+    /// The site that has the request.
     pub site: &'a Site,
     head: &'a RequestHead<'a>,
     route: OnceCell<Option<Route<'a>>>,

@@ -17,13 +17,11 @@ use crate::handler::fixed::NO_HOST;
 pub enum Route<'a> {
     /// The site's own response, which is taken once, and the reason for it.
     Answer(Box<RefCell<Answer>>, Cow<'static, str>),
-    /// A mount.
     Mount {
         /// The decoded path after the rules.
         path: Cow<'a, [u8]>,
         /// The query after the rules; `None`: as sent.
         query: Option<Vec<u8>>,
-        /// The mount.
         mount: MountRef<'a>,
         /// The patterns of the rules that changed the path.
         rules: Vec<String>,

@@ -172,13 +172,13 @@ impl Automatic {
         let Ok((issued, key)) = IssuedCertificate::read_with_key(pem, &[host]) else {
             return false;
         };
-        if issued.valid.1 <= now || !issued.missing_names.is_empty() {
+        if issued.valid.until <= now || !issued.missing_names.is_empty() {
             return false;
         }
         let mut names = self.names();
         names.evict();
         names.uses += 1;
-        let (used, until) = (names.uses, issued.valid.1);
+        let (used, until) = (names.uses, issued.valid.until);
         let issued = Issued { key: Arc::new(key), site: site.to_owned(), until, renewal, used };
         names.issued.insert(name.to_owned(), issued);
         true

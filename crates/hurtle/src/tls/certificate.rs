@@ -10,13 +10,30 @@ use super::der::{BOOLEAN, Der, OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE};
 use super::pem;
 use crate::config::HostName;
 
+/// The validity period of a certificate (RFC 5280 section 4.1.2.5), in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validity {
+    /// `notBefore`.
+    pub from: u64,
+    /// `notAfter`.
+    pub until: u64,
+}
+
+/// The identifier of a certificate for its authority's renewal information (RFC 9773 section 4.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateId {
+    /// The identifier of the issuer's key.
+    pub issuer_key: Vec<u8>,
+    /// The serial number, as in the certificate's DER.
+    pub serial: Vec<u8>,
+}
+
 /// A certificate whose file also has its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssuedCertificate {
-    /// Validity period: `notBefore` and `notAfter`, in seconds since 1970.
-    pub valid: (u64, u64),
-    /// ARI identifier (RFC 9773 section 4.1): the issuer's key identifier and the serial number.
-    pub id: Option<(Vec<u8>, Vec<u8>)>,
+    pub valid: Validity,
+    /// `None`: it does not name its issuer's key.
+    pub id: Option<CertificateId>,
     /// Names of the site that the certificate lacks.
     pub missing_names: Vec<String>,
     /// The certificate, in DER.
@@ -52,10 +69,13 @@ impl IssuedCertificate {
         let parsed = parsed.map_err(|e| format!("it is not a server certificate: {e}"))?;
         let valid = pem::not_before(&leaf).zip(pem::not_after(&leaf));
         let (from, until) = valid.ok_or("its validity period cannot be read")?;
-        let id = issuer_key(&leaf).map(|issuer| (issuer.to_vec(), parsed.serial().to_vec()));
+        let id = issuer_key(&leaf).map(|issuer_key| CertificateId {
+            issuer_key: issuer_key.to_vec(),
+            serial: parsed.serial().to_vec(),
+        });
         let missing = hosts.iter().filter(|host| !pem::covers(&parsed, host));
         let issued = IssuedCertificate {
-            valid: (from.as_secs(), until.as_secs()),
+            valid: Validity { from: from.as_secs(), until: until.as_secs() },
             id,
             missing_names: missing.map(ToString::to_string).collect(),
             der: leaf.to_vec(),
@@ -115,9 +135,10 @@ mod tests {
             IssuedCertificate::read(text.as_bytes(), &[host("a.test"), host("b.test")]).unwrap();
         // DER puts a zero before a serial number whose first bit is set; the identifier includes
         // it.
-        assert_eq!(issued.id, Some((key_identifier, vec![0, 0x87, 1])));
+        let id = CertificateId { issuer_key: key_identifier, serial: vec![0, 0x87, 1] };
+        assert_eq!(issued.id, Some(id));
         assert_eq!(issued.missing_names, ["b.test"]);
-        assert!(issued.valid.0 < issued.valid.1);
+        assert!(issued.valid.from < issued.valid.until);
         let other = KeyPair::generate().unwrap().serialize_pem() + &signed.pem();
         assert!(IssuedCertificate::read(other.as_bytes(), &[]).unwrap_err().contains("together"));
     }

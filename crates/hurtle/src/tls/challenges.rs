@@ -32,7 +32,7 @@ pub const HTTP_PREFIX: &[u8] = b"/.well-known/acme-challenge/";
 pub struct Challenge {
     /// The name, in lower case, or the address; an IPv6 address in its brackets.
     pub name: String,
-    /// The authority's token.
+    /// Token that the authority has chosen.
     pub token: String,
     /// Response of http-01: the key authorization (RFC 8555 section 8.1).
     pub answer: String,

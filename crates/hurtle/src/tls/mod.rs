@@ -32,7 +32,7 @@ use crate::sys;
 pub use atomic::write_atomically;
 use automatic::Demand;
 pub use automatic::{Automatic, NameRequest, Serving};
-pub use certificate::IssuedCertificate;
+pub use certificate::{CertificateId, IssuedCertificate, Validity};
 use challenges::PendingChallenges;
 pub use challenges::{ALPN, Challenge, HTTP_PREFIX, path as challenges_path};
 pub use client::ClientCertificate;

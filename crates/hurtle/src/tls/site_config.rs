@@ -16,7 +16,7 @@ use super::derived_keys::DerivedKeys;
 use super::local::OnDemand;
 use super::revocation::RevocationList;
 use super::tickets::{PolicyDigest, TicketKeys, Ticketer};
-use super::{Automatic, Handshakes, pem};
+use super::{Automatic, Handshakes, Validity, pem};
 use crate::config::{CertificateFiles, ClientAuth, HostName, Site, Tls};
 
 /// ALPN protocols (RFC 7301), the preferred one first.
@@ -174,9 +174,10 @@ impl SiteConfig {
     }
 
     /// Validity period of the first certificate, in seconds since 1970.
-    pub(super) fn validity(&self) -> Option<(u64, u64)> {
+    pub(super) fn validity(&self) -> Option<Validity> {
         let leaf = self.resolver.keys.first()?.cert.first()?;
-        Some((pem::not_before(leaf)?.as_secs(), pem::not_after(leaf)?.as_secs()))
+        let (from, until) = (pem::not_before(leaf)?, pem::not_after(leaf)?);
+        Some(Validity { from: from.as_secs(), until: until.as_secs() })
     }
 
     /// Describes the certificates and the revocation lists, one line each.

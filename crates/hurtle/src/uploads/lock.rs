@@ -35,7 +35,6 @@ pub(super) struct LockHolder {
 /// Result of waiting for a lock.
 #[derive(Debug)]
 pub(super) enum Taken {
-    /// The lock.
     Lock(UploadLock),
     /// The upload of this length was published meanwhile.
     Published(u64, Committed),

@@ -18,7 +18,6 @@ use crate::body::RequestBody;
 use crate::config::EtagSource;
 
 impl Uploads {
-    /// Handles a DELETE.
     pub(super) async fn delete_object(
         &self,
         origin: &Origin,
@@ -38,7 +37,6 @@ impl Uploads {
         }
     }
 
-    /// Handles a PUT.
     pub(super) async fn put_object(
         &self,
         origin: &Origin,

@@ -64,7 +64,6 @@ impl Uploads {
         done
     }
 
-    /// Puts the object.
     async fn put_content(
         &self,
         origin: &Origin,

@@ -41,7 +41,6 @@ pub fn is_upload(rest: &[u8]) -> bool {
 
 /// An upload for the next request.
 enum Resumed {
-    /// The upload.
     Unfinished(Box<Unfinished>),
     /// Another request has published the upload of this length.
     Published(u64, Committed),

@@ -206,7 +206,6 @@ impl StoredUpload {
         self.token.data()
     }
 
-    /// Deletes the upload.
     pub(super) fn remove(&self) {
         remove(&self.store, &self.token);
     }

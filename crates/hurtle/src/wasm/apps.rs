@@ -32,8 +32,10 @@ pub struct WasmApps {
 /// An application of a mount.
 #[derive(Clone, Debug)]
 struct LoadedApp {
-    /// The name of the site, and the path of the mount.
-    place: (String, String),
+    /// The name of the site.
+    site: String,
+    /// The name of the mount, which is its path unless it has another.
+    mount: String,
     config: Wasm,
     /// Hash of the component's file.
     hash: u128,
@@ -52,7 +54,7 @@ impl WasmApps {
         let known = previous.map_or(&[][..], |previous| &previous.apps);
         let (mut apps, mut problems) = (Vec::new(), Vec::new());
         for (site, path, wasm) in config.sites.iter().flat_map(mounts) {
-            match LoadedApp::load((site.clone(), path.to_owned()), wasm, known) {
+            match LoadedApp::load(&site, &path, wasm, known) {
                 Ok(app) => apps.push(app),
                 Err(e) => {
                     let file = wasm.component.file.display();
@@ -92,24 +94,26 @@ impl WasmApps {
 
 impl LoadedApp {
     fn is_at(&self, site: &str, path: &str) -> bool {
-        self.place.0 == site && self.place.1 == path
+        self.site == site && self.mount == path
     }
 
     fn load(
-        place: (String, String),
+        site: &str,
+        mount: &str,
         config: &Wasm,
         known: &[LoadedApp],
     ) -> Result<LoadedApp, String> {
         let bytes = read(&config.component.file).map_err(|e| e.to_string())?;
         let hash = xxh3_128(&bytes);
         let same =
-            |app: &&LoadedApp| app.place == place && app.config == *config && app.hash == hash;
+            |app: &&LoadedApp| app.is_at(site, mount) && app.config == *config && app.hash == hash;
         if let Some(app) = known.iter().find(same) {
             return Ok(app.clone());
         }
-        let application = Application::compile(&bytes, settings(&place, config)?)?;
+        let application = Application::compile(&bytes, settings(site, mount, config)?)?;
         let version = NEXT_VERSION.fetch_add(1, Relaxed);
-        Ok(LoadedApp { place, config: config.clone(), hash, version, application })
+        let (site, mount) = (site.to_owned(), mount.to_owned());
+        Ok(LoadedApp { site, mount, config: config.clone(), hash, version, application })
     }
 }
 
@@ -130,7 +134,7 @@ fn read(file: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-fn settings(place: &(String, String), config: &Wasm) -> Result<Settings, String> {
+fn settings(site: &str, mount: &str, config: &Wasm) -> Result<Settings, String> {
     let (component, timeouts) = (&config.component, &config.timeouts);
     let origins = component
         .outbound
@@ -138,7 +142,7 @@ fn settings(place: &(String, String), config: &Wasm) -> Result<Settings, String>
         .map(|text| Origin::parse(text).ok_or_else(|| format!("{text} is no origin")));
     let needs_tls = component.outbound.iter().any(|origin| origin.starts_with("https:"));
     let mut env = component.env.clone();
-    env.entry("HURTLE_PATH".to_owned()).or_insert_with(|| place.1.clone());
+    env.entry("HURTLE_PATH".to_owned()).or_insert_with(|| mount.to_owned());
     Ok(Settings {
         memory: component.memory,
         cpu_time: component.cpu_time,
@@ -151,6 +155,6 @@ fn settings(place: &(String, String), config: &Wasm) -> Result<Settings, String>
         dirs: component.dirs.clone(),
         writable_dirs: component.writable_dirs.clone(),
         env,
-        ..Settings::new(&format!("{}{}", place.0, place.1))
+        ..Settings::new(&format!("{site}{mount}"))
     })
 }

@@ -134,11 +134,11 @@ impl Link for Connection {
         self.open.as_ref().is_some_and(|open| open.channel.resumed())
     }
 
-    fn ask(&mut self, slot: usize, (request, _): (&[u8], Bytes)) -> Result<u64, PeerError> {
+    fn ask(&mut self, slot: usize, head: &[u8], _: Bytes) -> Result<u64, PeerError> {
         let open = self.open.as_mut().filter(|open| open.responses.current.is_none());
         let open = open.ok_or(PeerError)?;
         open.responses.current = Some(slot);
-        open.out.extend_from_slice(request);
+        open.out.extend_from_slice(head);
         Ok(slot as u64)
     }
 

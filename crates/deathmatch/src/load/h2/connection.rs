@@ -95,9 +95,9 @@ impl Link for Connection {
         matches!(&self.state, ConnectionState::Open(channel, _) if channel.is_established())
     }
 
-    fn ask(&mut self, slot: usize, request: (&[u8], Bytes)) -> Result<u64, PeerError> {
+    fn ask(&mut self, slot: usize, head: &[u8], body: Bytes) -> Result<u64, PeerError> {
         match &mut self.state {
-            ConnectionState::Open(_, peer) => peer.ask(slot, request).map(u64::from),
+            ConnectionState::Open(_, peer) => peer.ask(slot, head, body).map(u64::from),
             _ => Err(PeerError),
         }
     }

@@ -8,7 +8,7 @@ const PAYLOAD_BYTES_MAX: usize = 16_384;
 
 const HEAD_BYTES: usize = 9;
 
-/// Kinds.
+/// Types of frames (RFC 9113 section 6).
 pub(super) const DATA: u8 = 0;
 pub(super) const HEADERS: u8 = 1;
 pub(super) const RST_STREAM: u8 = 3;
@@ -19,14 +19,14 @@ pub(super) const GOAWAY: u8 = 7;
 pub(super) const WINDOW_UPDATE: u8 = 8;
 pub(super) const CONTINUATION: u8 = 9;
 
-/// Flags.
+/// Flags of frames (RFC 9113 section 6).
 pub(super) const END_STREAM: u8 = 1;
 pub(super) const ACK: u8 = 1;
 pub(super) const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 const PRIORITY: u8 = 32;
 
-/// Settings.
+/// Parameters of SETTINGS (RFC 9113 section 6.5.2).
 pub(super) const ENABLE_PUSH: u16 = 2;
 pub(super) const MAX_CONCURRENT_STREAMS: u16 = 3;
 pub(super) const INITIAL_WINDOW_SIZE: u16 = 4;

@@ -50,15 +50,15 @@ pub fn request(authority: &str, path: &str) -> Vec<u8> {
 /// server's table.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a> {
-    /// The request's method.
+    /// Method of the request.
     pub method: &'a str,
     /// `true`: the scheme is `https`, because the connection has TLS.
     pub is_secure: bool,
     /// Host and, if it is not the scheme's, port.
     pub authority: &'a str,
-    /// Path and query.
+    /// Path and query of the target.
     pub path: &'a str,
-    /// The other fields.
+    /// All other fields, names in lower case.
     pub fields: &'a [(String, String)],
 }
 

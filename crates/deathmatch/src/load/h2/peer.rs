@@ -26,7 +26,7 @@ const BLOCK_BYTES_MAX: usize = 64 * 1024;
 /// The highest number a stream can have.
 const STREAM_MAX: u32 = (1 << 31) - 1;
 
-/// A connection.
+/// The client's side of a connection, without its socket.
 #[derive(Debug)]
 pub(super) struct Peer {
     frames: Frames,
@@ -45,11 +45,11 @@ pub(super) struct Peer {
     uploads: Uploads,
     /// `true`: responses state the status of gRPC.
     is_grpc: bool,
-    /// Bytes to send.
+    /// Bytes to send on the socket.
     pub(super) out: Vec<u8>,
 }
 
-/// A partial response.
+/// A response of which a part has arrived.
 #[derive(Debug)]
 struct Answer {
     slot: usize,
@@ -112,7 +112,8 @@ impl Peer {
     pub(super) fn ask(
         &mut self,
         slot: usize,
-        (fields, body): (&[u8], Bytes),
+        fields: &[u8],
+        body: Bytes,
     ) -> Result<u32, PeerError> {
         let stream = self.next_stream;
         if stream > STREAM_MAX {

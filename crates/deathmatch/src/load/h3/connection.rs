@@ -231,7 +231,7 @@ impl Quic {
     }
 
     /// Makes a request, or lets it wait until the server allows a stream. `false`: it waits.
-    fn ask(&mut self, slot: usize, (request, body): (&[u8], Bytes)) -> Result<bool, PeerError> {
+    fn ask(&mut self, slot: usize, request: &[u8], body: Bytes) -> Result<bool, PeerError> {
         let Some(id) = self.connection.streams().open(Dir::Bi) else { return Ok(false) };
         let mut stream = self.connection.send_stream(id);
         let mut head = request.to_vec();
@@ -270,7 +270,7 @@ impl Quic {
 
     fn send_waiting(&mut self) -> Result<(), PeerError> {
         while let Some((slot, request, body)) = self.waiting.pop_front() {
-            if !self.ask(slot, (&request, body.clone()))? {
+            if !self.ask(slot, &request, body.clone())? {
                 self.waiting.push_front((slot, request, body));
                 break;
             }
@@ -328,15 +328,14 @@ impl Link for Connection {
         false
     }
 
-    fn ask(&mut self, slot: usize, request: (&[u8], Bytes)) -> Result<u64, PeerError> {
-        let (request, body) = request;
+    fn ask(&mut self, slot: usize, head: &[u8], body: Bytes) -> Result<u64, PeerError> {
         let quic = self.quic.as_mut().ok_or(PeerError)?;
-        if !quic.ask(slot, (request, body.clone()))? {
+        if !quic.ask(slot, head, body.clone())? {
             // Fewer streams than wanted, though none has ended.
             if quic.open.len() == quic.asked {
                 return Err(PeerError);
             }
-            quic.waiting.push_back((slot, request.to_vec(), body));
+            quic.waiting.push_back((slot, head.to_vec(), body));
         }
         Ok(slot as u64)
     }

@@ -78,7 +78,6 @@ pub(super) fn integer(bytes: &mut &[u8]) -> Option<u64> {
     Some(value & (u64::MAX >> (66 - 8 * all.len())))
 }
 
-/// Appends an integer.
 pub(super) fn put_integer(out: &mut Vec<u8>, value: u64) {
     match value {
         0..0x40 => out.push(value as u8),

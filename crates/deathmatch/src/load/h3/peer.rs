@@ -10,7 +10,7 @@ use crate::load::{Expected, Status};
 /// Largest section of fields.
 const SECTION_BYTES_MAX: usize = 64 * 1024;
 
-/// A partial response.
+/// A response of which a part has arrived.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) slot: usize,

@@ -67,8 +67,8 @@ impl<L: Link> Visitor<L> {
         for Lane { link, asked, is_open } in &mut self.lanes {
             while *is_open && link.may_ask() && (L::IS_MULTIPLEXED || asked.is_empty()) {
                 let Some(number) = visit.queue.pop_front() else { return true };
-                let request = job.request(visit.requests[number]);
-                if link.ask(number, request).is_err() {
+                let (head, body) = job.request(visit.requests[number]);
+                if link.ask(number, head, body).is_err() {
                     return false;
                 }
                 asked.push(number);

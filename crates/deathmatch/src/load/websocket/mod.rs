@@ -179,7 +179,7 @@ impl Link for Connection {
         self.open.as_ref().is_some_and(|open| open.channel.resumed())
     }
 
-    fn ask(&mut self, slot: usize, (_, frame): (&[u8], Bytes)) -> Result<u64, PeerError> {
+    fn ask(&mut self, slot: usize, _: &[u8], frame: Bytes) -> Result<u64, PeerError> {
         let open = self.open.as_mut().ok_or(PeerError)?;
         open.dialogue.asked = Some(Asked { slot, is_ping: frames::is_ping(&frame) });
         // Bytes that came before belong to no message.

@@ -65,7 +65,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Begins a block.
+    /// Begins to decode a field block (RFC 9113 section 4.3).
     pub fn block<'d, 'b>(&'d mut self, bytes: &'b [u8]) -> Block<'d, 'b> {
         Block { decoder: self, rest: bytes, is_first: true }
     }

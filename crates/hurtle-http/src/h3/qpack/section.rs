@@ -78,8 +78,13 @@ pub struct Lines<'d, 'b> {
     rest: &'b [u8],
 }
 
-/// A table entry: its name followed by its value, and the name's length.
-type Entry<'d> = (&'d [u8], usize, Verdict);
+/// An entry of the dynamic table.
+struct Entry<'d> {
+    /// The name, and the value behind it.
+    both: &'d [u8],
+    name_len: usize,
+    verdict: Verdict,
+}
 
 impl<'d> Lines<'d, '_> {
     /// Decodes the next field and appends its name, then its value, to `out`. If `wanted` is false,
@@ -105,14 +110,14 @@ impl<'d> Lines<'d, '_> {
             // Literal with Name Reference: 01NTxxxx.
             0x40.. => {
                 let index = integer::decode_long(&mut self.rest, 4)?;
-                let name = if first & 0x10 != 0 {
+                let (name, class) = if first & 0x10 != 0 {
                     let at = usize::try_from(index).map_err(|_| QpackError::Index)?;
                     let (name, _) = STATIC.get(at).ok_or(QpackError::Index)?;
                     (*name, STATIC_CLASS[at])
                 } else {
                     name_of(self.relative(index)?)
                 };
-                self.literal(name, out)?
+                self.literal(name, class, out)?
             }
             // Literal with Literal Name: 001NHxxx.
             0x20.. => {
@@ -132,8 +137,8 @@ impl<'d> Lines<'d, '_> {
             // Literal with Post-Base Name Reference: 0000Nxxx.
             _ => {
                 let index = integer::decode_long(&mut self.rest, 3)?;
-                let name = name_of(self.absolute(self.prefix.base + index)?);
-                self.literal(name, out)?
+                let (name, class) = name_of(self.absolute(self.prefix.base + index)?);
+                self.literal(name, class, out)?
             }
         };
         Ok(Some(decoded))
@@ -152,13 +157,15 @@ impl<'d> Lines<'d, '_> {
         let age = self.decoder.inserted.checked_sub(index + 1).ok_or(QpackError::Index)?;
         let age = usize::try_from(age).map_err(|_| QpackError::Index)?;
         // `None`: the entry was evicted.
-        self.decoder.table.get(age).ok_or(QpackError::Index)
+        let (both, name_len, verdict) = self.decoder.table.get(age).ok_or(QpackError::Index)?;
+        Ok(Entry { both, name_len, verdict })
     }
 
     /// Appends a name and the literal value that follows.
     fn literal(
         &mut self,
-        (name, class): (&[u8], Class),
+        name: &[u8],
+        class: Class,
         out: &mut Vec<u8>,
     ) -> Result<Decoded, QpackError> {
         out.extend_from_slice(name);
@@ -199,13 +206,13 @@ fn fixed(index: u64, out: &mut Vec<u8>, wanted: bool) -> Result<Decoded, QpackEr
 }
 
 /// Appends an entry of the dynamic table if `wanted`.
-fn copy((both, name_len, verdict): Entry<'_>, out: &mut Vec<u8>, wanted: bool) -> Decoded {
+fn copy(Entry { both, name_len, verdict }: Entry<'_>, out: &mut Vec<u8>, wanted: bool) -> Decoded {
     if wanted {
         out.extend_from_slice(both);
     }
     Decoded { name_len, value_len: both.len() - name_len, verdict }
 }
 
-fn name_of((both, name_len, verdict): Entry<'_>) -> (&[u8], Class) {
+fn name_of(Entry { both, name_len, verdict }: Entry<'_>) -> (&[u8], Class) {
     (&both[..name_len], verdict.class)
 }

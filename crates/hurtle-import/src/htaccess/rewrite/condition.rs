@@ -12,7 +12,7 @@ const ALTERNATIVES_MAX: usize = 32;
 
 const NEEDS_HOST: &str = "it depends on the host: name the hosts with --host";
 
-/// A condition.
+/// A RewriteCond, with its test read.
 #[derive(Clone, Debug)]
 pub(super) struct Condition<'d> {
     pub(super) d: &'d Directive,

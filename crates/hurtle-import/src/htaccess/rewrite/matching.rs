@@ -10,10 +10,12 @@ use crate::mount::{Keys, put};
 /// The paths of a rule.
 #[derive(Clone, Debug)]
 pub(super) enum Subject {
-    /// Every path.
     Everything,
     /// Those that an expression matches; `of_condition`: it is one of RewriteCond.
-    Regex { text: String, of_condition: bool },
+    Regex {
+        text: String,
+        of_condition: bool,
+    },
 }
 
 impl Subject {

@@ -49,7 +49,8 @@ pub(super) struct Rewriting<'d, 'p> {
 /// Translates the directives of mod_rewrite.
 pub(super) fn translate<'d>(
     directives: &[&'d Directive],
-    (options, tree): (&Options, &Tree),
+    options: &Options,
+    tree: &Tree,
     parts: &mut Parts<'d>,
     report: &mut Report,
 ) {

@@ -101,9 +101,8 @@ impl Gateway {
             request_fields::edit(built.headers_mut(), fields, request, certificate.as_ref())?;
         }
         let facts = RequestFacts::of(request);
-        let target = (&facts.info(request), base, &script);
-        let bounds = (request.body_bytes_max, request.place);
-        let answering = self.call(built, target, request.granted, bounds, client.buffered());
+        let info = facts.info(request);
+        let answering = self.call(built, request, &info, base, &script, client.buffered());
         let answered = client.beside(&Waits::default(), async |_| answering.await).await?;
         let answered = answered.map_err(|own| HandlerError::Answer(Box::new(own)))?;
         Ok(Some(named_file(request, answered)))

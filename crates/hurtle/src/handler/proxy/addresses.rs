@@ -100,7 +100,6 @@ impl Addresses {
         self.wanted.ring();
     }
 
-    /// Resolves the name.
     async fn resolve(&self, name: &str, port: u16) -> Update {
         let name = name.to_owned();
         let job = move || host_names::addresses(&name, port);

@@ -274,7 +274,7 @@ mod tests {
         let config = config::Proxy { balancing, ..config::Proxy::new(upstreams) };
         let disk = Disk::start(NonZeroUsize::MIN).unwrap();
         let lane = disk.lane();
-        Proxy::new(config, (&disk, lane), None, None)
+        Proxy::new(config, &disk, lane, None, None)
     }
 
     fn by(method: Balance) -> Balancing {

@@ -42,12 +42,14 @@ impl ForwardAuth {
     /// Creates the connection to the server; its name is resolved on a disk thread.
     pub fn new(
         config: &config::ForwardAuth,
-        names: (&Disk, Lane),
+        disk: &Disk,
+        lane: Lane,
         tls: &UpstreamConfigs,
     ) -> ForwardAuth {
         let tls = tls.of_server(config).cloned();
         let proxy = config::Proxy::new(vec![config.upstream.clone()]);
-        ForwardAuth { config: config.clone(), server: Rc::new(Proxy::new(proxy, names, tls, None)) }
+        let server = Rc::new(Proxy::new(proxy, disk, lane, tls, None));
+        ForwardAuth { config: config.clone(), server }
     }
 
     /// Returns whether these have its configuration of TLS: it is another one after its files have

@@ -117,12 +117,13 @@ impl Proxy {
     /// `https://` upstreams, and `cache` stores responses.
     pub fn new(
         config: config::Proxy,
-        (disk, lane): (&Disk, Lane),
+        disk: &Disk,
+        lane: Lane,
         tls: Option<Arc<UpstreamConfig>>,
         cache: Option<Arc<Cache>>,
     ) -> Proxy {
         let version = config.send_proxy_protocol.map(|version| version.0);
-        let peer = |server| Rc::new(Peer::new((server, version), tls.as_ref(), disk.clone(), lane));
+        let peer = |server| Rc::new(Peer::new(server, version, tls.as_ref(), disk.clone(), lane));
         let balancing = &config.balancing;
         let sticky = balancing.cookie.as_ref();
         let slow_ms = balancing.slow_start.map_or(0, |time| time.as_millis() as u64);
@@ -155,7 +156,7 @@ impl Proxy {
         Proxy { bodies, ..self }
     }
 
-    /// Returns the configuration.
+    /// Returns the configuration of the proxy.
     pub fn config(&self) -> &config::Proxy {
         &self.config
     }
@@ -241,7 +242,7 @@ mod tests {
         let disk = Disk::start(NonZeroUsize::MIN).unwrap();
         let lane = disk.lane();
         let config = config::Proxy::new(vec![upstream.into()]);
-        let proxy = Proxy::new(config, (&disk, lane), None, None);
+        let proxy = Proxy::new(config, &disk, lane, None, None);
         let retries = (0..1_000).filter(|_| {
             proxy.credit_request();
             proxy.charge_retry()

@@ -29,7 +29,6 @@ const CLOSE_MS_MAX: u64 = 2_000;
 /// Interval at which a connection is checked.
 const STEP: Duration = Duration::from_secs(1);
 
-/// The connections.
 #[derive(Debug, Default)]
 pub(super) struct Multiplexer {
     connections: RefCell<Vec<Connection>>,

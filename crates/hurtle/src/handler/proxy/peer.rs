@@ -38,7 +38,6 @@ const IDLE_MAX: usize = 64;
 /// a request is sent that must not be repeated.
 const IDLE_MS_MAX: u64 = 4_000;
 
-/// An upstream.
 #[derive(Debug)]
 pub(super) struct Peer {
     server: UpstreamServer,
@@ -166,7 +165,8 @@ impl Peer {
     /// An upstream that expects this version of the PROXY protocol; `tls` is the configuration of
     /// those with `https://`.
     pub(super) fn new(
-        (server, version): (UpstreamServer, Option<Version>),
+        server: UpstreamServer,
+        version: Option<Version>,
         tls: Option<&Arc<UpstreamConfig>>,
         disk: Disk,
         lane: Lane,

@@ -23,7 +23,7 @@ use crate::transport::Input;
 
 /// A response for the client, whose body is read from the upstream.
 pub struct UpstreamResponse {
-    /// The response's status.
+    /// Status that the client gets.
     pub status: StatusCode,
     /// Its field lines, with Date.
     pub lines: Vec<u8>,
@@ -31,7 +31,7 @@ pub struct UpstreamResponse {
     pub needs: Needs,
     /// The value of a Set-Cookie of this server, which no edit of the site removes.
     pub cookie: Option<String>,
-    /// The body.
+    /// The body, read as the client takes it.
     pub body: UpstreamBody,
 }
 
@@ -41,7 +41,7 @@ pub struct UpstreamTunnel {
     pub head: Answer,
     /// Bytes of the new protocol that have arrived behind the upstream's head.
     pub received: Input,
-    /// The upstream.
+    /// The connection to the upstream.
     pub end: TunnelEnd,
 }
 

@@ -18,7 +18,6 @@ const QUANTUM: usize = 4;
 
 /// A call of gRPC-Web, as a request of gRPC.
 pub(super) struct WebCall {
-    /// Its form.
     pub(super) format: WebFormat,
     /// The field lines of the request.
     lines: Vec<u8>,

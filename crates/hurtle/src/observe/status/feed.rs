@@ -59,7 +59,7 @@ struct FeedState {
 pub struct Figures {
     made: Instant,
     number: u64,
-    /// The counters.
+    /// The counters of the server at one time.
     pub snapshot: Snapshot,
     /// The figures as HTML on one line.
     pub fragment: String,

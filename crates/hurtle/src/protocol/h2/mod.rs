@@ -32,7 +32,7 @@ const PIECES_MAX: usize = 16;
 /// Reads of one connection before other connections run.
 const READS_MAX: usize = 16;
 
-/// A connection.
+/// The state of a connection that its streams share.
 pub struct Session<T: Transport> {
     io: T,
     shared: Rc<Shared>,

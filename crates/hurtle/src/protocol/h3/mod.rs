@@ -25,7 +25,7 @@ pub type Stream = multiplexed::Stream<Frames>;
 /// Events of QUIC that one connection handles before other connections run.
 const EVENTS_MAX: usize = 256;
 
-/// A connection.
+/// The state of a connection that its streams share.
 pub struct Session {
     shared: Rc<Shared>,
     control: OutletStream,

@@ -143,7 +143,6 @@ pub trait FrameStream {
         reading: &mut Reading,
     ) -> Poll<io::Result<usize>>;
 
-    /// Resets the stream.
     fn reset(&self, cause: ResetCause);
 
     /// Ends the exchange: no more of the request is read, and its place on the connection is free.

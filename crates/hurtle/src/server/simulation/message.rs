@@ -32,10 +32,8 @@ impl ResponseSpec {
     }
 }
 
-/// A message's head.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Head {
-    /// The start line.
     pub(super) start: String,
     fields: Vec<(String, String)>,
     /// The length in bytes.

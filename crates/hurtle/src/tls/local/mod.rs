@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::OFlag;
 use rustls::pki_types::{CertificateDer, UnixTime};
 
-use super::IssuedCertificate;
 use super::atomic::{give_to_owner, write_atomically};
+use super::{IssuedCertificate, Validity};
 use crate::config::{Config, HostName, certificate_file, is_single_label};
 use authority::{Authority, give, with_path};
 pub(super) use on_demand::OnDemand;
@@ -41,7 +41,7 @@ pub struct Prepared {
 /// An authority that no client trusts yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewAuthority {
-    /// Its certificate.
+    /// File of the authority's certificate.
     pub certificate: PathBuf,
     /// The names that no other authority may sign; empty: there was no other.
     pub names: Vec<String>,
@@ -178,8 +178,8 @@ pub(super) fn subjects(hosts: &[HostName]) -> Vec<HostName> {
 }
 
 /// Time at which a certificate is renewed: when a third of its lifetime is left.
-pub(super) fn renewal((from, until): (u64, u64)) -> u64 {
-    until - until.saturating_sub(from) / 3
+pub(super) fn renewal(valid: Validity) -> u64 {
+    valid.until - valid.until.saturating_sub(valid.from) / 3
 }
 
 fn names_of_sites(config: &Config) -> Vec<Vec<HostName>> {

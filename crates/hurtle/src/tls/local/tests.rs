@@ -128,8 +128,8 @@ fn a_certificate_is_valid_for_90_days_and_renewed_after_60() {
     let (file, names) = (scratch.file(&["nas.lab"]), hosts(&["nas.lab"]));
     let day = 24 * 60 * 60;
     let valid = IssuedCertificate::read(&fs::read(&file).unwrap(), &names).unwrap().valid;
-    assert_eq!(valid.1 - valid.0, 90 * day);
-    assert_eq!(renewal(valid) - valid.0, 60 * day);
+    assert_eq!(valid.until - valid.from, 90 * day);
+    assert_eq!(renewal(valid) - valid.from, 60 * day);
     let known = authorities(&scratch.0, now()).unwrap();
     let earlier = now() - 60 * day;
     fs::write(&file, known[0].sign(&names, earlier).unwrap().unwrap()).unwrap();

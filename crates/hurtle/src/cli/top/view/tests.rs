@@ -28,7 +28,7 @@ fn app() -> App {
 }
 
 #[track_caller]
-fn screen(app: &mut App, (width, height): (u16, u16), colours: Colours) -> (String, bool) {
+fn screen(app: &mut App, width: u16, height: u16, colours: Colours) -> (String, bool) {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, app, colours)).unwrap();
     let buffer = terminal.backend().buffer();
@@ -52,11 +52,11 @@ fn compare(name: &str, found: &str) {
 
 #[test]
 fn screens_of_two_sizes_are_as_recorded() {
-    for (size, name) in [((80, 24), "80x24.txt"), ((120, 40), "120x40.txt")] {
-        let (text, is_coloured) = screen(&mut app(), size, Colours::On);
+    for (width, height, name) in [(80, 24, "80x24.txt"), (120, 40, "120x40.txt")] {
+        let (text, is_coloured) = screen(&mut app(), width, height, Colours::On);
         compare(name, &text);
         assert!(is_coloured);
-        assert!(!screen(&mut app(), size, Colours::Off).1, "NO_COLOR");
+        assert!(!screen(&mut app(), width, height, Colours::Off).1, "NO_COLOR");
     }
     compare("plain.txt", &plain(&Report::new(&app().rates.unwrap(), Default::default()), 120));
 }
@@ -67,10 +67,10 @@ fn the_screen_scrolls_to_the_last_line_and_says_that_the_server_is_gone() {
     app.scroll = 1_000;
     app.update(Err(io::Error::other("no server listens")), Instant::now());
     app.outage.as_mut().unwrap().1 = Duration::from_secs(3);
-    let (text, _) = screen(&mut app, (80, 24), Colours::On);
+    let (text, _) = screen(&mut app, 80, 24, Colours::On);
     compare("scrolled.txt", &text);
     // Any size is drawn.
-    for size in [(0, 0), (1, 1), (3, 2), (20, 5), (400, 100)] {
-        screen(&mut app, size, Colours::On);
+    for (width, height) in [(0, 0), (1, 1), (3, 2), (20, 5), (400, 100)] {
+        screen(&mut app, width, height, Colours::On);
     }
 }

@@ -80,7 +80,6 @@ enum Plan {
 }
 
 impl Fetch {
-    /// Runs the fetch.
     pub(super) async fn run(mut self) {
         let sent_ms = clock::now_ms();
         let waits = Waits::default();

@@ -43,7 +43,7 @@ pub struct ShortcutKey<'a> {
 }
 
 /// The route and cache key of a target.
-struct Shortcut {
+pub struct Shortcut {
     site: usize,
     secure: bool,
     host: Option<(Box<[u8]>, Option<u16>)>,
@@ -77,46 +77,15 @@ impl Default for Shortcuts {
 }
 
 impl Shortcuts {
-    /// Returns the stored response to a repeated request whose route leads to this proxy and path,
-    /// with its cache status. `None`: there is no shortcut, the response is not fresh, or the
-    /// request does not ask for the whole. `finish` makes the edits of fields that are not stored
-    /// yet.
-    pub fn answer(
+    /// Returns the shortcut of a repeated request whose route leads to this proxy and path.
+    pub fn find(
         &self,
-        request: &RequestHead<'_>,
-        key: &ShortcutKey<'_>,
-        (proxy, matched): (&Rc<Proxy>, &MatchedPath<'_>),
-        (buffers, now_ms): (&Buffers, u64),
-        finish: impl FnOnce(&mut Answer),
-    ) -> Option<(Answer, CacheStatus)> {
-        let shortcut = self.find(key).filter(|shortcut| shortcut.leads_to(proxy, matched))?;
-        if !may_answer(request) || !is_for_the_whole(request) || is_for_the_origin(request) {
-            return None;
-        }
-        let cache = shortcut.proxy.cache()?;
-        let (hash, key) = &shortcut.key;
-        let stored = cache.find_hashed(*hash, key, request.fields, now_ms).stored?;
-        if !stored.is_complete() {
-            return None;
-        }
-        let (head, kept) = (&stored.head, &stored.content.kept);
-        let age = head.age(now_ms);
-        if caching::usable(&head.freshness, age, &directives(request)) != Use::Fresh {
-            return None;
-        }
-        let status = CacheStatus::Hit(head.freshness.lifetime as i64 - age as i64);
-        let mut lines = buffers.take_lines();
-        if shortcut.put_lines(stored.serial, age, &mut lines) {
-            let body = piece(kept, 0..kept.len());
-            let answer = Answer::new(head.status, Fields::Dated(lines), body);
-            return Some((Answer { needs: Needs::Nothing, ..answer }, status));
-        }
-        let mut answer = adapt(request, head, Source::Kept(kept), age, status, lines);
-        finish(&mut answer);
-        if let Fields::Dated(lines) = &answer.fields {
-            shortcut.keep_lines(stored.serial, age, lines);
-        }
-        Some((answer, status))
+        request: &ShortcutKey<'_>,
+        proxy: &Rc<Proxy>,
+        matched: &MatchedPath<'_>,
+    ) -> Option<Rc<Shortcut>> {
+        let shortcut = self.0.find(self.hash(request), |known| known.is_for(request))?;
+        Some(shortcut).filter(|shortcut| shortcut.leads_to(proxy, matched))
     }
 
     /// Adds a shortcut for a request that the cache has answered.
@@ -126,13 +95,8 @@ impl Shortcuts {
         }
         let shortcut = ShortcutKey::new(request.head, request.site.key, request.client.is_tls);
         if let Some((shortcut, cache)) = shortcut.zip(proxy.cache()) {
-            self.note(&shortcut, proxy, &request.matched, (cache.hash(key), key));
+            self.note(&shortcut, proxy, &request.matched, cache.hash(key), key);
         }
-    }
-
-    /// Returns the shortcut of a request.
-    fn find(&self, request: &ShortcutKey<'_>) -> Option<Rc<Shortcut>> {
-        self.0.find(self.hash(request), |known| known.is_for(request))
     }
 
     /// Stores the shortcut of a request that repeats.
@@ -141,7 +105,8 @@ impl Shortcuts {
         request: &ShortcutKey<'_>,
         proxy: &Rc<Proxy>,
         matched: &MatchedPath<'_>,
-        key: (u64, &[u8]),
+        cache_hash: u64,
+        cache_key: &[u8],
     ) {
         let hash = self.hash(request);
         if !self.0.repeats(hash) {
@@ -155,7 +120,7 @@ impl Shortcuts {
             proxy: Rc::clone(proxy),
             path: matched.path.into(),
             query: matched.query.map(Into::into),
-            key: (key.0, key.1.into()),
+            key: (cache_hash, cache_key.into()),
             lines: RefCell::default(),
         };
         self.0.insert(hash, shortcut);
@@ -176,6 +141,44 @@ impl<'a> ShortcutKey<'a> {
 }
 
 impl Shortcut {
+    /// Returns the stored response with its cache status. `None`: it is not fresh, or the request
+    /// does not ask for the whole. `finish` makes the edits of fields that are not stored yet.
+    pub fn answer(
+        &self,
+        request: &RequestHead<'_>,
+        buffers: &Buffers,
+        now_ms: u64,
+        finish: impl FnOnce(&mut Answer),
+    ) -> Option<(Answer, CacheStatus)> {
+        if !may_answer(request) || !is_for_the_whole(request) || is_for_the_origin(request) {
+            return None;
+        }
+        let cache = self.proxy.cache()?;
+        let (hash, key) = &self.key;
+        let stored = cache.find_hashed(*hash, key, request.fields, now_ms).stored?;
+        if !stored.is_complete() {
+            return None;
+        }
+        let (head, kept) = (&stored.head, &stored.content.kept);
+        let age = head.age(now_ms);
+        if caching::usable(&head.freshness, age, &directives(request)) != Use::Fresh {
+            return None;
+        }
+        let status = CacheStatus::Hit(head.freshness.lifetime as i64 - age as i64);
+        let mut lines = buffers.take_lines();
+        if self.put_lines(stored.serial, age, &mut lines) {
+            let body = piece(kept, 0..kept.len());
+            let answer = Answer::new(head.status, Fields::Dated(lines), body);
+            return Some((Answer { needs: Needs::Nothing, ..answer }, status));
+        }
+        let mut answer = adapt(request, head, Source::Kept(kept), age, status, lines);
+        finish(&mut answer);
+        if let Fields::Dated(lines) = &answer.fields {
+            self.keep_lines(stored.serial, age, lines);
+        }
+        Some((answer, status))
+    }
+
     fn leads_to(&self, proxy: &Rc<Proxy>, matched: &MatchedPath<'_>) -> bool {
         Rc::ptr_eq(&self.proxy, proxy)
             && *self.path == *matched.path
