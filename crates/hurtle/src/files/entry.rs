@@ -495,6 +495,18 @@ impl Entry {
         Some(directory)
     }
 
+    /// The file, if it is sent as it is and from the disk whatever a client accepts.
+    pub fn file_on_disk(&self) -> Option<&Arc<OpenFile>> {
+        match &self.representations[..] {
+            [Representation { file, content: None, arrival: None, .. }]
+                if self.made.is_none() && self.lookup.origin.is_none() =>
+            {
+                Some(file)
+            }
+            _ => None,
+        }
+    }
+
     /// True if bytes are still arriving; the entry is not kept then.
     pub fn is_arriving(&self) -> bool {
         self.representations.iter().any(|r| r.arrival.is_some())

@@ -12,7 +12,7 @@ use http::StatusCode;
 use super::hashes::TagSource;
 use super::{Cache, Changed, Entry, Key, Lookup, Outcome, Target, Watched, objects};
 use crate::answer::Answer;
-use crate::body::WINDOW_BYTES;
+use crate::body::{OpenFile, WINDOW_BYTES};
 use crate::clock;
 use crate::compress::Compressor;
 use crate::disk::{Disk, Failure};
@@ -110,29 +110,65 @@ impl Store {
             rt::spawn(async move {
                 let key = Key { site, path: &path };
                 // An error is reported once the entry has expired and a request waits for it.
-                let _ = store.refresh(key, &entry).await;
+                let _ = store.refresh(key, &entry, false).await;
             });
         }
         Some(Rc::clone(entry))
     }
 
     /// Repeats the look-up of a path. `None` if the entry is not current and must be found again.
+    /// `sends` means that the start of the file will be sent next.
     ///
     /// # Errors
     /// The disk failed.
-    pub async fn revalidated(&self, key: Key<'_>) -> Result<Option<Rc<Entry>>, LookupError> {
+    pub async fn revalidated(
+        &self,
+        key: Key<'_>,
+        sends: bool,
+    ) -> Result<Option<Rc<Entry>>, LookupError> {
         let known = self.cache.borrow().get(key).map(Rc::clone);
         let Some(entry) = known else { return Ok(None) };
         // Most requests that come here are for files that are not known, and need less room.
-        Ok(Box::pin(self.refresh(key, &entry)).await?.then_some(entry))
+        Ok(Box::pin(self.refresh(key, &entry, sends)).await?.then_some(entry))
     }
 
-    /// `true` if the name still resolves to the same file.
-    async fn refresh(&self, key: Key<'_>, entry: &Rc<Entry>) -> Result<bool, LookupError> {
+    /// `true` if the name still resolves to the same file. With `sends` the start of a file that was
+    /// not sent lately is in memory then.
+    async fn refresh(
+        &self,
+        key: Key<'_>,
+        entry: &Rc<Entry>,
+        sends: bool,
+    ) -> Result<bool, LookupError> {
         let started_ms = clock::now_ms();
-        let found = self.probe(&entry.lookup).await;
+        let file = entry.file_on_disk().filter(|file| sends && !file.is_warm(0, started_ms));
+        let found = match file {
+            Some(file) => self.probe_and_read(&entry.lookup, file).await,
+            None => self.probe(&entry.lookup).await,
+        };
         entry.refreshing.set(false);
-        Ok(self.settle(key, entry, started_ms, &found?))
+        let is_same = self.settle(key, entry, started_ms, &found?);
+        if let (Some(file), true) = (file, is_same) {
+            file.set_warm(0, clock::now_ms());
+        }
+        Ok(is_same)
+    }
+
+    /// Resolves a path, and reads the start of the file that it led to before into memory, by one
+    /// job: it waits for the disk in its turn.
+    async fn probe_and_read(
+        &self,
+        lookup: &Arc<Lookup>,
+        file: &Arc<OpenFile>,
+    ) -> Result<Target, LookupError> {
+        let (job, file) = (Arc::clone(lookup), Arc::clone(file));
+        let find = move || {
+            let found = job.probe()?;
+            file.read_ahead(0, WINDOW_BYTES.min(file.stamp.len))?;
+            Ok(found)
+        };
+        let found = self.disk.run(lookup.lane, find).await;
+        found.map_err(LookupError::Pool)?.map_err(LookupError::Disk)
     }
 
     /// Resolves a path without opening its file.

@@ -268,7 +268,8 @@ async fn read_file<C: Client>(
 /// Returns the response of a directory to GET or HEAD; `None`: the request is handed on.
 async fn file_of(directory: &Directory, request: &RequestContext<'_>) -> Option<Answer> {
     let (query, matched) = (request.for_files(), &request.matched);
-    match request.store.revalidated(query.key).await {
+    let sends = query.get && query.file.is_for_the_whole();
+    match request.store.revalidated(query.key, sends).await {
         // The mount admits this client, so the file may be sent.
         Ok(Some(entry)) if entry.mount == matched.mount => {
             return Some(files::answer(&entry, StatusCode::OK, &query.file));
