@@ -12,7 +12,7 @@ use crate::body::{Body, TruncatedError};
 
 /// A response, before its site and the connection add their own fields.
 #[derive(Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// A final status, not 1xx.
     pub status: StatusCode,
     /// All fields but Date and Connection; a map also has no framing fields.
@@ -25,7 +25,7 @@ pub struct Answer {
 
 /// The edits that a response needs before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Needs {
+pub(crate) enum Needs {
     /// Those of its site.
     Edits,
     /// Those of its site, and a content-coding if the mount's policy allows one.
@@ -38,29 +38,33 @@ pub enum Needs {
 
 impl Answer {
     /// A response with these fields.
-    pub fn new(status: StatusCode, fields: Fields, body: Body) -> Answer {
+    pub(crate) fn new(status: StatusCode, fields: Fields, body: Body) -> Answer {
         Answer { status, fields, body, needs: Needs::Edits }
     }
 
     /// A response with the ready field lines of a file.
-    pub fn ready(status: StatusCode, fields: Bytes, body: Body) -> Answer {
+    pub(crate) fn ready(status: StatusCode, fields: Bytes, body: Body) -> Answer {
         Answer { status, fields: Fields::Ready(fields), body, needs: Needs::Cors }
     }
 
     /// A response with a body in memory.
-    pub fn bytes(status: StatusCode, media_type: HeaderValue, body: impl Into<Bytes>) -> Answer {
+    pub(crate) fn bytes(
+        status: StatusCode,
+        media_type: HeaderValue,
+        body: impl Into<Bytes>,
+    ) -> Answer {
         let mut fields = HeaderMap::with_capacity(4);
         fields.insert(header::CONTENT_TYPE, media_type);
         Answer::new(status, Fields::Map(fields), Body::Bytes(body.into()))
     }
 
     /// A response without fields and body.
-    pub fn empty(status: StatusCode) -> Answer {
+    pub(crate) fn empty(status: StatusCode) -> Answer {
         Answer::new(status, Fields::Map(HeaderMap::new()), Body::Empty)
     }
 
     /// A plain-text error response: the status in words, and the reason `why`, if there is one.
-    pub fn error(status: StatusCode, why: Option<&str>) -> Answer {
+    pub(crate) fn error(status: StatusCode, why: Option<&str>) -> Answer {
         let name = status.canonical_reason().unwrap_or("Error");
         let text = match why {
             None => format!("{} {name}\n", status.as_str()),
@@ -78,7 +82,7 @@ impl Answer {
 
     /// The response to a call of this media type (gRPC or gRPC-Web) with the status and the text of
     /// an error response: its head has all that trailers would have.
-    pub fn grpc(error: &Answer, media_type: &[u8]) -> Answer {
+    pub(crate) fn grpc(error: &Answer, media_type: &[u8]) -> Answer {
         let name = error.status.canonical_reason().unwrap_or("Error");
         let text = match &error.body {
             Body::Bytes(text) => std::str::from_utf8(text).unwrap_or(name).trim_ascii_end(),
@@ -102,7 +106,7 @@ impl Answer {
     }
 
     /// 405 with Allow (RFC 9110 15.5.6), or 501 if the method is not `known`.
-    pub fn method_refused(known: bool) -> Answer {
+    pub(crate) fn method_refused(known: bool) -> Answer {
         if !known {
             return Answer::error(StatusCode::NOT_IMPLEMENTED, None);
         }
@@ -112,24 +116,24 @@ impl Answer {
 
     /// 405 to a TRACE that an upstream or application would answer: it would show the client the
     /// fields that are added on the way (RFC 9110 9.3.8). All other methods are passed on.
-    pub fn trace_refused() -> Answer {
+    pub(crate) fn trace_refused() -> Answer {
         Answer::error(StatusCode::METHOD_NOT_ALLOWED, None)
             .with(header::ALLOW, HeaderValue::from_static(ALLOW_PASSED_ON))
     }
 
     /// The response to OPTIONS: 204 with Allow.
-    pub fn options() -> Answer {
+    pub(crate) fn options() -> Answer {
         Answer::empty(StatusCode::NO_CONTENT).with(header::ALLOW, HeaderValue::from_static(ALLOW))
     }
 
     /// The response to OPTIONS of a server that would pass it on.
-    pub fn options_passed_on() -> Answer {
+    pub(crate) fn options_passed_on() -> Answer {
         Answer::empty(StatusCode::NO_CONTENT)
             .with(header::ALLOW, HeaderValue::from_static(ALLOW_PASSED_ON))
     }
 
     /// A redirect to `location`; 500 if that is no valid field value.
-    pub fn redirect(status: StatusCode, location: &str) -> Answer {
+    pub(crate) fn redirect(status: StatusCode, location: &str) -> Answer {
         match HeaderValue::from_str(location) {
             Ok(value) => Answer::error(status, None).with(header::LOCATION, value),
             Err(_) => Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None),
@@ -139,7 +143,7 @@ impl Answer {
     /// Polls the first frame of a streamed body, whose prepared field lines have no length. If it
     /// is the whole body, the body becomes bytes; if it failed, the response becomes an error,
     /// since no head was sent yet: 502 if an upstream truncated it, otherwise 500.
-    pub fn begin_body(&mut self, cx: &mut Context<'_>) {
+    pub(crate) fn begin_body(&mut self, cx: &mut Context<'_>) {
         let Answer { fields, body: Body::Stream(stream), .. } = self else { return };
         match stream.whole(cx, || declared_len(fields)) {
             None => {}
@@ -170,7 +174,7 @@ impl Answer {
 
     /// Sets a field. No effect on prepared field lines.
     #[must_use]
-    pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Answer {
+    pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Answer {
         if let Fields::Map(map) = &mut self.fields {
             map.insert(name, value);
         }
@@ -180,10 +184,10 @@ impl Answer {
 
 /// The field with the status of a gRPC call. An error response has it if the call has another
 /// status than its HTTP status says.
-pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+pub(crate) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 /// Returns the fields that end a gRPC call with an error: its trailers.
-pub fn grpc_fields(status: GrpcStatus, text: &str) -> HeaderMap {
+pub(crate) fn grpc_fields(status: GrpcStatus, text: &str) -> HeaderMap {
     let mut fields = HeaderMap::with_capacity(4);
     fields.insert(GRPC_STATUS, HeaderValue::from(u16::from(status.0)));
     if let Ok(message) = HeaderValue::from_str(&grpc::message(text)) {
@@ -202,14 +206,14 @@ const ALLOW_PASSED_ON: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 const RETRY_AFTER_SECS: &str = "1";
 
 /// Returns true if a response with this status has no body (RFC 9110 6.4.1).
-pub fn is_bodiless(status: StatusCode) -> bool {
+pub(crate) fn is_bodiless(status: StatusCode) -> bool {
     status == StatusCode::NO_CONTENT
         || status == StatusCode::NOT_MODIFIED
         || status.is_informational()
 }
 
 /// The Content-Length that the maker of the fields set.
-pub fn declared_len(fields: &Fields) -> Option<u64> {
+pub(crate) fn declared_len(fields: &Fields) -> Option<u64> {
     let Fields::Map(map) = fields else { return None };
     map.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

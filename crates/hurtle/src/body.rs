@@ -21,15 +21,18 @@ use bytes::Bytes;
 use crate::disk::Lane;
 use crate::{rt, sys};
 
-pub use file::{FileBody, read_piece};
+pub use file::FileBody;
+pub(crate) use file::read_piece;
 pub use hints::EarlyHints;
-pub use request::{Feeder, Interim, RequestBody, feed};
-pub use stream::{BoxError, Next, Stream, TruncatedError};
-pub use unnamed::{Unnamed, write_at};
+pub use request::RequestBody;
+pub(crate) use request::{Feeder, Interim, feed};
+pub use stream::BoxError;
+pub(crate) use stream::{Next, Stream, TruncatedError};
+pub(crate) use unnamed::{Unnamed, write_at};
 
 /// The body of a response. The transport chooses how to send it.
 #[derive(Debug, Default)]
-pub enum Body {
+pub(crate) enum Body {
     /// Nothing.
     #[default]
     Empty,
@@ -111,7 +114,7 @@ impl Stamp {
 const SETTLED_NS: i128 = 2_000_000_000;
 
 /// Size of a window: the unit in which residency in the page cache is checked and remembered.
-pub const WINDOW_BYTES: u64 = 256 << 10;
+pub(crate) const WINDOW_BYTES: u64 = 256 << 10;
 
 /// Distance of the bytes by which a range is found to be in the page cache: the kernel reads ahead
 /// and evicts in larger ranges.
@@ -350,7 +353,7 @@ impl AsFd for OpenFile {
 
 impl Body {
     /// Length of the body in bytes; `None` if it is known only at the end.
-    pub fn exact_len(&self) -> Option<u64> {
+    pub(crate) fn exact_len(&self) -> Option<u64> {
         match self {
             Body::Empty => Some(0),
             Body::Bytes(bytes) => Some(bytes.len() as u64),
@@ -362,7 +365,7 @@ impl Body {
 
     /// Returns true if its files were unchanged within the last `UNCHANGED_MS`, so that a prepared
     /// head describes them.
-    pub fn is_unchanged_lately(&self, now_ms: u64) -> bool {
+    pub(crate) fn is_unchanged_lately(&self, now_ms: u64) -> bool {
         match self {
             Body::File(slice) => slice.file.is_unchanged_lately(now_ms),
             Body::Parts(parts) => parts.iter().all(|part| match part {

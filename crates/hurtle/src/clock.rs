@@ -9,10 +9,10 @@ use rustix::time::ClockId;
 use crate::sys;
 
 /// A time of `now_ms` that does not come.
-pub const NEVER: u64 = u64::MAX;
+pub(crate) const NEVER: u64 = u64::MAX;
 
 /// Milliseconds of a monotonic clock with an arbitrary zero. Resolution: 1 to 10 ms.
-pub fn now_ms() -> u64 {
+pub(crate) fn now_ms() -> u64 {
     #[cfg(test)]
     if let Some(ms) = crate::rt::simulated::now_ms() {
         return ms;
@@ -23,7 +23,7 @@ pub fn now_ms() -> u64 {
 /// Milliseconds since `then_ms` (of `now_ms`). Less than a tick of that clock (1 to 10 ms) counts
 /// as 0; longer times are up to a tick too long. The exact clock is several times slower, so it is
 /// read only if a tick has passed.
-pub fn ms_since(then_ms: u64) -> u64 {
+pub(crate) fn ms_since(then_ms: u64) -> u64 {
     let now_ms = now_ms();
     if now_ms == then_ms {
         return 0;
@@ -38,7 +38,7 @@ pub fn ms_since(then_ms: u64) -> u64 {
 }
 
 /// Seconds since 1970-01-01 UTC.
-pub fn unix_secs() -> u64 {
+pub(crate) fn unix_secs() -> u64 {
     #[cfg(test)]
     if let Some(ms) = crate::rt::simulated::now_ms() {
         return ms / 1_000;
@@ -58,7 +58,7 @@ thread_local! {
 const DATE_AGE_MS_MAX: u64 = 100;
 
 /// The current date, for the `Date` field (RFC 9110 6.6.1).
-pub fn date(now_ms: u64) -> DateBytes {
+pub(crate) fn date(now_ms: u64) -> DateBytes {
     let (read_ms, secs, bytes) = DATE.get();
     if now_ms.wrapping_sub(read_ms) <= DATE_AGE_MS_MAX {
         return bytes;
@@ -70,7 +70,7 @@ pub fn date(now_ms: u64) -> DateBytes {
 }
 
 /// Seconds since 1970, read from the calendar at most every 100 ms.
-pub fn coarse_unix_secs(now_ms: u64) -> u64 {
+pub(crate) fn coarse_unix_secs(now_ms: u64) -> u64 {
     date(now_ms);
     DATE.get().1
 }

@@ -20,7 +20,7 @@ const GRAIN_MS: u64 = 50;
 
 /// All deadlines of a worker.
 #[derive(Debug, Default)]
-pub struct Deadlines {
+pub(crate) struct Deadlines {
     slots: RefCell<Slab<Rc<Slot>>>,
     /// Time of the next sweep, in milliseconds.
     next_ms: Cell<u64>,
@@ -42,14 +42,14 @@ struct Slot {
 /// The deadline of a connection, removed from the sweep when dropped. It is registered at the first
 /// wait: most HTTP/2 streams are answered before one.
 #[derive(Debug)]
-pub struct Watch {
+pub(crate) struct Watch {
     all: Rc<Deadlines>,
     swept: OnceCell<(usize, Rc<Slot>)>,
 }
 
 /// The deadline passed before the task was complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeadlineError;
+pub(crate) struct DeadlineError;
 
 /// The schedule of writes to a peer that does not read.
 ///
@@ -59,7 +59,7 @@ pub struct DeadlineError;
 /// reads nothing. After the last try, a peer that reads anything within `stall_ms` is kept. A peer
 /// that reads nothing is given up after `stall_ms` and the first pause.
 #[derive(Clone, Copy, Debug)]
-pub struct Stall {
+pub(crate) struct Stall {
     /// Time at which the peer last read something.
     since_ms: u64,
     /// Time from `since_ms` to the next try.
@@ -71,7 +71,7 @@ pub struct Stall {
 
 /// The next action for a stalled peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pass {
+pub(crate) enum Pass {
     /// Try to write.
     Try(Attempt),
     /// The try moved nothing: wait for the next one.
@@ -86,23 +86,23 @@ impl Stall {
 
     /// Creates the schedule of a peer that has read nothing since `since_ms`, with a timeout of
     /// `stall_ms`.
-    pub fn new(since_ms: u64, stall_ms: u64) -> Stall {
+    pub(crate) fn new(since_ms: u64, stall_ms: u64) -> Stall {
         let pause_ms = (stall_ms / Stall::FIRST_PART).max(GRAIN_MS).min(stall_ms);
         Stall { since_ms, pause_ms, stall_ms, has_tried: false }
     }
 
     /// Returns the time at which the peer last read something.
-    pub fn since_ms(&self) -> u64 {
+    pub(crate) fn since_ms(&self) -> u64 {
         self.since_ms
     }
 
     /// Returns the time of the next check.
-    pub fn due_ms(&self) -> u64 {
+    pub(crate) fn due_ms(&self) -> u64 {
         self.since_ms.saturating_add(self.pause_ms)
     }
 
     /// Returns the action that is due.
-    pub fn pass(&mut self) -> Pass {
+    pub(crate) fn pass(&mut self) -> Pass {
         if !self.has_tried {
             self.has_tried = true;
             return Pass::Try(if self.is_over() { Attempt::Last } else { Attempt::Forced });
@@ -123,19 +123,19 @@ impl Stall {
 
 impl Deadlines {
     /// Creates an empty set of deadlines.
-    pub fn new() -> Rc<Deadlines> {
+    pub(crate) fn new() -> Rc<Deadlines> {
         let all = Deadlines::default();
         all.next_ms.set(NEVER);
         Rc::new(all)
     }
 
     /// Creates the deadline of a new connection.
-    pub fn watch(self: &Rc<Deadlines>) -> Watch {
+    pub(crate) fn watch(self: &Rc<Deadlines>) -> Watch {
         Watch { all: Rc::clone(self), swept: OnceCell::new() }
     }
 
     /// Enforces the deadlines for the lifetime of the worker.
-    pub async fn sweep(&self) {
+    pub(crate) async fn sweep(&self) {
         let mut alarm = Alarm::unset();
         loop {
             let now_ms = clock::now_ms();
@@ -166,7 +166,7 @@ impl Deadlines {
     }
 
     /// Wakes all connections that wait, which then let go of a replaced configuration.
-    pub fn wake_all(&self) {
+    pub(crate) fn wake_all(&self) {
         for (_, slot) in self.slots.borrow().iter() {
             // It stays: a task that finds nothing to do does not register itself again.
             if let Some(waker) = slot.waker.borrow().as_ref() {
@@ -176,13 +176,13 @@ impl Deadlines {
     }
 
     /// Returns the number of connections between requests.
-    pub fn idle_count(&self) -> usize {
+    pub(crate) fn idle_count(&self) -> usize {
         self.slots.borrow().iter().filter(|(_, slot)| slot.idle.get()).count()
     }
 
     /// Begins to stop: connections start no new requests. Connections between requests have `grace`
     /// to send one that is under way.
-    pub fn drain(&self, grace: Duration) {
+    pub(crate) fn drain(&self, grace: Duration) {
         self.draining.set(true);
         let at_ms = clock::now_ms() + grace.as_millis() as u64;
         self.grace_until_ms.set(at_ms);
@@ -196,12 +196,12 @@ impl Deadlines {
 
     /// Returns the time until which a connection between requests stays open while the worker is
     /// stopping.
-    pub fn grace_until_ms(&self) -> u64 {
+    pub(crate) fn grace_until_ms(&self) -> u64 {
         self.grace_until_ms.get()
     }
 
     /// Returns whether the worker is stopping.
-    pub fn is_draining(&self) -> bool {
+    pub(crate) fn is_draining(&self) -> bool {
         self.draining.get()
     }
 }
@@ -231,7 +231,7 @@ impl Watch {
     }
 
     /// Sets the deadline to `at_ms`, on the scale of `clock`.
-    pub fn set(&self, at_ms: u64) {
+    pub(crate) fn set(&self, at_ms: u64) {
         let slot = self.slot();
         slot.passed.set(false);
         slot.at_ms.set(at_ms);
@@ -242,19 +242,19 @@ impl Watch {
     }
 
     /// Sets whether the connection is between requests.
-    pub fn set_idle(&self, idle: bool) {
+    pub(crate) fn set_idle(&self, idle: bool) {
         self.slot().idle.set(idle);
     }
 
     /// Awaits `task` until the deadline.
-    pub fn wait<F: Future>(&self, task: F) -> Wait<'_, F> {
+    pub(crate) fn wait<F: Future>(&self, task: F) -> Wait<'_, F> {
         Wait { watch: self, task }
     }
 
     /// Awaits `task` while it moves bytes. Gives the peer up if it reads nothing for `stall_ms`
     /// (see [`Stall`]). Waits for a rate limit do not count. The caller pins the task, because
     /// moving a large one would store it twice.
-    pub async fn wait_while_moving<F: Future>(
+    pub(crate) async fn wait_while_moving<F: Future>(
         &self,
         mut task: Pin<&mut F>,
         progress: &Progress,
@@ -290,7 +290,11 @@ impl Watch {
     }
 
     /// Awaits `task`; each time it is pending, `due` returns its deadline.
-    pub fn wait_until<F: Future, D: FnMut() -> u64>(&self, task: F, due: D) -> WaitUntil<'_, F, D> {
+    pub(crate) fn wait_until<F: Future, D: FnMut() -> u64>(
+        &self,
+        task: F,
+        due: D,
+    ) -> WaitUntil<'_, F, D> {
         WaitUntil { watch: self, task, due, set: None }
     }
 
@@ -309,7 +313,7 @@ impl Watch {
 
 pin_project! {
     /// The future that `Watch::wait` returns.
-    pub struct Wait<'a, F> {
+    pub(crate) struct Wait<'a, F> {
         watch: &'a Watch,
         #[pin]
         task: F,
@@ -330,7 +334,7 @@ impl<F: Future> Future for Wait<'_, F> {
 
 pin_project! {
     /// The future that `Watch::wait_until` returns.
-    pub struct WaitUntil<'a, F, D> {
+    pub(crate) struct WaitUntil<'a, F, D> {
         watch: &'a Watch,
         #[pin]
         task: F,

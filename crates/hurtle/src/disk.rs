@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 pub(crate) use mailbox::deliver;
-pub use small_file::read_small;
+pub(crate) use small_file::read_small;
 
 use crate::metrics::LaneSnapshot;
 use crate::{rt, sys};

@@ -34,11 +34,9 @@ pub use tls::ClientCertificate;
 #[doc(hidden)]
 pub mod sys;
 
-#[doc(hidden)]
-pub mod rt;
+mod rt;
 
-#[doc(hidden)]
-pub mod clock;
+mod clock;
 
 #[doc(hidden)]
 pub mod metrics;
@@ -50,68 +48,48 @@ mod sockets;
 #[doc(hidden)]
 pub mod tls;
 
-#[doc(hidden)]
-pub mod acme;
+mod acme;
 
-#[doc(hidden)]
-pub mod disk;
+mod disk;
 
-#[doc(hidden)]
-pub mod body;
+mod body;
 
-#[doc(hidden)]
-pub mod answer;
+mod answer;
 
-#[doc(hidden)]
-pub mod edits;
+mod edits;
 
-#[doc(hidden)]
-pub mod compress;
+mod compress;
 
-#[doc(hidden)]
-pub mod transport;
+mod transport;
 
-#[doc(hidden)]
-pub mod files;
+mod files;
 
 #[doc(hidden)]
 pub mod observe;
 
-#[doc(hidden)]
-pub mod cache;
+mod cache;
 
-#[doc(hidden)]
-pub mod limits;
+mod limits;
 
-#[doc(hidden)]
-pub mod auth;
+mod auth;
 
-#[doc(hidden)]
-pub mod uploads;
+mod uploads;
 
-#[doc(hidden)]
-pub mod wasm;
+mod wasm;
 
-#[doc(hidden)]
-pub mod shared_store;
+mod shared_store;
 
-#[doc(hidden)]
-pub mod handler;
+mod handler;
 
-#[doc(hidden)]
-pub mod site;
+mod site;
 
-#[doc(hidden)]
-pub mod deadline;
+mod deadline;
 
-#[doc(hidden)]
-pub mod protocol;
+mod protocol;
 
-#[doc(hidden)]
-pub mod pipeline;
+mod pipeline;
 
-#[doc(hidden)]
-pub mod serve;
+mod serve;
 
 #[doc(hidden)]
 pub mod apps;

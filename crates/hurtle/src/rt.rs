@@ -1,11 +1,11 @@
 //! The parts of the async runtime that code beneath `apps` uses, but for `transport`.
 
 mod alarm;
-pub mod host_names;
-pub mod oneshot;
+pub(crate) mod host_names;
+pub(crate) mod oneshot;
 mod permits;
 #[cfg(test)]
-pub mod simulated;
+pub(crate) mod simulated;
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -19,10 +19,10 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
-pub use alarm::Alarm;
-pub use permits::{Permit, Permits};
+pub(crate) use alarm::Alarm;
+pub(crate) use permits::{Permit, Permits};
 /// A monotonic time, which tests may simulate.
-pub use tokio::time::Instant;
+pub(crate) use tokio::time::Instant;
 
 thread_local! {
     /// Turns of this worker's tasks that were not part of a long body.
@@ -34,13 +34,13 @@ thread_local! {
 }
 
 /// Runs `task` concurrently on this worker.
-pub fn spawn(task: impl Future<Output = ()> + 'static) {
+pub(crate) fn spawn(task: impl Future<Output = ()> + 'static) {
     // Boxed, because a task within another future would be twice as large.
     spawn_boxed(Box::pin(task));
 }
 
 /// Polls `task` immediately; if it is not ready, runs it concurrently on this worker.
-pub fn begin<F: Future + 'static>(task: F) {
+pub(crate) fn begin<F: Future + 'static>(task: F) {
     let room = ROOM.take().and_then(|room| room.downcast::<Pin<Box<F>>>().ok());
     let mut begun = match room {
         Some(mut room) => {
@@ -66,24 +66,24 @@ fn spawn_boxed(mut task: Pin<Box<impl Future + 'static>>) {
 }
 
 /// Runs `task` concurrently on this worker; dropping the handle ends it.
-pub fn spawn_held(task: impl Future<Output = ()> + 'static) -> Task {
+pub(crate) fn spawn_held(task: impl Future<Output = ()> + 'static) -> Task {
     Task(Some(tokio::task::spawn_local(Box::pin(task)).abort_handle()))
 }
 
 /// Yields to all other tasks that are ready.
-pub async fn give_way() {
+pub(crate) async fn give_way() {
     tokio::task::yield_now().await;
 }
 
 /// Marks this turn as part of a long body; returns the number of turns so far that were not. While
 /// that number stays the same, no other task is delayed by longer turns.
-pub fn long_turn() -> u64 {
+pub(crate) fn long_turn() -> u64 {
     IS_LONG.set(true);
     TURNS.get()
 }
 
 /// Waits at least `time`. For repeated waits of a worker use an [`Alarm`].
-pub async fn sleep(time: Duration) {
+pub(crate) async fn sleep(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
@@ -92,20 +92,20 @@ pub async fn sleep(time: Duration) {
 ///
 /// # Errors
 /// `work` panicked.
-pub async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
 }
 
 /// Awaits `task` for at most `time`; `None` if it took longer.
-pub fn timeout<F: Future>(time: Duration, task: F) -> Timeout<F> {
+pub(crate) fn timeout<F: Future>(time: Duration, task: F) -> Timeout<F> {
     Timeout { timed: tokio::time::timeout(time, task) }
 }
 
 pin_project! {
     /// The future that `timeout` returns.
-    pub struct Timeout<F> {
+    pub(crate) struct Timeout<F> {
         #[pin]
         timed: tokio::time::Timeout<F>,
     }
@@ -121,21 +121,21 @@ impl<F: Future> Future for Timeout<F> {
 
 /// A notification from any thread to the tasks that wait for it.
 #[derive(Debug, Default)]
-pub struct Bell(tokio::sync::Notify);
+pub(crate) struct Bell(tokio::sync::Notify);
 
 impl Bell {
     /// Wakes one waiting task, or the next one to wait.
-    pub fn ring(&self) {
+    pub(crate) fn ring(&self) {
         self.0.notify_one();
     }
 
     /// Wakes all tasks that wait now.
-    pub fn ring_all(&self) {
+    pub(crate) fn ring_all(&self) {
         self.0.notify_waiters();
     }
 
     /// Waits for a ring, at most for `at_most`; `None`: without limit.
-    pub async fn wait(&self, at_most: Option<Duration>) {
+    pub(crate) async fn wait(&self, at_most: Option<Duration>) {
         match at_most {
             None => self.0.notified().await,
             Some(time) => drop(timeout(time, self.0.notified()).await),
@@ -145,14 +145,14 @@ impl Bell {
 
 /// Threads for tasks that may block their thread: one for each processor, and more on demand
 /// (`spawn_blocking`).
-pub struct Threads(Option<tokio::runtime::Runtime>);
+pub(crate) struct Threads(Option<tokio::runtime::Runtime>);
 
 impl Threads {
     /// Starts threads called `name`.
     ///
     /// # Errors
     /// Errors of the system; it may refuse a thread.
-    pub fn start(name: &str) -> io::Result<Threads> {
+    pub(crate) fn start(name: &str) -> io::Result<Threads> {
         let mut threads = tokio::runtime::Builder::new_multi_thread();
         Ok(Threads(Some(threads.thread_name(name).enable_all().build()?)))
     }
@@ -161,13 +161,13 @@ impl Threads {
     ///
     /// # Errors
     /// Errors of the system; it may refuse a thread.
-    pub fn start_one(name: &str) -> io::Result<Threads> {
+    pub(crate) fn start_one(name: &str) -> io::Result<Threads> {
         let mut threads = tokio::runtime::Builder::new_multi_thread();
         Ok(Threads(Some(threads.worker_threads(1).thread_name(name).enable_all().build()?)))
     }
 
     /// Runs a task on these threads.
-    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> Task {
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> Task {
         Task(self.0.as_ref().map(|threads| threads.spawn(task).abort_handle()))
     }
 }
@@ -190,11 +190,11 @@ impl fmt::Debug for Threads {
 
 /// A handle on a task. Dropping it ends the task at its next await.
 #[derive(Debug)]
-pub struct Task(Option<tokio::task::AbortHandle>);
+pub(crate) struct Task(Option<tokio::task::AbortHandle>);
 
 impl Task {
     /// Detaches the task: it runs to its end.
-    pub fn let_go(mut self) {
+    pub(crate) fn let_go(mut self) {
         self.0 = None;
     }
 }
@@ -209,7 +209,7 @@ impl Drop for Task {
 
 /// The result of the task that ended first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum First<A, B> {
+pub(crate) enum First<A, B> {
     /// The first future was ready.
     A(A),
     /// The second future was ready.
@@ -217,7 +217,7 @@ pub enum First<A, B> {
 }
 
 /// Runs two tasks until one ends, and drops the other. `a` is polled first.
-pub fn race<A: Future, B: Future>(a: A, b: B) -> Race<A, B> {
+pub(crate) fn race<A: Future, B: Future>(a: A, b: B) -> Race<A, B> {
     Race { a, b }
 }
 
@@ -225,7 +225,7 @@ pub fn race<A: Future, B: Future>(a: A, b: B) -> Race<A, B> {
 // layer would double the size of those beneath it.
 pin_project! {
     /// The future that `race` returns.
-    pub struct Race<A, B> {
+    pub(crate) struct Race<A, B> {
         #[pin]
         a: A,
         #[pin]
@@ -246,7 +246,7 @@ impl<A: Future, B: Future> Future for Race<A, B> {
 }
 
 /// Runs two tasks until both end.
-pub async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> (A, B) {
+pub(crate) async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> (A, B) {
     tokio::join!(a, b)
 }
 
@@ -254,7 +254,7 @@ pub async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) 
 ///
 /// # Errors
 /// The first failure.
-pub async fn try_both<E>(
+pub(crate) async fn try_both<E>(
     a: impl Future<Output = Result<(), E>>,
     b: impl Future<Output = Result<(), E>>,
 ) -> Result<(), E> {
@@ -278,7 +278,7 @@ pub async fn try_both<E>(
 ///
 /// # Errors
 /// The panic's message.
-pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| panic_message(panic.as_ref()))
 }
 

@@ -30,13 +30,13 @@ use deployed::Deployed;
 use gate::Compiler;
 use https::Demand;
 
-pub use access::admits;
-pub use deployed::Deployment;
-pub use gate::{Gate, Visitor};
-pub use https::Channel;
-pub use maintenance::Maintenance;
-pub use resolved::Resolved;
-pub use route::Route;
+pub(crate) use access::admits;
+pub(crate) use deployed::Deployment;
+pub(crate) use gate::{Gate, Visitor};
+pub(crate) use https::Channel;
+pub(crate) use maintenance::Maintenance;
+pub(crate) use resolved::Resolved;
+pub(crate) use route::Route;
 
 mod internal;
 mod maintenance;
@@ -50,11 +50,11 @@ use mount::{Compression, Mount};
 use names::{Names, NamesByListener};
 use route::Routing;
 
-pub use mount::MountRef;
+pub(crate) use mount::MountRef;
 
 /// All sites of one worker.
 #[derive(Debug)]
-pub struct Sites {
+pub(crate) struct Sites {
     sites: Vec<Rc<Site>>,
     names: NamesByListener,
     sendfile: Sendfile,
@@ -65,7 +65,7 @@ pub struct Sites {
 
 /// The configuration and the handlers of a set of host names.
 #[derive(Debug)]
-pub struct Site {
+pub(crate) struct Site {
     /// The site's number in keys of the file cache; unique in this process.
     key: usize,
     config: config::Site,
@@ -93,7 +93,7 @@ impl Sites {
     /// Creates the sites. `guard` holds the users. Sites that are as they were in `previous`, the
     /// sites of the configuration before, are shared with it. So are upstreams of changed sites,
     /// and the applications that were deployed in them.
-    pub fn new(
+    pub(crate) fn new(
         config: &config::Config,
         resources: &Resources<'_>,
         guard: &Guard,
@@ -142,7 +142,7 @@ impl Sites {
 
     /// Returns the numbers of the sites in keys of the file cache, and those of mounts and of
     /// internal files.
-    pub fn keys(&self) -> Vec<usize> {
+    pub(crate) fn keys(&self) -> Vec<usize> {
         let own = |site: &Rc<Site>| {
             let keys = site.mounts.iter().flat_map(|mount| {
                 let internal = mount.internal.as_ref().map(|internal| internal.key);
@@ -155,22 +155,17 @@ impl Sites {
 
     /// Returns the sites that answer on a listener with this configured address.
     #[inline]
-    pub fn at(&self, listen: Option<&Listen>) -> SitesAt<'_> {
+    pub(crate) fn at(&self, listen: Option<&Listen>) -> SitesAt<'_> {
         SitesAt { sites: &self.sites, names: self.names.at(listen) }
     }
 
     /// Returns the names of all sites.
-    pub fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         self.sites.iter().map(|site| site.config.name()).collect()
     }
 
-    /// Returns a site by its number.
-    pub fn site(&self, number: usize) -> &Site {
-        &self.sites[number]
-    }
-
     /// Starts the health checks of upstreams, where they are configured.
-    pub fn watch_upstreams(&self) {
+    pub(crate) fn watch_upstreams(&self) {
         for mount in self.sites.iter().flat_map(|site| &site.mounts) {
             if let Handler::Proxy(proxy) = &mount.handler {
                 proxy.watch();
@@ -179,7 +174,7 @@ impl Sites {
     }
 
     /// Publishes the state of all upstreams.
-    pub fn publish_upstreams(&self, now_ms: u64) {
+    pub(crate) fn publish_upstreams(&self, now_ms: u64) {
         for mount in self.sites.iter().flat_map(|site| &site.mounts) {
             if let Handler::Proxy(proxy) = &mount.handler {
                 proxy.publish(now_ms);
@@ -189,7 +184,7 @@ impl Sites {
     }
 
     /// Mounts an application in the site with this number, at a path without a mount.
-    pub fn mount(&mut self, number: usize, app: App, metrics: &WorkerMetrics) {
+    pub(crate) fn mount(&mut self, number: usize, app: App, metrics: &WorkerMetrics) {
         // Nobody shares a site before the server starts.
         let Some(site) = Rc::get_mut(&mut self.sites[number]) else { return };
         let route = metrics.route(&site.config.name(), app.mount());
@@ -201,14 +196,14 @@ impl Sites {
 
 /// The sites that answer on a listener.
 #[derive(Clone, Copy, Debug)]
-pub struct SitesAt<'a> {
+pub(crate) struct SitesAt<'a> {
     sites: &'a [Rc<Site>],
     names: &'a Names,
 }
 
 impl<'a> SitesAt<'a> {
     /// Returns the site of a host name, with its number. `None`: 421 (RFC 9110 section 15.5.20).
-    pub fn find(self, name: Option<&[u8]>) -> Option<(usize, &'a Site)> {
+    pub(crate) fn find(self, name: Option<&[u8]>) -> Option<(usize, &'a Site)> {
         let number = self.names.find(name)?;
         Some((number, &self.sites[number]))
     }
@@ -294,34 +289,34 @@ impl Site {
     }
 
     /// Returns its number in keys of the file cache.
-    pub fn key(&self) -> usize {
+    pub(crate) fn key(&self) -> usize {
         self.key
     }
 
     /// Returns the counters of the responses that no mount makes.
-    pub fn own_metrics(&self) -> &Arc<RouteMetrics> {
+    pub(crate) fn own_metrics(&self) -> &Arc<RouteMetrics> {
         &self.metrics
     }
 
     /// Returns the edits of its responses.
-    pub fn edits(&self) -> &ResponseEdits {
+    pub(crate) fn edits(&self) -> &ResponseEdits {
         &self.edits
     }
 
     /// Returns whether the site answers requests on this channel.
-    pub fn is_open_to(&self, channel: Channel) -> bool {
+    pub(crate) fn is_open_to(&self, channel: Channel) -> bool {
         self.demand.is_met(channel)
     }
 
     /// Returns whether a mount that requires client certificates refuses requests on this channel.
     /// On `false`, they may still be on the wrong channel.
-    pub fn lacks_certificate(&self, channel: Channel) -> bool {
+    pub(crate) fn lacks_certificate(&self, channel: Channel) -> bool {
         self.demand.lacks_certificate(channel)
     }
 
     /// Returns the response to a request on the wrong channel. `target` has the path and the query
     /// as sent.
-    pub fn elsewhere(
+    pub(crate) fn elsewhere(
         &self,
         channel: Channel,
         name: Option<&[u8]>,
@@ -332,7 +327,7 @@ impl Site {
 
     /// Returns the policy by which the responses of a mount's handler are compressed; `None`: they
     /// are not. Files have their own policy.
-    pub fn compress<'a>(&'a self, mount: &'a MountRef<'_>) -> Option<&'a Policy> {
+    pub(crate) fn compress<'a>(&'a self, mount: &'a MountRef<'_>) -> Option<&'a Policy> {
         match mount {
             MountRef::Configured(_, mount) => mount.compress.as_ref(),
             MountRef::Deployed(_) => self.compress_apps.as_ref(),
@@ -340,29 +335,33 @@ impl Site {
     }
 
     /// Returns whether a handler reads request bodies: applications, proxies, upload directories.
-    pub fn reads_bodies(&self) -> bool {
+    pub(crate) fn reads_bodies(&self) -> bool {
         !self.deployed.is_empty() || self.mounts.iter().any(Mount::reads_bodies)
     }
 
     /// Returns whether each gate of its mount lets a request for a file from the file cache pass.
-    pub fn allows_known_file(&self, entry: &Entry, visitor: &Visitor<'_>) -> bool {
+    pub(crate) fn allows_known_file(&self, entry: &Entry, visitor: &Visitor<'_>) -> bool {
         self.mounts[entry.mount].gates.iter().all(|gate| gate.allows_known(self, visitor))
     }
 
     /// Returns the timeouts of clients of a known file; `None`: those of the server.
     #[inline]
-    pub fn timeouts_of(&self, entry: &Entry) -> Option<&Rc<ClientTimeouts>> {
+    pub(crate) fn timeouts_of(&self, entry: &Entry) -> Option<&Rc<ClientTimeouts>> {
         self.mounts[entry.mount].timeouts.as_ref()
     }
 
     /// Returns the clients that get early hints.
-    pub fn early_hints(&self) -> EarlyHints {
+    pub(crate) fn early_hints(&self) -> EarlyHints {
         self.config.early_hints
     }
 
     /// Resolves a path in its mount.
     #[inline]
-    pub fn matched_path<'a>(&'a self, path: &'a [u8], mount: &MountRef<'_>) -> MatchedPath<'a> {
+    pub(crate) fn matched_path<'a>(
+        &'a self,
+        path: &'a [u8],
+        mount: &MountRef<'_>,
+    ) -> MatchedPath<'a> {
         MatchedPath {
             path,
             rest: mount.rest(path),
@@ -376,7 +375,7 @@ impl Site {
     }
 
     /// Returns what replaces an error of a mount, or of the site itself.
-    pub fn error_page(
+    pub(crate) fn error_page(
         &self,
         at: Option<&MountRef<'_>>,
         status: StatusCode,
@@ -389,7 +388,7 @@ impl Site {
     }
 
     /// Returns what replaces an error response of this server.
-    pub fn page_for(
+    pub(crate) fn page_for(
         &self,
         at: Option<&MountRef<'_>>,
         error: &Answer,
@@ -401,7 +400,7 @@ impl Site {
 
     /// Returns whether the page at a path is a response of an upstream or application, or a fixed
     /// one.
-    pub fn is_of_application(&self, page: &str) -> bool {
+    pub(crate) fn is_of_application(&self, page: &str) -> bool {
         self.mount_of(page.as_bytes(), None).is_some_and(|(_, mount)| {
             matches!(
                 mount.handler,
@@ -412,7 +411,7 @@ impl Site {
 
     /// Replaces a plain error response with a page of the site, which gets its fields, and a status
     /// of its own if one is given.
-    pub async fn with_page(
+    pub(crate) async fn with_page(
         &self,
         path: &[u8],
         status: Option<StatusCode>,

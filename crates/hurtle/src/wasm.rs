@@ -18,13 +18,13 @@ use tower_service::Service;
 use crate::body::RequestBody;
 
 #[cfg(not(feature = "wasm"))]
-pub use absent::WasmApps;
+pub(crate) use absent::WasmApps;
 #[cfg(feature = "wasm")]
-pub use apps::WasmApps;
+pub(crate) use apps::WasmApps;
 
 /// The service of a mount whose application is not loaded, as in `hurtle explain`: 503.
 #[derive(Clone, Debug)]
-pub struct NotLoaded;
+pub(crate) struct NotLoaded;
 
 impl Service<Request<RequestBody>> for NotLoaded {
     type Response = Response<String>;

@@ -14,16 +14,16 @@ use crate::rt;
 use crate::tls::Challenge;
 
 /// Opens a connection to the process.
-pub type Connect = Box<dyn Fn() -> io::Result<UnixStream> + Send + Sync>;
+pub(crate) type Connect = Box<dyn Fn() -> io::Result<UnixStream> + Send + Sync>;
 
 /// The name of the record below a name (RFC 8555 section 8.4).
-pub const LABEL: &str = "_acme-challenge";
+pub(crate) const LABEL: &str = "_acme-challenge";
 
 /// Answer of the process to a call that has succeeded.
-pub const DONE: &str = "ok";
+pub(crate) const DONE: &str = "ok";
 
 /// First word of its answer to one that has failed.
-pub const FAILED: &str = "failed ";
+pub(crate) const FAILED: &str = "failed ";
 
 /// Longest answer of the process.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
@@ -35,7 +35,7 @@ const EXTRA_TIME: Duration = Duration::from_secs(15);
 static CONNECT: OnceLock<Connect> = OnceLock::new();
 
 /// Sets the process that runs the hook, once.
-pub fn set_process(connect: Connect) {
+pub(crate) fn set_process(connect: Connect) {
     // A second server in this process has the same one.
     let _ = CONNECT.set(connect);
 }

@@ -6,13 +6,13 @@
 mod account;
 mod ask;
 mod dns;
-pub mod hook;
+pub(crate) mod hook;
 mod http;
 mod on_demand;
 mod order;
 mod plan;
 mod propagation;
-pub mod resolvers;
+pub(crate) mod resolvers;
 mod storage;
 
 use std::fs;
@@ -52,7 +52,7 @@ const RENEWAL_INFO_RETRY_SECS: u64 = 6 * 60 * 60;
 
 /// The ACME certificates of a configuration.
 #[derive(Debug)]
-pub struct Acme {
+pub(crate) struct Acme {
     jobs: Vec<Job>,
     authorities: Vec<Authority>,
     challenges: Vec<ChallengeKind>,
@@ -86,7 +86,7 @@ impl Acme {
     ///
     /// # Errors
     /// The unusable file and the reason.
-    pub fn load(config: &Config) -> io::Result<Option<Acme>> {
+    pub(crate) fn load(config: &Config) -> io::Result<Option<Acme>> {
         let Some(acme) = &config.acme else { return Ok(None) };
         let storage = Storage::open(&acme.storage);
         let storage = storage
@@ -110,7 +110,7 @@ impl Acme {
     }
 
     /// The storage directory, which the server's user must own.
-    pub fn storage(&self) -> &Path {
+    pub(crate) fn storage(&self) -> &Path {
         self.storage.dir()
     }
 
@@ -143,7 +143,7 @@ impl Acme {
     }
 
     /// Keeps the certificates valid; never returns.
-    pub async fn run(mut self, automatic: &Arc<Automatic>) {
+    pub(crate) async fn run(mut self, automatic: &Arc<Automatic>) {
         automatic.reset();
         if let Some(names) = NameOrders::new(&self, automatic) {
             names.start();

@@ -17,14 +17,14 @@ const PORT: u16 = 53;
 
 /// Servers that ask others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resolvers(Vec<SocketAddr>);
+pub(crate) struct Resolvers(Vec<SocketAddr>);
 
 impl Resolvers {
     /// The configured resolvers; the system's if there are none.
     ///
     /// # Errors
     /// The system's cannot be read.
-    pub fn of(configured: &[SocketAddr]) -> Result<Resolvers, String> {
+    pub(crate) fn of(configured: &[SocketAddr]) -> Result<Resolvers, String> {
         if !configured.is_empty() {
             return Ok(Resolvers(configured.to_vec()));
         }
@@ -54,7 +54,7 @@ impl Resolvers {
     ///
     /// # Errors
     /// Every resolver fails, or too many aliases follow each other.
-    pub fn record_name(&self, fqdn: &str) -> Result<String, String> {
+    pub(crate) fn record_name(&self, fqdn: &str) -> Result<String, String> {
         let own = fqdn.trim_end_matches('.').to_ascii_lowercase();
         let mut name = own.clone();
         for _ in 0..ALIASES_MAX {

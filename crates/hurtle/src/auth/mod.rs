@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode, header};
 
-pub use self::jwt::TokenGate;
+pub(crate) use self::jwt::TokenGate;
 
 use self::credentials::Credentials;
 use self::jwt::Issuers;
@@ -38,7 +38,7 @@ const REMEMBERED_MAX: usize = 1_024;
 /// The state of all gates: the users of the configuration, the threads that verify passwords, the
 /// keys that verify tokens, and the request limits. One per process.
 #[derive(Clone, Debug)]
-pub struct Guard {
+pub(crate) struct Guard {
     files: Arc<HashMap<PathBuf, Arc<Users>>>,
     /// `None` if no site or mount requires a password.
     checkers: Option<(Disk, Lane)>,
@@ -57,7 +57,7 @@ struct Users {
 
 /// The password requirement of a site or mount, for one worker.
 #[derive(Debug)]
-pub struct PasswordGate {
+pub(crate) struct PasswordGate {
     users: Arc<Users>,
     /// The file of users. Equal names in two files are two users.
     file: PathBuf,
@@ -75,7 +75,7 @@ impl Guard {
     ///
     /// # Errors
     /// A file is unreadable or malformed, or a thread cannot be started.
-    pub fn read(config: &Config, previous: Option<&Guard>) -> io::Result<Guard> {
+    pub(crate) fn read(config: &Config, previous: Option<&Guard>) -> io::Result<Guard> {
         let mut files = HashMap::new();
         for auth in config.auths() {
             let Auth::Basic(basic) = auth else { continue };
@@ -102,7 +102,7 @@ impl Guard {
     }
 
     /// A guard without users, for `hurtle explain`, which verifies no passwords.
-    pub fn closed() -> Guard {
+    pub(crate) fn closed() -> Guard {
         Guard {
             files: Arc::default(),
             checkers: None,
@@ -112,22 +112,22 @@ impl Guard {
     }
 
     /// Returns the limits of requests, which gates share.
-    pub fn limiters(&self) -> &Limiters {
+    pub(crate) fn limiters(&self) -> &Limiters {
         &self.limiters
     }
 
     /// Returns the token requirement of a site or mount.
-    pub fn token_gate(&self, jwt: &Jwt) -> TokenGate {
+    pub(crate) fn token_gate(&self, jwt: &Jwt) -> TokenGate {
         self.issuers.gate(jwt)
     }
 
     /// Returns whether a token requirement has its keys, unchanged, from this guard.
-    pub fn has_keys_of(&self, gate: &TokenGate) -> bool {
+    pub(crate) fn has_keys_of(&self, gate: &TokenGate) -> bool {
         self.issuers.have_keys_of(gate)
     }
 
     /// Returns the gate of a site or mount.
-    pub fn gate(&self, basic: &Basic) -> PasswordGate {
+    pub(crate) fn gate(&self, basic: &Basic) -> PasswordGate {
         // RFC 7617 section 2.1: names and passwords are UTF-8.
         let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", basic.realm);
         PasswordGate {
@@ -145,18 +145,18 @@ impl Guard {
 
 impl PasswordGate {
     /// Returns whether the guard has the users of this gate, unchanged.
-    pub fn is_of(&self, guard: &Guard) -> bool {
+    pub(crate) fn is_of(&self, guard: &Guard) -> bool {
         let users = guard.files.get(&self.file);
         users.is_some_and(|users| Arc::ptr_eq(users, &self.users))
     }
 
     /// The realm of the challenge.
-    pub fn realm(&self) -> &str {
+    pub(crate) fn realm(&self) -> &str {
         &self.realm
     }
 
     /// True if this Authorization value was verified recently.
-    pub fn is_remembered(&self, authorization: Option<&[u8]>, now_ms: u64) -> bool {
+    pub(crate) fn is_remembered(&self, authorization: Option<&[u8]>, now_ms: u64) -> bool {
         let Some(value) = authorization else { return false };
         self.remembered.borrow().get(&self.key(value)).is_some_and(|until_ms| now_ms < *until_ms)
     }
@@ -165,7 +165,7 @@ impl PasswordGate {
     ///
     /// # Errors
     /// The response: 401 with the challenge, or 503 if too many checks are queued.
-    pub async fn check(&self, authorization: Option<&[u8]>) -> Result<(), Answer> {
+    pub(crate) async fn check(&self, authorization: Option<&[u8]>) -> Result<(), Answer> {
         if self.is_remembered(authorization, clock::now_ms()) {
             return Ok(());
         }
@@ -189,7 +189,7 @@ impl PasswordGate {
 
     /// Returns a unique name for an authenticated client. It is stable as long as the configuration
     /// is.
-    pub fn user(&self, authorization: Option<&[u8]>) -> Option<String> {
+    pub(crate) fn user(&self, authorization: Option<&[u8]>) -> Option<String> {
         // RFC 7617 section 2: a name holds no colon, so `name:file` is unambiguous.
         let name = Credentials::parse(authorization?)?.name;
         Some(format!("{name}:{}", self.file.display()))

@@ -121,7 +121,7 @@ fn is_resident(slice: &FileSlice) -> io::Result<bool> {
 ///
 /// # Errors
 /// The system's, or the file ends before `offset`.
-pub async fn read_piece(
+pub(crate) async fn read_piece(
     disk: Disk,
     file: Arc<OpenFile>,
     offset: u64,

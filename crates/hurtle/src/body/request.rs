@@ -37,7 +37,7 @@ pub struct Interim {
 }
 
 /// The connection's end of a request's body.
-pub struct Feeder(Arc<Slot>);
+pub(crate) struct Feeder(Arc<Slot>);
 
 #[derive(Default)]
 struct Slot(Mutex<BodyState>);
@@ -57,7 +57,7 @@ struct BodyState {
 }
 
 /// Creates both ends of a body of `len` bytes (`None`: unknown until the end).
-pub fn feed(len: Option<u64>) -> (Feeder, RequestBody) {
+pub(crate) fn feed(len: Option<u64>) -> (Feeder, RequestBody) {
     let slot = Arc::<Slot>::default();
     (Feeder(Arc::clone(&slot)), RequestBody { slot: Some(slot), left: len })
 }
@@ -72,7 +72,7 @@ impl Slot {
 impl Feeder {
     /// Waits until the reader asks for a frame. `false`: the reader was dropped, or has the last
     /// frame.
-    pub async fn wanted(&self) -> bool {
+    pub(crate) async fn wanted(&self) -> bool {
         poll_fn(|cx| {
             let mut state = self.0.state();
             if state.wanted || state.abandoned || state.ended {
@@ -85,7 +85,7 @@ impl Feeder {
     }
 
     /// Waits until the reader was dropped.
-    pub async fn abandoned(&self) {
+    pub(crate) async fn abandoned(&self) {
         poll_fn(|cx| {
             let mut state = self.0.state();
             if state.abandoned {
@@ -98,33 +98,33 @@ impl Feeder {
     }
 
     /// Returns true if the reader waits for a frame.
-    pub fn is_wanted(&self) -> bool {
+    pub(crate) fn is_wanted(&self) -> bool {
         let state = self.0.state();
         state.wanted && !state.abandoned
     }
 
     /// Takes the interim response that the reader wants sent.
-    pub fn interim(&self) -> Option<Interim> {
+    pub(crate) fn interim(&self) -> Option<Interim> {
         self.0.state().interim.take()
     }
 
     /// Returns true if the reader was dropped.
-    pub fn is_abandoned(&self) -> bool {
+    pub(crate) fn is_abandoned(&self) -> bool {
         self.0.state().abandoned
     }
 
     /// Gives the reader the frame it asked for; with `last`, the body ends after it.
-    pub fn put(&self, frame: Frame<Bytes>, last: bool) {
+    pub(crate) fn put(&self, frame: Frame<Bytes>, last: bool) {
         self.give(Some(Ok(frame)), last);
     }
 
     /// Ends the body with an error.
-    pub fn fail(&self, error: BoxError) {
+    pub(crate) fn fail(&self, error: BoxError) {
         self.give(Some(Err(error)), true);
     }
 
     /// Ends the body.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.give(None, true);
     }
 

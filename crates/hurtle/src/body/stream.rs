@@ -16,7 +16,7 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// The error of a body that an upstream did not send whole. The response is 502 if none of it was
 /// sent (RFC 9110 section 15.6.3).
 #[derive(Debug)]
-pub struct TruncatedError;
+pub(crate) struct TruncatedError;
 
 impl fmt::Display for TruncatedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -27,13 +27,13 @@ impl fmt::Display for TruncatedError {
 impl Error for TruncatedError {}
 
 /// The next frame of a body; `None` at its end.
-pub type Next = Option<Result<Frame<Bytes>, BoxError>>;
+pub(crate) type Next = Option<Result<Frame<Bytes>, BoxError>>;
 
 /// A body of one frame up to this size is sent as bytes; a longer one in turns.
 const WHOLE_BYTES_MAX: usize = 256 << 10;
 
 /// Frames of data, then perhaps trailers.
-pub struct Stream {
+pub(crate) struct Stream {
     frames: Pin<Box<dyn Frames + Send>>,
     /// The first frame, if `whole` polled it, and the length the body had stated before.
     seen: Option<Box<(Next, Option<u64>)>>,
@@ -69,7 +69,7 @@ where
 
 impl Stream {
     /// Wraps a body of any type.
-    pub fn new<B>(body: B) -> Stream
+    pub(crate) fn new<B>(body: B) -> Stream
     where
         B: Body + Send + 'static,
         B::Error: Into<BoxError>,
@@ -80,7 +80,7 @@ impl Stream {
     /// Polls the first frame. Returns its data if it is the whole body and as long as the body
     /// stated, or as was `declared` where it stated nothing; or the body's error. `None`: the body
     /// comes in frames, and `frame` returns this one first.
-    pub fn whole(
+    pub(crate) fn whole(
         &mut self,
         cx: &mut Context<'_>,
         declared: impl FnOnce() -> Option<u64>,
@@ -109,12 +109,12 @@ impl Stream {
     }
 
     /// Length of the data in bytes, if the body states it.
-    pub fn exact_len(&self) -> Option<u64> {
+    pub(crate) fn exact_len(&self) -> Option<u64> {
         self.seen.as_ref().map_or_else(|| self.frames.exact_len(), |seen| seen.1)
     }
 
     /// Returns true if the body states that no frame follows.
-    pub fn is_end(&self) -> bool {
+    pub(crate) fn is_end(&self) -> bool {
         match &self.seen {
             Some(seen) => seen.0.is_none(),
             None => self.frames.is_end(),
@@ -123,12 +123,12 @@ impl Stream {
 
     /// Waits for the next frame. A panic of the body is returned as an error. After an error the
     /// stream must not be polled again.
-    pub async fn frame(&mut self) -> Next {
+    pub(crate) async fn frame(&mut self) -> Next {
         poll_fn(|cx| self.poll(cx)).await
     }
 
     /// Returns the next frame if it is ready; else `None`, and wakes the task when it is.
-    pub async fn frame_at_once(&mut self) -> Option<Next> {
+    pub(crate) async fn frame_at_once(&mut self) -> Option<Next> {
         poll_fn(|cx| match self.poll(cx) {
             Poll::Ready(next) => Poll::Ready(Some(next)),
             Poll::Pending => Poll::Ready(None),

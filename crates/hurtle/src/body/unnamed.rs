@@ -19,7 +19,7 @@ const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// A file that is being written.
 #[derive(Debug)]
-pub struct Unnamed {
+pub(crate) struct Unnamed {
     fd: OwnedFd,
     len: u64,
 }
@@ -29,7 +29,7 @@ impl Unnamed {
     ///
     /// # Errors
     /// The system's.
-    pub fn create(directory: &Path) -> io::Result<Unnamed> {
+    pub(crate) fn create(directory: &Path) -> io::Result<Unnamed> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::openat(CWD, directory, flags, Mode::empty())?;
         let fd = match sys::create_unnamed(directory.as_fd(), MODE) {
@@ -43,7 +43,7 @@ impl Unnamed {
     ///
     /// # Errors
     /// The system's; some of the bytes may have been written.
-    pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         write_at(&self.fd, bytes, self.len)?;
         self.len += bytes.len() as u64;
         Ok(())
@@ -54,7 +54,7 @@ impl Unnamed {
     ///
     /// # Errors
     /// The system's.
-    pub fn finish(self, lane: Lane) -> io::Result<OpenFile> {
+    pub(crate) fn finish(self, lane: Lane) -> io::Result<OpenFile> {
         let stamp = Stamp::of(&rustix::fs::fstat(&self.fd)?);
         Ok(OpenFile::new(self.fd, stamp, lane))
     }
@@ -70,7 +70,7 @@ impl AsFd for Unnamed {
 ///
 /// # Errors
 /// The system's; some of the bytes may have been written.
-pub fn write_at(file: impl AsFd, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+pub(crate) fn write_at(file: impl AsFd, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
     #[cfg(test)]
     if crate::rt::simulated::is_full() {
         return Err(io::ErrorKind::StorageFull.into());

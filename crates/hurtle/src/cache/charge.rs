@@ -13,7 +13,7 @@ pub(super) struct Space {
 
 /// A part of a space that is in use.
 #[derive(Debug)]
-pub struct Charge {
+pub(crate) struct Charge {
     space: Arc<Space>,
     amount: u64,
 }

@@ -12,7 +12,7 @@ use crate::rt::oneshot;
 
 /// The role of a request in a fetch.
 #[derive(Debug)]
-pub enum Join {
+pub(crate) enum Join {
     /// The request runs the fetch.
     Lead(Flight),
     /// The request waits for another request's fetch. The channel closes if the fetch is abandoned.
@@ -28,7 +28,7 @@ pub enum Join {
 
 /// The result of a fetch.
 #[derive(Debug)]
-pub enum FetchResult {
+pub(crate) enum FetchResult {
     /// A response whose body is arriving.
     Arriving(Reader),
     /// A stored response.
@@ -54,7 +54,7 @@ pub(super) enum State {
 }
 
 /// The claim of the fetching request to a key. Dropping it abandons the fetch.
-pub struct Flight {
+pub(crate) struct Flight {
     cache: Arc<Cache>,
     key: Arc<[u8]>,
     /// The key, or for a range the result of [`range_fetch_name`].
@@ -66,7 +66,7 @@ pub struct Flight {
 const NAME_SEPARATOR: u8 = 0;
 
 /// Returns the name of the fetch of a range: requests for the same range share it.
-pub fn range_fetch_name(key: &[u8], range: &[u8], if_range: Option<&[u8]>) -> Vec<u8> {
+pub(crate) fn range_fetch_name(key: &[u8], range: &[u8], if_range: Option<&[u8]>) -> Vec<u8> {
     let separator = &[NAME_SEPARATOR];
     [key, separator, range, separator, if_range.unwrap_or_default()].concat()
 }
@@ -90,18 +90,13 @@ impl Flight {
         &self.name
     }
 
-    /// Returns the key of the response.
-    pub fn key(&self) -> &Arc<[u8]> {
-        &self.key
-    }
-
     /// Returns the cache of the key.
-    pub fn cache(&self) -> &Arc<Cache> {
+    pub(crate) fn cache(&self) -> &Arc<Cache> {
         &self.cache
     }
 
     /// Passes a storable response, whose head has arrived, to all waiting requests.
-    pub fn begin(&self, live: &Arc<Live>) {
+    pub(crate) fn begin(&self, live: &Arc<Live>) {
         let waiting = {
             let mut shard = self.cache.shard(&self.key);
             let Some(pending) = shard.fetch(&self.name, self.id) else { return };
@@ -119,14 +114,9 @@ impl Flight {
         }
     }
 
-    /// Ends the claim, so that no further request can join the fetch.
-    pub fn close(self) {
-        drop(self);
-    }
-
     /// Stores the complete response and passes it to all waiting requests. It is not stored if its
     /// key was purged during the fetch.
-    pub fn store(self, stored: &Arc<Stored>) {
+    pub(crate) fn store(self, stored: &Arc<Stored>) {
         let charge = self.cache.reserve(SLOT_BYTES + self.key.len() as u64);
         let (pending, removed) = {
             let mut shard = self.cache.shard(&self.key);
@@ -146,7 +136,11 @@ impl Flight {
     ///
     /// # Errors
     /// Another response was stored, or `old` was evicted.
-    pub fn replace(self, old: Option<&Arc<Stored>>, new: &Arc<Stored>) -> Result<(), Flight> {
+    pub(crate) fn replace(
+        self,
+        old: Option<&Arc<Stored>>,
+        new: &Arc<Stored>,
+    ) -> Result<(), Flight> {
         let charge = self.cache.reserve(SLOT_BYTES + self.key.len() as u64);
         let replaced = {
             let mut shard = self.cache.shard(&self.key);
@@ -163,13 +157,13 @@ impl Flight {
     }
 
     /// Returns the stored response for the same request fields as this head.
-    pub fn current(&self, head: &Head) -> Option<Arc<Stored>> {
+    pub(crate) fn current(&self, head: &Head) -> Option<Arc<Stored>> {
         self.cache.shard(&self.key).variant(&self.key, &head.selected).cloned()
     }
 
     /// Marks the key as uncacheable for [`UNCACHEABLE_MS`] and releases the waiting requests. Used
     /// if the response may not be stored, since the next one is probably similar.
-    pub fn refuse(self, now_ms: u64) {
+    pub(crate) fn refuse(self, now_ms: u64) {
         let charge = self.cache.reserve(SLOT_BYTES + self.key.len() as u64);
         let (pending, removed) = {
             let mut shard = self.cache.shard(&self.key);
@@ -185,13 +179,13 @@ impl Flight {
     }
 
     /// Releases the waiting requests: the response belongs to one request only.
-    pub fn release(self) {
+    pub(crate) fn release(self) {
         let pending = self.cache.shard(&self.key).end_fetch(&self.name, self.id);
         notify(pending, || FetchResult::Released);
     }
 
     /// Ends the fetch without a response.
-    pub fn fail(self, status: StatusCode) {
+    pub(crate) fn fail(self, status: StatusCode) {
         let pending = self.cache.shard(&self.key).end_fetch(&self.name, self.id);
         notify(pending, || FetchResult::Failed(status));
     }

@@ -22,7 +22,7 @@ const AHEAD_BYTES_MAX: u64 = 256 << 10;
 
 /// A body that is arriving.
 #[derive(Debug)]
-pub struct Live {
+pub(crate) struct Live {
     /// The head of the response.
     pub head: Head,
     /// The length in bytes, if the head declares it.
@@ -63,7 +63,7 @@ struct Position {
 
 /// A client's reader of a body that is arriving.
 #[derive(Debug)]
-pub struct Reader {
+pub(crate) struct Reader {
     live: Arc<Live>,
     number: usize,
     ended: bool,
@@ -72,7 +72,7 @@ pub struct Reader {
 impl Live {
     /// Creates an empty body. `charge` covers the whole body, or its beginning if `length` is
     /// unknown.
-    pub fn new(head: Head, length: Option<u64>, charge: Charge) -> Arc<Live> {
+    pub(crate) fn new(head: Head, length: Option<u64>, charge: Charge) -> Arc<Live> {
         let state = LiveState {
             pieces: VecDeque::new(),
             start: 0,
@@ -92,7 +92,7 @@ impl Live {
     }
 
     /// Creates a reader at the beginning; `None`: the beginning was dropped.
-    pub fn reader(self: &Arc<Live>) -> Option<Reader> {
+    pub(crate) fn reader(self: &Arc<Live>) -> Option<Reader> {
         let mut state = self.lock();
         if !state.kept {
             return None;
@@ -102,7 +102,7 @@ impl Live {
     }
 
     /// Appends bytes. Returns `false` when the body becomes too large to be kept.
-    pub fn push(&self, mut data: &[u8], cache: &Cache) -> bool {
+    pub(crate) fn push(&self, mut data: &[u8], cache: &Cache) -> bool {
         let mut state = self.lock();
         while !data.is_empty() {
             let room = PIECE_BYTES - state.tail.len();
@@ -129,7 +129,7 @@ impl Live {
     }
 
     /// Waits until a body that is not kept may grow. Returns `false` if it has no reader.
-    pub async fn room(&self) -> bool {
+    pub(crate) async fn room(&self) -> bool {
         poll_fn(|cx| {
             let mut state = self.lock();
             if state.kept {
@@ -149,7 +149,7 @@ impl Live {
     }
 
     /// Ends the body. Returns it with its charge if it was kept.
-    pub fn finish(&self) -> Option<(Bytes, Charge)> {
+    pub(crate) fn finish(&self) -> Option<(Bytes, Charge)> {
         let mut state = self.lock();
         state.end = End::Whole;
         state.wake();
@@ -160,12 +160,12 @@ impl Live {
     }
 
     /// Holds a charge while there are readers, because they read from memory.
-    pub fn hold(&self, charge: Option<Charge>) {
+    pub(crate) fn hold(&self, charge: Option<Charge>) {
         self.lock().charge = charge;
     }
 
     /// Ends the body with an error, because it is truncated.
-    pub fn fail(&self) {
+    pub(crate) fn fail(&self) {
         let mut state = self.lock();
         state.end = End::Broken;
         state.wake();
@@ -221,7 +221,7 @@ impl LiveState {
 
 impl Reader {
     /// Returns the body.
-    pub fn live(&self) -> &Arc<Live> {
+    pub(crate) fn live(&self) -> &Arc<Live> {
         &self.live
     }
 }

@@ -31,16 +31,16 @@ use crate::config;
 use crate::disk::{Disk, Lane};
 use crate::metrics::CacheSnapshot;
 
-pub use charge::Charge;
-pub use flight::{FetchResult, Flight, Join, range_fetch_name};
-pub use live::{Live, Reader};
-pub use parts::Parts;
-pub use pattern::KeyPattern;
-pub use record::{ReceivedBody, Record};
-pub use registry::Caches;
-pub use status::{CacheStatus, MissReason};
-pub use stored::{Content, Head, Kept, Stored};
-pub use write::ArrivedPart;
+pub(crate) use charge::Charge;
+pub(crate) use flight::{FetchResult, Flight, Join, range_fetch_name};
+pub(crate) use live::{Live, Reader};
+pub(crate) use parts::Parts;
+pub(crate) use pattern::KeyPattern;
+pub(crate) use record::{ReceivedBody, Record};
+pub(crate) use registry::Caches;
+pub(crate) use status::{CacheStatus, MissReason};
+pub(crate) use stored::{Content, Head, Kept, Stored};
+pub(crate) use write::ArrivedPart;
 
 use charge::Space;
 use shard::Shard;
@@ -50,7 +50,7 @@ const SHARDS: usize = 16;
 
 /// Time that a key is marked uncacheable after a response that may not be stored, in milliseconds.
 /// Meanwhile its requests are forwarded without waiting for each other.
-pub const UNCACHEABLE_MS: u64 = 30_000;
+pub(crate) const UNCACHEABLE_MS: u64 = 30_000;
 
 /// Memory charged for a key in addition to its length, in bytes. It makes the bound on bytes also
 /// bound the number of keys.
@@ -64,7 +64,7 @@ const OBJECT_SHARE: u64 = 4;
 const DISK_FROM_BYTES: usize = 64 << 10;
 
 /// One mount's cache, shared by all workers.
-pub struct Cache {
+pub(crate) struct Cache {
     shards: [Mutex<Shard>; SHARDS],
     /// Has a random seed, so that clients cannot choose keys that collide.
     hasher: DefaultHashBuilder,
@@ -86,7 +86,7 @@ pub struct Cache {
 
 /// The result of a look-up.
 #[derive(Debug, Default)]
-pub struct Found {
+pub(crate) struct Found {
     /// A stored response for this request, fresh or stale.
     pub stored: Option<Arc<Stored>>,
     /// Only variants for other requests are stored (Vary).
@@ -112,7 +112,7 @@ enum Room {
 
 impl Cache {
     /// Creates an empty cache. `files_max` limits its open descriptors.
-    pub fn new(config: &config::ResponseCache, disk: &Disk, files_max: u64) -> Cache {
+    pub(crate) fn new(config: &config::ResponseCache, disk: &Disk, files_max: u64) -> Cache {
         let object_bytes_max = config.max_object.min(config.memory / OBJECT_SHARE);
         let hasher = DefaultHashBuilder::default();
         Cache {
@@ -136,22 +136,22 @@ impl Cache {
     }
 
     /// Returns the maximum size of a stored body, in bytes.
-    pub fn object_bytes_max(&self) -> u64 {
+    pub(crate) fn object_bytes_max(&self) -> u64 {
         self.object_bytes_max
     }
 
     /// Returns the lifetimes of responses that give none.
-    pub fn heuristics(&self) -> &Heuristics {
+    pub(crate) fn heuristics(&self) -> &Heuristics {
         &self.heuristics
     }
 
     /// Looks up the response for a key and a request's fields.
-    pub fn find(&self, key: &[u8], fields: RequestFields<'_>, now_ms: u64) -> Found {
+    pub(crate) fn find(&self, key: &[u8], fields: RequestFields<'_>, now_ms: u64) -> Found {
         self.find_hashed(self.hash(key), key, fields, now_ms)
     }
 
     /// Looks up the response as `find` does, for a key whose hash is known.
-    pub fn find_hashed(
+    pub(crate) fn find_hashed(
         &self,
         hash: u64,
         key: &[u8],
@@ -162,14 +162,14 @@ impl Cache {
     }
 
     /// Returns the hash of a key.
-    pub fn hash(&self, key: &[u8]) -> u64 {
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
         self.hasher.hash_one(key)
     }
 
     /// Joins the fetch of a missing response, or starts one. `name` is the key, or the result of
     /// [`range_fetch_name`]. `found` is the result of the preceding look-up; returns
     /// [`Join::Retry`] if it has changed since.
-    pub fn join(
+    pub(crate) fn join(
         self: &Arc<Self>,
         name: &[u8],
         fields: RequestFields<'_>,
@@ -189,13 +189,13 @@ impl Cache {
 
     /// Removes a key whose target may have changed (RFC 9111 section 4.4). The response of a fetch
     /// in progress is not stored.
-    pub fn invalidate(&self, key: &[u8]) {
+    pub(crate) fn invalidate(&self, key: &[u8]) {
         let removed = self.shard(key).remove(key);
         drop(removed);
     }
 
     /// Removes every key that `chosen` selects. Returns the number of removed responses.
-    pub fn purge(&self, chosen: impl Fn(&[u8]) -> bool) -> usize {
+    pub(crate) fn purge(&self, chosen: impl Fn(&[u8]) -> bool) -> usize {
         let purged = self.shards.iter().map(|shard| {
             // The responses are dropped after the lock is released.
             let removed = lock(shard).remove_all(&chosen);
@@ -205,12 +205,12 @@ impl Cache {
     }
 
     /// Returns the bytes of memory and of the disk in use.
-    pub fn used(&self) -> (u64, u64) {
+    pub(crate) fn used(&self) -> (u64, u64) {
         (self.memory.used(), self.disk_bytes.used())
     }
 
     /// Adds its size to a snapshot. Locks each shard for a moment.
-    pub fn add_to(&self, all: &mut CacheSnapshot) {
+    pub(crate) fn add_to(&self, all: &mut CacheSnapshot) {
         let (memory, disk) = self.used();
         all.entries += self.shards.iter().map(|shard| lock(shard).count() as u64).sum::<u64>();
         all.memory_bytes += memory;
@@ -228,7 +228,7 @@ impl Cache {
     }
 
     /// Reserves memory, evicting responses if needed. `None`: there is not enough.
-    pub fn reserve(&self, bytes: u64) -> Option<Charge> {
+    pub(crate) fn reserve(&self, bytes: u64) -> Option<Charge> {
         self.room(Room::Memory, bytes)
     }
 

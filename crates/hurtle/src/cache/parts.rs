@@ -16,7 +16,7 @@ pub(super) const PART_BYTES: u64 = 64;
 
 /// Parts of a representation. They do not overlap and are in order.
 #[derive(Clone, Debug)]
-pub struct Parts {
+pub(crate) struct Parts {
     /// The length of the whole representation, in bytes.
     len: u64,
     parts: Vec<Part>,
@@ -38,12 +38,12 @@ impl Part {
 
 impl Parts {
     /// Creates an incomplete representation without bytes. `len` is the length of the whole.
-    pub fn new(len: u64) -> Parts {
+    pub(crate) fn new(len: u64) -> Parts {
         Parts { len, parts: Vec::new() }
     }
 
     /// Returns the length of the whole representation, in bytes.
-    pub fn complete_len(&self) -> u64 {
+    pub(crate) fn complete_len(&self) -> u64 {
         self.len
     }
 
@@ -58,7 +58,7 @@ impl Parts {
     }
 
     /// Returns whether all bytes of a range are stored.
-    pub fn covers(&self, range: &Range<u64>) -> bool {
+    pub(crate) fn covers(&self, range: &Range<u64>) -> bool {
         let mut reached = range.start;
         for part in &self.parts {
             if part.start <= reached && reached < part.end() {
@@ -69,7 +69,7 @@ impl Parts {
     }
 
     /// Returns the bytes of a range that is stored, as slices in order.
-    pub fn slices(&self, range: &Range<u64>) -> Vec<Bytes> {
+    pub(crate) fn slices(&self, range: &Range<u64>) -> Vec<Bytes> {
         let slice = |part: &Part| {
             let (start, end) = (part.start.max(range.start), part.end().min(range.end));
             // Both lie within the part, so the differences are less than its length.

@@ -5,7 +5,7 @@ use hurtle_http::semantics::target::{decode_keeping_slashes, encode_path};
 
 /// The cache keys of one host with a target, or with all targets that begin alike.
 #[derive(Debug)]
-pub struct KeyPattern {
+pub(crate) struct KeyPattern {
     name: Vec<u8>,
     /// `None`: every port.
     port: Option<u16>,
@@ -18,7 +18,7 @@ pub struct KeyPattern {
 impl KeyPattern {
     /// Parses a host with an optional port, and a path: with a query, or with `*` behind it for
     /// every target that begins like this. `None`: they are malformed.
-    pub fn parse(host: &[u8], target: &[u8]) -> Option<KeyPattern> {
+    pub(crate) fn parse(host: &[u8], target: &[u8]) -> Option<KeyPattern> {
         let host = host::parse(host).ok().filter(|host| !host.name.is_empty())?;
         let query_at = target.iter().position(|&b| b == b'?');
         let (path, query) = target.split_at(query_at.unwrap_or(target.len()));
@@ -33,7 +33,7 @@ impl KeyPattern {
 
     /// `true` if it selects this key of `hurtle_http::message::forward::identity`:
     /// `scheme://host/path?query`, maybe followed by further lines.
-    pub fn matches(&self, key: &[u8]) -> bool {
+    pub(crate) fn matches(&self, key: &[u8]) -> bool {
         let line = key.split(|&b| b == b'\n').next().unwrap_or(key);
         let rest = line.strip_prefix(b"https://").or_else(|| line.strip_prefix(b"http://"));
         let Some(rest) = rest else { return false };

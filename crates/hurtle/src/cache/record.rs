@@ -14,7 +14,7 @@ use crate::body::{OpenFile, Stamp};
 /// A stored response without its body. Octets are characters of the same number, so that the record
 /// can be written as text.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Record {
+pub(crate) struct Record {
     key: String,
     status: u16,
     lines: String,
@@ -34,7 +34,7 @@ pub struct Record {
 
 /// A body that another process has handed over.
 #[derive(Debug)]
-pub enum ReceivedBody {
+pub(crate) enum ReceivedBody {
     Bytes(Bytes),
     /// A file that has only this body.
     File(OwnedFd),
@@ -98,7 +98,7 @@ impl Cache {
     ///
     /// # Errors
     /// Those of `pass`.
-    pub fn for_each<E>(
+    pub(crate) fn for_each<E>(
         &self,
         mut pass: impl FnMut(Record, &Kept) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -113,7 +113,7 @@ impl Cache {
 
     /// Stores a response of another process, unless there is one for the same request or no room.
     /// Returns `true` if it is stored.
-    pub fn restore(&self, record: &Record, body: ReceivedBody) -> bool {
+    pub(crate) fn restore(&self, record: &Record, body: ReceivedBody) -> bool {
         self.try_restore(record, body).is_some()
     }
 

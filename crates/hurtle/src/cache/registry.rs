@@ -9,20 +9,20 @@ use crate::metrics::CacheSnapshot;
 
 /// All caches; clones share them.
 #[derive(Clone, Debug)]
-pub struct Caches {
+pub(crate) struct Caches {
     all: Arc<Mutex<Vec<(config::Proxy, Arc<Cache>)>>>,
     files_max: u64,
 }
 
 impl Caches {
     /// Creates an empty registry. `files_max` limits the open descriptors of each cache.
-    pub fn new(files_max: u64) -> Caches {
+    pub(crate) fn new(files_max: u64) -> Caches {
         Caches { all: Arc::default(), files_max }
     }
 
     /// Returns the cache of a proxy; mounts with equal configurations share it. `None`: it has
     /// none.
-    pub fn of(&self, proxy: &config::Proxy, disk: &Disk) -> Option<Arc<Cache>> {
+    pub(crate) fn of(&self, proxy: &config::Proxy, disk: &Disk) -> Option<Arc<Cache>> {
         let config = proxy.cache.as_ref()?;
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, cache)) = all.iter().find(|(other, _)| other == proxy) {
@@ -34,12 +34,12 @@ impl Caches {
     }
 
     /// Returns every cache with its proxy.
-    pub fn all(&self) -> Vec<(config::Proxy, Arc<Cache>)> {
+    pub(crate) fn all(&self) -> Vec<(config::Proxy, Arc<Cache>)> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Adds up the sizes of all caches.
-    pub fn snapshot(&self) -> CacheSnapshot {
+    pub(crate) fn snapshot(&self) -> CacheSnapshot {
         let all = self.all();
         let mut snapshot = CacheSnapshot::default();
         all.iter().for_each(|(_, cache)| cache.add_to(&mut snapshot));
@@ -47,14 +47,14 @@ impl Caches {
     }
 
     /// Removes the caches that no proxy uses.
-    pub fn retain_used(&self) {
+    pub(crate) fn retain_used(&self) {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|(_, cache)| Arc::strong_count(cache) > 1);
     }
 
     /// Removes every key that `chosen` selects from all caches. Returns the number of removed
     /// responses.
-    pub fn purge(&self, chosen: impl Fn(&[u8]) -> bool) -> usize {
+    pub(crate) fn purge(&self, chosen: impl Fn(&[u8]) -> bool) -> usize {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().map(|(_, cache)| cache.purge(&chosen)).sum()
     }

@@ -6,7 +6,7 @@ use hurtle_http::semantics::decimal;
 
 /// The cache's handling of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CacheStatus {
+pub(crate) enum CacheStatus {
     /// Sent from the cache; seconds of freshness left, negative if stale.
     Hit(i64),
     /// Sent stale from the cache, because the upstream failed.
@@ -28,7 +28,7 @@ pub enum CacheStatus {
 /// The reason for forwarding a request (RFC 9211 section 2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // RFC 9211 defines them.
-pub enum MissReason {
+pub(crate) enum MissReason {
     Method,
     UriMiss,
     VaryMiss,
@@ -52,7 +52,7 @@ impl MissReason {
 
 impl CacheStatus {
     /// Appends the Cache-Status line.
-    pub fn encode(self, out: &mut Vec<u8>) {
+    pub(crate) fn encode(self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"Cache-Status: hurtle; ");
         // Writing into a Vec cannot fail.
         let _ = match self {
@@ -75,7 +75,7 @@ impl CacheStatus {
     }
 
     /// Returns the name in the access log.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             CacheStatus::Hit(ttl) if ttl > 0 => "hit",
             CacheStatus::Hit(_) | CacheStatus::HitOnError(_) => "stale",

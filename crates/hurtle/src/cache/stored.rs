@@ -15,7 +15,7 @@ use crate::body::OpenFile;
 
 /// A response without its body.
 #[derive(Clone, Debug)]
-pub struct Head {
+pub(crate) struct Head {
     /// Status code of the response.
     pub status: StatusCode,
     /// The field lines, each ended by CRLF, with Date, without Age and without body framing.
@@ -37,7 +37,7 @@ static SERIALS: AtomicU64 = AtomicU64::new(0);
 
 /// A response in the cache, complete or in parts.
 #[derive(Debug)]
-pub struct Stored {
+pub(crate) struct Stored {
     /// A number that is unique among the stored responses of all caches.
     pub serial: u64,
     /// The response without its body.
@@ -49,7 +49,7 @@ pub struct Stored {
 
 /// A body and its charges.
 #[derive(Debug)]
-pub struct Content {
+pub(crate) struct Content {
     /// The body, by where it is kept.
     pub kept: Kept,
     _charges: Vec<Charge>,
@@ -57,7 +57,7 @@ pub struct Content {
 
 /// The storage of a body.
 #[derive(Clone, Debug)]
-pub enum Kept {
+pub(crate) enum Kept {
     /// In memory.
     Bytes(Bytes),
     /// In a file without a name.
@@ -68,22 +68,22 @@ pub enum Kept {
 
 impl Head {
     /// Returns the current age, in seconds (RFC 9111 section 4.2.3).
-    pub fn age(&self, now_ms: u64) -> u64 {
+    pub(crate) fn age(&self, now_ms: u64) -> u64 {
         self.age_ms.saturating_add(now_ms.saturating_sub(self.received_ms)) / 1_000
     }
 
     /// Returns whether the response matches a request with these fields (RFC 9111 section 4.1).
-    pub fn answers(&self, fields: RequestFields<'_>) -> bool {
+    pub(crate) fn answers(&self, fields: RequestFields<'_>) -> bool {
         self.selected.iter().all(|(name, value)| is_selecting(fields, name, value.as_deref()))
     }
 
     /// Returns the selecting fields of a request, for a response with this Vary.
-    pub fn selected(vary: &[&[u8]], fields: RequestFields<'_>) -> Vec<SelectingField> {
+    pub(crate) fn selected(vary: &[&[u8]], fields: RequestFields<'_>) -> Vec<SelectingField> {
         vary.iter().map(|name| (Box::from(*name), selecting(fields, name))).collect()
     }
 
     /// Returns the approximate memory use, in bytes.
-    pub fn cost(&self) -> u64 {
+    pub(crate) fn cost(&self) -> u64 {
         let selected =
             |(name, value): &SelectingField| name.len() + value.as_ref().map_or(0, Vec::len);
         let selected: usize = self.selected.iter().map(selected).sum();
@@ -142,12 +142,12 @@ fn is_same_list(value: &[u8], expected: &[u8]) -> bool {
 
 impl Stored {
     /// Creates a response; `charge` covers its head.
-    pub fn new(head: Head, content: Arc<Content>, charge: Charge) -> Stored {
+    pub(crate) fn new(head: Head, content: Arc<Content>, charge: Charge) -> Stored {
         Stored { serial: SERIALS.fetch_add(1, Relaxed), head, content, _charge: charge }
     }
 
     /// Returns whether the whole body is stored.
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         !matches!(self.content.kept, Kept::Parts(_))
     }
 
@@ -158,23 +158,18 @@ impl Stored {
 
 impl Content {
     /// Creates a body; `charges` cover its storage.
-    pub fn new(kept: Kept, charges: Vec<Charge>) -> Arc<Content> {
+    pub(crate) fn new(kept: Kept, charges: Vec<Charge>) -> Arc<Content> {
         Arc::new(Content { kept, _charges: charges })
     }
 }
 
 impl Kept {
     /// Returns the length of the whole body, in bytes.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         match self {
             Kept::Bytes(bytes) => bytes.len() as u64,
             Kept::File(file) => file.stamp.len,
             Kept::Parts(parts) => parts.complete_len(),
         }
-    }
-
-    /// Returns whether the body is empty.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }

@@ -14,7 +14,7 @@ use crate::disk::Lane;
 impl Cache {
     /// Stores a complete body: on the disk if it is large and there is room, otherwise in memory.
     /// Returns `charge`, which covers its memory, if the body is on the disk.
-    pub async fn keep(&self, body: Bytes, charge: Charge) -> (Arc<Content>, Option<Charge>) {
+    pub(crate) async fn keep(&self, body: Bytes, charge: Charge) -> (Arc<Content>, Option<Charge>) {
         let in_memory = |body, charge| (Content::new(Kept::Bytes(body), vec![charge]), None);
         let Some(directory) = self.directory.as_ref().filter(|_| body.len() > DISK_FROM_BYTES)
         else {
@@ -40,7 +40,7 @@ impl Cache {
 
 /// Bytes of an incomplete response that have arrived.
 #[derive(Debug)]
-pub struct ArrivedPart {
+pub(crate) struct ArrivedPart {
     /// The position of the first byte.
     pub start: u64,
     /// The length of the whole representation, in bytes.
@@ -51,7 +51,7 @@ pub struct ArrivedPart {
 
 impl ArrivedPart {
     /// `charge` covers the bytes.
-    pub fn new(start: u64, len: u64, bytes: Bytes, charge: Charge) -> ArrivedPart {
+    pub(crate) fn new(start: u64, len: u64, bytes: Bytes, charge: Charge) -> ArrivedPart {
         ArrivedPart { start, len, bytes, charge: Arc::new(charge) }
     }
 }
@@ -59,7 +59,7 @@ impl ArrivedPart {
 impl Cache {
     /// Adds a part to stored parts of the same representation, or to none. The result is complete
     /// if the parts are whole. `None`: there is no memory, or there are too many parts.
-    pub async fn combine(
+    pub(crate) async fn combine(
         &self,
         stored: Option<&Parts>,
         part: &ArrivedPart,

@@ -10,7 +10,7 @@ use aws_lc_rs::digest;
 use crate::body::Stamp;
 
 /// SHA-256 of a dictionary.
-pub type DictionaryHash = [u8; 32];
+pub(crate) type DictionaryHash = [u8; 32];
 
 /// Begins every `dcz` body: a skippable frame of zstd, which holds the dictionary's hash.
 const MAGIC: [u8; 8] = [0x5e, 0x2a, 0x4d, 0x18, 0x20, 0, 0, 0];
@@ -19,7 +19,7 @@ const MAGIC: [u8; 8] = [0x5e, 0x2a, 0x4d, 0x18, 0x20, 0, 0, 0];
 const HASHES_MAX: usize = 4_096;
 
 /// A file that clients have.
-pub struct Dictionary {
+pub(crate) struct Dictionary {
     /// Stamp of the file, which changes with its contents.
     pub stamp: Stamp,
     /// The hash of its bytes in that state.

@@ -15,7 +15,7 @@ use crate::rt;
 
 /// Processor time that an encoder spends on a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effort {
+pub(crate) enum Effort {
     /// Fast, for bodies that are encoded for each response. The window has at most 256 KiB (32 KiB
     /// for gzip), which bounds the memory of a stream.
     Live,
@@ -44,7 +44,7 @@ const DICTIONARY_WINDOW_LOGS: (u32, u32, u32) = (10, 23, 27);
 const BROTLI_BUFFER_BYTES: usize = 8 << 10;
 
 /// An encoder of one body.
-pub struct Encoder<'a>(AnyEncoder<'a>);
+pub(crate) struct Encoder<'a>(AnyEncoder<'a>);
 
 enum AnyEncoder<'a> {
     Br(Box<CompressorWriter<Vec<u8>>>),
@@ -57,7 +57,7 @@ impl Encoder<'_> {
     ///
     /// # Errors
     /// There is no memory, or the coding is another one.
-    pub fn new(coding: Coding, effort: Effort) -> io::Result<Encoder<'static>> {
+    pub(crate) fn new(coding: Coding, effort: Effort) -> io::Result<Encoder<'static>> {
         let (levels, window) = match effort {
             Effort::Live => (LIVE_LEVELS, LIVE_WINDOW_LOG),
             Effort::Stored(_) => (STORED_LEVELS, STORED_WINDOW_LOG),
@@ -101,7 +101,7 @@ impl Encoder<'_> {
     ///
     /// # Errors
     /// There is no memory.
-    pub fn with_dictionary<'a>(
+    pub(crate) fn with_dictionary<'a>(
         dictionary: &'a [u8],
         len: u64,
         head: Vec<u8>,
@@ -124,7 +124,7 @@ impl Encoder<'_> {
     ///
     /// # Errors
     /// The encoder failed; it must not be used again.
-    pub fn write(&mut self, data: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    pub(crate) fn write(&mut self, data: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         guard(|| self.writer().write_all(data))?;
         self.take(out);
         Ok(())
@@ -134,7 +134,7 @@ impl Encoder<'_> {
     ///
     /// # Errors
     /// The encoder failed; it must not be used again.
-    pub fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+    pub(crate) fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         guard(|| self.writer().flush())?;
         self.take(out);
         Ok(())
@@ -144,7 +144,7 @@ impl Encoder<'_> {
     ///
     /// # Errors
     /// The encoder failed.
-    pub fn finish(self, out: &mut Vec<u8>) -> io::Result<()> {
+    pub(crate) fn finish(self, out: &mut Vec<u8>) -> io::Result<()> {
         let rest = guard(|| match self.0 {
             AnyEncoder::Br(encoder) => Ok(encoder.into_inner()),
             AnyEncoder::Zstd(encoder) => encoder.finish(),

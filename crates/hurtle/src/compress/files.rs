@@ -47,7 +47,7 @@ const WORTH_ONE_IN: usize = 10;
 
 /// The encoded files of the process; clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Compressor(Option<Arc<SharedFiles>>);
+pub(crate) struct Compressor(Option<Arc<SharedFiles>>);
 
 #[derive(Debug)]
 struct SharedFiles {
@@ -83,11 +83,11 @@ pub(super) struct Identity {
 
 /// The encoding of a file, which may still be in work.
 #[derive(Debug, Default)]
-pub struct Encoding(OnceLock<EncodingResult>);
+pub(crate) struct Encoding(OnceLock<EncodingResult>);
 
 /// The end of an encoding.
 #[derive(Clone, Debug)]
-pub enum EncodingResult {
+pub(crate) enum EncodingResult {
     /// The file is sent encoded.
     Made(EncodedFile),
     /// It is not worth it, or it failed: the file is sent as it is.
@@ -98,7 +98,7 @@ pub enum EncodingResult {
 
 /// A file in a content-coding, in memory.
 #[derive(Clone, Debug)]
-pub struct EncodedFile {
+pub(crate) struct EncodedFile {
     /// The file in the content-coding.
     pub bytes: Bytes,
     /// Hash of the bytes, for the entity-tag: another version of an encoder may give other bytes.
@@ -107,7 +107,7 @@ pub struct EncodedFile {
 
 impl Encoding {
     /// Returns the result; `None`: the file is still being encoded.
-    pub fn result(&self) -> Option<&EncodingResult> {
+    pub(crate) fn result(&self) -> Option<&EncodingResult> {
         self.0.get()
     }
 }
@@ -117,7 +117,7 @@ impl Compressor {
     ///
     /// # Errors
     /// The system refuses a thread.
-    pub fn start(config: &Compress) -> io::Result<Compressor> {
+    pub(crate) fn start(config: &Compress) -> io::Result<Compressor> {
         if config.cache_bytes == 0 {
             return Ok(Compressor(None));
         }
@@ -151,13 +151,13 @@ impl Compressor {
 
     /// Returns the encoding of a file, and begins it if it is not known. `None`: nothing is encoded
     /// here, or too much waits.
-    pub fn encoding(&self, file: &Arc<OpenFile>, coding: Coding) -> Option<Arc<Encoding>> {
+    pub(crate) fn encoding(&self, file: &Arc<OpenFile>, coding: Coding) -> Option<Arc<Encoding>> {
         let identity = Identity { stamp: file.stamp, coding, dictionary: None };
         self.known_or_begun(file, identity, None)
     }
 
     /// As `encoding`, in `dcz` for clients that have this dictionary.
-    pub fn encoding_with(
+    pub(crate) fn encoding_with(
         &self,
         file: &Arc<OpenFile>,
         dictionary: Dictionary,
@@ -200,7 +200,7 @@ impl Compressor {
 
     /// Returns a body that encodes a file while it is sent. `content`: its bytes, if they are in
     /// memory. `None`: nothing is encoded here, or too many responses are.
-    pub fn live(
+    pub(crate) fn live(
         &self,
         file: &Arc<OpenFile>,
         content: Option<&Bytes>,
@@ -210,7 +210,7 @@ impl Compressor {
     }
 
     /// Runs a job on a thread that encodes, after those that wait. If too many wait it is dropped.
-    pub fn begin(&self, job: impl FnOnce() + Send + 'static) {
+    pub(crate) fn begin(&self, job: impl FnOnce() + Send + 'static) {
         if let Some(shared) = &self.0 {
             shared.threads.begin(shared.lane, job);
         }
@@ -220,7 +220,7 @@ impl Compressor {
     ///
     /// # Errors
     /// Those of `load`.
-    pub fn hash(
+    pub(crate) fn hash(
         &self,
         stamp: Stamp,
         load: impl FnOnce() -> io::Result<Vec<u8>>,
@@ -233,13 +233,8 @@ impl Compressor {
 
     /// Number of encodings that found no room so far: it grows while the memory is held by entries
     /// of file caches.
-    pub fn refused(&self) -> u64 {
+    pub(crate) fn refused(&self) -> u64 {
         self.0.as_ref().map_or(0, |shared| shared.refused.load(Relaxed))
-    }
-
-    /// Memory of all encodings, in bytes.
-    pub fn bytes(&self) -> u64 {
-        self.0.as_ref().map_or(0, |shared| shared.lock().bytes)
     }
 }
 

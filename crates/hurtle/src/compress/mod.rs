@@ -11,18 +11,18 @@ mod live;
 mod policy;
 mod response;
 
-pub use dictionary::{Dictionary, DictionaryHash};
-pub use encoder::{Effort, Encoder};
-pub use files::{Compressor, EncodedFile, Encoding, EncodingResult};
-pub use policy::{FileFacts, Policy, Uncompressed, forbids};
-pub use response::{encode, encode_upstream};
+pub(crate) use dictionary::{Dictionary, DictionaryHash};
+pub(crate) use encoder::{Effort, Encoder};
+pub(crate) use files::{Compressor, EncodedFile, Encoding, EncodingResult};
+pub(crate) use policy::{FileFacts, Policy, Uncompressed, forbids};
+pub(crate) use response::{encode, encode_upstream};
 
 /// The codings that files and streams are offered in, best first: Brotli is the smallest, and zstd
 /// decodes faster than gzip.
-pub const CODINGS: [hurtle_http::semantics::accept::Coding; 3] = {
+pub(crate) const CODINGS: [hurtle_http::semantics::accept::Coding; 3] = {
     use hurtle_http::semantics::accept::Coding;
     [Coding::Br, Coding::Zstd, Coding::Gzip]
 };
 
 /// Bytes that are encoded before other connections run: about a millisecond.
-pub const TURN_BYTES: usize = 32 << 10;
+pub(crate) const TURN_BYTES: usize = 32 << 10;

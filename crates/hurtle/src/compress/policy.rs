@@ -14,11 +14,11 @@ use crate::config::Compress;
 
 /// The settings by which a mount compresses.
 #[derive(Clone, Debug)]
-pub struct Policy(Arc<Compress>);
+pub(crate) struct Policy(Arc<Compress>);
 
 /// The properties of a file that the policy looks at.
 #[derive(Clone, Copy, Debug)]
-pub struct FileFacts<'a> {
+pub(crate) struct FileFacts<'a> {
     /// `true` if `compress.types` has its media type.
     pub has_type: bool,
     /// Size of the file, in bytes.
@@ -31,7 +31,7 @@ pub struct FileFacts<'a> {
 
 /// The reason why a file is not compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Uncompressed {
+pub(crate) enum Uncompressed {
     /// `compress` is false here, or there is no memory for it.
     Off,
     /// Its media type is not in `compress.types`.
@@ -64,7 +64,7 @@ impl fmt::Display for Uncompressed {
 
 impl Policy {
     /// Creates the policy of a configuration.
-    pub fn new(config: Arc<Compress>) -> Policy {
+    pub(crate) fn new(config: Arc<Compress>) -> Policy {
         Policy(config)
     }
 
@@ -72,7 +72,7 @@ impl Policy {
     ///
     /// # Errors
     /// The reason why it is not compressed.
-    pub fn admit(&self, file: &FileFacts<'_>) -> Result<(), Uncompressed> {
+    pub(crate) fn admit(&self, file: &FileFacts<'_>) -> Result<(), Uncompressed> {
         let sets = |name: &HeaderName| file.set.iter().find(|(set, _)| set == name);
         let control = sets(&header::CACHE_CONTROL);
         match () {
@@ -90,13 +90,13 @@ impl Policy {
     }
 
     /// Returns whether `compress.types` has this media type.
-    pub fn covers(&self, media_type: &[u8]) -> bool {
+    pub(crate) fn covers(&self, media_type: &[u8]) -> bool {
         self.0.types.iter().any(|pattern| media::matches(pattern, media_type))
     }
 }
 
 /// Returns whether a Cache-Control value has `no-transform`.
-pub fn forbids(cache_control: &[u8]) -> bool {
+pub(crate) fn forbids(cache_control: &[u8]) -> bool {
     list(cache_control).any(|directive| directive.eq_ignore_ascii_case(b"no-transform"))
 }
 

@@ -14,7 +14,7 @@ use crate::edits::FieldEdits;
 
 /// Encodes a response where the policy, the request and the response allow it, and edits its
 /// fields.
-pub fn encode(policy: &Policy, request: &RequestHead<'_>, answer: &mut Answer) {
+pub(crate) fn encode(policy: &Policy, request: &RequestHead<'_>, answer: &mut Answer) {
     let Fields::Map(map) = &mut answer.fields else { return };
     // A file keeps its ranges and is sent without passing through memory.
     if matches!(answer.body, Body::File(_) | Body::Parts(_)) {
@@ -86,7 +86,7 @@ fn weak(tag: &[u8]) -> Option<HeaderValue> {
 
 /// Decides about an upstream's response whose body has this length, if it is known, and edits its
 /// fields. Returns the coding to apply; `None`: the body is sent unchanged.
-pub fn encode_upstream(
+pub(crate) fn encode_upstream(
     policy: &Policy,
     request: &RequestHead<'_>,
     status: StatusCode,

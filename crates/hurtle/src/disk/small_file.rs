@@ -9,7 +9,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// It cannot be read.
-pub fn read_small(path: &Path, bytes_max: u64) -> io::Result<Option<Option<Vec<u8>>>> {
+pub(crate) fn read_small(path: &Path, bytes_max: u64) -> io::Result<Option<Option<Vec<u8>>>> {
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {

@@ -17,7 +17,7 @@ const CORS: [HeaderName; 3] = [
 ];
 
 /// Edits the fields of a response to a request.
-pub fn edit(fields: &mut dyn FieldEdits, cors: &Cors, request: &RequestHead<'_>) {
+pub(crate) fn edit(fields: &mut dyn FieldEdits, cors: &Cors, request: &RequestHead<'_>) {
     CORS.iter().for_each(|name| fields.remove(name));
     let (allows_any, origin) = (cors.allows_any(), value(request, b"origin"));
     let allowed = match origin {
@@ -48,7 +48,7 @@ pub fn edit(fields: &mut dyn FieldEdits, cors: &Cors, request: &RequestHead<'_>)
 
 /// Answers a preflight (Fetch standard, "CORS-preflight request"). `None`: it is another request.
 /// [`edit`] adds the fields that other responses have too.
-pub fn preflight(request: &RequestHead<'_>, cors: &Cors) -> Option<Answer> {
+pub(crate) fn preflight(request: &RequestHead<'_>, cors: &Cors) -> Option<Answer> {
     if request.method != Method::Options {
         return None;
     }

@@ -9,7 +9,7 @@ use hurtle_http::message::response::Fields;
 use hurtle_http::request::fields::{is_same, pairs};
 
 /// The fields of a response, to be edited.
-pub trait FieldEdits {
+pub(crate) trait FieldEdits {
     /// Removes all lines of a field.
     fn remove(&mut self, name: &HeaderName);
 
@@ -68,7 +68,7 @@ impl FieldEdits for HeaderMap {
 
 /// Edits of field lines, which are not copied until they are applied.
 #[derive(Debug)]
-pub struct LineEdits<'a> {
+pub(crate) struct LineEdits<'a> {
     lines: &'a [u8],
     /// Names whose lines are removed.
     removed: Vec<HeaderName>,
@@ -78,7 +78,7 @@ pub struct LineEdits<'a> {
 
 impl<'a> LineEdits<'a> {
     /// Edits field lines, each ended by CRLF.
-    pub fn of(lines: &'a [u8]) -> LineEdits<'a> {
+    pub(crate) fn of(lines: &'a [u8]) -> LineEdits<'a> {
         LineEdits { lines, removed: Vec::new(), added: Vec::new() }
     }
 }
@@ -116,7 +116,7 @@ impl FieldEdits for LineEdits<'_> {
 
 /// Fields to set in the lines of a file and to remove from them, which are made with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReadyEdits {
+pub(crate) struct ReadyEdits {
     /// Fields to set; they replace the file's own.
     pub set: Vec<(HeaderName, HeaderValue)>,
     /// Names of fields to remove from the file's own.
@@ -168,7 +168,7 @@ impl FieldEdits for ReadyEdits {
 }
 
 /// Edits the fields of a response. Lines that `edit` leaves as they are are not copied.
-pub fn edit_fields(fields: &mut Fields, edit: impl FnOnce(&mut dyn FieldEdits)) {
+pub(crate) fn edit_fields(fields: &mut Fields, edit: impl FnOnce(&mut dyn FieldEdits)) {
     match fields {
         Fields::Map(map) => edit(map),
         Fields::Ready(lines) => {

@@ -3,8 +3,8 @@
 //! Pure: `pipeline::finish` applies them to responses, and files keep ready field lines with them.
 
 mod cookies;
-pub mod cors;
-pub mod fields;
+pub(crate) mod cors;
+pub(crate) mod fields;
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 use hurtle_http::semantics::media;
 use memchr::memmem;
 
-pub use self::fields::{FieldEdits, ReadyEdits, edit_fields};
+pub(crate) use self::fields::{FieldEdits, ReadyEdits, edit_fields};
 use crate::config::{self, HeaderRule};
 
 /// The preset of `security_headers`. A response that has a field keeps its own value.
@@ -28,7 +28,7 @@ const SECURITY: [(HeaderName, HeaderValue); 4] = [
 
 /// The edits of a site's responses.
 #[derive(Debug, Default)]
-pub struct ResponseEdits {
+pub(crate) struct ResponseEdits {
     rules: Vec<HeaderRule>,
     has_security: bool,
     /// Strict-Transport-Security of the site's TLS settings.
@@ -40,7 +40,7 @@ pub struct ResponseEdits {
 
 impl ResponseEdits {
     /// Compiles the edits of a site.
-    pub fn new(site: &config::Site) -> ResponseEdits {
+    pub(crate) fn new(site: &config::Site) -> ResponseEdits {
         let rules = settable(&site.headers);
         let hsts = site.tls.as_ref().and_then(|tls| tls.hsts.clone());
         let sets_hsts = |rule: &HeaderRule| {
@@ -53,24 +53,24 @@ impl ResponseEdits {
 
     /// The edits of a mount: those of its site, then its own.
     #[must_use]
-    pub fn of_mount(&self, mount: &config::Mount) -> ResponseEdits {
+    pub(crate) fn of_mount(&self, mount: &config::Mount) -> ResponseEdits {
         let rules = [self.rules.clone(), settable(&mount.headers)].concat();
         ResponseEdits { rules, hsts: self.hsts.clone(), ..*self }
     }
 
     /// Returns the value of Strict-Transport-Security (RFC 6797).
-    pub fn hsts(&self) -> Option<&HeaderValue> {
+    pub(crate) fn hsts(&self) -> Option<&HeaderValue> {
         self.hsts.as_ref()
     }
 
     /// Returns whether responses in clear lack a field that those over TLS have.
-    pub fn withholds_hsts(&self, is_secure: bool) -> bool {
+    pub(crate) fn withholds_hsts(&self, is_secure: bool) -> bool {
         self.withholds_hsts && !is_secure
     }
 
     /// Edits the fields of a response with this status. `path` is the decoded path of the request,
     /// after the site's rules.
-    pub fn edit<'p>(
+    pub(crate) fn edit<'p>(
         &self,
         fields: &mut dyn FieldEdits,
         path: impl FnOnce() -> Cow<'p, [u8]>,
@@ -110,7 +110,7 @@ impl ResponseEdits {
 
     /// Returns the value that the rules of a path give a field of a response of any type; `None`:
     /// they leave it or remove it.
-    pub fn value(&self, name: &HeaderName, path: &[u8]) -> Option<&HeaderValue> {
+    pub(crate) fn value(&self, name: &HeaderName, path: &[u8]) -> Option<&HeaderValue> {
         let mut value = None;
         for rule in self.rules_for(path).filter(|rule| rule.types.is_empty()) {
             let set = rule.set.iter().find(|(other, _)| other == name);
@@ -124,7 +124,7 @@ impl ResponseEdits {
 
     /// Returns the Link value of the path's rules, if it has a preload or preconnect: it is worth a
     /// 103 (RFC 8297).
-    pub fn hint<'p>(&self, path: impl FnOnce() -> Cow<'p, [u8]>) -> Option<HeaderValue> {
+    pub(crate) fn hint<'p>(&self, path: impl FnOnce() -> Cow<'p, [u8]>) -> Option<HeaderValue> {
         if self.rules.is_empty() {
             return None;
         }

@@ -21,7 +21,7 @@ use crate::body::{Body, FileSlice, Part};
 
 /// The request fields that select the representation and the ranges of a file.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct FileQuery<'a> {
+pub(crate) struct FileQuery<'a> {
     /// The preconditions (RFC 9110 section 13.1).
     pub preconditions: Preconditions<'a>,
     /// Range; set for GET only (RFC 9110 section 14.2).
@@ -38,13 +38,13 @@ pub struct FileQuery<'a> {
 
 impl FileQuery<'_> {
     /// True if the request has neither preconditions nor a range.
-    pub fn is_for_the_whole(&self) -> bool {
+    pub(crate) fn is_for_the_whole(&self) -> bool {
         self.range.is_none() && self.preconditions == Preconditions::default()
     }
 }
 
 /// Answers a GET or HEAD. `status` is 200, or the status of an error whose page this file is.
-pub fn answer(entry: &Entry, status: StatusCode, query: &FileQuery<'_>) -> Answer {
+pub(crate) fn answer(entry: &Entry, status: StatusCode, query: &FileQuery<'_>) -> Answer {
     if query.range.is_none() || entry.codings.is_empty() {
         return negotiated(entry, status, query);
     }
@@ -89,7 +89,11 @@ fn for_range<'a>(entry: &'a Entry, query: &FileQuery<'_>) -> Option<&'a Represen
 }
 
 /// Answers with one representation, without negotiation.
-pub fn of(representation: &Representation, status: StatusCode, query: &FileQuery<'_>) -> Answer {
+pub(crate) fn of(
+    representation: &Representation,
+    status: StatusCode,
+    query: &FileQuery<'_>,
+) -> Answer {
     // Preconditions do not apply to an error page (RFC 9110 section 13.2.1).
     if status != StatusCode::OK {
         return whole(representation, status);

@@ -24,7 +24,7 @@ pub struct Arrival {
 
 /// The mount of an application, and the threads that open and read its files.
 #[derive(Debug)]
-pub struct Home {
+pub(crate) struct Home {
     /// The first configured name of the site, or `*`.
     pub site: Box<str>,
     /// `/`, or a path that does not end in `/`.

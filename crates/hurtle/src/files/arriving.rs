@@ -22,7 +22,7 @@ use crate::body::{Body, BoxError, FileSlice, Part, Stream};
 type Reading = Pin<Box<dyn Future<Output = Result<Bytes, Failure>> + Send>>;
 
 /// Answers with a file of which some bytes may not have arrived. `sends`: the body will be sent.
-pub async fn respond(
+pub(crate) async fn respond(
     entry: &Entry,
     status: StatusCode,
     query: &FileQuery<'_>,

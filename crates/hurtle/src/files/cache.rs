@@ -17,7 +17,7 @@ use crate::metrics::WorkerMetrics;
 /// A requested path in a site. Each encoding of a path has its own entry, which saves decoding it
 /// for each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Key<'a> {
+pub(crate) struct Key<'a> {
     /// The number of the site, or of its internal files (`site::Sites::keys`).
     pub site: usize,
     /// The path of the request target, as sent.
@@ -38,7 +38,7 @@ impl Equivalent<OwnedKey> for Key<'_> {
 
 /// The cache of one worker.
 #[derive(Debug)]
-pub struct Cache {
+pub(crate) struct Cache {
     entries: HashMap<Rc<OwnedKey>, Rc<Entry>>,
     /// Keys in order of insertion; eviction starts with the oldest.
     order: VecDeque<Rc<OwnedKey>>,
@@ -58,7 +58,7 @@ impl Equivalent<Rc<OwnedKey>> for Key<'_> {
 
 impl Cache {
     /// Creates an empty cache with these limits.
-    pub fn new(bytes_max: usize, descriptors_max: usize) -> Cache {
+    pub(crate) fn new(bytes_max: usize, descriptors_max: usize) -> Cache {
         Cache {
             entries: HashMap::new(),
             order: VecDeque::new(),
@@ -80,7 +80,7 @@ impl Cache {
     }
 
     /// Returns an entry of any age.
-    pub fn get(&self, key: Key<'_>) -> Option<&Rc<Entry>> {
+    pub(crate) fn get(&self, key: Key<'_>) -> Option<&Rc<Entry>> {
         let entry = self.entries.get(&key)?;
         entry.used.set(true);
         Some(entry)
@@ -88,7 +88,7 @@ impl Cache {
 
     /// Inserts or replaces an entry, after evicting others, and returns it. `None`: it is larger
     /// than the cache, or would displace another and was not requested lately.
-    pub fn insert(&mut self, key: Key<'_>, entry: Entry) -> Option<&Rc<Entry>> {
+    pub(crate) fn insert(&mut self, key: Key<'_>, entry: Entry) -> Option<&Rc<Entry>> {
         self.remove(key);
         let (bytes, descriptors) = (entry.cost() + key.path.len(), entry.descriptors());
         let is_full = self.bytes + bytes > self.bytes_max
@@ -111,7 +111,7 @@ impl Cache {
     }
 
     /// Removes the entry of a path.
-    pub fn remove(&mut self, key: Key<'_>) {
+    pub(crate) fn remove(&mut self, key: Key<'_>) {
         if let Some((owned, entry)) = self.entries.remove_entry(&key) {
             self.bytes -= entry.cost() + owned.path.len();
             self.descriptors -= entry.descriptors();
@@ -120,7 +120,7 @@ impl Cache {
     }
 
     /// Removes the entries of sites that `keeps` refuses.
-    pub fn retain_sites(&mut self, keeps: impl Fn(usize) -> bool) {
+    pub(crate) fn retain_sites(&mut self, keeps: impl Fn(usize) -> bool) {
         let (bytes, descriptors) = (&mut self.bytes, &mut self.descriptors);
         self.entries.retain(|key, entry| {
             let stays = keeps(key.site);
@@ -134,7 +134,7 @@ impl Cache {
     }
 
     /// Evicts entries that hold encodings and were not used since the last pass.
-    pub fn release_encodings(&mut self) {
+    pub(crate) fn release_encodings(&mut self) {
         let (bytes, descriptors) = (&mut self.bytes, &mut self.descriptors);
         self.entries.retain(|key, entry| {
             let holds = entry.made.as_ref().is_some_and(|made| made.is_held());
@@ -150,7 +150,7 @@ impl Cache {
     }
 
     /// Evicts entries with half of the descriptors, when the process has none left.
-    pub fn give_up_descriptors(&mut self) {
+    pub(crate) fn give_up_descriptors(&mut self) {
         let target = self.descriptors / 2;
         while self.descriptors > target && self.evict_one() {}
     }

@@ -8,17 +8,17 @@ use crate::clock;
 
 /// Time of the last change. All workers share it; only uploads write it.
 #[derive(Clone, Debug, Default)]
-pub struct Changed(Arc<AtomicU64>);
+pub(crate) struct Changed(Arc<AtomicU64>);
 
 impl Changed {
     /// Records a change at the current time.
-    pub fn note(&self) {
+    pub(crate) fn note(&self) {
         self.0.fetch_max(clock::now_ms(), Relaxed);
     }
 
     /// True if a file may have changed since `looked_up_ms`. Within one tick of the clock the order
     /// is unknown, so an equal time counts as changed.
-    pub fn is_since(&self, looked_up_ms: u64) -> bool {
+    pub(crate) fn is_since(&self, looked_up_ms: u64) -> bool {
         self.0.load(Relaxed) >= looked_up_ms
     }
 
@@ -30,16 +30,16 @@ impl Changed {
 
 /// Prefix of files that are still being uploaded. Such names are never served, listed or accepted
 /// for uploads.
-pub const UNFINISHED: &[u8] = b".hurtle-upload-";
+pub(crate) const UNFINISHED: &[u8] = b".hurtle-upload-";
 
 /// True if a name has the prefix, in any case: some file systems are case-insensitive.
-pub fn is_unfinished(name: &[u8]) -> bool {
+pub(crate) fn is_unfinished(name: &[u8]) -> bool {
     name.get(..UNFINISHED.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(UNFINISHED))
 }
 
 /// True if a path has a segment that must not be served. `.well-known` is public (RFC 8615). Other
 /// names with a leading dot are served only with `dotfiles`, unfinished uploads never.
-pub fn has_hidden_segment(path: &[u8], dotfiles: bool) -> bool {
+pub(crate) fn has_hidden_segment(path: &[u8], dotfiles: bool) -> bool {
     path.split(|&b| b == b'/')
         .any(|s| s.first() == Some(&b'.') && s != b".well-known" && (!dotfiles || is_unfinished(s)))
 }

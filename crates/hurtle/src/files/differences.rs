@@ -28,13 +28,13 @@ use crate::config;
 
 /// Versions under one pattern that serve as dictionaries: those that were modified last. A file in
 /// the file cache has differences to as many.
-pub const VERSIONS_MAX: usize = 8;
+pub(crate) const VERSIONS_MAX: usize = 8;
 
 /// Size of the largest version that serves as a dictionary, in bytes.
-pub const VERSION_BYTES_MAX: u64 = 16 << 20;
+pub(crate) const VERSION_BYTES_MAX: u64 = 16 << 20;
 
 /// Size of all versions under one pattern, in bytes: they are read to be hashed.
-pub const VERSIONS_BYTES_MAX: u64 = 64 << 20;
+pub(crate) const VERSIONS_BYTES_MAX: u64 = 64 << 20;
 
 /// Names in a directory that are compared with the pattern.
 const NAMES_MAX: usize = 10_000;
@@ -48,11 +48,11 @@ const LIST_EVERY_MS: u64 = 5_000;
 
 /// The patterns of a mount.
 #[derive(Debug, Default)]
-pub struct Patterns(Vec<Arc<Versions>>);
+pub(crate) struct Patterns(Vec<Arc<Versions>>);
 
 /// The versions under a pattern.
 #[derive(Debug)]
-pub struct Versions {
+pub(crate) struct Versions {
     /// The directory beneath the root; empty or with a trailing `/`.
     directory: Vec<u8>,
     /// Pattern of the names.
@@ -81,7 +81,7 @@ struct Version {
 
 impl Patterns {
     /// Takes the patterns of a mount, which serves names with a leading dot if `dotfiles` is set.
-    pub fn new(config: &[config::Dictionary], dotfiles: bool) -> Patterns {
+    pub(crate) fn new(config: &[config::Dictionary], dotfiles: bool) -> Patterns {
         let versions = |pattern: &config::Dictionary| {
             let at = pattern.pattern.rfind('/').map_or(0, |slash| slash + 1);
             let (directory, name) = pattern.pattern.split_at(at);
@@ -97,7 +97,7 @@ impl Patterns {
     }
 
     /// Returns the versions that the file at `path` beneath the root is one of.
-    pub fn of(&self, path: &[u8]) -> Option<&Arc<Versions>> {
+    pub(crate) fn of(&self, path: &[u8]) -> Option<&Arc<Versions>> {
         self.0.iter().find(|versions| {
             let name = path.strip_prefix(&versions.directory[..]);
             name.is_some_and(|name| !name.contains(&b'/') && glob::matches(&versions.name, name))
@@ -108,7 +108,7 @@ impl Patterns {
 impl Versions {
     /// The value of Use-As-Dictionary in a mount with this path, which ends in `/` (RFC 9842
     /// section 2.1).
-    pub fn field(&self, mount: &[u8]) -> Option<HeaderValue> {
+    pub(crate) fn field(&self, mount: &[u8]) -> Option<HeaderValue> {
         let directory = literal(&[mount, &self.directory].concat());
         let name: Vec<String> = self.name.split('*').map(|part| literal(part.as_bytes())).collect();
         let pattern = quoted(&(directory + &name.join("*")));
@@ -187,7 +187,7 @@ impl Drop for Listing {
 
 /// The differences of a file to former versions.
 #[derive(Debug)]
-pub struct Differences {
+pub(crate) struct Differences {
     versions: Arc<Versions>,
     lookup: Arc<Lookup>,
     variants: [OnceCell<(DictionaryHash, MadeVariant)>; VERSIONS_MAX],
@@ -195,7 +195,7 @@ pub struct Differences {
 
 impl Differences {
     /// Creates the differences of a file that `lookup` found.
-    pub fn new(versions: &Arc<Versions>, lookup: &Arc<Lookup>) -> Differences {
+    pub(crate) fn new(versions: &Arc<Versions>, lookup: &Arc<Lookup>) -> Differences {
         let (versions, lookup) = (Arc::clone(versions), Arc::clone(lookup));
         Differences { versions, lookup, variants: Default::default() }
     }

@@ -27,7 +27,7 @@ use crate::metrics::RouteMetrics;
 
 /// A file as served at one path.
 #[derive(Debug)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// The unencoded file first, if there is one, then its encoded variants, best first.
     pub representations: Vec<Representation>,
     /// The codings of the variants, then those that this server can make.
@@ -55,7 +55,7 @@ pub struct Entry {
 
 /// A representation of a file.
 #[derive(Debug)]
-pub struct Representation {
+pub(crate) struct Representation {
     /// Its content-coding.
     pub coding: Coding,
     /// The open file; the unencoded one for a variant that this server has made.
@@ -91,7 +91,7 @@ pub struct Representation {
 
 /// Rules of a mount for the fields of its files.
 #[derive(Debug)]
-pub struct FieldRules {
+pub(crate) struct FieldRules {
     /// Content-Type.
     pub media_type: HeaderValue,
     /// True if `compress.types` has it.
@@ -124,7 +124,12 @@ const SETTLED_NS: i128 = 2_000_000_000;
 impl Representation {
     /// Prepares the fields. `varies` means that there are encoded variants. `now_secs` is the
     /// wall-clock time in seconds since 1970.
-    pub fn new(opened: Opened, rules: &FieldRules, varies: bool, now_secs: u64) -> Representation {
+    pub(crate) fn new(
+        opened: Opened,
+        rules: &FieldRules,
+        varies: bool,
+        now_secs: u64,
+    ) -> Representation {
         let len = opened.file.stamp.len;
         Representation::with_len(opened, len, rules, varies, now_secs)
     }
@@ -212,13 +217,13 @@ impl Representation {
     }
 
     /// The validators for evaluating these preconditions.
-    pub fn validators(&self, preconditions: &Preconditions<'_>) -> Validators<'_> {
+    pub(crate) fn validators(&self, preconditions: &Preconditions<'_>) -> Validators<'_> {
         let last_modified = self.modified.map(|modified| modified.for_conditions(preconditions));
         Validators { etag: self.entity_tag(), last_modified }
     }
 
     /// The validators for evaluating If-Range.
-    pub fn range_validators(&self) -> Validators<'_> {
+    pub(crate) fn range_validators(&self) -> Validators<'_> {
         let last_modified = self.modified.and_then(|modified| modified.for_ranges());
         Validators { etag: self.entity_tag(), last_modified }
     }
@@ -288,7 +293,7 @@ impl Representation {
 }
 
 /// End of the entity-tags of a coding's representations.
-pub fn tag_suffix(coding: Coding) -> &'static str {
+pub(crate) fn tag_suffix(coding: Coding) -> &'static str {
     match coding {
         Coding::Identity => "",
         Coding::Br => "-br",
@@ -312,7 +317,7 @@ fn content_coding(coding: Coding) -> Option<&'static str> {
 /// client first accepts them; until then it gets an encoding that is made while it is sent, or the
 /// unencoded file.
 #[derive(Debug)]
-pub struct MadeVariants {
+pub(crate) struct MadeVariants {
     compressor: Compressor,
     file: Arc<OpenFile>,
     rules: FieldRules,
@@ -338,7 +343,7 @@ pub(super) struct MadeVariant {
 impl MadeVariants {
     /// Creates the variants of an unencoded file. `now_secs` is the wall-clock time in seconds
     /// since 1970.
-    pub fn new(
+    pub(crate) fn new(
         compressor: &Compressor,
         file: &Arc<OpenFile>,
         rules: FieldRules,
@@ -351,14 +356,14 @@ impl MadeVariants {
 
     /// Makes differences to former versions too.
     #[must_use]
-    pub fn with_differences(self, differences: Option<Differences>) -> MadeVariants {
+    pub(crate) fn with_differences(self, differences: Option<Differences>) -> MadeVariants {
         MadeVariants { differences: differences.map(Box::new), ..self }
     }
 
     /// Returns the variant in a coding. If it is not made yet, its making begins. `otherwise` has
     /// the result for a coding that is not in `CODINGS`.
     #[inline]
-    pub fn get<'a>(
+    pub(crate) fn get<'a>(
         &'a self,
         coding: Coding,
         otherwise: impl FnOnce() -> Option<&'a Representation>,
@@ -391,7 +396,7 @@ impl MadeVariants {
 
     /// Returns the difference to the dictionary of a client. If it is not made yet, its making
     /// begins.
-    pub fn in_dictionary(&self, query: &FileQuery<'_>) -> Option<&Representation> {
+    pub(crate) fn in_dictionary(&self, query: &FileQuery<'_>) -> Option<&Representation> {
         let differences = self.differences.as_ref()?;
         let hash = client_dictionary(query, &self.rules.edits.set)?;
         let Some(variant) = differences.variant(&hash) else {
@@ -404,7 +409,7 @@ impl MadeVariants {
     }
 
     /// True if a variant holds memory of the compressor.
-    pub fn is_held(&self) -> bool {
+    pub(crate) fn is_held(&self) -> bool {
         let differences = self.differences.iter().flat_map(|differences| differences.variants());
         self.variants.iter().chain(differences).any(|variant| variant.encoding.borrow().is_some())
     }
@@ -445,7 +450,7 @@ impl MadeVariants {
 /// The opaque part of a file's entity-tag: size and time in nanoseconds, so that two edits within a
 /// second differ. The inode is not part of it: two hosts with the same files must agree. With
 /// `hash`, the tag is the hash of the content.
-pub fn tag(stamp: &Stamp, hash: Option<u128>) -> String {
+pub(crate) fn tag(stamp: &Stamp, hash: Option<u128>) -> String {
     let mut tag = String::with_capacity(TAG_BYTES);
     match (hash, u64::try_from(stamp.modified_ns)) {
         (None, Ok(modified_ns)) => {
@@ -470,7 +475,7 @@ fn push_hexadecimal(number: u64, out: &mut String) {
 
 impl Entry {
     /// Approximate memory use, in bytes.
-    pub fn cost(&self) -> usize {
+    pub(crate) fn cost(&self) -> usize {
         let one = |r: &Representation| {
             r.content.as_ref().map_or(0, Bytes::len) + r.whole.len() + REPRESENTATION_BYTES
         };
@@ -479,7 +484,7 @@ impl Entry {
 
     /// The path of the file's directory, without a trailing `/`; `None`: it is an object of a
     /// store.
-    pub fn directory(&self) -> Option<Vec<u8>> {
+    pub(crate) fn directory(&self) -> Option<Vec<u8>> {
         let Target::File { path, .. } = &self.target else { return None };
         if self.lookup.origin.is_some() {
             return None;
@@ -496,7 +501,7 @@ impl Entry {
     }
 
     /// The file, if it is sent as it is and from the disk whatever a client accepts.
-    pub fn file_on_disk(&self) -> Option<&Arc<OpenFile>> {
+    pub(crate) fn file_on_disk(&self) -> Option<&Arc<OpenFile>> {
         match &self.representations[..] {
             [Representation { file, content: None, arrival: None, .. }]
                 if self.made.is_none() && self.lookup.origin.is_none() =>
@@ -508,12 +513,12 @@ impl Entry {
     }
 
     /// True if bytes are still arriving; the entry is not kept then.
-    pub fn is_arriving(&self) -> bool {
+    pub(crate) fn is_arriving(&self) -> bool {
         self.representations.iter().any(|r| r.arrival.is_some())
     }
 
     /// Number of open descriptors.
-    pub fn descriptors(&self) -> usize {
+    pub(crate) fn descriptors(&self) -> usize {
         self.representations.len()
     }
 }

@@ -18,7 +18,7 @@ use crate::disk::Disk;
 
 /// Size of the largest file that is hashed when it is opened, in bytes. Larger ones are hashed in
 /// the background.
-pub const AT_ONCE_BYTES_MAX: u64 = 1 << 20;
+pub(crate) const AT_ONCE_BYTES_MAX: u64 = 1 << 20;
 
 /// Files that are hashed in the background at a time.
 const TURNS_MAX: usize = 1;
@@ -31,7 +31,7 @@ const PIECE_BYTES: usize = 1 << 20;
 
 /// Hashes of files by their states. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Hashes(Arc<Mutex<HashState>>);
+pub(crate) struct Hashes(Arc<Mutex<HashState>>);
 
 #[derive(Debug, Default)]
 struct HashState {
@@ -42,7 +42,7 @@ struct HashState {
 
 /// Source of a file's entity-tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TagSource {
+pub(crate) enum TagSource {
     /// Size and modification time.
     Times,
     /// The content, which has this hash.
@@ -53,7 +53,7 @@ pub enum TagSource {
 
 impl TagSource {
     /// The hash, if it is known.
-    pub fn hash(self) -> Option<u128> {
+    pub(crate) fn hash(self) -> Option<u128> {
         if let TagSource::Hash(hash) = self { Some(hash) } else { None }
     }
 
@@ -114,7 +114,7 @@ impl Hashes {
 
     /// Hashes a large file in the background, unless that has begun or another one is hashed. A
     /// repeated look-up finds the result, or begins again.
-    pub fn begin(&self, disk: &Disk, file: &Arc<OpenFile>) {
+    pub(crate) fn begin(&self, disk: &Disk, file: &Arc<OpenFile>) {
         if let Some(turn) = Turn::take(self, file.stamp) {
             let file = Arc::clone(file);
             let hashing = Hashing { turn, file, hasher: Box::new(Xxh3::new()), offset: 0 };

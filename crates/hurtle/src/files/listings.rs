@@ -19,7 +19,7 @@ const CACHED_BYTES_MAX: usize = 16 << 20;
 
 /// The cache of listings.
 #[derive(Clone, Debug)]
-pub struct Listings {
+pub(crate) struct Listings {
     lane: Lane,
     slots: Arc<Mutex<HashMap<(u64, u64), Arc<Slot>>>>,
     sidecars: Sidecars,
@@ -42,7 +42,7 @@ struct CachedListing {
 
 /// Parameters of a listing.
 #[derive(Clone, Debug)]
-pub struct ListingRequest {
+pub(crate) struct ListingRequest {
     /// The directory's path, relative to the root of the look-up.
     pub path: Vec<u8>,
     /// The decoded URL path, with a trailing `/`.
@@ -63,18 +63,18 @@ pub struct ListingRequest {
 
 impl Listings {
     /// Creates an empty cache; scans have their own lane.
-    pub fn new(disk: &Disk) -> Listings {
+    pub(crate) fn new(disk: &Disk) -> Listings {
         let (slots, sidecars, hashes) = Default::default();
         Listings { lane: disk.lane(), slots, sidecars, hashes }
     }
 
     /// Returns the names of encoded variants, which look-ups of files use.
-    pub fn sidecars(&self) -> &Sidecars {
+    pub(crate) fn sidecars(&self) -> &Sidecars {
         &self.sidecars
     }
 
     /// Returns the hashes of files, which look-ups use.
-    pub fn hashes(&self) -> &Hashes {
+    pub(crate) fn hashes(&self) -> &Hashes {
         &self.hashes
     }
 
@@ -82,7 +82,7 @@ impl Listings {
     ///
     /// # Errors
     /// The disk threads are busy, or the directory cannot be read.
-    pub async fn page(
+    pub(crate) async fn page(
         &self,
         disk: &Disk,
         lookup: Arc<Lookup>,

@@ -29,11 +29,11 @@ use crate::sys;
 
 /// Maximum size of a file that is kept in memory and sent with its head in one call, in bytes.
 /// Above it `sendfile(2)` is cheaper.
-pub const MEMORY_BYTES_MAX: u64 = 16 << 10;
+pub(crate) const MEMORY_BYTES_MAX: u64 = 16 << 10;
 
 /// Parameters of a look-up, made once per path and kept for revalidation.
 #[derive(Clone, Debug)]
-pub struct Lookup {
+pub(crate) struct Lookup {
     /// The root directory; nothing outside of it is found.
     pub root: Root,
     /// The store whose objects are found, in place of files (`files::objects`).
@@ -64,7 +64,7 @@ pub struct Lookup {
 
 /// A candidate of a look-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Try {
+pub(crate) enum Try {
     /// A path beneath the root, without a leading `/`. With a trailing `/` it must be a directory.
     Path(Vec<u8>),
     /// Ends the look-up with this status.
@@ -73,7 +73,7 @@ pub enum Try {
 
 /// Result of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub(crate) enum Target {
     /// A regular file and its encoded variants.
     File {
         /// Path relative to the root.
@@ -97,7 +97,7 @@ pub enum Target {
 
 /// Result of a look-up that opens the file.
 #[derive(Debug)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// An open file.
     File {
         /// Path relative to the root.
@@ -111,7 +111,7 @@ pub enum Outcome {
 
 /// The open file of one representation.
 #[derive(Debug)]
-pub struct Opened {
+pub(crate) struct Opened {
     /// Its content-coding.
     pub coding: Coding,
     /// The open file.
@@ -142,7 +142,7 @@ impl Lookup {
     ///
     /// # Errors
     /// The disk failed. Errors that a client can cause are variants of [`Target`].
-    pub fn probe(&self) -> io::Result<Target> {
+    pub(crate) fn probe(&self) -> io::Result<Target> {
         self.probe_in(&self.root.open()?)
     }
 
@@ -152,7 +152,7 @@ impl Lookup {
     ///
     /// # Errors
     /// See [`probe`](Self::probe).
-    pub fn find(&self, ahead: u64, since_ms: u64) -> io::Result<Outcome> {
+    pub(crate) fn find(&self, ahead: u64, since_ms: u64) -> io::Result<Outcome> {
         let root = self.root.opened_since(since_ms)?;
         match self.find_in(&root, ahead) {
             Ok(Some(file @ Outcome::File { .. })) => return Ok(file),
@@ -198,7 +198,7 @@ impl Lookup {
     ///
     /// # Errors
     /// The disk failed.
-    pub fn open_directory(&self, path: &[u8]) -> io::Result<OwnedFd> {
+    pub(crate) fn open_directory(&self, path: &[u8]) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(self.open(&self.root.open()?, path, flags)?)
     }
@@ -412,7 +412,7 @@ const ZIP_EPOCH_SECS: u64 = 315_532_800;
 
 /// True if the entity-tag is made from the content. Reproducible builds give all files the same
 /// time, so the time does not identify a version.
-pub fn hashes(etag: EtagSource, stamp: &Stamp) -> bool {
+pub(crate) fn hashes(etag: EtagSource, stamp: &Stamp) -> bool {
     match etag {
         EtagSource::Off => false,
         EtagSource::Content => true,
@@ -479,7 +479,7 @@ pub(super) fn read_full(file: &OpenFile, into: &mut [u8]) -> io::Result<usize> {
 ///
 /// # Errors
 /// The disk failed.
-pub fn hash(file: &OpenFile) -> io::Result<u128> {
+pub(crate) fn hash(file: &OpenFile) -> io::Result<u128> {
     let mut hasher = xxhash_rust::xxh3::Xxh3::new();
     let mut piece = vec![0; 128 << 10];
     let mut offset = 0;

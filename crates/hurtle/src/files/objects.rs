@@ -20,7 +20,7 @@ use crate::rt;
 
 /// The bytes of an object while not all of them have arrived.
 #[derive(Clone, Debug)]
-pub struct Arriving {
+pub(crate) struct Arriving {
     /// Reads them.
     pub bytes: Arrival,
     /// True if the open file holds those that have arrived.
@@ -37,7 +37,7 @@ enum Found<T> {
 ///
 /// # Errors
 /// The store or the disk failed.
-pub async fn find(
+pub(crate) async fn find(
     lookup: &Lookup,
     origin: &Origin,
     disk: &Disk,
@@ -62,7 +62,7 @@ pub async fn find(
 ///
 /// # Errors
 /// The store failed.
-pub async fn probe(lookup: &Lookup, origin: &Origin) -> Result<Target, LookupError> {
+pub(crate) async fn probe(lookup: &Lookup, origin: &Origin) -> Result<Target, LookupError> {
     let check = async |key| origin.check(key).await;
     let (key, version) = match resolve(lookup, origin, check).await.map_err(LookupError::Origin)? {
         Found::Object(key, version) => (key, version),
@@ -75,7 +75,7 @@ pub async fn probe(lookup: &Lookup, origin: &Origin) -> Result<Target, LookupErr
 }
 
 /// The status of a response in place of an object.
-pub fn status(kind: Kind) -> StatusCode {
+pub(crate) fn status(kind: Kind) -> StatusCode {
     match kind {
         Kind::Store | Kind::Changed | Kind::Corrupt => StatusCode::BAD_GATEWAY,
         Kind::Timeout => StatusCode::GATEWAY_TIMEOUT,
@@ -86,7 +86,7 @@ pub fn status(kind: Kind) -> StatusCode {
 }
 
 /// The suffix of the key of a variant.
-pub fn suffix(coding: Coding) -> &'static str {
+pub(crate) fn suffix(coding: Coding) -> &'static str {
     let suffix = SIDECARS.iter().find(|(known, _)| *known == coding).map(|(_, suffix)| *suffix);
     suffix.and_then(|suffix| std::str::from_utf8(suffix).ok()).unwrap_or_default()
 }

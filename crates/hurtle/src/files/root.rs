@@ -24,7 +24,7 @@ const DIRECTORIES_MAX: usize = 16_384;
 
 /// The path of a root directory, and the root as it was last opened. Clones share it.
 #[derive(Clone)]
-pub struct Root(Arc<SharedRoot>);
+pub(crate) struct Root(Arc<SharedRoot>);
 
 struct SharedRoot {
     path: PathBuf,
@@ -44,7 +44,7 @@ pub(super) struct OpenRoot {
 
 impl Root {
     /// A root that is not open yet.
-    pub fn new(path: PathBuf) -> Root {
+    pub(crate) fn new(path: PathBuf) -> Root {
         Root(Arc::new(SharedRoot { path, opened: Mutex::default() }))
     }
 

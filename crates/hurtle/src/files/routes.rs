@@ -8,7 +8,7 @@ use crate::config::{self, Matcher};
 
 /// The mounts and rules of a site.
 #[derive(Debug, Default)]
-pub struct Routes {
+pub(crate) struct Routes {
     /// Paths of the mounts of all beneath them; the root is empty.
     mounts: Vec<Vec<u8>>,
     /// Paths of mounts that have only one.
@@ -23,7 +23,7 @@ pub struct Routes {
 
 /// A directory's URL path, decoded and with a trailing `/`.
 #[derive(Clone, Debug)]
-pub struct UrlDirectory {
+pub(crate) struct UrlDirectory {
     /// The path.
     pub path: Vec<u8>,
     /// Length of its mount's path, in bytes; the root's is 0.
@@ -32,7 +32,7 @@ pub struct UrlDirectory {
 
 impl Routes {
     /// The routes of a site.
-    pub fn new(site: &config::Site) -> Routes {
+    pub(crate) fn new(site: &config::Site) -> Routes {
         let mut routes = Routes::default();
         for mount in site.mounts.iter().filter(|mount| mount.given_name.is_none()) {
             let path = mount.path.trim_end_matches('/').as_bytes().to_vec();
@@ -47,13 +47,13 @@ impl Routes {
     }
 
     /// Replaces the paths of the deployed applications.
-    pub fn deploy(&self, paths: Vec<Vec<u8>>) {
+    pub(crate) fn deploy(&self, paths: Vec<Vec<u8>>) {
         *self.deployed.lock().unwrap_or_else(PoisonError::into_inner) = paths;
     }
 
     /// True if the entry `name`, relative to the directory, is not the directory's own. A rule that
     /// also matches the directory applies to the tree as a whole.
-    pub fn lead_elsewhere(&self, directory: &UrlDirectory, name: &[u8]) -> bool {
+    pub(crate) fn lead_elsewhere(&self, directory: &UrlDirectory, name: &[u8]) -> bool {
         let path = [&directory.path[..], name].concat();
         let is_nested = |mount: &Vec<u8>| mount.len() > directory.mount_len && holds(mount, &path);
         let with_slash = [&path[..], b"/"].concat();
@@ -71,7 +71,7 @@ impl Routes {
 }
 
 /// Returns whether a path is a mount's or beneath it.
-pub fn holds(mount: &[u8], path: &[u8]) -> bool {
+pub(crate) fn holds(mount: &[u8], path: &[u8]) -> bool {
     path.strip_prefix(mount).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 

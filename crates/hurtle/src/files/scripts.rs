@@ -18,7 +18,7 @@ const CANDIDATES_MAX: usize = 16;
 
 /// A directory of scripts.
 #[derive(Clone, Debug)]
-pub struct Scripts {
+pub(crate) struct Scripts {
     lookup: Lookup,
     /// Suffix of script names; empty if every file is a script.
     suffix: String,
@@ -33,7 +33,7 @@ pub struct Scripts {
 
 /// Result of finding a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub(crate) enum Found {
     /// A script.
     Script {
         /// The root as the application gets it.
@@ -57,7 +57,7 @@ impl Scripts {
     /// Finds scripts beneath `root`, in the lane of these scripts. `index` lists names that are
     /// tried in a directory. `suffix` is the suffix of script names; empty if every file is a
     /// script.
-    pub fn new(root: PathBuf, index: &[String], suffix: &str, disk: &Disk) -> Scripts {
+    pub(crate) fn new(root: PathBuf, index: &[String], suffix: &str, disk: &Disk) -> Scripts {
         let lane = disk.lane_of(format!("scripts {}", root.display()));
         let lookup = Lookup {
             root: Root::new(root),
@@ -81,7 +81,7 @@ impl Scripts {
     /// Follows these links, and gives the application the real path of the root where `real_path`
     /// is set: a link to another release is then another path for it.
     #[must_use]
-    pub fn following(self, symlinks: &Symlinks, real_path: bool) -> Scripts {
+    pub(crate) fn following(self, symlinks: &Symlinks, real_path: bool) -> Scripts {
         let lookup = Lookup { symlinks: symlinks.clone(), ..self.lookup };
         Scripts { lookup, real_path, ..self }
     }
@@ -89,17 +89,17 @@ impl Scripts {
     /// Sets whether the first script of the index in the root answers paths that are none, and
     /// those of scripts that do not exist.
     #[must_use]
-    pub fn with_front(self, has_front: bool, fronts_scripts: bool) -> Scripts {
+    pub(crate) fn with_front(self, has_front: bool, fronts_scripts: bool) -> Scripts {
         Scripts { has_front, fronts_scripts, ..self }
     }
 
     /// The directory of scripts.
-    pub fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.lookup.root
     }
 
     /// The disk threads and the lane of look-ups.
-    pub fn disk(&self) -> (&Disk, Lane) {
+    pub(crate) fn disk(&self) -> (&Disk, Lane) {
         (&self.disk, self.lookup.lane)
     }
 
@@ -109,7 +109,7 @@ impl Scripts {
     ///
     /// # Errors
     /// The disk failed, or its threads are busy.
-    pub async fn find(&self, rest: &[u8]) -> Result<Found, LookupError> {
+    pub(crate) async fn find(&self, rest: &[u8]) -> Result<Found, LookupError> {
         let (this, rest) = (self.clone(), rest.to_vec());
         let job = move || this.find_now(&rest);
         let found: io::Result<_> =
@@ -121,7 +121,7 @@ impl Scripts {
     ///
     /// # Errors
     /// The disk failed.
-    pub fn find_now(&self, rest: &[u8]) -> io::Result<Found> {
+    pub(crate) fn find_now(&self, rest: &[u8]) -> io::Result<Found> {
         if !rest.contains(&ENCODED_SLASH) {
             return self.find_plain(rest);
         }

@@ -38,7 +38,7 @@ const TRUST_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// The names of variants in directories. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Sidecars(Arc<Mutex<HashMap<(u64, u64), Directory>>>);
+pub(crate) struct Sidecars(Arc<Mutex<HashMap<(u64, u64), Directory>>>);
 
 #[derive(Debug)]
 struct Directory {

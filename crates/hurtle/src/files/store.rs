@@ -27,7 +27,7 @@ const TRUSTED_PART: u64 = 8;
 
 /// The files known to one worker.
 #[derive(Debug)]
-pub struct Store {
+pub(crate) struct Store {
     cache: RefCell<Cache>,
     /// The disk threads for look-ups.
     pub disk: Disk,
@@ -42,7 +42,7 @@ pub struct Store {
 
 /// A look-up that failed.
 #[derive(Debug)]
-pub enum LookupError {
+pub(crate) enum LookupError {
     /// The disk threads did not return a result.
     Pool(Failure),
     /// The disk failed.
@@ -53,7 +53,7 @@ pub enum LookupError {
 
 impl LookupError {
     /// Response in place of the file at `path`; failures that are not the client's are logged.
-    pub fn answer(&self, path: &[u8]) -> Answer {
+    pub(crate) fn answer(&self, path: &[u8]) -> Answer {
         let path = String::from_utf8_lossy(path);
         match self {
             LookupError::Pool(Failure::Busy) => {
@@ -78,7 +78,7 @@ impl LookupError {
 
 impl Store {
     /// Creates a store with an empty cache.
-    pub fn new(
+    pub(crate) fn new(
         cache: Cache,
         disk: Disk,
         revalidate_ms: u64,
@@ -96,7 +96,7 @@ impl Store {
 
     /// Returns an entry that needs no look-up. If it is about to expire, its look-up is repeated in
     /// the background, so that no request waits for it.
-    pub fn fresh(self: &Rc<Store>, key: Key<'_>, now_ms: u64) -> Option<Rc<Entry>> {
+    pub(crate) fn fresh(self: &Rc<Store>, key: Key<'_>, now_ms: u64) -> Option<Rc<Entry>> {
         let cache = self.cache.borrow();
         let entry = cache.get(key)?;
         let age_ms = now_ms.saturating_sub(entry.checked_ms.get());
@@ -121,7 +121,7 @@ impl Store {
     ///
     /// # Errors
     /// The disk failed.
-    pub async fn revalidated(
+    pub(crate) async fn revalidated(
         &self,
         key: Key<'_>,
         sends: bool,
@@ -132,7 +132,7 @@ impl Store {
         Ok(Box::pin(self.refresh(key, &entry, sends)).await?.then_some(entry))
     }
 
-    /// `true` if the name still resolves to the same file. With `sends` the start of a file that was
+    /// `true` if the name still resolves to the same file. With `sends` the start of one that was
     /// not sent lately is in memory then.
     async fn refresh(
         &self,
@@ -175,7 +175,7 @@ impl Store {
     ///
     /// # Errors
     /// The disk failed.
-    pub async fn probe(&self, lookup: &Arc<Lookup>) -> Result<Target, LookupError> {
+    pub(crate) async fn probe(&self, lookup: &Arc<Lookup>) -> Result<Target, LookupError> {
         if let Some(origin) = &lookup.origin {
             return Box::pin(objects::probe(lookup, origin)).await;
         }
@@ -201,7 +201,11 @@ impl Store {
     ///
     /// # Errors
     /// The disk failed.
-    pub async fn find(&self, lookup: &Arc<Lookup>, sends: bool) -> Result<Outcome, LookupError> {
+    pub(crate) async fn find(
+        &self,
+        lookup: &Arc<Lookup>,
+        sends: bool,
+    ) -> Result<Outcome, LookupError> {
         self.misses.set(self.misses.get() + 1);
         if let Some(origin) = &lookup.origin {
             return Box::pin(objects::find(lookup, origin, &self.disk, sends)).await;
@@ -251,19 +255,19 @@ impl Store {
     }
 
     /// Publishes the size and the misses of the cache.
-    pub fn publish(&self, metrics: &WorkerMetrics) {
+    pub(crate) fn publish(&self, metrics: &WorkerMetrics) {
         self.cache.borrow().publish(metrics);
         metrics.files.misses.set(self.misses.get());
     }
 
     /// Removes the entries of all sites but these.
-    pub fn retain_sites(&self, keys: &[usize]) {
+    pub(crate) fn retain_sites(&self, keys: &[usize]) {
         self.cache.borrow_mut().retain_sites(|site| keys.contains(&site));
     }
 
     /// Releases memory for other encodings whenever one has found no room, as long as the worker
     /// runs.
-    pub async fn share_memory(self: Rc<Store>, compressor: Compressor) {
+    pub(crate) async fn share_memory(self: Rc<Store>, compressor: Compressor) {
         let mut alarm = Alarm::unset();
         let mut refused = 0;
         loop {
@@ -277,7 +281,7 @@ impl Store {
     }
 
     /// Stores an entry, if the cache admits it.
-    pub fn keep(&self, key: Key<'_>, entry: Entry) {
+    pub(crate) fn keep(&self, key: Key<'_>, entry: Entry) {
         let mut cache = self.cache.borrow_mut();
         let Some(entry) = cache.insert(key, entry) else { return };
         if let (Some(watched), Some(directory)) = (&self.watched, entry.directory())
@@ -289,13 +293,13 @@ impl Store {
     }
 
     /// Closes cached files, when the process has no descriptors left.
-    pub fn give_up_descriptors(&self) {
+    pub(crate) fn give_up_descriptors(&self) {
         self.cache.borrow_mut().give_up_descriptors();
     }
 }
 
 /// True if the error means that no descriptors are left.
-pub fn is_out_of_descriptors(e: &io::Error) -> bool {
+pub(crate) fn is_out_of_descriptors(e: &io::Error) -> bool {
     matches!(
         rustix::io::Errno::from_io_error(e),
         Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE)

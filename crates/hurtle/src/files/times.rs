@@ -19,7 +19,7 @@ const SECOND_NS: i128 = 1_000_000_000;
 
 /// Last-Modified of a file (RFC 9110 section 8.8.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LastModified {
+pub(crate) struct LastModified {
     /// Seconds since 1970.
     pub secs: u64,
     kind: Kind,
@@ -38,7 +38,7 @@ enum Kind {
 impl LastModified {
     /// Determines Last-Modified. `None`: no edit can have this time, so it is neither sent nor
     /// honoured. `is_own`: no program sets the times of these files.
-    pub fn of(stamp: &Stamp, is_own: bool, now_secs: u64) -> Option<LastModified> {
+    pub(crate) fn of(stamp: &Stamp, is_own: bool, now_secs: u64) -> Option<LastModified> {
         let secs = stamp.modified_secs();
         if secs < EDITED_SECS_MIN || secs > now_secs + SKEW.as_secs() {
             return None;
@@ -58,7 +58,7 @@ impl LastModified {
     /// The time to compare with the dates of a request (RFC 9110 sections 13.1.3 and 13.1.4). A
     /// file with a time that was set counts as modified when it was put there, except for a client
     /// that names exactly that time.
-    pub fn for_conditions(&self, preconditions: &Preconditions<'_>) -> u64 {
+    pub(crate) fn for_conditions(&self, preconditions: &Preconditions<'_>) -> u64 {
         let Kind::Set { changed_secs, has_fraction } = self.kind else { return self.secs };
         let dates = [preconditions.if_modified_since, preconditions.if_unmodified_since];
         let is_named = dates.into_iter().flatten().all(|date| date::parse(date) == Some(self.secs));
@@ -66,7 +66,7 @@ impl LastModified {
     }
 
     /// The time that If-Range may name (RFC 9110 section 13.1.5).
-    pub fn for_ranges(&self) -> Option<u64> {
+    pub(crate) fn for_ranges(&self) -> Option<u64> {
         let is_edit = !matches!(self.kind, Kind::Set { has_fraction: false, .. });
         is_edit.then_some(self.secs)
     }

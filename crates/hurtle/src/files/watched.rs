@@ -21,7 +21,7 @@ const DIRECTORIES_MAX: usize = 1_024;
 
 /// The watched directories; clones share them.
 #[derive(Clone, Debug)]
-pub struct Watched(Arc<SharedWatch>);
+pub(crate) struct Watched(Arc<SharedWatch>);
 
 #[derive(Debug)]
 struct SharedWatch {
@@ -35,7 +35,7 @@ struct SharedWatch {
 
 /// Reads the changes of watched directories, on a thread of its own.
 #[derive(Debug)]
-pub struct ChangeReader {
+pub(crate) struct ChangeReader {
     watch: OwnedFd,
     end: PipeReader,
     shared: Weak<SharedWatch>,
@@ -46,7 +46,7 @@ impl Watched {
     ///
     /// # Errors
     /// The system has no such watch, or has no more.
-    pub fn new(changed: &Changed) -> io::Result<(Watched, ChangeReader)> {
+    pub(crate) fn new(changed: &Changed) -> io::Result<(Watched, ChangeReader)> {
         let watch = sys::watch()?;
         let (end, open) = io::pipe()?;
         let reads = watch.try_clone()?;
@@ -97,7 +97,7 @@ impl ChangeReader {
     ///
     /// # Errors
     /// The system cannot report changes any more.
-    pub fn run(self) -> io::Result<()> {
+    pub(crate) fn run(self) -> io::Result<()> {
         loop {
             let mut ready =
                 [PollFd::new(&self.watch, PollFlags::IN), PollFd::new(&self.end, PollFlags::IN)];

@@ -16,8 +16,7 @@ use http::uri::PathAndQuery;
 use http::{Request, Response};
 use tower_service::Service;
 
-pub use self::call::AppCall;
-pub use self::calling::Calling;
+pub(crate) use self::calling::Calling;
 use self::isolated::Isolated;
 use self::watchdog::Watchdog;
 use self::work::Work;
@@ -27,7 +26,7 @@ use crate::files::{Arrival, Hashes, Home};
 use crate::rt::Threads;
 
 /// A mounted application; each worker has its own clone.
-pub struct App {
+pub(crate) struct App {
     home: Arc<Home>,
     service: Box<dyn Call>,
 }
@@ -41,7 +40,7 @@ trait Call: Send {
 impl App {
     /// Wraps a service. `mount` is its path: `/`, or a path that does not end in `/`. `site` is the
     /// site's name.
-    pub fn new<S, B>(site: &str, mount: &str, service: S) -> App
+    pub(crate) fn new<S, B>(site: &str, mount: &str, service: S) -> App
     where
         S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
         S::Error: Into<BoxError>,
@@ -54,7 +53,7 @@ impl App {
     }
 
     /// Wraps a service that runs on separate threads.
-    pub fn isolated<S, B>(site: &str, mount: &str, service: S, threads: Arc<Threads>) -> App
+    pub(crate) fn isolated<S, B>(site: &str, mount: &str, service: S, threads: Arc<Threads>) -> App
     where
         S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
         S::Future: Send,
@@ -68,12 +67,17 @@ impl App {
     }
 
     /// Path of the mount.
-    pub fn mount(&self) -> &str {
+    pub(crate) fn mount(&self) -> &str {
         &self.home.mount
     }
 
     /// The origin of a request, for its extensions.
-    pub fn arrival(&self, client: Option<IpAddr>, secure: bool, original: PathAndQuery) -> Arrival {
+    pub(crate) fn arrival(
+        &self,
+        client: Option<IpAddr>,
+        secure: bool,
+        original: PathAndQuery,
+    ) -> Arrival {
         Arrival { client, secure, original, home: Arc::clone(&self.home) }
     }
 
@@ -83,7 +87,7 @@ impl App {
     }
 
     /// A clone for another worker, without shared counters; its files are opened on `disk`.
-    pub fn for_worker(&self, disk: &Disk) -> App {
+    pub(crate) fn for_worker(&self, disk: &Disk) -> App {
         let Home { site, mount, hashes, .. } = &*self.home;
         let (site, mount, hashes) = (site.clone(), mount.clone(), hashes.clone());
         let home = Arc::new(Home { site, mount, disk: Some((disk.clone(), disk.lane())), hashes });

@@ -21,7 +21,7 @@ use crate::transport::{Input, Piece};
 
 /// The properties of a connection and its client.
 #[derive(Clone, Copy, Debug)]
-pub struct ClientInfo {
+pub(crate) struct ClientInfo {
     /// The address of the peer; `None` on a unix socket.
     pub peer: Option<IpAddr>,
     /// The address of the client: the peer's, or the one that a trusted proxy names.
@@ -38,13 +38,13 @@ pub struct ClientInfo {
 
 /// Returns whether nobody between the client and the server sees or changes what is sent: the
 /// connection is encrypted, or does not leave the machine. `peer` is `None` on a unix socket.
-pub fn is_private(is_tls: bool, peer: Option<IpAddr>) -> bool {
+pub(crate) fn is_private(is_tls: bool, peer: Option<IpAddr>) -> bool {
     is_tls || peer.is_none_or(|peer| peer.to_canonical().is_loopback())
 }
 
 /// The sender of 100 (Continue).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Continue {
+pub(crate) enum Continue {
     /// The pipeline sends it when the handler begins to read the body.
     OnRead,
     /// The handler sends it.
@@ -53,7 +53,7 @@ pub enum Continue {
 
 /// The error that ends an exchange early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExchangeError {
+pub(crate) enum ExchangeError {
     /// The peer has closed or reset the connection.
     Gone,
     /// The peer does not read the response.
@@ -67,7 +67,7 @@ pub enum ExchangeError {
 }
 
 /// A part of a response's body on its way to the client.
-pub enum Frame<'a> {
+pub(crate) enum Frame<'a> {
     /// A piece. `true`: the end follows.
     Data(Data<'a>, bool),
     /// All that was written is sent now, because a wait follows.
@@ -80,7 +80,7 @@ pub enum Frame<'a> {
 const COPIED_BYTES_MAX: usize = 8 << 10;
 
 /// A piece of a body. Large ones are sent without a copy.
-pub enum Data<'a> {
+pub(crate) enum Data<'a> {
     /// The first bytes of an input, this many; they are consumed.
     Input(&'a mut Input, usize),
     /// Bytes in memory.
@@ -89,7 +89,7 @@ pub enum Data<'a> {
 
 impl Data<'_> {
     /// Returns the bytes.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Data::Input(input, len) => &input.bytes()[..*len],
             Data::Bytes(bytes) => bytes,
@@ -97,14 +97,14 @@ impl Data<'_> {
     }
 
     /// Removes the bytes from their input.
-    pub fn consume(self) {
+    pub(crate) fn consume(self) {
         if let Data::Input(input, len) = self {
             input.consume(len);
         }
     }
 
     /// Takes the bytes; short ones are copied.
-    pub fn into_bytes(self) -> Bytes {
+    pub(crate) fn into_bytes(self) -> Bytes {
         match self {
             Data::Input(input, len) if len <= COPIED_BYTES_MAX => {
                 let bytes = Bytes::copy_from_slice(&input.bytes()[..len]);
@@ -117,7 +117,7 @@ impl Data<'_> {
     }
 
     /// Takes the bytes without a copy.
-    pub fn into_piece(self) -> Piece {
+    pub(crate) fn into_piece(self) -> Piece {
         match self {
             Data::Input(input, len) => input.take(len).into(),
             Data::Bytes(bytes) => bytes.into(),
@@ -126,7 +126,7 @@ impl Data<'_> {
 }
 
 /// The client of one exchange. The pipeline implements it for every protocol.
-pub trait Client {
+pub(crate) trait Client {
     /// Returns the client's certificate, if it was verified.
     fn certificate(&self) -> Option<ClientCertificate>;
 
@@ -180,10 +180,10 @@ pub trait Client {
 }
 
 /// Sends interim responses (RFC 9110 section 15.2). They are rare, so the future is boxed.
-pub trait InterimSender {
+pub(crate) trait InterimSender {
     /// Sends an interim response.
     fn send<'a>(&'a self, status: StatusCode, fields: InterimFields<'a>) -> Sending<'a>;
 }
 
 /// The future of an interim response.
-pub type Sending<'a> = Pin<Box<dyn Future<Output = Result<(), ExchangeError>> + 'a>>;
+pub(crate) type Sending<'a> = Pin<Box<dyn Future<Output = Result<(), ExchangeError>> + 'a>>;

@@ -5,7 +5,7 @@ mod archive;
 mod field_rules;
 mod media_types;
 mod otherwise;
-pub mod spa;
+pub(crate) mod spa;
 
 use std::cell::Cell;
 use std::io;
@@ -43,7 +43,7 @@ use crate::uploads::{self, UploadClient, Uploads};
 
 /// A directory served as files.
 #[derive(Debug)]
-pub struct Directory {
+pub(crate) struct Directory {
     config: Files,
     root: Root,
     index: Arc<[String]>,
@@ -80,7 +80,11 @@ struct Found {
 impl Directory {
     /// Serves a directory as configured; its disk jobs have the lane of its root.
     /// `policy`: files are compressed as it says.
-    pub fn new(config: Files, resources: &Resources<'_>, policy: Option<Policy>) -> Directory {
+    pub(crate) fn new(
+        config: Files,
+        resources: &Resources<'_>,
+        policy: Option<Policy>,
+    ) -> Directory {
         let lane = resources.shared.disk.lane_of(format!("files {}", config.root.display()));
         // Contents in memory would bypass the rate limit and `sendfile = "on"`.
         let none_in_memory = resources.sendfile == Sendfile::On || config.rate > 0;
@@ -114,25 +118,25 @@ impl Directory {
     /// Counts requests for its files here, and makes their ready field lines with the edits of its
     /// site.
     #[must_use]
-    pub fn of_site(self, edits: &Rc<ResponseEdits>, route: &Arc<RouteMetrics>) -> Directory {
+    pub(crate) fn of_site(self, edits: &Rc<ResponseEdits>, route: &Arc<RouteMetrics>) -> Directory {
         Directory { route: Some(Arc::clone(route)), edits: Rc::clone(edits), ..self }
     }
 
     /// Serves the files beside scripts, which may be the pages of directories.
     #[must_use]
-    pub fn beside_scripts(self) -> Directory {
+    pub(crate) fn beside_scripts(self) -> Directory {
         Directory { finds_directories: true, ..self }
     }
 
     /// Adds archives, if they are configured, for a site with these routes.
     #[must_use]
-    pub fn with_archives(self, disk: &Disk, routes: &Arc<Routes>) -> Directory {
+    pub(crate) fn with_archives(self, disk: &Disk, routes: &Arc<Routes>) -> Directory {
         let archives = Archives::new(&self.config, disk, routes).map(Box::new);
         Directory { archives, ..self }
     }
 
     /// Handles a GET or HEAD. `None`: there is no file, and another mount has such requests.
-    pub async fn call(
+    pub(crate) async fn call(
         &self,
         store: &Rc<Store>,
         request: &HandlerRequest<'_>,
@@ -173,22 +177,22 @@ impl Directory {
     }
 
     /// `true` if its files are objects of a store.
-    pub fn is_remote(&self) -> bool {
+    pub(crate) fn is_remote(&self) -> bool {
         self.origin.is_some()
     }
 
     /// `true` if uploads are allowed.
-    pub fn takes_uploads(&self) -> bool {
+    pub(crate) fn takes_uploads(&self) -> bool {
         self.uploads.is_some()
     }
 
     /// Returns the directory's uploads; `None`: they are off.
-    pub fn uploads(&self) -> Option<&Uploads> {
+    pub(crate) fn uploads(&self) -> Option<&Uploads> {
         self.uploads.as_deref()
     }
 
     /// Starts a request for an upload. `user`: the authenticated user.
-    pub fn upload(
+    pub(crate) fn upload(
         uploads: &Uploads,
         request: Request<RequestBody>,
         matched: &MatchedPath<'_>,
@@ -201,7 +205,7 @@ impl Directory {
     }
 
     /// Loads an error page: the file at `place` with `status`, without conditions.
-    pub async fn error_page(
+    pub(crate) async fn error_page(
         &self,
         store: &Rc<Store>,
         matched: &MatchedPath<'_>,
@@ -281,7 +285,7 @@ impl Directory {
     }
 
     /// The look-up of a path; `None`: the path is hidden.
-    pub fn lookup(&self, rest: &[u8]) -> Option<Lookup> {
+    pub(crate) fn lookup(&self, rest: &[u8]) -> Option<Lookup> {
         if files::has_hidden_segment(rest, self.config.dotfiles) {
             return None;
         }

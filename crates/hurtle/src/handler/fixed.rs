@@ -11,7 +11,7 @@ use crate::config::{Matcher, RequestPlace};
 
 /// Redirects the requests of a mount.
 #[derive(Debug)]
-pub struct Redirect {
+pub(crate) struct Redirect {
     /// 301, 302, 303, 307 or 308.
     pub status: StatusCode,
     /// An absolute URL or path, perhaps with parts of the request; if it ends with `/`, the rest of
@@ -23,7 +23,7 @@ pub struct Redirect {
 
 impl Redirect {
     /// The redirect of a request.
-    pub fn call(&self, request: &RequestContext<'_>, matched: &MatchedPath<'_>) -> Answer {
+    pub(crate) fn call(&self, request: &RequestContext<'_>, matched: &MatchedPath<'_>) -> Answer {
         let RequestContext { head, target, .. } = *request;
         let place = RequestPlace { head, is_tls: request.client.is_tls, target };
         if !place.has_parts_of(&self.to) {
@@ -49,17 +49,17 @@ impl Redirect {
     }
 
     /// Returns whether a path is redirected.
-    pub fn takes(&self, path: &[u8]) -> bool {
+    pub(crate) fn takes(&self, path: &[u8]) -> bool {
         self.matcher.as_ref().is_none_or(|matcher| matcher.matches(path, None))
     }
 }
 
 /// The reason of a 400 for a redirect to the requested host.
-pub const NO_HOST: &str = "the request names no host";
+pub(crate) const NO_HOST: &str = "the request names no host";
 
 /// Gives the same response to every request.
 #[derive(Debug)]
-pub struct Fixed {
+pub(crate) struct Fixed {
     /// Status of each response, a final one.
     pub status: StatusCode,
     /// Body of each response, which may be empty.
@@ -70,7 +70,7 @@ pub struct Fixed {
 
 impl Fixed {
     /// Makes the response; the request does not matter.
-    pub fn call(&self) -> Answer {
+    pub(crate) fn call(&self) -> Answer {
         match &self.media_type {
             Some(media_type) => Answer::bytes(self.status, media_type.clone(), self.body.clone()),
             None => {

@@ -41,11 +41,11 @@ use crate::disk::Disk;
 use crate::files::{Found, Scripts};
 use crate::observe::BufferedBytes;
 
-pub use programs::Slots;
+pub(crate) use programs::Slots;
 
 /// A FastCGI or uWSGI application, or a directory of CGI programs.
 #[derive(Debug)]
-pub struct Gateway {
+pub(crate) struct Gateway {
     to: Backend,
     /// `None`: the application handles every path.
     scripts: Option<Scripts>,
@@ -64,11 +64,11 @@ enum Backend {
 
 /// A FastCGI application in the authorizer role: it allows or refuses requests.
 #[derive(Debug)]
-pub struct Authorizer(Rc<Peer>);
+pub(crate) struct Authorizer(Rc<Peer>);
 
 /// The script of a path.
 #[derive(Debug)]
-pub struct ScriptTarget {
+pub(crate) struct ScriptTarget {
     /// The directory of scripts, as the application gets it; empty: it has no files.
     pub root: PathBuf,
     /// The script's file beneath the root; empty: the application has no files.
@@ -79,7 +79,7 @@ pub struct ScriptTarget {
 
 impl Gateway {
     /// The FastCGI application of a mount, which this name has in the whole process.
-    pub fn fastcgi(config: &FastCgi, disk: &Disk, mount: &str) -> Gateway {
+    pub(crate) fn fastcgi(config: &FastCgi, disk: &Disk, mount: &str) -> Gateway {
         let scripts = config.root.clone();
         let scripts = scripts.map(|root| {
             Scripts::new(root, &config.index, &config.suffix, disk)
@@ -98,7 +98,7 @@ impl Gateway {
     }
 
     /// The uWSGI application of a mount, which this name has in the whole process.
-    pub fn uwsgi(config: &Uwsgi, disk: &Disk, mount: &str) -> Gateway {
+    pub(crate) fn uwsgi(config: &Uwsgi, disk: &Disk, mount: &str) -> Gateway {
         let timeouts = config.call.timeouts;
         let peers = Peers::new(&config.upstreams, Protocol::Uwsgi, config.connecting, timeouts);
         Gateway {
@@ -111,7 +111,7 @@ impl Gateway {
     }
 
     /// A directory of programs; `slots` limits the number that run simultaneously.
-    pub fn programs(config: &Cgi, disk: &Disk, slots: &Slots) -> Gateway {
+    pub(crate) fn programs(config: &Cgi, disk: &Disk, slots: &Slots) -> Gateway {
         Gateway {
             to: Backend::Programs(slots.clone(), config.limits),
             scripts: Some(Scripts::new(config.root.clone(), &[], "", disk)),
@@ -128,17 +128,17 @@ impl Gateway {
 
     /// Returns whether it is an application that bodies are kept for, and not a directory of
     /// programs.
-    pub fn is_application(&self) -> bool {
+    pub(crate) fn is_application(&self) -> bool {
         !matches!(self.to, Backend::Programs(..))
     }
 
     /// Returns the bodies that are kept, besides those of requests of unknown length.
-    pub fn buffering(&self) -> Buffering {
+    pub(crate) fn buffering(&self) -> Buffering {
         self.buffering
     }
 
     /// Describes the gateway for `hurtle explain` and the log.
-    pub fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match (&self.to, &self.scripts) {
             (Backend::FastCgi(peers), _) => format!("FastCGI, {}", peers.name()),
             (Backend::Uwsgi { peers, .. }, _) => format!("uWSGI, {}", peers.name()),
@@ -150,12 +150,12 @@ impl Gateway {
     }
 
     /// Returns the edits of the fields that it gets.
-    pub fn request_fields(&self) -> Option<&RequestFields> {
+    pub(crate) fn request_fields(&self) -> Option<&RequestFields> {
         self.call.request_fields.as_ref()
     }
 
     /// Returns the scripts; `None`: the application handles every path.
-    pub fn scripts(&self) -> Option<&Scripts> {
+    pub(crate) fn scripts(&self) -> Option<&Scripts> {
         self.scripts.as_ref()
     }
 
@@ -256,7 +256,7 @@ impl Gateway {
     }
 
     /// Returns whether the body of a request is taken whole before the application is asked.
-    pub fn takes_body(&self, body: BodyLength) -> bool {
+    pub(crate) fn takes_body(&self, body: BodyLength) -> bool {
         self.buffering.of_requests() || body == BodyLength::Chunked
     }
 
@@ -345,14 +345,14 @@ const PROGRAMS_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 impl Authorizer {
     /// Creates an authorizer at this address, with default time limits.
-    pub fn new(upstream: Upstream) -> Authorizer {
+    pub(crate) fn new(upstream: Upstream) -> Authorizer {
         let connect = Connecting::default().timeout;
         let timeouts = UpstreamTimeouts::default();
         Authorizer(Rc::new(Peer::new(upstream, Protocol::FastCgi(0), connect, timeouts)))
     }
 
     /// Returns the authorizer's address.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.0.name()
     }
 

@@ -25,7 +25,7 @@ const COPY_KEPT_MAX: usize = 16 << 10;
 
 /// Empty buffers of one worker with the memory of earlier requests.
 #[derive(Debug, Default)]
-pub struct Buffers {
+pub(crate) struct Buffers {
     /// A map with the memory of an earlier request's or response's fields.
     fields: RefCell<HeaderMap>,
     /// A buffer with the memory of earlier field lines.
@@ -36,7 +36,7 @@ pub struct Buffers {
 
 /// Builds a request whose URI is relative to the mount. `set` gets the original target and the
 /// extensions. `None`: the target is not a valid URI.
-pub fn build(
+pub(crate) fn build(
     request: &RequestContext<'_>,
     body: RequestBody,
     set: impl FnOnce(PathAndQuery, &mut Extensions),
@@ -109,7 +109,7 @@ impl Buffers {
     }
 
     /// Returns a request's fields as a map for applications.
-    pub fn field_map(&self, request: &RequestHead<'_>) -> Option<HeaderMap> {
+    pub(crate) fn field_map(&self, request: &RequestHead<'_>) -> Option<HeaderMap> {
         let mut map = self.fields.take();
         if let Some(section) = &request.section {
             section.fields(&mut map);
@@ -121,12 +121,12 @@ impl Buffers {
     }
 
     /// Takes the buffer for field lines.
-    pub fn take_lines(&self) -> Vec<u8> {
+    pub(crate) fn take_lines(&self) -> Vec<u8> {
         self.lines.take()
     }
 
     /// Keeps the memory of a response's sent fields for reuse.
-    pub fn recycle(&self, fields: &mut Fields) {
+    pub(crate) fn recycle(&self, fields: &mut Fields) {
         match fields {
             Fields::Map(map) if map.capacity() <= FIELDS_KEPT_MAX => {
                 map.clear();

@@ -2,22 +2,22 @@
 //! an [`Outcome`]; it writes no response to a socket. Handlers do not use each other. `request` is
 //! what a handler gets, `client` its way to the client while it waits.
 
-pub mod app;
+pub(crate) mod app;
 mod body_buffer;
-pub mod client;
-pub mod directory;
+pub(crate) mod client;
+pub(crate) mod directory;
 mod file_bytes;
-pub mod fixed;
-pub mod gateway;
-pub mod http_request;
+pub(crate) mod fixed;
+pub(crate) mod gateway;
+pub(crate) mod http_request;
 mod named_file;
-pub mod proxy;
-pub mod request;
+pub(crate) mod proxy;
+pub(crate) mod request;
 mod request_fields;
-pub mod resources;
+pub(crate) mod resources;
 mod spool;
-pub mod status;
-pub mod wait;
+pub(crate) mod status;
+pub(crate) mod wait;
 mod websocket;
 
 use std::future::poll_fn;
@@ -34,7 +34,7 @@ use hurtle_http::semantics::target::Target;
 use self::client::{Client, ExchangeError};
 use self::directory::Directory;
 use self::named_file::named_file;
-pub use self::proxy::{RelayEnd, TunnelEnd, UpstreamBody, UpstreamResponse, UpstreamTunnel};
+pub(crate) use self::proxy::{RelayEnd, TunnelEnd, UpstreamBody, UpstreamResponse, UpstreamTunnel};
 use self::request::RequestContext;
 use crate::answer::{Answer, Needs};
 use crate::files;
@@ -42,11 +42,11 @@ use crate::transport::Offer;
 use crate::uploads::{self, Uploads};
 
 /// A future of a response.
-pub type Answering = Pin<Box<dyn Future<Output = Answer>>>;
+pub(crate) type Answering = Pin<Box<dyn Future<Output = Answer>>>;
 
 /// Handlers of mounts, one for each kind of the configuration.
 #[derive(Debug)]
-pub enum Handler {
+pub(crate) enum Handler {
     /// Files of a directory.
     Directory(Directory),
     /// A redirect to a fixed target, or one that ends with the rest of the path.
@@ -71,7 +71,7 @@ pub enum Handler {
 }
 
 /// The result of handling a request.
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// A response; its body may still be produced.
     Answer(Answer),
     /// An upstream's response, whose body is relayed.
@@ -87,7 +87,7 @@ pub enum Outcome {
 }
 
 /// A switch to another protocol.
-pub enum Tunnel {
+pub(crate) enum Tunnel {
     /// An upstream has accepted it.
     Upstream(Box<UpstreamTunnel>),
     /// An application has accepted it with this response.
@@ -96,7 +96,7 @@ pub enum Tunnel {
 
 /// A file that an upstream or application names instead of its response (X-Accel-Redirect,
 /// X-Sendfile).
-pub struct InternalRedirect {
+pub(crate) struct InternalRedirect {
     /// The file, as the response names it.
     pub file: FileName,
     /// Field lines of the replaced response for the whole file.
@@ -106,7 +106,7 @@ pub struct InternalRedirect {
 }
 
 /// The name of an internal file.
-pub enum FileName {
+pub(crate) enum FileName {
     /// X-Accel-Redirect: a URL path.
     Accel(Vec<u8>),
     /// X-Sendfile: a URL path or a file-system path.
@@ -114,7 +114,7 @@ pub enum FileName {
 }
 
 /// A request without a handler's response.
-pub enum HandlerError {
+pub(crate) enum HandlerError {
     /// This server's error response; the site may have a page for it.
     Answer(Box<Answer>),
     /// The exchange with the client has ended.
@@ -123,7 +123,7 @@ pub enum HandlerError {
 
 impl HandlerError {
     /// The response of a server that has too much to do.
-    pub fn unavailable(why: &str) -> HandlerError {
+    pub(crate) fn unavailable(why: &str) -> HandlerError {
         HandlerError::Answer(Box::new(Answer::error(StatusCode::SERVICE_UNAVAILABLE, Some(why))))
     }
 }
@@ -135,12 +135,12 @@ impl From<ExchangeError> for HandlerError {
 }
 
 /// The result of [`Handler::call`].
-pub type Handled = Result<Outcome, HandlerError>;
+pub(crate) type Handled = Result<Outcome, HandlerError>;
 
 impl Handler {
     /// Returns whether it takes the body of this request whole before an upstream or application is
     /// asked.
-    pub fn takes_body(&self, request: &RequestHead<'_>) -> bool {
+    pub(crate) fn takes_body(&self, request: &RequestHead<'_>) -> bool {
         let is_taken = match self {
             Handler::Proxy(proxy) => proxy.takes_body(request) && !proxy.may_store(request),
             Handler::Gateway { gateway, .. } => gateway.takes_body(request.body),
@@ -153,7 +153,11 @@ impl Handler {
     ///
     /// # Errors
     /// There is no response, or an error response of this server.
-    pub async fn call<C: Client>(&self, request: &RequestContext<'_>, client: &mut C) -> Handled {
+    pub(crate) async fn call<C: Client>(
+        &self,
+        request: &RequestContext<'_>,
+        client: &mut C,
+    ) -> Handled {
         if request.head.protocol.is_some() {
             return Box::pin(websocket::open(self, request, client)).await;
         }
@@ -316,7 +320,7 @@ async fn whatever_method<C: Client>(
 }
 
 /// Returns a response of this server, which is an error by its status.
-pub fn own_response(answer: Answer) -> Handled {
+pub(crate) fn own_response(answer: Answer) -> Handled {
     match answer.status.as_u16() {
         ..400 => Ok(Outcome::Answer(answer)),
         _ => Err(HandlerError::Answer(Box::new(answer))),
@@ -324,7 +328,7 @@ pub fn own_response(answer: Answer) -> Handled {
 }
 
 /// Returns the response to a request that needs no handler: a refused method, or OPTIONS.
-pub fn refusal(request: &RequestHead<'_>) -> Option<Answer> {
+pub(crate) fn refusal(request: &RequestHead<'_>) -> Option<Answer> {
     match request.method {
         Method::Options if request.target == Target::Asterisk => Some(Answer::options()),
         Method::Get | Method::Head => None,

@@ -18,11 +18,11 @@ use crate::files::{FileQuery, Key, Store};
 use crate::limits::concurrency::Place;
 
 /// Variables that an authorizer adds to the request.
-pub type AuthorizerVariables = Vec<(Vec<u8>, Vec<u8>)>;
+pub(crate) type AuthorizerVariables = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A request with the context that handlers need.
 #[derive(Clone, Copy)]
-pub struct RequestContext<'a> {
+pub(crate) struct RequestContext<'a> {
     /// The parsed head, whose target is as sent.
     pub head: &'a RequestHead<'a>,
     /// The path and the query as sent.
@@ -56,7 +56,7 @@ pub struct RequestContext<'a> {
 
 /// The properties of a site that its handlers use.
 #[derive(Clone, Copy, Debug)]
-pub struct SiteInfo {
+pub(crate) struct SiteInfo {
     /// The site's number in keys of the file cache.
     pub key: usize,
     /// The clients that get early hints.
@@ -65,7 +65,7 @@ pub struct SiteInfo {
 
 /// The parts of a request for files that do not depend on the protocol.
 #[derive(Clone, Copy, Debug)]
-pub struct HandlerRequest<'a> {
+pub(crate) struct HandlerRequest<'a> {
     /// `true` if the method is GET, not HEAD; handlers respond to both alike.
     pub get: bool,
 
@@ -81,7 +81,7 @@ pub struct HandlerRequest<'a> {
 
 /// A path after decoding and the site's rules.
 #[derive(Clone, Copy, Debug)]
-pub struct MatchedPath<'a> {
+pub(crate) struct MatchedPath<'a> {
     /// The whole decoded path.
     pub path: &'a [u8],
     /// The rest of the path beneath the mount, without a leading `/`.
@@ -97,7 +97,7 @@ pub struct MatchedPath<'a> {
 impl<'a> RequestContext<'a> {
     /// Returns a new Sec-WebSocket-Key (RFC 6455 section 4.1) for a WebSocket over HTTP/2 or
     /// HTTP/3, whose request has none.
-    pub fn websocket_key(&self) -> Option<String> {
+    pub(crate) fn websocket_key(&self) -> Option<String> {
         self.head.protocol?;
         let mut key = [0; 16];
         // It is no secret: the answer to it shows that the server understands WebSocket.
@@ -106,19 +106,19 @@ impl<'a> RequestContext<'a> {
     }
 
     /// Returns the request for files.
-    pub fn for_files(&self) -> HandlerRequest<'a> {
+    pub(crate) fn for_files(&self) -> HandlerRequest<'a> {
         let (path, query) = self.target;
         let is_private = client::is_private(self.client.is_tls, self.client.peer);
         HandlerRequest::new(self.head, Key { site: self.site.key, path }, query, is_private)
     }
 
     /// Returns the protocol version of the request.
-    pub fn version(&self) -> Version {
+    pub(crate) fn version(&self) -> Version {
         if self.head.http10 { Version::HTTP_10 } else { self.client.version }
     }
 
     /// Returns whether the client gets early hints from this server.
-    pub fn gets_early_hints(&self) -> bool {
+    pub(crate) fn gets_early_hints(&self) -> bool {
         match self.site.early_hints {
             EarlyHints::Http2 => self.client.version >= Version::HTTP_2,
             // RFC 9110 section 15.2: HTTP/1.0 has no interim responses.
@@ -129,19 +129,19 @@ impl<'a> RequestContext<'a> {
 
     /// Formats the request for the log: its method and path as sent. The query is omitted, because
     /// it may hold secrets.
-    pub fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         describe(self.head, self.target.0)
     }
 }
 
 /// Formats a request for the log: its method and path as sent.
-pub fn describe(head: &RequestHead<'_>, path: &[u8]) -> String {
+pub(crate) fn describe(head: &RequestHead<'_>, path: &[u8]) -> String {
     format!("{} {}", head.method.as_bytes().escape_ascii(), path.escape_ascii())
 }
 
 impl<'a> HandlerRequest<'a> {
     /// Creates the request for files from a head. `is_private`: see [`client::is_private`].
-    pub fn new(
+    pub(crate) fn new(
         head: &'a RequestHead<'_>,
         key: Key<'a>,
         query: Option<&'a [u8]>,
@@ -155,7 +155,7 @@ impl<'a> HandlerRequest<'a> {
 
 /// Collects preconditions, the range, and accepted codings. `is_private`: see
 /// [`client::is_private`].
-pub fn file_query<'a>(request: &'a RequestHead<'_>, is_private: bool) -> FileQuery<'a> {
+pub(crate) fn file_query<'a>(request: &'a RequestHead<'_>, is_private: bool) -> FileQuery<'a> {
     FileQuery {
         preconditions: Preconditions {
             if_match: request.if_match,
@@ -175,13 +175,13 @@ pub fn file_query<'a>(request: &'a RequestHead<'_>, is_private: bool) -> FileQue
 
 impl MatchedPath<'_> {
     /// Returns the path without `rest`: that of the mount.
-    pub fn base(&self) -> &[u8] {
+    pub(crate) fn base(&self) -> &[u8] {
         &self.path[..self.path.len() - self.rest.len()]
     }
 }
 
 /// Returns a request with these field lines in place of its own.
-pub fn with_fields<'a>(request: &RequestHead<'a>, lines: &'a [u8]) -> RequestHead<'a> {
+pub(crate) fn with_fields<'a>(request: &RequestHead<'a>, lines: &'a [u8]) -> RequestHead<'a> {
     let authorization = |(name, _): &(&[u8], &[u8])| name.eq_ignore_ascii_case(b"authorization");
     RequestHead {
         authorization: pairs(lines).find(authorization).map(|(_, value)| value),

@@ -19,7 +19,7 @@ use crate::wasm::WasmApps;
 /// Services of the whole process, which the handlers of all workers share under every
 /// configuration.
 #[derive(Debug)]
-pub struct HandlerServices {
+pub(crate) struct HandlerServices {
     /// The threads for disk access.
     pub disk: Disk,
     /// The cache of directory listings, and of the names of encoded variants.
@@ -40,7 +40,7 @@ pub struct HandlerServices {
 
 /// Services that the handlers of one worker are built with, under one configuration.
 #[derive(Clone, Copy, Debug)]
-pub struct Resources<'a> {
+pub(crate) struct Resources<'a> {
     /// Those of the process.
     pub shared: &'a HandlerServices,
     /// Counters of the worker that builds the handlers.

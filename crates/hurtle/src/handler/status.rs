@@ -19,7 +19,7 @@ const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering")
 
 /// The status page of a mount.
 #[derive(Debug)]
-pub struct Status {
+pub(crate) struct Status {
     feed: Feed,
     disk: Disk,
     lane: Lane,
@@ -27,13 +27,13 @@ pub struct Status {
 
 impl Status {
     /// Creates the page. The counters are read on a disk thread.
-    pub fn new(feed: &Feed, disk: &Disk) -> Status {
+    pub(crate) fn new(feed: &Feed, disk: &Disk) -> Status {
         let lane = disk.lane_of("status page".to_owned());
         Status { feed: feed.clone(), disk: disk.clone(), lane }
     }
 
     /// Answers GET and HEAD.
-    pub async fn answer(&self, request: &RequestContext<'_>) -> Answer {
+    pub(crate) async fn answer(&self, request: &RequestContext<'_>) -> Answer {
         let answer = match request.matched.rest {
             b"" => self.page(wants_json(request)).await,
             EVENTS => self.events(request.for_files().get),

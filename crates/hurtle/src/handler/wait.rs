@@ -11,7 +11,7 @@ const STEP: Duration = Duration::from_millis(250);
 
 /// The deadlines of an upstream, one for each direction, since both are used at the same time.
 #[derive(Debug)]
-pub struct Waits {
+pub(crate) struct Waits {
     send_by_ms: Cell<u64>,
     read_by_ms: Cell<u64>,
     /// `true`: the exchange goes on after a deadline, with what the upstream has sent before.
@@ -35,7 +35,7 @@ impl Default for Waits {
 
 impl Waits {
     /// The earlier deadline, on `clock`'s scale.
-    pub fn due_ms(&self) -> u64 {
+    pub(crate) fn due_ms(&self) -> u64 {
         self.send_by_ms.get().min(self.read_by_ms.get())
     }
 
@@ -50,7 +50,7 @@ impl Waits {
     }
 
     /// Returns whether the exchange goes on after a deadline, and records then that one has passed.
-    pub fn note_late(&self) -> bool {
+    pub(crate) fn note_late(&self) -> bool {
         let goes_on = self.goes_on.get();
         if goes_on {
             self.is_late.set(true);

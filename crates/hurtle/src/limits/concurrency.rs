@@ -11,7 +11,7 @@ use crate::rt::{self, Permit, Permits};
 
 /// A limit and the requests that it counts.
 #[derive(Debug)]
-pub struct ConcurrencyLimiter {
+pub(crate) struct ConcurrencyLimiter {
     config: Concurrency,
     permits: Permits,
     waiting: AtomicU64,
@@ -19,7 +19,7 @@ pub struct ConcurrencyLimiter {
 
 /// The admission of a request.
 #[derive(Debug)]
-pub enum Admission {
+pub(crate) enum Admission {
     /// It may be handled now, and counts until the permit is dropped.
     Now(Permit),
     /// It has a place in the queue.
@@ -28,11 +28,11 @@ pub enum Admission {
 
 /// A place in the queue. It is given up when dropped.
 #[derive(Debug)]
-pub struct QueuePlace(Arc<ConcurrencyLimiter>);
+pub(crate) struct QueuePlace(Arc<ConcurrencyLimiter>);
 
 /// A request's place among those that a limit counts. It is free again when this is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub(crate) struct Place {
     limiter: Arc<ConcurrencyLimiter>,
     state: RefCell<PlaceState>,
 }
@@ -53,7 +53,7 @@ enum PlaceState {
 
 /// The reason for which a request gets no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlaceError {
+pub(crate) enum PlaceError {
     /// As many requests as allowed are handled, and as many as allowed wait.
     QueueFull,
     /// It has waited for as long as allowed.
@@ -71,23 +71,23 @@ impl fmt::Display for PlaceError {
 
 impl ConcurrencyLimiter {
     /// Creates a limiter without requests.
-    pub fn new(config: Concurrency) -> ConcurrencyLimiter {
+    pub(crate) fn new(config: Concurrency) -> ConcurrencyLimiter {
         let max = usize::try_from(config.max).unwrap_or(usize::MAX);
         ConcurrencyLimiter { config, permits: Permits::new(max), waiting: AtomicU64::new(0) }
     }
 
     /// The limit as configured.
-    pub fn config(&self) -> &Concurrency {
+    pub(crate) fn config(&self) -> &Concurrency {
         &self.config
     }
 
     /// Returns whether a request would be refused now.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.permits.is_none_free() && self.waiting.load(Relaxed) >= self.config.queue
     }
 
     /// Admits a request if it needs no place in the queue.
-    pub fn try_admit(&self) -> Option<Permit> {
+    pub(crate) fn try_admit(&self) -> Option<Permit> {
         self.permits.try_take()
     }
 
@@ -95,7 +95,7 @@ impl ConcurrencyLimiter {
     ///
     /// # Errors
     /// The queue is full.
-    pub fn admit(self: &Arc<Self>) -> Result<Admission, PlaceError> {
+    pub(crate) fn admit(self: &Arc<Self>) -> Result<Admission, PlaceError> {
         // Fails while requests wait, so that no request overtakes them.
         if let Some(permit) = self.permits.try_take() {
             return Ok(Admission::Now(permit));
@@ -110,7 +110,7 @@ impl ConcurrencyLimiter {
 
 impl Place {
     /// Creates a place that no request has yet.
-    pub fn new(limiter: &Arc<ConcurrencyLimiter>) -> Place {
+    pub(crate) fn new(limiter: &Arc<ConcurrencyLimiter>) -> Place {
         Place { limiter: Arc::clone(limiter), state: RefCell::new(PlaceState::Free) }
     }
 
@@ -118,7 +118,7 @@ impl Place {
     ///
     /// # Errors
     /// The queue is full, or too slow.
-    pub async fn take(&self) -> Result<(), PlaceError> {
+    pub(crate) async fn take(&self) -> Result<(), PlaceError> {
         if let PlaceState::Taken { .. } = *self.state.borrow() {
             return Ok(());
         }
@@ -130,7 +130,7 @@ impl Place {
     }
 
     /// Returns whether the limit has refused the request.
-    pub fn is_refused(&self) -> bool {
+    pub(crate) fn is_refused(&self) -> bool {
         matches!(*self.state.borrow(), PlaceState::Refused)
     }
 
@@ -147,7 +147,7 @@ impl Place {
 
 impl QueuePlace {
     /// Waits for a permit.
-    pub async fn wait(&self) -> Permit {
+    pub(crate) async fn wait(&self) -> Permit {
         self.0.permits.take().await
     }
 }

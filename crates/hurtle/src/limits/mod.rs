@@ -2,8 +2,8 @@
 //! its table of keys, `concurrency` the permits and their queue. The pipeline decides when a
 //! request is checked.
 
-pub mod concurrency;
-pub mod rate;
+pub(crate) mod concurrency;
+pub(crate) mod rate;
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ struct LimitedPlace {
 
 /// All limits of a configuration, by place; clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Limiters {
+pub(crate) struct Limiters {
     rates: Arc<HashMap<(LimitedPlace, RateLimit), Arc<RateLimiter>>>,
     concurrency: Arc<HashMap<(LimitedPlace, Concurrency), Arc<ConcurrencyLimiter>>>,
     upstreams: Arc<HashMap<(String, Concurrency), Arc<ConcurrencyLimiter>>>,
@@ -35,7 +35,7 @@ pub struct Limiters {
 
 /// The limits of a site or mount.
 #[derive(Clone, Debug, Default)]
-pub struct PlaceLimits {
+pub(crate) struct PlaceLimits {
     /// A request must meet all of them.
     pub rates: Vec<Arc<RateLimiter>>,
     /// Limit on requests at once; `None`: unlimited.
@@ -45,7 +45,7 @@ pub struct PlaceLimits {
 impl Limiters {
     /// Creates the limits of a configuration. A limit that `previous` has, at the same place, goes
     /// on with its counts.
-    pub fn new(config: &Config, previous: Option<&Limiters>) -> Limiters {
+    pub(crate) fn new(config: &Config, previous: Option<&Limiters>) -> Limiters {
         let (mut rates, mut concurrency) = (HashMap::new(), HashMap::new());
         let mut upstreams = HashMap::new();
         let mut add_rates = |place: LimitedPlace, limits: &[RateLimit]| {
@@ -87,13 +87,13 @@ impl Limiters {
     }
 
     /// Returns the limits of a whole site.
-    pub fn of_site(&self, site: &config::Site) -> PlaceLimits {
+    pub(crate) fn of_site(&self, site: &config::Site) -> PlaceLimits {
         let rates = self.rates(&LimitedPlace::of_site(site), &site.limits.rates);
         PlaceLimits { rates, concurrency: None }
     }
 
     /// Returns the limits of a mount, without its site's.
-    pub fn of_mount(&self, site: &config::Site, mount: &config::Mount) -> PlaceLimits {
+    pub(crate) fn of_mount(&self, site: &config::Site, mount: &config::Mount) -> PlaceLimits {
         let place = LimitedPlace::of_mount(site, mount);
         let concurrency = mount.limits.concurrency.map(|limit| {
             let known = self.concurrency.get(&(place.clone(), limit));
@@ -104,7 +104,7 @@ impl Limiters {
 
     /// Returns the limit of an upstream server; `None`: it has none. Mounts with the same server
     /// and equal limits share one.
-    pub fn of_upstream(
+    pub(crate) fn of_upstream(
         &self,
         server: &UpstreamServer,
         queue: &UpstreamQueue,
@@ -120,13 +120,6 @@ impl Limiters {
             known.cloned().unwrap_or_else(|| Arc::new(RateLimiter::new(limit, &place.to_string())))
         };
         limits.iter().map(limiter).collect()
-    }
-}
-
-impl PlaceLimits {
-    /// Returns whether there is no limit.
-    pub fn is_empty(&self) -> bool {
-        self.rates.is_empty() && self.concurrency.is_none()
     }
 }
 

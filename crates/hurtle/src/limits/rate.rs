@@ -36,7 +36,7 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 
 /// A rate limit and the allowance of each key.
 #[derive(Debug)]
-pub struct RateLimiter {
+pub(crate) struct RateLimiter {
     config: RateLimit,
     /// The limit's place and settings: they distinguish its keys in a store from those of others.
     scope: String,
@@ -59,7 +59,7 @@ struct Shard {
 
 /// A request's parts that a key may have.
 #[derive(Clone, Copy, Debug)]
-pub struct Requester<'a> {
+pub(crate) struct Requester<'a> {
     /// `None`: a unix socket.
     pub address: Option<IpAddr>,
     /// The path as sent.
@@ -71,7 +71,7 @@ pub struct Requester<'a> {
 /// The allowance of a request's key in a store. Servers with the same limit at the same place have
 /// the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allowance {
+pub(crate) struct Allowance {
     /// Half of a SHA-256, so that a client can neither choose keys that collide nor make long ones.
     pub key: [u8; 16],
     /// Time in which the allowance of one request grows back, in nanoseconds.
@@ -82,7 +82,7 @@ pub struct Allowance {
 
 /// A request beyond the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RateExceededError {
+pub(crate) struct RateExceededError {
     /// Time until the next request is accepted, in nanoseconds; at least 1.
     pub wait_ns: u64,
 }
@@ -90,7 +90,7 @@ pub struct RateExceededError {
 impl RateLimiter {
     /// Creates a limiter whose keys all have the whole allowance. `place` is the name of the site
     /// and the path of the mount.
-    pub fn new(config: &RateLimit, place: &str) -> RateLimiter {
+    pub(crate) fn new(config: &RateLimit, place: &str) -> RateLimiter {
         let key: Vec<String> = config.key.iter().map(ToString::to_string).collect();
         let scope = format!("{place}\n{} {} {}", config.requests, config.burst, key.join(" "));
         let period_ns = config.requests.period.secs() * NS_PER_SEC;
@@ -107,18 +107,18 @@ impl RateLimiter {
     }
 
     /// The limit as configured.
-    pub fn config(&self) -> &RateLimit {
+    pub(crate) fn config(&self) -> &RateLimit {
         &self.config
     }
 
     /// Returns the request's key. `None`: the key is the client's address, and it has none.
-    pub fn key(&self, requester: &Requester<'_>) -> Option<u64> {
+    pub(crate) fn key(&self, requester: &Requester<'_>) -> Option<u64> {
         let mut hasher = self.hasher.build_hasher();
         self.hash(&mut hasher, requester).then(|| hasher.finish())
     }
 
     /// Returns the allowance of the request's key in a store; `None`: as in `key`.
-    pub fn shared(&self, requester: &Requester<'_>) -> Option<Allowance> {
+    pub(crate) fn shared(&self, requester: &Requester<'_>) -> Option<Allowance> {
         let mut digest = Digest(Context::new(&SHA256));
         hash_bytes(&mut digest, self.scope.as_bytes());
         if !self.hash(&mut digest, requester) {
@@ -154,7 +154,7 @@ impl RateLimiter {
     ///
     /// # Errors
     /// The allowance is used up; it stays as it is.
-    pub fn take(&self, key: u64, now_ns: u64) -> Result<(), RateExceededError> {
+    pub(crate) fn take(&self, key: u64, now_ns: u64) -> Result<(), RateExceededError> {
         let mut shard = self.shard(key);
         let whole_ns = shard.whole_ns.get(&key).map_or(now_ns, |whole_ns| now_ns.max(*whole_ns));
         let next_ns = whole_ns.saturating_add(self.interval_ns);
@@ -169,7 +169,7 @@ impl RateLimiter {
     }
 
     /// Returns a taken request, because another limit refused it.
-    pub fn put_back(&self, key: u64) {
+    pub(crate) fn put_back(&self, key: u64) {
         if let Some(whole_ns) = self.shard(key).whole_ns.get_mut(&key) {
             *whole_ns = whole_ns.saturating_sub(self.interval_ns);
         }
@@ -177,7 +177,7 @@ impl RateLimiter {
 
     /// Returns the response to a request beyond the rate: 429 (RFC 6585 section 4) with Retry-After
     /// and the fields of draft-ietf-httpapi-ratelimit-headers.
-    pub fn refusal(&self, error: RateExceededError) -> Answer {
+    pub(crate) fn refusal(&self, error: RateExceededError) -> Answer {
         let why = format!("the limit is {}", self.config.requests);
         let answer = Answer::error(StatusCode::TOO_MANY_REQUESTS, Some(&why));
         let wait_secs = error.wait_ns.div_ceil(NS_PER_SEC);

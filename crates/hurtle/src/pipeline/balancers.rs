@@ -13,7 +13,7 @@ const LOG_EVERY_MS: u64 = 10_000;
 
 /// Addresses whose PROXY protocol header is trusted.
 #[derive(Debug, Default)]
-pub struct Balancers {
+pub(crate) struct Balancers {
     from: Vec<IpNet>,
     /// Time of the next permitted log line, in milliseconds.
     next_log_ms: Cell<u64>,
@@ -21,19 +21,19 @@ pub struct Balancers {
 
 impl Balancers {
     /// Reads the trusted addresses from the configuration.
-    pub fn new(config: Option<&ProxyProtocol>) -> Balancers {
+    pub(crate) fn new(config: Option<&ProxyProtocol>) -> Balancers {
         let from = config.map(|config| config.from.clone()).unwrap_or_default();
         Balancers { from, next_log_ms: Cell::new(0) }
     }
 
     /// Returns whether this peer is trusted. Peers on a unix socket are: its permissions protect
     /// it.
-    pub fn has(&self, peer: Option<IpAddr>) -> bool {
+    pub(crate) fn has(&self, peer: Option<IpAddr>) -> bool {
         peer.is_none_or(|peer| self.from.iter().any(|network| network.contains(&peer)))
     }
 
     /// Returns whether to log a closed connection now.
-    pub fn may_log(&self, now_ms: u64) -> bool {
+    pub(crate) fn may_log(&self, now_ms: u64) -> bool {
         let may_log = now_ms >= self.next_log_ms.get();
         if may_log {
             self.next_log_ms.set(now_ms + LOG_EVERY_MS);

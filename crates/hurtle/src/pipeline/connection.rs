@@ -22,7 +22,7 @@ use crate::site::Channel;
 use crate::transport::{Input, Meter, Output};
 
 /// A connection (HTTP/1.1) or a stream (HTTP/2, HTTP/3).
-pub struct Connection<T> {
+pub(crate) struct Connection<T> {
     pub(crate) io: T,
     pub(crate) input: Input,
     pub(crate) worker: Rc<Worker>,
@@ -71,7 +71,7 @@ pub(crate) enum Ended {
 
 impl<T: Protocol> Connection<T> {
     /// Creates a connection. `input` holds the bytes that were already read.
-    pub fn new(
+    pub(crate) fn new(
         io: T,
         input: Input,
         peer: Option<IpAddr>,

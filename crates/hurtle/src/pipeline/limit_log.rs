@@ -11,7 +11,7 @@ const LINE_EVERY_MS: u64 = 1_000;
 
 /// The lines of one worker.
 #[derive(Debug, Default)]
-pub struct LimitLog {
+pub(crate) struct LimitLog {
     of: [LoggedLimit; KEYS.len()],
 }
 

@@ -11,7 +11,7 @@ use crate::metrics::RouteMetrics;
 
 /// The conditions of the access log, and the sites and mounts that say otherwise.
 #[derive(Debug, Default)]
-pub struct LogFilter {
+pub(crate) struct LogFilter {
     matcher: Option<Matcher>,
     places: Vec<Place>,
 }
@@ -27,7 +27,7 @@ struct Place {
 
 impl LogFilter {
     /// Collects the conditions of a configuration.
-    pub fn new(config: &Config) -> LogFilter {
+    pub(crate) fn new(config: &Config) -> LogFilter {
         let matcher = config.access_log.as_ref().and_then(|log| log.matcher.clone());
         let mut places = Vec::new();
         for site in &config.sites {
@@ -46,7 +46,7 @@ impl LogFilter {
 
     /// Returns whether a request of this route is logged. One that could not be parsed is, because
     /// it meets no condition. `client`, `peer`, `is_tls`: see [`MatchedRequest`].
-    pub fn admits(
+    pub(crate) fn admits(
         &self,
         route: &RouteMetrics,
         request: Option<&RequestHead<'_>>,

@@ -17,9 +17,9 @@ mod gates;
 mod handle;
 mod identify;
 mod known;
-pub mod limit_log;
+pub(crate) mod limit_log;
 mod limits;
-pub mod log_filter;
+pub(crate) mod log_filter;
 mod observe;
 mod pace;
 mod refuse;
@@ -32,10 +32,10 @@ mod stream;
 mod tunnel;
 mod write;
 
-pub mod balancers;
-pub mod worker;
+pub(crate) mod balancers;
+pub(crate) mod worker;
 
-pub use self::connection::Connection;
+pub(crate) use self::connection::Connection;
 pub(crate) use self::connection::{Ended, Next};
 pub(crate) use self::refuse::refuse;
 pub(crate) use self::run::run_exchange;

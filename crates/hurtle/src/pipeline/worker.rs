@@ -31,7 +31,7 @@ use crate::transport::{Addresses, Meter, Sender};
 /// A worker's thread: the number of its connections, and its state under the configuration in
 /// force.
 #[derive(Debug)]
-pub struct WorkerThread {
+pub(crate) struct WorkerThread {
     current: RefCell<Rc<Worker>>,
     /// Number of client connections that are open now.
     pub open: Cell<usize>,
@@ -45,7 +45,7 @@ pub struct WorkerThread {
 /// the pool behind `store` and `sender`, and the response caches in `sites`. A reload makes a new
 /// one, which shares what does not depend on the configuration.
 #[derive(Debug)]
-pub struct Worker {
+pub(crate) struct Worker {
     /// The sites of this configuration, with their handlers.
     pub sites: Sites,
     /// The file cache of the worker.
@@ -98,20 +98,20 @@ pub struct Worker {
 
 impl WorkerThread {
     /// Creates a thread's state without connections.
-    pub fn new(worker: Worker) -> Rc<WorkerThread> {
+    pub(crate) fn new(worker: Worker) -> Rc<WorkerThread> {
         let metrics = Arc::clone(&worker.metrics);
         let current = RefCell::new(Rc::new(worker));
         Rc::new(WorkerThread { current, open: Cell::new(0), closed: Bell::default(), metrics })
     }
 
     /// Returns the state under the configuration in force.
-    pub fn worker(&self) -> Rc<Worker> {
+    pub(crate) fn worker(&self) -> Rc<Worker> {
         Rc::clone(&self.current.borrow())
     }
 
     /// Puts another configuration in force, for new requests on open connections too. Connections
     /// between requests and tunnels let go of the one before.
-    pub fn replace(&self, worker: Worker) {
+    pub(crate) fn replace(&self, worker: Worker) {
         let before = self.current.replace(Rc::new(worker));
         before.is_replaced.set(true);
         before.deadlines.wake_all();
@@ -121,7 +121,7 @@ impl WorkerThread {
 impl Worker {
     /// Returns the shared rate limit of a client. A client without an address is local, and has no
     /// limit.
-    pub fn share(&self, client: Option<IpAddr>) -> Option<Arc<Meter>> {
+    pub(crate) fn share(&self, client: Option<IpAddr>) -> Option<Arc<Meter>> {
         let limited = self.addresses.as_ref().zip(client);
         limited.map(|(addresses, client)| addresses.meter(client))
     }
@@ -129,7 +129,7 @@ impl Worker {
 
 /// A slot among a worker's open connections, released when dropped.
 #[derive(Debug)]
-pub struct ConnectionSlot {
+pub(crate) struct ConnectionSlot {
     thread: Rc<WorkerThread>,
     /// The connection's protocol, once it is known.
     protocol: Cell<Option<Protocol>>,
@@ -145,7 +145,7 @@ pub struct ConnectionSlot {
 
 /// The address of the listener of a connection.
 #[derive(Debug, Default)]
-pub struct ListenerAddress {
+pub(crate) struct ListenerAddress {
     /// As configured; `None`: there is no listener.
     pub configured: Option<Listen>,
     /// The actual port; `None`: a unix socket.
@@ -154,14 +154,14 @@ pub struct ListenerAddress {
 
 impl ListenerAddress {
     /// Creates the address, which all connections of the listener share.
-    pub fn new(configured: &Listen, port: Option<u16>) -> Rc<ListenerAddress> {
+    pub(crate) fn new(configured: &Listen, port: Option<u16>) -> Rc<ListenerAddress> {
         Rc::new(ListenerAddress { configured: Some(configured.clone()), port })
     }
 }
 
 impl ConnectionSlot {
     /// Takes a slot; the caller checks that one is free.
-    pub fn new(thread: &Rc<WorkerThread>, listener: Rc<ListenerAddress>) -> ConnectionSlot {
+    pub(crate) fn new(thread: &Rc<WorkerThread>, listener: Rc<ListenerAddress>) -> ConnectionSlot {
         thread.open.set(thread.open.get() + 1);
         thread.metrics.accepted.add(1);
         thread.metrics.open.add(1);
@@ -176,35 +176,35 @@ impl ConnectionSlot {
     }
 
     /// Returns the port of the listener.
-    pub fn port(&self) -> Option<u16> {
+    pub(crate) fn port(&self) -> Option<u16> {
         self.listener.port
     }
 
     /// Returns the address of the listener, as configured.
-    pub fn listen(&self) -> Option<&Listen> {
+    pub(crate) fn listen(&self) -> Option<&Listen> {
         self.listener.configured.as_ref()
     }
 
     /// Returns the worker's state under the configuration in force.
-    pub fn worker(&self) -> Rc<Worker> {
+    pub(crate) fn worker(&self) -> Rc<Worker> {
         self.thread.worker()
     }
 
     /// Lets go of a replaced state: `worker` becomes the one under the configuration in force.
     #[inline]
-    pub fn update(&self, worker: &mut Rc<Worker>) {
+    pub(crate) fn update(&self, worker: &mut Rc<Worker>) {
         if worker.is_replaced.get() {
             *worker = self.worker();
         }
     }
 
     /// Returns the worker's counters.
-    pub fn metrics(&self) -> &WorkerMetrics {
+    pub(crate) fn metrics(&self) -> &WorkerMetrics {
         &self.thread.metrics
     }
 
     /// Counts the connection under its protocol.
-    pub fn set_protocol(&self, protocol: Option<Protocol>) {
+    pub(crate) fn set_protocol(&self, protocol: Option<Protocol>) {
         let metrics = &self.thread.metrics;
         let gauge = |protocol| match protocol {
             Protocol::Http1 => &metrics.http1,
@@ -229,7 +229,7 @@ impl ConnectionSlot {
 
     /// Returns whether a request may follow this number of them on the connection.
     #[inline]
-    pub fn may_follow(&self, served: u64, limits: &Limits) -> bool {
+    pub(crate) fn may_follow(&self, served: u64, limits: &Limits) -> bool {
         let is_young = |age: Duration| {
             clock::now_ms().saturating_sub(self.accepted_ms) < age.as_millis() as u64
         };
@@ -238,18 +238,18 @@ impl ConnectionSlot {
     }
 
     /// Returns the time for which the connection may make no progress, in milliseconds.
-    pub fn write_stall_ms(&self, limits: &Limits) -> u64 {
+    pub(crate) fn write_stall_ms(&self, limits: &Limits) -> u64 {
         u64::from(self.stall_ms.get()).max(limits.write_stall.as_millis() as u64)
     }
 
     /// Lets the connection make no progress for as long as one of its requests may.
-    pub fn extend_write_stall(&self, stall: Duration) {
+    pub(crate) fn extend_write_stall(&self, stall: Duration) {
         let stall_ms = u32::try_from(stall.as_millis()).unwrap_or(u32::MAX);
         self.stall_ms.set(self.stall_ms.get().max(stall_ms));
     }
 
     /// Counts a stream of the connection until the guard is dropped.
-    pub fn open_stream(self: &Rc<Self>) -> StreamGuard {
+    pub(crate) fn open_stream(self: &Rc<Self>) -> StreamGuard {
         if self.streams.replace(self.streams.get() + 1) == 0 {
             self.active().add(1);
         }
@@ -259,7 +259,7 @@ impl ConnectionSlot {
 
 /// Counts a stream as open until it is dropped.
 #[derive(Debug)]
-pub struct StreamGuard(Rc<ConnectionSlot>);
+pub(crate) struct StreamGuard(Rc<ConnectionSlot>);
 
 impl Drop for StreamGuard {
     fn drop(&mut self) {

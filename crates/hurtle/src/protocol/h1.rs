@@ -24,7 +24,7 @@ use crate::transport::{
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// HTTP/1.1 on this byte stream.
-pub struct H1<T>(pub T);
+pub(crate) struct H1<T>(pub T);
 
 impl<T: Transport> Protocol for H1<T> {
     type Raw = T;

@@ -4,11 +4,11 @@
 //! or HTTP/3 (`h3`). It encodes response heads, delimits bodies, and reads request bodies; the
 //! pipeline chooses the response.
 
-pub mod h1;
-pub mod h2;
-pub mod h3;
-pub mod multiplexed;
-pub mod reading;
+pub(crate) mod h1;
+pub(crate) mod h2;
+pub(crate) mod h3;
+pub(crate) mod multiplexed;
+pub(crate) mod reading;
 mod waiters;
 
 use std::io;
@@ -25,7 +25,7 @@ use crate::tls::ClientCertificate;
 use crate::transport::{Input, Output, Progress, SendQueue, Sender, Transport};
 
 /// A response head before encoding.
-pub struct Head<'a> {
+pub(crate) struct Head<'a> {
     /// A final status, or 101.
     pub status: StatusCode,
     /// The fields, without those for framing and the connection.
@@ -40,7 +40,7 @@ pub struct Head<'a> {
 
 /// The fields of an interim response.
 #[derive(Clone, Copy)]
-pub enum InterimFields<'a> {
+pub(crate) enum InterimFields<'a> {
     /// A response without fields: 100 (Continue).
     Empty,
     /// Fields from this server.
@@ -51,7 +51,7 @@ pub enum InterimFields<'a> {
 
 /// The protocol that carries one exchange. Methods take `&self`, so that a request body can be read
 /// while the response is written.
-pub trait Protocol {
+pub(crate) trait Protocol {
     /// The byte stream beneath, for the protocol after a 101.
     type Raw: Transport;
 

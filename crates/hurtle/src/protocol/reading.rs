@@ -9,7 +9,7 @@ use hurtle_http::request::framing::BodyLength;
 use crate::transport::Input;
 
 /// The part of a body that is still to be read.
-pub enum Reading {
+pub(crate) enum Reading {
     /// The body has been read to its end.
     Done,
     /// A number of bytes, at least 1.
@@ -23,7 +23,7 @@ pub enum Reading {
 }
 
 /// The next piece of a body.
-pub enum Piece {
+pub(crate) enum Piece {
     /// The number of data bytes at the front of the input, at least 1; the caller consumes them.
     Data(usize),
     /// The input is used up; the caller must read more.
@@ -34,7 +34,7 @@ pub enum Piece {
 
 impl Reading {
     /// Creates the state for a body in HTTP/1.1 framing.
-    pub fn new(length: BodyLength) -> Reading {
+    pub(crate) fn new(length: BodyLength) -> Reading {
         match length {
             BodyLength::None => Reading::Done,
             BodyLength::Exactly(len) => Reading::Exactly(len),
@@ -43,20 +43,20 @@ impl Reading {
     }
 
     /// Returns whether the body has been read to its end.
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         matches!(self, Reading::Done)
     }
 
     /// Ends a body whose last data was consumed, if it has no trailers. The caller then knows that
     /// no piece follows.
-    pub fn settle(&mut self, input: &Input) {
+    pub(crate) fn settle(&mut self, input: &Input) {
         if matches!(self, Reading::Ended(lines) if lines.is_empty()) && input.bytes().is_empty() {
             *self = Reading::Done;
         }
     }
 
     /// Returns the announced data bytes: of the whole body, or of the current chunk.
-    pub fn announced(&self) -> u64 {
+    pub(crate) fn announced(&self) -> u64 {
         match self {
             Reading::Done | Reading::Frames | Reading::Ended(_) => 0,
             Reading::Exactly(left) => *left,
@@ -68,7 +68,7 @@ impl Reading {
     ///
     /// # Errors
     /// The framing is malformed.
-    pub fn next(&mut self, input: &mut Input) -> Result<Piece, ParseError> {
+    pub(crate) fn next(&mut self, input: &mut Input) -> Result<Piece, ParseError> {
         let buffered = input.bytes().len();
         match self {
             Reading::Done => Ok(Piece::End(Vec::new())),

@@ -11,12 +11,12 @@ use crate::sys;
 
 /// A timer for long or repeated waits beside a worker's requests.
 #[derive(Debug)]
-pub struct Alarm(Option<Receiver>);
+pub(crate) struct Alarm(Option<Receiver>);
 
 impl Alarm {
     /// Creates an alarm that is not set. Where the system has no timer descriptors, the runtime's
     /// timers are used.
-    pub fn unset() -> Alarm {
+    pub(crate) fn unset() -> Alarm {
         #[cfg(test)]
         if super::simulated::now_ms().is_some() {
             return Alarm(None);
@@ -26,7 +26,7 @@ impl Alarm {
     }
 
     /// Waits at least `time`.
-    pub async fn wait(&mut self, time: Duration) {
+    pub(crate) async fn wait(&mut self, time: Duration) {
         let waited = match &self.0 {
             Some(timer) => waited(timer, time).await.is_ok(),
             None => false,

@@ -15,13 +15,13 @@ use hyper_util::client::legacy::connect::dns::Name;
 use tower_service::Service;
 
 /// Looks up a name and a port.
-pub type LookUp = Box<dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync>;
+pub(crate) type LookUp = Box<dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync>;
 
 /// The look-up of this process; unset: the system's.
 static LOOK_UP: OnceLock<LookUp> = OnceLock::new();
 
 /// Sets the look-up of this process, once.
-pub fn set_look_up(look_up: LookUp) {
+pub(crate) fn set_look_up(look_up: LookUp) {
     // A second server in this process has the same one.
     let _ = LOOK_UP.set(look_up);
 }
@@ -30,7 +30,7 @@ pub fn set_look_up(look_up: LookUp) {
 ///
 /// # Errors
 /// The resolver's.
-pub fn addresses(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+pub(crate) fn addresses(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     match LOOK_UP.get() {
         Some(look_up) => look_up(name, port),
         None => system_addresses(name, port),
@@ -41,12 +41,12 @@ pub fn addresses(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
 ///
 /// # Errors
 /// The resolver's.
-pub fn system_addresses(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+pub(crate) fn system_addresses(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok((name, port).to_socket_addrs()?.collect())
 }
 
 /// Returns a connector of hyper's client that connects to names, also for TLS.
-pub fn connector() -> HttpConnector<HostNames> {
+pub(crate) fn connector() -> HttpConnector<HostNames> {
     let mut connector = HttpConnector::new_with_resolver(HostNames);
     // Otherwise it would refuse `https`.
     connector.enforce_http(false);
@@ -55,7 +55,7 @@ pub fn connector() -> HttpConnector<HostNames> {
 
 /// The look-up of a client of hyper, which replaces the port.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct HostNames;
+pub(crate) struct HostNames;
 
 impl Service<Name> for HostNames {
     type Response = vec::IntoIter<SocketAddr>;

@@ -1,14 +1,14 @@
 //! A channel for one value, between tasks of any threads.
 
 /// Creates a channel for one value.
-pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
+pub(crate) fn channel<T>() -> (Sender<T>, Receiver<T>) {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     (Sender(sender), Receiver(receiver))
 }
 
 /// Sends the value of a channel.
 #[derive(Debug)]
-pub struct Sender<T>(tokio::sync::oneshot::Sender<T>);
+pub(crate) struct Sender<T>(tokio::sync::oneshot::Sender<T>);
 
 /// Receives the value of a channel.
 #[derive(Debug)]
@@ -16,12 +16,12 @@ pub struct Receiver<T>(tokio::sync::oneshot::Receiver<T>);
 
 impl<T> Sender<T> {
     /// Returns true if the receiving end was dropped.
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.0.is_closed()
     }
 
     /// Sends the value; if the receiving end was dropped, so is the value.
-    pub fn send(self, value: T) {
+    pub(crate) fn send(self, value: T) {
         drop(self.0.send(value));
     }
 }

@@ -6,33 +6,33 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A number of permits.
 #[derive(Clone, Debug)]
-pub struct Permits(Arc<Semaphore>);
+pub(crate) struct Permits(Arc<Semaphore>);
 
 /// A permit, returned when dropped.
 #[derive(Debug)]
-pub struct Permit {
+pub(crate) struct Permit {
     /// Held for its `Drop`.
     _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Permits {
     /// Creates `count` permits.
-    pub fn new(count: usize) -> Permits {
+    pub(crate) fn new(count: usize) -> Permits {
         Permits(Arc::new(Semaphore::new(count.min(Semaphore::MAX_PERMITS))))
     }
 
     /// Takes a permit if one is free and no task waits for it.
-    pub fn try_take(&self) -> Option<Permit> {
+    pub(crate) fn try_take(&self) -> Option<Permit> {
         Arc::clone(&self.0).try_acquire_owned().ok().map(|permit| Permit { _permit: Some(permit) })
     }
 
     /// Returns whether no permit is free.
-    pub fn is_none_free(&self) -> bool {
+    pub(crate) fn is_none_free(&self) -> bool {
         self.0.available_permits() == 0
     }
 
     /// Waits for a permit. A dropped future gives its turn to the next task.
-    pub async fn take(&self) -> Permit {
+    pub(crate) async fn take(&self) -> Permit {
         // Only a closed semaphore refuses, and this one is never closed.
         Permit { _permit: Arc::clone(&self.0).acquire_owned().await.ok() }
     }

@@ -17,18 +17,18 @@ thread_local! {
 const BEGIN_MS: u64 = 1_000_000;
 
 /// Switches this thread to the runtime's time, which must be paused.
-pub fn begin() {
+pub(crate) fn begin() {
     BEGUN.set(Some(Instant::now()));
 }
 
 /// Switches this thread back to the system's time and disks.
-pub fn end() {
+pub(crate) fn end() {
     BEGUN.set(None);
     DISKS.set(None);
 }
 
 /// The behaviour of disks, asked anew for each job.
-pub trait Disks {
+pub(crate) trait Disks {
     /// Time that a job takes; zero: none, not even that of a turn.
     fn delay(&mut self) -> Duration;
     /// `true`: a piece of a file is not in the page cache.
@@ -38,12 +38,12 @@ pub trait Disks {
 }
 
 /// Sets the disks of this thread.
-pub fn set_disks(disks: impl Disks + 'static) {
+pub(crate) fn set_disks(disks: impl Disks + 'static) {
     DISKS.set(Some(Box::new(disks)));
 }
 
 /// Runs a job of a disk thread, in simulated time.
-pub fn run_job(job: Box<dyn FnOnce() + Send>) {
+pub(crate) fn run_job(job: Box<dyn FnOnce() + Send>) {
     match DISKS.with_borrow_mut(|disks| disks.as_mut().map_or(Duration::ZERO, |d| d.delay())) {
         Duration::ZERO => job(),
         time => drop(tokio::task::spawn_local(async move {
@@ -54,17 +54,17 @@ pub fn run_job(job: Box<dyn FnOnce() + Send>) {
 }
 
 /// `true`: a piece of a file is not in the page cache.
-pub fn is_cold() -> bool {
+pub(crate) fn is_cold() -> bool {
     DISKS.with_borrow_mut(|disks| disks.as_mut().is_some_and(|d| d.is_cold()))
 }
 
 /// `true`: the disk takes no more bytes.
-pub fn is_full() -> bool {
+pub(crate) fn is_full() -> bool {
     DISKS.with_borrow_mut(|disks| disks.as_mut().is_some_and(|d| d.is_full()))
 }
 
 /// Milliseconds of simulated time; `None`: this thread simulates nothing.
-pub fn now_ms() -> Option<u64> {
+pub(crate) fn now_ms() -> Option<u64> {
     let begun = BEGUN.get()?;
     let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     Some(BEGIN_MS + ms(Instant::now().duration_since(begun)))

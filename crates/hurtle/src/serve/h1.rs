@@ -44,7 +44,7 @@ impl<T: Transport> Connection<H1<T>> {
     /// Serves the connection to its end. If the peer speaks HTTP/2 (RFC 9113 section 3.3), returns
     /// the channel and the bytes read from it.
     #[allow(clippy::manual_async_fn)] // An async fn would store its arguments twice.
-    pub fn run(mut self) -> impl Future<Output = Option<(T, Input)>> {
+    pub(crate) fn run(mut self) -> impl Future<Output = Option<(T, Input)>> {
         async move {
             loop {
                 let head = self.read_head().await;
@@ -106,7 +106,7 @@ impl<T: Transport> Connection<H1<T>> {
     }
 
     /// Sends the response to an error that precedes the first request, then closes.
-    pub async fn turn_down(mut self, error: ParseError) {
+    pub(crate) async fn turn_down(mut self, error: ParseError) {
         let next = self.refuse_unread(error).await;
         self.end(next).await;
     }

@@ -61,7 +61,7 @@ enum Due {
 }
 
 /// Serves a connection to its end. `early` holds the bytes that were already read.
-pub async fn run<T: Transport>(
+pub(crate) async fn run<T: Transport>(
     io: T,
     early: Input,
     peer: Option<IpAddr>,

@@ -73,7 +73,7 @@ enum Due {
 
 /// Serves a connection to its end. `acquire` counts the client; `None`: it has too many
 /// connections.
-pub async fn run<G>(
+pub(crate) async fn run<G>(
     connection: Rc<Connection>,
     slot: ConnectionSlot,
     acquire: impl FnOnce(IpAddr) -> Option<G>,

@@ -2,11 +2,11 @@
 //! PROXY protocol.
 
 mod answer;
-pub mod h1;
-pub mod h2;
-pub mod h3;
-pub mod proxied;
-pub mod secure;
+pub(crate) mod h1;
+pub(crate) mod h2;
+pub(crate) mod h3;
+pub(crate) mod proxied;
+pub(crate) mod secure;
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -19,7 +19,12 @@ use crate::transport::{Input, Transport};
 
 /// Serves a cleartext connection to its end, with HTTP/1.1 or HTTP/2. `input` holds the bytes that
 /// were already read.
-pub async fn run<T: Transport>(io: T, input: Input, peer: Option<IpAddr>, slot: ConnectionSlot) {
+pub(crate) async fn run<T: Transport>(
+    io: T,
+    input: Input,
+    peer: Option<IpAddr>,
+    slot: ConnectionSlot,
+) {
     let slot = Rc::new(slot);
     slot.set_protocol(Some(Protocol::Http1));
     let connection = Connection::new(H1(io), input, peer, Rc::clone(&slot));

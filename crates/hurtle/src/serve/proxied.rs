@@ -21,7 +21,7 @@ const HEADER_MS_MAX: u64 = 5_000;
 
 /// The result of reading the header.
 #[derive(Debug)]
-pub struct Introduced {
+pub(crate) struct Introduced {
     /// The client's address; `None`: the header has none.
     pub client: Option<IpAddr>,
     /// The bytes behind the header.
@@ -49,7 +49,7 @@ fn log_closed(balancers: &Balancers, peer: Option<IpAddr>, why: &Closed) {
 
 /// Reads the header of an accepted connection. `None`: the connection must be closed; the error was
 /// logged.
-pub async fn introduce(
+pub(crate) async fn introduce(
     socket: &mut Plain,
     peer: Option<IpAddr>,
     worker: &Worker,

@@ -27,7 +27,7 @@ use crate::transport::{Input, Plain, Tls};
 const SOUGHT_MAX: Duration = Duration::from_secs(30);
 
 /// Serves a connection to its end; `input` has the bytes read so far.
-pub async fn run(socket: Plain, input: Input, peer: Option<IpAddr>, slot: ConnectionSlot) {
+pub(crate) async fn run(socket: Plain, input: Input, peer: Option<IpAddr>, slot: ConnectionSlot) {
     slot.metrics().handshaking.add(1);
     let made = Box::pin(secured(socket, input, &slot.worker(), slot.listen())).await;
     slot.metrics().handshaking.sub(1);
@@ -141,7 +141,11 @@ fn choose(
 }
 
 /// Selects the configuration of the site for a handshake of QUIC.
-pub fn choose_quic(worker: &Worker, hello: &ClientHello<'_>, local: &LocalAddress) -> Choice {
+pub(crate) fn choose_quic(
+    worker: &Worker,
+    hello: &ClientHello<'_>,
+    local: &LocalAddress,
+) -> Choice {
     let Some(keyring) = &worker.keyring else { return Choice::UnknownName };
     let own = local.ip.map(host_name);
     let name = hello.server_name().or(own.as_deref()).map(str::as_bytes);

@@ -22,7 +22,7 @@ use crate::pipeline::worker::{ConnectionSlot, ListenerAddress, WorkerThread};
 use crate::serve::{h3, secure};
 use crate::sys;
 use crate::transport::quic::{
-    self, Arrival, BUFFER_BYTES, BufferSizes, Endpoint, Inbox, QuicSecret, Verdict,
+    self, BUFFER_BYTES, BufferSizes, Endpoint, Inbox, QuicSecret, Verdict,
 };
 
 /// A socket of one worker that is not registered yet.
@@ -257,11 +257,11 @@ impl QuicEndpoints {
     fn admit(
         &self,
         address: Rc<ListenerAddress>,
-    ) -> impl FnMut(Arrival) -> Verdict<ConnectionSlot> + use<> {
+    ) -> impl FnMut(bool) -> Verdict<ConnectionSlot> + use<> {
         let (thread, admission) = (Rc::clone(&self.thread), Rc::clone(&self.admission));
         let handshakes = self.handshakes.clone();
-        move |arrival| {
-            if handshakes.len() >= HANDSHAKES_UNVALIDATED_MAX && !arrival.is_validated {
+        move |is_validated| {
+            if handshakes.len() >= HANDSHAKES_UNVALIDATED_MAX && !is_validated {
                 return Verdict::Retry;
             }
             let is_out_of_connections = thread.open.get() >= admission.connections_max.get();
@@ -270,7 +270,7 @@ impl QuicEndpoints {
             }
             if is_out_of_connections || handshakes.is_full() {
                 // An address that a client invents must end nobody's handshake.
-                if !arrival.is_validated && !handshakes.is_empty() {
+                if !is_validated && !handshakes.is_empty() {
                     return Verdict::Retry;
                 }
                 if !handshakes.evict() {

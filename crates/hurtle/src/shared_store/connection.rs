@@ -24,7 +24,7 @@ pub(super) struct Connection {
 
 /// The reason why there is no reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StoreError {
+pub(crate) enum StoreError {
     /// There is no connection, or it has ended.
     Closed,
     /// The reply took too long.

@@ -47,7 +47,7 @@ const ID_BYTES_MAX: usize = 41;
 
 /// A process's part in the feed, under all its configurations; clones share it.
 #[derive(Clone)]
-pub struct Feed(Arc<Part>);
+pub(crate) struct Feed(Arc<Part>);
 
 struct Part {
     /// Names the process in its entries.
@@ -58,7 +58,7 @@ struct Part {
 
 /// Reads the feed of the store in force, on one worker. Dropping it ends that.
 #[derive(Debug)]
-pub struct Follower {
+pub(crate) struct Follower {
     feed: Feed,
     caches: Caches,
     /// The store that is followed.
@@ -79,7 +79,7 @@ impl Feed {
     ///
     /// # Errors
     /// The system has no random bytes.
-    pub fn new() -> io::Result<Feed> {
+    pub(crate) fn new() -> io::Result<Feed> {
         let mut origin = [0; 16];
         getrandom::fill(&mut origin).map_err(io::Error::other)?;
         let origin = format!("{:032x}", u128::from_ne_bytes(origin));
@@ -88,12 +88,12 @@ impl Feed {
 
     /// The position: every purge up to it has been applied to the caches. `None`: there is none
     /// yet.
-    pub fn position(&self) -> Option<String> {
+    pub(crate) fn position(&self) -> Option<String> {
         self.lock().clone()
     }
 
     /// Continues at the position of another process, whose caches this one has.
-    pub fn set_position(&self, position: Option<String>) {
+    pub(crate) fn set_position(&self, position: Option<String>) {
         *self.lock() = position;
     }
 
@@ -101,7 +101,7 @@ impl Feed {
     ///
     /// # Errors
     /// The store has not confirmed it in time; the text names the store and the reason.
-    pub async fn publish(
+    pub(crate) async fn publish(
         &self,
         store: &SharedStore,
         host: &[u8],
@@ -144,12 +144,12 @@ impl Feed {
 
 impl Follower {
     /// Makes a follower of no store.
-    pub fn new(feed: Feed, caches: Caches) -> Follower {
+    pub(crate) fn new(feed: Feed, caches: Caches) -> Follower {
         Follower { feed, caches, current: None }
     }
 
     /// Follows a store; the one before, unless it has the same settings, is followed no more.
-    pub fn follow(&mut self, store: Option<&Rc<SharedStore>>) {
+    pub(crate) fn follow(&mut self, store: Option<&Rc<SharedStore>>) {
         let Some(store) = store else { return self.current = None };
         if self.current.as_ref().is_some_and(|(settings, _)| store.is_of(settings)) {
             return;

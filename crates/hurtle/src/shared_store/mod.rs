@@ -30,13 +30,13 @@ use crate::metrics::{Counter, WorkerMetrics};
 use crate::rt::{self, Task};
 use crate::tls::UpstreamConfig;
 
-pub use connection::StoreError;
+pub(crate) use connection::StoreError;
 use endpoint::Endpoint;
-pub use feed::{Feed, Follower};
+pub(crate) use feed::{Feed, Follower};
 use link::Ready;
 
 /// Longest wait of a request for a decision.
-pub const DECISION_TIME_MAX: Duration = Duration::from_millis(50);
+pub(crate) const DECISION_TIME_MAX: Duration = Duration::from_millis(50);
 
 /// Late replies in a row after which the connection is given up.
 const LATE_MAX: u32 = 3;
@@ -46,14 +46,14 @@ const WARN_EVERY_MS: u64 = 10_000;
 
 /// The settings of a store, with the contents of the files that they name.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Settings {
+pub(crate) struct Settings {
     config: config::Store,
     password: Option<Vec<u8>>,
 }
 
 /// The outcome of a request for allowances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub(crate) enum Decision {
     /// Taken from all allowances.
     Granted,
     /// One allowance is used up, and none has changed.
@@ -68,7 +68,7 @@ pub enum Decision {
 }
 
 /// A worker's access to the store. Dropping it ends its connection.
-pub struct SharedStore {
+pub(crate) struct SharedStore {
     state: Rc<StoreState>,
     _connecting: Task,
 }
@@ -90,7 +90,7 @@ impl Settings {
     ///
     /// # Errors
     /// The password is unusable.
-    pub fn load(config: &config::Store) -> Result<Settings, String> {
+    pub(crate) fn load(config: &config::Store) -> Result<Settings, String> {
         let password = config.password_file.as_ref().map(|path: &PathBuf| read_secret(path));
         Ok(Settings { config: config.clone(), password: password.transpose()? })
     }
@@ -98,7 +98,7 @@ impl Settings {
 
 impl SharedStore {
     /// Begins to connect, on this worker.
-    pub fn start(
+    pub(crate) fn start(
         settings: &Arc<Settings>,
         tls: Option<Arc<UpstreamConfig>>,
         disk: &Disk,
@@ -116,12 +116,12 @@ impl SharedStore {
     }
 
     /// Returns whether it has these settings.
-    pub fn is_of(&self, settings: &Arc<Settings>) -> bool {
+    pub(crate) fn is_of(&self, settings: &Arc<Settings>) -> bool {
         Arc::ptr_eq(&self.state.endpoint.settings, settings)
     }
 
     /// Takes one request from all allowances, or from none, in one step of the store.
-    pub async fn take(&self, allowances: &[Allowance]) -> Decision {
+    pub(crate) async fn take(&self, allowances: &[Allowance]) -> Decision {
         let state = &*self.state;
         let ready = state.ready.borrow().clone();
         let Some(ready) = ready else { return state.decide_locally() };

@@ -8,7 +8,7 @@ use crate::config::Access;
 /// is narrower. A client without an address (unix socket) is local: only an `allow` list excludes
 /// it.
 #[inline]
-pub fn admits(access: &Access, peer: Option<IpAddr>) -> bool {
+pub(crate) fn admits(access: &Access, peer: Option<IpAddr>) -> bool {
     access.allow.is_empty() && access.deny.is_empty() || is_admitted(access, peer)
 }
 

@@ -16,7 +16,7 @@ use crate::metrics::WorkerMetrics;
 
 /// An application in the form that workers receive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deployment {
+pub(crate) struct Deployment {
     /// A unique number of the application and its version.
     pub serial: u64,
     /// The name of the site ([`config::Site::name`]).
@@ -112,7 +112,7 @@ impl Deployed {
 
 impl Sites {
     /// Replaces the deployed applications of all sites.
-    pub fn deploy(&self, list: &[Deployment], disk: &Disk, metrics: &WorkerMetrics) {
+    pub(crate) fn deploy(&self, list: &[Deployment], disk: &Disk, metrics: &WorkerMetrics) {
         for site in &self.sites {
             let name = site.config.name();
             let own: Vec<&Deployment> = list.iter().filter(|app| app.site == name).collect();

@@ -20,7 +20,7 @@ use crate::limits::rate::RateLimiter;
 /// the order of this enum. The pipeline passes a request through the list, a known file asks it,
 /// and `hurtle explain` describes it.
 #[derive(Clone, Debug)]
-pub enum Gate {
+pub(crate) enum Gate {
     /// Answers challenges of a certificate authority (RFC 8555 section 8.3): it connects in clear,
     /// and has no credentials.
     AcmeChallenge,
@@ -55,7 +55,7 @@ pub enum Gate {
 
 /// A request for something known, as gates see it.
 #[derive(Clone, Copy, Debug)]
-pub struct Visitor<'a> {
+pub(crate) struct Visitor<'a> {
     /// The security properties of the connection.
     pub channel: Channel,
     /// The client's address; `None`: a unix socket.
@@ -93,7 +93,7 @@ impl Gate {
     }
 
     /// Returns whether both are one gate, which is passed once.
-    pub fn is(&self, other: &Gate) -> bool {
+    pub(crate) fn is(&self, other: &Gate) -> bool {
         match (self, other) {
             (Gate::AcmeChallenge, Gate::AcmeChallenge)
             | (Gate::ClientCertificate, Gate::ClientCertificate)

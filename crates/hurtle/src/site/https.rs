@@ -9,7 +9,7 @@ use crate::config::{self, HostName};
 
 /// The security properties of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Channel {
+pub(crate) struct Channel {
     /// `true` if the connection is encrypted.
     pub secure: bool,
     /// The number of the client authentication policy that the handshake met; 0: none.

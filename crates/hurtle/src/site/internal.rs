@@ -23,7 +23,7 @@ use crate::handler::{FileName, InternalRedirect};
 
 /// A root of internal files.
 #[derive(Debug)]
-pub struct Internal {
+pub(crate) struct Internal {
     root: PathBuf,
     directory: Directory,
     /// The number for their cache keys; no site has it.
@@ -42,7 +42,7 @@ impl Internal {
 
     /// Returns the file of a redirect, with the fields of the response that named it. Anything but
     /// a file is 404.
-    pub async fn answer(
+    pub(crate) async fn answer(
         &self,
         store: &Rc<Store>,
         redirect: &InternalRedirect,

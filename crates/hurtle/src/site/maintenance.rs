@@ -26,7 +26,7 @@ const DEFAULT_TYPE: &str = "text/html; charset=utf-8";
 
 /// The file that takes a site down, as one worker knows it.
 #[derive(Debug)]
-pub struct Maintenance {
+pub(crate) struct Maintenance {
     file: PathBuf,
     disk: Disk,
     lane: Lane,
@@ -51,12 +51,12 @@ impl Maintenance {
     }
 
     /// Returns the file.
-    pub fn file(&self) -> &Path {
+    pub(crate) fn file(&self) -> &Path {
         &self.file
     }
 
     /// Returns whether the site is up, without a look-up; `None`: one is due.
-    pub fn is_up(&self, now_ms: u64) -> Option<bool> {
+    pub(crate) fn is_up(&self, now_ms: u64) -> Option<bool> {
         let known = self.known.borrow();
         let at_ms = known.at_ms?;
         let is_fresh = known.is_asked || now_ms.saturating_sub(at_ms) < TRUSTED_MS;
@@ -64,7 +64,7 @@ impl Maintenance {
     }
 
     /// Looks the file up.
-    pub async fn look_up(&self) {
+    pub(crate) async fn look_up(&self) {
         self.known.borrow_mut().is_asked = true;
         let asked = Asked(self);
         let file = self.file.clone();
@@ -90,7 +90,7 @@ impl Maintenance {
 
     /// Returns the response while the site is down: the page, or an error, which the site may have
     /// a page for.
-    pub fn answer(&self) -> Result<Box<Answer>, Box<Answer>> {
+    pub(crate) fn answer(&self) -> Result<Box<Answer>, Box<Answer>> {
         let status = StatusCode::SERVICE_UNAVAILABLE;
         let retry = |answer: Answer| Box::new(answer.with(header::RETRY_AFTER, RETRY_AFTER));
         let page = self.known.borrow().page.clone().unwrap_or_default();

@@ -30,7 +30,7 @@ use crate::wasm::NotLoaded;
 
 /// A handler at a path.
 #[derive(Debug)]
-pub struct Mount {
+pub(crate) struct Mount {
     pub(super) path: Vec<u8>,
     /// `true`: no path beneath its own is the mount's.
     exact: bool,
@@ -69,7 +69,7 @@ pub struct Mount {
 
 /// The mount of a path. Deployed applications may be replaced while a request uses them.
 #[derive(Clone, Debug)]
-pub enum MountRef<'a> {
+pub(crate) enum MountRef<'a> {
     /// A configured mount, with its number in the site.
     Configured(usize, &'a Mount),
     /// A mount that was deployed at run time.
@@ -96,23 +96,23 @@ impl MountRef<'_> {
 
 impl Mount {
     /// Returns its path with its conditions; the root's path is `/`.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns the counters of its requests.
     #[inline]
-    pub fn metrics(&self) -> &Arc<RouteMetrics> {
+    pub(crate) fn metrics(&self) -> &Arc<RouteMetrics> {
         &self.metrics
     }
 
     /// Returns the edits of its responses; `None`: those of the site.
-    pub fn edits(&self) -> Option<&ResponseEdits> {
+    pub(crate) fn edits(&self) -> Option<&ResponseEdits> {
         self.edits.as_deref()
     }
 
     /// Returns the handler of its requests.
-    pub fn handler(&self) -> &Handler {
+    pub(crate) fn handler(&self) -> &Handler {
         &self.handler
     }
 
@@ -122,12 +122,12 @@ impl Mount {
     }
 
     /// Returns whether error pages replace errors of its upstream or application, too.
-    pub fn intercepts_errors(&self) -> bool {
+    pub(crate) fn intercepts_errors(&self) -> bool {
         self.intercepts_errors
     }
 
     /// Returns the internal files that its upstreams may name; `None`: none.
-    pub fn internal(&self) -> Option<&Internal> {
+    pub(crate) fn internal(&self) -> Option<&Internal> {
         self.internal.as_ref()
     }
 

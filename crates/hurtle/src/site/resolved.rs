@@ -24,7 +24,7 @@ use crate::metrics::RouteMetrics;
 /// use: a cached file needs none. Elsewhere it is computed at once, so that a waiting request does
 /// not keep the addresses of its client and peer.
 #[derive(Debug)]
-pub struct Resolved<'a> {
+pub(crate) struct Resolved<'a> {
     /// Number of the site among those of the configuration.
     pub number: usize,
     /// The site that has the request.
@@ -36,7 +36,7 @@ pub struct Resolved<'a> {
 impl Sites {
     /// Looks up the site of a request on a listener with this configured address. `None`: no site
     /// has this name (421, RFC 9110 section 15.5.20).
-    pub fn resolve<'a>(
+    pub(crate) fn resolve<'a>(
         &'a self,
         listen: Option<&Listen>,
         name: Option<&[u8]>,
@@ -54,12 +54,12 @@ impl Sites {
 impl<'a> Resolved<'a> {
     /// Returns the path and the query as sent; `None`: the target has none.
     #[inline]
-    pub fn target(&self) -> Option<(&'a [u8], Option<&'a [u8]>)> {
+    pub(crate) fn target(&self) -> Option<(&'a [u8], Option<&'a [u8]>)> {
         self.head.target.path_and_query()
     }
 
     /// Returns the route of the path; `None`: the target has no path.
-    pub fn route(&self) -> Option<&Route<'a>> {
+    pub(crate) fn route(&self) -> Option<&Route<'a>> {
         self.route_by(&MatchedRequest { head: self.head, client: None, peer: None, is_tls: false })
     }
 
@@ -71,7 +71,7 @@ impl<'a> Resolved<'a> {
 
     /// Returns the key of the path's file in the file cache. `None`: the target has no path.
     #[inline]
-    pub fn file_key(&self) -> Option<Key<'a>> {
+    pub(crate) fn file_key(&self) -> Option<Key<'a>> {
         let (path, _) = self.target()?;
         let number = match self.site.routing {
             Routing::ByPath | Routing::RewrittenByRequest => self.site.key,
@@ -84,7 +84,7 @@ impl<'a> Resolved<'a> {
     }
 
     /// Returns the decoded path after the site's rules; that of the request, if a rule responds.
-    pub fn path(&self) -> Cow<'_, [u8]> {
+    pub(crate) fn path(&self) -> Cow<'_, [u8]> {
         match (self.route(), self.target()) {
             (Some(Route::Mount { path, .. }), _) => Cow::Borrowed(&**path),
             (_, Some((sent, _))) => decoded(sent).unwrap_or(Cow::Borrowed(sent)),
@@ -93,7 +93,7 @@ impl<'a> Resolved<'a> {
     }
 
     /// Returns the gates before the route, in the order in which a request passes them.
-    pub fn gates(&self) -> &[Gate] {
+    pub(crate) fn gates(&self) -> &[Gate] {
         let of_site = &self.site.gates[..];
         match self.route() {
             Some(Route::Mount { mount: MountRef::Configured(_, mount), .. }) => &mount.gates,
@@ -106,12 +106,12 @@ impl<'a> Resolved<'a> {
     }
 
     /// Returns whether each gate lets a request for something known pass. `false` decides nothing.
-    pub fn allows_known(&self, visitor: &Visitor<'_>) -> bool {
+    pub(crate) fn allows_known(&self, visitor: &Visitor<'_>) -> bool {
         self.gates().iter().all(|gate| gate.allows_known(self.site, visitor))
     }
 
     /// Returns the rules for scripts of other origins. `None`: browsers' own rule.
-    pub fn cors(&self) -> Option<&Cors> {
+    pub(crate) fn cors(&self) -> Option<&Cors> {
         self.gates().iter().find_map(|gate| match gate {
             Gate::Cors(cors) => Some(&**cors),
             _ => None,
@@ -119,7 +119,7 @@ impl<'a> Resolved<'a> {
     }
 
     /// Returns the largest body of a request to any handler; `None`: unlimited.
-    pub fn body_bytes(&self) -> Option<u64> {
+    pub(crate) fn body_bytes(&self) -> Option<u64> {
         self.gates().iter().find_map(|gate| match gate {
             Gate::BodySize(bytes_max) => Some(*bytes_max),
             _ => None,
@@ -127,7 +127,7 @@ impl<'a> Resolved<'a> {
     }
 
     /// Returns the timeouts of its client; `None`: those of the server.
-    pub fn timeouts(&self) -> Option<&Rc<ClientTimeouts>> {
+    pub(crate) fn timeouts(&self) -> Option<&Rc<ClientTimeouts>> {
         match self.route() {
             Some(Route::Mount { mount: MountRef::Configured(_, mount), .. }) => {
                 mount.timeouts.as_ref()
@@ -137,7 +137,7 @@ impl<'a> Resolved<'a> {
     }
 
     /// Returns the passwords that the request must have one of.
-    pub fn passwords(&self) -> Option<&Rc<PasswordGate>> {
+    pub(crate) fn passwords(&self) -> Option<&Rc<PasswordGate>> {
         self.gates().iter().find_map(|gate| match gate {
             Gate::Basic(passwords) => Some(passwords),
             _ => None,
@@ -146,7 +146,7 @@ impl<'a> Resolved<'a> {
 
     /// Returns the mount of the path, and the path in it; `None`: the site itself responds.
     #[inline]
-    pub fn mount(&self) -> Option<(&MountRef<'a>, MatchedPath<'_>)> {
+    pub(crate) fn mount(&self) -> Option<(&MountRef<'a>, MatchedPath<'_>)> {
         match self.route()? {
             Route::Answer(..) => None,
             Route::Mount { path, query, mount, .. } => {
@@ -162,7 +162,7 @@ impl<'a> Resolved<'a> {
 
     /// Returns the request with the mount that has it because there is no file; `None`: there is no
     /// such mount.
-    pub fn handed_on(&self) -> Option<Resolved<'a>> {
+    pub(crate) fn handed_on(&self) -> Option<Resolved<'a>> {
         let Some(Route::Mount { path, query, mount, rules }) = self.route() else { return None };
         let mount = self.site.mount_with_name(mount.otherwise.as_deref()?)?;
         let (path, query, rules) = (path.clone(), query.clone(), rules.clone());
@@ -172,7 +172,7 @@ impl<'a> Resolved<'a> {
 
     /// Returns the request with the mount that responds to an error: one with a name, or that of a
     /// page's path; `None`: there is no such mount, or it is the named one that has the error.
-    pub fn after_error(&self, page: &ErrorPage) -> Option<Resolved<'a>> {
+    pub(crate) fn after_error(&self, page: &ErrorPage) -> Option<Resolved<'a>> {
         let (mount, path, query) = match &page.to {
             ErrorTarget::Page(page) => {
                 let (number, mount) = self.site.mount_of(page.as_bytes(), None)?;
@@ -197,7 +197,7 @@ impl<'a> Resolved<'a> {
 
     /// Returns the edits of the response: those of the path's mount, or of the site if it responds
     /// itself.
-    pub fn edits(&self) -> &ResponseEdits {
+    pub(crate) fn edits(&self) -> &ResponseEdits {
         match self.route() {
             Some(Route::Mount { mount, .. }) => mount.edits().unwrap_or(self.site.edits()),
             _ => self.site.edits(),
@@ -205,7 +205,7 @@ impl<'a> Resolved<'a> {
     }
 
     /// Returns the counters of the path's mount, or of the site if it responds itself.
-    pub fn metrics(&self) -> &Arc<RouteMetrics> {
+    pub(crate) fn metrics(&self) -> &Arc<RouteMetrics> {
         match self.route() {
             Some(Route::Mount { mount, .. }) => mount.metrics(),
             _ => self.site.own_metrics(),
@@ -213,7 +213,7 @@ impl<'a> Resolved<'a> {
     }
 
     /// Takes the site's own response; `None`: a mount holds the path, or the target has none.
-    pub fn take_answer(&self) -> Option<Answer> {
+    pub(crate) fn take_answer(&self) -> Option<Answer> {
         match self.route()? {
             Route::Answer(answer, _) => Some(answer.replace(Answer::empty(StatusCode::NOT_FOUND))),
             Route::Mount { .. } => None,

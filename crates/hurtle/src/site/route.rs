@@ -14,7 +14,7 @@ use crate::handler::fixed::NO_HOST;
 
 /// The handler of a path.
 #[derive(Debug)]
-pub enum Route<'a> {
+pub(crate) enum Route<'a> {
     /// The site's own response, which is taken once, and the reason for it.
     Answer(Box<RefCell<Answer>>, Cow<'static, str>),
     Mount {
@@ -64,7 +64,7 @@ pub(super) struct RoutedTarget<'a> {
 
 impl Site {
     /// Routes a path as sent.
-    pub fn route<'a>(&'a self, raw: &'a [u8], request: &MatchedRequest<'_>) -> Route<'a> {
+    pub(crate) fn route<'a>(&'a self, raw: &'a [u8], request: &MatchedRequest<'_>) -> Route<'a> {
         match target::decoded(raw) {
             Ok(path) => self.checked(self.route_decoded(path, request), request),
             Err(PathError::EncodedSlash) => {
@@ -126,7 +126,7 @@ impl Site {
 
     /// Returns the reason for which a request gets this mount; `None`: paths alone decide, and all
     /// are prefixes.
-    pub fn reason_of(&self, mount: &Mount) -> Option<&'static str> {
+    pub(crate) fn reason_of(&self, mount: &Mount) -> Option<&'static str> {
         if mount.is_handed_on {
             return Some("the mount before it has no file for this path");
         }

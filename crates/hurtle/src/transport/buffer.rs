@@ -11,10 +11,10 @@ use bytes::Bytes;
 
 /// Size of a pooled input buffer and of a read of a head, in bytes. Nearly all heads fit; a slowly
 /// served connection keeps the buffer of its request.
-pub const BUFFER_BYTES: usize = 4 << 10;
+pub(crate) const BUFFER_BYTES: usize = 4 << 10;
 
 /// Size of a read of a body, in bytes.
-pub const BODY_BYTES: usize = 64 << 10;
+pub(crate) const BODY_BYTES: usize = 64 << 10;
 
 /// Bytes left free in front of a response body, so that the encoded head can be written there.
 const HEADROOM_BYTES: usize = 1 << 10;
@@ -59,7 +59,7 @@ fn return_input(buffer: Box<[u8]>) {
 
 /// The size and the mode of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fill {
+pub(crate) enum Fill {
     /// Up to 4 KiB, usually a request head. After a short read the next one waits for readiness.
     Head,
     /// Like `Head`, but after a short read the next one calls the kernel again.
@@ -82,7 +82,7 @@ impl Fill {
 
 /// Bytes that were read from a connection and not yet consumed.
 #[derive(Debug, Default)]
-pub struct Input {
+pub(crate) struct Input {
     bytes: Box<[u8]>,
     start: usize,
     end: usize,
@@ -90,18 +90,18 @@ pub struct Input {
 
 impl Input {
     /// Creates an input that holds these bytes.
-    pub fn holding(bytes: Vec<u8>) -> Input {
+    pub(crate) fn holding(bytes: Vec<u8>) -> Input {
         let end = bytes.len();
         Input { bytes: bytes.into(), start: 0, end }
     }
 
     /// Returns the unconsumed bytes.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
     /// Appends bytes; an empty input takes them without a copy.
-    pub fn append(&mut self, bytes: Bytes) {
+    pub(crate) fn append(&mut self, bytes: Bytes) {
         if self.bytes().is_empty() {
             *self = Input::holding(bytes.into());
             return;
@@ -117,7 +117,8 @@ impl Input {
 
     /// Appends the bytes of a buffer that an engine has filled; returns their number. An empty
     /// input takes the buffer without a copy.
-    pub fn put(&mut self, mut filled: Taken) -> usize {
+    #[cfg(test)]
+    pub(crate) fn put(&mut self, mut filled: Taken) -> usize {
         let len = filled.len();
         if len == 0 {
             return 0;
@@ -139,7 +140,7 @@ impl Input {
     }
 
     /// Drops the first `n` bytes, which must be present.
-    pub fn consume(&mut self, n: usize) {
+    pub(crate) fn consume(&mut self, n: usize) {
         debug_assert!(n <= self.end - self.start);
         self.start += n;
         if self.start >= self.end {
@@ -149,7 +150,7 @@ impl Input {
 
     /// Takes the first `n` bytes, which must be present, and keeps the rest. Usually there is no
     /// rest, and nothing is copied. Otherwise a head is copied, and of a body the smaller part.
-    pub fn take(&mut self, n: usize) -> Taken {
+    pub(crate) fn take(&mut self, n: usize) -> Taken {
         let (start, end) = (self.start, self.start + n);
         if end == self.end {
             let bytes = mem::take(&mut self.bytes);
@@ -171,7 +172,7 @@ impl Input {
 
     /// Puts back unused bytes that were taken; the input must be empty.
     #[inline]
-    pub fn put_back(&mut self, bytes: &[u8]) {
+    pub(crate) fn put_back(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() && !self.precede(bytes) {
             *self = Input::holding(bytes.to_vec());
         }
@@ -179,7 +180,7 @@ impl Input {
 
     /// Writes these bytes in front of the unconsumed ones, over consumed bytes and headroom,
     /// without moving any. `false`: there is no room.
-    pub fn precede(&mut self, bytes: &[u8]) -> bool {
+    pub(crate) fn precede(&mut self, bytes: &[u8]) -> bool {
         if self.bytes.is_empty() && bytes.len() <= BUFFER_BYTES {
             (self.bytes, self.start, self.end) = (lend_input(), bytes.len(), bytes.len());
         }
@@ -246,7 +247,7 @@ impl Input {
     }
 
     /// Returns a large buffer to the pool before a wait; the bytes move to one of their size.
-    pub fn park(&mut self) {
+    pub(crate) fn park(&mut self) {
         let held = self.end - self.start;
         if held == 0 {
             self.release();
@@ -275,7 +276,7 @@ impl Drop for Input {
 /// A pooled buffer with bytes that were taken from an `Input`, or read by another owner: a request
 /// head while the request is handled, or a piece of a body in transit.
 #[derive(Debug)]
-pub struct Taken {
+pub(crate) struct Taken {
     bytes: Box<[u8]>,
     start: usize,
     end: usize,
@@ -283,24 +284,24 @@ pub struct Taken {
 
 impl Taken {
     /// Takes an empty buffer of `BODY_BYTES` from the pool.
-    pub fn lend() -> Taken {
+    pub(crate) fn lend() -> Taken {
         Taken { bytes: lend_body(), start: 0, end: 0 }
     }
 
     /// Returns the room behind the bytes; its content is undefined.
-    pub fn room(&mut self) -> &mut [u8] {
+    pub(crate) fn room(&mut self) -> &mut [u8] {
         &mut self.bytes[self.end..]
     }
 
     /// Appends the first `len` bytes of the room.
-    pub fn fill(&mut self, len: usize) {
+    pub(crate) fn fill(&mut self, len: usize) {
         debug_assert!(len <= self.bytes.len() - self.end);
         self.end += len;
     }
 
     /// Converts the bytes into shared bytes. A small part is copied, so that it does not hold the
     /// whole buffer.
-    pub fn into_bytes(self) -> Bytes {
+    pub(crate) fn into_bytes(self) -> Bytes {
         if self.len() < self.bytes.len() / 2 {
             return Bytes::copy_from_slice(&self);
         }
@@ -330,17 +331,17 @@ impl Drop for Taken {
 
 /// A pooled buffer for bytes to send. It can be shared with an engine that is sending it.
 #[derive(Debug, Default)]
-pub struct Output(Option<Rc<Vec<u8>>>);
+pub(crate) struct Output(Option<Rc<Vec<u8>>>);
 
 impl Output {
     /// Takes an empty buffer from the pool.
-    pub fn new() -> Output {
+    pub(crate) fn new() -> Output {
         Output(OUTPUTS.with_borrow_mut(Vec::pop))
     }
 
     /// Returns the bytes for appending. Bytes that are shared are copied first.
     #[inline]
-    pub fn vec(&mut self) -> &mut Vec<u8> {
+    pub(crate) fn vec(&mut self) -> &mut Vec<u8> {
         if self.0.as_mut().is_none_or(|bytes| Rc::get_mut(bytes).is_none()) {
             self.make_own();
         }
@@ -356,7 +357,7 @@ impl Output {
     }
 
     /// Returns a second owner of the same bytes.
-    pub fn share(&self) -> Output {
+    pub(crate) fn share(&self) -> Output {
         Output(self.0.clone())
     }
 }

@@ -18,7 +18,7 @@ const HANDSHAKE: u8 = 22;
 
 /// The decision after a ClientHello.
 #[derive(Debug)]
-pub enum Choice {
+pub(crate) enum Choice {
     /// Serve the client with this configuration and the number of the site's client policy.
     Serve(Arc<ServerConfig>, u32),
     /// Complete the handshake with this configuration, then close (RFC 8737 section 3).
@@ -31,7 +31,7 @@ pub enum Choice {
 
 /// The error of a failed handshake.
 #[derive(Debug)]
-pub enum HandshakeError {
+pub(crate) enum HandshakeError {
     /// The client sent plain HTTP; the caller can answer on the socket.
     PlainHttp(Plain),
     /// The handshake failed, or the connection broke.
@@ -46,7 +46,7 @@ impl From<io::Error> for HandshakeError {
 
 /// A handshake after its ClientHello.
 #[derive(Debug)]
-pub struct Handshake {
+pub(crate) struct Handshake {
     socket: Plain,
     input: Input,
     accepted: Accepted,
@@ -57,7 +57,7 @@ pub struct Handshake {
 ///
 /// # Errors
 /// See `HandshakeError`. A client that spoke TLS has received an alert.
-pub async fn begin(
+pub(crate) async fn begin(
     mut socket: Plain,
     mut input: Input,
     begun: impl FnOnce(),
@@ -78,7 +78,7 @@ pub async fn begin(
 
 impl Handshake {
     /// The ClientHello, above all its server name (RFC 6066 section 3).
-    pub fn client_hello(&self) -> ClientHello<'_> {
+    pub(crate) fn client_hello(&self) -> ClientHello<'_> {
         self.accepted.client_hello()
     }
 }
@@ -87,7 +87,7 @@ impl Handshake {
 ///
 /// # Errors
 /// See `HandshakeError`. The client has received an alert.
-pub async fn complete(handshake: Handshake, choice: Choice) -> Result<Tls, HandshakeError> {
+pub(crate) async fn complete(handshake: Handshake, choice: Choice) -> Result<Tls, HandshakeError> {
     let Handshake { mut socket, mut input, accepted } = handshake;
     let ((config, overheard), policy) = match choice {
         Choice::Serve(config, policy) => (ktls::overhear(config), Some(policy)),

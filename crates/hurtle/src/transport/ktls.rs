@@ -17,7 +17,7 @@ use crate::tls::HTTP2;
 
 /// Minimum size of a file that makes the kernel take over, in bytes. Below it, the setup costs more
 /// than the saved copy (an estimate, not measured).
-pub const TAKE_OVER_BYTES_MIN: u64 = 256 << 10;
+pub(crate) const TAKE_OVER_BYTES_MIN: u64 = 256 << 10;
 
 /// Maximum plaintext of a record, in bytes (RFC 8446 section 5.1); longer data fills its records.
 const RECORD_BYTES: u64 = 16 << 10;

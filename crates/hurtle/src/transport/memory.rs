@@ -23,9 +23,9 @@ use std::time::Duration;
 
 use tokio::time::Sleep;
 
-pub use random::Random;
+pub(crate) use random::Random;
 use ring::Ring;
-pub use trace::{begin_trace, record, trace_hash};
+pub(crate) use trace::{begin_trace, record, trace_hash};
 
 use super::plain::SLICES_MAX;
 use super::{Attempt, Fill, Input, SendQueue, Transport};
@@ -36,7 +36,7 @@ const STEPS_MAX: u64 = 200_000;
 /// Faults of one end, in addition to partial reads and writes. A step is one attempt to read or
 /// write.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Faults {
+pub(crate) struct Faults {
     /// One in this many steps is delayed; 0: none.
     pub delay_part: u64,
     /// Maximum delay, in milliseconds; 0: a delayed step only yields to other tasks.
@@ -52,10 +52,10 @@ thread_local! {
 }
 
 /// Connects to a simulated upstream.
-pub type Dial = Rc<dyn Fn() -> Pin<Box<dyn Future<Output = io::Result<Memory>>>>>;
+pub(crate) type Dial = Rc<dyn Fn() -> Pin<Box<dyn Future<Output = io::Result<Memory>>>>>;
 
 /// Sets the function that connects to this thread's upstreams; `None`: connections are refused.
-pub fn set_dial(dial: Option<Dial>) {
+pub(crate) fn set_dial(dial: Option<Dial>) {
     DIAL.set(dial);
 }
 
@@ -110,7 +110,7 @@ struct Wire {
 }
 
 /// One end of a connection.
-pub struct Memory {
+pub(crate) struct Memory {
     wire: Rc<RefCell<Wire>>,
     end: usize,
     name: String,
@@ -132,11 +132,11 @@ struct Step {
 }
 
 /// A handle on a connection that stays valid after `Memory` was dropped.
-pub struct ConnectionWatch(Rc<RefCell<Wire>>, usize);
+pub(crate) struct ConnectionWatch(Rc<RefCell<Wire>>, usize);
 
 impl ConnectionWatch {
     /// Returns whether the peer is closed.
-    pub fn is_peer_closed(&self) -> bool {
+    pub(crate) fn is_peer_closed(&self) -> bool {
         self.0.borrow().flows[self.1].is_reader_closed
     }
 }
@@ -149,7 +149,7 @@ const WRITE: usize = 1;
 
 impl Memory {
     /// Creates both ends of a connection, the server's first, each with its faults.
-    pub fn pair(name: &str, random: &mut Random, faults: [Faults; 2]) -> (Memory, Memory) {
+    pub(crate) fn pair(name: &str, random: &mut Random, faults: [Faults; 2]) -> (Memory, Memory) {
         let capacity = random.pick(&[512, 4 << 10, 64 << 10]);
         let wire =
             Wire { flows: Default::default(), capacity, random: Random::new(random.next(), 0) };
@@ -178,7 +178,7 @@ impl Memory {
     ///
     /// # Errors
     /// Errors of the simulated upstream; `ConnectionRefused` if there is none.
-    pub async fn connect(_address: SocketAddr) -> io::Result<Memory> {
+    pub(crate) async fn connect(_address: SocketAddr) -> io::Result<Memory> {
         match DIAL.with_borrow(Clone::clone) {
             Some(dial) => dial().await,
             None => Err(io::ErrorKind::ConnectionRefused.into()),
@@ -189,12 +189,12 @@ impl Memory {
     ///
     /// # Errors
     /// Always.
-    pub async fn connect_unix(_path: &Path) -> io::Result<Memory> {
+    pub(crate) async fn connect_unix(_path: &Path) -> io::Result<Memory> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Returns whether the peer has neither sent data nor closed.
-    pub fn is_quiet(&mut self) -> bool {
+    pub(crate) fn is_quiet(&mut self) -> bool {
         !self.is_readable() && !self.has_arrived()
     }
 
@@ -204,12 +204,12 @@ impl Memory {
     }
 
     /// Returns a handle that tells whether the peer is closed, even after this end is dropped.
-    pub fn watch(&self) -> ConnectionWatch {
+    pub(crate) fn watch(&self) -> ConnectionWatch {
         ConnectionWatch(Rc::clone(&self.wire), self.end)
     }
 
     /// Returns whether the peer is closed.
-    pub fn is_peer_closed(&self) -> bool {
+    pub(crate) fn is_peer_closed(&self) -> bool {
         self.watch().is_peer_closed()
     }
 
@@ -217,12 +217,16 @@ impl Memory {
     ///
     /// # Errors
     /// `ConnectionReset`.
-    pub async fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+    pub(crate) async fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         poll_fn(|cx| self.poll_read(cx, into)).await
     }
 
     /// Reads once.
-    pub fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_read(
+        &self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
         if self.poll_step(READ, cx).is_pending() {
             return Poll::Pending;
         }
@@ -252,7 +256,7 @@ impl Memory {
     }
 
     /// Writes all bytes in one step, beyond the capacity if necessary.
-    pub fn write_at_once(&self, bytes: &[u8]) {
+    pub(crate) fn write_at_once(&self, bytes: &[u8]) {
         self.record("writes at once", bytes);
         let flow = &mut self.wire.borrow_mut().flows[self.end];
         flow.bytes.extend(bytes);
@@ -263,7 +267,7 @@ impl Memory {
     ///
     /// # Errors
     /// `ConnectionReset`.
-    pub async fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
+    pub(crate) async fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let n = poll_fn(|cx| self.poll_write(cx, &[IoSlice::new(bytes)])).await?;
             bytes = &bytes[n..];
@@ -320,7 +324,7 @@ impl Memory {
     }
 
     /// Writes once.
-    pub fn poll_write(
+    pub(crate) fn poll_write(
         &self,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],

@@ -30,7 +30,7 @@ const ADDRESSES_MAX: usize = 65_536;
 
 /// A rate limit and its bookings.
 #[derive(Debug)]
-pub struct Meter {
+pub(crate) struct Meter {
     /// Bytes per second.
     rate: u64,
     /// Time until which bytes are booked, in nanoseconds on the scale of `clock`.
@@ -39,17 +39,17 @@ pub struct Meter {
 
 impl Meter {
     /// Creates a meter; `rate` is in bytes per second, at least 1.
-    pub fn new(rate: u64) -> Meter {
+    pub(crate) fn new(rate: u64) -> Meter {
         Meter { rate: rate.max(1), booked_ns: AtomicU64::new(0) }
     }
 
     /// Returns the number of bytes to book together.
-    pub fn piece_bytes(&self) -> u64 {
+    pub(crate) fn piece_bytes(&self) -> u64 {
         (self.rate / PIECES_PER_SECOND).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
     }
 
     /// Books bytes and waits until they may leave.
-    pub async fn pass(&self, bytes: u64) {
+    pub(crate) async fn pass(&self, bytes: u64) {
         let wait_ns = self.book(bytes, now_ns());
         if wait_ns >= WAIT_NS_MIN {
             rt::sleep(Duration::from_nanos(wait_ns)).await;
@@ -84,7 +84,7 @@ fn now_ns() -> u64 {
 
 /// The rate limits of one response.
 #[derive(Debug)]
-pub struct Hold<'a> {
+pub(crate) struct Hold<'a> {
     own: Option<Meter>,
     progress: &'a Progress,
 }
@@ -92,7 +92,7 @@ pub struct Hold<'a> {
 impl<'a> Hold<'a> {
     /// Creates the limits of a response. `rate` is its own limit in bytes per second; 0: none.
     /// `None`: no limit applies.
-    pub fn new(rate: u64, progress: &'a Progress) -> Option<Box<Hold<'a>>> {
+    pub(crate) fn new(rate: u64, progress: &'a Progress) -> Option<Box<Hold<'a>>> {
         if rate == 0 && progress.share.is_none() {
             return None;
         }
@@ -100,7 +100,7 @@ impl<'a> Hold<'a> {
     }
 
     /// Waits until some of `bytes` may leave; returns their number.
-    pub async fn pass(&self, bytes: u64) -> u64 {
+    pub(crate) async fn pass(&self, bytes: u64) -> u64 {
         let meters = || self.own.iter().chain(self.progress.share.as_deref());
         let bytes = meters().map(Meter::piece_bytes).fold(bytes, u64::min);
         // The stall deadline must not count this wait against the peer.
@@ -115,7 +115,7 @@ impl<'a> Hold<'a> {
 
 /// The meters of all client addresses, shared by all workers.
 #[derive(Clone, Debug)]
-pub struct Addresses(Arc<SharedMeter>);
+pub(crate) struct Addresses(Arc<SharedMeter>);
 
 #[derive(Debug)]
 struct SharedMeter {
@@ -135,13 +135,13 @@ struct Table {
 
 impl Addresses {
     /// Creates the table; `rate` is in bytes per second for each address.
-    pub fn new(rate: u64) -> Addresses {
+    pub(crate) fn new(rate: u64) -> Addresses {
         let crowd = Arc::new(Meter::new(rate));
         Addresses(Arc::new(SharedMeter { rate, meters: Mutex::default(), crowd }))
     }
 
     /// Returns the meter of a client; its connections share it.
-    pub fn meter(&self, client: IpAddr) -> Arc<Meter> {
+    pub(crate) fn meter(&self, client: IpAddr) -> Arc<Meter> {
         let SharedMeter { rate, meters, crowd } = &*self.0;
         // Code under this lock cannot panic, so poisoning is harmless.
         let mut table = meters.lock().unwrap_or_else(PoisonError::into_inner);
@@ -172,7 +172,7 @@ impl Table {
 
 /// Returns the key under which limits count an address. IPv6 uses the first 64 bits, because a
 /// client usually has a whole /64 (RFC 6177).
-pub fn address_key(client: IpAddr) -> u128 {
+pub(crate) fn address_key(client: IpAddr) -> u128 {
     match client.to_canonical() {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
         IpAddr::V6(v6) => v6.to_bits() >> 64 << 64,

@@ -5,21 +5,21 @@
 //! owned data: `Input` and `SendQueue`. `outgoing` sends response bodies, `meter` limits their
 //! rate.
 
-pub mod buffer;
-pub mod handshake;
+pub(crate) mod buffer;
+pub(crate) mod handshake;
 mod ktls;
 #[cfg(test)]
-pub mod memory;
-pub mod meter;
-pub mod outgoing;
-pub mod plain;
-pub mod program;
-pub mod quic;
+pub(crate) mod memory;
+pub(crate) mod meter;
+pub(crate) mod outgoing;
+pub(crate) mod plain;
+pub(crate) mod program;
+pub(crate) mod quic;
 mod residency;
 mod send_queue;
-pub mod tls;
+pub(crate) mod tls;
 mod tls_client;
-pub mod upgrade;
+pub(crate) mod upgrade;
 mod upstream;
 
 use std::io;
@@ -27,22 +27,21 @@ use std::task::{Context, Poll};
 
 use crate::tls::ClientCertificate;
 
-pub use self::ktls::TAKE_OVER_BYTES_MIN;
-pub use buffer::{Fill, Input, Output, Taken};
-pub use meter::{Addresses, Meter, address_key};
-pub use outgoing::{Progress, Sender};
-pub use plain::Plain;
-pub use program::Program;
-pub use send_queue::{FileRange, Front, Piece, SendQueue};
-pub use tls::Tls;
-pub use tls_client::TlsClient;
-pub use upgrade::{Offer, Pipe};
-pub use upstream::{ConnectError, UpstreamSocket};
+pub(crate) use self::ktls::TAKE_OVER_BYTES_MIN;
+pub(crate) use buffer::{Fill, Input, Output, Taken};
+pub(crate) use meter::{Addresses, Meter, address_key};
+pub(crate) use outgoing::{Progress, Sender};
+pub(crate) use plain::Plain;
+pub(crate) use program::Program;
+pub(crate) use send_queue::{FileRange, Front, Piece, SendQueue};
+pub(crate) use tls::Tls;
+pub(crate) use upgrade::{Offer, Pipe};
+pub(crate) use upstream::{ConnectError, UpstreamSocket};
 
 /// The mode of a write to a socket that the kernel has not reported as writable. The kernel reports
 /// it only when a third of the socket's buffer is free, which takes long with a slow reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Attempt {
+pub(crate) enum Attempt {
     /// Wait until the socket is reported as writable.
     #[default]
     Ready,
@@ -57,7 +56,7 @@ pub enum Attempt {
 /// the kernel works on it: `poll_fill` may own the buffer that it fills, and `poll_send` the pieces
 /// that it accepted. Accepted bytes reach the kernel at the latest while `poll_send` or
 /// `poll_flush` is polled. Before a caller waits for anything else, or closes, it must flush.
-pub trait Transport {
+pub(crate) trait Transport {
     /// Returns whether the connection is encrypted.
     fn is_secure(&self) -> bool;
 

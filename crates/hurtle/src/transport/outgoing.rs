@@ -49,7 +49,7 @@ struct Turn<'a> {
 
 /// The progress of a response, for stall detection.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub(crate) struct Progress {
     /// Bytes that the transport has accepted.
     pub moved: Cell<u64>,
     /// The transport's `flushed_bytes`.
@@ -102,14 +102,14 @@ impl Progress {
     }
 
     /// Returns a number that changes with each byte that moves.
-    pub fn mark(&self) -> u64 {
+    pub(crate) fn mark(&self) -> u64 {
         self.moved.get() + self.flushed.get()
     }
 }
 
 /// The means of sending that a worker's connections share.
 #[derive(Clone, Debug)]
-pub struct Sender {
+pub(crate) struct Sender {
     /// Reads file ranges that are not in memory.
     pub disk: Disk,
     /// The configuration of `sendfile`.
@@ -122,7 +122,7 @@ impl Sender {
     /// # Errors
     /// Errors of the socket; `UnexpectedEof` or `InvalidData` if the file was truncated or edited.
     /// The connection must be dropped then, because its framing is broken.
-    pub async fn send<T: Transport>(
+    pub(crate) async fn send<T: Transport>(
         &self,
         io: &T,
         mut head: Output,
@@ -157,7 +157,7 @@ impl Sender {
     }
 
     /// Returns whether the start of a body is known to be in memory.
-    pub fn is_warm(&self, body: &Body, now_ms: u64) -> bool {
+    pub(crate) fn is_warm(&self, body: &Body, now_ms: u64) -> bool {
         match body {
             Body::File(slice) => slice.file.is_warm(slice.offset, now_ms),
             _ => true,
@@ -168,7 +168,7 @@ impl Sender {
     ///
     /// # Errors
     /// Errors of the disk; `TimedOut` if it did not answer.
-    pub async fn warm(&self, body: &Body) -> io::Result<()> {
+    pub(crate) async fn warm(&self, body: &Body) -> io::Result<()> {
         let Body::File(slice) = body else { return Ok(()) };
         let len = slice.len.min(LONG_TURN_BYTES);
         let end = slice.offset + len;
@@ -266,7 +266,7 @@ impl Sender {
     ///
     /// # Errors
     /// Errors of the disk; `UnexpectedEof` if the file ends early.
-    pub async fn read_piece(
+    pub(crate) async fn read_piece(
         &self,
         file: &Arc<OpenFile>,
         offset: u64,
@@ -309,7 +309,11 @@ async fn copy_turn(
 ///
 /// # Errors
 /// Errors of the socket.
-pub async fn send(io: &impl Transport, queue: &mut SendQueue, sent: &Progress) -> io::Result<()> {
+pub(crate) async fn send(
+    io: &impl Transport,
+    queue: &mut SendQueue,
+    sent: &Progress,
+) -> io::Result<()> {
     match sent.share {
         Some(_) => Box::pin(held(io, queue, sent)).await,
         None => write(io, queue, sent).await,

@@ -28,7 +28,7 @@ const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// A connected socket.
 #[derive(Debug)]
-pub enum Plain {
+pub(crate) enum Plain {
     /// TCP.
     Tcp(TcpStream),
     /// A unix stream socket.
@@ -40,7 +40,7 @@ impl Plain {
     ///
     /// # Errors
     /// Errors of the system.
-    pub async fn connect(address: SocketAddr) -> io::Result<Plain> {
+    pub(crate) async fn connect(address: SocketAddr) -> io::Result<Plain> {
         let stream = TcpStream::connect(address).await?;
         // Each request leaves in few writes, so Nagle's algorithm would only delay it.
         stream.set_nodelay(true)?;
@@ -51,7 +51,7 @@ impl Plain {
     ///
     /// # Errors
     /// Errors of the system or the name service.
-    pub async fn connect_by_name(name: &str, port: u16) -> io::Result<Plain> {
+    pub(crate) async fn connect_by_name(name: &str, port: u16) -> io::Result<Plain> {
         let stream = TcpStream::connect((name, port)).await?;
         stream.set_nodelay(true)?;
         Ok(Plain::Tcp(stream))
@@ -61,13 +61,13 @@ impl Plain {
     ///
     /// # Errors
     /// Errors of the system.
-    pub async fn connect_unix(path: &Path) -> io::Result<Plain> {
+    pub(crate) async fn connect_unix(path: &Path) -> io::Result<Plain> {
         UnixStream::connect(path).await.map(Plain::Unix)
     }
 
     /// Returns whether the peer has neither sent data nor closed, as far as the runtime knows;
     /// usually without a system call.
-    pub fn is_quiet(&mut self) -> bool {
+    pub(crate) fn is_quiet(&mut self) -> bool {
         if !self.is_readable() {
             return true;
         }
@@ -76,7 +76,7 @@ impl Plain {
     }
 
     /// Returns the local address; `None` for a unix socket.
-    pub fn own_address(&self) -> Option<IpAddr> {
+    pub(crate) fn own_address(&self) -> Option<IpAddr> {
         match self {
             Plain::Tcp(s) => s.local_addr().ok().map(|address| address.ip().to_canonical()),
             Plain::Unix(_) => None,
@@ -281,7 +281,7 @@ impl Plain {
 
     /// Sends a short response on a fresh socket and closes the sending side. The peer's data is
     /// discarded first: closing with unread bytes would reset the connection and lose the response.
-    pub fn say(&self, answer: &[u8]) {
+    pub(crate) fn say(&self, answer: &[u8]) {
         let socket = socket2::SockRef::from(self);
         let mut socket = &*socket;
         let mut unread = [0; 4 << 10];

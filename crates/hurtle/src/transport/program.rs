@@ -28,19 +28,19 @@ const SHELL: &str = "/bin/sh";
 /// A running program in a separate process group. Dropping it before its exit kills the whole
 /// group.
 #[derive(Debug)]
-pub struct Program(Child);
+pub(crate) struct Program(Child);
 
 /// The program's standard input.
 #[derive(Debug)]
-pub struct Stdin(ChildStdin);
+pub(crate) struct Stdin(ChildStdin);
 
 /// The program's standard output.
 #[derive(Debug)]
-pub struct Stdout(ChildStdout);
+pub(crate) struct Stdout(ChildStdout);
 
 /// The program's standard error.
 #[derive(Debug)]
-pub struct Stderr(ChildStderr);
+pub(crate) struct Stderr(ChildStderr);
 
 impl Program {
     /// Starts a program on a pool thread, in its own directory. Its environment has these variables
@@ -50,7 +50,7 @@ impl Program {
     ///
     /// # Errors
     /// Errors of the pool, then of the system.
-    pub async fn start(
+    pub(crate) async fn start(
         path: &Path,
         limits: &ProgramLimits,
         variables: Vec<(Vec<u8>, Vec<u8>)>,
@@ -86,7 +86,7 @@ impl Program {
     ///
     /// # Errors
     /// Errors of the system.
-    pub async fn wait(&mut self) -> io::Result<ExitStatus> {
+    pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
         self.0.wait().await
     }
 }
@@ -130,7 +130,7 @@ impl Stdin {
     ///
     /// # Errors
     /// Errors of the system; the program may have closed its end.
-    pub async fn write(&mut self, bytes: Bytes) -> io::Result<()> {
+    pub(crate) async fn write(&mut self, bytes: Bytes) -> io::Result<()> {
         self.0.write_all(&bytes).await
     }
 }
@@ -140,7 +140,7 @@ impl Stdout {
     ///
     /// # Errors
     /// Errors of the system.
-    pub async fn read(&mut self) -> io::Result<Bytes> {
+    pub(crate) async fn read(&mut self) -> io::Result<Bytes> {
         let mut piece = BytesMut::with_capacity(PIECE_BYTES);
         self.0.read_buf(&mut piece).await?;
         Ok(piece.freeze())
@@ -152,7 +152,7 @@ impl Stderr {
     ///
     /// # Errors
     /// Errors of the system.
-    pub async fn read(&mut self) -> io::Result<Bytes> {
+    pub(crate) async fn read(&mut self) -> io::Result<Bytes> {
         let mut piece = BytesMut::with_capacity(1 << 10);
         self.0.read_buf(&mut piece).await?;
         Ok(piece.freeze())

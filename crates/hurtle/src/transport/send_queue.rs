@@ -17,7 +17,7 @@ const PLACES: usize = 3;
 
 /// Bytes that are to be sent, with their owner.
 #[derive(Debug)]
-pub enum Piece {
+pub(crate) enum Piece {
     /// An encoded head or framing, with small pieces of a body.
     Output(Output),
     /// Bytes that were read from another connection or from a file.
@@ -35,11 +35,11 @@ pub enum Piece {
 
 /// See `Piece::Rest`. A separate field of the queue would cost a call at every drop of a queue.
 #[derive(Debug)]
-pub struct Rest(VecDeque<Piece>);
+pub(crate) struct Rest(VecDeque<Piece>);
 
 /// A range of a file's bytes.
 #[derive(Debug)]
-pub struct FileRange {
+pub(crate) struct FileRange {
     /// The file.
     pub file: Arc<OpenFile>,
     /// The offset of the first byte.
@@ -50,7 +50,7 @@ pub struct FileRange {
 
 /// The pieces that one system call can take.
 #[derive(Debug)]
-pub enum Front<'q> {
+pub(crate) enum Front<'q> {
     /// One piece in memory.
     One(&'q [u8]),
     /// Several pieces in memory: see `SendQueue::slices`.
@@ -70,7 +70,7 @@ pub enum Front<'q> {
 
 /// A queue of pieces. It allocates nothing for up to four; empty pieces are dropped.
 #[derive(Debug, Default)]
-pub struct SendQueue {
+pub(crate) struct SendQueue {
     first: Option<Piece>,
     /// Bytes of the first piece that the engine has taken.
     skip: usize,
@@ -81,7 +81,7 @@ pub struct SendQueue {
 impl Piece {
     /// Returns the number of bytes.
     #[inline]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Piece::File(range) => range.len,
             _ => self.bytes().len(),
@@ -89,13 +89,13 @@ impl Piece {
     }
 
     /// Returns whether the piece has no bytes.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns the bytes in memory; none of a file.
     #[inline]
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Piece::Output(output) => output,
             Piece::Taken(taken) => taken,
@@ -159,7 +159,7 @@ impl From<FileRange> for Piece {
 impl SendQueue {
     /// Appends a piece.
     #[inline]
-    pub fn push(&mut self, piece: impl Into<Piece>) {
+    pub(crate) fn push(&mut self, piece: impl Into<Piece>) {
         let piece = piece.into();
         if piece.is_empty() {
             return;
@@ -189,22 +189,22 @@ impl SendQueue {
 
     /// Returns whether the engine has taken all pieces.
     #[inline]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.first.is_none()
     }
 
     /// Returns the number of pieces.
-    pub fn pieces(&self) -> usize {
+    pub(crate) fn pieces(&self) -> usize {
         self.iter().count()
     }
 
     /// Returns the number of bytes.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.iter().map(Piece::len).sum::<usize>() - self.skip
     }
 
     /// Drops all pieces.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         if !self.is_empty() {
             *self = SendQueue::default();
         }
@@ -212,7 +212,7 @@ impl SendQueue {
 
     /// Returns the bytes in memory if they are one piece: the usual case.
     #[inline]
-    pub fn sole(&self) -> Option<&[u8]> {
+    pub(crate) fn sole(&self) -> Option<&[u8]> {
         match (&self.first, &self.behind[0]) {
             (Some(Piece::File(_)), _) | (_, Some(_)) => None,
             (first, None) => Some(&first.as_ref()?.bytes()[self.skip..]),
@@ -220,7 +220,7 @@ impl SendQueue {
     }
 
     /// Returns the pieces for the next system call; `None`: the queue is empty.
-    pub fn front(&self) -> Option<Front<'_>> {
+    pub(crate) fn front(&self) -> Option<Front<'_>> {
         let first = self.first.as_ref()?;
         if let Piece::File(range) = first {
             return Some(Front::file(&[], range, self.skip));
@@ -235,7 +235,7 @@ impl SendQueue {
 
     /// Writes the bytes in memory before the first file to `into`, at most `most` bytes; returns
     /// the number of slices.
-    pub fn slices<'q>(&'q self, into: &mut [IoSlice<'q>], most: usize) -> usize {
+    pub(crate) fn slices<'q>(&'q self, into: &mut [IoSlice<'q>], most: usize) -> usize {
         let (mut count, mut left, mut skip) = (0, most, self.skip);
         for (slot, piece) in into.iter_mut().zip(self.iter()) {
             if piece.is_file() || left == 0 {
@@ -251,7 +251,7 @@ impl SendQueue {
 
     /// Drops the first `len` bytes, which must be present.
     #[inline]
-    pub fn consume(&mut self, len: usize) {
+    pub(crate) fn consume(&mut self, len: usize) {
         self.skip += len;
         while let Some(first) = &self.first {
             let has = first.len();
@@ -267,7 +267,7 @@ impl SendQueue {
     }
 
     /// Takes the first piece, without the bytes that were consumed.
-    pub fn pop(&mut self) -> Option<Piece> {
+    pub(crate) fn pop(&mut self) -> Option<Piece> {
         let skip = mem::take(&mut self.skip);
         let piece = self.first.take()?;
         self.move_up();
@@ -275,7 +275,7 @@ impl SendQueue {
     }
 
     /// Takes the first `len` bytes, or all if there are fewer.
-    pub fn split_to(&mut self, len: usize) -> SendQueue {
+    pub(crate) fn split_to(&mut self, len: usize) -> SendQueue {
         let (mut split, mut left) = (SendQueue::default(), len);
         while left > 0
             && let Some(first) = &self.first
@@ -295,7 +295,7 @@ impl SendQueue {
 
     /// Takes at most `max` bytes in memory as one piece. Bytes that are shared already are not
     /// copied, unless a small part would hold a large buffer.
-    pub fn take_bytes(&mut self, max: usize) -> Bytes {
+    pub(crate) fn take_bytes(&mut self, max: usize) -> Bytes {
         let len = self.len().min(max);
         if let Some(Piece::Bytes(bytes)) = &self.first
             && bytes.len() - self.skip >= len

@@ -25,7 +25,7 @@ pub(super) const OVERHEAD_BYTES_MAX: usize = 1 << 10;
 
 /// A connected socket with a TLS session on it.
 #[derive(Debug)]
-pub struct Tls {
+pub(crate) struct Tls {
     socket: Plain,
     session: RefCell<Box<ServerConnection>>,
     policy: u32,
@@ -62,7 +62,7 @@ impl Tls {
     }
 
     /// Returns the version of TLS.
-    pub fn version(&self) -> TlsVersion {
+    pub(crate) fn version(&self) -> TlsVersion {
         match self.session.borrow().protocol_version() {
             Some(ProtocolVersion::TLSv1_2) => TlsVersion::Tls12,
             _ => TlsVersion::Tls13,
@@ -70,12 +70,12 @@ impl Tls {
     }
 
     /// Returns whether the handshake resumed a session.
-    pub fn is_resumed(&self) -> bool {
+    pub(crate) fn is_resumed(&self) -> bool {
         self.session.borrow().handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     /// Returns whether the handshake selected HTTP/2 (ALPN, RFC 7301).
-    pub fn speaks_http2(&self) -> bool {
+    pub(crate) fn speaks_http2(&self) -> bool {
         self.session.borrow().alpn_protocol() == Some(HTTP2)
     }
 

@@ -15,7 +15,7 @@ use crate::tls::HTTP2;
 
 /// A connected socket with a TLS session on it, of which this is the client.
 #[derive(Debug)]
-pub struct TlsClient {
+pub(crate) struct TlsClient {
     socket: Plain,
     session: RefCell<ClientConnection>,
     /// `true` if rustls has no decrypted bytes left; only the socket may have more.

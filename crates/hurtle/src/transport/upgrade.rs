@@ -26,17 +26,17 @@ const PIPE_BYTES: usize = 64 << 10;
 const ASKING: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: any\r\n\r\n";
 
 /// An upgrade that an application may accept.
-pub struct Offer {
+pub(crate) struct Offer {
     pipe: DuplexStream,
     agree: oneshot::Sender<()>,
 }
 
 /// The server's end of the pipe to an application that was upgraded.
-pub struct Pipe(RefCell<DuplexStream>);
+pub(crate) struct Pipe(RefCell<DuplexStream>);
 
 impl Offer {
     /// Creates an offer, and the application's `OnUpgrade`. `None`: hyper created none.
-    pub async fn make() -> Option<(Offer, OnUpgrade)> {
+    pub(crate) async fn make() -> Option<(Offer, OnUpgrade)> {
         let (mut pipe, far) = tokio::io::duplex(PIPE_BYTES);
         let ((give, given), (agree, agreed)) = (oneshot::channel(), oneshot::channel());
         let ends = Cell::new(Some((give, agreed)));
@@ -52,7 +52,7 @@ impl Offer {
     ///
     /// # Errors
     /// The application has dropped its end.
-    pub async fn take(mut self) -> io::Result<Pipe> {
+    pub(crate) async fn take(mut self) -> io::Result<Pipe> {
         self.agree.send(());
         // Skips hyper's response head; application data may follow it.
         let mut last = [0; 4];

@@ -22,7 +22,7 @@ use super::plain::Plain as Clear;
 /// A connection to an upstream. In unit tests, those in clear are in memory.
 #[derive(Debug)]
 #[cfg_attr(test, allow(clippy::large_enum_variant))] // A connection in memory is large.
-pub enum UpstreamSocket {
+pub(crate) enum UpstreamSocket {
     /// In clear.
     Clear(Clear),
     /// With TLS.
@@ -31,7 +31,7 @@ pub enum UpstreamSocket {
 
 /// The reason why there is no connection.
 #[derive(Debug)]
-pub enum ConnectError {
+pub(crate) enum ConnectError {
     /// The socket could not be connected.
     Refused(io::Error),
     /// The TLS handshake failed.
@@ -43,7 +43,7 @@ impl UpstreamSocket {
     ///
     /// # Errors
     /// Errors of the system.
-    pub async fn connect(
+    pub(crate) async fn connect(
         address: SocketAddr,
         first: &[u8],
     ) -> Result<UpstreamSocket, ConnectError> {
@@ -56,7 +56,10 @@ impl UpstreamSocket {
     ///
     /// # Errors
     /// Errors of the system.
-    pub async fn connect_unix(path: &Path, first: &[u8]) -> Result<UpstreamSocket, ConnectError> {
+    pub(crate) async fn connect_unix(
+        path: &Path,
+        first: &[u8],
+    ) -> Result<UpstreamSocket, ConnectError> {
         let socket = Clear::connect_unix(path).await.map_err(ConnectError::Refused)?;
         send_first(&socket, first).await?;
         Ok(UpstreamSocket::Clear(socket))
@@ -67,7 +70,7 @@ impl UpstreamSocket {
     ///
     /// # Errors
     /// Errors of the system or of the handshake.
-    pub async fn connect_tls(
+    pub(crate) async fn connect_tls(
         (address, first): (SocketAddr, &[u8]),
         (config, is_http2): (&Arc<ClientConfig>, bool),
         name: &ServerName<'static>,
@@ -85,7 +88,7 @@ impl UpstreamSocket {
 
     /// Returns whether the peer has neither sent data nor closed, as far as the runtime knows;
     /// usually without a system call.
-    pub fn is_quiet(&mut self) -> bool {
+    pub(crate) fn is_quiet(&mut self) -> bool {
         match self {
             UpstreamSocket::Clear(socket) => socket.is_quiet(),
             UpstreamSocket::Secure(socket) => socket.is_quiet(),

@@ -103,7 +103,7 @@ impl Uploads {
 }
 
 /// Returns true if a directory accepts names: no segment of its path is hidden.
-pub fn takes_names_in(rest: &[u8]) -> bool {
+pub(crate) fn takes_names_in(rest: &[u8]) -> bool {
     (rest.is_empty() || rest.ends_with(b"/"))
         && !rest.split(|byte| *byte == b'/').any(|segment| segment.starts_with(b"."))
 }

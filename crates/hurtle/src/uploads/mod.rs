@@ -53,9 +53,9 @@ use crate::disk::{Disk, Failure, Lane};
 use crate::files::Changed;
 use crate::rt;
 
-pub use form::takes_names_in;
-pub use resume::is_upload;
-pub use sweep::{expire, sweep};
+pub(crate) use form::takes_names_in;
+pub(crate) use resume::is_upload;
+pub(crate) use sweep::{expire, sweep};
 
 /// Size of a piece that is written at once, in bytes. Larger pieces are not faster, and an upload
 /// holds two.
@@ -78,7 +78,7 @@ const ALLOW_IN_DIRECTORY: HeaderValue =
 
 /// A directory or object store that accepts uploads.
 #[derive(Clone, Debug)]
-pub struct Uploads {
+pub(crate) struct Uploads {
     root: UploadRoot,
     /// The store in whose place `root` keeps unfinished uploads.
     origin: Option<Origin>,
@@ -94,7 +94,7 @@ pub struct Uploads {
 
 /// The client of an upload.
 #[derive(Clone, Debug)]
-pub struct UploadClient {
+pub(crate) struct UploadClient {
     /// The authenticated user; `None` if no password is required.
     pub user: Option<String>,
     /// The mount's path in URLs, with a trailing slash.
@@ -136,7 +136,7 @@ struct UploadRoot {
 
 impl Uploads {
     /// Uploads to the directory of `files`, or to the store of `origin`; `None` if it accepts none.
-    pub fn new(
+    pub(crate) fn new(
         files: &Files,
         origin: Option<&Origin>,
         disk: &Disk,
@@ -167,7 +167,7 @@ impl Uploads {
 
     /// Answers any request except GET and HEAD. `rest` is the decoded path relative to the
     /// directory. The body is not read before the request is accepted.
-    pub async fn call(
+    pub(crate) async fn call(
         self,
         request: Request<RequestBody>,
         rest: Vec<u8>,

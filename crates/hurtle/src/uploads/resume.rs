@@ -35,7 +35,7 @@ pub(super) fn upload_resumption_supported() -> StatusCode {
 }
 
 /// True if a path relative to a mount is in the directory of unfinished uploads.
-pub fn is_upload(rest: &[u8]) -> bool {
+pub(crate) fn is_upload(rest: &[u8]) -> bool {
     rest.strip_prefix(DIRECTORY.as_bytes()).is_some_and(|after| after.starts_with(b"/"))
 }
 

@@ -14,7 +14,7 @@ const DEPTH_MAX: usize = 64;
 
 /// Removes unfinished uploads beneath `root` that are neither locked nor resumable; returns their
 /// number. Links are not followed. Files that cannot be removed are left; they are never served.
-pub fn sweep(root: &Path) -> usize {
+pub(crate) fn sweep(root: &Path) -> usize {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match rustix::fs::open(root, flags, Mode::empty()) {
         Ok(root) => sweep_directory(&root, DEPTH_MAX),
@@ -23,7 +23,7 @@ pub fn sweep(root: &Path) -> usize {
 }
 
 /// Removes expired resumable uploads beneath `root`; returns their number.
-pub fn expire(root: &Path) -> usize {
+pub(crate) fn expire(root: &Path) -> usize {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(root, flags, Mode::empty()).map_or(0, |root| store::expire(&root))
 }

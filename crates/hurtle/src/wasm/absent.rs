@@ -8,22 +8,22 @@ use crate::rt::Threads;
 
 /// An empty list: `config::load` refuses the configuration of applications.
 #[derive(Clone, Debug, Default)]
-pub struct WasmApps(());
+pub(crate) struct WasmApps(());
 
 impl WasmApps {
     /// # Errors
     /// None.
-    pub fn load(_: &Config, _: Option<&WasmApps>) -> Result<WasmApps, Vec<String>> {
+    pub(crate) fn load(_: &Config, _: Option<&WasmApps>) -> Result<WasmApps, Vec<String>> {
         Ok(WasmApps(()))
     }
 
     /// `None`.
-    pub fn service(&self, _site: &str, _path: &str) -> Option<(NotLoaded, Arc<Threads>)> {
+    pub(crate) fn service(&self, _site: &str, _path: &str) -> Option<(NotLoaded, Arc<Threads>)> {
         None
     }
 
     /// Empty.
-    pub fn versions(&self, _: &Site) -> Vec<u64> {
+    pub(crate) fn versions(&self, _: &Site) -> Vec<u64> {
         Vec::new()
     }
 }

@@ -23,7 +23,7 @@ static NEXT_VERSION: AtomicU64 = AtomicU64::new(0);
 
 /// The applications of a configuration.
 #[derive(Clone, Debug, Default)]
-pub struct WasmApps {
+pub(crate) struct WasmApps {
     apps: Arc<[LoadedApp]>,
     /// `None`: there are no applications.
     threads: Option<Arc<Threads>>,
@@ -50,7 +50,10 @@ impl WasmApps {
     ///
     /// # Errors
     /// Every component that cannot be used, one line each.
-    pub fn load(config: &Config, previous: Option<&WasmApps>) -> Result<WasmApps, Vec<String>> {
+    pub(crate) fn load(
+        config: &Config,
+        previous: Option<&WasmApps>,
+    ) -> Result<WasmApps, Vec<String>> {
         let known = previous.map_or(&[][..], |previous| &previous.apps);
         let (mut apps, mut problems) = (Vec::new(), Vec::new());
         for (site, path, wasm) in config.sites.iter().flat_map(mounts) {
@@ -78,13 +81,13 @@ impl WasmApps {
     }
 
     /// The application of a mount, and the threads on which it runs. `None`: it is not loaded.
-    pub fn service(&self, site: &str, path: &str) -> Option<(WasmService, Arc<Threads>)> {
+    pub(crate) fn service(&self, site: &str, path: &str) -> Option<(WasmService, Arc<Threads>)> {
         let app = self.apps.iter().find(|app| app.is_at(site, path))?;
         Some((WasmService(app.application.clone()), Arc::clone(self.threads.as_ref()?)))
     }
 
     /// The versions of a site's applications. Equal versions are the same applications.
-    pub fn versions(&self, site: &Site) -> Vec<u64> {
+    pub(crate) fn versions(&self, site: &Site) -> Vec<u64> {
         let apps = mounts(site).filter_map(|(site, path, _)| {
             self.apps.iter().find(|app| app.is_at(&site, &path)).map(|app| app.version)
         });

@@ -20,7 +20,7 @@ const NO_AUTHORITY: Authority = Authority::from_static("localhost");
 
 /// The service of an application.
 #[derive(Clone, Debug)]
-pub struct WasmService(pub(super) Application);
+pub(crate) struct WasmService(pub(super) Application);
 
 impl Service<Request<RequestBody>> for WasmService {
     type Response = Response<ResponseBody>;

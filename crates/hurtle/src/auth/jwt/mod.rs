@@ -34,7 +34,7 @@ pub(super) struct Issuers {
 
 /// The token requirement of a site or mount, for one worker.
 #[derive(Debug)]
-pub struct TokenGate {
+pub(crate) struct TokenGate {
     config: Jwt,
     /// `None`: `hurtle explain` verifies no tokens.
     source: Option<Arc<KeySource>>,
@@ -89,7 +89,7 @@ impl Issuers {
 
 impl TokenGate {
     /// The configuration.
-    pub fn config(&self) -> &Jwt {
+    pub(crate) fn config(&self) -> &Jwt {
         &self.config
     }
 
@@ -98,7 +98,7 @@ impl TokenGate {
     ///
     /// # Errors
     /// The response: 401 with the challenge, or 503 while there are no keys.
-    pub fn check(&self, request: &RequestHead<'_>) -> Result<Option<Vec<u8>>, Box<Answer>> {
+    pub(crate) fn check(&self, request: &RequestHead<'_>) -> Result<Option<Vec<u8>>, Box<Answer>> {
         let Some(token) = self.token(request) else { return Err(Box::new(self.refusal(None))) };
         let Some(keys) = self.keys() else {
             let why = "the keys that verify tokens could not be fetched yet";
@@ -118,7 +118,7 @@ impl TokenGate {
     }
 
     /// Returns the request fields that claims set.
-    pub fn own_fields(&self) -> impl Iterator<Item = &HeaderName> {
+    pub(crate) fn own_fields(&self) -> impl Iterator<Item = &HeaderName> {
         self.config.claims.iter().map(|(_, name)| name)
     }
 

@@ -22,7 +22,7 @@ const PIECE_BYTES: usize = 256 << 10;
 const PIECES_PER_SECOND: u64 = 8;
 
 /// The bytes of an archive, of known length. It ends with an error if a file changes meanwhile.
-pub struct ArchiveBody {
+pub(crate) struct ArchiveBody {
     /// Bytes left to send.
     left: u64,
     state: ArchiveState,

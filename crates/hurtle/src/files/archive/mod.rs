@@ -27,7 +27,7 @@ use super::store::LookupError;
 use crate::config;
 use crate::disk::{Disk, Lane};
 
-pub use body::ArchiveBody;
+pub(crate) use body::ArchiveBody;
 use source::Source;
 use walk::Walk;
 
@@ -39,7 +39,7 @@ static ENTRIES_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// The archives of a directory mount.
 #[derive(Debug)]
-pub struct Archives {
+pub(crate) struct Archives {
     /// A lane of their own: downloads of files do not wait for archives.
     lane: Lane,
     limits: config::Archive,
@@ -48,7 +48,7 @@ pub struct Archives {
 
 /// The format of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub(crate) enum Format {
     /// Zip without compression.
     Zip,
     /// Tar (pax).
@@ -57,7 +57,7 @@ pub enum Format {
 
 /// Parameters of an archive.
 #[derive(Clone, Debug)]
-pub struct ArchiveRequest {
+pub(crate) struct ArchiveRequest {
     /// The format.
     pub format: Format,
     /// The look-up of the directory.
@@ -74,7 +74,7 @@ pub struct ArchiveRequest {
 
 /// The reason why there is no archive.
 #[derive(Debug)]
-pub enum ArchiveError {
+pub(crate) enum ArchiveError {
     /// The files are larger than `bytes` of the configuration.
     Bytes(u64),
     /// There are more entries than `entries` of the configuration.
@@ -108,7 +108,7 @@ struct Reservation(usize);
 
 impl Format {
     /// Parses `archive=zip|tar` of a query; `None` if there is none.
-    pub fn from_query(query: Option<&[u8]>) -> Option<Format> {
+    pub(crate) fn from_query(query: Option<&[u8]>) -> Option<Format> {
         query?.split(|byte| *byte == b'&').find_map(|pair| match pair {
             b"archive=zip" => Some(Format::Zip),
             b"archive=tar" => Some(Format::Tar),
@@ -117,7 +117,7 @@ impl Format {
     }
 
     /// File-name extension.
-    pub fn extension(self) -> &'static str {
+    pub(crate) fn extension(self) -> &'static str {
         match self {
             Format::Zip => "zip",
             Format::Tar => "tar",
@@ -125,7 +125,7 @@ impl Format {
     }
 
     /// Media type.
-    pub fn media_type(self) -> &'static str {
+    pub(crate) fn media_type(self) -> &'static str {
         match self {
             Format::Zip => "application/zip",
             Format::Tar => "application/x-tar",
@@ -135,7 +135,11 @@ impl Format {
 
 impl Archives {
     /// Archives of the directory of `files`; `None`: they are off.
-    pub fn new(files: &config::Files, disk: &Disk, routes: &Arc<Routes>) -> Option<Archives> {
+    pub(crate) fn new(
+        files: &config::Files,
+        disk: &Disk,
+        routes: &Arc<Routes>,
+    ) -> Option<Archives> {
         let limits = files.archive.clone()?;
         let lane = disk.lane_of(format!("archives {}", files.root.display()));
         Some(Archives { lane, limits, routes: Arc::clone(routes) })
@@ -146,7 +150,7 @@ impl Archives {
     ///
     /// # Errors
     /// See [`ArchiveError`].
-    pub async fn open(
+    pub(crate) async fn open(
         &self,
         disk: &Disk,
         request: ArchiveRequest,

@@ -9,7 +9,7 @@ use super::{Entry, Kind, Page, Sort, View};
 /// The Content-Security-Policy of a listing. It allows the built-in style sheet and scripts (by
 /// their hashes), the built-in icon, and forms and uploads to this origin. It forbids everything
 /// else, including framing.
-pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; \
+pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; \
     style-src 'sha256-1XKB4tQj/v2+0XUB+0iYM/WWQT+QKX3PYKqzq01Jc8U='; \
     script-src 'sha256-ixGIkw8FT4UTLTKw8MmVh4Pohsw40Swa/iB5CXGQog8=' \
     'sha256-dyX2QSmTpaF5FTEWQC8zECq514UYLYSXJtQH1CPUsPM='; connect-src 'self'; \
@@ -27,7 +27,7 @@ const UPLOAD_SCRIPT: &str = include_str!("upload.js");
 
 /// The controls of a page.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Controls<'a> {
+pub(crate) struct Controls<'a> {
     /// Text that the names of the page contain; empty: the page is not filtered.
     pub filter: &'a [u8],
     /// True if the directory can be downloaded as an archive.
@@ -44,7 +44,7 @@ const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'
 ///
 /// `url_path` is the decoded path of the listing and ends in `/`. All references are relative, so
 /// that they work behind a proxy that maps the site to another path.
-pub fn html(page: &Page, url_path: &[u8], controls: &Controls<'_>) -> Vec<u8> {
+pub(crate) fn html(page: &Page, url_path: &[u8], controls: &Controls<'_>) -> Vec<u8> {
     Document { page, url_path, controls }.to_string().into_bytes()
 }
 

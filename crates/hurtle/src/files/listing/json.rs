@@ -12,7 +12,7 @@ use super::{Entry, Kind, Page};
 /// (`directory` or `file`), `size` (bytes; null for a directory), `modified` (RFC 3339; null for a
 /// prefix of an object store) and `href` (relative to the listing). In `path` and `name`, bytes
 /// that are not UTF-8 become U+FFFD; `href` is always exact.
-pub fn json(page: &Page, url_path: &[u8]) -> Vec<u8> {
+pub(crate) fn json(page: &Page, url_path: &[u8]) -> Vec<u8> {
     let document = Document {
         path: String::from_utf8_lossy(url_path).into(),
         page: page.view.page,

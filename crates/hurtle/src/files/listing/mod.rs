@@ -19,21 +19,21 @@ mod view;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-pub use filter::Filter;
-pub use html::{CONTENT_SECURITY_POLICY, Controls, html};
-pub use json::json;
-pub use objects::page_of_objects;
-pub use scan::scan;
+pub(crate) use filter::Filter;
+pub(crate) use html::{CONTENT_SECURITY_POLICY, Controls, html};
+pub(crate) use json::json;
+pub(crate) use objects::page_of_objects;
+pub(crate) use scan::scan;
 pub(super) use scan::{Serves, visible};
 pub(super) use text::UtcTime;
-pub use view::{Entry, PAGE_ENTRIES_MAX, Page, Sort, View, page};
+pub(crate) use view::{Entry, Page, Sort, View, page};
 
 /// Maximum number of entries in a listing; further ones are omitted.
-pub const ENTRIES_MAX: usize = 4_000_000;
+pub(crate) const ENTRIES_MAX: usize = 4_000_000;
 
 /// Maximum memory for names, in bytes: enough for a million names of 125 bytes, or `ENTRIES_MAX`
 /// names of 30.
-pub const NAMES_BYTES_MAX: usize = 128 << 20;
+pub(crate) const NAMES_BYTES_MAX: usize = 128 << 20;
 
 /// Maximum length of a name, in bytes. Common file systems allow 255 bytes, a few 255 characters. A
 /// longer name could not be requested within the default limit of a target.
@@ -55,7 +55,7 @@ const _: () = assert!(NAME_BYTES_MAX <= u16::MAX as usize);
 /// The names in a directory: directories first, then files, each in order of name (ASCII letters
 /// without regard to case, then by bytes).
 #[derive(Debug)]
-pub struct Listing {
+pub(crate) struct Listing {
     /// Shared with filtered listings.
     names: Arc<Names>,
     /// Positions of the names, in the listing's order.
@@ -66,7 +66,7 @@ pub struct Listing {
 
 /// Kind of an entry. Only these kinds are served, so only they are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A directory, or a symbolic link to one.
     Directory,
     /// A regular file, or a symbolic link to one.
@@ -75,27 +75,22 @@ pub enum Kind {
 
 impl Listing {
     /// Number of entries.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// True if there are no entries.
-    pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
-    }
-
     /// Number of directories, which come first.
-    pub fn directories(&self) -> usize {
+    pub(crate) fn directories(&self) -> usize {
         self.directories
     }
 
     /// True if the directory held more than `ENTRIES_MAX` or `NAMES_BYTES_MAX` allow.
-    pub fn truncated(&self) -> bool {
+    pub(crate) fn truncated(&self) -> bool {
         self.truncated
     }
 
     /// Heap memory, in bytes.
-    pub fn heap_bytes(&self) -> usize {
+    pub(crate) fn heap_bytes(&self) -> usize {
         self.names.heap_bytes() + size_of_val(&*self.order)
     }
 

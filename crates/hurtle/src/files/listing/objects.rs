@@ -6,7 +6,7 @@ use super::view::{Facts, page_with};
 use super::{Builder, Filter, Kind, Page, View, visible};
 
 /// Selects and orders the entries of a page.
-pub fn page_of_objects(
+pub(crate) fn page_of_objects(
     listed: &hurtle_objects::Listing,
     dotfiles: bool,
     filter: &Filter,

@@ -11,11 +11,11 @@ use super::scan::{Serves, stat_served};
 use super::{Kind, Listing};
 
 /// Maximum number of entries on one page.
-pub const PAGE_ENTRIES_MAX: usize = 5_000;
+pub(crate) const PAGE_ENTRIES_MAX: usize = 5_000;
 
 /// The requested view of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct View {
+pub(crate) struct View {
     /// The sort key. Directories always precede files.
     pub sort: Sort,
     /// True for descending order. Equal entries, and directories ordered by size (they have none),
@@ -27,7 +27,7 @@ pub struct View {
 
 /// Sort key of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sort {
+pub(crate) enum Sort {
     /// The name: the listing's own order.
     Name,
     /// The size of files.
@@ -38,7 +38,7 @@ pub enum Sort {
 
 /// One page of a directory.
 #[derive(Clone, Debug)]
-pub struct Page {
+pub(crate) struct Page {
     /// The view; its page number is within 1 to `pages`.
     pub view: View,
     /// Number of pages, at least 1.
@@ -55,7 +55,7 @@ pub struct Page {
 
 /// An entry with its size and time.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// The name as stored in the directory: any bytes except `/` and NUL.
     pub name: Box<[u8]>,
     /// Its kind.
@@ -91,7 +91,7 @@ impl Default for View {
 impl View {
     /// Parses `sort=name|size|time`, `order=asc|desc` and `page=1..`. Missing, unknown or malformed
     /// values keep their default; of repeated ones the last counts.
-    pub fn from_query(query: Option<&[u8]>) -> View {
+    pub(crate) fn from_query(query: Option<&[u8]>) -> View {
         let mut view = View::default();
         for pair in query.unwrap_or_default().split(|byte| *byte == b'&') {
             match pair {
@@ -115,7 +115,7 @@ fn page_number(pair: &[u8]) -> Option<usize> {
 impl Page {
     /// The range of this page's entries among all, counted from 1: `5,001..=10,000` on the second
     /// page. Empty (`1..=0`) if there are none.
-    pub fn places(&self) -> std::ops::RangeInclusive<usize> {
+    pub(crate) fn places(&self) -> std::ops::RangeInclusive<usize> {
         let before = (self.view.page - 1) * PAGE_ENTRIES_MAX;
         before + 1..=self.total.min(before + PAGE_ENTRIES_MAX)
     }
@@ -126,7 +126,7 @@ impl Page {
 /// Ordered by name, it looks up only the page's own entries. Ordered by size or time, it also looks
 /// up all others of the kinds shown, with 16 bytes of memory each. Removed entries are omitted from
 /// their page; they move no other entry to another page.
-pub fn page(listing: &Listing, dir: impl AsFd, view: &View, serves: &Serves<'_>) -> Page {
+pub(crate) fn page(listing: &Listing, dir: impl AsFd, view: &View, serves: &Serves<'_>) -> Page {
     let dir = dir.as_fd();
     page_with(listing, &|name| look_up(dir, name, serves), view)
 }

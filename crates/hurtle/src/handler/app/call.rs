@@ -18,7 +18,7 @@ use crate::rt::{First, race};
 use crate::transport::Offer;
 
 /// A request that was begun.
-pub enum AppCall {
+pub(crate) enum AppCall {
     /// The application was called.
     Begun(Calling),
     /// It is not called yet: the client may switch the protocol, or gets early hints.
@@ -29,7 +29,11 @@ pub enum AppCall {
 
 impl AppCall {
     /// Polls for the response before anything is waited for.
-    pub fn poll(&mut self, cx: &mut Context<'_>, request: &RequestContext<'_>) -> Poll<Answer> {
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        request: &RequestContext<'_>,
+    ) -> Poll<Answer> {
         match self {
             AppCall::Begun(calling) => calling.poll(cx, request.now_ms, || request.describe()),
             AppCall::Extensible(_) => Poll::Pending,
@@ -40,7 +44,7 @@ impl AppCall {
 
 impl App {
     /// Waits for the response of a call that is not ready.
-    pub async fn wait<C: Client>(
+    pub(crate) async fn wait<C: Client>(
         &self,
         call: AppCall,
         request: &RequestContext<'_>,
@@ -54,7 +58,7 @@ impl App {
     }
 
     /// Builds the `http::Request`, and calls the application if nothing else has to be added.
-    pub fn call<C: Client>(&self, request: &RequestContext<'_>, client: &mut C) -> AppCall {
+    pub(crate) fn call<C: Client>(&self, request: &RequestContext<'_>, client: &mut C) -> AppCall {
         let body = client.body(Continue::OnRead);
         let built = http_request::build(request, body, |original, extensions| {
             let info = &request.client;

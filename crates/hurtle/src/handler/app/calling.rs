@@ -16,7 +16,7 @@ use crate::answer::Answer;
 use crate::clock;
 
 /// A running call of an application.
-pub struct Calling {
+pub(crate) struct Calling {
     pub(super) work: Pin<Box<dyn Future<Output = ServiceResult>>>,
     /// Watches the call and the response's body.
     pub(super) watchdog: Option<Arc<Watchdog>>,
@@ -26,7 +26,7 @@ impl Calling {
     /// Polls for the response. `now_ms` is on `clock`'s scale, for the watchdog. `request`
     /// describes the request in the log: method and path, without the query, which may be
     /// confidential.
-    pub fn poll(
+    pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
         now_ms: u64,
@@ -55,7 +55,7 @@ impl Calling {
     }
 
     /// Waits for the response.
-    pub fn wait(self, request: String) -> Answering {
+    pub(crate) fn wait(self, request: String) -> Answering {
         Box::pin(WaitingCall { calling: self, request })
     }
 }

@@ -16,7 +16,7 @@ impl Directory {
     ///
     /// # Errors
     /// The reason why it is not.
-    pub fn compression(
+    pub(crate) fn compression(
         &self,
         matched: &MatchedPath<'_>,
         path: &[u8],
@@ -27,7 +27,7 @@ impl Directory {
 
     /// Returns Use-As-Dictionary of the file at `path`, if it is compressed; `None`: it is no
     /// dictionary.
-    pub fn dictionary(&self, matched: &MatchedPath<'_>, path: &[u8]) -> Option<HeaderValue> {
+    pub(crate) fn dictionary(&self, matched: &MatchedPath<'_>, path: &[u8]) -> Option<HeaderValue> {
         self.dictionaries.of(path)?.field(matched.base())
     }
 

@@ -8,12 +8,12 @@ use crate::files::{Store, Target};
 
 impl Directory {
     /// Returns the name of the mount that has requests without a file.
-    pub fn otherwise(&self) -> Option<&str> {
+    pub(crate) fn otherwise(&self) -> Option<&str> {
         self.config.otherwise.as_deref()
     }
 
     /// Returns whether a request with this result of its look-up is handed on.
-    pub fn hands_on(&self, target: &Target) -> bool {
+    pub(crate) fn hands_on(&self, target: &Target) -> bool {
         let is_without_file = match target {
             Target::Missing => true,
             Target::Directory(..) => !self.config.listing,
@@ -27,7 +27,11 @@ impl Directory {
     ///
     /// # Errors
     /// The look-up failed.
-    pub async fn hands_on_path(&self, store: &Store, rest: &[u8]) -> Result<bool, LookupError> {
+    pub(crate) async fn hands_on_path(
+        &self,
+        store: &Store,
+        rest: &[u8],
+    ) -> Result<bool, LookupError> {
         if self.config.otherwise.is_none() {
             return Ok(false);
         }

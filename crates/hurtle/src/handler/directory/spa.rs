@@ -14,7 +14,7 @@ use crate::files::{self, Outcome, Store, Target};
 
 impl Directory {
     /// The page of a single-page application, if it is sent in place of this.
-    pub fn page_for(&self, target: &Target) -> Option<&str> {
+    pub(crate) fn page_for(&self, target: &Target) -> Option<&str> {
         let is_replaced = match target {
             Target::Missing => true,
             Target::Directory(..) => !self.config.listing,
@@ -55,7 +55,7 @@ impl Directory {
 /// Returns whether the page of a single-page application answers a request for a missing file. A
 /// name with an extension is most likely a script or an image, whose clients accept anything: it
 /// needs a client that names HTML, as browsers do when they open a page.
-pub fn is_for_page(rest: &[u8], accept: Option<&[u8]>) -> bool {
+pub(crate) fn is_for_page(rest: &[u8], accept: Option<&[u8]>) -> bool {
     match media::extension(rest).is_empty() {
         true => quality(accept, "text/html") > 0,
         false => accepts_html(accept),

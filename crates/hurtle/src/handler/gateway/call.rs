@@ -59,7 +59,10 @@ impl Authorizer {
     ///
     /// # Errors
     /// The response that refuses it.
-    pub async fn check(&self, request: &RequestContext<'_>) -> Result<AuthorizerVariables, Answer> {
+    pub(crate) async fn check(
+        &self,
+        request: &RequestContext<'_>,
+    ) -> Result<AuthorizerVariables, Answer> {
         let bad = || Answer::error(StatusCode::BAD_REQUEST, None);
         let fields = request.buffers.field_map(request.head).ok_or_else(bad)?;
         let facts = RequestFacts::of(request);
@@ -72,7 +75,7 @@ impl Gateway {
     ///
     /// # Errors
     /// This server's own response, or the exchange with the client has ended.
-    pub async fn respond<C: Client>(
+    pub(crate) async fn respond<C: Client>(
         self: &Rc<Self>,
         request: &RequestContext<'_>,
         client: &mut C,

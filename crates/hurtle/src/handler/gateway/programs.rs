@@ -22,7 +22,7 @@ const EXIT_STATUS_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Counts running programs of all workers.
 #[derive(Clone, Debug)]
-pub struct Slots(Arc<Counted>);
+pub(crate) struct Slots(Arc<Counted>);
 
 #[derive(Debug)]
 struct Counted {
@@ -35,7 +35,7 @@ struct Slot(Arc<Counted>);
 
 impl Slots {
     /// Allows `max` simultaneous programs.
-    pub fn new(max: usize) -> Slots {
+    pub(crate) fn new(max: usize) -> Slots {
         Slots(Arc::new(Counted { running: AtomicUsize::new(0), max }))
     }
 

@@ -14,7 +14,7 @@ use crate::protocol::h2::StreamError;
 
 impl UpstreamRequest {
     /// Records a failure of the upstream.
-    pub fn failed(&mut self, error: &UpstreamError) {
+    pub(crate) fn failed(&mut self, error: &UpstreamError) {
         let Some(peer) = self.peer() else { return };
         // The upstream closes the connection or protects itself, and may get the request again.
         let is_spared = matches!(error, UpstreamError::Unprocessed | UpstreamError::Busy);
@@ -38,7 +38,7 @@ impl UpstreamRequest {
     }
 
     /// Records a timeout of the upstream.
-    pub fn timed_out(&mut self) {
+    pub(crate) fn timed_out(&mut self) {
         // A shared connection may be dead.
         if let Some(Link { channel: Channel::Stream(stream), .. }) = &self.link {
             stream.retire();
@@ -58,7 +58,7 @@ impl UpstreamRequest {
     }
 
     /// Records a response of the upstream.
-    pub fn succeeded(&self, status: StatusCode) {
+    pub(crate) fn succeeded(&self, status: StatusCode) {
         let Some((number, peer)) = self.number().zip(self.peer()) else { return };
         let time = self.chosen.map(|chosen| chosen.elapsed());
         self.answered.set(time.unwrap_or_default());

@@ -17,7 +17,7 @@ const TOKEN_BYTES: usize = 8;
 
 /// The properties of a request that decide on its upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
+pub(crate) enum Key {
     /// None.
     Any,
     /// The hash of a property.

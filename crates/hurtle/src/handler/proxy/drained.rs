@@ -14,7 +14,7 @@ static UPSTREAMS: LazyLock<Mutex<HashMap<String, Drained>>> = LazyLock::new(Mute
 
 /// Error for a name that no mount has as an upstream.
 #[derive(Debug)]
-pub struct UnknownUpstreamError {
+pub(crate) struct UnknownUpstreamError {
     /// The names of the upstreams, sorted.
     pub known: Vec<String>,
 }
@@ -39,7 +39,7 @@ fn is_used(drained: &Drained) -> bool {
 ///
 /// # Errors
 /// The configuration names no such upstream; the error lists those that it names.
-pub fn set_drained(name: &str, drained: bool) -> Result<bool, UnknownUpstreamError> {
+pub(crate) fn set_drained(name: &str, drained: bool) -> Result<bool, UnknownUpstreamError> {
     let upstreams = upstreams();
     match upstreams.get(name).filter(|state| is_used(state)) {
         Some(state) => Ok(state.swap(drained, Ordering::Relaxed) != drained),

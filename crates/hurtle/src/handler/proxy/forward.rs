@@ -47,7 +47,7 @@ impl From<ExchangeError> for AttemptError {
 
 impl Proxy {
     /// Handles a request: from the cache, or by forwarding it.
-    pub async fn call<C: Client>(
+    pub(crate) async fn call<C: Client>(
         self: &Rc<Proxy>,
         request: &RequestContext<'_>,
         client: &mut C,
@@ -142,7 +142,7 @@ impl Proxy {
     }
 
     /// Returns whether the client may switch to the protocol that it asks for.
-    pub fn may_switch(&self, request: &RequestHead<'_>) -> bool {
+    pub(crate) fn may_switch(&self, request: &RequestHead<'_>) -> bool {
         forward::upgrade(request, &self.config().upgrades).is_some()
     }
 

@@ -33,14 +33,14 @@ const OWN_FIELDS: [&[u8]; 2] = [b"x-forwarded-method", b"x-forwarded-uri"];
 
 /// The authentication server of a site or mount, for one worker.
 #[derive(Debug)]
-pub struct ForwardAuth {
+pub(crate) struct ForwardAuth {
     config: config::ForwardAuth,
     server: Rc<Proxy>,
 }
 
 impl ForwardAuth {
     /// Creates the connection to the server; its name is resolved on a disk thread.
-    pub fn new(
+    pub(crate) fn new(
         config: &config::ForwardAuth,
         disk: &Disk,
         lane: Lane,
@@ -54,17 +54,17 @@ impl ForwardAuth {
 
     /// Returns whether these have its configuration of TLS: it is another one after its files have
     /// changed.
-    pub fn uses(&self, tls: &UpstreamConfigs) -> bool {
+    pub(crate) fn uses(&self, tls: &UpstreamConfigs) -> bool {
         self.server.uses(tls.of_server(&self.config))
     }
 
     /// Returns the URL of the server.
-    pub fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         &self.config.url
     }
 
     /// Returns the request fields that the server's response sets.
-    pub fn own_fields(&self) -> &[HeaderName] {
+    pub(crate) fn own_fields(&self) -> &[HeaderName] {
         &self.config.copy_headers
     }
 
@@ -73,7 +73,7 @@ impl ForwardAuth {
     ///
     /// # Errors
     /// The client gets this outcome.
-    pub async fn check<C: Client>(
+    pub(crate) async fn check<C: Client>(
         &self,
         request: &RequestContext<'_>,
         client: &mut C,

@@ -11,7 +11,7 @@ use crate::answer::is_bodiless;
 use crate::protocol::reading::Reading;
 
 /// The framing of a body on both sides.
-pub struct Framing {
+pub(crate) struct Framing {
     /// The delimiter towards the client.
     pub delimiter: Delimiter,
     /// The state of reading from the upstream. `None`: the body ends with the upstream's
@@ -89,7 +89,7 @@ impl Framing {
     }
 
     /// Returns the body's length if it is known and fits in memory.
-    pub fn known_len(&self) -> Option<usize> {
+    pub(crate) fn known_len(&self) -> Option<usize> {
         self.len.and_then(|len| usize::try_from(len).ok())
     }
 }

@@ -13,7 +13,7 @@ const STARTING_MS_MAX: u64 = 10_000;
 
 /// The availability of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Availability {
+pub(crate) enum Availability {
     /// The application accepts requests.
     #[default]
     Up,
@@ -32,7 +32,7 @@ pub(super) struct AvailabilityGate {
 
 impl Proxy {
     /// Sets the availability and wakes waiting requests.
-    pub fn set_availability(&self, availability: Availability) {
+    pub(crate) fn set_availability(&self, availability: Availability) {
         if self.gate.availability.replace(availability) != availability {
             self.peers.iter().for_each(|peer| peer.reset());
             self.gate.changed.ring_all();
@@ -40,12 +40,12 @@ impl Proxy {
     }
 
     /// Returns whether the application accepts requests.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.gate.availability.get() == Availability::Up
     }
 
     /// Waits while the application is starting. Returns whether it is available.
-    pub async fn wait_until_open(&self) -> bool {
+    pub(crate) async fn wait_until_open(&self) -> bool {
         let until_ms = clock::now_ms() + STARTING_MS_MAX;
         while self.gate.availability.get() == Availability::Starting {
             let left_ms = until_ms.saturating_sub(clock::now_ms());

@@ -16,7 +16,7 @@ use crate::transport::{Fill, Input, Taken, Transport, UpstreamSocket};
 
 /// The way of one request to an upstream.
 #[allow(clippy::large_enum_variant)] // A socket is the common case.
-pub enum Channel {
+pub(crate) enum Channel {
     /// A connection that carries one request at a time: HTTP/1.1.
     Socket(UpstreamSocket),
     /// A stream of a connection that requests share: HTTP/2.
@@ -24,7 +24,7 @@ pub enum Channel {
 }
 
 /// A connection or stream to an upstream.
-pub struct Link {
+pub(crate) struct Link {
     /// The channel.
     pub channel: Channel,
     /// Bytes that were read and are not yet consumed.
@@ -39,7 +39,7 @@ pub struct Link {
 
 /// The head of a response as received.
 #[derive(Debug)]
-pub enum RawHead {
+pub(crate) enum RawHead {
     /// The text of HTTP/1.1.
     Text(Taken),
     /// The text of HTTP/1.1, with edited fields.
@@ -49,7 +49,7 @@ pub enum RawHead {
 }
 
 /// A channel that a response is read from; a request may be written to it meanwhile.
-pub struct Source<'a> {
+pub(crate) struct Source<'a> {
     pub(super) channel: &'a Channel,
     /// Becomes `true` if the request's body is malformed; `None`: none is sent meanwhile.
     pub(super) is_malformed: Option<&'a Cell<bool>>,
@@ -81,7 +81,7 @@ impl RawHead {
     ///
     /// # Errors
     /// It is malformed.
-    pub fn parse(&self) -> Result<ResponseHead<'_>, ResponseError> {
+    pub(crate) fn parse(&self) -> Result<ResponseHead<'_>, ResponseError> {
         match self {
             RawHead::Text(text) => response_head::parse(text),
             RawHead::Edited(text) => response_head::parse(text),
@@ -136,7 +136,7 @@ impl<'a> Source<'a> {
     ///
     /// # Errors
     /// Those of the channel, or `MalformedBody`.
-    pub async fn fill(
+    pub(crate) async fn fill(
         &mut self,
         input: &mut Input,
         mut reading: Option<&mut Reading>,

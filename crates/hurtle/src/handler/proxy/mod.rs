@@ -11,7 +11,7 @@ mod attempt_log;
 mod attempt_outcome;
 mod balance;
 mod body_encoder;
-pub mod cache;
+pub(crate) mod cache;
 mod drained;
 mod forward;
 mod forward_auth;
@@ -51,20 +51,17 @@ use crate::metrics::WorkerMetrics;
 use crate::rt;
 use crate::tls::UpstreamConfig;
 
-pub use balance::Key;
-pub use drained::{UnknownUpstreamError, set_drained};
-pub use forward_auth::ForwardAuth;
-pub use framing::Framing;
-pub use gate::Availability;
-pub use link::{Channel, Link, RawHead, Source};
-pub use peer::UpstreamError;
-pub use phase::Phase;
-pub use queue::BusyError;
-pub use relay::{Failure, RelayError};
-pub use response::{UpstreamResponse, UpstreamTunnel};
-pub use tunnel_end::TunnelEnd;
-pub use upstream_body::{BodyCoding, RelayEnd, UpstreamBody};
-pub use upstream_request::{ListenOutcome, UpstreamRequest};
+pub(crate) use balance::Key;
+pub(crate) use drained::{UnknownUpstreamError, set_drained};
+pub(crate) use forward_auth::ForwardAuth;
+pub(crate) use gate::Availability;
+pub(crate) use link::{Channel, RawHead, Source};
+pub(crate) use peer::UpstreamError;
+pub(crate) use phase::Phase;
+pub(crate) use response::{UpstreamResponse, UpstreamTunnel};
+pub(crate) use tunnel_end::TunnelEnd;
+pub(crate) use upstream_body::{BodyCoding, RelayEnd, UpstreamBody};
+pub(crate) use upstream_request::{ListenOutcome, UpstreamRequest};
 
 use super::body_buffer::BodyBuffer;
 use super::wait;
@@ -81,7 +78,7 @@ const REQUEST_WORTH: u32 = 2;
 
 /// A group of upstreams, as seen by one worker.
 #[derive(Debug)]
-pub struct Proxy {
+pub(crate) struct Proxy {
     config: config::Proxy,
     peers: Vec<Rc<Peer>>,
     /// Configuration of TLS to upstreams; `None`: none uses it.
@@ -115,7 +112,7 @@ pub struct Proxy {
 impl Proxy {
     /// A proxy as configured; names are resolved on a disk thread. `tls` is the configuration for
     /// `https://` upstreams, and `cache` stores responses.
-    pub fn new(
+    pub(crate) fn new(
         config: config::Proxy,
         disk: &Disk,
         lane: Lane,
@@ -151,35 +148,35 @@ impl Proxy {
     /// The proxy of the mount that has this name in the whole process: the bound of its kept bodies
     /// is the mount's.
     #[must_use]
-    pub fn of_mount(self, mount: &str) -> Proxy {
+    pub(crate) fn of_mount(self, mount: &str) -> Proxy {
         let bodies = self.bodies.clone().of_mount(&self.config.buffer, mount);
         Proxy { bodies, ..self }
     }
 
     /// Returns the configuration of the proxy.
-    pub fn config(&self) -> &config::Proxy {
+    pub(crate) fn config(&self) -> &config::Proxy {
         &self.config
     }
 
     /// Returns whether this is the proxy of a configuration, with this configuration of TLS.
-    pub fn is_as(&self, config: &config::Proxy, tls: Option<&Arc<UpstreamConfig>>) -> bool {
+    pub(crate) fn is_as(&self, config: &config::Proxy, tls: Option<&Arc<UpstreamConfig>>) -> bool {
         self.config == *config && self.uses(tls)
     }
 
     /// Returns whether this is the configuration of TLS to the upstreams: it is another one after
     /// its files have changed.
-    pub fn uses(&self, tls: Option<&Arc<UpstreamConfig>>) -> bool {
+    pub(crate) fn uses(&self, tls: Option<&Arc<UpstreamConfig>>) -> bool {
         self.tls.as_ref().map(Arc::as_ptr) == tls.map(Arc::as_ptr)
     }
 
     /// Returns the response cache, if any.
-    pub fn cache(&self) -> Option<&Arc<Cache>> {
+    pub(crate) fn cache(&self) -> Option<&Arc<Cache>> {
         self.cache.as_ref()
     }
 
     /// Starts to resolve names periodically, and the configured health checks, once; both run as
     /// long as this lives.
-    pub fn watch(&self) {
+    pub(crate) fn watch(&self) {
         if self.is_watched.replace(true) {
             return;
         }
@@ -195,14 +192,14 @@ impl Proxy {
     }
 
     /// Counts requests to its upstreams under this site and mount.
-    pub fn count_in(&self, metrics: &WorkerMetrics, site: &str, mount: &str) {
+    pub(crate) fn count_in(&self, metrics: &WorkerMetrics, site: &str, mount: &str) {
         for peer in &self.peers {
             peer.count_in(|| metrics.upstream(site, mount, &peer.to_string()));
         }
     }
 
     /// Publishes the state of its upstreams.
-    pub fn publish(&self, now_ms: u64) {
+    pub(crate) fn publish(&self, now_ms: u64) {
         let alone = self.peers.len() == 1;
         self.peers.iter().for_each(|peer| peer.publish(alone, now_ms));
     }

@@ -83,7 +83,7 @@ struct IdleConnection {
 
 /// The reason for a missing response of an upstream.
 #[derive(Debug)]
-pub enum UpstreamError {
+pub(crate) enum UpstreamError {
     /// The upstream's name cannot be resolved.
     Unresolved(String),
     /// The connection was refused.

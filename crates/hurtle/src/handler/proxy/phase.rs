@@ -5,7 +5,7 @@ use std::fmt;
 /// The last operation of the upstream that was awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Phase {
+pub(crate) enum Phase {
     Connecting,
     Sending,
     Waiting,

@@ -17,7 +17,7 @@ pub(super) type Admitted = (usize, Option<Permit>);
 
 /// Every upstream that could have the request is busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BusyError {
+pub(crate) enum BusyError {
     /// As many requests wait as allowed.
     QueueFull,
     /// The request has waited for as long as allowed.
@@ -51,7 +51,7 @@ impl Drop for Waiting<'_> {
 
 impl Proxy {
     /// Sets the limits of its upstreams, once.
-    pub fn limit_by(&self, limiters: &Limiters) {
+    pub(crate) fn limit_by(&self, limiters: &Limiters) {
         let Some(queue) = &self.config.queue else { return };
         for (peer, server) in self.peers.iter().zip(&self.config.upstreams) {
             if let Some(limiter) = limiters.of_upstream(server, queue) {

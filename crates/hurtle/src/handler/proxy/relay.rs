@@ -29,7 +29,7 @@ use crate::rt;
 use crate::transport::Input;
 
 /// The error that ends a body early.
-pub enum RelayError {
+pub(crate) enum RelayError {
     /// The exchange with the client failed.
     Client(ExchangeError),
     /// The upstream failed.
@@ -37,7 +37,7 @@ pub enum RelayError {
 }
 
 /// The failure of an upstream.
-pub struct Failure {
+pub(crate) struct Failure {
     /// The reason, for the log.
     pub(super) reason: String,
     /// The status of the response if nothing was sent yet.
@@ -54,7 +54,7 @@ impl UpstreamBody {
     ///
     /// # Errors
     /// The exchange with the client, or the upstream, has failed.
-    pub async fn each_frame(
+    pub(crate) async fn each_frame(
         &mut self,
         waits: &Waits,
         request: &RequestHead<'_>,

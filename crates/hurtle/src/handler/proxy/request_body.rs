@@ -15,7 +15,7 @@ use crate::body::RequestBody;
 impl Proxy {
     /// Returns whether the body of a request is taken whole before an upstream is asked. Calls of
     /// gRPC to HTTP/2 upstreams share a connection, and answer before they end.
-    pub fn takes_body(&self, request: &RequestHead<'_>) -> bool {
+    pub(crate) fn takes_body(&self, request: &RequestHead<'_>) -> bool {
         let is_call = || request.is_grpc() || WebCall::of(request).is_some();
         self.config().buffer.kind.of_requests()
             && !self.may_switch(request)
@@ -23,7 +23,7 @@ impl Proxy {
     }
 
     /// Returns whether the response to a request may be stored, or be a stored one.
-    pub fn may_store(&self, request: &RequestHead<'_>) -> bool {
+    pub(crate) fn may_store(&self, request: &RequestHead<'_>) -> bool {
         self.cache().is_some() && matches!(request.method, Method::Get | Method::Head)
     }
 

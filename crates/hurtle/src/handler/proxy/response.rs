@@ -22,7 +22,7 @@ use crate::clock;
 use crate::transport::Input;
 
 /// A response for the client, whose body is read from the upstream.
-pub struct UpstreamResponse {
+pub(crate) struct UpstreamResponse {
     /// Status that the client gets.
     pub status: StatusCode,
     /// Its field lines, with Date.
@@ -36,7 +36,7 @@ pub struct UpstreamResponse {
 }
 
 /// An upstream that has switched protocols.
-pub struct UpstreamTunnel {
+pub(crate) struct UpstreamTunnel {
     /// The 101 for the client.
     pub head: Answer,
     /// Bytes of the new protocol that have arrived behind the upstream's head.

@@ -36,7 +36,7 @@ impl Drop for Hold {
 impl UpstreamRequest {
     /// `true` if the request may be retried after a failure. It was not processed or is idempotent,
     /// none of its body is lost, and the retry budget allows it. The budget is charged.
-    pub fn may_retry(&mut self, error: &UpstreamError) -> bool {
+    pub(crate) fn may_retry(&mut self, error: &UpstreamError) -> bool {
         let unsent = matches!(
             error,
             UpstreamError::Unresolved(_)
@@ -76,7 +76,7 @@ impl UpstreamRequest {
     }
 
     /// `true` if the request may be retried after a connect timeout. The budget is charged.
-    pub fn may_retry_late(&mut self) -> bool {
+    pub(crate) fn may_retry_late(&mut self) -> bool {
         self.phase() == Phase::Connecting && self.has_retry_left()
     }
 

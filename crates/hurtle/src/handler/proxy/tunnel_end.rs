@@ -10,7 +10,7 @@ use crate::protocol::reading::Reading;
 use crate::transport::{Attempt, Fill, Input, SendQueue, Transport};
 
 /// An upstream that has switched protocols. It keeps nothing of the configuration.
-pub struct TunnelEnd {
+pub(crate) struct TunnelEnd {
     channel: Channel,
     /// The state of reading from a stream, whose body is the tunnel's bytes (RFC 8441 section 5).
     reading: RefCell<Reading>,
@@ -27,7 +27,11 @@ impl TunnelEnd {
     ///
     /// # Errors
     /// Those of the channel.
-    pub fn poll_fill(&self, cx: &mut Context<'_>, input: &mut Input) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_fill(
+        &self,
+        cx: &mut Context<'_>,
+        input: &mut Input,
+    ) -> Poll<io::Result<usize>> {
         match &self.channel {
             Channel::Socket(io) => io.poll_fill(cx, input, Fill::Body),
             Channel::Stream(stream) => {
@@ -44,7 +48,7 @@ impl TunnelEnd {
     ///
     /// # Errors
     /// Those of the channel.
-    pub fn poll_send(
+    pub(crate) fn poll_send(
         &self,
         cx: &mut Context<'_>,
         queue: &mut SendQueue,
@@ -62,7 +66,7 @@ impl TunnelEnd {
     ///
     /// # Errors
     /// Those of the channel.
-    pub fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &self.channel {
             Channel::Socket(io) => io.poll_flush(cx, Attempt::Ready),
             // The connection's task writes the frames.
@@ -71,7 +75,7 @@ impl TunnelEnd {
     }
 
     /// Sends no more.
-    pub fn finish(&self) {
+    pub(crate) fn finish(&self) {
         match &self.channel {
             Channel::Socket(io) => io.finish(),
             // The upstream may be gone.

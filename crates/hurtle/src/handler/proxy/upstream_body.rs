@@ -18,7 +18,7 @@ use crate::observe::UpstreamLog;
 use crate::transport::Input;
 
 /// The body of an upstream's response.
-pub struct UpstreamBody {
+pub(crate) struct UpstreamBody {
     pub(super) upstream: Box<UpstreamRequest>,
     pub(super) framing: Framing,
     /// The length of the body, or of that of the response to GET, if it is known.
@@ -34,7 +34,7 @@ pub struct UpstreamBody {
 
 /// The coding of a body that is relayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyCoding {
+pub(crate) enum BodyCoding {
     /// A content-coding.
     Content(Coding),
     /// gRPC-Web, whose trailers are part of the body.
@@ -42,7 +42,7 @@ pub enum BodyCoding {
 }
 
 /// The end of a response whose body was not relayed completely.
-pub enum RelayEnd {
+pub(crate) enum RelayEnd {
     /// The response is cut short. A call whose upstream failed has these trailers.
     Cut(ExchangeError, Option<HeaderMap>),
     /// The body ends with the status of the failed call.
@@ -53,24 +53,24 @@ pub enum RelayEnd {
 
 impl UpstreamBody {
     /// Returns the delimiter towards the client.
-    pub fn delimiter(&self) -> Delimiter {
+    pub(crate) fn delimiter(&self) -> Delimiter {
         self.framing.delimiter
     }
 
     /// Returns the length in bytes, or that of the response to GET, if it is known.
-    pub fn described_len(&self) -> Option<u64> {
+    pub(crate) fn described_len(&self) -> Option<u64> {
         self.len
     }
 
     /// Encodes the body on its way.
-    pub fn encode(&mut self, coding: Coding) {
+    pub(crate) fn encode(&mut self, coding: Coding) {
         self.coding = Some(BodyCoding::Content(coding));
         self.framing.encode();
     }
 
     /// Takes the input that holds the whole body, with the body's length, and leaves the upstream.
     /// `None` unless the body has arrived and is sent as it is.
-    pub fn take_whole(&mut self) -> Option<(Input, usize)> {
+    pub(crate) fn take_whole(&mut self) -> Option<(Input, usize)> {
         let UpstreamBody { upstream, framing, coding, keeps_upstream, .. } = self;
         if coding.is_some() || !upstream.is_sent() {
             return None;
@@ -88,12 +88,12 @@ impl UpstreamBody {
     }
 
     /// Returns the upstream with its times, for the log.
-    pub fn log(&self) -> UpstreamLog {
+    pub(crate) fn log(&self) -> UpstreamLog {
         self.upstream.times()
     }
 
     /// Returns the upstream's connection to the idle ones, after the body was relayed to its end.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         if self.keeps_upstream {
             self.upstream.finish();
         }
@@ -101,7 +101,7 @@ impl UpstreamBody {
 
     /// Returns the end of a response that an error has ended, and logs a failure of the upstream.
     /// `description` has the request for the log; `has_sent`: the client may have the head.
-    pub fn end(
+    pub(crate) fn end(
         &self,
         error: RelayError,
         request: &RequestHead<'_>,

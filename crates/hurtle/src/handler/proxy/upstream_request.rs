@@ -37,7 +37,7 @@ use crate::transport::{Input, Output};
 const EXPECT_TIME: Duration = Duration::from_secs(1);
 
 /// A request to an upstream.
-pub struct UpstreamRequest {
+pub(crate) struct UpstreamRequest {
     pub(super) proxy: Rc<Proxy>,
     pub(super) sender: RequestSender,
     pub(super) link: Option<Link>,
@@ -70,7 +70,7 @@ pub struct UpstreamRequest {
 }
 
 /// Result of `listen`.
-pub enum ListenOutcome {
+pub(crate) enum ListenOutcome {
     /// A response's head.
     Head(RawHead),
     /// The upstream sent no 100 (Continue) in time; the client may send its body without it.
@@ -81,7 +81,7 @@ pub enum ListenOutcome {
 
 impl UpstreamRequest {
     /// Builds the forwarded request; fills in a missing authority.
-    pub fn new(
+    pub(crate) fn new(
         proxy: &Rc<Proxy>,
         request: &RequestHead<'_>,
         body: RequestBody,
@@ -140,23 +140,23 @@ impl UpstreamRequest {
     }
 
     /// The last operation of the upstream that was awaited.
-    pub fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> Phase {
         self.phase.get()
     }
 
     /// Name of the last upstream, for the log.
-    pub fn upstream_name(&self) -> String {
+    pub(crate) fn upstream_name(&self) -> String {
         self.peer().map_or_else(|| "(any)".to_owned(), ToString::to_string)
     }
 
     /// Chooses an upstream; `false`: none is left.
-    pub fn choose(&mut self, key: Key, now_ms: u64) -> bool {
+    pub(crate) fn choose(&mut self, key: Key, now_ms: u64) -> bool {
         let picked = self.proxy.pick(key, &self.tried, now_ms);
         self.assign(picked.map(|number| (number, None)))
     }
 
     /// `true` if an upstream has a limit: use `choose_free`.
-    pub fn is_limited(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         self.proxy.is_limited
     }
 
@@ -164,7 +164,7 @@ impl UpstreamRequest {
     ///
     /// # Errors
     /// The upstreams are busy.
-    pub async fn choose_free(&mut self, key: Key) -> Result<bool, BusyError> {
+    pub(crate) async fn choose_free(&mut self, key: Key) -> Result<bool, BusyError> {
         self.vacate();
         let admitted = self.proxy.admit(key, &self.tried).await?;
         Ok(self.assign(admitted))
@@ -196,7 +196,7 @@ impl UpstreamRequest {
 
     /// Sends a request without a body on an idle connection if the socket accepts it immediately.
     /// `false`: use `connect` and `listen`.
-    pub fn send_at_once(&mut self, now_ms: u64) -> bool {
+    pub(crate) fn send_at_once(&mut self, now_ms: u64) -> bool {
         if self.sender.has_body() {
             return false;
         }
@@ -217,12 +217,12 @@ impl UpstreamRequest {
     }
 
     /// Time limit of the response's head, in milliseconds.
-    pub fn first_byte_ms(&self) -> u64 {
+    pub(crate) fn first_byte_ms(&self) -> u64 {
         ms(self.proxy.config.timeouts.first_byte)
     }
 
     /// Maximum time between two reads of the response's body, in milliseconds.
-    pub fn read_timeout_ms(&self) -> u64 {
+    pub(crate) fn read_timeout_ms(&self) -> u64 {
         ms(self.proxy.config.timeouts.read)
     }
 
@@ -230,7 +230,7 @@ impl UpstreamRequest {
     ///
     /// # Errors
     /// There will be no response.
-    pub async fn receive_head(&mut self) -> Result<RawHead, UpstreamError> {
+    pub(crate) async fn receive_head(&mut self) -> Result<RawHead, UpstreamError> {
         let Some(Link { channel, input, .. }) = &mut self.link else {
             return Err(UpstreamError::Gone(None));
         };
@@ -238,7 +238,7 @@ impl UpstreamRequest {
     }
 
     /// Puts a head back, for `listen` to read.
-    pub fn put_back(&mut self, head: RawHead) {
+    pub(crate) fn put_back(&mut self, head: RawHead) {
         if let Some(link) = &mut self.link {
             link.head = Some(head);
         }
@@ -248,7 +248,7 @@ impl UpstreamRequest {
     ///
     /// # Errors
     /// A connection failed; the request was not sent.
-    pub async fn connect(&mut self, waits: &Waits) -> Result<(), UpstreamError> {
+    pub(crate) async fn connect(&mut self, waits: &Waits) -> Result<(), UpstreamError> {
         if self.link.is_some() {
             return Ok(());
         }
@@ -290,7 +290,7 @@ impl UpstreamRequest {
     ///
     /// # Errors
     /// There will be no response.
-    pub async fn listen(&mut self, waits: &Waits) -> Result<ListenOutcome, UpstreamError> {
+    pub(crate) async fn listen(&mut self, waits: &Waits) -> Result<ListenOutcome, UpstreamError> {
         let Some(Link { channel, input, head, .. }) = &mut self.link else {
             return Err(UpstreamError::Gone(None));
         };
@@ -342,7 +342,7 @@ impl UpstreamRequest {
     }
 
     /// Allows the body to be sent.
-    pub fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         self.sender.release();
     }
 
@@ -357,7 +357,7 @@ impl UpstreamRequest {
     }
 
     /// Returns the upstream with its times, for the log.
-    pub fn times(&self) -> UpstreamLog {
+    pub(crate) fn times(&self) -> UpstreamLog {
         UpstreamLog {
             name: self.upstream_name(),
             chosen: self.chosen,
@@ -372,19 +372,19 @@ impl UpstreamRequest {
     }
 
     /// The connection, while the response is read from it.
-    pub fn link(&mut self) -> Option<&mut Link> {
+    pub(crate) fn link(&mut self) -> Option<&mut Link> {
         self.link.as_mut()
     }
 
     /// `true` if the whole request is sent.
-    pub fn is_sent(&self) -> bool {
+    pub(crate) fn is_sent(&self) -> bool {
         self.sender.is_done()
     }
 
     /// Runs `work`, which reads the response, while the rest of the request is sent. If the
     /// upstream does not read the rest, its response goes on; if the rest is malformed, reading
     /// fails with `MalformedBody`.
-    pub async fn beside<T>(
+    pub(crate) async fn beside<T>(
         &mut self,
         waits: &Waits,
         work: impl AsyncFnOnce(Source<'_>, &mut Input) -> T,
@@ -414,7 +414,7 @@ impl UpstreamRequest {
     }
 
     /// Returns the connection to the idle ones after a response was read to its end.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         let (Some(link), Some(peer)) = (self.link.take(), self.peer()) else { return };
         // Bytes after the response belong to no request (RFC 9112 section 11.1).
         if self.sender.is_done() && link.input.bytes().is_empty() {
@@ -431,7 +431,7 @@ impl UpstreamRequest {
     }
 
     /// Discards a response's body: the connection is reused if the body is already buffered.
-    pub fn discard(&mut self, length: Length) {
+    pub(crate) fn discard(&mut self, length: Length) {
         let Some(link) = &mut self.link else { return };
         let buffered = link.input.bytes().len();
         match length {

@@ -18,7 +18,7 @@ use super::{Session, Shared, is_of_connection};
 use crate::transport::{Input, Transport};
 
 /// Maximum number of concurrent requests on one connection, also if the upstream allows more.
-pub const STREAMS_MAX: u32 = 100;
+pub(crate) const STREAMS_MAX: u32 = 100;
 
 /// Window of a connection, in bytes: twice the bodies that all streams may leave unread, because a
 /// window is announced again once half of it is free. So slow readers of some streams never stop
@@ -29,14 +29,14 @@ const CONNECTION_WINDOW_BYTES: u32 = 2 * STREAMS_MAX * STREAM_WINDOW_BYTES;
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 
 /// A request on a shared connection. Dropping it resets the stream, unless it is complete.
-pub struct RequestStream {
+pub(crate) struct RequestStream {
     shared: Rc<Shared>,
     id: u32,
 }
 
 /// The head of a response.
 #[derive(Debug)]
-pub struct ResponseFields {
+pub(crate) struct ResponseFields {
     /// The status, 100 to 599.
     pub status: StatusCode,
     /// The field lines, each ended by CRLF, and the empty line.
@@ -79,7 +79,7 @@ impl From<StreamError> for io::Error {
 
 impl<T: Transport> Session<T> {
     /// Begins a connection to an upstream.
-    pub fn connect(io: T) -> Session<T> {
+    pub(crate) fn connect(io: T) -> Session<T> {
         let limits = Limits {
             streams_max: STREAMS_MAX,
             header_list_bytes_max: HEAD_BYTES_MAX,
@@ -94,7 +94,7 @@ impl<T: Transport> Session<T> {
     ///
     /// # Errors
     /// The upstream does not speak HTTP/2, or has closed the connection.
-    pub async fn establish(&mut self) -> Result<(), StreamError> {
+    pub(crate) async fn establish(&mut self) -> Result<(), StreamError> {
         poll_fn(|cx| {
             let polled = self.poll_next(cx);
             match self.shared.failure() {
@@ -108,29 +108,29 @@ impl<T: Transport> Session<T> {
     }
 
     /// Moves bytes until the connection has ended.
-    pub async fn run(&mut self) {
+    pub(crate) async fn run(&mut self) {
         while self.next().await.is_some() {}
     }
 }
 
 impl Shared {
     /// Returns whether a request may begin now.
-    pub fn can_open(&self) -> bool {
+    pub(crate) fn can_open(&self) -> bool {
         self.codec.borrow().can_open()
     }
 
     /// Returns whether the upstream accepts requests, now or later.
-    pub fn is_accepting(&self) -> bool {
+    pub(crate) fn is_accepting(&self) -> bool {
         self.codec.borrow().is_accepting()
     }
 
     /// Returns whether the upstream takes extended CONNECT requests (RFC 8441 section 3).
-    pub fn allows_connect(&self) -> bool {
+    pub(crate) fn allows_connect(&self) -> bool {
         self.codec.borrow().allows_connect()
     }
 
     /// Begins no more requests; the connection ends after those in progress.
-    pub fn leave(&self) {
+    pub(crate) fn leave(&self) {
         self.codec.borrow_mut().graceful_shutdown();
         self.queued();
     }
@@ -156,7 +156,7 @@ impl Shared {
 impl RequestStream {
     /// Sends the head of a request; `is_end`: there is no body. Fields of an HTTP/1.1 connection
     /// are left out. `None`: the connection has no room.
-    pub fn open<'f>(
+    pub(crate) fn open<'f>(
         shared: &Rc<Shared>,
         line: &RequestLine<'_>,
         fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
@@ -170,12 +170,12 @@ impl RequestStream {
     }
 
     /// Returns whether the connection has carried another request before.
-    pub fn is_reused(&self) -> bool {
+    pub(crate) fn is_reused(&self) -> bool {
         self.id > 1
     }
 
     /// Lets the connection begin no more requests.
-    pub fn retire(&self) {
+    pub(crate) fn retire(&self) {
         self.shared.leave();
     }
 
@@ -183,7 +183,7 @@ impl RequestStream {
     ///
     /// # Errors
     /// There will be no head.
-    pub fn poll_head(&self, cx: &Context<'_>) -> Poll<Result<ResponseFields, StreamError>> {
+    pub(crate) fn poll_head(&self, cx: &Context<'_>) -> Poll<Result<ResponseFields, StreamError>> {
         let read = self.shared.codec.borrow_mut().read_head(self.id);
         match read {
             Err(_) => Poll::Ready(Err(self.error())),
@@ -202,7 +202,7 @@ impl RequestStream {
     }
 
     /// Reads more of the response's body; as `Protocol::poll_fill`.
-    pub fn poll_fill(
+    pub(crate) fn poll_fill(
         &self,
         cx: &Context<'_>,
         input: &mut Input,
@@ -218,7 +218,7 @@ impl RequestStream {
     ///
     /// # Errors
     /// The upstream reads no more.
-    pub fn poll_send(
+    pub(crate) fn poll_send(
         &self,
         cx: &Context<'_>,
         data: &mut Bytes,
@@ -235,7 +235,7 @@ impl RequestStream {
     ///
     /// # Errors
     /// The upstream reads no more.
-    pub fn poll_room(&self, cx: &Context<'_>, wanted: usize) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_room(&self, cx: &Context<'_>, wanted: usize) -> Poll<io::Result<usize>> {
         let capacity = self.shared.codec.borrow_mut().capacity(self.id, wanted);
         match capacity {
             Err(_) => Poll::Ready(Err(self.error().into())),
@@ -251,7 +251,7 @@ impl RequestStream {
     ///
     /// # Errors
     /// The upstream reads no more.
-    pub fn end(&self, trailers: Option<&HeaderMap>) -> io::Result<()> {
+    pub(crate) fn end(&self, trailers: Option<&HeaderMap>) -> io::Result<()> {
         let trailers = trailers.into_iter().flatten();
         let mut trailers = trailers.filter(|(name, _)| is_allowed_in_trailers(name)).peekable();
         if trailers.peek().is_none() {
@@ -268,7 +268,7 @@ impl RequestStream {
     ///
     /// # Errors
     /// The upstream reads no more.
-    pub fn put(&self, data: Bytes, is_last: bool) -> io::Result<()> {
+    pub(crate) fn put(&self, data: Bytes, is_last: bool) -> io::Result<()> {
         let sent = self.shared.codec.borrow_mut().send_data(self.id, data, is_last);
         self.shared.queued();
         sent.map_err(|_| self.error().into())

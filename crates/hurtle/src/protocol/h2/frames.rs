@@ -16,7 +16,7 @@ use crate::transport::Input;
 use crate::transport::buffer::BODY_BYTES;
 
 /// A stream of the server.
-pub struct Frames {
+pub(crate) struct Frames {
     shared: Rc<Shared>,
     id: u32,
 }

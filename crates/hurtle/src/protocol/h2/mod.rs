@@ -20,11 +20,11 @@ use super::multiplexed::{self, Arrived};
 use crate::clock;
 use crate::transport::{Fill, Input, SendQueue, Transport};
 
-pub use self::client::{RequestStream, ResponseFields, STREAMS_MAX, StreamError};
-pub use self::shared::Shared;
+pub(crate) use self::client::{RequestStream, ResponseFields, StreamError};
+pub(crate) use self::shared::Shared;
 
 /// A request and its response.
-pub type Stream = multiplexed::Stream<Frames>;
+pub(crate) type Stream = multiplexed::Stream<Frames>;
 
 /// Maximum number of pieces in one write.
 const PIECES_MAX: usize = 16;
@@ -33,7 +33,7 @@ const PIECES_MAX: usize = 16;
 const READS_MAX: usize = 16;
 
 /// The state of a connection that its streams share.
-pub struct Session<T: Transport> {
+pub(crate) struct Session<T: Transport> {
     io: T,
     shared: Rc<Shared>,
     /// Bytes that the codec has not received: at first those that were read before.
@@ -45,7 +45,7 @@ pub struct Session<T: Transport> {
 impl<T: Transport> Session<T> {
     /// Begins a connection. `early` holds the bytes that were already read; `head_bytes` limits a
     /// request's fields.
-    pub fn new(io: T, early: Input, head_bytes: usize) -> Session<T> {
+    pub(crate) fn new(io: T, early: Input, head_bytes: usize) -> Session<T> {
         let limits = Limits {
             header_list_bytes_max: head_bytes,
             connect_protocol: true,
@@ -60,19 +60,19 @@ impl<T: Transport> Session<T> {
     }
 
     /// Returns the state that deadlines depend on.
-    pub fn shared(&self) -> &Rc<Shared> {
+    pub(crate) fn shared(&self) -> &Rc<Shared> {
         &self.shared
     }
 
     /// Waits for the next request. `None`: the connection has ended. The connection moves bytes
     /// only while this is awaited.
-    pub async fn next(&mut self) -> Option<(Arrived, Stream)> {
+    pub(crate) async fn next(&mut self) -> Option<(Arrived, Stream)> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
     /// Runs `task`, which may queue frames without waking this connection's task. The caller must
     /// await `next` right after it.
-    pub fn aside(&self, task: impl FnOnce()) {
+    pub(crate) fn aside(&self, task: impl FnOnce()) {
         self.shared.is_busy.set(true);
         task();
         self.shared.is_busy.set(false);
@@ -80,12 +80,12 @@ impl<T: Transport> Session<T> {
 
     /// Begins a graceful shutdown: completes requests in progress, and ends when they are
     /// answered.
-    pub fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         self.shared.codec.borrow_mut().graceful_shutdown();
     }
 
     /// Closes the connection with ENHANCE_YOUR_CALM.
-    pub fn give_up(&self) {
+    pub(crate) fn give_up(&self) {
         self.shared.codec.borrow_mut().abrupt(Reason::ENHANCE_YOUR_CALM);
     }
 

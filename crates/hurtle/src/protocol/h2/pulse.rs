@@ -9,7 +9,7 @@ use crate::transport::Attempt;
 
 /// The times and counters of one connection. Times are in milliseconds on the scale of `clock`.
 #[derive(Debug)]
-pub struct Pulse {
+pub(crate) struct Pulse {
     /// Time since which the peer has read nothing while bytes wait.
     blocked_ms: Cell<u64>,
     /// The transport's `flushed_bytes`.
@@ -43,27 +43,27 @@ impl Pulse {
     }
 
     /// Returns the time since which the peer has read nothing; `NEVER`: no bytes wait.
-    pub fn blocked_ms(&self) -> u64 {
+    pub(crate) fn blocked_ms(&self) -> u64 {
         self.blocked_ms.get()
     }
 
     /// Returns the time since which only the peer's end is awaited.
-    pub fn finished_ms(&self) -> u64 {
+    pub(crate) fn finished_ms(&self) -> u64 {
         self.finished_ms.get()
     }
 
     /// Returns the number of requests in progress.
-    pub fn streams(&self) -> usize {
+    pub(crate) fn streams(&self) -> usize {
         self.streams.get()
     }
 
     /// Returns the time at which the last response ended or the connection began.
-    pub fn ended_ms(&self) -> u64 {
+    pub(crate) fn ended_ms(&self) -> u64 {
         self.ended_ms.get()
     }
 
     /// Ends the connection with a reset.
-    pub fn abort(&self) {
+    pub(crate) fn abort(&self) {
         self.abort.set(true);
     }
 
@@ -73,7 +73,7 @@ impl Pulse {
     }
 
     /// Makes writes ignore the socket's readiness until one moves nothing.
-    pub fn insist(&self) {
+    pub(crate) fn insist(&self) {
         self.insist.set(true);
     }
 

@@ -12,7 +12,7 @@ use super::pulse::Pulse;
 use crate::transport::Transport;
 
 /// The shared state of one connection.
-pub struct Shared {
+pub(crate) struct Shared {
     pub(super) codec: RefCell<Connection>,
     pub(super) pulse: Pulse,
     pub(super) security: Security,
@@ -42,24 +42,24 @@ impl Shared {
     }
 
     /// Returns the times and counters.
-    pub fn pulse(&self) -> &Pulse {
+    pub(crate) fn pulse(&self) -> &Pulse {
         &self.pulse
     }
 
     /// Returns the time since which the peer owes the rest of a head or of a control frame, in
     /// milliseconds.
-    pub fn begun_ms(&self) -> Option<u64> {
+    pub(crate) fn begun_ms(&self) -> Option<u64> {
         self.codec.borrow().begun_ms()
     }
 
     /// Returns the number of refused streams, and whether too many frames failed the connection.
-    pub fn limits_hit(&self) -> (u64, bool) {
+    pub(crate) fn limits_hit(&self) -> (u64, bool) {
         let codec = self.codec.borrow();
         (codec.refused_streams(), codec.failure() == Some(Reason::ENHANCE_YOUR_CALM))
     }
 
     /// Returns whether the peer has sent its preface and settings.
-    pub fn is_established(&self) -> bool {
+    pub(crate) fn is_established(&self) -> bool {
         self.codec.borrow().is_established()
     }
 

@@ -29,7 +29,7 @@ const MANY_STREAMS: usize = 9;
 const SMALL_PIECE_BYTES: usize = 16 << 10;
 
 /// A request stream.
-pub struct Frames {
+pub(crate) struct Frames {
     shared: Rc<Shared>,
     id: u64,
     /// An encoded head that leaves with the first bytes of the body.

@@ -17,16 +17,16 @@ use super::multiplexed::{self, Arrived};
 use crate::clock;
 use crate::transport::quic::{self, Connection, Dir, Negotiated, StreamEvent, StreamId};
 
-pub use self::shared::Shared;
+pub(crate) use self::shared::Shared;
 
 /// A request and its response.
-pub type Stream = multiplexed::Stream<Frames>;
+pub(crate) type Stream = multiplexed::Stream<Frames>;
 
 /// Events of QUIC that one connection handles before other connections run.
 const EVENTS_MAX: usize = 256;
 
 /// The state of a connection that its streams share.
-pub struct Session {
+pub(crate) struct Session {
     shared: Rc<Shared>,
     control: OutletStream,
     decoder: OutletStream,
@@ -43,7 +43,11 @@ struct OutletStream {
 
 impl Session {
     /// Begins after the handshake. `head_bytes` limits a request's fields.
-    pub fn new(connection: Rc<Connection>, negotiated: Negotiated, head_bytes: usize) -> Session {
+    pub(crate) fn new(
+        connection: Rc<Connection>,
+        negotiated: Negotiated,
+        head_bytes: usize,
+    ) -> Session {
         let limits = Limits {
             header_list_bytes_max: head_bytes,
             connect_protocol: true,
@@ -60,36 +64,36 @@ impl Session {
     }
 
     /// Returns the state that deadlines depend on.
-    pub fn shared(&self) -> &Rc<Shared> {
+    pub(crate) fn shared(&self) -> &Rc<Shared> {
         &self.shared
     }
 
     /// Waits for the next request. `None`: the connection has ended. The connection moves bytes
     /// only while this is awaited.
-    pub async fn next(&mut self) -> Option<(Arrived, Stream)> {
+    pub(crate) async fn next(&mut self) -> Option<(Arrived, Stream)> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
     /// Runs `task`, which may queue bytes without waking this connection's task. The caller must
     /// await `next` right after it.
-    pub fn aside(&self, task: impl FnOnce()) {
+    pub(crate) fn aside(&self, task: impl FnOnce()) {
         self.shared.connection.aside(task);
     }
 
     /// Sends a first GOAWAY: completes requests in progress. `leave_finally` follows.
-    pub fn leave(&self) {
+    pub(crate) fn leave(&self) {
         self.shared.codec.borrow_mut().graceful_shutdown();
         self.shared.connection.wake();
     }
 
     /// Sends the final GOAWAY. The connection ends when its requests are answered.
-    pub fn leave_finally(&self) {
+    pub(crate) fn leave_finally(&self) {
         self.shared.codec.borrow_mut().finish_shutdown();
         self.shared.connection.wake();
     }
 
     /// Closes the connection with this code.
-    pub fn close(&self, code: Code, reason: &'static str) {
+    pub(crate) fn close(&self, code: Code, reason: &'static str) {
         self.shared.connection.close(code.0, reason);
     }
 

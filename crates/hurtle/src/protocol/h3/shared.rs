@@ -19,7 +19,7 @@ use crate::transport::quic::{Connection, Negotiated, ReadError};
 const READ_BYTES_MAX: usize = 64 << 10;
 
 /// The shared state of one connection.
-pub struct Shared {
+pub(crate) struct Shared {
     pub(super) connection: Rc<Connection>,
     pub(super) codec: RefCell<h3::Connection>,
     pub(super) security: Security,
@@ -69,28 +69,28 @@ impl Shared {
     }
 
     /// Returns the number of requests in progress.
-    pub fn streams(&self) -> usize {
+    pub(crate) fn streams(&self) -> usize {
         self.streams.get()
     }
 
     /// Returns the time at which the last response ended or the connection began.
-    pub fn ended_ms(&self) -> u64 {
+    pub(crate) fn ended_ms(&self) -> u64 {
         self.ended_ms.get()
     }
 
     /// Returns the time since which the client owes acknowledgements of responses that are over;
     /// `NEVER`: it owes none.
-    pub fn owing_ms(&self) -> u64 {
+    pub(crate) fn owing_ms(&self) -> u64 {
         if self.unacknowledged.borrow().is_empty() { NEVER } else { self.moved_ms.get() }
     }
 
     /// Returns the time at which the client opened the first request that has no complete head.
-    pub fn begun_ms(&self) -> Option<u64> {
+    pub(crate) fn begun_ms(&self) -> Option<u64> {
         self.codec.borrow().begun().map(|(_, begun_ms)| begun_ms)
     }
 
     /// Ends the first request that has no complete head.
-    pub fn give_up_begun(&self) {
+    pub(crate) fn give_up_begun(&self) {
         let begun = self.codec.borrow().begun();
         let Some((id, _)) = begun else { return };
         self.codec.borrow_mut().close(id);
@@ -99,17 +99,17 @@ impl Shared {
     }
 
     /// Returns whether the client has sent its settings.
-    pub fn is_established(&self) -> bool {
+    pub(crate) fn is_established(&self) -> bool {
         self.codec.borrow().is_established()
     }
 
     /// Returns whether too many frames failed the connection.
-    pub fn is_flooded(&self) -> bool {
+    pub(crate) fn is_flooded(&self) -> bool {
         self.codec.borrow().failure().is_some_and(|error| error.code == Code::EXCESSIVE_LOAD)
     }
 
     /// Returns the connection.
-    pub fn connection(&self) -> &Connection {
+    pub(crate) fn connection(&self) -> &Connection {
         &self.connection
     }
 

@@ -15,10 +15,10 @@ use super::reading::Reading;
 use crate::tls::ClientCertificate;
 use crate::transport::Input;
 
-pub use self::stream::Stream;
+pub(crate) use self::stream::Stream;
 
 /// A request head that has arrived.
-pub enum Arrived {
+pub(crate) enum Arrived {
     /// The fields, and whether the request ends with them.
     Head(FieldSection, bool),
     /// The fields exceed the size limit.
@@ -27,7 +27,7 @@ pub enum Arrived {
 
 /// The properties of a connection that all its requests have.
 #[derive(Debug)]
-pub struct Security {
+pub(crate) struct Security {
     /// `true` if it is encrypted.
     pub is_secure: bool,
     /// The number of the client authentication policy that the handshake met; 0: none.
@@ -42,7 +42,7 @@ pub struct Security {
 
 /// The reason for which a stream is reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResetCause {
+pub(crate) enum ResetCause {
     /// The response is given up, and must not look complete.
     Cancelled,
     /// The exchange was dropped.
@@ -50,7 +50,7 @@ pub enum ResetCause {
 }
 
 /// The frames of one stream. Errors are those of a stream or a connection that is gone.
-pub trait FrameStream {
+pub(crate) trait FrameStream {
     /// The version of the response.
     const VERSION: Version;
     /// Most bytes of a streamed body that are queued at once.

@@ -23,7 +23,7 @@ use crate::tls::ClientCertificate;
 use crate::transport::{Input, Output, Plain, Progress, SendQueue, Sender};
 
 /// A request and its response.
-pub struct Stream<F: FrameStream> {
+pub(crate) struct Stream<F: FrameStream> {
     pub(super) frames: F,
     /// `true` if the request is a HEAD.
     is_head: bool,
@@ -51,7 +51,7 @@ impl<F: FrameStream> Stream<F> {
     }
 
     /// Ends a complete exchange.
-    pub fn finish(&self) {
+    pub(crate) fn finish(&self) {
         if self.state.get() == StreamState::Open {
             // The peer may be gone.
             let _ = self.put(Bytes::new(), true);
@@ -59,7 +59,7 @@ impl<F: FrameStream> Stream<F> {
     }
 
     /// Resets the stream, so that the response cannot look complete.
-    pub fn abort(&self) {
+    pub(crate) fn abort(&self) {
         self.reset_for(ResetCause::Cancelled);
     }
 

@@ -8,11 +8,11 @@ const TINY_BYTES_MAX: u64 = 16;
 
 /// Pseudorandom numbers: SplitMix64 (Steele, Lea and Flood, 2014).
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     /// Creates the sequence of one part of a simulation.
-    pub fn new(seed: u64, part: u64) -> Random {
+    pub(crate) fn new(seed: u64, part: u64) -> Random {
         let mut random = Random(seed.wrapping_mul(0xd134_2543_de82_ef95) ^ part);
         random.next();
         random
@@ -20,7 +20,7 @@ impl Random {
 
     /// Returns the next number.
     #[allow(clippy::should_implement_trait)] // An endless sequence is no iterator.
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -29,17 +29,17 @@ impl Random {
     }
 
     /// Returns a number from `low` to `high`, both included.
-    pub fn within(&mut self, low: u64, high: u64) -> u64 {
+    pub(crate) fn within(&mut self, low: u64, high: u64) -> u64 {
         low + self.next() % (high - low + 1)
     }
 
     /// Returns `true` with probability `1 / part`.
-    pub fn is_one_in(&mut self, part: u64) -> bool {
+    pub(crate) fn is_one_in(&mut self, part: u64) -> bool {
         self.next().is_multiple_of(part)
     }
 
     /// Returns a random element of `of`, which must not be empty.
-    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.within(0, of.len() as u64 - 1) as usize]
     }
 

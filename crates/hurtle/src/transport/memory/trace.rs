@@ -18,17 +18,17 @@ struct Trace {
 }
 
 /// Begins a new trace; `is_printed`: prints each event.
-pub fn begin_trace(is_printed: bool) {
+pub(crate) fn begin_trace(is_printed: bool) {
     TRACE.set(Trace { hash: 0xcbf2_9ce4_8422_2325, is_printed });
 }
 
 /// Returns the hash of all events since `begin_trace`.
-pub fn trace_hash() -> u64 {
+pub(crate) fn trace_hash() -> u64 {
     TRACE.with_borrow(|trace| trace.hash)
 }
 
 /// Adds an event of the end `name`.
-pub fn record(event: &str, name: &str, bytes: &[u8]) {
+pub(crate) fn record(event: &str, name: &str, bytes: &[u8]) {
     let ms = simulated::now_ms().unwrap_or_default();
     TRACE.with_borrow_mut(|trace| {
         let (len, begin) = (bytes.len() as u64, &bytes[..bytes.len().min(RECORDED_BYTES_MAX)]);

@@ -30,7 +30,7 @@ const WINDOWS_BUFFERED: u64 = 2;
 const SEND_WINDOW_BYTES_MAX: u64 = 16 << 20;
 
 /// A connection.
-pub struct Connection {
+pub(crate) struct Connection {
     pub(super) proto: RefCell<quinn_proto::Connection>,
     endpoint: Rc<Endpoint>,
     handle: ConnectionHandle,
@@ -90,7 +90,7 @@ impl Connection {
 
     /// Waits for an event. Sends datagrams and handles timers meanwhile. `None`: the connection has
     /// ended, and the endpoint has forgotten it.
-    pub fn poll_event(&self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+    pub(crate) fn poll_event(&self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         let mut driver = self.driver.borrow_mut();
         if !driver.will_wake(cx.waker()) {
             driver.clone_from(cx.waker());
@@ -186,7 +186,7 @@ impl Connection {
     }
 
     /// Wakes the task that drives the connection.
-    pub fn wake(&self) {
+    pub(crate) fn wake(&self) {
         if !self.is_busy.get() {
             self.driver.borrow().wake_by_ref();
         }
@@ -194,36 +194,36 @@ impl Connection {
 
     /// Runs `task`, which may use streams without waking the driver. The caller must poll the
     /// connection right after it.
-    pub fn aside(&self, task: impl FnOnce()) {
+    pub(crate) fn aside(&self, task: impl FnOnce()) {
         self.is_busy.set(true);
         task();
         self.is_busy.set(false);
     }
 
     /// Returns the client's address, which may change.
-    pub fn peer(&self) -> SocketAddr {
+    pub(crate) fn peer(&self) -> SocketAddr {
         self.proto.borrow().remote_address()
     }
 
     /// Returns the result of the handshake; `None`: it is not complete.
-    pub fn negotiated(&self) -> Option<Negotiated> {
+    pub(crate) fn negotiated(&self) -> Option<Negotiated> {
         let data = self.proto.borrow().crypto_session().handshake_data()?;
         data.downcast().ok().map(|negotiated| *negotiated)
     }
 
     /// Returns the estimated round-trip time.
-    pub fn rtt(&self) -> Duration {
+    pub(crate) fn rtt(&self) -> Duration {
         self.proto.borrow().rtt()
     }
 
     /// Has the client show that it is alive (PING).
-    pub fn ping(&self) {
+    pub(crate) fn ping(&self) {
         self.proto.borrow_mut().ping();
         self.wake();
     }
 
     /// Closes the connection with an error code of HTTP/3. Streams end at once.
-    pub fn close(&self, code: u64, reason: &'static str) {
+    pub(crate) fn close(&self, code: u64, reason: &'static str) {
         let code = VarInt::from_u64(code).unwrap_or(VarInt::MAX);
         let mut proto = self.proto.borrow_mut();
         if !proto.is_closed() {
@@ -234,26 +234,21 @@ impl Connection {
     }
 
     /// Keeps `entry` until the client has completed the handshake, or the connection is lost.
-    pub fn hold_while_handshaking(&self, entry: impl Any) {
+    pub(crate) fn hold_while_handshaking(&self, entry: impl Any) {
         self.handshake.replace(Some(Box::new(entry)));
     }
 
     /// Forgets the connection without a packet to the peer. `poll_event` returns `None`.
-    pub fn discard(&self) {
+    pub(crate) fn discard(&self) {
         self.is_drained.set(true);
         self.handshake.take();
         self.endpoint.handle_event(self.handle, EndpointEvent::drained());
         self.wake();
     }
 
-    /// `true` if the connection is closed, so that nothing can be sent on streams.
-    pub fn is_closed(&self) -> bool {
-        self.proto.borrow().is_closed()
-    }
-
     /// Answers late packets of a closed connection until the client knows (RFC 9000 section 10.2),
     /// in a task of its own.
-    pub fn linger(self: Rc<Connection>) {
+    pub(crate) fn linger(self: Rc<Connection>) {
         // Sends CONNECTION_CLOSE now, since a stopping server may not run the task again.
         let mut cx = Context::from_waker(Waker::noop());
         while let Poll::Ready(Some(_)) = self.poll_event(&mut cx) {}

@@ -43,13 +43,13 @@ thread_local! {
 }
 
 /// Sets the selection of configurations for the connections of this thread.
-pub fn set_chooser(chooser: impl Fn(&ClientHello<'_>, &LocalAddress) -> Choice + 'static) {
+pub(crate) fn set_chooser(chooser: impl Fn(&ClientHello<'_>, &LocalAddress) -> Choice + 'static) {
     CHOOSER.set(Some(Rc::new(chooser)));
 }
 
 /// The result of a handshake.
 #[derive(Clone, Debug, Default)]
-pub struct Negotiated {
+pub(crate) struct Negotiated {
     /// The server name that the client requested (RFC 6066 section 3).
     pub server_name: Option<String>,
     /// The number of the client authentication policy that the handshake met; 0: none.
@@ -64,7 +64,7 @@ pub struct Negotiated {
 
 /// The local end of a connection.
 #[derive(Clone, Debug, Default)]
-pub struct LocalAddress {
+pub(crate) struct LocalAddress {
     /// The address of the listener, as configured.
     pub listen: Option<Arc<Listen>>,
     /// The address to which the client sends.

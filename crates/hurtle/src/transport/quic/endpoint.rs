@@ -27,7 +27,7 @@ const RECEIVES_MAX: usize = 8;
 const FORWARDED_MAX: usize = 64;
 
 /// An endpoint.
-pub struct Endpoint {
+pub(crate) struct Endpoint {
     proto: RefCell<quinn_proto::Endpoint>,
     socket: RefCell<Socket>,
     local: SocketAddr,
@@ -50,18 +50,9 @@ pub struct Endpoint {
     is_closing: Cell<bool>,
 }
 
-/// A client that begins a connection.
-#[derive(Clone, Copy, Debug)]
-pub struct Arrival {
-    /// The client's address.
-    pub from: SocketAddr,
-    /// `true` if the client has shown that it receives packets at the address.
-    pub is_validated: bool,
-}
-
 /// The decision on a client that begins a connection.
 #[derive(Debug)]
-pub enum Verdict<T> {
+pub(crate) enum Verdict<T> {
     /// Begin the handshake. The value goes with the connection.
     Accept(T),
     /// Have the client show that it receives packets at its address (RFC 9000 section 8.1.2).
@@ -76,7 +67,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// The event loop does not take the socket.
-    pub fn new(
+    pub(crate) fn new(
         socket: UdpSocket,
         listen: Listen,
         inbox: Inbox,
@@ -111,24 +102,24 @@ impl Endpoint {
     }
 
     /// Returns the sizes of the socket's buffers.
-    pub fn buffer_sizes(&self) -> BufferSizes {
+    pub(crate) fn buffer_sizes(&self) -> BufferSizes {
         self.socket.borrow().buffer_sizes()
     }
 
     /// Puts other settings in force, for later connections.
-    pub fn set_settings(&self, settings: Settings) {
+    pub(crate) fn set_settings(&self, settings: Settings) {
         let server = Arc::new(settings.server.clone());
         self.proto.borrow_mut().set_server_config(Some(server));
         self.settings.replace(settings);
     }
 
     /// Accepts or refuses new connections from now on.
-    pub fn set_accepting(&self, accepts: bool) {
+    pub(crate) fn set_accepting(&self, accepts: bool) {
         self.is_accepting.set(accepts);
     }
 
     /// Accepts no more connections. `run` returns when the open ones have ended.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.is_closing.set(true);
         self.task.borrow().wake_by_ref();
     }
@@ -138,9 +129,9 @@ impl Endpoint {
     ///
     /// # Errors
     /// The socket fails.
-    pub async fn run<T>(
+    pub(crate) async fn run<T>(
         self: &Rc<Endpoint>,
-        mut admit: impl FnMut(Arrival) -> Verdict<T>,
+        mut admit: impl FnMut(bool) -> Verdict<T>,
         mut begin: impl FnMut(Rc<Connection>, T),
     ) -> io::Result<()> {
         poll_fn(|cx| {
@@ -163,7 +154,7 @@ impl Endpoint {
     fn poll<T>(
         self: &Rc<Endpoint>,
         cx: &mut Context<'_>,
-        admit: &mut impl FnMut(Arrival) -> Verdict<T>,
+        admit: &mut impl FnMut(bool) -> Verdict<T>,
         begin: &mut impl FnMut(Rc<Connection>, T),
     ) -> io::Result<()> {
         self.task.borrow_mut().clone_from(cx.waker());
@@ -216,7 +207,7 @@ impl Endpoint {
         self: &Rc<Endpoint>,
         now: Instant,
         datagram: Datagram,
-        admit: &mut impl FnMut(Arrival) -> Verdict<T>,
+        admit: &mut impl FnMut(bool) -> Verdict<T>,
         begin: &mut impl FnMut(Rc<Connection>, T),
     ) {
         let Datagram { from, local, ecn, bytes } = datagram;
@@ -252,13 +243,12 @@ impl Endpoint {
         incoming: Incoming,
         now: Instant,
         room: &mut Vec<u8>,
-        admit: &mut impl FnMut(Arrival) -> Verdict<T>,
+        admit: &mut impl FnMut(bool) -> Verdict<T>,
         begin: &mut impl FnMut(Rc<Connection>, T),
     ) {
         let is_validated = incoming.remote_address_validated();
-        let arrival = Arrival { from: incoming.remote_address(), is_validated };
         let is_open = self.is_accepting.get() && !self.is_closing.get();
-        let verdict = if is_open { admit(arrival) } else { Verdict::Refuse };
+        let verdict = if is_open { admit(is_validated) } else { Verdict::Refuse };
         let mut proto = self.proto.borrow_mut();
         let response = match verdict {
             Verdict::Refuse => Some(proto.refuse(incoming, room)),

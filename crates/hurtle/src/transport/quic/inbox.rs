@@ -23,20 +23,20 @@ pub(super) struct Datagram {
 
 /// The number of an endpoint among those of its address, and the means to reach the others.
 #[derive(Clone, Debug)]
-pub struct Peers {
+pub(crate) struct Peers {
     pub(super) number: usize,
     all: Arc<[mpsc::Sender<Datagram>]>,
 }
 
 /// The datagrams that other endpoints forward to one.
 #[derive(Debug)]
-pub struct Inbox {
+pub(crate) struct Inbox {
     pub(super) peers: Peers,
     pub(super) receiver: mpsc::Receiver<Datagram>,
 }
 
 /// Connects `count` endpoints of one address.
-pub fn inboxes(count: usize) -> Vec<Inbox> {
+pub(crate) fn inboxes(count: usize) -> Vec<Inbox> {
     let count = count.min(ENDPOINTS_MAX);
     let (all, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::channel(WAITING_MAX)).unzip();
     let all: Arc<[_]> = all.into();

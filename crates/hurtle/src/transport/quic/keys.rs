@@ -41,11 +41,11 @@ const RETRY_LIFETIME: Duration = Duration::from_secs(10);
 /// Secret of a server's endpoints: makes stateless reset tokens, Retry tokens and connection IDs
 /// valid in all of them.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct QuicSecret([u8; 32]);
+pub(crate) struct QuicSecret([u8; 32]);
 
 /// The settings of the endpoints of a server.
 #[derive(Clone)]
-pub struct Settings {
+pub(crate) struct Settings {
     pub(super) server: ServerConfig,
     pub(super) initial: Arc<QuicServerConfig>,
     secret: QuicSecret,
@@ -56,7 +56,7 @@ impl QuicSecret {
     ///
     /// # Errors
     /// The system has no random bytes.
-    pub fn random() -> std::io::Result<QuicSecret> {
+    pub(crate) fn random() -> std::io::Result<QuicSecret> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(std::io::Error::other)?;
         Ok(QuicSecret(secret))
@@ -94,7 +94,7 @@ impl Settings {
     ///
     /// # Errors
     /// The cryptographic library lacks the cipher of Initial packets.
-    pub fn new(
+    pub(crate) fn new(
         secret: &QuicSecret,
         idle: Duration,
         congestion: Congestion,

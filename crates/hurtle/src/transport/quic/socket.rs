@@ -13,7 +13,7 @@ use super::inbox::Datagram;
 
 /// Size of each socket buffer that the system is asked for, in bytes. The system's default holds
 /// the datagrams of about a millisecond.
-pub const BUFFER_BYTES: usize = 4 << 20;
+pub(crate) const BUFFER_BYTES: usize = 4 << 20;
 
 /// Batches that one call receives, and the room for each, in bytes: the largest that the kernel
 /// joins.
@@ -25,7 +25,7 @@ const SEND_BYTES_MAX: usize = 60 << 10;
 
 /// The sizes of a socket's buffers in bytes, as far as the system grants them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BufferSizes {
+pub(crate) struct BufferSizes {
     /// Size of the receive buffer.
     pub receive: usize,
     /// Size of the send buffer.

@@ -7,7 +7,7 @@ use super::connection::Connection;
 
 /// The reason why a stream cannot be read now, or ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadError {
+pub(crate) enum ReadError {
     /// The next bytes have not arrived.
     Blocked,
     /// The client has reset the stream with this code.
@@ -18,16 +18,16 @@ pub enum ReadError {
 
 /// The stream is closed for sending: finished, reset, or the client wants no more (STOP_SENDING).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamGone;
+pub(crate) struct StreamGone;
 
 impl Connection {
     /// Takes a stream that the client has opened.
-    pub fn accept(&self, dir: Dir) -> Option<StreamId> {
+    pub(crate) fn accept(&self, dir: Dir) -> Option<StreamId> {
         self.proto.borrow_mut().streams().accept(dir)
     }
 
     /// Opens a unidirectional stream; `None`: the client allows no more.
-    pub fn open_unidirectional(&self) -> Option<StreamId> {
+    pub(crate) fn open_unidirectional(&self) -> Option<StreamId> {
         self.proto.borrow_mut().streams().open(Dir::Uni)
     }
 
@@ -35,7 +35,7 @@ impl Connection {
     ///
     /// # Errors
     /// See `ReadError`.
-    pub fn read(&self, id: StreamId, bytes_max: usize) -> Result<Option<Bytes>, ReadError> {
+    pub(crate) fn read(&self, id: StreamId, bytes_max: usize) -> Result<Option<Bytes>, ReadError> {
         let mut proto = self.proto.borrow_mut();
         let mut stream = proto.recv_stream(id);
         let mut chunks = match stream.read(true) {
@@ -58,7 +58,7 @@ impl Connection {
     }
 
     /// Has the client send no more on the stream (STOP_SENDING).
-    pub fn stop(&self, id: StreamId, code: u64) {
+    pub(crate) fn stop(&self, id: StreamId, code: u64) {
         // The stream may have ended.
         let _ = self.proto.borrow_mut().recv_stream(id).stop(var(code));
         self.wake();
@@ -69,7 +69,7 @@ impl Connection {
     ///
     /// # Errors
     /// The stream is closed.
-    pub fn write(&self, id: StreamId, pieces: &mut [Bytes]) -> Result<usize, StreamGone> {
+    pub(crate) fn write(&self, id: StreamId, pieces: &mut [Bytes]) -> Result<usize, StreamGone> {
         let mut proto = self.proto.borrow_mut();
         if proto.is_closed() {
             return Err(StreamGone);
@@ -90,21 +90,21 @@ impl Connection {
     }
 
     /// Ends the stream after the queued bytes.
-    pub fn finish(&self, id: StreamId) {
+    pub(crate) fn finish(&self, id: StreamId) {
         // The client may have stopped it.
         let _ = self.proto.borrow_mut().send_stream(id).finish();
         self.wake();
     }
 
     /// Abandons sending on the stream (RESET_STREAM).
-    pub fn reset(&self, id: StreamId, code: u64) {
+    pub(crate) fn reset(&self, id: StreamId, code: u64) {
         // It may have ended.
         let _ = self.proto.borrow_mut().send_stream(id).reset(var(code));
         self.wake();
     }
 
     /// Sets the priority; streams of a higher one are sent first.
-    pub fn set_priority(&self, id: StreamId, priority: i32) {
+    pub(crate) fn set_priority(&self, id: StreamId, priority: i32) {
         // The stream may have ended.
         let _ = self.proto.borrow_mut().send_stream(id).set_priority(priority);
     }

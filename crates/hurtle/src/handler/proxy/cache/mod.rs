@@ -11,4 +11,4 @@ mod partial;
 mod selection;
 mod shortcuts;
 
-pub use shortcuts::{ShortcutKey, Shortcuts};
+pub(crate) use shortcuts::{ShortcutKey, Shortcuts};

@@ -31,7 +31,7 @@ const LINES_BYTES_MAX: usize = 2 << 10;
 
 /// The parts of a request by which its shortcut is found.
 #[derive(Clone, Copy, Debug)]
-pub struct ShortcutKey<'a> {
+pub(crate) struct ShortcutKey<'a> {
     /// The number of the site, or of the mount where more than the path decides.
     pub site: usize,
     /// `true` if the request came over TLS.
@@ -43,7 +43,7 @@ pub struct ShortcutKey<'a> {
 }
 
 /// The route and cache key of a target.
-pub struct Shortcut {
+pub(crate) struct Shortcut {
     site: usize,
     secure: bool,
     host: Option<(Box<[u8]>, Option<u16>)>,
@@ -68,7 +68,7 @@ struct Lines {
 
 /// The table of one worker.
 #[derive(Debug)]
-pub struct Shortcuts(RecentTable<Shortcut>);
+pub(crate) struct Shortcuts(RecentTable<Shortcut>);
 
 impl Default for Shortcuts {
     fn default() -> Shortcuts {
@@ -78,7 +78,7 @@ impl Default for Shortcuts {
 
 impl Shortcuts {
     /// Returns the shortcut of a repeated request whose route leads to this proxy and path.
-    pub fn find(
+    pub(crate) fn find(
         &self,
         request: &ShortcutKey<'_>,
         proxy: &Rc<Proxy>,
@@ -133,7 +133,11 @@ impl Shortcuts {
 
 impl<'a> ShortcutKey<'a> {
     /// Returns the key of a request; `None`: the target is too long.
-    pub fn new(head: &RequestHead<'a>, site: usize, secure: bool) -> Option<ShortcutKey<'a>> {
+    pub(crate) fn new(
+        head: &RequestHead<'a>,
+        site: usize,
+        secure: bool,
+    ) -> Option<ShortcutKey<'a>> {
         let target = head.raw_target;
         let key = ShortcutKey { site, secure, host: head.host, target };
         (target.len() <= TARGET_BYTES_MAX).then_some(key)
@@ -143,7 +147,7 @@ impl<'a> ShortcutKey<'a> {
 impl Shortcut {
     /// Returns the stored response with its cache status. `None`: it is not fresh, or the request
     /// does not ask for the whole. `finish` makes the edits of fields that are not stored yet.
-    pub fn answer(
+    pub(crate) fn answer(
         &self,
         request: &RequestHead<'_>,
         buffers: &Buffers,
