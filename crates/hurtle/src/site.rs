@@ -223,12 +223,8 @@ impl Site {
         let compiler = Compiler::new(config, guard, resources);
         let mounted = |mount: &config::Mount| {
             let known = previous.and_then(|site| site.proxy_of(&mount.name()));
-            let gates = compiler.of_mount(mount);
-            let name = config.name();
             let timeouts = mount.policy.timeouts.or(&config.policy.timeouts).map(Rc::new);
-            let mut mount =
-                Mount::new(mount, &name, resources, &routes, &edits, known, compression);
-            mount.gates = gates;
+            let mut mount = Mount::new(mount, &compiler, &routes, &edits, known, compression);
             mount.timeouts = timeouts;
             if let Handler::Proxy(proxy) = &mount.handler {
                 proxy.limit_by(guard.limiters());

@@ -135,9 +135,9 @@ impl Gate {
 
 /// Compiles the gates of a site.
 pub(super) struct Compiler<'a> {
-    site: &'a config::Site,
+    pub(super) site: &'a config::Site,
     guard: &'a Guard,
-    resources: &'a Resources<'a>,
+    pub(super) resources: &'a Resources<'a>,
     /// The authentication of the site, which its mounts share.
     auth: Option<Gate>,
     maintenance: Option<Rc<Maintenance>>,

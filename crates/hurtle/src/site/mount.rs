@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::gate::Gate;
+use super::gate::{Compiler, Gate};
 use super::internal::Internal;
 use http::StatusCode;
 
@@ -23,7 +23,6 @@ use crate::handler::directory::Directory;
 use crate::handler::fixed::{Fixed, Redirect};
 use crate::handler::gateway::Gateway;
 use crate::handler::proxy::Proxy;
-use crate::handler::resources::Resources;
 use crate::handler::status::Status;
 use crate::metrics::RouteMetrics;
 use crate::wasm::NotLoaded;
@@ -131,17 +130,17 @@ impl Mount {
         self.internal.as_ref()
     }
 
-    /// Creates a mount of the site with this name, without gates. `previous` is the proxy that was
-    /// at its path; it stays if its configuration does.
+    /// Creates a mount of the compiler's site, with its gates. `previous` is the proxy that was at
+    /// its path; it stays if its configuration does.
     pub(super) fn new(
         config: &config::Mount,
-        site: &str,
-        resources: &Resources<'_>,
+        compiler: &Compiler<'_>,
         routes: &Arc<Routes>,
         edits: &Rc<ResponseEdits>,
         previous: Option<&Rc<Proxy>>,
         compression: &Compression,
     ) -> Mount {
+        let (site, resources) = (&compiler.site.name(), compiler.resources);
         let shared = resources.shared;
         let disk = &shared.disk;
         let (of_files, compress) = compression.of_mount(config.compress);
@@ -216,7 +215,7 @@ impl Mount {
             is_handed_on: config.given_name.is_some(),
             otherwise: config.otherwise().map(|name| format!("@{name}")),
             key: None,
-            gates: Vec::new(),
+            gates: compiler.of_mount(config),
             handler,
             edits: own_edits,
             internal,
