@@ -220,11 +220,10 @@ impl Gateway {
             .as_ref()
             .map(|scripts| scripts.root().join(OsStr::from_bytes(&target.file)));
         let (gateway, place) = (Rc::clone(self), context.place.cloned());
-        let body_bytes_max = context.body_bytes_max;
+        let (body_bytes_max, description) = (context.body_bytes_max, context.describe());
         let keep = self.keep.counting(counted);
         Box::pin(async move {
             let (head, body) = request.into_parts();
-            let description = format!("{} {}", head.method, head.uri.path());
             match gateway.input(&keep, body, body_bytes_max, &mut variables).await {
                 Ok(input) => {
                     if let Some(place) = place

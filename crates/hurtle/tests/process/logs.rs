@@ -100,6 +100,27 @@ fn the_log_has_the_bytes_that_were_kept_in_files_for_slow_clients() {
     assert_eq!(lines[1]["response_buffered_bytes"], 0, "of another request: {text}");
 }
 
+/// Regression: the log named the path beneath the mount.
+#[test]
+fn an_application_that_fails_is_logged_with_the_path_as_sent() {
+    let dir = Dir::new(&[]);
+    let gone = "'unix:{root}/../gone.sock'";
+    let config = format!(
+        "[[site]]\n[[site.mount]]\npath = '/app'\nuwsgi = {gone}\n\
+         [[site.mount]]\npath = '/php'\nfastcgi = {gone}\n"
+    );
+    let mut child = Child::configured(&dir, &config);
+    for path in ["/app/a%20b", "/php/x"] {
+        assert_eq!(child.get(path).status, 502, "{path}");
+    }
+    child.signal(Signal::TERM);
+    assert_eq!(child.wait().code(), Some(0));
+    let said = child.stderr();
+    for request in ["(GET /app/a%20b: 502)", "(GET /php/x: 502)"] {
+        assert!(said.contains(request), "{request} is not in: {said}");
+    }
+}
+
 /// Behind a proxy, the requests of many visitors come over one connection.
 #[test]
 fn a_refused_request_is_logged_without_the_visitor_of_the_request_before() {
