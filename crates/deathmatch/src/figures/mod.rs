@@ -170,17 +170,17 @@ pub struct Part {
 /// A load, without its counts.
 #[derive(Clone, Debug, Default)]
 pub struct Described {
-    /// As [`Figures::url`].
+    /// URL that the requests are for.
     pub url: String,
-    /// As [`Figures::address`].
+    /// Address at which the server was reached.
     pub address: String,
-    /// As [`Figures::method`].
+    /// Method of the requests.
     pub method: String,
-    /// As [`Figures::protocol`].
+    /// Protocol as requested, which [`Figures::protocol`] shows.
     pub protocol: String,
-    /// As [`Figures::offered`].
+    /// The load that was offered, whatever the server carried.
     pub offered: Offer,
-    /// As [`Figures::is_interrupted`].
+    /// `true` if it was ended before its time.
     pub is_interrupted: bool,
     /// `true`: in a closed loop, also with the requests that a stall kept from being sent.
     pub corrects: bool,

@@ -126,9 +126,9 @@ pub struct Watched {
 /// Moments of a load that has ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moments {
-    /// As [`Generated::start_intended_unix_s`].
+    /// Intended start, in seconds since 1970 by the generator's clock.
     pub start_intended_unix_s: f64,
-    /// As [`Generated::started_unix_s`].
+    /// Actual start, in seconds since 1970 by the generator's clock.
     pub started_unix_s: f64,
 }
 

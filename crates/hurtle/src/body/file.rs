@@ -114,7 +114,8 @@ fn is_resident(slice: &FileSlice) -> io::Result<bool> {
     if rt::simulated::is_cold() {
         return Ok(false);
     }
-    slice.file.is_resident(slice.offset..slice.offset + slice.len, false)
+    // Parts are read in order, and nothing marks them warm here: each would be probed at length.
+    slice.file.is_resident(slice.offset..slice.offset + slice.len, true)
 }
 
 /// Reads up to `len` bytes at `offset`. With `checked`, an edit since the opening is an error.

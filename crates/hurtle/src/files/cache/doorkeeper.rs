@@ -1,6 +1,7 @@
 //! Remembers which keys were seen lately, in one small table.
 
-/// Keys of the cache for each that is remembered.
+/// Keys that the cache has room for, for each that is remembered. The fewer are remembered, the
+/// more hits there are where popularity is stable, and the fewer where it changes.
 const PART: usize = 2;
 
 /// Slots of the largest table: 256 KiB.
@@ -14,9 +15,7 @@ pub(super) struct Doorkeeper {
 }
 
 impl Doorkeeper {
-    /// Creates a table for a cache with room for this many keys. It remembers a part of as many, so
-    /// that a round over somewhat more files than there is room for leaves most of the cache as it
-    /// is.
+    /// Creates a table for a cache with room for this many keys.
     pub(super) fn new(keys: usize) -> Doorkeeper {
         let slots = (keys / PART).clamp(1, SLOTS_MAX).next_power_of_two();
         Doorkeeper { seen: vec![0; slots].into_boxed_slice() }
