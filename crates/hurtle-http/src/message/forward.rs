@@ -8,7 +8,7 @@ use std::ops::Range;
 use http::{HeaderName, Version};
 
 use super::field::Field;
-use super::field_lines::{SERVER, date_line, line};
+use super::field_lines::{SERVER, date_line, line, number_field};
 use super::forwarding_fields::{TrustedFields, write_forwarding_fields};
 use super::response_head::ResponseHead;
 use crate::request::field_class::{FieldClass, ForwardingField, classify};
@@ -75,13 +75,13 @@ pub fn is_among(name: &[u8], names: &[HeaderName]) -> bool {
 /// Appends the field lines of a forwarded request, but Host, whose value is at `host` in `out`:
 /// the client's, those that `write_hop_fields` appends for the connection, and those about the
 /// client.
-pub(crate) fn request_fields<T>(
+pub(crate) fn request_fields(
     out: &mut Vec<u8>,
     request: &RequestHead<'_>,
     params: &ForwardParams<'_>,
     host: Range<usize>,
-    write_hop_fields: impl FnOnce(&mut Vec<u8>) -> T,
-) -> T {
+    write_hop_fields: impl FnOnce(&mut Vec<u8>),
+) {
     let mut trusted = TrustedFields::default();
     match &request.section {
         // These lines depend on the header section alone, so they can be cached with it.
@@ -98,7 +98,7 @@ pub(crate) fn request_fields<T>(
         _ => write_end_to_end(out, request, params, &mut trusted),
     }
     out.extend_from_slice(params.cache_conditions.unwrap_or_default());
-    let written = write_hop_fields(out);
+    write_hop_fields(out);
     let named = request.host.filter(|host| !host.name.is_empty());
     match (params.edits, params.forwarded) {
         (Some(edits), _) => {
@@ -117,7 +117,49 @@ pub(crate) fn request_fields<T>(
         (None, Some(lines)) => out.extend_from_slice(lines),
         (None, None) => write_forwarding_fields(out, params, &trusted, named.map(|_| host)),
     }
-    written
+}
+
+/// Appends the fields about a request's content that every protocol sends: Content-Length and
+/// Expect.
+pub(crate) fn content_fields(out: &mut Vec<u8>, request: &RequestHead<'_>) {
+    match request.body {
+        // RFC 9110 section 8.6: methods that usually have a body announce an empty one.
+        BodyLength::None if matches!(request.method.as_bytes(), b"POST" | b"PUT" | b"PATCH") => {
+            out.extend_from_slice(b"Content-Length: 0\r\n");
+        }
+        BodyLength::Exactly(len) => number_field(out, "Content-Length", len),
+        BodyLength::None | BodyLength::Chunked => {}
+    }
+    if request.expect_continue && request.body != BodyLength::None {
+        out.extend_from_slice(b"Expect: 100-continue\r\n");
+    }
+}
+
+/// Returns the method for an upstream. RFC 8441 section 5: an extended CONNECT is the GET of
+/// HTTP/1.1 that asks for an upgrade.
+pub(crate) fn upstream_method<'a>(request: &'a RequestHead<'_>) -> &'a [u8] {
+    if request.protocol.is_some() { b"GET" } else { request.method.as_bytes() }
+}
+
+/// Appends the path and the query.
+pub(crate) fn upstream_target(out: &mut Vec<u8>, params: &ForwardParams<'_>) {
+    out.extend_from_slice(params.path);
+    if let Some(query) = params.query {
+        out.push(b'?');
+        out.extend_from_slice(query);
+    }
+}
+
+/// Appends the value of Host for an upstream: the operator's or the client's.
+pub(crate) fn upstream_authority(
+    out: &mut Vec<u8>,
+    request: &RequestHead<'_>,
+    params: &ForwardParams<'_>,
+) {
+    match params.edits.and_then(|edits| edits.host.as_ref()) {
+        Some(host) => out.extend_from_slice(host),
+        None => host_value(out, request, params),
+    }
 }
 
 /// Appends the end-to-end fields, and collects the trusted forwarding fields in `trusted`.
@@ -184,11 +226,7 @@ fn is_conditional(name: &[u8]) -> bool {
 pub fn identity(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &ForwardParams<'_>) {
     out.extend_from_slice(if params.is_tls { b"https://" } else { b"http://" });
     host_value(out, request, params);
-    out.extend_from_slice(params.path);
-    if let Some(query) = params.query {
-        out.push(b'?');
-        out.extend_from_slice(query);
-    }
+    upstream_target(out, params);
     let Some(family) = params.trusted else { return };
     let mut trusted = TrustedFields::default();
     out.push(b'\n');
@@ -205,7 +243,7 @@ pub fn identity(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &ForwardPa
 
 /// Appends the value of Host (RFC 9110 section 7.2) as parsed from the target or from the Host
 /// field.
-pub(crate) fn host_value(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &ForwardParams<'_>) {
+fn host_value(out: &mut Vec<u8>, request: &RequestHead<'_>, params: &ForwardParams<'_>) {
     match request.host.filter(|host| !host.name.is_empty()) {
         None => out.extend_from_slice(params.authority.as_bytes()),
         Some(host) => authority(out, host),

@@ -11,3 +11,4 @@ pub mod keep;
 pub(crate) mod lines;
 pub mod response;
 pub mod response_head;
+pub mod upstream_head;

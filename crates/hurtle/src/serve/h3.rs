@@ -1,6 +1,5 @@
-//! Serves an HTTP/3 connection: performs the handshake, runs each request as an exchange of its
-//! own, concurrently, and enforces the connection's deadlines. `hurtle_http::h3` and QUIC bound the
-//! cost of a peer; exchanges enforce the deadlines of requests.
+//! Serves an HTTP/3 connection: performs the handshake, then serves its requests.
+//! `hurtle_http::h3` and QUIC bound the cost of a peer; exchanges enforce the deadlines of requests.
 
 use std::future::poll_fn;
 use std::net::IpAddr;
@@ -8,18 +7,15 @@ use std::rc::Rc;
 
 use hurtle_http::h3::Code;
 
-use super::answer::answer;
+use super::multiplexed::{self, Deadlines, Times, Verdict, ms};
+use crate::clock;
 use crate::clock::NEVER;
 use crate::config::Limits;
-use crate::deadline::{DeadlineError, Watch};
+use crate::deadline::DeadlineError;
 use crate::metrics::{HandshakeFailure, LimitKind, Protocol, TlsVersion};
-use crate::pipeline;
 use crate::pipeline::worker::{ConnectionSlot, Worker};
-use crate::protocol::h3::{Session, Shared, Stream};
-use crate::protocol::multiplexed::Arrived;
-use crate::transport::Input;
+use crate::protocol::h3::{Session, Shared};
 use crate::transport::quic::{Connection, ConnectionError, Event, Negotiated};
-use crate::{clock, rt};
 
 /// Time for a peer to acknowledge the last responses after GOAWAY, in milliseconds.
 const CLOSE_MS_MAX: u64 = 2_000;
@@ -32,26 +28,10 @@ const GOAWAY_MS_MIN: u64 = 100;
 /// life: QUIC ends connections without packets.
 const PING_PART: u64 = 3;
 
-/// A connection.
-struct Driver {
-    session: Session,
-    slot: Rc<ConnectionSlot>,
-    clocks: Clocks,
-    served: u64,
-    /// `true` if the client has not completed a head in time.
-    has_given_up: bool,
-}
-
-/// The times that the connection's deadlines depend on.
+/// The deadlines of a connection.
 struct Clocks {
     shared: Rc<Shared>,
-    slot: Rc<ConnectionSlot>,
-    worker: Rc<Worker>,
     began_ms: u64,
-    /// Time of the last check that found open requests, in milliseconds.
-    seen_busy_ms: u64,
-    /// Time at which the first GOAWAY was sent, in milliseconds; `NEVER`: not yet.
-    goaway_ms: u64,
     /// `true` if the final GOAWAY was sent.
     has_left: bool,
 }
@@ -59,8 +39,6 @@ struct Clocks {
 /// The reason for the next check of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
-    /// The server is stopping.
-    Drain,
     /// The client has had time to receive the first GOAWAY.
     Leave,
     /// The peer does not acknowledge what it got.
@@ -88,24 +66,10 @@ pub(crate) async fn run<G>(
         connection.close(Code::EXCESSIVE_LOAD.0, "too many connections");
         return connection.linger();
     };
-    let worker = slot.worker();
-    let watch = worker.deadlines.watch();
-    watch.set(clock::now_ms() + ms(worker.limits.head_timeout));
-    // A stopping server checks this connection at once.
-    watch.set_idle(true);
-    let slot = Rc::new(slot);
-    let session = Session::new(connection, negotiated, worker.limits.head_bytes);
-    let clocks = Clocks {
-        shared: Rc::clone(session.shared()),
-        slot: Rc::clone(&slot),
-        worker,
-        began_ms: clock::now_ms(),
-        seen_busy_ms: 0,
-        goaway_ms: NEVER,
-        has_left: false,
-    };
-    let driver = Driver { session, slot, clocks, served: 0, has_given_up: false };
-    Box::pin(driver.run(&watch)).await;
+    let session = Session::new(connection, negotiated, slot.worker().limits.head_bytes);
+    let shared = Rc::clone(session.shared());
+    let clocks = Clocks { shared, began_ms: clock::now_ms(), has_left: false };
+    Box::pin(multiplexed::run(session, clocks, Rc::new(slot))).await;
 }
 
 /// Waits for the end of the handshake. `None`: it failed.
@@ -153,108 +117,34 @@ fn failure(reason: &ConnectionError) -> HandshakeFailure {
     }
 }
 
-impl Driver {
-    async fn run(mut self, watch: &Watch) {
-        loop {
-            let Driver { session, clocks, slot, .. } = &mut self;
-            let due = || {
-                slot.update(&mut clocks.worker);
-                clocks.due().0
-            };
-            match watch.wait_until(session.next(), due).await {
-                Ok(Some((arrived, stream))) => self.start_exchange(arrived, stream),
-                Ok(None) => break,
-                Err(DeadlineError) if self.run_due_check() => {}
-                Err(DeadlineError) => break,
-            }
-        }
-        let metrics = self.slot.metrics();
-        if self.has_given_up {
-            metrics.hit(LimitKind::HeadTime);
-        } else if self.clocks.shared.is_flooded() {
-            metrics.hit(LimitKind::Http3Frames);
-        }
+impl Deadlines<Session> for Clocks {
+    type Due = Due;
+
+    /// The client may have moved to another address.
+    fn peer(&self) -> Option<IpAddr> {
+        Some(self.shared.connection().peer().ip())
     }
 
-    /// Starts an exchange for a request.
-    fn start_exchange(&mut self, arrived: Arrived, stream: Stream) {
-        self.served += 1;
-        self.slot.update(&mut self.clocks.worker);
-        if !self.slot.may_follow(self.served, &self.clocks.worker.limits) {
-            self.send_goaway();
-        }
-        let slot = Rc::clone(&self.slot);
-        // The client may have moved to another address.
-        let peer = self.clocks.shared.connection().peer().ip();
-        let connection = pipeline::Connection::new(stream, Input::default(), Some(peer), slot);
-        self.session.aside(|| rt::begin(answer(connection, arrived)));
-    }
-
-    fn send_goaway(&mut self) {
-        if !self.clocks.has_sent_goaway() {
-            self.clocks.goaway_ms = clock::now_ms();
-            self.session.leave();
-        }
-    }
-
-    /// Performs the due check. `false`: the connection must be dropped.
-    fn run_due_check(&mut self) -> bool {
-        let now_ms = clock::now_ms();
-        let (at_ms, due) = self.clocks.due();
-        if at_ms > now_ms {
-            return true;
-        }
-        let shared = &self.clocks.shared;
-        match due {
-            Due::Drain => self.send_goaway(),
-            Due::Leave => {
-                self.clocks.has_left = true;
-                self.session.leave_finally();
-            }
-            Due::Owing => return false,
-            Due::Unfinished if !shared.is_established() => {
-                self.session.close(Code::MISSING_SETTINGS, "no SETTINGS in time");
-                return false;
-            }
-            Due::Unfinished => {
-                self.has_given_up = true;
-                shared.give_up_begun();
-            }
-            Due::Idle if shared.streams() > 0 => {
-                self.clocks.seen_busy_ms = now_ms;
-                shared.connection().ping();
-            }
-            Due::Idle => self.send_goaway(),
-        }
-        true
-    }
-}
-
-impl Clocks {
-    /// Returns the time and the reason of the next check.
-    fn due(&self) -> (u64, Due) {
-        let Limits { head_timeout, idle_timeout, .. } = &self.worker.limits;
-        if self.worker.deadlines.is_draining() && !self.has_sent_goaway() {
-            return (0, Due::Drain);
-        }
+    fn next_check(&self, times: &Times) -> (u64, Due) {
+        let Limits { head_timeout, idle_timeout, .. } = &times.worker.limits;
         let owing_ms = match self.has_left {
             true => CLOSE_MS_MAX,
-            false => self.slot.write_stall_ms(&self.worker.limits),
+            false => times.slot.write_stall_ms(&times.worker.limits),
         };
         let begun = match self.shared.is_established() {
             true => self.shared.begun_ms().unwrap_or(NEVER),
             false => self.began_ms,
         };
-        let busy_ms = self.shared.ended_ms().max(self.seen_busy_ms);
+        let busy_ms = self.shared.ended_ms().max(times.seen_busy_ms);
         let idle_ms = match self.shared.streams() {
             0 => ms(*idle_timeout),
             _ => ms(*idle_timeout) / PING_PART,
         };
         let leave_ms = match self.has_left {
             true => NEVER,
-            false => self.goaway_ms.saturating_add(self.goaway_wait_ms()),
+            false => times.goaway_ms.saturating_add(self.goaway_wait_ms()),
         };
-        let is_idle_due = !self.has_sent_goaway() || self.shared.streams() > 0;
+        let is_idle_due = !times.has_sent_goaway() || self.shared.streams() > 0;
         [
             (leave_ms, Due::Leave),
             (self.shared.owing_ms().saturating_add(owing_ms), Due::Owing),
@@ -266,15 +156,37 @@ impl Clocks {
         .unwrap_or((NEVER, Due::Idle))
     }
 
-    fn goaway_wait_ms(&self) -> u64 {
-        GOAWAY_MS_MIN.max(2 * ms(self.shared.connection().rtt()))
+    fn check(&mut self, due: Due, session: &mut Session, times: &mut Times) -> Verdict {
+        match due {
+            Due::Leave => {
+                self.has_left = true;
+                session.leave_finally();
+            }
+            Due::Owing => return Verdict::Drop,
+            Due::Unfinished if !self.shared.is_established() => {
+                session.close(Code::MISSING_SETTINGS, "no SETTINGS in time");
+                return Verdict::Drop;
+            }
+            Due::Unfinished => {
+                times.has_given_up = true;
+                self.shared.give_up_begun();
+            }
+            Due::Idle if self.shared.streams() > 0 => {
+                times.seen_busy_ms = clock::now_ms();
+                self.shared.connection().ping();
+            }
+            Due::Idle => return Verdict::Leave,
+        }
+        Verdict::Continue
     }
 
-    fn has_sent_goaway(&self) -> bool {
-        self.goaway_ms != NEVER
+    fn limits_hit(&self) -> (u64, Option<LimitKind>) {
+        (0, self.shared.is_flooded().then_some(LimitKind::Http3Frames))
     }
 }
 
-fn ms(time: std::time::Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+impl Clocks {
+    fn goaway_wait_ms(&self) -> u64 {
+        GOAWAY_MS_MIN.max(2 * ms(self.shared.connection().rtt()))
+    }
 }

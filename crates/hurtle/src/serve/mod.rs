@@ -5,6 +5,7 @@ mod answer;
 pub(crate) mod h1;
 pub(crate) mod h2;
 pub(crate) mod h3;
+mod multiplexed;
 pub(crate) mod proxied;
 pub(crate) mod secure;
 

@@ -1,9 +1,8 @@
 //! Health checks of an upstream: a GET, or the health service of gRPC.
 
 use std::future::poll_fn;
-use std::io;
+use std::io::Write as _;
 use std::rc::{Rc, Weak};
-use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,10 +14,11 @@ use super::link::{Channel, Link, RawHead, Source};
 use super::peer::{Peer, UpstreamError};
 use super::wait::Waits;
 use crate::config::HealthCheck;
+use crate::protocol::h1::RequestWriter;
 use crate::protocol::h2::RequestStream;
 use crate::protocol::reading::Reading;
 use crate::rt::{self, Alarm};
-use crate::transport::{Attempt, SendQueue, Transport as _, UpstreamSocket};
+use crate::transport::Output;
 
 /// Time limit of a check, from connecting to the end of the response's head.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -125,10 +125,15 @@ impl HealthChecker {
         };
         if let Channel::Socket(io) = &link.channel {
             let (path, host) = (&self.path, self.host(peer));
-            let request = format!(
+            let mut request = Output::new();
+            let _ = write!(
+                request.vec(),
                 "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: hurtle\r\nConnection: close\r\n\r\n"
             );
-            send(io, request.into()).await.map_err(UpstreamError::NotRead)?;
+            let mut writer = RequestWriter::default();
+            writer.begin(request);
+            let sent = poll_fn(|cx| writer.poll_send(io, cx)).await;
+            sent.map_err(UpstreamError::NotRead)?;
         }
         let head = link.channel.head(&mut link.input).await?;
         Ok((link, head))
@@ -147,18 +152,4 @@ async fn serving(link: &mut Link) -> Result<(), String> {
         true => Ok(()),
         false => Err("its health service does not answer SERVING".to_owned()),
     }
-}
-
-async fn send(io: &UpstreamSocket, request: Bytes) -> io::Result<()> {
-    let mut queue = SendQueue::default();
-    queue.push(request);
-    poll_fn(|cx| {
-        while !queue.is_empty() {
-            if ready!(io.poll_send(cx, &mut queue, Attempt::Ready))? == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-            }
-        }
-        io.poll_flush(cx, Attempt::Ready)
-    })
-    .await
 }

@@ -2,14 +2,14 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::task::{Poll, ready};
+use std::task::Poll;
 use std::{fmt, io};
 
-use hurtle_http::h1::response_head::{self, Scan};
 use hurtle_http::message::response_head::{ResponseError, ResponseHead, parse_lines};
 
 use super::peer::UpstreamError;
 use super::wait::Waits;
+use crate::protocol::h1::{HeadError, parse_head, read_head};
 use crate::protocol::h2::{RequestStream, ResponseFields, StreamError};
 use crate::protocol::reading::Reading;
 use crate::transport::{Fill, Input, Taken, Transport, UpstreamSocket};
@@ -83,8 +83,8 @@ impl RawHead {
     /// It is malformed.
     pub(crate) fn parse(&self) -> Result<ResponseHead<'_>, ResponseError> {
         match self {
-            RawHead::Text(text) => response_head::parse(text),
-            RawHead::Edited(text) => response_head::parse(text),
+            RawHead::Text(text) => parse_head(text),
+            RawHead::Edited(text) => parse_head(text),
             RawHead::Fields(ResponseFields { status, lines, is_end }) => {
                 parse_lines(*status, lines, *is_end)
             }
@@ -116,7 +116,7 @@ impl Channel {
     /// Reads a response's head. It is cancel-safe: bytes that were read stay in `input`.
     pub(super) async fn head(&self, input: &mut Input) -> Result<RawHead, UpstreamError> {
         match self {
-            Channel::Socket(io) => read_text(io, input).await.map(RawHead::Text),
+            Channel::Socket(io) => Ok(RawHead::Text(read_head(io, input).await?)),
             Channel::Stream(stream) => {
                 let head = poll_fn(|cx| stream.poll_head(cx)).await;
                 head.map(RawHead::Fields).map_err(UpstreamError::from)
@@ -159,38 +159,22 @@ impl<'a> Source<'a> {
     }
 }
 
+impl From<HeadError> for UpstreamError {
+    fn from(error: HeadError) -> UpstreamError {
+        match error {
+            HeadError::Gone(error) => UpstreamError::Gone(error),
+            HeadError::Cut => UpstreamError::Cut,
+            HeadError::Malformed(error) => UpstreamError::BadResponse(error),
+        }
+    }
+}
+
 impl From<StreamError> for UpstreamError {
     fn from(error: StreamError) -> UpstreamError {
         match error {
             StreamError::Closed => UpstreamError::Gone(None),
             StreamError::Unprocessed => UpstreamError::Unprocessed,
             StreamError::Reset(_) | StreamError::Violation(_) => UpstreamError::Stream(error),
-        }
-    }
-}
-
-async fn read_text(io: &UpstreamSocket, input: &mut Input) -> Result<Taken, UpstreamError> {
-    let mut scan = Scan::default();
-    loop {
-        if !input.bytes().is_empty()
-            && let Some(end) = scan.advance(input.bytes()).map_err(UpstreamError::BadResponse)?
-        {
-            return Ok(input.take(end));
-        }
-        let mut waited = false;
-        let filled = poll_fn(|cx| {
-            // Waits before a buffer is allocated: at first the socket is usually empty. A head is
-            // read with the body's buffer size because the body often arrives with it.
-            if !std::mem::replace(&mut waited, true) {
-                ready!(io.poll_readable(cx))?;
-            }
-            io.poll_fill(cx, input, Fill::Response)
-        });
-        match filled.await {
-            Ok(n) if n > 0 => {}
-            Ok(_) if input.bytes().is_empty() => return Err(UpstreamError::Gone(None)),
-            Err(e) if input.bytes().is_empty() => return Err(UpstreamError::Gone(Some(e))),
-            _ => return Err(UpstreamError::Cut),
         }
     }
 }

@@ -96,6 +96,8 @@ pub(crate) struct Proxy {
     is_limited: bool,
     /// `true`: requests to an upstream use HTTP/2.
     has_http2: bool,
+    /// `true` if an upstream is reached over HTTP/1.1.
+    has_http1: bool,
     /// Time of a slow start, in milliseconds; 0: there is none.
     slow_ms: u64,
     /// The next upstream in turn.
@@ -132,6 +134,7 @@ impl Proxy {
             is_uniform: slow_ms == 0 && weights.all(|two| two[0].weight == two[1].weight),
             is_limited: config.queue.is_some(),
             has_http2: config.upstreams.iter().any(|server| server.http2),
+            has_http1: config.upstreams.iter().any(|server| !server.http2),
             slow_ms,
             peers: config.upstreams.iter().cloned().map(peer).collect(),
             config,

@@ -3,25 +3,25 @@
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Waker};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
-use hurtle_http::h1::chunked::encode_size;
-use hurtle_http::h1::forward::RequestParts;
 use hurtle_http::h2::RequestLine;
-use hurtle_http::message::field_lines::encode_trailers;
 use hurtle_http::message::forward::{RequestEdits, is_among};
+use hurtle_http::message::upstream_head::UpstreamHead;
 use hurtle_http::request::fields::pairs;
+use hurtle_http::request::{BodyLength, RequestHead};
 
 use super::super::body_buffer::OutgoingBody;
 use super::handshake::WEBSOCKET_KEY;
 use super::link::Channel;
 use super::wait::Waits;
 use super::web_call::Decoder;
-use crate::body::{FileSlice, Part, RequestBody, WINDOW_BYTES};
+use crate::body::{Part, RequestBody, WINDOW_BYTES};
+use crate::protocol::h1::RequestWriter;
 use crate::protocol::h2::{RequestStream, Shared};
-use crate::transport::{Attempt, FileRange, Output, SendQueue, Transport, UpstreamSocket};
+use crate::transport::{Output, Transport, UpstreamSocket};
 
 /// Bytes of a body that are kept for another attempt over HTTP/2, where an upstream may refuse a
 /// request that has begun. Most calls are smaller.
@@ -29,23 +29,29 @@ const KEPT_BYTES_MAX: usize = 64 << 10;
 
 /// The unsent part of a request. Queued bytes survive a cancelled `run`.
 pub(super) struct RequestSender {
-    /// The head, kept for another attempt.
-    head: Output,
-    parts: RequestParts,
-    queue: SendQueue,
-    /// `true` if taken bytes are not flushed.
-    is_unflushed: bool,
+    /// Kept for another attempt.
+    head: OutgoingHead,
+    /// Queued bytes for a connection that carries one request at a time.
+    writer: RequestWriter,
     /// Data for a stream that flow control holds back.
     held_back: Bytes,
     body: OutgoingBody,
     state: SenderState,
-    chunked: bool,
     /// Decodes the body from base64; `None`: it is sent as it is.
     decoder: Option<Decoder>,
     /// The data of the body that was read, for another attempt.
     kept: Kept,
     /// Names of trailer fields that the upstream does not get.
     removed: Vec<HeaderName>,
+}
+
+/// The head of a request, in the forms that its upstreams take.
+#[derive(Default)]
+pub(super) struct OutgoingHead {
+    /// The text of HTTP/1.1; empty if no upstream takes it.
+    pub(super) text: Output,
+    /// The parts for HTTP/2; `None`: no upstream takes them.
+    pub(super) parts: Option<Box<UpstreamHead>>,
 }
 
 /// The reason why a request was not sent whole.
@@ -117,28 +123,24 @@ impl Kept {
 }
 
 impl RequestSender {
-    /// Sends a head, then the body; `held`: the body waits for [`RequestSender::release`].
+    /// Sends a head, then the body of this length; one that the client holds back waits for
+    /// [`RequestSender::release`].
     pub(super) fn new(
-        head: Output,
-        parts: RequestParts,
+        head: OutgoingHead,
         body: OutgoingBody,
-        chunked: bool,
-        held: bool,
+        request: &RequestHead<'_>,
     ) -> RequestSender {
-        let state = match (body.is_end_stream(), held) {
+        let state = match (body.is_end_stream(), request.expect_continue) {
             (true, _) => SenderState::Ending,
             (false, true) => SenderState::Held,
             (false, false) => SenderState::Body,
         };
         RequestSender {
             head,
-            parts,
-            queue: SendQueue::default(),
-            is_unflushed: false,
+            writer: RequestWriter::new(request.body == BodyLength::Chunked),
             held_back: Bytes::new(),
             body,
             state,
-            chunked,
             decoder: None,
             kept: Kept::default(),
             removed: Vec::new(),
@@ -168,9 +170,7 @@ impl RequestSender {
 
     /// Starts on a connection; again only if `is_repeatable`.
     pub(super) fn begin(&mut self) {
-        self.queue.clear();
-        self.queue.push(self.head.share());
-        self.is_unflushed = false;
+        self.writer.begin(self.head.text.share());
         self.held_back = Bytes::new();
         self.kept.next = 0;
         if self.body.rewind() || !self.kept.pieces.is_empty() {
@@ -181,30 +181,29 @@ impl RequestSender {
     /// Begins the request on a shared connection. One that asks for another protocol is an extended
     /// CONNECT, which `connection` must allow. `None`: it has no room.
     pub(super) fn open(&mut self, connection: &Rc<Shared>, is_tls: bool) -> Option<RequestStream> {
-        let RequestParts { method, target, authority, fields, protocol } = &self.parts;
-        let part =
-            |range: &std::ops::Range<usize>| self.head.get(range.clone()).unwrap_or_default();
+        let UpstreamHead { method, target, authority, lines, protocol } =
+            self.head.parts.as_deref()?;
         let is_connect = protocol.is_some();
         let line = RequestLine {
-            method: if is_connect { b"CONNECT" } else { part(method) },
+            method: if is_connect { b"CONNECT" } else { method },
             scheme: if is_tls { b"https" } else { b"http" },
-            authority: part(authority),
-            path: part(target),
-            protocol: protocol.as_ref().map(part),
+            authority,
+            path: target,
+            protocol: protocol.as_ref().map(String::as_bytes),
         };
-        let fields = pairs(part(fields));
+        let fields = pairs(lines);
         // RFC 8441 section 5: an extended CONNECT has no key.
         let fields =
             fields.filter(|(name, _)| !is_connect || !name.eq_ignore_ascii_case(WEBSOCKET_KEY));
         let is_end = !is_connect && !self.has_body();
         let stream = RequestStream::open(connection, &line, fields, is_end);
-        self.queue.clear();
+        self.writer.clear();
         stream
     }
 
     /// `true` if the request asks for another protocol.
     pub(super) fn switches_protocol(&self) -> bool {
-        self.parts.protocol.is_some()
+        self.head.parts.as_ref().is_some_and(|parts| parts.protocol.is_some())
     }
 
     pub(super) fn has_body(&self) -> bool {
@@ -243,7 +242,7 @@ impl RequestSender {
     }
 
     fn is_sent(&self) -> bool {
-        self.queue.is_empty() && !self.is_unflushed && self.held_back.is_empty()
+        self.writer.is_sent() && self.held_back.is_empty()
     }
 
     /// Sends queued bytes without waiting; `run` sends the rest and reports errors.
@@ -251,19 +250,7 @@ impl RequestSender {
         let Channel::Socket(io) = channel else { return };
         let mut context = Context::from_waker(Waker::noop());
         // Errors show again in `run`.
-        let _ = self.poll_send(io, &mut context);
-    }
-
-    fn poll_send(&mut self, io: &UpstreamSocket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.queue.is_empty() {
-            if ready!(io.poll_send(cx, &mut self.queue, Attempt::Ready))? == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-            }
-            self.is_unflushed = true;
-        }
-        ready!(io.poll_flush(cx, Attempt::Ready))?;
-        self.is_unflushed = false;
-        Poll::Ready(Ok(()))
+        let _ = self.writer.poll_send(io, &mut context);
     }
 
     /// Sends everything that may be sent.
@@ -300,10 +287,10 @@ impl RequestSender {
             return Ok(());
         }
         let mut wait = Some(waits.send(stall_ms));
-        let mut moved = (self.queue.len(), io.flushed_bytes());
+        let mut moved = self.writer.mark(io);
         poll_fn(|cx| {
-            let sent = self.poll_send(io, cx);
-            let now = (self.queue.len(), io.flushed_bytes());
+            let sent = self.writer.poll_send(io, cx);
+            let now = self.writer.mark(io);
             if now != moved {
                 moved = now;
                 drop(wait.take());
@@ -369,7 +356,7 @@ impl RequestSender {
         // A body that is whole is read again for another attempt.
         if !is_kept && !body.is_whole() {
             self.kept.lose();
-            self.head = Output::default();
+            self.head = OutgoingHead::default();
         }
         if let Some(part) = part {
             let part = part.map_err(|error| SendError::Lost(error.to_string()))?;
@@ -420,41 +407,14 @@ impl RequestSender {
     fn queue_piece(&mut self, piece: Piece) {
         match piece {
             Piece::Data(data, is_end) => {
-                let tail: &'static [u8] = match (self.chunked, data.len() == 0) {
-                    (false, _) => b"",
-                    // An empty chunk would end the body.
-                    (true, true) if is_end => b"0\r\n\r\n",
-                    (true, true) => b"",
-                    (true, false) => {
-                        let mut size = Output::new();
-                        // At most a window of a file, or a piece in memory.
-                        encode_size(data.len() as usize, size.vec());
-                        self.queue.push(size);
-                        if is_end { b"\r\n0\r\n\r\n" } else { b"\r\n" }
-                    }
-                };
-                match data {
-                    Part::Bytes(bytes) => self.queue.push(bytes),
-                    Part::File(FileSlice { file, offset, len }) => {
-                        self.queue.push(FileRange { file, offset, len: len as usize });
-                    }
-                }
-                self.queue.push(tail);
+                self.writer.put(data, is_end);
                 if is_end {
                     self.state = SenderState::Ending;
                 }
             }
             Piece::End(trailers) => {
                 self.state = SenderState::Ending;
-                if self.chunked {
-                    let mut out = Output::new();
-                    out.vec().extend_from_slice(b"0\r\n");
-                    if let Some(trailers) = &trailers {
-                        encode_trailers(trailers, out.vec());
-                    }
-                    out.vec().extend_from_slice(b"\r\n");
-                    self.queue.push(out);
-                }
+                self.writer.end(trailers.as_ref());
             }
         }
     }

@@ -8,9 +8,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hurtle_http::h1::forward;
 use hurtle_http::message::forward::ForwardParams;
 use hurtle_http::message::response_head::Length;
+use hurtle_http::message::upstream_head::UpstreamHead;
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::grpc_web::WebFormat;
@@ -21,7 +21,7 @@ use super::peer::{Peer, UpstreamError};
 use super::phase::Phase;
 use super::place::Place;
 use super::queue::{Admitted, BusyError};
-use super::request_sender::{RequestSender, SendError};
+use super::request_sender::{OutgoingHead, RequestSender, SendError};
 use super::retry::Hold;
 use super::tunnel_end::TunnelEnd;
 use super::wait::Waits;
@@ -29,6 +29,7 @@ use super::{Key, Proxy};
 use crate::body::RequestBody;
 use crate::clock;
 use crate::observe::{BufferedBytes, UpstreamLog};
+use crate::protocol::h1::encode_request;
 use crate::rt::{self, First};
 use crate::transport::{Input, Output};
 
@@ -87,14 +88,19 @@ impl UpstreamRequest {
         body: RequestBody,
         onward: ForwardParams<'_>,
     ) -> UpstreamRequest {
-        let mut head = Output::new();
         let onward = ForwardParams { authority: proxy.authority(), ..onward };
-        let parts = forward::request(head.vec(), request, &onward);
+        let mut head = OutgoingHead::default();
+        // A request for another protocol may need a connection of its own.
+        if proxy.has_http1 || onward.upgrade.is_some() {
+            head.text = Output::new();
+            encode_request(head.text.vec(), request, &onward);
+        }
+        if proxy.has_http2 {
+            head.parts = Some(Box::new(UpstreamHead::new(request, &onward)));
+        }
         proxy.credit_request();
         let method = request.method.as_bytes();
-        let chunked = request.body == BodyLength::Chunked;
-        let body = OutgoingBody::live(body);
-        let mut sender = RequestSender::new(head, parts, body, chunked, request.expect_continue);
+        let mut sender = RequestSender::new(head, OutgoingBody::live(body), request);
         if let Some(edits) = onward.edits {
             sender.edit(edits);
         }

@@ -109,7 +109,7 @@ impl<T: Transport> Session<T> {
 
     /// Moves bytes until the connection has ended.
     pub(crate) async fn run(&mut self) {
-        while self.next().await.is_some() {}
+        while poll_fn(|cx| self.poll_next(cx)).await.is_some() {}
     }
 }
 

@@ -14,13 +14,13 @@ use std::task::{Context, Poll, ready};
 
 use hurtle_http::h2::{Connection, Event, Limits, Reason};
 
-use self::frames::Frames;
 use super::is_of_connection;
 use super::multiplexed::{self, Arrived};
 use crate::clock;
 use crate::transport::{Fill, Input, SendQueue, Transport};
 
 pub(crate) use self::client::{RequestStream, ResponseFields, StreamError};
+use self::frames::Frames;
 pub(crate) use self::shared::Shared;
 
 /// A request and its response.
@@ -62,26 +62,6 @@ impl<T: Transport> Session<T> {
     /// Returns the state that deadlines depend on.
     pub(crate) fn shared(&self) -> &Rc<Shared> {
         &self.shared
-    }
-
-    /// Waits for the next request. `None`: the connection has ended. The connection moves bytes
-    /// only while this is awaited.
-    pub(crate) async fn next(&mut self) -> Option<(Arrived, Stream)> {
-        poll_fn(|cx| self.poll_next(cx)).await
-    }
-
-    /// Runs `task`, which may queue frames without waking this connection's task. The caller must
-    /// await `next` right after it.
-    pub(crate) fn aside(&self, task: impl FnOnce()) {
-        self.shared.is_busy.set(true);
-        task();
-        self.shared.is_busy.set(false);
-    }
-
-    /// Begins a graceful shutdown: completes requests in progress, and ends when they are
-    /// answered.
-    pub(crate) fn leave(&mut self) {
-        self.shared.codec.borrow_mut().graceful_shutdown();
     }
 
     /// Closes the connection with ENHANCE_YOUR_CALM.
@@ -206,6 +186,25 @@ impl<T: Transport> Session<T> {
                 Ok(n) => self.input.consume(n),
             }
         }
+    }
+}
+
+impl<T: Transport> multiplexed::Session for Session<T> {
+    type Frames = Frames;
+
+    async fn next(&mut self) -> Option<(Arrived, Stream)> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    fn aside(&self, task: impl FnOnce()) {
+        self.shared.is_busy.set(true);
+        task();
+        self.shared.is_busy.set(false);
+    }
+
+    /// The connection ends when the requests in progress are answered.
+    fn leave(&mut self) {
+        self.shared.codec.borrow_mut().graceful_shutdown();
     }
 }
 

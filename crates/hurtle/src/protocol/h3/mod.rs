@@ -12,11 +12,11 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hurtle_http::h3::{self, Code, Event, Limits, Outlet};
 
-use self::frames::Frames;
 use super::multiplexed::{self, Arrived};
 use crate::clock;
 use crate::transport::quic::{self, Connection, Dir, Negotiated, StreamEvent, StreamId};
 
+use self::frames::Frames;
 pub(crate) use self::shared::Shared;
 
 /// A request and its response.
@@ -66,24 +66,6 @@ impl Session {
     /// Returns the state that deadlines depend on.
     pub(crate) fn shared(&self) -> &Rc<Shared> {
         &self.shared
-    }
-
-    /// Waits for the next request. `None`: the connection has ended. The connection moves bytes
-    /// only while this is awaited.
-    pub(crate) async fn next(&mut self) -> Option<(Arrived, Stream)> {
-        poll_fn(|cx| self.poll_next(cx)).await
-    }
-
-    /// Runs `task`, which may queue bytes without waking this connection's task. The caller must
-    /// await `next` right after it.
-    pub(crate) fn aside(&self, task: impl FnOnce()) {
-        self.shared.connection.aside(task);
-    }
-
-    /// Sends a first GOAWAY: completes requests in progress. `leave_finally` follows.
-    pub(crate) fn leave(&self) {
-        self.shared.codec.borrow_mut().graceful_shutdown();
-        self.shared.connection.wake();
     }
 
     /// Sends the final GOAWAY. The connection ends when its requests are answered.
@@ -185,6 +167,24 @@ impl Drop for Session {
         self.close(Code::NO_ERROR, "");
         self.shared.waiting.wake_all();
         Rc::clone(&self.shared.connection).linger();
+    }
+}
+
+impl multiplexed::Session for Session {
+    type Frames = Frames;
+
+    async fn next(&mut self) -> Option<(Arrived, Stream)> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    fn aside(&self, task: impl FnOnce()) {
+        self.shared.connection.aside(task);
+    }
+
+    /// Sends the first GOAWAY; `leave_finally` follows.
+    fn leave(&mut self) {
+        self.shared.codec.borrow_mut().graceful_shutdown();
+        self.shared.connection.wake();
     }
 }
 

@@ -49,6 +49,23 @@ pub(crate) enum ResetCause {
     Failed,
 }
 
+/// A connection that carries several requests at once.
+pub(crate) trait Session {
+    /// The frames of its streams.
+    type Frames: FrameStream + 'static;
+
+    /// Waits for the next request. `None`: the connection has ended. The connection moves bytes
+    /// only while this is awaited.
+    async fn next(&mut self) -> Option<(Arrived, Stream<Self::Frames>)>;
+
+    /// Runs `task`, which may queue bytes without waking this connection's task. The caller must
+    /// await `next` right after it.
+    fn aside(&self, task: impl FnOnce());
+
+    /// Sends GOAWAY: completes requests in progress.
+    fn leave(&mut self);
+}
+
 /// The frames of one stream. Errors are those of a stream or a connection that is gone.
 pub(crate) trait FrameStream {
     /// The version of the response.

@@ -1,5 +1,7 @@
 //! HTTP/1.1 on a byte stream (RFC 9112): heads as text, bodies delimited by length, by chunks, or
-//! by the end of the connection.
+//! by the end of the connection. `client` has the requests to upstreams.
+
+mod client;
 
 use std::io;
 use std::task::{Context, Poll};
@@ -12,6 +14,7 @@ use hurtle_http::message::field_lines::encode_trailers;
 use hurtle_http::message::response::Delimiter;
 use hurtle_http::request::framing::BodyLength;
 
+pub(crate) use self::client::{HeadError, RequestWriter, encode_request, parse_head, read_head};
 use super::reading::Reading;
 use super::{Head, InterimFields, Protocol};
 use crate::body::Body;
