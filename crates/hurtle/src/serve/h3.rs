@@ -1,5 +1,6 @@
 //! Serves an HTTP/3 connection: performs the handshake, then serves its requests.
-//! `hurtle_http::h3` and QUIC bound the cost of a peer; exchanges enforce the deadlines of requests.
+//! `hurtle_http::h3` and QUIC bound the cost of a peer; exchanges enforce the deadlines of
+//! requests.
 
 use std::future::poll_fn;
 use std::net::IpAddr;
