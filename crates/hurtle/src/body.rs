@@ -33,10 +33,8 @@ pub(crate) use unnamed::{Unnamed, write_at};
 /// The body of a response. The transport chooses how to send it.
 #[derive(Debug, Default)]
 pub(crate) enum Body {
-    /// Nothing.
     #[default]
     Empty,
-    /// Bytes in memory.
     Bytes(Bytes),
     /// A range of a file's bytes.
     File(FileSlice),
@@ -49,7 +47,6 @@ pub(crate) enum Body {
 /// A piece of a body.
 #[derive(Clone, Debug)]
 pub enum Part {
-    /// Bytes in memory.
     Bytes(Bytes),
     /// A range of a file's bytes.
     File(FileSlice),

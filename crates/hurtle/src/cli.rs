@@ -59,7 +59,6 @@ pub struct Cli {
     serve: ServeArgs,
 }
 
-/// A command.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serve a directory or a configuration (the default).
@@ -116,7 +115,6 @@ pub struct FileArgs {
     pub config: Option<PathBuf>,
 }
 
-/// Arguments of `check`.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     /// The configuration file, or the directory to serve [default: hurtle.toml].
@@ -127,7 +125,6 @@ pub struct CheckArgs {
     config: Option<PathBuf>,
 }
 
-/// Arguments of `serve`.
 #[derive(Clone, Debug, Args)]
 pub struct ServeArgs {
     /// The directory or single file to serve, or a configuration file whose name ends in .toml.
@@ -192,7 +189,6 @@ pub struct ServeArgs {
     verbose: bool,
 }
 
-/// Arguments of `explain`.
 #[derive(Debug, Args)]
 #[command(allow_missing_positional = true)]
 pub struct ExplainArgs {
@@ -254,7 +250,6 @@ struct AccessLogChoice(Option<AccessLog>);
 /// A configuration with facts that it does not record.
 #[derive(Debug)]
 pub struct LoadedConfig {
-    /// The configuration.
     pub config: Config,
     /// `true`: the address is a default, so another port may be used.
     pub any_port: bool,

@@ -72,7 +72,6 @@ pub(crate) struct Stall {
 /// The next action for a stalled peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
-    /// Try to write.
     Try(Attempt),
     /// The try moved nothing: wait for the next one.
     Wait,

@@ -50,7 +50,7 @@ pub enum Failure {
     Panicked,
 }
 
-/// A lane's number.
+/// The index of a lane; lanes are never removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane(usize);
 
@@ -133,7 +133,7 @@ impl Disk {
         Ok(Disk(Arc::new(Handle(shared))))
     }
 
-    /// Adds a lane.
+    /// Adds a lane without a name, which snapshots count among `OTHER_LANES`.
     pub fn lane(&self) -> Lane {
         self.0.0.lock().add()
     }

@@ -62,7 +62,7 @@ pub(crate) struct Acme {
     sites: Vec<config::Site>,
 }
 
-/// A site's certificate.
+/// The state of one certificate of a site: its names, its file, and its next attempt.
 #[derive(Debug)]
 struct Job {
     /// The first of its names; the file is named after it.

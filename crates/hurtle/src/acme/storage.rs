@@ -21,7 +21,7 @@ const MODE: u32 = 0o600;
 /// Name of the directory for names on demand.
 const ON_DEMAND: &str = "on-demand";
 
-/// Extension of certificates.
+/// File-name extension of a certificate with its key.
 const CERTIFICATE: &str = "pem";
 
 /// Delay before the next try to lock a file that is locked for a moment.

@@ -18,7 +18,6 @@ use crate::site::Deployment;
 /// Pause after a first failure; each further failure doubles it.
 const BACK_OFF_MIN: Duration = Duration::from_secs(1);
 
-/// The longest pause.
 const BACK_OFF_MAX: Duration = Duration::from_secs(60);
 
 /// After this time up, earlier failures no longer count.

@@ -15,7 +15,6 @@ use crate::config::{Config, ConfigError, Manifest, manifest};
 /// Name of the manifest in an application's directory.
 pub(super) const MANIFEST: &str = "app.toml";
 
-/// Largest manifest.
 const MANIFEST_BYTES_MAX: u64 = 64 << 10;
 
 /// Most applications of one server.

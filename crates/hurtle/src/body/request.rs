@@ -123,7 +123,6 @@ impl Feeder {
         self.give(Some(Err(error)), true);
     }
 
-    /// Ends the body.
     pub(crate) fn end(&self) {
         self.give(None, true);
     }

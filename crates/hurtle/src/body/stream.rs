@@ -39,7 +39,7 @@ pub(crate) struct Stream {
     seen: Option<Box<(Next, Option<u64>)>>,
 }
 
-/// A type-erased body.
+/// An `http_body::Body` whose type is erased and whose data is `Bytes`.
 trait Frames {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next>;
     fn exact_len(&self) -> Option<u64>;

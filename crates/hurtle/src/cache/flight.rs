@@ -31,7 +31,6 @@ pub(crate) enum Join {
 pub(crate) enum FetchResult {
     /// A response whose body is arriving.
     Arriving(Reader),
-    /// A stored response.
     Stored(Arc<Stored>),
     /// The fetch failed; the client gets this status.
     Failed(StatusCode),

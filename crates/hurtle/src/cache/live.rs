@@ -48,7 +48,6 @@ struct LiveState {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// More will arrive.
     Open,
     Whole,
     Broken,
@@ -220,7 +219,6 @@ impl LiveState {
 }
 
 impl Reader {
-    /// Returns the body.
     pub(crate) fn live(&self) -> &Arc<Live> {
         &self.live
     }

@@ -58,7 +58,6 @@ pub(crate) struct Content {
 /// The storage of a body.
 #[derive(Clone, Debug)]
 pub(crate) enum Kept {
-    /// In memory.
     Bytes(Bytes),
     /// In a file without a name.
     File(Arc<OpenFile>),

@@ -22,7 +22,6 @@ pub(super) struct AdminArgs {
     admin: Option<PathBuf>,
 }
 
-/// A server's response.
 pub(super) struct Reply {
     pub(super) status: u16,
     pub(super) text: String,

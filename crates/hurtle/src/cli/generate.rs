@@ -8,7 +8,6 @@ use clap_mangen::Man;
 
 use super::Cli;
 
-/// Arguments of `completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
     /// The shell.

@@ -10,7 +10,6 @@ use clap::Args;
 use crate::apps::keeper::KeeperOptions;
 use crate::lifecycle::dns_hooks::HookOptions;
 
-/// Arguments of `start-upgrades`.
 #[derive(Debug, Args)]
 pub struct StartUpgradesArgs {
     /// The program.
@@ -21,18 +20,16 @@ pub struct StartUpgradesArgs {
     pub arguments: Vec<OsString>,
 }
 
-/// Arguments of `look-up-names`.
 #[derive(Debug, Args)]
 pub struct LookUpNamesArgs {
     /// The user that the process becomes.
     #[arg(long)]
     pub user: Option<String>,
-    /// Its group.
+    /// The group of the process, if it is not that of the user.
     #[arg(long)]
     pub group: Option<String>,
 }
 
-/// Arguments of `run-dns-hook`.
 #[derive(Debug, Args)]
 pub struct RunDnsHookArgs {
     #[arg(long)]
@@ -56,7 +53,6 @@ impl RunDnsHookArgs {
     }
 }
 
-/// Arguments of `keep-app`.
 #[derive(Debug, Args)]
 pub struct KeepAppArgs {
     #[arg(long)]

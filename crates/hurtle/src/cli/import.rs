@@ -7,7 +7,6 @@ use clap::Args;
 use super::ConfigProblems;
 use crate::import::{self, Imported};
 
-/// Arguments of `import`.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
     /// nginx's configuration, a Caddyfile (a file whose name begins with that word), or a .htaccess

@@ -7,7 +7,6 @@ use clap::Args;
 use super::ConfigProblems;
 use super::admin::{self, AdminArgs};
 
-/// Arguments of `log-level`.
 #[derive(Debug, Args)]
 pub struct LogLevelArgs {
     /// The least severe level written.

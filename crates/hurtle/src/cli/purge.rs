@@ -7,7 +7,6 @@ use clap::Args;
 use super::ConfigProblems;
 use super::admin::{self, AdminArgs};
 
-/// Arguments of `purge`.
 #[derive(Debug, Args)]
 pub struct PurgeArgs {
     /// The response to remove: http://HOST/PATH as clients request it, or http://HOST/PREFIX* for

@@ -4,7 +4,6 @@ use clap::Args;
 
 use super::admin::{self, AdminArgs, CommandError};
 
-/// Arguments of `reload`.
 #[derive(Debug, Args)]
 pub struct ReloadArgs {
     #[command(flatten)]

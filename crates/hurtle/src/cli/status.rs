@@ -20,7 +20,6 @@ fn state(upstream: &Value) -> String {
     parsed.map_or("?", |upstream| upstream.state().name()).to_owned()
 }
 
-/// Arguments of `status`.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
     #[command(flatten)]

@@ -33,7 +33,6 @@ const KEY_WAIT: Duration = Duration::from_millis(50);
 /// Width of the text of `--once` in columns.
 const PLAIN_WIDTH: usize = 120;
 
-/// Arguments of `top`.
 #[derive(Debug, Args)]
 pub struct TopArgs {
     #[command(flatten)]

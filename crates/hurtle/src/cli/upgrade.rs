@@ -4,7 +4,6 @@ use clap::Args;
 
 use super::admin::{self, AdminArgs, CommandError};
 
-/// Arguments of `upgrade`.
 #[derive(Debug, Args)]
 pub struct UpgradeArgs {
     #[command(flatten)]

@@ -21,7 +21,7 @@ pub(super) struct EncodedBody {
     encoder: Option<Encoder<'static>>,
     /// Bytes of the source that are not encoded yet.
     input: Bytes,
-    /// Encoded bytes.
+    /// Encoded bytes of the next frame.
     out: Vec<u8>,
     /// The encoder holds bytes that were not flushed.
     has_unflushed: bool,

@@ -26,7 +26,7 @@ pub(crate) enum Effort {
 /// Brotli, zstd and gzip levels for bodies that are encoded for each response.
 const LIVE_LEVELS: (i32, i32, u32) = (4, 3, 4);
 
-/// Levels for files.
+/// Brotli, zstd and gzip levels for files, which are encoded once.
 const STORED_LEVELS: (i32, i32, u32) = (9, 15, 9);
 
 /// Base-2 logarithm of the window for live bodies.

@@ -63,7 +63,7 @@ pub(super) struct Awaited {
 }
 
 impl Awaited {
-    /// Begins to wait.
+    /// Counts the job in the mailbox of this event loop, if it has one.
     pub(super) fn begin() -> Awaited {
         let mine = MINE.with_borrow(Clone::clone);
         if let Some(mine) = &mine

@@ -13,7 +13,6 @@ pub(crate) trait FieldEdits {
     /// Removes all lines of a field.
     fn remove(&mut self, name: &HeaderName);
 
-    /// Adds a line.
     fn append(&mut self, name: &HeaderName, value: &HeaderValue);
 
     /// Calls `take` with the name and value of each line.

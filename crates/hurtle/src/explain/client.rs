@@ -65,7 +65,6 @@ impl Client for NoClient {
     }
 }
 
-/// Drops interim responses.
 struct NoInterim;
 
 impl InterimSender for NoInterim {

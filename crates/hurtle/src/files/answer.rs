@@ -26,7 +26,6 @@ pub(crate) struct FileQuery<'a> {
     pub preconditions: Preconditions<'a>,
     /// Range; set for GET only (RFC 9110 section 14.2).
     pub range: Option<&'a [u8]>,
-    /// Accept-Encoding.
     pub accept_encoding: Option<&'a [u8]>,
     /// The response may have a body of unknown length.
     pub admits_stream: bool,

@@ -71,7 +71,6 @@ impl Cache {
         }
     }
 
-    /// Publishes its size.
     pub(super) fn publish(&self, metrics: &WorkerMetrics) {
         metrics.files.evictions.set(self.evictions);
         metrics.files.entries.set(self.entries.len() as u64);

@@ -213,7 +213,7 @@ impl Differences {
         Some(&slot.get_or_init(|| (*hash, MadeVariant::default())).1)
     }
 
-    /// All differences.
+    /// The differences that `variant` has returned so far; some may not be made yet.
     pub(super) fn variants(&self) -> impl Iterator<Item = &MadeVariant> {
         self.variants.iter().filter_map(|slot| slot.get().map(|(_, variant)| variant))
     }

@@ -56,7 +56,6 @@ pub(crate) struct Entry {
 /// A representation of a file.
 #[derive(Debug)]
 pub(crate) struct Representation {
-    /// Its content-coding.
     pub coding: Coding,
     /// The open file; the unencoded one for a variant that this server has made.
     pub file: Arc<OpenFile>,
@@ -85,14 +84,12 @@ pub(crate) struct Representation {
     pub not_modified: Bytes,
     /// Prepared fields of a 412 and a 416.
     pub failed: Bytes,
-    /// Content-Type.
     pub media_type: HeaderValue,
 }
 
 /// Rules of a mount for the fields of its files.
 #[derive(Debug)]
 pub(crate) struct FieldRules {
-    /// Content-Type.
     pub media_type: HeaderValue,
     /// True if `compress.types` has it.
     pub is_compressed: bool,

@@ -49,9 +49,7 @@ pub(crate) struct ListingRequest {
     pub url_path: Vec<u8>,
     /// True if hidden names are shown.
     pub dotfiles: bool,
-    /// Order and page.
     pub view: View,
-    /// Names to show.
     pub filter: Filter,
     /// True for JSON, false for HTML.
     pub json: bool,

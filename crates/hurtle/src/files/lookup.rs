@@ -98,23 +98,20 @@ pub(crate) enum Target {
 /// Result of a look-up that opens the file.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// An open file.
     File {
         /// Path relative to the root.
         path: Vec<u8>,
         /// The unencoded file first, if there is one, then its variants, best first.
         opened: Vec<Opened>,
     },
-    /// Anything else.
+    /// A result without an open file; never `Target::File`.
     Other(Target),
 }
 
 /// The open file of one representation.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    /// Its content-coding.
     pub coding: Coding,
-    /// The open file.
     pub file: Arc<OpenFile>,
     /// The content, if the file is small.
     pub content: Option<Bytes>,

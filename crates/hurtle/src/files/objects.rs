@@ -21,7 +21,6 @@ use crate::rt;
 /// The bytes of an object while not all of them have arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct Arriving {
-    /// Reads them.
     pub bytes: Arrival,
     /// True if the open file holds those that have arrived.
     pub has_file: bool,

@@ -24,7 +24,6 @@ pub(crate) struct Routes {
 /// A directory's URL path, decoded and with a trailing `/`.
 #[derive(Clone, Debug)]
 pub(crate) struct UrlDirectory {
-    /// The path.
     pub path: Vec<u8>,
     /// Length of its mount's path, in bytes; the root's is 0.
     pub mount_len: usize,

@@ -34,7 +34,6 @@ pub(crate) struct Scripts {
 /// Result of finding a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// A script.
     Script {
         /// The root as the application gets it.
         root: PathBuf,

@@ -45,7 +45,6 @@ pub(crate) struct Store {
 pub(crate) enum LookupError {
     /// The disk threads did not return a result.
     Pool(Failure),
-    /// The disk failed.
     Disk(io::Error),
     /// The object store failed, which it has logged.
     Origin(hurtle_objects::Failure),

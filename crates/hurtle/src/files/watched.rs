@@ -26,7 +26,7 @@ pub(crate) struct Watched(Arc<SharedWatch>);
 #[derive(Debug)]
 struct SharedWatch {
     watch: OwnedFd,
-    /// By their paths.
+    /// Paths of the watched directories.
     directories: Mutex<HashSet<Vec<u8>>>,
     changed: Changed,
     /// Closed with the last clone, which ends the reader of changes.

@@ -83,12 +83,10 @@ const COPIED_BYTES_MAX: usize = 8 << 10;
 pub(crate) enum Data<'a> {
     /// The first bytes of an input, this many; they are consumed.
     Input(&'a mut Input, usize),
-    /// Bytes in memory.
     Bytes(Bytes),
 }
 
 impl Data<'_> {
-    /// Returns the bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Data::Input(input, len) => &input.bytes()[..*len],

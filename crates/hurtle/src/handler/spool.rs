@@ -62,7 +62,6 @@ pub(super) enum Tasks {
 /// The error of a body.
 #[derive(Debug)]
 pub(super) enum SpoolError<E> {
-    /// Its source's.
     Source(E),
     /// Its file cannot be read, or its source is gone.
     Lost(io::Error),
@@ -95,7 +94,7 @@ struct SpoolState<E> {
     pieces: VecDeque<Bytes>,
     /// Small pieces behind `pieces`.
     joined: BytesMut,
-    /// Bytes in both.
+    /// Bytes in `pieces` and `joined`.
     memory_bytes: usize,
     end: Option<Result<Option<HeaderMap>, SpoolError<E>>>,
     is_abandoned: bool,
@@ -116,7 +115,7 @@ enum Awaits {
 
 /// The next step of the source.
 enum Room {
-    /// It goes on.
+    /// The source may put the next piece at once.
     Free,
     /// These pieces are written to the file, at the end of what is there.
     Write(Vec<Bytes>, Option<Arc<OpenFile>>, u64),

@@ -97,7 +97,7 @@ pub(super) enum Phase {
 struct PendingUpgrade {
     upgrade: Option<Upgrade>,
     reply: Option<Reply>,
-    /// `true`: reload afterwards.
+    /// `true`: SIGHUP arrived during the upgrade, so a reload follows it.
     reload: bool,
     /// `true`: names lead to what the sandbox refuses.
     because_of_names: bool,

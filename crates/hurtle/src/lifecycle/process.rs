@@ -28,7 +28,6 @@ const PORTS_TRIED: u16 = 100;
 
 /// The configuration of a process, and how to load it again.
 pub struct ProcessConfig {
-    /// The configuration.
     pub config: Config,
     /// `true`: the address is a default, so another port may be used.
     pub any_port: bool,

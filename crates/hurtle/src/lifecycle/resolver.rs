@@ -35,7 +35,7 @@ const QUESTION_BYTES_MAX: u64 = 1 << 10;
 /// Longest list of addresses, as text.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 
-/// Look-ups at once.
+/// Most look-ups at once, each on a thread of its own.
 const THREADS_MAX: usize = 64;
 
 /// The first word of an answer that is an error.
@@ -44,7 +44,7 @@ const FAILED: &str = "failed ";
 /// `true`: this process has looked up a name itself.
 static LOOKS_UP_ITSELF: AtomicBool = AtomicBool::new(false);
 
-/// The server's end.
+/// The server's end of the socket to the process that looks up names.
 #[derive(Debug)]
 pub(super) struct Resolver(UnixStream);
 
@@ -188,7 +188,7 @@ pub fn run(user: Option<&str>, group: Option<&str>) -> io::Result<()> {
     }
 }
 
-/// Answers one look-up.
+/// Reads a port and a name, and writes a line for each address, or one that begins with `FAILED`.
 fn answer(mut client: &UnixStream) -> io::Result<()> {
     let mut line = String::new();
     BufReader::new(client.take(QUESTION_BYTES_MAX)).read_line(&mut line)?;

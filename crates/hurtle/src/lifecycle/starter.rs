@@ -36,7 +36,7 @@ const READY: u8 = b'r';
 /// The message of a server to its supervisor that it accepts connections.
 pub(super) const SERVES: u8 = b's';
 
-/// The server's end.
+/// The server's end of the socket to a starter or a supervisor.
 #[derive(Debug)]
 pub(super) struct Starter(UnixStream);
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes in files.
+/// Bytes in files without names, of all mounts.
 static FILE_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// Those of each mount that has a bound, which successive configurations share.

@@ -29,13 +29,11 @@ impl Counter {
         self.0.store(self.0.load(Relaxed).wrapping_sub(n), Relaxed);
     }
 
-    /// Sets the value.
     #[inline]
     pub fn set(&self, n: u64) {
         self.0.store(n, Relaxed);
     }
 
-    /// Returns the value.
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)

@@ -66,7 +66,7 @@ impl Format {
 pub enum Kind {
     /// It only grows; its samples are named with `_total`.
     Counter,
-    /// A state.
+    /// A value that rises and falls.
     Gauge,
     /// Buckets, a sum and a count.
     Histogram,

@@ -54,7 +54,6 @@ pub struct Text {
 /// The emphasis of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// None.
     Plain,
     /// Zero, or nothing to show.
     Faint,

@@ -14,9 +14,7 @@ use super::{Histogram, NativeBuckets};
 pub enum Protocol {
     /// HTTP/1.0 and HTTP/1.1.
     Http1,
-    /// HTTP/2.
     Http2,
-    /// HTTP/3.
     Http3,
 }
 

@@ -10,9 +10,7 @@ use super::{Histogram, RouteMetrics, UpstreamMetrics};
 /// A TLS version and whether the session was resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsVersion {
-    /// TLS 1.2.
     Tls12,
-    /// TLS 1.3.
     Tls13,
 }
 

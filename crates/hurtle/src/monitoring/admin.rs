@@ -107,7 +107,7 @@ pub(super) async fn serve(socket: std::os::unix::net::UnixListener, admin: Admin
     }
 }
 
-/// Executes a command.
+/// Executes the command that the head of a request names, such as `POST /reload`.
 async fn answer(head: &[u8], admin: &Admin) -> command::Reply {
     let Admin { services, requests, .. } = admin;
     let executed = match command::target(head) {

@@ -32,7 +32,6 @@ pub(super) struct ExchangeClient<'e, 's, T> {
     request: &'e RequestHead<'e>,
     /// The site and the route; `None`: the request has reached no handler.
     resolved: Option<&'e Resolved<'s>>,
-    /// The request's body.
     pub(super) incoming: Incoming,
     /// `true` if the handler has waited while the client was watched.
     pub(super) has_waited: bool,

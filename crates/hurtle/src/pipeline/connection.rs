@@ -64,7 +64,6 @@ pub(crate) enum Next {
 
 /// An unsuccessful wait for bytes.
 pub(crate) enum Ended {
-    /// The deadline passed.
     Late,
     Failed,
 }

@@ -168,7 +168,7 @@ trait End {
     /// As `Transport::poll_flush`.
     fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Sends no more.
+    /// Ends the sending side; receiving goes on.
     fn finish(&self);
 }
 

@@ -16,7 +16,6 @@ pub(crate) struct Permit {
 }
 
 impl Permits {
-    /// Creates `count` permits.
     pub(crate) fn new(count: usize) -> Permits {
         Permits(Arc::new(Semaphore::new(count.min(Semaphore::MAX_PERMITS))))
     }

@@ -30,7 +30,6 @@ pub(crate) struct Predecessor {
     pub(crate) tickets: Vec<TicketKeys>,
     /// The position in the feed of purges, up to which the stored responses are purged.
     pub(crate) purges: Option<String>,
-    /// The stored responses.
     pub(crate) cached: Option<CachedResponses>,
 }
 

@@ -23,7 +23,7 @@ pub struct Running {
     pub(crate) stop: Stop,
     pub(crate) services: Arc<Services>,
     pub(crate) addresses: OpenAddresses,
-    /// New configurations.
+    /// The configuration of the last reload, for all workers; `None`: there was no reload.
     pub(crate) updates: watch::Sender<Option<Arc<Update>>>,
     pub(crate) certificates: CertificateTasks,
     /// Commands from the admin socket for the process.

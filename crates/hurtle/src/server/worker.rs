@@ -37,7 +37,6 @@ pub(super) struct WorkerStart {
     pub(super) quic: QuicDuties,
     /// `true`: another process holds the listeners too.
     pub(super) inherited: bool,
-    /// New configurations.
     pub(super) updates: watch::Receiver<Option<Arc<Update>>>,
     /// Gets a message when the worker accepts connections, and when it no longer does.
     pub(super) accepts: mpsc::UnboundedSender<()>,

@@ -67,7 +67,7 @@ struct SharedConnection {
 }
 
 impl Connection {
-    /// Uses a socket.
+    /// Starts a task that sends commands on the socket and receives their replies.
     pub(super) fn new(socket: UpstreamSocket) -> Connection {
         let shared = Rc::new(SharedConnection::default());
         let running = Rc::clone(&shared);

@@ -33,7 +33,7 @@ pub(crate) struct Maintenance {
     known: RefCell<Known>,
 }
 
-/// The last look-up.
+/// Result of the last look-up of the file.
 #[derive(Debug, Default)]
 struct Known {
     /// The contents of the file; `None`: there is none.
@@ -50,7 +50,6 @@ impl Maintenance {
         Maintenance { file: file.to_owned(), disk: disk.clone(), lane, known: RefCell::default() }
     }
 
-    /// Returns the file.
     pub(crate) fn file(&self) -> &Path {
         &self.file
     }

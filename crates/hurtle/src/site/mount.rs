@@ -337,7 +337,7 @@ impl Mount {
 #[derive(Clone, Debug)]
 pub(super) struct Compression {
     pub(super) policy: Policy,
-    /// The site's `compress`.
+    /// The site's `compress`; `None`: it is not set.
     pub(super) site: Option<bool>,
 }
 

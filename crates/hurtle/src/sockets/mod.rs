@@ -18,7 +18,7 @@ const PORTS_TRIED: u32 = 20;
 /// A bound socket that no worker has registered yet.
 #[derive(Debug)]
 pub enum Listener {
-    /// A TCP listener.
+    /// A listener of a TCP address.
     Tcp(std::net::TcpListener),
     /// A listener of a unix stream socket.
     Unix(unix::UnixListener),

@@ -25,7 +25,7 @@ pub const PROBE: OFlags = OFlags::PATH;
 /// A clock for `coarse_ms`: read without asking the timer, as of the last tick.
 pub(super) const COARSE: ClockId = ClockId::MonotonicCoarse;
 
-/// See `sys`.
+/// See the contract in `sys`.
 pub const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
 
 /// `RLIMIT_DATA` does not count what `mmap` returns here.
@@ -164,7 +164,7 @@ pub fn children() -> io::Result<Vec<rustix::process::Pid>> {
     Ok(descendants.iter().map(|descendant| descendant.pid).collect())
 }
 
-/// See the contract.
+/// See the contract in `sys`.
 pub const TRUST_STORES: &[TrustStore] = &[TrustStore {
     directory: Some("/usr/local/etc/ssl/certs"),
     extension: "pem",

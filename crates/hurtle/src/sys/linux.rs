@@ -26,7 +26,7 @@ pub const PROBE: OFlags = OFlags::PATH;
 /// A clock for `coarse_ms`: read without asking the timer, as of the last tick.
 pub(super) const COARSE: ClockId = ClockId::MonotonicCoarse;
 
-/// See `sys`.
+/// See the contract in `sys`.
 pub const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
 
 /// Counts private writable memory only, and not the files that a program maps.
@@ -236,7 +236,7 @@ pub fn children() -> io::Result<Vec<Pid>> {
     Ok(pids.filter(is_child).collect())
 }
 
-/// See the contract.
+/// See the contract in `sys`.
 pub const TRUST_STORES: &[TrustStore] = &[
     // Debian, Ubuntu, Alpine.
     TrustStore {

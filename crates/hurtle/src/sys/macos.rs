@@ -27,7 +27,7 @@ pub const PROBE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::N
 /// The clock of `coarse_ms`: the system has no coarse one.
 pub(super) const COARSE: ClockId = ClockId::Monotonic;
 
-/// See `sys`.
+/// See the contract in `sys`.
 pub const NO_SIGNAL: SendFlags = SendFlags::empty();
 
 /// `RLIMIT_DATA` does not count what `mmap` returns here.
@@ -148,7 +148,7 @@ pub fn children() -> io::Result<Vec<rustix::process::Pid>> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// See the contract.
+/// See the contract in `sys`.
 pub const TRUST_STORES: &[TrustStore] = &[TrustStore {
     directory: None,
     extension: "pem",

@@ -164,11 +164,8 @@ pub struct TlsKeys {
 
 /// A key, by its cipher.
 pub enum TlsKey {
-    /// AES-128-GCM.
     Aes128Gcm([u8; 16]),
-    /// AES-256-GCM.
     Aes256Gcm([u8; 32]),
-    /// ChaCha20-Poly1305.
     ChaCha20Poly1305([u8; 32]),
 }
 

@@ -12,7 +12,7 @@ pub(super) const GENERALIZED_TIME: u8 = 0x18;
 pub(super) const SEQUENCE: u8 = 0x30;
 pub(super) const SET: u8 = 0x31;
 
-/// Consecutive elements.
+/// Consecutive elements in DER; `take` removes the first if it has the tag.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Der<'a>(pub(super) &'a [u8]);
 

@@ -73,7 +73,7 @@ struct Entry {
     name: String,
     policy: u32,
     site: config::Site,
-    /// Certificates on demand.
+    /// The certificates on demand of all sites; `None`: this site has none.
     automatic: Option<Arc<Automatic>>,
     /// Read at each handshake, which costs far more than the lock; one thread writes it. `None`:
     /// the certificate has not been issued yet.

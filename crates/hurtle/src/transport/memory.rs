@@ -221,7 +221,6 @@ impl Memory {
         poll_fn(|cx| self.poll_read(cx, into)).await
     }
 
-    /// Reads once.
     pub(crate) fn poll_read(
         &self,
         cx: &mut Context<'_>,
@@ -323,7 +322,6 @@ impl Memory {
         Poll::Ready(())
     }
 
-    /// Writes once.
     pub(crate) fn poll_write(
         &self,
         cx: &mut Context<'_>,

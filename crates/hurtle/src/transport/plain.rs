@@ -26,10 +26,9 @@ pub(super) const SLICES_MAX: usize = 16;
 /// A timeout of 0, for a poll that must not wait.
 const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// A connected socket.
+/// A connected socket without TLS.
 #[derive(Debug)]
 pub(crate) enum Plain {
-    /// TCP.
     Tcp(TcpStream),
     /// A unix stream socket.
     Unix(UnixStream),

@@ -40,7 +40,6 @@ pub(crate) struct Rest(VecDeque<Piece>);
 /// A range of a file's bytes.
 #[derive(Debug)]
 pub(crate) struct FileRange {
-    /// The file.
     pub file: Arc<OpenFile>,
     /// The offset of the first byte.
     pub offset: u64,
@@ -59,7 +58,6 @@ pub(crate) enum Front<'q> {
     File {
         /// The bytes before the file.
         head: &'q [u8],
-        /// The file.
         file: &'q OpenFile,
         /// The offset of the first byte.
         offset: u64,
@@ -157,7 +155,6 @@ impl From<FileRange> for Piece {
 }
 
 impl SendQueue {
-    /// Appends a piece.
     #[inline]
     pub(crate) fn push(&mut self, piece: impl Into<Piece>) {
         let piece = piece.into();
@@ -203,7 +200,6 @@ impl SendQueue {
         self.iter().map(Piece::len).sum::<usize>() - self.skip
     }
 
-    /// Drops all pieces.
     pub(crate) fn clear(&mut self) {
         if !self.is_empty() {
             *self = SendQueue::default();

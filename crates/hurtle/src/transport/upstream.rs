@@ -23,9 +23,7 @@ use super::plain::Plain as Clear;
 #[derive(Debug)]
 #[cfg_attr(test, allow(clippy::large_enum_variant))] // A connection in memory is large.
 pub(crate) enum UpstreamSocket {
-    /// In clear.
     Clear(Clear),
-    /// With TLS.
     Secure(Box<TlsClient>),
 }
 

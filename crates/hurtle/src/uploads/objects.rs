@@ -65,7 +65,7 @@ impl Uploads {
         Ok(of_done(self.finish(put).await?))
     }
 
-    /// Ends an object.
+    /// Completes the upload of an object; an error if its condition is false or the store fails.
     pub(super) async fn finish(&self, put: Put) -> Result<Committed, UploadError> {
         let (change, version) = put.finish().await?;
         self.changed.note();

@@ -11,18 +11,14 @@ use crate::rt::Threads;
 pub(crate) struct WasmApps(());
 
 impl WasmApps {
-    /// # Errors
-    /// None.
     pub(crate) fn load(_: &Config, _: Option<&WasmApps>) -> Result<WasmApps, Vec<String>> {
         Ok(WasmApps(()))
     }
 
-    /// `None`.
     pub(crate) fn service(&self, _site: &str, _path: &str) -> Option<(NotLoaded, Arc<Threads>)> {
         None
     }
 
-    /// Empty.
     pub(crate) fn versions(&self, _: &Site) -> Vec<u64> {
         Vec::new()
     }

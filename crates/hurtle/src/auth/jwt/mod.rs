@@ -88,7 +88,6 @@ impl Issuers {
 }
 
 impl TokenGate {
-    /// The configuration.
     pub(crate) fn config(&self) -> &Jwt {
         &self.config
     }

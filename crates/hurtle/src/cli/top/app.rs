@@ -11,7 +11,6 @@ use crate::metrics::rates::{Rates, SortKey};
 /// Lines of a page of scrolling.
 const PAGE_LINES: usize = 10;
 
-/// The state.
 #[derive(Debug, Default)]
 pub(super) struct App {
     last: Option<Snapshot>,
@@ -51,7 +50,6 @@ impl App {
         }
     }
 
-    /// Takes a key.
     pub(super) fn press(&mut self, key: KeyEvent) -> Step {
         let has_control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {

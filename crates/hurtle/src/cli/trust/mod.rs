@@ -20,7 +20,6 @@ use super::{CONFIG_FILE, ConfigProblems};
 use crate::config;
 use crate::tls::local;
 
-/// Arguments of `trust`.
 #[derive(Debug, Args)]
 pub struct TrustArgs {
     /// The configuration file with the authority [default: hurtle.toml if it has one, else the

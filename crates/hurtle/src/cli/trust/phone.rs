@@ -48,7 +48,7 @@ Settings.</p>
 </body></html>
 ";
 
-/// A running page.
+/// A served page from which phones install the certificates of authorities.
 pub struct PhonePage {
     /// Words for the terminal, with the page's URL as a QR code.
     pub text: String,

@@ -58,7 +58,6 @@ pub(crate) enum Format {
 /// Parameters of an archive.
 #[derive(Clone, Debug)]
 pub(crate) struct ArchiveRequest {
-    /// The format.
     pub format: Format,
     /// The look-up of the directory.
     pub lookup: Arc<Lookup>,
@@ -83,7 +82,6 @@ pub(crate) enum ArchiveError {
     Depth,
     /// The entries of all archives need too much memory.
     Busy,
-    /// The look-up failed.
     Lookup(LookupError),
 }
 
@@ -116,7 +114,6 @@ impl Format {
         })
     }
 
-    /// File-name extension.
     pub(crate) fn extension(self) -> &'static str {
         match self {
             Format::Zip => "zip",
@@ -124,7 +121,6 @@ impl Format {
         }
     }
 
-    /// Media type.
     pub(crate) fn media_type(self) -> &'static str {
         match self {
             Format::Zip => "application/zip",

@@ -39,7 +39,7 @@ enum Stage {
     Data { index: usize, file: OpenFile, offset: u64, crc: crc32fast::Hasher },
     /// The record of the entry with this index in the central directory, which begins at an offset.
     Central { index: usize, start: u64, bytes: u64 },
-    /// Nothing is left.
+    /// The whole archive has been written.
     End,
 }
 

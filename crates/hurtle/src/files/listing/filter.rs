@@ -18,7 +18,6 @@ impl Filter {
         Filter(text.map(form_decoded).unwrap_or_default().into())
     }
 
-    /// The text.
     pub(crate) fn text(&self) -> &[u8] {
         &self.0
     }

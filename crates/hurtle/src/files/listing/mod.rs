@@ -74,7 +74,6 @@ pub(crate) enum Kind {
 }
 
 impl Listing {
-    /// Number of entries.
     pub(crate) fn len(&self) -> usize {
         self.order.len()
     }

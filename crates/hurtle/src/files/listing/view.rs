@@ -58,7 +58,6 @@ pub(crate) struct Page {
 pub(crate) struct Entry {
     /// The name as stored in the directory: any bytes except `/` and NUL.
     pub name: Box<[u8]>,
-    /// Its kind.
     pub kind: Kind,
     /// Size in bytes; meaningful for files only.
     pub size: u64,
@@ -69,13 +68,10 @@ pub(crate) struct Entry {
 /// The size and time of a name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
-    /// See `Entry`.
     pub kind: Kind,
-    /// See `Entry`.
     pub size: u64,
-    /// See `Entry`.
     pub modified: Option<i64>,
-    /// Orders the times.
+    /// Sort key of the time: a later time has a larger number.
     pub modified_ordinal: u64,
 }
 

@@ -16,7 +16,6 @@ const EXTENSIONS_MAX: usize = 1_024;
 /// The media type of files with an extension.
 #[derive(Clone, Debug)]
 pub(super) struct MediaType {
-    /// Content-Type.
     pub(super) value: HeaderValue,
     /// `true` if `compress.types` has it.
     pub(super) is_compressed: bool,

@@ -161,7 +161,6 @@ impl Peer {
         Ok(())
     }
 
-    /// Most idle connections.
     fn idle_max(&self) -> usize {
         match self.protocol {
             Protocol::FastCgi(kept) => kept,

@@ -75,7 +75,7 @@ impl Record {
 /// Why a call has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
-    /// The program has.
+    /// The program has ended before the time limit.
     ByItself,
     /// The time limit has passed.
     Late,
@@ -83,7 +83,7 @@ enum Ended {
     Abandoned,
 }
 
-/// A running hook.
+/// A running program in a process group of its own.
 struct Call {
     child: Child,
     stderr: Option<ChildStderr>,

@@ -37,7 +37,7 @@ const LINE_BYTES_MAX: u64 = 1 << 10;
 /// Most records of an attempt, one for each name of a certificate.
 const RECORDS_MAX: usize = 100;
 
-/// The server's end.
+/// The server's end of the socket to the process that runs the hook.
 #[derive(Debug)]
 pub(super) struct DnsHooks(UnixStream);
 

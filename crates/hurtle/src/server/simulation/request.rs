@@ -21,7 +21,6 @@ const FAILURES: &[u16] = &[400, 408, 413, 500, 502, 503, 504];
 pub(super) struct TestRequest {
     pub(super) method: &'static str,
     pub(super) path: String,
-    /// The request's body.
     pub(super) upload: Vec<u8>,
     /// The expected value of X-Id; `None`: the handler does not send it.
     id: Option<u64>,

@@ -29,7 +29,6 @@ const WINDOWS_BUFFERED: u64 = 2;
 /// Most bytes that a connection buffers until they are acknowledged.
 const SEND_WINDOW_BYTES_MAX: u64 = 16 << 20;
 
-/// A connection.
 pub(crate) struct Connection {
     pub(super) proto: RefCell<quinn_proto::Connection>,
     endpoint: Rc<Endpoint>,

@@ -119,7 +119,7 @@ enum CryptoState {
         acceptor: Box<Acceptor>,
         /// The bytes so far.
         received: Vec<u8>,
-        /// Encoded transport parameters.
+        /// The server's transport parameters, encoded (RFC 9000 section 18).
         params: Vec<u8>,
         local: LocalAddress,
     },
@@ -299,7 +299,7 @@ impl Session for TlsSession {
         false
     }
 
-    /// HTTP/3 exports none.
+    /// Always fails: HTTP/3 exports no keying material.
     fn export_keying_material(
         &self,
         _output: &mut [u8],

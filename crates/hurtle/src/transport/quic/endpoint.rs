@@ -26,7 +26,6 @@ use crate::config::Listen;
 const RECEIVES_MAX: usize = 8;
 const FORWARDED_MAX: usize = 64;
 
-/// An endpoint.
 pub(crate) struct Endpoint {
     proto: RefCell<quinn_proto::Endpoint>,
     socket: RefCell<Socket>,

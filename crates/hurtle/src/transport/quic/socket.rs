@@ -32,7 +32,6 @@ pub(crate) struct BufferSizes {
     pub send: usize,
 }
 
-/// A socket.
 #[derive(Debug)]
 pub(super) struct Socket {
     io: tokio::net::UdpSocket,
