@@ -110,7 +110,7 @@ pub(super) fn is_of_tokens(key: &str) -> bool {
 /// The default time limit of a subrequest.
 const FORWARD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The default realm.
+/// Default of the key `realm`.
 pub(super) const REALM: &str = "hurtle";
 
 impl Basic {

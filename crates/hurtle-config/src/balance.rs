@@ -49,7 +49,7 @@ pub struct Balancing {
 /// Method of load balancing, as configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Balance {
-    /// Each in turn.
+    /// Each in turn, as often as its weight says.
     #[default]
     RoundRobin,
     /// The one with the fewest requests in flight for its weight.
@@ -67,7 +67,7 @@ pub enum Balance {
 /// The cookie that names the upstream of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StickyCookie {
-    /// Its name.
+    /// Name of the cookie.
     #[serde(rename = "cookie")]
     pub name: String,
     /// Key of its values; `None`: a random one for each run of the server.

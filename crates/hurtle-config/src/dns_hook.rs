@@ -19,7 +19,7 @@ use super::value::Value;
 /// Longest time limit of the hook, in milliseconds. Authorizations are pending for days.
 pub(super) const HOOK_MS_MAX: u64 = 60 * 60 * 1_000;
 
-/// Default time limit.
+/// Default of the key `dns_timeout`.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Port of resolvers without one.

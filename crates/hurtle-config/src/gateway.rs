@@ -46,7 +46,7 @@ settings! {
             "{ APP_ENV = \"prod\" }", or "none", with &["fastcgi", "uwsgi", "cgi"], by |v, r| Some(params(v, r));
     }
     beside {
-        /// Time limits.
+        /// Time limits of sending a request and of receiving its response.
         #[serde(flatten)]
         timeouts: UpstreamTimeouts = UpstreamTimeouts::default();
         /// Edits of the fields that it gets; `None`: as the client sent them.
@@ -55,7 +55,7 @@ settings! {
 }
 
 settings! {
-    /// A FastCGI application.
+    /// A FastCGI application, the handler of a mount.
     #[derive(Eq)]
     pub struct FastCgi: FASTCGI_KEYS with FASTCGI {
         /// Directory of its scripts. Other files in it are served. Without it the application

@@ -14,7 +14,7 @@ use super::table::Table;
 use super::types::Listen;
 use super::value::Value;
 
-/// Listeners for metrics.
+/// Listeners for metrics and health checks, apart from those of the sites.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Metrics {
     /// Addresses that serve `GET /metrics`, `/ready` and `/live`, and nothing else.

@@ -19,7 +19,7 @@ pub(super) trait Named: Copy + PartialEq + 'static {
     /// Every value with its name, in the order of the documentation.
     const NAMES: &'static [(&'static str, Self)];
 
-    /// The value's name.
+    /// The value's name in `NAMES`; empty if it has none.
     fn name(self) -> &'static str {
         let named = Self::NAMES.iter().find(|(_, value)| *value == self);
         named.map_or("", |(name, _)| name)

@@ -38,11 +38,11 @@ pub struct RequestRate {
 /// The period of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Period {
-    /// A second.
+    /// One second, written `s`.
     Second,
-    /// A minute.
+    /// One minute, written `m`.
     Minute,
-    /// An hour.
+    /// One hour, written `h`.
     Hour,
 }
 

@@ -149,7 +149,6 @@ impl<'t> Reader<'t> {
         self.broken
     }
 
-    /// Records a problem.
     pub(super) fn report(&mut self, spot: &KeyPosition, wrong: ValueError) {
         self.found.push(Finding { spot: spot.clone(), wrong, is_alone: false });
     }

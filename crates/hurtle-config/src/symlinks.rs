@@ -16,9 +16,9 @@ pub enum Symlinks {
     /// Links, absolute ones included, whose target is beneath the root.
     #[default]
     WithinRoot,
-    /// None.
+    /// Links are not followed.
     Never,
-    /// All.
+    /// All links, wherever their targets are.
     Anywhere,
     /// Links whose target is beneath the root or one of these directories: absolute paths.
     Into(Arc<[PathBuf]>),

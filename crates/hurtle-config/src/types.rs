@@ -33,7 +33,7 @@ use super::wasm::Wasm;
 /// One address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
-    /// A TCP address.
+    /// An IP address and a TCP port.
     Tcp(SocketAddr),
     /// A unix stream socket; an existing socket file is replaced if no server accepts on it.
     Unix(PathBuf),

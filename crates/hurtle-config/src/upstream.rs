@@ -28,7 +28,7 @@ use super::upstream_tls::{UpstreamTls, upstream_tls};
 use super::value::Value;
 
 settings! {
-    /// A reverse proxy.
+    /// A reverse proxy, the handler of a mount.
     #[derive(Eq)]
     pub struct Proxy: PROXY_KEYS with PROXY {
         /// Error statuses of an upstream in place of which another one is tried, if the method may
@@ -94,7 +94,7 @@ settings! {
 /// One server behind a proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Upstream {
-    /// An address.
+    /// An IP address and a port.
     Address(SocketAddr),
     /// A host name and a port.
     Name(String, u16),

@@ -22,7 +22,7 @@ pub(super) const UWSGI: Key =
          with its port, or `unix:` and the path of a socket. Several get requests in turn; see \
          [fastcgi.md](fastcgi.md#uwsgi).");
 
-/// A uWSGI application.
+/// A uWSGI application, the handler of a mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Uwsgi {
     /// Its addresses, which get requests in turn.

@@ -35,7 +35,7 @@ impl<'v> Value<'v> {
         self.toml.as_str()
     }
 
-    /// A string.
+    /// Returns a string; reports a value of any other type.
     pub(super) fn text(&self, reader: &mut Reader<'_>) -> Option<&'v str> {
         self.as_text().or_else(|| self.report_type(reader, "a string"))
     }
@@ -76,7 +76,7 @@ impl<'v> Value<'v> {
         Some(path)
     }
 
-    /// True or false.
+    /// Returns a boolean; reports a value of any other type.
     pub(super) fn flag(&self, reader: &mut Reader<'_>) -> Option<bool> {
         self.toml.as_bool().or_else(|| self.report_type(reader, "true or false"))
     }

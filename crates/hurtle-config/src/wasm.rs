@@ -79,7 +79,7 @@ settings! {
             "{ APP_ENV = \"prod\" }", or "none", by |v, r| Some(params(v, r));
     }
     beside {
-        /// The file: absolute.
+        /// Absolute path of the component's file.
         #[serde(serialize_with = "print::path")]
         file: PathBuf = PathBuf::new();
     }

@@ -25,7 +25,7 @@ pub enum Reply {
     Text(Vec<u8>),
     /// An error, such as `NOSCRIPT No matching script`.
     Error(Vec<u8>),
-    /// An integer.
+    /// A signed 64-bit integer, such as the reply to `INCR`.
     Integer(i64),
     /// A string of any bytes.
     Bulk(Vec<u8>),
@@ -88,7 +88,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<(Reply, usize)>, ReplyError> {
 struct Parser<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Values so far.
+    /// Values parsed so far, arrays included.
     values: usize,
 }
 

@@ -30,9 +30,7 @@ pub(super) enum Target {
     /// A mount of files.
     Files,
     Proxy,
-    /// A FastCGI application.
     Fastcgi,
-    /// A uWSGI application.
     Uwsgi,
     /// A fixed answer or a redirect.
     Answer,

@@ -27,7 +27,7 @@ pub(super) fn as_prefixes(directives: &[Directive], remarks: &mut Vec<String>) -
     directives.iter().map(rewritten).collect()
 }
 
-/// Rewrites a server.
+/// Rewrites the directives of a `server` block.
 fn server(block: &[Directive], remarks: &mut Vec<String>) -> Vec<Directive> {
     let mut rewritten: Vec<Directive> = Vec::new();
     let mut rewrites = Vec::new();

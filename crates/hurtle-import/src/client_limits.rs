@@ -18,7 +18,6 @@ pub(super) const KEYS: [&str; 2] = ["body_bytes", "write_stall"];
 const LARGEST: u64 = 1 << 40;
 
 impl Scope {
-    /// Applies `client_max_body_size`.
     pub(super) fn client_max_body_size(&mut self, d: &Directive, report: &mut Report) {
         match bytes(d.arg(0)) {
             Some(0) => self.body_bytes.set(Some(LARGEST)),

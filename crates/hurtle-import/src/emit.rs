@@ -7,7 +7,7 @@ use toml::Value;
 use super::mount::{Keys, ServerConfig, Site};
 use super::report::Report;
 
-/// Width of comments.
+/// Width of comments in the written TOML, in bytes.
 const WIDTH: usize = 96;
 
 /// The server whose configuration is translated.

@@ -84,7 +84,7 @@ kinds! {
         AuthRequestSet "auth_request_set",
         LimitReq "limit_req",
     }
-    /// Settings of files.
+    /// Directives about served files: their directory, index, listing, media types and uploads.
     Files FilesKind {
         Root "root",
         Index "index",
@@ -95,7 +95,7 @@ kinds! {
         CreateFullPutPath "create_full_put_path",
         MinDeleteDepth "min_delete_depth",
     }
-    /// Settings of upstreams.
+    /// Directives about requests to upstreams, such as time limits, buffering, fields and TLS.
     Upstream UpstreamKind {
         ProxyConnectTimeout "proxy_connect_timeout",
         ProxySendTimeout "proxy_send_timeout",

@@ -41,7 +41,7 @@ pub(super) struct Context<'a> {
     pub(super) auth: &'a [AuthServer],
     pub(super) errors: &'a ErrorPages,
     pub(super) named: &'a [Named<'a>],
-    /// Its first name.
+    /// First name of the server; `None`: it has none.
     pub(super) name: Option<&'a str>,
     /// Passwords may reach it in clear over a network.
     pub(super) is_exposed: bool,

@@ -17,7 +17,7 @@ const OF_PROXIES: [&str; 3] = ["proxy_", "add_header", "client_max_body_size"];
 enum Rest<'d> {
     /// A page or script of the site.
     Page(String),
-    /// An application.
+    /// The `proxy_pass` that gets the request.
     Proxy(&'d Directive),
 }
 

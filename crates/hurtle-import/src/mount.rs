@@ -14,7 +14,6 @@ pub(super) type Keys = Vec<(String, Value)>;
 /// Replacements of errors, by their status: a path, `@NAME`, or a table of one with a status.
 pub(super) type ErrorPages = BTreeMap<u16, Value>;
 
-/// The whole configuration.
 #[derive(Debug, Default)]
 pub(super) struct ServerConfig {
     pub(super) keys: Keys,

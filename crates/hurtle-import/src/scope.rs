@@ -60,7 +60,7 @@ pub(super) struct Scope {
     /// Seconds without progress of a response.
     pub(super) write_stall: Setting<Option<u64>>,
     pub(super) uploads: Setting<bool>,
-    /// Those of `proxy_pass`.
+    /// Settings of `proxy_pass`; the next two are those of `fastcgi_pass` and `uwsgi_pass`.
     pub(super) http: UpstreamScope,
     pub(super) fastcgi: UpstreamScope,
     pub(super) uwsgi: UpstreamScope,
@@ -72,7 +72,6 @@ pub(super) struct Scope {
     pub(super) server_name: Option<String>,
     /// Fields of requests to upstreams, as hurtle's templates; empty: the field is removed.
     pub(super) request_fields: Setting<BTreeMap<String, String>>,
-    /// Those of `proxy_redirect`.
     pub(super) proxy_redirects: Setting<Vec<Directive>>,
     /// The flags of cookies; `None`: not written.
     pub(super) proxy_cookies: Setting<Option<Directive>>,

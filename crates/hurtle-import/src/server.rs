@@ -27,9 +27,9 @@ use super::upstream::Groups;
 #[derive(Debug)]
 pub(super) struct Server<'a> {
     pub(super) at: &'a Directive,
-    /// Addresses in clear.
+    /// Addresses to listen on without TLS.
     pub(super) clear: Vec<String>,
-    /// Addresses with TLS.
+    /// Addresses to listen on with TLS.
     pub(super) tls: Vec<String>,
     pub(super) is_default: bool,
     /// It only redirects to HTTPS, at the same names.

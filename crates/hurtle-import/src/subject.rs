@@ -176,7 +176,7 @@ impl Subject {
     }
 }
 
-/// A condition alone.
+/// Returns a table with this key alone.
 pub(super) fn one(key: &str, value: impl Into<Value>) -> Table {
     Table::from_iter([(key.to_owned(), value.into())])
 }

@@ -28,7 +28,7 @@ struct GroupServer {
     max_connections: Option<i64>,
 }
 
-/// Groups by name.
+/// `upstream` blocks by name.
 pub(super) type Groups = BTreeMap<String, Group>;
 
 /// Reads an `upstream` block.

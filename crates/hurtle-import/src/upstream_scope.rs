@@ -26,7 +26,7 @@ pub(super) struct UpstreamKinds {
     param: &'static [Kind],
 }
 
-/// Those of `proxy_pass`.
+/// Directives that go with `proxy_pass`.
 pub(super) static HTTP: UpstreamKinds = UpstreamKinds {
     connect_timeout: &[Kind::Upstream(ProxyConnectTimeout)],
     send_timeout: &[Kind::Upstream(ProxySendTimeout)],
@@ -38,7 +38,7 @@ pub(super) static HTTP: UpstreamKinds = UpstreamKinds {
     param: &[],
 };
 
-/// Those of `fastcgi_pass`.
+/// Directives that go with `fastcgi_pass`.
 pub(super) static FASTCGI: UpstreamKinds = UpstreamKinds {
     connect_timeout: &[Kind::Upstream(FastcgiConnectTimeout)],
     send_timeout: &[Kind::Upstream(FastcgiSendTimeout)],
@@ -50,7 +50,7 @@ pub(super) static FASTCGI: UpstreamKinds = UpstreamKinds {
     param: &[Kind::Upstream(FastcgiParam)],
 };
 
-/// Those of `uwsgi_pass`.
+/// Directives that go with `uwsgi_pass`.
 pub(super) static UWSGI: UpstreamKinds = UpstreamKinds {
     connect_timeout: &[Kind::Upstream(UwsgiConnectTimeout)],
     send_timeout: &[Kind::Upstream(UwsgiSendTimeout)],

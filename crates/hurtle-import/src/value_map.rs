@@ -14,7 +14,6 @@ pub(super) type ValueMaps = BTreeMap<String, ValueMap>;
 /// A map with a value for each request.
 #[derive(Clone, Debug)]
 pub(super) struct ValueMap {
-    /// The directive.
     pub(super) at: Directive,
     /// The property that it asks; `None`: the address of the client.
     pub(super) subject: Option<Subject>,

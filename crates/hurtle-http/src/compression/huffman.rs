@@ -28,7 +28,6 @@ const LENGTH_MAX: usize = 30;
 /// Maximum length of a code that one table look-up decodes.
 const SHORT_BITS: u32 = 8;
 
-/// Each symbol's code.
 const CODES: [u32; 257] = CANON.codes;
 
 /// The symbol and the length of the code at the start of these bits; length 0: a longer code.

@@ -90,7 +90,7 @@ pub enum Event {
 pub enum Outlet {
     /// The control stream (RFC 9114 section 6.2.1).
     Control,
-    /// QPACK's decoder stream.
+    /// QPACK's decoder stream (RFC 9204 section 4.2).
     Decoder,
 }
 

@@ -99,7 +99,7 @@ impl fmt::Display for Code {
 pub enum Scope {
     /// One stream (RFC 9114 section 8).
     Stream,
-    /// The whole connection.
+    /// The whole connection (RFC 9114 section 8).
     Connection,
 }
 

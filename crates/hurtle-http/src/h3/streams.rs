@@ -30,7 +30,7 @@ pub(super) enum State {
     Head,
     /// Within HEADERS, before this number of bytes.
     Section(usize),
-    /// Within DATA.
+    /// Within DATA, before this number of bytes.
     Data(u64),
     /// Within a frame that is ignored.
     Skip(u64),

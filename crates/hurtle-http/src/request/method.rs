@@ -6,11 +6,11 @@ pub const METHOD_BYTES_MAX: usize = 32;
 /// A request method, case-sensitive (RFC 9110 section 9.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method<'a> {
-    /// GET.
+    /// GET (RFC 9110 section 9.3.1).
     Get,
-    /// HEAD.
+    /// HEAD (RFC 9110 section 9.3.2).
     Head,
-    /// OPTIONS.
+    /// OPTIONS (RFC 9110 section 9.3.7).
     Options,
     /// Any other token.
     Other(&'a [u8]),

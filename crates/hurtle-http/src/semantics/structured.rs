@@ -10,7 +10,7 @@ pub const INTEGER_MAX: u64 = 999_999_999_999_999;
 pub enum Value {
     /// A Boolean, `true` for a member without a value.
     Boolean(bool),
-    /// An Integer.
+    /// An Integer (RFC 9651 section 3.3.1).
     Integer(i64),
     /// A String; its text is dropped.
     String,

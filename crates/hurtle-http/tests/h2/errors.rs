@@ -7,7 +7,6 @@ use crate::wire::*;
 
 /// Expected state of a connection after it received a row's bytes.
 enum Expected {
-    /// The connection ends.
     Ends(Reason),
     /// This stream is reset, and the connection continues.
     Resets(u32, Reason),

@@ -96,7 +96,7 @@ pub(crate) fn begun_with(limits: &Limits) -> Connection {
     connection
 }
 
-/// Takes all output.
+/// Takes all output, and parses it as frames.
 pub(crate) fn written(connection: &mut Connection) -> Vec<Frame> {
     let bytes: Vec<u8> = connection.output().flatten().copied().collect();
     connection.consume(bytes.len());
@@ -113,7 +113,6 @@ pub(crate) fn written(connection: &mut Connection) -> Vec<Frame> {
     frames
 }
 
-/// Takes all events.
 pub(crate) fn events(connection: &mut Connection) -> Vec<Event> {
     std::iter::from_fn(|| connection.next_event()).collect()
 }

@@ -8,7 +8,6 @@ use crate::wire::*;
 /// Expected state of a connection after it received a row's bytes.
 #[derive(Clone, Copy)]
 pub(crate) enum Expected {
-    /// The connection ends.
     Ends(Code),
     /// Stream 0 is reset, and the connection continues.
     Resets(Code),

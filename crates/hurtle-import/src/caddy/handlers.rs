@@ -63,9 +63,9 @@ pub(super) fn php(
 enum Front {
     /// Those that are no file, scripts included.
     All,
-    /// None but directories.
+    /// Directories: the script is their index, and missing files are 404.
     Directories,
-    /// None.
+    /// The script answers none: the indexes are index.html and index.txt.
     Off,
 }
 
@@ -103,7 +103,6 @@ pub(super) fn fastcgi_address(address: &str) -> String {
     }
 }
 
-/// Keys of `file_server`.
 pub(super) fn file_server(
     d: &Directive,
     args: &[String],

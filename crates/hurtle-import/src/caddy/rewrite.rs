@@ -47,7 +47,7 @@ pub(super) fn translate(
 /// The path that the handler of a block gets.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Rewritten {
-    /// This one.
+    /// The path of one file, for every request.
     Page(String),
     /// That of the request, behind this one.
     Beneath(String),

@@ -49,11 +49,11 @@ pub(super) struct Settings {
     pub(super) types: BTreeMap<String, String>,
     /// `true`: scripts of PHP are run.
     pub(super) has_php: bool,
-    /// Lines of PHP_VALUE.
+    /// Lines of the variable PHP_VALUE, each `name=value`.
     pub(super) php_values: Vec<String>,
     /// The address of PHP-FPM that the file names.
     pub(super) fastcgi: Option<String>,
-    /// Variables of scripts.
+    /// Variables of `SetEnv`, which scripts get.
     pub(super) variables: BTreeMap<String, String>,
     pub(super) compresses: bool,
     pub(super) body_bytes: Option<u64>,

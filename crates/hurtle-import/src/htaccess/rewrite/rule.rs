@@ -26,7 +26,7 @@ pub(super) enum Query {
     Own,
     /// Its own, and then that of the request.
     Appended,
-    /// Its own alone.
+    /// Query of the target alone (flag `QSD`).
     Discarded,
 }
 

@@ -16,13 +16,13 @@ pub(super) struct Values<'v> {
     pub(super) has_base: bool,
 }
 
-/// Groups of conditions.
+/// Values of the groups `%1` to `%9` of a rule's conditions.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Conditions<'v> {
     None,
     /// Those of the rule's own expression.
     OfPath,
-    /// Fixed ones.
+    /// The value of each group, `%1` first.
     Of(&'v [String]),
 }
 
