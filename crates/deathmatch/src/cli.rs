@@ -45,7 +45,6 @@ const EXAMPLES: &str = "Examples:
   deathmatch duel nginx hurtle                             two servers, alive at the same time
   deathmatch run --quick                                   every server once";
 
-/// A command.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a plan and write a report.
@@ -127,7 +126,6 @@ pub enum Command {
     Merge(MergeArgs),
 }
 
-/// Arguments of `calls`.
 #[derive(Debug, Args)]
 pub struct CallsArgs {
     /// Names of contenders.
@@ -156,7 +154,6 @@ pub struct CallsArgs {
     pub json: bool,
 }
 
-/// Arguments of `compare`.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
     /// The baseline: a run's directory or, with --in, a contender.
@@ -177,7 +174,6 @@ pub struct CompareArgs {
     pub json: bool,
 }
 
-/// Arguments of `duel`.
 #[derive(Debug, Args)]
 pub struct DuelArgs {
     /// Contenders, the reference first; also a contender under another name with another
@@ -250,7 +246,6 @@ fn time(text: &str) -> Result<Duration, String> {
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "write a time such as 60s or 2m".to_owned())
 }
 
-/// Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
     #[arg(help = plans(" [default: deck]"))]

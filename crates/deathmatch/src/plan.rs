@@ -53,7 +53,6 @@ pub const BUILT_IN: [(&str, &str); 22] = [
 pub struct Plan {
     /// Name of the plan on the command line.
     pub name: String,
-    /// A heading.
     pub title: String,
     /// Its purpose, in a sentence.
     pub description: String,

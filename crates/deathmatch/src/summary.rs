@@ -181,7 +181,7 @@ fn work_summary(run: &Run, samples: &[Sample], work: &Sample) -> WorkSummary {
     }
 }
 
-/// Everything but ratios.
+/// The figures of a contender at a work, without `ratios`.
 fn figures(samples: &[&Sample]) -> Figures {
     let mut figures = Figures { samples: samples.len(), ..Figures::default() };
     for mark in samples.iter().flat_map(|s| &s.marks) {

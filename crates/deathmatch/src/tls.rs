@@ -28,7 +28,6 @@ pub enum Protocol {
     /// HTTP/1.1.
     #[default]
     Http1,
-    /// HTTP/2.
     Http2,
     /// HTTP/3, over QUIC.
     Http3,
@@ -148,7 +147,6 @@ impl Trust {
 /// A blocking connection, in clear text or encrypted.
 #[derive(Debug)]
 pub enum Stream {
-    /// In clear.
     Plain(TcpStream),
     /// The first byte sent starts the handshake.
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),

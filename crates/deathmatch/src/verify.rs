@@ -45,7 +45,6 @@ pub struct VerifyError {
     pub path: String,
     /// Number of the response on the connection, from 1.
     pub answer: u32,
-    /// Its fault.
     pub fault: Fault,
 }
 

@@ -280,7 +280,7 @@ fn silent_if(is: bool) -> Reaction {
 struct Request {
     /// Requests before it on its connection.
     times: u64,
-    /// The upload's number.
+    /// Number of the upload; `None`: a download.
     upload: Option<u64>,
 }
 

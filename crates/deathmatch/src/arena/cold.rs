@@ -24,7 +24,7 @@ const BLKIO: &str = "/sys/fs/cgroup/blkio";
 /// Documentation/admin-guide/cgroup-v1/blkio-controller.rst).
 const READS_PER_S: &str = "blkio.throttle.read_iops_device";
 
-/// A group's processes.
+/// File of a group that lists its processes; a process whose id is written there joins the group.
 const PROCESSES: &str = "cgroup.procs";
 
 /// A whole disk.

@@ -66,7 +66,7 @@ const PORTS: u16 = 2;
 /// The first round of turns at a work that others do in slices: their cycles are below it.
 const TURNS_FROM: u32 = 10_000;
 
-/// Upstream of herds.
+/// Upstream of plans with herds, unless the plan names its own.
 const SLOW_UPSTREAM: &str = "reader-slow";
 
 /// Settings for carrying out a plan.

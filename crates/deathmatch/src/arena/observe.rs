@@ -17,7 +17,7 @@ pub(super) struct Observed {
     pub(super) load: Load,
     /// `None` if it runs on another machine.
     pub(super) server: Option<ServerUse>,
-    /// `None` likewise.
+    /// `None` if the server runs on another machine.
     pub(super) machine: Option<MachineUse>,
     /// The server at the end; `None` likewise.
     pub(super) end: Option<Snapshot>,

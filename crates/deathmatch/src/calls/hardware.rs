@@ -12,7 +12,6 @@ const EVENTS: [&str; 2] = ["instructions", "cycles"];
 /// Counts of a server's processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HardwareCounts {
-    /// Instructions.
     pub instructions: u64,
     /// Cycles of the processor.
     pub cycles: u64,

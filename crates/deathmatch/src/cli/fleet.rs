@@ -11,10 +11,8 @@ use crate::fleet::{parse, unix_now};
 /// Longest wait for a start.
 const WAIT_S_MAX: f64 = 24.0 * 3600.0;
 
-/// Arguments of `load`.
 #[derive(Debug, Args)]
 pub struct LoadArgs {
-    /// The load.
     #[command(flatten)]
     pub load: UrlArgs,
     /// Start then: an RFC 3339 time such as 2026-01-31T12:00:00Z, or +5s from now [default: now].
@@ -25,7 +23,7 @@ pub struct LoadArgs {
     pub out: PathBuf,
 }
 
-/// A start.
+/// The start of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum At {
     /// So long after the command's.
@@ -44,7 +42,6 @@ impl At {
     }
 }
 
-/// Arguments of `watch`.
 #[derive(Debug, Args)]
 pub struct WatchArgs {
     /// The server's process; its session and its descendants belong to it.
@@ -55,7 +52,6 @@ pub struct WatchArgs {
     pub out: PathBuf,
 }
 
-/// Arguments of `merge`.
 #[derive(Debug, Args)]
 pub struct MergeArgs {
     /// Files of `deathmatch load` and, optionally, of one `deathmatch watch`.

@@ -7,7 +7,6 @@ use clap::Args;
 
 use super::{OutcomeArgs, share, time};
 
-/// Arguments of `vs`.
 #[derive(Debug, Args)]
 pub struct VsArgs {
     /// The server in question, then those it is compared with: each a contender's name, the command

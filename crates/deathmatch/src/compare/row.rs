@@ -14,7 +14,6 @@ const APART_MAX: f64 = 0.02;
 /// A contender at one piece of work, before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The work.
     pub work: String,
     /// The contender; of two, the second.
     pub contender: String,
@@ -65,7 +64,7 @@ pub enum Outcome {
     Improved,
     /// Worse by more than the tolerance, and surely worse; or more requests fail.
     Regressed,
-    /// Neither is shown.
+    /// Undecided: the numbers show no other outcome.
     NotShown,
 }
 

@@ -125,7 +125,7 @@ pub struct Slot {
     pub generators: usize,
     /// Responses a second of all together.
     pub responses_per_s: f64,
-    /// Failed requests.
+    /// Failed requests; those of a second that lies partly outside count in proportion.
     pub failed: f64,
     /// The longest 99th percentile of a generator, in milliseconds.
     pub p99_ms_max: f64,

@@ -39,7 +39,6 @@ impl Channel {
         }
     }
 
-    /// Sends waiting bytes.
     pub(super) fn flush(&mut self) -> Transfer {
         let Some(session) = &mut self.session else { return Transfer::Bytes(0) };
         let out = session.output();

@@ -42,7 +42,7 @@ pub(super) struct Engine<'a> {
     arrivals: Arrivals,
     /// Taken at the end of the first run.
     streams: Option<Streams<'a>>,
-    /// Taken likewise.
+    /// Taken at the end of the first run, as `streams` are.
     slow: Option<SlowTurns<'a>>,
     /// Number of slots with a call.
     calls: usize,

@@ -9,7 +9,7 @@ pub(super) const HEAD_BYTES_MAX: usize = 16 * 1024;
 pub(super) enum Framing {
     /// A body of so many bytes.
     Length(u64),
-    /// The chunked coding.
+    /// The chunked transfer coding (RFC 9112 section 7.1).
     Chunked,
     /// The body ends with the connection.
     UntilClose,

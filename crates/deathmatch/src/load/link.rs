@@ -70,7 +70,6 @@ pub(super) trait Link: Default {
     /// Gives up the request of this ticket.
     fn cancel(&mut self, ticket: u64);
 
-    /// Sends waiting bytes.
     fn flush(&mut self) -> Result<(), ConnectionLost>;
 
     /// Receives once; adds ended requests to `ended`.

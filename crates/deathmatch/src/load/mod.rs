@@ -232,7 +232,6 @@ pub struct Job {
     pub order: Vec<u32>,
     /// The body every response must have.
     pub expected: Expected,
-    /// The offered load.
     pub offered: Offered,
     /// Encryption of connections; `None` in clear text.
     pub tls: Option<Tls>,

@@ -38,7 +38,7 @@ pub struct Bracket {
 pub enum RateVerdict {
     /// The server carried it.
     Carried,
-    /// It did not.
+    /// The server did not carry it.
     Overloaded,
     /// Unknown, since the generator was the limit.
     Unknown,

@@ -201,7 +201,7 @@ impl Tally {
         }
     }
 
-    /// Takes the counts.
+    /// Returns the counts, and leaves empty ones.
     pub(super) fn finish(&mut self) -> Load {
         std::mem::take(&mut self.load)
     }

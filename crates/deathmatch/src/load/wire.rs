@@ -120,7 +120,7 @@ pub(super) fn connected(socket: impl AsFd) -> bool {
 pub(super) enum Transfer {
     /// So many bytes; 0 when receiving: the end.
     Bytes(usize),
-    /// Not possible now.
+    /// The socket is not ready.
     Blocked,
     /// The connection is lost.
     Broken,

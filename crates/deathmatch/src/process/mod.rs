@@ -131,7 +131,7 @@ pub struct Running {
     launch: Launch,
     child: Child,
     guard: Option<Guard>,
-    /// Killed after it.
+    /// The server behind this one, which is killed after it.
     upstream: Option<Box<Running>>,
 }
 

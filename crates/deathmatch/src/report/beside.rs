@@ -11,7 +11,6 @@ use super::run::Run;
 use crate::sample::{Mark, Sample};
 use crate::stats::{counts, restless};
 
-/// All of it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Beside<'a> {
     pub(super) limits: Vec<Limit>,

@@ -29,7 +29,7 @@ const NAME_GAP: f64 = 16.0;
 /// Largest number of lines.
 pub(super) const LINES_MAX: usize = 6;
 
-/// Half a marker.
+/// Half the size of a marker, in the drawing's units.
 const MARKER: f64 = 3.6;
 
 /// Style of a line.

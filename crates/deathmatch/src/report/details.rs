@@ -32,7 +32,6 @@ pub(super) struct Detail {
     cells: fn(&Row<'_>) -> Option<Vec<String>>,
 }
 
-/// All of them.
 pub(super) const DETAILS: [Detail; 5] = [
     Detail {
         heading: "Load of server and generator",

@@ -15,7 +15,6 @@ const DROPPED: &str = "not measured: it failed a lower rate";
 pub(super) const FEW: &str = "too few rounds or cycles for an interval";
 const LATE: &str = "the generator's lateness exceeds a tenth of the value";
 
-/// A contender's place.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RankedRow<'a> {
     pub(super) standing: &'a Standing,

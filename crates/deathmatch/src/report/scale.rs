@@ -24,7 +24,7 @@ const OUTLIER_FROM: f64 = 4.0;
 const CHAR: f64 = 7.2;
 const LABEL_GAP: f64 = 7.0;
 
-/// An axis.
+/// The range and the ticks of an axis, linear or logarithmic.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Scale {
     low: f64,

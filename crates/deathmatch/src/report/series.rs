@@ -27,9 +27,9 @@ const SATURATED_PERCENT: f64 = 97.0;
 pub(super) struct Spread {
     /// The median over rounds; for a percentile, that of all rounds' times together.
     pub(super) middle: f64,
-    /// The smallest round's.
+    /// The smallest value of a round; of slices, the 10th percentile.
     pub(super) low: f64,
-    /// The largest round's.
+    /// The largest value of a round; of slices, the 90th percentile.
     pub(super) high: f64,
 }
 
@@ -84,7 +84,6 @@ impl Row<'_> {
         Some(Spread { middle, low: low.min(middle), high: high.max(middle) })
     }
 
-    /// A measure's middle.
     pub(super) fn middle(&self, measure: Measure) -> Option<f64> {
         self.spread(measure).map(|s| s.middle)
     }
@@ -214,7 +213,7 @@ pub(super) struct Ladder<'a> {
     pub(super) over: Option<ConnectionUse>,
     /// The network; `None`: loopback.
     pub(super) network: Option<Network>,
-    /// Streams beside it.
+    /// Streams beside the requests, if any.
     pub(super) beside: Option<&'a Beside>,
     /// By contender as they first appear, then by step.
     pub(super) rows: Vec<Row<'a>>,
@@ -251,7 +250,7 @@ impl<'a> Ladder<'a> {
         self.rows.iter().filter(move |r| r.contender == name)
     }
 
-    /// Its steps, upward.
+    /// The steps of all rows, ascending, each once.
     pub(super) fn xs(&self) -> Vec<f64> {
         let mut xs: Vec<f64> = self.rows.iter().map(|r| r.x).collect();
         xs.sort_by(f64::total_cmp);

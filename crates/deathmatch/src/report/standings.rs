@@ -174,7 +174,6 @@ fn unranked(data: Data<'_>) -> String {
     format!("no contender can be ranked ({})", reasons.join("; "))
 }
 
-/// The plots.
 pub(super) fn panels(data: Data<'_>) -> Markup {
     let all = decisive(data);
     let reference = data.run.title(&data.run.reference);

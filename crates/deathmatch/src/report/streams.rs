@@ -9,7 +9,6 @@ use super::series::{Ladder, Row};
 use crate::sample::{BulkLoad, DiskUse, Sample};
 use crate::stats::interval::median;
 
-/// The table's note.
 pub(super) fn note(ladder: &Ladder<'_>) -> String {
     if is_slow(ladder) {
         return SLOW_NOTE.to_owned();

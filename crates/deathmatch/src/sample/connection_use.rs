@@ -15,7 +15,7 @@ pub enum ConnectionUse {
     },
     /// HTTP/2, with so many requests at once on each connection.
     Streams(u32),
-    /// HTTP/3, likewise.
+    /// HTTP/3, with so many requests at once on each connection.
     Http3(u32),
     /// HTTP/2 with requests of gRPC, likewise.
     Grpc(u32),
@@ -49,9 +49,7 @@ pub enum ConnectionUse {
 pub enum Version {
     /// HTTP/1.1.
     Http1,
-    /// HTTP/2.
     Http2,
-    /// HTTP/3.
     Http3,
 }
 

@@ -9,7 +9,6 @@ use deathmatch::sample::{DiskUse, Errors, Mark, Offered, Sample};
 
 use super::{FIELD, beyond, by_a_generator, noise, saturated, the_run};
 
-/// Rounds.
 const ROUNDS: u32 = 6;
 
 /// The round that was measured twice, and the one that counts although its floor was off.

@@ -10,7 +10,6 @@ use deathmatch::sample::{Errors, Handshakes, Load, MachineUse, Mark, Offered, Sa
 /// Offered requests a second.
 pub(crate) const RATES: [f64; 9] = [1e3, 2e3, 3e3, 4e3, 5e3, 1e4, 2e4, 4e4, 8e4];
 
-/// Rounds.
 pub(crate) const ROUNDS: u32 = 3;
 
 /// (name, title, largest replies/s, CPU us a request, p50 in ms, memory in MiB).

@@ -20,7 +20,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 /// A server whose response depends on the path.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    /// Every request.
+    /// Every request that arrived, with its head and body.
     pub(crate) seen: Mutex<Receiver<String>>,
 }
 

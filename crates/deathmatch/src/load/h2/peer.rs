@@ -143,7 +143,6 @@ impl Peer {
         self.uploads.write(&mut self.out);
     }
 
-    /// Handles received bytes.
     pub(super) fn feed(
         &mut self,
         mut bytes: &[u8],

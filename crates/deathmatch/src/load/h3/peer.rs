@@ -38,7 +38,6 @@ impl Answer {
         }
     }
 
-    /// Handles received bytes.
     pub(super) fn feed(&mut self, mut bytes: &[u8], expected: &Expected) -> Result<(), PeerError> {
         while let Some(piece) = self.frames.next(&mut bytes) {
             match piece.kind {

@@ -167,7 +167,6 @@ impl Session {
         Ok(())
     }
 
-    /// Encrypts bytes.
     pub(super) fn seal(&mut self, bytes: &[u8]) -> Result<(), Error> {
         // All complete input was taken, so the library is ready to write.
         let UnbufferedStatus { state, .. } = self.connection.process_tls_records(&mut []);

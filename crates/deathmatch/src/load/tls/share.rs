@@ -9,11 +9,11 @@ use aws_lc_rs::error::Unspecified;
 use rustls::crypto::{ActiveKeyExchange, SharedSecret, SupportedKxGroup};
 use rustls::{Error, NamedGroup, PeerMisbehaved};
 
-/// The group.
+/// The group X25519 with one key for all handshakes.
 #[derive(Debug)]
 pub(super) struct OneShare;
 
-/// Its key.
+/// The key pair of all handshakes.
 struct Share {
     key: PrivateKey,
     public: PublicKey,
