@@ -130,7 +130,6 @@ struct Case {
     end: End,
 }
 
-/// The expected response.
 struct Expected {
     status: u16,
     method: &'static str,

@@ -15,7 +15,6 @@ fn stop(mut server: Subscriber) {
     assert!(server.child.wait().success());
 }
 
-/// The stored accounts.
 fn accounts(server: &Subscriber) -> Vec<PathBuf> {
     let entries = fs::read_dir(&server.storage).unwrap().map(|entry| entry.unwrap().path());
     entries.filter(|path| path.extension().is_some_and(|is| is == "account")).collect()

@@ -41,7 +41,7 @@ pub(crate) struct Net {
 /// Options of an authority.
 #[derive(Default)]
 pub(crate) struct PebbleOptions {
-    /// Requires external accounts.
+    /// Requires external account bindings (RFC 8555 section 7.3.4).
     pub(crate) binding: bool,
     /// Port of the DNS server that it asks; `None`: that of `Net`.
     pub(crate) dns_port: Option<u16>,

@@ -15,7 +15,6 @@ use crate::peer::{Options, Peer};
 /// An attempt takes some seconds: servers reload challenges, and the authority validates.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server's configuration.
 pub(crate) struct Setup<'a> {
     pub(crate) hosts: &'a [&'a str],
     pub(crate) challenge: &'a str,
@@ -88,7 +87,7 @@ pub(crate) fn authority(net: &Net, number: u16) -> String {
     format!("directory = {:?}", net.directory(number))
 }
 
-/// A running server.
+/// A running server that orders certificates.
 pub(crate) struct Subscriber {
     pub(crate) child: Child,
     pub(crate) tls: SocketAddr,
@@ -97,7 +96,7 @@ pub(crate) struct Subscriber {
 }
 
 impl Subscriber {
-    /// Waits until `done`.
+    /// Waits until `done`, at most `PATIENCE`.
     #[track_caller]
     pub(crate) fn eventually(&self, what: &str, mut done: impl FnMut() -> bool) {
         let end = Instant::now() + PATIENCE;

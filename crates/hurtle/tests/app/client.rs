@@ -40,7 +40,6 @@ impl Client {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }
 
-    /// Resets the connection.
     pub(crate) fn reset(self) {
         let socket = socket2::Socket::from(self.stream);
         socket.set_linger(Some(Duration::ZERO)).unwrap();

@@ -19,7 +19,7 @@ impl io::Write for Lines {
     }
 }
 
-/// Starts collecting.
+/// Collects the log of this process from now on; a second call does nothing.
 pub(crate) fn begin() {
     static BEGUN: Once = Once::new();
     BEGUN.call_once(|| {

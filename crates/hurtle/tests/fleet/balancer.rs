@@ -17,7 +17,6 @@ pub(crate) enum Kind {
     Envoy,
 }
 
-/// A running balancer.
 pub(crate) struct Balancer {
     kind: Kind,
     child: Child,

@@ -38,7 +38,6 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// Starts all servers.
     pub(crate) fn start(drain_delay: &'static str) -> Servers {
         static NUMBER: AtomicU8 = AtomicU8::new(0);
         let [high, low] = (process::id() as u16).to_be_bytes();

@@ -74,7 +74,6 @@ pub(crate) async fn whole(response: Response<RecvStream>) -> Result<Whole, h2::E
     Ok(Whole { head, body, trailers })
 }
 
-/// Reads a body.
 pub(crate) async fn read(stream: &mut RecvStream) -> Result<Vec<u8>, h2::Error> {
     let mut body = Vec::new();
     while let Some(data) = stream.data().await {

@@ -5,7 +5,6 @@ use crate::support::Server;
 use crate::table::{ANOTHER, Expected, GET, OK, POST, check, open, whole};
 use crate::wire::*;
 
-/// A setting's payload.
 fn setting(id: u16, value: u32) -> Vec<u8> {
     [&id.to_be_bytes()[..], &value.to_be_bytes()].concat()
 }

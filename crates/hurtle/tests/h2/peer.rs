@@ -74,7 +74,6 @@ pub(crate) async fn send(
     answer(response).await
 }
 
-/// Reads a response.
 pub(crate) async fn answer(response: ResponseFuture) -> Response {
     let (head, mut frames) = response.await.unwrap().into_parts();
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();

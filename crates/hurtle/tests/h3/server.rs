@@ -22,7 +22,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Serves these files.
+    /// Serves these files, each a path and its content.
     pub(crate) fn start(tree: &[(&str, &str)]) -> Server {
         Server::with(tree, |_| ())
     }

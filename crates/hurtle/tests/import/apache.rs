@@ -101,7 +101,7 @@ impl Drop for Apache {
 
 const MODULE_DIRECTORY: &str = "/usr/lib/apache2/modules";
 
-/// Apache's program.
+/// Path of Apache's program; `None`: it is not installed.
 pub(super) fn program() -> Option<PathBuf> {
     Some(PathBuf::from("/usr/sbin/apache2")).filter(|path| path.is_file())
 }

@@ -40,7 +40,6 @@ const OF_PARTS: &[&str] = &[
     "location ~ ^/dir/.*html$ { add_header X-Docs pages; }",
 ];
 
-/// Handlers of locations.
 const HANDLERS: &[&str] = &[
     "",
     "",

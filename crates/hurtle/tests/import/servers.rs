@@ -178,7 +178,6 @@ fn counted(head: &str) -> Option<String> {
     ))
 }
 
-/// Imports a configuration.
 pub(super) fn import(file: &Path) -> Result<String, Vec<String>> {
     let directory = file.parent().expect("a directory");
     nginx_file(file, directory, false).map(|imported| imported.text)
@@ -253,7 +252,7 @@ impl Drop for Nginx {
     }
 }
 
-/// nginx's program.
+/// Path of nginx's program; `None`: it is not installed.
 pub(super) fn program() -> Option<PathBuf> {
     let places = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"];
     places.iter().map(PathBuf::from).find(|path| path.is_file())

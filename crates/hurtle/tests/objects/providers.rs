@@ -11,7 +11,6 @@ use crate::uploads::send;
 /// More than one chunk, and more than one part of an upload.
 const LARGE: usize = 9 << 20;
 
-/// Requests a range.
 fn range(server: &Child, target: &str, range: &str) -> Response {
     let mut client = server.connect();
     client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\nRange: bytes={range}\r\n\r\n"));

@@ -32,7 +32,6 @@ pub(crate) enum Fault {
     Lose,
 }
 
-/// A running proxy.
 #[derive(Clone)]
 pub(crate) struct Proxy {
     address: SocketAddr,

@@ -54,7 +54,6 @@ pub(crate) fn kill(pid: Pid) {
     let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], time.as_ref());
 }
 
-/// Kills a process.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn kill(pid: Pid) {
     // It may have ended already.
@@ -142,7 +141,6 @@ impl Child {
         child
     }
 
-    /// Starts the process.
     pub(crate) fn spawn(command: &mut Command) -> Child {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().unwrap();
@@ -164,7 +162,6 @@ impl Child {
         self.address.expect("it listens on TCP")
     }
 
-    /// Opens a connection.
     #[track_caller]
     pub(crate) fn connect(&self) -> Client {
         Client::connect(self.address())
@@ -240,7 +237,6 @@ impl Child {
         fs::read_to_string(format!("/proc/{}/{name}", self.process.id())).unwrap()
     }
 
-    /// Sends a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.process), signal).unwrap();
     }

@@ -35,7 +35,7 @@ fn take<'a>(bytes: &mut &'a [u8], length: usize) -> &'a [u8] {
     taken
 }
 
-/// Decodes a message.
+/// Decodes a protobuf message into field numbers and values.
 fn fields(mut bytes: &[u8]) -> Vec<(u64, Value64)> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {

@@ -54,7 +54,6 @@ impl Redis {
         reply.strip_suffix("+OK\r\n").expect("the reply to QUIT").to_owned()
     }
 
-    /// Changes a setting.
     #[track_caller]
     pub(crate) fn set(&self, name: &str, setting: &str) {
         self.ask(&["CONFIG", "SET", name, setting]);

@@ -27,7 +27,7 @@ struct Tally {
     /// The connection was closed in order before the first byte of a response, so the request may
     /// be repeated.
     closed: AtomicUsize,
-    /// Anything else.
+    /// The request ended in any other way.
     broken: AtomicUsize,
 }
 

@@ -112,7 +112,7 @@ impl Signer {
     }
 }
 
-/// A JWK Set.
+/// A JWK Set of these keys (RFC 7517 section 5).
 pub(crate) fn set(keys: &[String]) -> String {
     format!("{{\"keys\":[{}]}}", keys.join(","))
 }

@@ -217,7 +217,7 @@ impl Pair {
         self.received.extend_from_slice(&piece[..n]);
     }
 
-    /// All received bytes.
+    /// Ends the sending side, and returns all received bytes.
     fn finish(mut self) -> Vec<u8> {
         self.sender.shutdown(Shutdown::Write).unwrap();
         self.receiver.read_to_end(&mut self.received).unwrap();

@@ -16,7 +16,6 @@ use webpki::EndEntityCert;
 
 use crate::support::Dir;
 
-/// A test authority.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,

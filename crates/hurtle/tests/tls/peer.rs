@@ -17,7 +17,6 @@ use rustls::{
 use crate::server::Pair;
 use crate::support::client::PATIENCE;
 
-/// A client's configuration.
 #[derive(Clone)]
 pub(crate) struct Options(Arc<ClientConfig>);
 
@@ -134,14 +133,12 @@ impl ClientSessionStore for Tickets {
     }
 }
 
-/// A connection.
 pub(crate) struct Peer {
     pub(crate) session: ClientConnection,
     pub(crate) socket: TcpStream,
     unread: Vec<u8>,
 }
 
-/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -259,7 +256,7 @@ impl Peer {
         self.session.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// The server's certificate.
+    /// The server's end-entity certificate, in DER.
     pub(crate) fn certificate(&self) -> Vec<u8> {
         self.session.peer_certificates().unwrap()[0].to_vec()
     }

@@ -86,7 +86,7 @@ const ECDHE_ECDSA: &[u8] = &[0xc0, 0x2b];
 const ECDHE_RSA: &[u8] = &[0xc0, 0x2f];
 /// RSA key exchange with AES-128-CBC.
 const RSA_CBC: &[u8] = &[0x00, 0x2f];
-/// Signature schemes.
+/// Signature schemes (RFC 8446 section 4.2.3).
 const ECDSA_P256: &[u8] = &[4, 3];
 const RSA_PSS: &[u8] = &[8, 4];
 const BOTH: &[u8] = &[4, 3, 8, 4];

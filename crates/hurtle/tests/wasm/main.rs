@@ -17,7 +17,7 @@ mod support;
 use child::{Child, hurtle, write_config};
 use support::{Client, Dir, Response};
 
-/// The component's text.
+/// The component in the text format of WebAssembly.
 const COMPONENT: &str = include_str!("component.wat");
 
 /// Limits that faults reach soon.

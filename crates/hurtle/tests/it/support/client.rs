@@ -18,10 +18,8 @@ pub(crate) struct Client {
     ended: bool,
 }
 
-/// A response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Response {
-    /// Status code.
     pub(crate) status: u16,
     /// Fields in the order received; bytes beyond ASCII as Latin-1.
     pub(crate) fields: Vec<(String, String)>,

@@ -30,7 +30,6 @@ impl Server {
         Server::of(Dir::new(tree), change)
     }
 
-    /// Serves this directory.
     pub(crate) fn of(dir: Dir, change: impl FnOnce(&mut Config)) -> Server {
         let mut config = site::config(&dir.root());
         change(&mut config);
@@ -44,7 +43,6 @@ impl Server {
         std::mem::replace(&mut self.dir, Dir::new(&[]))
     }
 
-    /// A new connection.
     pub(crate) fn connect(&self) -> Client {
         Client::connect(self.address)
     }

@@ -48,7 +48,7 @@ impl Reloaded {
         self.run_reload()
     }
 
-    /// Runs `hurtle reload`.
+    /// Runs `hurtle reload`; returns its exit code and its output.
     fn run_reload(&self) -> (Option<i32>, String) {
         let admin = self.dir.path("../admin.sock");
         let output = hurtle().arg("reload").arg("--admin").arg(admin).output().unwrap();

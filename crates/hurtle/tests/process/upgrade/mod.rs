@@ -267,7 +267,7 @@ struct LocalTls {
     address: SocketAddr,
     client: Arc<ClientConfig>,
     roots: RootCertStore,
-    /// The site.
+    /// The configuration of the listener and its site, as TOML.
     config: String,
 }
 
