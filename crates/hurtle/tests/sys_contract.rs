@@ -99,6 +99,18 @@ fn resident_reads_return_the_files_bytes() {
     }
 }
 
+/// tmpfs, on which such a file is, has no reads that do not wait.
+#[cfg(target_os = "linux")]
+#[test]
+fn bytes_of_a_file_system_in_memory_are_resident() {
+    let file = rustix::fs::memfd_create("resident", rustix::fs::MemfdFlags::empty()).unwrap();
+    rustix::io::write(&file, b"in memory").unwrap();
+    let mut buf = [0; 9];
+    assert_eq!(sys::read_resident(file.as_fd(), &mut buf, 3).unwrap(), 6);
+    assert_eq!(&buf[..6], b"memory");
+    assert_eq!(sys::read_resident(file.as_fd(), &mut buf, 9).unwrap(), 0, "the end");
+}
+
 #[test]
 fn paged_in_bytes_are_read_without_waiting() {
     let scratch = Scratch::new("paged");

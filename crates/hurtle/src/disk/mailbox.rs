@@ -35,9 +35,9 @@ struct Mailbox {
     ready: Mutex<Vec<Waker>>,
     /// Rung when tasks are ready.
     bell: Bell,
-    /// Jobs whose results are awaited.
-    awaited: AtomicUsize,
-    /// Rung when the first of them begins.
+    /// Tasks that wait for a result.
+    waiting: AtomicUsize,
+    /// Rung when the first of them begins to wait.
     began: Bell,
 }
 
@@ -46,7 +46,7 @@ pub(crate) async fn deliver() {
     let mine = Arc::<Mailbox>::default();
     MINE.set(Some(Arc::clone(&mine)));
     loop {
-        if mine.awaited.load(Relaxed) == 0 {
+        if mine.waiting.load(Relaxed) == 0 {
             mine.began.wait(None).await;
         }
         mine.bell.wait(Some(WAIT_MAX)).await;
@@ -58,20 +58,16 @@ pub(crate) async fn deliver() {
 #[derive(Debug)]
 pub(super) struct Awaited {
     mine: Option<Arc<Mailbox>>,
+    /// `true` while the task is counted as one that waits.
+    is_waiting: bool,
     /// The waker of the last poll and what stands for it on the disk thread.
     waker: Option<(Waker, Waker)>,
 }
 
 impl Awaited {
-    /// Counts the job in the mailbox of this event loop, if it has one.
+    /// A job whose result arrives through the mailbox of this event loop, if it has one.
     pub(super) fn begin() -> Awaited {
-        let mine = MINE.with_borrow(Clone::clone);
-        if let Some(mine) = &mine
-            && mine.awaited.fetch_add(1, Relaxed) == 0
-        {
-            mine.began.ring();
-        }
-        Awaited { mine, waker: None }
+        Awaited { mine: MINE.with_borrow(Clone::clone), is_waiting: false, waker: None }
     }
 
     /// Polls with a waker whose wakes arrive through the mailbox of this event loop.
@@ -86,17 +82,25 @@ impl Awaited {
             let letter = Letter { task: task.clone(), mailbox: Arc::clone(mine) };
             self.waker = Some((task, Waker::from(Arc::new(letter))));
         }
-        match &self.waker {
+        let polled = match &self.waker {
             Some((_, waker)) => poll(&mut Context::from_waker(waker)),
             None => poll(cx),
+        };
+        // A result that nobody waits for yet may be late.
+        if polled.is_pending() && !self.is_waiting {
+            self.is_waiting = true;
+            if mine.waiting.fetch_add(1, Relaxed) == 0 {
+                mine.began.ring();
+            }
         }
+        polled
     }
 }
 
 impl Drop for Awaited {
     fn drop(&mut self) {
-        if let Some(mine) = &self.mine {
-            mine.awaited.fetch_sub(1, Relaxed);
+        if let (Some(mine), true) = (&self.mine, self.is_waiting) {
+            mine.waiting.fetch_sub(1, Relaxed);
         }
     }
 }

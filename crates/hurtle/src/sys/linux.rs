@@ -72,12 +72,23 @@ pub fn read_resident(file: BorrowedFd<'_>, buf: &mut [u8], offset: u64) -> io::R
         retry_on_intr(|| rustix::io::preadv2(file, &mut bufs, offset, ReadWriteFlags::NOWAIT));
     match read {
         Ok(n) => Ok(n),
-        // The file system has no non-blocking reads: counts as not resident.
+        // The file system has no non-blocking reads.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) if is_in_memory(file) => {
+            Ok(retry_on_intr(|| rustix::io::pread(file, &mut *bufs[0], offset))?)
+        }
         Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
             Err(io::ErrorKind::WouldBlock.into())
         }
         Err(e) => Err(e.into()),
     }
+}
+
+/// Returns whether the file system has no disk beneath, and waits for one no more than any memory
+/// of this process does: only while swapping.
+fn is_in_memory(file: BorrowedFd<'_>) -> bool {
+    /// Types of tmpfs and ramfs (linux/magic.h).
+    const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+    rustix::fs::fstatfs(file).is_ok_and(|stat| IN_MEMORY.contains(&stat.f_type))
 }
 
 /// See the contract in `sys`. Bytes sent to `/dev/null` are paged in, and not copied.
