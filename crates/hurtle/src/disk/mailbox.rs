@@ -164,3 +164,34 @@ pub(super) fn tell(has_more: bool) {
         untold.mailboxes.drain(..).for_each(|mailbox| mailbox.bell.ring());
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::task::{Context, Poll, Waker};
+
+    use super::{Arc, Awaited, MINE, Mailbox};
+
+    /// The event loop wakes each millisecond while a task waits.
+    #[test]
+    fn only_jobs_with_a_task_that_waits_are_counted() {
+        let mine = Arc::<Mailbox>::default();
+        MINE.set(Some(Arc::clone(&mine)));
+        let waiting = || mine.waiting.load(Relaxed);
+        let cx = &mut Context::from_waker(Waker::noop());
+
+        let read_ahead = Awaited::begin();
+        assert_eq!(waiting(), 0, "nobody waits for bytes that are read ahead");
+        let mut probe = Awaited::begin();
+        assert!(probe.poll(cx, |_| Poll::<()>::Pending).is_pending());
+        assert!(probe.poll(cx, |_| Poll::<()>::Pending).is_pending());
+        assert_eq!(waiting(), 1, "a task that was polled twice");
+        let mut done = Awaited::begin();
+        assert!(done.poll(cx, |_| Poll::Ready(())).is_ready());
+        assert_eq!(waiting(), 1, "a result that was there at once");
+        drop((read_ahead, done));
+        assert_eq!(waiting(), 1);
+        drop(probe);
+        assert_eq!(waiting(), 0, "a task that has ended");
+    }
+}

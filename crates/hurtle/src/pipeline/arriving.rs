@@ -172,8 +172,7 @@ impl ArrivingBody {
                 }
                 Piece::Data(len) => {
                     self.bytes_left -= len as u64;
-                    let data = Bytes::copy_from_slice(&input.bytes()[..len]);
-                    input.consume(len);
+                    let data = input.take_frame(len);
                     self.reading.settle(input);
                     duplex.count_body(len);
                     self.received += len as u64;

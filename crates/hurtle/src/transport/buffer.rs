@@ -1,7 +1,7 @@
 //! Worker-owned buffers that are lent to connections while they hold data. An idle connection holds
 //! none, and a partial head is kept in a buffer of its size.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::rc::Rc;
 use std::task::Poll;
@@ -31,6 +31,8 @@ const POOLED_BODIES_MAX: usize = 16;
 thread_local! {
     static INPUTS: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
     static BODIES: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
+    /// `true` once this thread has lent a body buffer. Others that are given one free it.
+    static LENDS_BODIES: Cell<bool> = const { Cell::new(false) };
     static OUTPUTS: RefCell<Vec<Rc<Vec<u8>>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -39,13 +41,14 @@ fn lend_input() -> Box<[u8]> {
 }
 
 fn lend_body() -> Box<[u8]> {
+    LENDS_BODIES.set(true);
     BODIES.with_borrow_mut(Vec::pop).unwrap_or_else(|| vec![0; BODY_BYTES].into_boxed_slice())
 }
 
 fn return_input(buffer: Box<[u8]>) {
     let (pool, max) = match buffer.len() {
         BUFFER_BYTES => (&INPUTS, POOLED_MAX),
-        BODY_BYTES => (&BODIES, POOLED_BODIES_MAX),
+        BODY_BYTES if LENDS_BODIES.try_with(Cell::get) == Ok(true) => (&BODIES, POOLED_BODIES_MAX),
         _ => return,
     };
     // An ending thread has no pool; the buffer is freed then.
@@ -168,6 +171,17 @@ impl Input {
         bytes[..n].copy_from_slice(&self.bytes[start..end]);
         self.start = end;
         Taken { bytes, start: 0, end: n }
+    }
+
+    /// Takes the first `n` bytes, which must be present, as a frame of a body. A large frame that
+    /// leaves nothing behind is not copied.
+    pub(crate) fn take_frame(&mut self, n: usize) -> Bytes {
+        if n == self.end - self.start {
+            return self.take(n).into_bytes();
+        }
+        let frame = Bytes::copy_from_slice(&self.bytes()[..n]);
+        self.consume(n);
+        frame
     }
 
     /// Puts back unused bytes that were taken; the input must be empty.

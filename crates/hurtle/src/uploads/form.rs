@@ -91,7 +91,7 @@ impl Uploads {
         let mut received = 0;
         while !piece.is_empty() {
             received += len(&piece);
-            let written = self.run(move || file.write(&piece));
+            let written = self.write(file, piece);
             let next = reader.next_piece(received, bytes_max);
             let (written, next) = rt::both(written, next).await;
             (file, piece) = (written?, next?);

@@ -264,12 +264,19 @@ impl Uploads {
         let mut reader = PieceReader::new(self.limits.rate, mode.is_kept);
         let mut piece = reader.next_piece(&mut body, bytes_max).await?;
         while !piece.is_empty() {
-            let written = self.run(move || file.write(&piece));
+            let written = self.write(file, piece);
             let (written, next) = rt::both(written, reader.next_piece(&mut body, bytes_max)).await;
             (file, piece) = (written?, next?);
             mode.report_progress(&body, file.len);
         }
         Ok(file)
+    }
+
+    /// Appends a piece of a body to a file. The piece is dropped on this thread, which uses its
+    /// buffers again.
+    async fn write(&self, file: Unfinished, piece: Vec<Bytes>) -> Result<Unfinished, UploadError> {
+        let written = self.run(move || file.write(&piece).map(|file| (file, piece))).await;
+        written.map(|(file, _)| file)
     }
 
     /// Maximum size of a file, in bytes. The process's own limit may be lower; a write beyond it

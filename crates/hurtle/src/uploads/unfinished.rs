@@ -2,6 +2,7 @@
 //! a name that is never served. It is removed if it is dropped before it is committed. All
 //! functions except drop block on the disk.
 
+use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -89,20 +90,20 @@ impl Unfinished {
         let hidden = self.file.as_ref().ok_or(UploadError::DEFECT)?;
         let len = piece.iter().map(|bytes| bytes.len() as u64).sum();
         has_room(&hidden.directory, self.root.free_bytes, len)?;
-        for bytes in piece {
-            let mut rest = &bytes[..];
-            while !rest.is_empty() {
-                match retry_on_intr(|| rustix::io::write(&hidden.file, rest))? {
-                    0 => return Err(UploadError::FULL),
-                    n => {
-                        rest = &rest[n..];
-                        self.len += n as u64;
-                    }
+        let written = piece.iter().filter(|bytes| !bytes.is_empty());
+        let mut slices: Vec<IoSlice<'_>> = written.map(|bytes| IoSlice::new(bytes)).collect();
+        let mut rest = &mut slices[..];
+        while !rest.is_empty() {
+            match retry_on_intr(|| rustix::io::writev(&hidden.file, rest))? {
+                0 => return Err(UploadError::FULL),
+                n => {
+                    IoSlice::advance_slices(&mut rest, n);
+                    self.len += n as u64;
                 }
             }
-            if let Some(hash) = &mut self.hash {
-                hash.update(bytes);
-            }
+        }
+        if let Some(hash) = &mut self.hash {
+            piece.iter().for_each(|bytes| hash.update(bytes));
         }
         self.unsynced += len;
         if self.root.fsync && self.unsynced >= UNSYNCED_BYTES_MAX {
