@@ -9,7 +9,6 @@ use std::process::{Command, Stdio};
 use crate::command::{cargo, output, program, root};
 use crate::steps::Failure;
 
-/// Something to build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `target/package/hurtle_VERSION_ARCH.deb`

@@ -11,7 +11,6 @@ use crate::console::Console;
 use crate::terminal::{Colour, heading, paint, seconds};
 use crate::{fuzz, installation, licences, packages, platforms, test_programs};
 
-/// One check.
 pub(crate) struct Step {
     /// Its name for `--only`.
     pub(crate) name: &'static str,

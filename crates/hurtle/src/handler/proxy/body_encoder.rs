@@ -15,7 +15,6 @@ use crate::transport::Input;
 
 /// The encoder of a body that is relayed.
 pub(super) enum BodyEncoder {
-    /// A content-coding.
     Content(Box<ContentEncoder>),
     /// gRPC-Web: the trailers are part of the body.
     Web(WebFormat),

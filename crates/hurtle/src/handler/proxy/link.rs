@@ -25,7 +25,6 @@ pub(crate) enum Channel {
 
 /// A connection or stream to an upstream.
 pub(crate) struct Link {
-    /// The channel.
     pub channel: Channel,
     /// Bytes that were read and are not yet consumed.
     pub input: Input,

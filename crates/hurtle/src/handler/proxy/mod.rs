@@ -107,7 +107,7 @@ pub(crate) struct Proxy {
     held: Cell<usize>,
     /// The availability of an application that this server starts.
     gate: AvailabilityGate,
-    /// `true` after `watch`.
+    /// `true` once health checks and the look-ups of names have begun.
     is_watched: Cell<bool>,
 }
 

@@ -45,7 +45,7 @@ pub(super) struct Peer {
     tls: Option<Secured>,
     /// The PROXY protocol that it expects; `None`: none.
     version: Option<Version>,
-    /// Host and port.
+    /// Host and port, the Host of requests that have none.
     pub(super) authority: String,
     /// Seed of its rendezvous hash.
     pub(super) seed: u64,
@@ -56,7 +56,6 @@ pub(super) struct Peer {
     /// Requests of this worker that wait for it.
     pub(super) waiting: Cell<usize>,
     idle: RefCell<VecDeque<IdleConnection>>,
-    /// Its HTTP/2 connections.
     pub(super) multiplexer: Multiplexer,
     /// `true` while a task closes expired idle connections.
     swept: Cell<bool>,

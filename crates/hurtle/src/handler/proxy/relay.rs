@@ -32,7 +32,6 @@ use crate::transport::Input;
 pub(crate) enum RelayError {
     /// The exchange with the client failed.
     Client(ExchangeError),
-    /// The upstream failed.
     Upstream(Box<Failure>),
 }
 

@@ -34,7 +34,7 @@ impl Standing {
         self.ejected_until_ms.get() > now_ms
     }
 
-    /// Records a response.
+    /// Records a response that is no failure.
     pub(super) fn succeeded(&self) {
         self.failures.set(0);
     }

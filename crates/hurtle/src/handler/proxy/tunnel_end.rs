@@ -74,7 +74,7 @@ impl TunnelEnd {
         }
     }
 
-    /// Sends no more.
+    /// Ends the sending side; receiving goes on.
     pub(crate) fn finish(&self) {
         match &self.channel {
             Channel::Socket(io) => io.finish(),

@@ -35,7 +35,6 @@ pub(crate) struct UpstreamBody {
 /// The coding of a body that is relayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyCoding {
-    /// A content-coding.
     Content(Coding),
     /// gRPC-Web, whose trailers are part of the body.
     Web(WebFormat),

@@ -55,7 +55,7 @@ pub(crate) struct UpstreamRequest {
     phase: Cell<Phase>,
     /// Time at which the upstream was chosen.
     pub(super) chosen: Option<Instant>,
-    /// Times since then.
+    /// Time from the choice until the connection was there.
     connected: Option<Duration>,
     pub(super) answered: Cell<Duration>,
     /// The client, for the PROXY protocol.
@@ -70,9 +70,7 @@ pub(crate) struct UpstreamRequest {
     pub(super) buffered: Option<Arc<BufferedBytes>>,
 }
 
-/// Result of `listen`.
 pub(crate) enum ListenOutcome {
-    /// A response's head.
     Head(RawHead),
     /// The upstream sent no 100 (Continue) in time; the client may send its body without it.
     ExpectTimeout,

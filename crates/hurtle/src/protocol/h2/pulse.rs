@@ -20,7 +20,6 @@ pub(crate) struct Pulse {
     pub(super) abort: Cell<bool>,
     /// Time at which the last byte was sent.
     finished_ms: Cell<u64>,
-    /// Bytes sent.
     sent: Cell<u64>,
     /// Number of requests in progress.
     streams: Cell<usize>,

@@ -28,7 +28,6 @@ const HEAD_BYTES: usize = 256;
 const MANY_STREAMS: usize = 9;
 const SMALL_PIECE_BYTES: usize = 16 << 10;
 
-/// A request stream.
 pub(crate) struct Frames {
     shared: Rc<Shared>,
     id: u64,

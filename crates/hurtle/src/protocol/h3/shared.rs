@@ -108,7 +108,6 @@ impl Shared {
         self.codec.borrow().failure().is_some_and(|error| error.code == Code::EXCESSIVE_LOAD)
     }
 
-    /// Returns the connection.
     pub(crate) fn connection(&self) -> &Connection {
         &self.connection
     }
