@@ -18,7 +18,7 @@ const TOKEN_BYTES: usize = 8;
 /// The properties of a request that decide on its upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// No key: any upstream may be chosen.
+    /// Any upstream may be chosen.
     Any,
     /// The hash of a property.
     Hash(u64),
