@@ -178,9 +178,6 @@ fn local(text: &str) -> String {
 
 /// Escapes are compared in upper case, and an escape that a path does not need as its character.
 fn normalize(seen: &mut Seen) {
-    if let Some(body) = unchunked(&seen.body) {
-        seen.body = body;
-    }
     if let Some(location) = &mut seen.location {
         let mut out = String::new();
         let mut rest = location.as_str();
@@ -202,19 +199,5 @@ fn normalize(seen: &mut Seen) {
             out = format!("{}https://{host}{}", &out[..begin], &authority[end..]);
         }
         *location = out;
-    }
-}
-
-/// The body of chunks; `None`: it has none (RFC 9112 section 7.1).
-fn unchunked(body: &str) -> Option<String> {
-    let (mut out, mut rest) = (String::new(), body);
-    loop {
-        let (size, after) = rest.split_once("\r\n")?;
-        let size = usize::from_str_radix(size, 16).ok()?;
-        if size == 0 {
-            return Some(out);
-        }
-        out.push_str(after.get(..size)?);
-        rest = after.get(size..)?.strip_prefix("\r\n")?;
     }
 }

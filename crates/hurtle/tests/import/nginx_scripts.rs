@@ -14,7 +14,7 @@ struct Row {
 }
 
 /// The usual parameters of a script.
-const PHP: &str = "fastcgi_pass unix:{socket}; chunked_transfer_encoding off;
+const PHP: &str = "fastcgi_pass unix:{socket};
     fastcgi_split_path_info ^(.+?\\.php)(/.*)$;
     fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
     fastcgi_param SCRIPT_NAME $fastcgi_script_name;

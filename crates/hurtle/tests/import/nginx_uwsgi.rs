@@ -10,9 +10,9 @@ struct Row {
     requests: &'static [&'static str],
 }
 
-/// The variables of nginx's own uwsgi_params; the tests' client reads no chunks.
+/// The variables of nginx's own uwsgi_params.
 const PARAMS: &str =
-    "chunked_transfer_encoding off; uwsgi_param QUERY_STRING $query_string; uwsgi_param REQUEST_METHOD $request_method;
+    "uwsgi_param QUERY_STRING $query_string; uwsgi_param REQUEST_METHOD $request_method;
     uwsgi_param CONTENT_TYPE $content_type; uwsgi_param CONTENT_LENGTH $content_length;
     uwsgi_param REQUEST_URI $request_uri; uwsgi_param PATH_INFO $document_uri;
     uwsgi_param DOCUMENT_ROOT $document_root; uwsgi_param SERVER_PROTOCOL $server_protocol;

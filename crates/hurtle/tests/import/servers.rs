@@ -77,6 +77,7 @@ pub(super) fn ask(port: u16, request: &str) -> Seen {
     let mut lines = head.split("\r\n");
     let status = lines.next().and_then(|line| line.split(' ').nth(1)).unwrap_or("").to_owned();
     let mut seen = Seen { status, location: None, fields: Vec::new(), body: String::new() };
+    let mut is_chunked = false;
     let own = format!("http://{host}:{port}/");
     let other = format!("http://{host}/");
     for (name, value) in lines.filter_map(|line| line.split_once(": ")) {
@@ -93,6 +94,8 @@ pub(super) fn ask(port: u16, request: &str) -> Seen {
             "cache-control" | "content-range" | "x-all" | "x-docs" | "x-seen" => {
                 seen.fields.push(format!("{name}: {value}"));
             }
+            // A slow application has its body sent in chunks, a fast one with a length.
+            "transfer-encoding" => is_chunked = value == "chunked",
             _ => {}
         }
     }
@@ -105,6 +108,8 @@ pub(super) fn ask(port: u16, request: &str) -> Seen {
         seen.fields.push(format!("cache-control: {}", values.join(", ")));
     }
     seen.fields.sort();
+    let whole = if is_chunked { unchunked(body) } else { None };
+    let body = whole.as_deref().unwrap_or(body);
     // A server's own text of an error.
     let is_own = body.contains("<center>nginx")
         || body.starts_with("<!DOCTYPE HTML PUBLIC")
@@ -115,6 +120,20 @@ pub(super) fn ask(port: u16, request: &str) -> Seen {
         seen.body = body.to_owned();
     }
     seen
+}
+
+/// The body of chunks; `None`: it has none (RFC 9112 section 7.1).
+fn unchunked(body: &str) -> Option<String> {
+    let (mut out, mut rest) = (String::new(), body);
+    loop {
+        let (size, after) = rest.split_once("\r\n")?;
+        let size = usize::from_str_radix(size, 16).ok()?;
+        if size == 0 {
+            return Some(out);
+        }
+        out.push_str(after.get(..size)?);
+        rest = after.get(size..)?.strip_prefix("\r\n")?;
+    }
 }
 
 /// An application that tells what it got.
