@@ -87,8 +87,9 @@ pub fn read_resident(file: BorrowedFd<'_>, buf: &mut [u8], offset: u64) -> io::R
 /// of this process does: only while swapping.
 fn is_in_memory(file: BorrowedFd<'_>) -> bool {
     /// Types of tmpfs and ramfs (linux/magic.h).
-    const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
-    rustix::fs::fstatfs(file).is_ok_and(|stat| IN_MEMORY.contains(&stat.f_type))
+    const IN_MEMORY: [i128; 2] = [0x0102_1994, 0x8584_58f6];
+    // The integer's size and sign differ between architectures.
+    rustix::fs::fstatfs(file).is_ok_and(|stat| IN_MEMORY.contains(&i128::from(stat.f_type)))
 }
 
 /// See the contract in `sys`. Bytes sent to `/dev/null` are paged in, and not copied.
