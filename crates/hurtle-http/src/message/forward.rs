@@ -119,8 +119,7 @@ pub(crate) fn request_fields(
     }
 }
 
-/// Appends the fields about a request's content that every protocol sends: Content-Length and
-/// Expect.
+/// Appends Content-Length and Expect, which every protocol sends.
 pub(crate) fn content_fields(out: &mut Vec<u8>, request: &RequestHead<'_>) {
     match request.body {
         // RFC 9110 section 8.6: methods that usually have a body announce an empty one.

@@ -272,8 +272,7 @@ impl Uploads {
         Ok(file)
     }
 
-    /// Appends a piece of a body to a file. The piece is dropped on this thread, which uses its
-    /// buffers again.
+    /// Appends a piece of a body to a file. Its buffers return to the pool of this thread.
     async fn write(&self, file: Unfinished, piece: Vec<Bytes>) -> Result<Unfinished, UploadError> {
         let written = self.run(move || file.write(&piece).map(|file| (file, piece))).await;
         written.map(|(file, _)| file)

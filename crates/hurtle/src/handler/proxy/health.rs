@@ -36,7 +36,7 @@ const GRPC_SERVING: &[u8] = &[0, 0, 0, 0, 2, 8, 1];
 /// Checks one upstream periodically.
 pub(super) struct HealthChecker {
     peer: Weak<Peer>,
-    /// Percent-encoded.
+    /// Path of the check, percent-encoded.
     path: String,
     config: HealthCheck,
 }

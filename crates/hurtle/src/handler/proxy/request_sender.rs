@@ -123,8 +123,7 @@ impl Kept {
 }
 
 impl RequestSender {
-    /// Sends a head, then the body of this length; one that the client holds back waits for
-    /// [`RequestSender::release`].
+    /// Sends a head, then the body of `request`, which waits for `release` if the client does.
     pub(super) fn new(
         head: OutgoingHead,
         body: OutgoingBody,

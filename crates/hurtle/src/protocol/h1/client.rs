@@ -7,12 +7,12 @@ use std::task::{Context, Poll, ready};
 use http::HeaderMap;
 use hurtle_http::h1::chunked::encode_size;
 use hurtle_http::h1::response_head::Scan;
-use hurtle_http::message::field_lines::encode_trailers;
 use hurtle_http::message::response_head::ResponseError;
 
 pub(crate) use hurtle_http::h1::forward::request as encode_request;
 pub(crate) use hurtle_http::h1::response_head::parse as parse_head;
 
+use super::end_chunks;
 use crate::body::{FileSlice, Part};
 use crate::transport::{
     Attempt, FileRange, Fill, Input, Output, SendQueue, Taken, Transport, UpstreamSocket,
@@ -86,11 +86,7 @@ impl RequestWriter {
             return;
         }
         let mut out = Output::new();
-        out.vec().extend_from_slice(b"0\r\n");
-        if let Some(trailers) = trailers {
-            encode_trailers(trailers, out.vec());
-        }
-        out.vec().extend_from_slice(b"\r\n");
+        end_chunks(out.vec(), trailers);
         self.queue.push(out);
     }
 

@@ -23,8 +23,14 @@ use crate::transport::{
     Attempt, Fill, Input, Output, Progress, SendQueue, Sender, Transport, outgoing,
 };
 
-/// The end of a chunked body without trailers.
-const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+/// Appends the last chunk and the trailers (RFC 9112 section 7.1).
+fn end_chunks(out: &mut Vec<u8>, trailers: Option<&HeaderMap>) {
+    out.extend_from_slice(b"0\r\n");
+    if let Some(trailers) = trailers {
+        encode_trailers(trailers, out);
+    }
+    out.extend_from_slice(b"\r\n");
+}
 
 /// HTTP/1.1 on this byte stream.
 pub(crate) struct H1<T>(pub T);
@@ -128,14 +134,8 @@ impl<T: Transport> Protocol for H1<T> {
         delimiter: Delimiter,
         trailers: Option<&HeaderMap>,
     ) -> io::Result<bool> {
-        match (delimiter, trailers) {
-            (Delimiter::Chunked, None) => out.vec().extend_from_slice(LAST_CHUNK),
-            (Delimiter::Chunked, Some(trailers)) => {
-                out.vec().extend_from_slice(b"0\r\n");
-                encode_trailers(trailers, out.vec());
-                out.vec().extend_from_slice(b"\r\n");
-            }
-            _ => {}
+        if delimiter == Delimiter::Chunked {
+            end_chunks(out.vec(), trailers);
         }
         Ok(true)
     }
