@@ -47,12 +47,13 @@ pub(crate) const STEPS: &[Step] = &[
     build("format", "rustfmt", format),
     build("licences", "licences of everything we ship", licences::check),
     wait("packages", "system packages the tests use", packages::install),
-    build("clippy", "clippy, warnings denied", clippy),
+    // First of those that compile, because the tests wait for it.
     build("build", "every test and program builds", test_programs::build),
     Step {
         needs: Some("build"),
         ..wait("tests", "every test that does not measure", test_programs::run)
     },
+    build("clippy", "clippy, warnings denied", clippy),
     build("crates", "the crates can be published", installation::crates),
     Step {
         needs: Some("build"),
@@ -69,10 +70,7 @@ pub(crate) const STEPS: &[Step] = &[
         ..build("measuring", "the tests that measure, by themselves", test_programs::run_measuring)
     },
     // Last, because it builds another program in the place of the one that the steps before use.
-    Step {
-        after: Some("install"),
-        ..build("wasm", "the feature wasm: clippy, and applications in WebAssembly", wasm)
-    },
+    Step { after: Some("install"), ..build("wasm", "applications in WebAssembly", wasm) },
 ];
 
 /// The steps of `--quick`, for a first contribution: they install nothing, and wait for nobody.
@@ -84,6 +82,9 @@ pub(crate) const QUICK: &[Step] = &[
         ..build("tests", "tests that start no other program", test_programs::run_quick)
     },
 ];
+
+/// A feature that is compiled apart, because its compiler of applications is large.
+const WASM: &str = "hurtle/wasm";
 
 type Run = fn(&Console<'_>) -> Result<Outcome, Failure>;
 
@@ -222,27 +223,28 @@ fn format(console: &Console<'_>) -> Result<Outcome, Failure> {
     Ok(Outcome::Passed)
 }
 
+/// Checks the code with the features that are tested, without them, and with WebAssembly.
 fn clippy(console: &Console<'_>) -> Result<Outcome, Failure> {
-    for features in [&[][..], &["--features", test_programs::FEATURES]] {
-        let mut command = cargo(&["clippy", "--workspace", "--all-targets"]);
-        console.run(command.args(features).args(["--", "-D", "warnings"]))?;
+    let tested = ["--all-targets", "--features", test_programs::FEATURES];
+    let wasm = ["--lib", "--test", "wasm", "--features", WASM];
+    for what in [&tested[..], &["--lib", "--bins"], &wasm] {
+        let mut command = cargo(&["clippy", "--workspace"]);
+        console.run(command.args(what).args(["--", "-D", "warnings"]))?;
     }
     Ok(Outcome::Passed)
 }
 
 /// The whole workspace is named, so that all dependencies are those of the steps before.
 fn wasm(console: &Console<'_>) -> Result<Outcome, Failure> {
-    let feature = ["--workspace", "--features", "hurtle/wasm"];
-    let targets = ["--lib", "--test", "wasm"];
-    let deny = ["--", "-D", "warnings"];
-    console.run(cargo(&["clippy"]).args(feature).args(targets).args(deny))?;
-    console.run(cargo(&["test"]).args(feature).args(&targets[1..]))?;
+    console.run(&mut cargo(&["test", "--workspace", "--features", WASM, "--test", "wasm"]))?;
     Ok(Outcome::Passed)
 }
 
+/// The features of the steps before, so that the libraries are compiled once for all of them.
 fn docs(console: &Console<'_>) -> Result<Outcome, Failure> {
-    let mut command = cargo(&["doc", "--workspace", "--no-deps"]);
-    console.run(command.env("RUSTDOCFLAGS", "-D warnings"))?;
-    console.run(&mut cargo(&["test", "--workspace", "--doc"]))?;
+    let tested = ["--workspace", "--features", test_programs::FEATURES];
+    let mut command = cargo(&["doc", "--no-deps"]);
+    console.run(command.args(tested).env("RUSTDOCFLAGS", "-D warnings"))?;
+    console.run(cargo(&["test", "--doc"]).args(tested))?;
     Ok(Outcome::Passed)
 }

@@ -18,6 +18,15 @@ static BUILT: OnceLock<Built> = OnceLock::new();
 /// The packages whose tests measure, and fail if other programs use the processors.
 const MEASURING: [&str; 2] = ["deathmatch", "deathmatch-apps"];
 
+/// Test programs of these packages that measure nothing.
+const NOT_MEASURING: [&str; 5] = [
+    "tests/compare.rs",
+    "tests/contenders.rs",
+    "tests/report.rs",
+    "tests/stat.rs",
+    "tests/stats.rs",
+];
+
 /// The test programs of `--quick`, by package and main source file: they start no program that has
 /// to be installed. A package without a file has all of its programs.
 const QUICK: [(&str, &str); 11] = [
@@ -110,6 +119,9 @@ fn run_those(
 fn run_one(console: &Console<'_>, built: &Built, test: &TestProgram) -> Result<Duration, Failure> {
     let mut command = Command::new(&test.executable);
     command.current_dir(&test.package).env("CARGO_MANIFEST_DIR", &test.package);
+    if !test.measures() {
+        command.env("RUST_TEST_THREADS", tests_at_once().to_string());
+    }
     if let Some(hurtle) = &built.hurtle {
         command.env("DEATHMATCH_HURTLE", hurtle);
     }
@@ -125,9 +137,15 @@ fn run_one(console: &Console<'_>, built: &Built, test: &TestProgram) -> Result<D
     Err(Failure(format!("{name}: {status}; that one alone: ({again})")))
 }
 
+/// Number of tests of one program that run at the same time: they wait more than they compute.
+fn tests_at_once() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 impl TestProgram {
     fn measures(&self) -> bool {
         MEASURING.iter().any(|package| self.package.ends_with(package))
+            && !NOT_MEASURING.contains(&self.source.as_str())
     }
 
     fn is_quick(&self) -> bool {
