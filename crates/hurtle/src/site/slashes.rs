@@ -2,7 +2,8 @@
 //! (`%2F`), with `\`, and with parameters of a segment (`/a;x/b`). nginx and Caddy route as if an
 //! encoded slash were decoded, and forward it encoded; Tomcat ignores parameters. This server
 //! requires that all readings lead to the same mount, so that no rule for another path is
-//! bypassed; otherwise it responds 404. No file has a name with an encoded slash.
+//! bypassed; otherwise it responds 404. Mounts with a redirect or a fixed response get such paths,
+//! too, but no file has a name with an encoded slash.
 
 use std::cell::RefCell;
 
@@ -39,7 +40,7 @@ impl Site {
             && is_own(&decoded, &decoded_path)
             && match (&encoded, &decoded) {
                 (Route::Mount { mount, .. }, Route::Mount { mount: other, .. }) => {
-                    mount.is(other) && reads_path(&mount.handler)
+                    mount.is(other) && needs_no_file(&mount.handler)
                 }
                 _ => false,
             };
@@ -82,6 +83,12 @@ impl Site {
 fn refuse<'a>(bad: PathError) -> Route<'a> {
     let answer = Answer::error(StatusCode::NOT_FOUND, None);
     Route::Answer(Box::new(RefCell::new(answer)), bad.to_string().into())
+}
+
+/// Returns whether the handler responds to paths that no file has.
+fn needs_no_file(handler: &Handler) -> bool {
+    reads_path(handler)
+        || matches!(handler, Handler::Redirect(_) | Handler::Fixed(_) | Handler::Abort)
 }
 
 /// Returns whether the handler interprets the path itself.
