@@ -306,6 +306,12 @@ impl Process<'_> {
                 tracing::info!("a new process listens on {listen}, because that needs root");
                 return self.upgrade(reply, false);
             }
+            Err(ReloadError::Unconfirmed) => {
+                let what = "the configuration is in force, but a worker does not respond; it \
+                            follows when it does";
+                tracing::error!("{reloaded}: {what}");
+                Err(vec![what.to_owned()])
+            }
             Err(ReloadError::Problems(problems)) => {
                 for problem in &problems {
                     tracing::error!("not reloaded: {problem}");

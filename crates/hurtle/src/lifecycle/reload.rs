@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
+use tokio::sync::mpsc::UnboundedSender;
 
 use super::dns_hooks;
 use super::handover::HeldSockets;
@@ -36,6 +36,8 @@ const PRIVILEGED_PORTS: u16 = 1024;
 #[derive(Debug)]
 pub(super) enum ReloadError {
     Problems(Vec<String>),
+    /// It is in force, but not in a worker that does not respond.
+    Unconfirmed,
     /// It needs what the sandbox does not permit.
     Confined,
     /// Only a start puts these settings in force.
@@ -61,7 +63,8 @@ pub(super) struct Reloader {
     pub(super) regains_root: bool,
     /// Duplicates of all sockets; `None`: they are not handed over.
     pub(super) held: Option<HeldSockets>,
-    pub(super) updates: watch::Sender<Option<Arc<Update>>>,
+    /// The way to each worker.
+    pub(super) updates: Vec<UnboundedSender<Update>>,
     pub(super) certificates: CertificateTasks,
 }
 
@@ -114,7 +117,7 @@ impl Reloader {
             }
         }
         let settings = Arc::new(settings);
-        self.publish(&settings, listeners)?;
+        let is_confirmed = self.publish(&settings, listeners)?;
         let level = settings.config.error_log.level;
         if level != before.config.error_log.level {
             observe::set_level(level);
@@ -134,7 +137,10 @@ impl Reloader {
         }
         self.addresses.listening = listening;
         self.addresses.quic = quic_kept.into_iter().chain(quic_opened).collect();
-        Ok(())
+        match is_confirmed {
+            true => Ok(()),
+            false => Err(ReloadError::Unconfirmed),
+        }
     }
 
     fn check(&self, config: &Config) -> io::Result<()> {
@@ -158,14 +164,14 @@ impl Reloader {
         protocols::check_status_pages(config, if stay { &bound } else { &configured })
     }
 
-    /// Sends the configuration to the workers, and waits until all have applied it.
+    /// Sends the configuration to the workers, and waits until all have applied it. `false`: a
+    /// worker has not done so in time; it will later.
     fn publish(
         &mut self,
         settings: &Arc<Settings>,
         listeners: Vec<ListenerChanges>,
-    ) -> Result<(), Vec<String>> {
+    ) -> Result<bool, Vec<String>> {
         let (applied, confirmed) = mpsc::channel();
-        let workers = listeners.len();
         let same = |a: &Option<Arc<Keyring>>, b: &Option<Arc<Keyring>>| {
             a.as_ref().map(Arc::as_ptr) == b.as_ref().map(Arc::as_ptr)
         };
@@ -174,15 +180,13 @@ impl Reloader {
             self.certificates.watching = watching.map_err(|e| vec![e.to_string()])?;
         }
         self.services.set_settings(Arc::clone(settings));
-        self.updates.send_replace(Some(Arc::new(Update::new(listeners, applied))));
-        let end = Instant::now() + CONFIRM_MAX;
-        for _ in 0..workers {
-            if confirmed.recv_timeout(end.saturating_duration_since(Instant::now())).is_err() {
-                let what = "a worker has not confirmed the configuration; it may apply it later";
-                return Err(vec![what.to_owned()]);
-            }
+        for (worker, listeners) in self.updates.iter().zip(listeners) {
+            // A worker that has ended confirms nothing.
+            let _ = worker.send(Update { listeners, applied: applied.clone() });
         }
-        Ok(())
+        let end = Instant::now() + CONFIRM_MAX;
+        let mut left = self.updates.iter().map(|_| end.saturating_duration_since(Instant::now()));
+        Ok(left.all(|left| confirmed.recv_timeout(left).is_ok()))
     }
 
     /// Adds the changes of UDP sockets to those of each worker. Returns the addresses whose sockets

@@ -259,11 +259,10 @@ impl Server {
             let HandlerServices { caches, disk, .. } = &services.handlers;
             cached.restore(&settings.config, caches, disk);
         }
-        let (updates, _) = watch::channel(None);
         let (commands, requested) = mpsc::unbounded_channel();
         let (accepts, accepting) = mpsc::unbounded_channel();
         let mut monitoring = Some((self.monitoring, commands));
-        let mut threads = Vec::new();
+        let (mut threads, mut updates) = (Vec::new(), Vec::new());
         let addresses = OpenAddresses {
             listening: self.listening,
             quic: quic::addresses(&self.quic.listeners),
@@ -272,6 +271,8 @@ impl Server {
         let quic = self.quic.of_workers()?;
         for (number, (listeners, quic)) in self.listeners.into_iter().zip(quic).enumerate() {
             let disk = &services.handlers.disk;
+            let (update, updated) = mpsc::unbounded_channel();
+            updates.push(update);
             let start = WorkerStart {
                 number,
                 metrics: services.registry.worker(),
@@ -279,7 +280,7 @@ impl Server {
                 listeners,
                 quic,
                 inherited: self.inherited || activation::keeps_listeners(),
-                updates: updates.subscribe(),
+                updates: updated,
                 accepts: accepts.clone(),
                 monitoring: monitoring.take(),
             };

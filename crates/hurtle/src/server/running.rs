@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use super::acme::AcmeHandle;
 use super::listening::OpenAddresses;
@@ -23,8 +23,8 @@ pub struct Running {
     pub(crate) stop: Stop,
     pub(crate) services: Arc<Services>,
     pub(crate) addresses: OpenAddresses,
-    /// The configuration of the last reload, for all workers; `None`: there was no reload.
-    pub(crate) updates: watch::Sender<Option<Arc<Update>>>,
+    /// The way of other configurations to each worker.
+    pub(crate) updates: Vec<mpsc::UnboundedSender<Update>>,
     pub(crate) certificates: CertificateTasks,
     /// Commands from the admin socket for the process.
     pub(crate) requested: mpsc::UnboundedReceiver<Request>,

@@ -3,10 +3,10 @@
 use std::future::pending;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::watch;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::accepting::{Accepting, ListenerChanges};
 use super::admission::{Admission, connections_max};
@@ -16,13 +16,13 @@ use crate::config::Config;
 use crate::pipeline::worker::WorkerThread;
 use crate::shared_store::Follower;
 
-/// The sign for the workers that other settings are in force.
+/// The sign for a worker that other settings are in force.
 #[derive(Debug)]
 pub(crate) struct Update {
-    /// The changes of listeners by the number of the worker, which takes its own.
-    listeners: Mutex<Vec<ListenerChanges>>,
-    /// Confirms that a worker has applied it.
-    applied: Sender<()>,
+    /// The changes of its listeners.
+    pub(crate) listeners: ListenerChanges,
+    /// Confirms that it has applied them.
+    pub(crate) applied: Sender<()>,
 }
 
 /// The means to put other configurations in force.
@@ -35,18 +35,6 @@ pub(super) struct Updating {
     upload_roots: Vec<PathBuf>,
     /// Applies the purges of other servers; `None`: another worker does it.
     follower: Option<Follower>,
-}
-
-impl Update {
-    pub(crate) fn new(listeners: Vec<ListenerChanges>, applied: Sender<()>) -> Update {
-        Update { listeners: Mutex::new(listeners), applied }
-    }
-
-    /// Takes the changes of listeners for a worker.
-    fn listeners_of(&self, worker: usize) -> ListenerChanges {
-        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        listeners.get_mut(worker).map(std::mem::take).unwrap_or_default()
-    }
 }
 
 impl Updating {
@@ -69,17 +57,15 @@ impl Updating {
         updating
     }
 
-    /// Applies each new configuration.
+    /// Applies each new configuration, one after the other: a listener that one of them opens is in
+    /// none of the next.
     pub(super) async fn run(
         &mut self,
-        mut updates: watch::Receiver<Option<Arc<Update>>>,
+        mut updates: UnboundedReceiver<Update>,
         accepting: &mut Accepting,
     ) {
-        while updates.changed().await.is_ok() {
-            let update = updates.borrow_and_update().clone();
-            if let Some(update) = update {
-                self.apply(&update, accepting).await;
-            }
+        while let Some(update) = updates.recv().await {
+            self.apply(update, accepting).await;
         }
         // Nobody sends another one.
         pending::<()>().await;
@@ -103,7 +89,7 @@ impl Updating {
         }
     }
 
-    async fn apply(&mut self, update: &Update, accepting: &mut Accepting) {
+    async fn apply(&mut self, update: Update, accepting: &mut Accepting) {
         let services = Arc::clone(&self.base.services);
         let (settings, shared) = (services.settings(), &services.handlers);
         let before = self.thread.worker();
@@ -124,7 +110,7 @@ impl Updating {
         self.clear_new_uploads(&settings.config);
         let counts = settings.connections_by_address.clone();
         self.admission.set_limits(connections_max(&settings.config), counts);
-        accepting.change(update.listeners_of(self.number)).await;
+        accepting.change(update.listeners).await;
         // The sender of the configuration may no longer wait.
         let _ = update.applied.send(());
     }

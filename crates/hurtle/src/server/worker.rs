@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::accept::BoundListener;
@@ -37,7 +37,7 @@ pub(super) struct WorkerStart {
     pub(super) quic: QuicDuties,
     /// `true`: another process holds the listeners too.
     pub(super) inherited: bool,
-    pub(super) updates: watch::Receiver<Option<Arc<Update>>>,
+    pub(super) updates: mpsc::UnboundedReceiver<Update>,
     /// Gets a message when the worker accepts connections, and when it no longer does.
     pub(super) accepts: mpsc::UnboundedSender<()>,
     /// The sockets for commands and metrics, and the way of commands to the process; `None`:
