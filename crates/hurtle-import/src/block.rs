@@ -201,8 +201,8 @@ impl<'a> Block<'a> {
 
     /// Refuses what is left of `http` and its blocks cannot inherit.
     pub(super) fn finish_http(&self, report: &mut Report) {
-        for (kind, d) in self.leftovers().filter(|(kind, _)| !kind.is_inherited()) {
-            report.refuse(d, remedy(kind, Target::Rules));
+        for (_, d) in self.leftovers().filter(|(kind, _)| !kind.is_inherited()) {
+            report.refuse(d, "it does not belong here");
         }
     }
 
