@@ -57,8 +57,8 @@ impl Updating {
         updating
     }
 
-    /// Applies each new configuration, one after the other: a listener that one of them opens is in
-    /// none of the next.
+    /// Applies each new configuration. None may be skipped, because each has the listeners that it
+    /// opens, and the next one does not have them again.
     pub(super) async fn run(
         &mut self,
         mut updates: UnboundedReceiver<Update>,

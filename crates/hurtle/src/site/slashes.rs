@@ -2,8 +2,8 @@
 //! (`%2F`), with `\`, and with parameters of a segment (`/a;x/b`). nginx and Caddy route as if an
 //! encoded slash were decoded, and forward it encoded; Tomcat ignores parameters. This server
 //! requires that all readings lead to the same mount, so that no rule for another path is
-//! bypassed; otherwise it responds 404. Mounts with a redirect or a fixed response get such paths,
-//! too, but no file has a name with an encoded slash.
+//! bypassed; otherwise it responds 404. Redirects and fixed responses are served likewise. Mounts
+//! of files are not, because no file has a name with an encoded slash.
 
 use std::cell::RefCell;
 
