@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use rustix::process::Signal;
 
-use super::{Apps, FAMILY, get_until, lives, logged, numbers, socket_dirs};
+use super::{Apps, FAMILY, get_until, lives, logged, numbers, socket_dir};
 use crate::child::eventually;
 
 #[test]
@@ -17,13 +17,13 @@ fn a_stop_ends_every_process_and_removes_the_sockets() {
     assert_eq!(family.len(), 4);
     assert!(family.iter().all(|pid| lives(*pid)), "{family:?}");
     let server: u32 = child.proc("stat").split(' ').next().unwrap().parse().unwrap();
-    assert_eq!(socket_dirs(server).len(), 1);
+    let sockets = socket_dir(server);
     let begun = Instant::now();
     child.signal(Signal::TERM);
     assert_eq!(child.wait().code(), Some(0), "{}", child.stderr());
     let left: Vec<_> = family.iter().filter(|pid| lives(**pid)).collect();
     assert!(left.is_empty(), "{left:?} of {family:?}");
-    assert!(socket_dirs(server).is_empty());
+    assert!(!sockets.exists());
     assert!(begun.elapsed().as_secs() < 4, "nobody held it up, and it took {:?}", begun.elapsed());
 }
 
@@ -62,9 +62,10 @@ fn a_killed_server_leaves_no_process_behind() {
         assert_eq!(family.len(), 4);
         assert!(family.iter().all(|pid| lives(*pid)), "{family:?}");
         let server: u32 = child.proc("stat").split(' ').next().unwrap().parse().unwrap();
+        let sockets = socket_dir(server);
         child.signal(Signal::KILL);
         eventually(&format!("the {sentence} are gone"), || !family.iter().any(|pid| lives(*pid)));
-        eventually("so are their sockets", || socket_dirs(server).is_empty());
+        eventually("so are their sockets", || !sockets.exists());
         child.wait();
     }
 }

@@ -156,12 +156,13 @@ fn numbers(answer: &Response) -> Vec<u32> {
     answer.text().split_whitespace().map_while(|word| word.parse().ok()).collect()
 }
 
-/// Socket directories of a server's applications, by the server's process id.
-fn socket_dirs(server: u32) -> Vec<PathBuf> {
+/// The directory of the sockets of a running server's applications, by the server's process id. A
+/// killed server of an earlier run, with the same number, may have left one.
+fn socket_dir(server: u32) -> PathBuf {
     let begin = format!("hurtle-{server}-");
     let entries = fs::read_dir(std::env::temp_dir()).unwrap().filter_map(Result::ok);
     let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&begin));
-    named.map(|entry| entry.path()).collect()
+    named.max_by_key(|entry| entry.metadata().unwrap().modified().unwrap()).unwrap().path()
 }
 
 fn is_root() -> bool {
