@@ -47,7 +47,7 @@ fn encoded_slashes_are_forwarded_if_both_readings_select_one_upstream() {
         ("what a rule redirects", "/from/x%2Fy"),
     ];
     // A fixed response is no file: both readings have the same.
-    let mut client = server.send("GET /b/x%2Fy HTTP/1.1\r\nHost: a\r\n\r\n".to_owned());
+    let mut client = server.send("GET /b/x%2Fy HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.answer().1, "b");
     for (sentence, sent) in refused {
         let mut client = server.send(format!("GET {sent} HTTP/1.1\r\nHost: a\r\n\r\n"));
