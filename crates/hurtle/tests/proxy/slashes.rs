@@ -46,7 +46,7 @@ fn encoded_slashes_are_forwarded_if_both_readings_select_one_upstream() {
         ("what a rule would change if it were decoded", "/old%2Fx"),
         ("what a rule redirects", "/from/x%2Fy"),
     ];
-    // A fixed response is no file: both readings have the same.
+    // Both readings select the fixed response, which needs no file.
     let mut client = server.send("GET /b/x%2Fy HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.answer().1, "b");
     for (sentence, sent) in refused {
