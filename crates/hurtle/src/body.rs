@@ -10,6 +10,7 @@ mod unnamed;
 
 use std::cmp::Ordering;
 use std::io;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -120,6 +121,10 @@ const SAMPLE_BYTES: u64 = 32 << 10;
 /// Bytes that the first probe of a file reads.
 const PROBE_BYTES: usize = 64 << 10;
 
+/// Maximum size of a file that is read whole in one request, in bytes. With usual settings every
+/// disk takes requests of this size.
+const WHOLE_BYTES_MAX: u64 = 128 << 10;
+
 /// Windows remembered per file, from its beginning; later windows are checked each time.
 const WINDOWS_REMEMBERED: usize = 256;
 
@@ -209,6 +214,9 @@ impl OpenFile {
     /// # Errors
     /// Those of the read.
     pub fn read_ahead(&self, mut offset: u64, end: u64) -> io::Result<()> {
+        if offset == 0 && end == self.stamp.len && self.read_whole()? {
+            return Ok(());
+        }
         while offset < end {
             let len = usize::try_from(end - offset).unwrap_or(usize::MAX);
             match sys::page_in(self.as_fd(), offset, len)? {
@@ -217,6 +225,20 @@ impl OpenFile {
             }
         }
         Ok(())
+    }
+
+    /// Has the kernel read all of a small file, and waits for some of its bytes, which takes less
+    /// than to visit all of its pages. `false`: nothing was done.
+    fn read_whole(&self) -> io::Result<bool> {
+        let Some(len) = NonZeroU64::new(self.stamp.len) else { return Ok(true) };
+        if len.get() > WHOLE_BYTES_MAX || !sys::begin_reading(self.as_fd(), len) {
+            return Ok(false);
+        }
+        let last = len.get() - 1;
+        for at in (0..last).step_by(PROBE_BYTES).chain([last]) {
+            rustix::io::retry_on_intr(|| rustix::io::pread(self, &mut [0; 1], at))?;
+        }
+        Ok(true)
     }
 
     /// Returns whether a range is in the page cache. `follows`: so are the bytes before it.

@@ -5,27 +5,27 @@
 //! mount cannot stop the others. The queue's lock is the only one that a request takes, and only a
 //! request that needs a disk.
 
+mod job;
 mod mailbox;
 mod small_file;
 
-use std::any::Any;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::future::poll_fn;
 use std::io;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
-
+use job::Job;
+pub(crate) use job::Queued;
 pub(crate) use mailbox::deliver;
 pub(crate) use small_file::read_small;
 
 use crate::metrics::LaneSnapshot;
-use crate::{rt, sys};
+#[cfg(test)]
+use crate::rt;
+use crate::sys;
 
 /// Jobs that may wait in one lane.
 const LANE_JOBS_MAX: usize = 1_024;
@@ -35,8 +35,6 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Name of the lanes without a name in a snapshot.
 const OTHER_LANES: &str = "other";
-
-type Job = Box<dyn FnOnce() + Send>;
 
 /// The end of a lane's queue that a job enters at.
 type Enqueue = fn(&mut VecDeque<(Instant, Job)>, (Instant, Job));
@@ -202,48 +200,11 @@ impl Disk {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let (done, result) = oneshot::channel();
-        let job = move || {
-            // The request is gone: its client left, or it was answered 503.
-            if done.is_closed() {
-                return;
-            }
-            let _ = done.send(catch_unwind(AssertUnwindSafe(job)));
-        };
-        let awaited = mailbox::Awaited::begin();
-        self.0.0.submit(lane, enqueue, Box::new(job))?;
-        Ok(Queued { result, awaited })
+        let (job, queued) = job::awaited(job);
+        self.0.0.submit(lane, enqueue, job)?;
+        Ok(queued)
     }
-}
 
-/// A job of the pool whose result is awaited.
-#[derive(Debug)]
-pub struct Queued<T> {
-    result: oneshot::Receiver<thread::Result<T>>,
-    awaited: mailbox::Awaited,
-}
-
-impl<T> Queued<T> {
-    /// Waits for the result.
-    ///
-    /// # Errors
-    /// See `Failure`. After `Busy` the job may still run to its end; its result is dropped.
-    pub async fn result(self) -> Result<T, Failure> {
-        let Queued { mut result, mut awaited } = self;
-        let result = poll_fn(|cx| awaited.poll(cx, |cx| Pin::new(&mut result).poll(cx)));
-        match rt::timeout(WAIT_MAX, result).await {
-            Some(Ok(Ok(value))) => Ok(value),
-            Some(Ok(Err(panic))) => {
-                tracing::error!("a disk job panicked: {}", panic_message(&*panic));
-                Err(Failure::Panicked)
-            }
-            // The pool is ending, or too slow.
-            Some(Err(_)) | None => Err(Failure::Busy),
-        }
-    }
-}
-
-impl Disk {
     /// Returns the state of each lane, by name. Those without a name are one.
     pub fn snapshot(&self) -> Vec<LaneSnapshot> {
         let queue = self.0.0.lock();
@@ -271,7 +232,7 @@ impl Disk {
                 tracing::error!("a disk job panicked");
             }
         };
-        let _ = self.0.0.submit(lane, VecDeque::push_back, Box::new(job));
+        let _ = self.0.0.submit(lane, VecDeque::push_back, job::begun(job));
     }
 
     /// Drops a value on a thread of the pool, because its drop blocks on the disk: a file's last
@@ -298,7 +259,7 @@ impl SharedQueue {
         // Simulated time does not wait for a thread.
         #[cfg(test)]
         if rt::simulated::now_ms().is_some() {
-            rt::simulated::run_job(job);
+            rt::simulated::run_job(move || job.run());
             return Ok(());
         }
         let mut queue = self.lock();
@@ -340,7 +301,7 @@ impl SharedQueue {
                 self.work.notify_one();
             }
             mailbox::tell(true);
-            job();
+            job.run();
             queue = self.lock();
             queue.lanes[lane].running -= 1;
         }
@@ -377,14 +338,6 @@ impl Queue {
         }
         None
     }
-}
-
-fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message")
 }
 
 #[cfg(test)]

@@ -1,19 +1,25 @@
-//! Tells event loops about the results of jobs in batches. Each message to a loop is a write to its
-//! event descriptor, and interrupts the thread that sends it, because a loop has precedence.
+//! Tells event loops about the results of jobs in batches, and ends the waits of those that take too
+//! long. Each message to a loop is a write to its event descriptor, and interrupts the thread that
+//! sends it, because a loop has precedence.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 use std::time::Duration;
 
+use slab::Slab;
+
+use crate::clock;
 use crate::rt::Bell;
 
 /// Results of one disk thread that wait for its next message.
 const RESULTS_MAX: usize = 8;
 
 /// Longest wait of a result for its message. The next job of its thread may hang.
-const WAIT_MAX: Duration = Duration::from_millis(1);
+const MESSAGE_WAIT_MAX: Duration = Duration::from_millis(1);
+
+/// Time between two searches for waits that are over, in milliseconds.
+const SEARCH_EVERY_MS: u64 = 1_000;
 
 thread_local! {
     /// The mailbox of this event loop, while `deliver` runs.
@@ -29,14 +35,14 @@ struct Untold {
     results: usize,
 }
 
-/// Tasks of an event loop whose results are there.
+/// Tasks of an event loop whose results are there, and those that wait.
 #[derive(Debug, Default)]
-struct Mailbox {
+pub(super) struct Mailbox {
     ready: Mutex<Vec<Waker>>,
     /// Rung when tasks are ready.
     bell: Bell,
-    /// Tasks that wait for a result.
-    waiting: AtomicUsize,
+    /// Tasks that wait for a result, and the end of each wait in milliseconds.
+    waiting: Mutex<Slab<(Waker, u64)>>,
     /// Rung when the first of them begins to wait.
     began: Bell,
 }
@@ -45,100 +51,99 @@ struct Mailbox {
 pub(crate) async fn deliver() {
     let mine = Arc::<Mailbox>::default();
     MINE.set(Some(Arc::clone(&mine)));
+    let mut searched_ms = clock::now_ms();
     loop {
-        if mine.waiting.load(Relaxed) == 0 {
+        if mine.waiting().is_empty() {
             mine.began.wait(None).await;
         }
-        mine.bell.wait(Some(WAIT_MAX)).await;
+        mine.bell.wait(Some(MESSAGE_WAIT_MAX)).await;
         mine.take().into_iter().for_each(Waker::wake);
-    }
-}
-
-/// A job that a task of this event loop waits for.
-#[derive(Debug)]
-pub(super) struct Awaited {
-    mine: Option<Arc<Mailbox>>,
-    /// `true` while the task is counted as one that waits.
-    is_waiting: bool,
-    /// The waker of the last poll and what stands for it on the disk thread.
-    waker: Option<(Waker, Waker)>,
-}
-
-impl Awaited {
-    /// A job whose result arrives through the mailbox of this event loop, if it has one.
-    pub(super) fn begin() -> Awaited {
-        Awaited { mine: MINE.with_borrow(Clone::clone), is_waiting: false, waker: None }
-    }
-
-    /// Polls with a waker whose wakes arrive through the mailbox of this event loop.
-    pub(super) fn poll<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
-    ) -> Poll<T> {
-        let Some(mine) = &self.mine else { return poll(cx) };
-        if !self.waker.as_ref().is_some_and(|(known, _)| known.will_wake(cx.waker())) {
-            let task = cx.waker().clone();
-            let letter = Letter { task: task.clone(), mailbox: Arc::clone(mine) };
-            self.waker = Some((task, Waker::from(Arc::new(letter))));
-        }
-        let polled = match &self.waker {
-            Some((_, waker)) => poll(&mut Context::from_waker(waker)),
-            None => poll(cx),
-        };
-        // A result that nobody waits for yet may be late.
-        if polled.is_pending() && !self.is_waiting {
-            self.is_waiting = true;
-            if mine.waiting.fetch_add(1, Relaxed) == 0 {
-                mine.began.ring();
-            }
-        }
-        polled
-    }
-}
-
-impl Drop for Awaited {
-    fn drop(&mut self) {
-        if let (Some(mine), true) = (&self.mine, self.is_waiting) {
-            mine.waiting.fetch_sub(1, Relaxed);
+        let now_ms = clock::now_ms();
+        if now_ms.saturating_sub(searched_ms) >= SEARCH_EVERY_MS {
+            searched_ms = now_ms;
+            mine.wake_late(now_ms);
         }
     }
 }
 
-/// A waker for other threads.
-struct Letter {
-    task: Waker,
-    mailbox: Arc<Mailbox>,
+/// The mailbox of this event loop, if it has one.
+pub(super) fn mine() -> Option<Arc<Mailbox>> {
+    MINE.with_borrow(Clone::clone)
 }
 
-impl Wake for Letter {
-    fn wake(self: Arc<Letter>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Letter>) {
-        self.mailbox.lock().push(self.task.clone());
+impl Mailbox {
+    /// Tells the event loop, with the next message, that a task's result is there.
+    pub(super) fn deliver(self: &Arc<Mailbox>, task: Waker) {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).push(task);
         let is_kept = UNTOLD.with_borrow_mut(|untold| {
             let Some(untold) = untold else { return false };
             untold.results += 1;
-            if !untold.mailboxes.iter().any(|known| Arc::ptr_eq(known, &self.mailbox)) {
-                untold.mailboxes.push(Arc::clone(&self.mailbox));
+            if !untold.mailboxes.iter().any(|known| Arc::ptr_eq(known, self)) {
+                untold.mailboxes.push(Arc::clone(self));
             }
             true
         });
         if !is_kept {
-            self.mailbox.bell.ring();
+            self.bell.ring();
+        }
+    }
+
+    /// Counts a task as one that waits. It is woken when the wait has taken `at_most`, or up to a
+    /// second later.
+    pub(super) fn wait(self: &Arc<Mailbox>, task: &Waker, at_most: Duration) -> Waiting {
+        let at_most_ms = u64::try_from(at_most.as_millis()).unwrap_or(u64::MAX);
+        let until_ms = clock::now_ms().saturating_add(at_most_ms);
+        let mut waiting = self.waiting();
+        if waiting.is_empty() {
+            self.began.ring();
+        }
+        let key = waiting.insert((task.clone(), until_ms));
+        Waiting { mailbox: Arc::clone(self), key, until_ms }
+    }
+
+    /// Nothing panics while these locks are held, so a poisoned one is consistent.
+    fn waiting(&self) -> MutexGuard<'_, Slab<(Waker, u64)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> Vec<Waker> {
+        std::mem::take(&mut *self.ready.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn wake_late(&self, now_ms: u64) {
+        for (_, (task, until_ms)) in &*self.waiting() {
+            if now_ms >= *until_ms {
+                task.wake_by_ref();
+            }
         }
     }
 }
 
-impl Mailbox {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Waker>> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+/// A task that waits.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    mailbox: Arc<Mailbox>,
+    key: usize,
+    until_ms: u64,
+}
+
+impl Waiting {
+    /// Returns whether the wait has taken too long.
+    pub(super) fn is_over(&self) -> bool {
+        clock::now_ms() >= self.until_ms
     }
 
-    fn take(&self) -> Vec<Waker> {
-        std::mem::take(&mut *self.lock())
+    /// Has this waker woken from now on.
+    pub(super) fn renew(&self, task: &Waker) {
+        if let Some((known, _)) = self.mailbox.waiting().get_mut(self.key) {
+            known.clone_from(task);
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.mailbox.waiting().try_remove(self.key);
     }
 }
 
@@ -167,31 +172,40 @@ pub(super) fn tell(has_more: bool) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering::Relaxed;
-    use std::task::{Context, Poll, Waker};
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::task::Wake;
 
-    use super::{Arc, Awaited, MINE, Mailbox};
+    use super::*;
 
     /// The event loop wakes each millisecond while a task waits.
     #[test]
-    fn only_jobs_with_a_task_that_waits_are_counted() {
-        let mine = Arc::<Mailbox>::default();
-        MINE.set(Some(Arc::clone(&mine)));
-        let waiting = || mine.waiting.load(Relaxed);
-        let cx = &mut Context::from_waker(Waker::noop());
-
-        let read_ahead = Awaited::begin();
-        assert_eq!(waiting(), 0, "nobody waits for bytes that are read ahead");
-        let mut probe = Awaited::begin();
-        assert!(probe.poll(cx, |_| Poll::<()>::Pending).is_pending());
-        assert!(probe.poll(cx, |_| Poll::<()>::Pending).is_pending());
+    fn a_task_is_counted_until_its_wait_ends() {
+        let mailbox = Arc::<Mailbox>::default();
+        let waiting = || mailbox.waiting().len();
+        let first = mailbox.wait(Waker::noop(), Duration::from_secs(3_600));
+        first.renew(Waker::noop());
         assert_eq!(waiting(), 1, "a task that was polled twice");
-        let mut done = Awaited::begin();
-        assert!(done.poll(cx, |_| Poll::Ready(())).is_ready());
-        assert_eq!(waiting(), 1, "a result that was there at once");
-        drop((read_ahead, done));
+        let second = mailbox.wait(Waker::noop(), Duration::ZERO);
+        assert_eq!((waiting(), first.is_over(), second.is_over()), (2, false, true));
+        drop(first);
         assert_eq!(waiting(), 1);
-        drop(probe);
-        assert_eq!(waiting(), 0, "a task that has ended");
+        drop(second);
+        assert_eq!(waiting(), 0, "tasks that have ended");
+    }
+
+    #[test]
+    fn only_tasks_whose_wait_is_over_are_woken() {
+        struct Count(AtomicUsize);
+        impl Wake for Count {
+            fn wake(self: Arc<Count>) {
+                self.0.fetch_add(1, Relaxed);
+            }
+        }
+        let mailbox = Arc::<Mailbox>::default();
+        let [late, early] = [0; 2].map(|_| Arc::new(Count(AtomicUsize::new(0))));
+        let _waits = [(&late, Duration::ZERO), (&early, Duration::from_secs(3_600))]
+            .map(|(count, at_most)| mailbox.wait(&Waker::from(Arc::clone(count)), at_most));
+        mailbox.wake_late(clock::now_ms());
+        assert_eq!([&late, &early].map(|count| count.0.load(Relaxed)), [1, 0]);
     }
 }

@@ -143,6 +143,14 @@ impl Lookup {
         self.probe_in(&self.root.open()?)
     }
 
+    /// As `probe`. A root that was opened at `since_ms` (of `clock::now_ms`) or later is trusted.
+    ///
+    /// # Errors
+    /// See [`probe`](Self::probe).
+    pub(crate) fn probe_since(&self, since_ms: u64) -> io::Result<Target> {
+        self.probe_in(&*self.root.opened_since(since_ms)?)
+    }
+
     /// Resolves and opens the file. `ahead` is the number of bytes that will be sent next; they are
     /// read ahead now, unless there are variants. A root that was opened at `since_ms` (of
     /// `clock::now_ms`) or later is trusted for the files beneath it.

@@ -160,9 +160,9 @@ impl Store {
         lookup: &Arc<Lookup>,
         file: &Arc<OpenFile>,
     ) -> Result<Target, LookupError> {
-        let (job, file) = (Arc::clone(lookup), Arc::clone(file));
+        let (job, file, since_ms) = (Arc::clone(lookup), Arc::clone(file), self.trusted_since_ms());
         let find = move || {
-            let found = job.probe()?;
+            let found = job.probe_since(since_ms)?;
             file.read_ahead(0, WINDOW_BYTES.min(file.stamp.len))?;
             Ok(found)
         };

@@ -43,7 +43,7 @@ pub(crate) fn set_disks(disks: impl Disks + 'static) {
 }
 
 /// Runs a job of a disk thread, in simulated time.
-pub(crate) fn run_job(job: Box<dyn FnOnce() + Send>) {
+pub(crate) fn run_job(job: impl FnOnce() + 'static) {
     match DISKS.with_borrow_mut(|disks| disks.as_mut().map_or(Duration::ZERO, |d| d.delay())) {
         Duration::ZERO => job(),
         time => drop(tokio::task::spawn_local(async move {

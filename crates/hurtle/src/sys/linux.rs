@@ -4,11 +4,12 @@ use std::ffi::CStr;
 use std::fs;
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::LazyLock;
 
 use nix::unistd::Gid;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, makedev};
+use rustix::fs::{Advice, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, makedev};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use rustix::net::SendFlags;
 use rustix::process::{Pid, Resource, getpid, set_child_subreaper};
@@ -101,6 +102,11 @@ pub fn page_in(file: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<usiz
         Err(e) if e.kind() == io::ErrorKind::InvalidInput => paging::by_reading(file, offset, len),
         sent => sent,
     }
+}
+
+/// See the contract in `sys`.
+pub fn begin_reading(file: BorrowedFd<'_>, len: NonZeroU64) -> bool {
+    rustix::fs::fadvise(file, 0, Some(len), Advice::WillNeed).is_ok()
 }
 
 /// `/dev/null`, opened; `None` if that name is another kind of file.

@@ -4,6 +4,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::num::NonZeroU64;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use nix::unistd::Gid;
@@ -77,6 +78,11 @@ pub fn read_resident(_file: BorrowedFd<'_>, _buf: &mut [u8], _offset: u64) -> io
 /// See the contract in `sys`.
 pub fn page_in(file: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<usize> {
     paging::by_reading(file, offset, len)
+}
+
+/// See the contract in `sys`.
+pub fn begin_reading(_file: BorrowedFd<'_>, _len: NonZeroU64) -> bool {
+    false
 }
 
 /// See the contract in `sys`.

@@ -16,6 +16,9 @@
 //!   memory has all bytes there.
 //! - `page_in(file, offset, len)`: blocks until some of the `len` bytes of `file` from `offset` are
 //!   in the page cache, the first among them; returns how many. `Ok(0)` is end of file, or `len` 0.
+//! - `begin_reading(file, len)`: has the system read the first `len` bytes of `file` into the page
+//!   cache, with as few requests to the disk as it can, and does not wait for them. `false` if it
+//!   cannot.
 //! - `open_beneath(dir, path, flags, follow)`: opens `path` beneath `dir`, never above or beside
 //!   it, through any links. `flags` are `PROBE` or for reading, and neither create nor say
 //!   `NOFOLLOW`. A path or link that leads out, or is absolute even if it comes back, is `EXDEV`.
@@ -133,9 +136,9 @@ pub use ktls::{encrypt_sent, offers_tls, send_record};
 pub use sandbox::{restrict_calls, restrict_files};
 pub use system::{
     NO_SIGNAL, PROBE, PROGRAM_MEMORY, TRUST_STORES, UDP_BUFFER_SETTING, adopt_orphans, backlog_max,
-    bind_udp, children, create_unnamed, end_handshakes, fill_segments, give_precedence,
-    init_groups, link_unnamed, listen_tcp, open_beneath, page_in, read_resident, send_file,
-    send_head_and_file,
+    begin_reading, bind_udp, children, create_unnamed, end_handshakes, fill_segments,
+    give_precedence, init_groups, link_unnamed, listen_tcp, open_beneath, page_in, read_resident,
+    send_file, send_head_and_file,
 };
 pub use timer::{set_timer, timer};
 pub use watch::{take_changes, watch, watch_directory};
