@@ -1,6 +1,6 @@
-//! Tells event loops about the results of jobs in batches, and ends the waits of those that take too
-//! long. Each message to a loop is a write to its event descriptor, and interrupts the thread that
-//! sends it, because a loop has precedence.
+//! Tells event loops about the results of jobs in batches, and ends the waits of those that take
+//! too long. Each message to a loop is a write to its event descriptor, and interrupts the thread
+//! that sends it, because a loop has precedence.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
