@@ -406,3 +406,39 @@ impl Part {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::num::NonZeroUsize;
+
+    use super::*;
+    use crate::disk::Disk;
+
+    #[test]
+    fn bytes_that_were_read_ahead_are_sent_without_waiting() {
+        let lane = Disk::start(NonZeroUsize::MIN).unwrap().lane();
+        let path = std::env::temp_dir().join(format!("hurtle-ahead-{}", std::process::id()));
+        for len in [0, 1, 5_000, 65_537, WHOLE_BYTES_MAX, WHOLE_BYTES_MAX + 1, 300_000] {
+            fs::write(&path, vec![7; len as usize]).unwrap();
+            let file = File::open(&path).unwrap();
+            file.sync_all().unwrap();
+            let stamp = Stamp::of(&rustix::fs::fstat(&file).unwrap());
+            let file = OpenFile::new(file.into(), stamp, lane);
+            // The kernel drops the file from the page cache, if it follows the advice.
+            #[cfg(target_os = "linux")]
+            let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+            file.read_ahead(0, len).unwrap();
+            let mut read = vec![0; len as usize];
+            match sys::read_resident(file.as_fd(), &mut read, 0) {
+                Ok(count) => assert_eq!(count as u64, len, "bytes in memory"),
+                // The system cannot tell.
+                Err(e) => assert_eq!(
+                    (cfg!(target_os = "linux"), e.kind()),
+                    (false, io::ErrorKind::WouldBlock)
+                ),
+            }
+        }
+        fs::remove_file(&path).unwrap();
+    }
+}

@@ -19,7 +19,17 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
+/// Awaits a future where it is made. Without it `.await` copies the future first, which for those
+/// of a request are one to three kilobytes.
+macro_rules! await_in_place {
+    ($future:expr) => {{
+        let future = std::pin::pin!($future);
+        future.await
+    }};
+}
+
 pub(crate) use alarm::Alarm;
+pub(crate) use await_in_place;
 pub(crate) use permits::{Permit, Permits};
 /// A monotonic time, which tests may simulate.
 pub(crate) use tokio::time::Instant;

@@ -28,6 +28,7 @@ use crate::config::ErrorPage;
 use crate::handler::{Handled, HandlerError, Outcome};
 use crate::metrics::LimitKind;
 use crate::protocol::Protocol;
+use crate::rt::await_in_place;
 use crate::site::Gate;
 
 /// Handles one request and sends its response. Returns the next step of the connection.
@@ -49,7 +50,9 @@ pub(crate) async fn run_exchange<T: Protocol>(
     if let Some(mut answer) = known_answer(connection, exchange, request, &resolved, now_ms) {
         time_known(connection, exchange, request, &answer);
         let (resolved, answer) = (Some(&resolved), &mut answer);
-        return respond(connection, exchange, request, resolved, answer, now_ms, false).await;
+        return await_in_place!(respond(
+            connection, exchange, request, resolved, answer, now_ms, false
+        ));
     }
 
     exchange.begun.get_or_insert_with(Instant::now);
@@ -63,7 +66,7 @@ pub(crate) async fn run_exchange<T: Protocol>(
             let routed = Routed { request: &request, ..routed };
             Box::pin(run_route(connection, exchange, routed, now_ms)).await
         }
-        false => run_route(connection, exchange, routed, now_ms).await,
+        false => await_in_place!(run_route(connection, exchange, routed, now_ms)),
     };
     match last {
         Last::Next(next) => next,
@@ -136,7 +139,7 @@ fn run_route<T: Protocol>(
         let Some(at) = resolved.mount() else {
             return Box::pin(run_site(connection, exchange, routed)).await;
         };
-        let mut handling = handle(connection, exchange, routed, &at, None, now_ms).await;
+        let mut handling = await_in_place!(handle(connection, exchange, routed, &at, None, now_ms));
         if handling.has_waited {
             now_ms = clock::now_ms();
         }
@@ -149,13 +152,18 @@ fn run_route<T: Protocol>(
         {
             count_limit(connection, answer);
             let resolved = Some(resolved);
-            let sent = respond(connection, exchange, request, resolved, answer, now_ms, false);
-            return sent.await.into();
+            let sent = await_in_place!(respond(
+                connection, exchange, request, resolved, answer, now_ms, false
+            ));
+            return sent.into();
         }
         let incoming = handling.incoming;
         match handling.handled {
             Ok(Outcome::Stream(response)) => {
-                match relay(connection, exchange, request, resolved, response, incoming).await {
+                let relayed = await_in_place!(relay(
+                    connection, exchange, request, resolved, response, incoming
+                ));
+                match relayed {
                     Ok(next) => next.into(),
                     Err(unsent) => {
                         let Unsent { error, incoming } = *unsent;

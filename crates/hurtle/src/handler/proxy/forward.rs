@@ -21,7 +21,7 @@ use crate::answer::{Answer, GRPC_STATUS};
 use crate::clock;
 use crate::config::EarlyHints;
 use crate::protocol::InterimFields;
-use crate::rt;
+use crate::rt::{self, await_in_place};
 
 /// Maximum number of interim responses to one request. A slow one may send 102 (Processing) every
 /// few seconds for an hour. An upstream that sends more is treated as failed.
@@ -84,7 +84,7 @@ impl Proxy {
         if takes_body && let Some(body) = upstream.unread_body() {
             Box::pin(self.take_body(body, request, client, &mut upstream)).await?;
         }
-        match self.receive_head(request, client, &mut upstream).await {
+        match await_in_place!(self.receive_head(request, client, &mut upstream)) {
             Ok(head) => {
                 let head = self.translated(head, &self.encoded_base(request));
                 self.handle_head(request, client, upstream, &head)
