@@ -102,10 +102,11 @@ impl<'v> Table<'v> {
             })
             .collect();
         let wrong = ValueError::new("unknown key");
-        let meant = MISTAKES
-            .iter()
-            .find(|(mistake, meant)| mistake == name && self.section.key(meant).is_some());
-        if let Some((_, meant)) = meant {
+        // `hosts` is a key of sites, `host` one of conditions.
+        let numbers = [format!("{name}s"), name.trim_end_matches('s').to_owned()];
+        let mistakes = MISTAKES.iter().filter(|(mistake, _)| mistake == name);
+        let mut meant = mistakes.map(|(_, meant)| *meant).chain(numbers.iter().map(String::as_str));
+        if let Some(meant) = meant.find(|meant| self.section.key(meant).is_some()) {
             return reader.report(&spot, wrong.hint(format!("did you mean \"{meant}\"?")));
         }
         if !homes.is_empty() {

@@ -278,12 +278,25 @@ impl Child {
     }
 }
 
+impl Child {
+    /// A server that is killed leaves the directory for sockets of its applications.
+    fn remove_sockets(&self) {
+        let begin = format!("hurtle-{}-", self.id());
+        for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&begin) {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+}
+
 impl Drop for Child {
     #[allow(clippy::print_stdout, reason = "shown if the test fails")]
     fn drop(&mut self) {
         // It may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
+        self.remove_sockets();
         if thread::panicking() {
             println!("standard error of process {}:\n{}", self.id(), self.stderr());
         }
