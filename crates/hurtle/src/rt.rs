@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
-/// Awaits a future where it is made. Without it `.await` copies the future first, which for those
-/// of a request are one to three kilobytes.
+/// Awaits a future where it is made. A plain `.await` may copy the future first, which takes
+/// hundreds of instructions for those of a request.
 macro_rules! await_in_place {
     ($future:expr) => {{
         let future = std::pin::pin!($future);

@@ -1,5 +1,5 @@
 //! One job: its work until a disk thread takes it, then its result until the task takes that. Both
-//! are in one allocation, because what is allocated on one thread and freed on another costs most.
+//! are in one allocation, which one thread makes and another may free.
 
 use std::any::Any;
 use std::mem;
@@ -15,8 +15,8 @@ use crate::rt;
 /// A job as the queue has it. One that is dropped before it ran has failed.
 pub(super) struct Job(Option<Arc<dyn Run>>);
 
-/// A job of the pool whose result is awaited. If it is dropped before the job begins, the job does
-/// not run.
+/// A job of the pool whose result is awaited. A job that has not begun when this is dropped is not
+/// run: nobody waits for it.
 pub struct Queued<T> {
     job: Arc<dyn Finish<T>>,
     /// The mailbox of the event loop that queued it, if it has one.
@@ -98,7 +98,7 @@ impl Drop for Job {
 }
 
 impl<T> Queued<T> {
-    /// Waits for the result.
+    /// Waits for the result, at most about `WAIT_MAX` from the first poll.
     ///
     /// # Errors
     /// See `Failure`. After `Busy` the job may still run to its end; its result is dropped.

@@ -88,8 +88,8 @@ impl Mailbox {
         }
     }
 
-    /// Counts a task as one that waits. It is woken when the wait has taken `at_most`, or up to a
-    /// second later.
+    /// Counts a task as one that waits. It is woken within about a second after the wait has taken
+    /// `at_most`, a time of whole milliseconds.
     pub(super) fn wait(self: &Arc<Mailbox>, task: &Waker, at_most: Duration) -> Waiting {
         let at_most_ms = u64::try_from(at_most.as_millis()).unwrap_or(u64::MAX);
         let until_ms = clock::now_ms().saturating_add(at_most_ms);

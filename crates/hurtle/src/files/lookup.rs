@@ -146,7 +146,7 @@ impl Lookup {
     /// As `probe`. A root that was opened at `since_ms` (of `clock::now_ms`) or later is trusted.
     ///
     /// # Errors
-    /// See [`probe`](Self::probe).
+    /// The disk failed, or the root cannot be opened (see [`probe`](Self::probe)).
     pub(crate) fn probe_since(&self, since_ms: u64) -> io::Result<Target> {
         self.probe_in(&*self.root.opened_since(since_ms)?)
     }
