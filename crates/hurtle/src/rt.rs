@@ -18,6 +18,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
+use tokio::time::{Interval, MissedTickBehavior};
 
 /// Awaits a future where it is made. A plain `.await` may copy the future first, which takes
 /// hundreds of instructions for those of a request.
@@ -126,6 +127,24 @@ impl<F: Future> Future for Timeout<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.project().timed.poll(cx).map(Result::ok)
+    }
+}
+
+/// A timer that fires again and again. It is set each time that it fires, not for each wait.
+#[derive(Debug)]
+pub(crate) struct Ticks(Interval);
+
+impl Ticks {
+    /// Creates a timer that fires once in this time. A wait that begins late does not fire sooner.
+    pub(crate) fn every(time: Duration) -> Ticks {
+        let mut interval = tokio::time::interval_at(Instant::now() + time, time);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Ticks(interval)
+    }
+
+    /// Waits until it fires.
+    pub(crate) async fn next(&mut self) {
+        self.0.tick().await;
     }
 }
 

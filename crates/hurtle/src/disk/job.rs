@@ -201,16 +201,20 @@ impl<T: Send, F: Send> Finish<T> for Shared<F, T> {
             Progress::Ended => return Poll::Ready(None),
             progress => state.progress = progress,
         }
-        if !state.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
-            state.task = Some(cx.waker().clone());
-        }
+        let is_known = state.task.as_ref().is_some_and(|task| task.will_wake(cx.waker()));
+        let before = if is_known { None } else { state.task.replace(cx.waker().clone()) };
+        // A waker's drop may end a task, and with it what the task waits for.
+        drop(state);
+        drop(before);
         Poll::Pending
     }
 
     fn abandon(&self) {
         let mut state = self.lock();
         state.is_abandoned = true;
-        state.task = None;
+        let task = state.task.take();
+        drop(state);
+        drop(task);
     }
 }
 

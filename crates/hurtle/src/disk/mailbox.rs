@@ -3,6 +3,7 @@
 //! that sends it, because a loop has precedence.
 
 use std::cell::RefCell;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use slab::Slab;
 
 use crate::clock;
-use crate::rt::Bell;
+use crate::rt::{self, Bell, Ticks};
 
 /// Results of one disk thread that wait for its next message.
 const RESULTS_MAX: usize = 8;
@@ -51,12 +52,13 @@ pub(super) struct Mailbox {
 pub(crate) async fn deliver() {
     let mine = Arc::<Mailbox>::default();
     MINE.set(Some(Arc::clone(&mine)));
+    let mut ticks = Ticks::every(MESSAGE_WAIT_MAX);
     let mut searched_ms = clock::now_ms();
     loop {
         if mine.waiting().is_empty() {
             mine.began.wait(None).await;
         }
-        mine.bell.wait(Some(MESSAGE_WAIT_MAX)).await;
+        rt::race(mine.bell.wait(None), ticks.next()).await;
         mine.take().into_iter().for_each(Waker::wake);
         let now_ms = clock::now_ms();
         if now_ms.saturating_sub(searched_ms) >= SEARCH_EVERY_MS {
@@ -107,15 +109,14 @@ impl Mailbox {
     }
 
     fn take(&self) -> Vec<Waker> {
-        std::mem::take(&mut *self.ready.lock().unwrap_or_else(PoisonError::into_inner))
+        mem::take(&mut *self.ready.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn wake_late(&self, now_ms: u64) {
-        for (_, (task, until_ms)) in &*self.waiting() {
-            if now_ms >= *until_ms {
-                task.wake_by_ref();
-            }
-        }
+        let is_late =
+            |(_, (task, until_ms)): (_, &(Waker, u64))| (now_ms >= *until_ms).then(|| task.clone());
+        let late: Vec<_> = self.waiting().iter().filter_map(is_late).collect();
+        late.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -135,15 +136,20 @@ impl Waiting {
 
     /// Has this waker woken from now on.
     pub(super) fn renew(&self, task: &Waker) {
-        if let Some((known, _)) = self.mailbox.waiting().get_mut(self.key) {
-            known.clone_from(task);
-        }
+        let mut waiting = self.mailbox.waiting();
+        let known = waiting.get_mut(self.key).filter(|(known, _)| !known.will_wake(task));
+        let before = known.map(|(known, _)| mem::replace(known, task.clone()));
+        // A waker's drop may end a task, which may drop another that waits.
+        drop(waiting);
+        drop(before);
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.mailbox.waiting().try_remove(self.key);
+        let removed = self.mailbox.waiting().try_remove(self.key);
+        // Without the lock: see `renew`.
+        drop(removed);
     }
 }
 

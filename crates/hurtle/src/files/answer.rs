@@ -4,7 +4,6 @@
 use std::io::Write;
 use std::ops::Range;
 
-use bytes::Bytes;
 use http::StatusCode;
 use hurtle_http::message::field_lines::field;
 use hurtle_http::request::RequestFields;
@@ -100,7 +99,11 @@ pub(crate) fn of(
     match verdict(representation, query) {
         Verdict::Proceed => {}
         Verdict::NotModified => {
-            return ready(StatusCode::NOT_MODIFIED, &representation.not_modified, Body::Empty);
+            return Answer::ready(
+                StatusCode::NOT_MODIFIED,
+                representation.not_modified(),
+                Body::Empty,
+            );
         }
         Verdict::Failed => return failed(representation, StatusCode::PRECONDITION_FAILED, None),
     }
@@ -153,12 +156,8 @@ fn with_dictionary<'a>(entry: &'a Entry, query: &FileQuery<'_>) -> Option<&'a Re
     difference.or_else(|| Some(select(entry, query, entry.codings.get(1..)?)))
 }
 
-fn ready(status: StatusCode, fields: &Bytes, body: Body) -> Answer {
-    Answer::ready(status, fields.clone(), body)
-}
-
 fn whole(r: &Representation, status: StatusCode) -> Answer {
-    ready(status, &r.whole, slice(r, 0..r.len))
+    Answer::ready(status, r.whole.clone(), slice(r, 0..r.len))
 }
 
 /// Body for a range: from memory if the content is cached, else from the file.
@@ -175,11 +174,11 @@ fn slice(r: &Representation, range: Range<u64>) -> Body {
 }
 
 fn part(r: &Representation, range: Range<u64>) -> Answer {
-    let mut fields = r.common.to_vec();
+    let mut fields = r.common().to_vec();
     field(&mut fields, "Content-Type", r.media_type.as_bytes());
     field(&mut fields, "Content-Range", content_range(&range, r.len).as_bytes());
     content_length(&mut fields, range.end - range.start);
-    ready(StatusCode::PARTIAL_CONTENT, &fields.into(), slice(r, range))
+    Answer::ready(StatusCode::PARTIAL_CONTENT, fields.into(), slice(r, range))
 }
 
 /// A multipart/byteranges response with parts in the requested order (RFC 9110 section 14.6).
@@ -200,11 +199,11 @@ fn parts(r: &Representation, ranges: &[Range<u64>]) -> Answer {
         }
     }
     parts.push(Part::Bytes(format!("\r\n--{boundary}--\r\n").into()));
-    let mut fields = r.common.to_vec();
+    let mut fields = r.common().to_vec();
     let media_type = format!("multipart/byteranges; boundary={boundary}");
     field(&mut fields, "Content-Type", media_type.as_bytes());
     content_length(&mut fields, parts.iter().map(Part::len).sum());
-    ready(StatusCode::PARTIAL_CONTENT, &fields.into(), Body::Parts(parts))
+    Answer::ready(StatusCode::PARTIAL_CONTENT, fields.into(), Body::Parts(parts))
 }
 
 /// Boundary of a multipart response. It must not occur in the file, but need not be secret: it is a
@@ -218,12 +217,12 @@ fn boundary(r: &Representation) -> String {
 
 /// A 412 or 416 response without a body.
 fn failed(r: &Representation, status: StatusCode, len: Option<u64>) -> Answer {
-    let mut fields = r.failed.to_vec();
+    let mut fields = r.failed().to_vec();
     if let Some(len) = len {
         field(&mut fields, "Content-Range", format!("bytes */{len}").as_bytes());
     }
     content_length(&mut fields, 0);
-    ready(status, &fields.into(), Body::Empty)
+    Answer::ready(status, fields.into(), Body::Empty)
 }
 
 fn content_range(range: &Range<u64>, len: u64) -> String {

@@ -78,12 +78,12 @@ pub(crate) struct Representation {
     pub modified: Option<LastModified>,
     /// Prepared fields of a 200.
     pub whole: Bytes,
-    /// Prepared fields of a 206, without those of the part.
-    pub common: Bytes,
-    /// Prepared fields of a 304.
-    pub not_modified: Bytes,
-    /// Prepared fields of a 412 and a 416.
-    pub failed: Bytes,
+    /// Length of those of them that a 304 has, in bytes.
+    not_modified_len: usize,
+    /// Length of those of them that a 206 has beside those of its part, in bytes.
+    common_len: usize,
+    /// Prepared fields of a 412 and a 416, if rules for them differ from those for a 304.
+    failed: Option<Bytes>,
     pub media_type: HeaderValue,
 }
 
@@ -156,9 +156,9 @@ impl Representation {
             content: opened.content,
             arrival: opened.arrival,
             whole: Bytes::new(),
-            common: Bytes::new(),
-            not_modified: Bytes::new(),
-            failed: Bytes::new(),
+            not_modified_len: 0,
+            common_len: 0,
+            failed: None,
             media_type: rules.media_type.clone(),
         };
         representation.tag = representation.make_tag(opened.tag.hash(), rules);
@@ -177,9 +177,9 @@ impl Representation {
             arrival: None,
             file: Arc::clone(&identity.file),
             whole: Bytes::new(),
-            common: Bytes::new(),
-            not_modified: Bytes::new(),
-            failed: Bytes::new(),
+            not_modified_len: 0,
+            common_len: 0,
+            failed: None,
             media_type: identity.media_type.clone(),
             ..*identity
         };
@@ -190,27 +190,38 @@ impl Representation {
         // One allocation for nearly all of them: each file that is not cached needs it.
         let mut fields = Vec::with_capacity(FIELDS_BYTES);
         self.metadata(rules, varies, &rules.edits, &mut fields);
-        let not_modified_len = fields.len();
+        self.not_modified_len = fields.len();
         // RFC 9110 sections 8.4 and 15.4.5: it describes content, which a 304, 412 or 416 lacks.
         if let Some(coding) = content_coding(self.coding) {
             field(&mut fields, "Content-Encoding", coding.as_bytes());
         }
-        let common_len = fields.len();
+        self.common_len = fields.len();
         field(&mut fields, "Content-Type", self.media_type.as_bytes());
         if !self.is_live {
             number_field(&mut fields, "Content-Length", self.len);
         }
         self.whole = fields.into();
-        self.common = self.whole.slice(..common_len);
-        self.not_modified = self.whole.slice(..not_modified_len);
-        self.failed = if rules.on_failure == rules.edits {
-            self.not_modified.clone()
-        } else {
+        if rules.on_failure != rules.edits {
             let mut failed = Vec::new();
             self.metadata(rules, varies, &rules.on_failure, &mut failed);
-            failed.into()
-        };
+            self.failed = Some(failed.into());
+        }
         self
+    }
+
+    /// The fields of a 304.
+    pub(super) fn not_modified(&self) -> Bytes {
+        self.whole.slice(..self.not_modified_len)
+    }
+
+    /// The fields of a 206, without those of its part.
+    pub(super) fn common(&self) -> &[u8] {
+        &self.whole[..self.common_len]
+    }
+
+    /// The fields of a 412 and a 416.
+    pub(super) fn failed(&self) -> &[u8] {
+        self.failed.as_ref().map_or(&self.whole[..self.not_modified_len], |failed| failed)
     }
 
     /// The validators for evaluating these preconditions.
@@ -463,11 +474,16 @@ pub(crate) fn tag(stamp: &Stamp, hash: Option<u128>) -> String {
 }
 
 /// Appends a number. `write!` takes several times as long.
-fn push_hexadecimal(number: u64, out: &mut String) {
-    let digits = (u64::BITS - (number | 1).leading_zeros()).div_ceil(4);
-    for place in (0..digits).rev() {
-        out.push(char::from(b"0123456789abcdef"[(number >> (4 * place)) as usize & 15]));
+fn push_hexadecimal(mut number: u64, out: &mut String) {
+    let mut digits = [0; 16];
+    let mut start = digits.len();
+    while start == digits.len() || number > 0 {
+        start -= 1;
+        digits[start] = b"0123456789abcdef"[number as usize & 15];
+        number >>= 4;
     }
+    // Digits are UTF-8.
+    out.push_str(std::str::from_utf8(&digits[start..]).unwrap_or_default());
 }
 
 impl Entry {

@@ -32,7 +32,7 @@ pub(super) fn answer(
     {
         // Also after the encoded file is made: a client that has the live encoding has its content.
         Verdict::NotModified if is_missing || is_named(live, query) => {
-            let fields = live.not_modified.clone();
+            let fields = live.not_modified();
             Some(Answer::ready(StatusCode::NOT_MODIFIED, fields, Body::Empty))
         }
         Verdict::Proceed if is_missing => {

@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -31,17 +32,24 @@ use crate::sys;
 /// Above it `sendfile(2)` is cheaper.
 pub(crate) const MEMORY_BYTES_MAX: u64 = 16 << 10;
 
-/// Parameters of a look-up, made once per path and kept for revalidation.
+/// A look-up of one path, kept for revalidation.
 #[derive(Clone, Debug)]
 pub(crate) struct Lookup {
+    /// The rules for all paths of its directory.
+    pub rules: Arc<LookupRules>,
+    /// The candidates, in order.
+    pub tries: Vec<Try>,
+}
+
+/// How paths beneath a root are looked up.
+#[derive(Clone, Debug)]
+pub(crate) struct LookupRules {
     /// The root directory; nothing outside of it is found.
     pub root: Root,
     /// The store whose objects are found, in place of files (`files::objects`).
     pub origin: Option<Origin>,
-    /// The candidates, in order.
-    pub tries: Vec<Try>,
     /// Index names that are tried in a directory.
-    pub index: Arc<[String]>,
+    pub index: Vec<String>,
     /// `false`: names of directories lead to nothing.
     pub finds_directories: bool,
     /// The policy for symbolic links.
@@ -133,6 +141,14 @@ const OPEN: OFlags =
 /// Maximum number of attempts if the name changes during a look-up. Disk threads have low priority,
 /// so a busy writer can win many times.
 const RACES_MAX: usize = 32;
+
+impl Deref for Lookup {
+    type Target = LookupRules;
+
+    fn deref(&self) -> &LookupRules {
+        &self.rules
+    }
+}
 
 impl Lookup {
     /// Resolves the first candidate that exists.
@@ -251,7 +267,7 @@ impl Lookup {
     }
 
     fn probe_index(&self, root: &OpenRoot, directory: &[u8], stamp: Stamp) -> io::Result<Target> {
-        for index in self.index.iter() {
+        for index in &self.index {
             let name = [directory, index.as_bytes()].concat();
             match self.state(root, &name)? {
                 State::File(stamp) => return self.file_target(root, name, stamp),

@@ -37,7 +37,7 @@ pub(crate) use changed::{Changed, UNFINISHED, has_hidden_segment, is_unfinished}
 pub(crate) use entry::Entry;
 pub(crate) use hashes::Hashes;
 pub(crate) use listings::{ListingRequest, Listings};
-pub(crate) use lookup::{Lookup, Outcome, Target, Try};
+pub(crate) use lookup::{Lookup, LookupRules, Outcome, Target, Try};
 pub(crate) use root::Root;
 pub(crate) use routes::Routes;
 pub(crate) use scripts::{Found, Scripts};

@@ -18,7 +18,7 @@ use super::answer::{self, FileQuery};
 use super::arrival::Arrival;
 use super::entry::{FieldRules, Representation};
 use super::hashes::TagSource;
-use super::lookup::{Lookup, MEMORY_BYTES_MAX, Opened, Outcome, Target, Try};
+use super::lookup::{Lookup, LookupRules, MEMORY_BYTES_MAX, Opened, Outcome, Target, Try};
 use super::root::Root;
 use super::store::LookupError;
 use crate::answer::Answer;
@@ -95,11 +95,10 @@ async fn find(
     name: &[u8],
     hashes: Hashes,
 ) -> Result<Outcome, LookupError> {
-    let lookup = Lookup {
+    let rules = LookupRules {
         root: Root::new(root),
         origin: None,
-        tries: vec![Try::Path(name.to_vec())],
-        index: Arc::new([]),
+        index: Vec::new(),
         finds_directories: false,
         symlinks: Symlinks::WithinRoot,
         sidecars: None,
@@ -110,6 +109,7 @@ async fn find(
         rate: 0,
         memory_bytes_max: MEMORY_BYTES_MAX,
     };
+    let lookup = Lookup { rules: Arc::new(rules), tries: vec![Try::Path(name.to_vec())] };
     let found: io::Result<_> =
         disk.run(lane, move || lookup.find(0, clock::NEVER)).await.map_err(LookupError::Pool)?;
     found.map_err(LookupError::Disk)

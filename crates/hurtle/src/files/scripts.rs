@@ -3,11 +3,12 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use hurtle_http::semantics::target::{ENCODED_SLASH, separate_slashes};
 
 use super::changed::has_hidden_segment;
-use super::lookup::{Lookup, Target, Try};
+use super::lookup::{Lookup, LookupRules, Target, Try};
 use super::root::Root;
 use super::store::LookupError;
 use crate::config::{EtagSource, Symlinks};
@@ -19,7 +20,7 @@ const CANDIDATES_MAX: usize = 16;
 /// A directory of scripts.
 #[derive(Clone, Debug)]
 pub(crate) struct Scripts {
-    lookup: Lookup,
+    rules: Arc<LookupRules>,
     /// Suffix of script names; empty if every file is a script.
     suffix: String,
     /// `true`: the application gets the real path of the root.
@@ -58,11 +59,10 @@ impl Scripts {
     /// script.
     pub(crate) fn new(root: PathBuf, index: &[String], suffix: &str, disk: &Disk) -> Scripts {
         let lane = disk.lane_of(format!("scripts {}", root.display()));
-        let lookup = Lookup {
+        let rules = LookupRules {
             root: Root::new(root),
             origin: None,
-            tries: Vec::new(),
-            index: index.into(),
+            index: index.to_vec(),
             finds_directories: true,
             symlinks: Symlinks::default(),
             sidecars: None,
@@ -73,16 +73,22 @@ impl Scripts {
             rate: 0,
             memory_bytes_max: 0,
         };
-        let (suffix, disk) = (suffix.to_owned(), disk.clone());
-        Scripts { lookup, suffix, real_path: false, has_front: true, fronts_scripts: false, disk }
+        Scripts {
+            rules: Arc::new(rules),
+            suffix: suffix.to_owned(),
+            real_path: false,
+            has_front: true,
+            fronts_scripts: false,
+            disk: disk.clone(),
+        }
     }
 
     /// Follows these links, and gives the application the real path of the root where `real_path`
     /// is set: a link to another release is then another path for it.
     #[must_use]
     pub(crate) fn following(self, symlinks: &Symlinks, real_path: bool) -> Scripts {
-        let lookup = Lookup { symlinks: symlinks.clone(), ..self.lookup };
-        Scripts { lookup, real_path, ..self }
+        let rules = LookupRules { symlinks: symlinks.clone(), ..(*self.rules).clone() };
+        Scripts { rules: Arc::new(rules), real_path, ..self }
     }
 
     /// Sets whether the first script of the index in the root answers paths that are none, and
@@ -94,12 +100,12 @@ impl Scripts {
 
     /// The directory of scripts.
     pub(crate) fn root(&self) -> &Path {
-        &self.lookup.root
+        &self.rules.root
     }
 
     /// The disk threads and the lane of look-ups.
     pub(crate) fn disk(&self) -> (&Disk, Lane) {
-        (&self.disk, self.lookup.lane)
+        (&self.disk, self.rules.lane)
     }
 
     /// Finds the script of a decoded path relative to the mount, without a leading `/`. A path with
@@ -112,7 +118,7 @@ impl Scripts {
         let (this, rest) = (self.clone(), rest.to_vec());
         let job = move || this.find_now(&rest);
         let found: io::Result<_> =
-            self.disk.run(self.lookup.lane, job).await.map_err(LookupError::Pool)?;
+            self.disk.run(self.rules.lane, job).await.map_err(LookupError::Pool)?;
         found.map_err(LookupError::Disk)
     }
 
@@ -197,7 +203,7 @@ impl Scripts {
     /// Finds the index script of the root, which handles paths that do not exist.
     fn find_front(&self) -> io::Result<Found> {
         let suffix = &self.suffix;
-        let front = self.lookup.index.iter().find(|name| name.ends_with(suffix));
+        let front = self.rules.index.iter().find(|name| name.ends_with(suffix));
         let Some(front) = front.filter(|_| self.has_front) else {
             return Ok(Found::Other);
         };
@@ -210,8 +216,8 @@ impl Scripts {
     /// Returns a script that was found.
     fn script(&self, file: Vec<u8>, info: &[u8]) -> io::Result<Found> {
         let root = match self.real_path {
-            true => self.lookup.root.canonicalize()?,
-            false => self.lookup.root.to_path_buf(),
+            true => self.rules.root.canonicalize()?,
+            false => self.rules.root.to_path_buf(),
         };
         Ok(Found::Script { root, file, info: info.to_vec() })
     }
@@ -225,6 +231,7 @@ impl Scripts {
             // Names of files cannot contain a slash.
             return Ok(Target::Missing);
         }
-        Lookup { tries: vec![Try::Path(path.to_vec())], ..self.lookup.clone() }.probe()
+        let tries = vec![Try::Path(path.to_vec())];
+        Lookup { rules: Arc::clone(&self.rules), tries }.probe()
     }
 }

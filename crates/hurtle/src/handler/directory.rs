@@ -20,13 +20,13 @@ use hurtle_objects::Origin;
 use self::media_types::MediaTypes;
 use super::Answering;
 use super::request::{HandlerRequest, MatchedPath};
-use super::resources::Resources;
+use super::resources::{HandlerServices, Resources};
 use crate::answer::Answer;
 use crate::body::RequestBody;
 use crate::clock;
 use crate::compress::{CODINGS, Compressor, Policy};
 use crate::config::{Files, ObjectStore, Sendfile, TryFile};
-use crate::disk::{Disk, Lane};
+use crate::disk::Disk;
 use crate::edits::ResponseEdits;
 use crate::files::archive::{Archives, Format};
 use crate::files::differences::{Differences, Patterns};
@@ -35,8 +35,8 @@ use crate::files::listing::{CONTENT_SECURITY_POLICY, Filter, View};
 use crate::files::lookup::{MEMORY_BYTES_MAX, Opened};
 use crate::files::store::LookupError;
 use crate::files::{
-    self, Entry, FileQuery, ListingRequest, Listings, Lookup, Outcome, Root, Routes, Store, Target,
-    Try,
+    self, Entry, FileQuery, ListingRequest, Listings, Lookup, LookupRules, Outcome, Root, Routes,
+    Store, Target, Try,
 };
 use crate::metrics::RouteMetrics;
 use crate::uploads::{self, UploadClient, Uploads};
@@ -45,14 +45,9 @@ use crate::uploads::{self, UploadClient, Uploads};
 #[derive(Debug)]
 pub(crate) struct Directory {
     config: Files,
-    root: Root,
-    index: Arc<[String]>,
-    /// `true`: directories have pages: an index, a listing, or a script.
-    finds_directories: bool,
-    lane: Lane,
+    rules: Arc<LookupRules>,
     listings: Listings,
     archives: Option<Box<Archives>>,
-    memory_bytes_max: u64,
     uploads: Option<Box<Uploads>>,
     compressor: Compressor,
     /// `None`: files are sent as they are.
@@ -60,8 +55,6 @@ pub(crate) struct Directory {
     media_types: MediaTypes,
     /// Files whose former versions are dictionaries.
     dictionaries: Patterns,
-    /// The store whose objects are served; `None`: the files of a directory.
-    origin: Option<Origin>,
     /// Counters of the requests for its files; `None`: internal files.
     route: Option<Arc<RouteMetrics>>,
     /// The edits of its site, for the ready field lines of its files.
@@ -85,25 +78,18 @@ impl Directory {
         resources: &Resources<'_>,
         policy: Option<Policy>,
     ) -> Directory {
-        let lane = resources.shared.disk.lane_of(format!("files {}", config.root.display()));
-        // Contents in memory would bypass the rate limit and `sendfile = "on"`.
-        let none_in_memory = resources.sendfile == Sendfile::On || config.rate > 0;
         let origin = config.objects.as_ref().and_then(|store| open_store(store, resources));
+        let uploads = Uploads::new(
+            &config,
+            origin.as_ref(),
+            &resources.shared.disk,
+            &resources.shared.changed,
+        );
         Directory {
-            index: config.index.clone().into(),
-            finds_directories: config.listing || !config.index.is_empty(),
+            rules: Arc::new(lookup_rules(&config, origin, resources, uploads.is_some())),
             dictionaries: Patterns::new(&config.dictionaries, config.dotfiles),
-            uploads: Uploads::new(
-                &config,
-                origin.as_ref(),
-                &resources.shared.disk,
-                &resources.shared.changed,
-            )
-            .map(Box::new),
-            origin,
-            root: Root::new(config.root.clone()),
+            uploads: uploads.map(Box::new),
             config,
-            lane,
             listings: resources.shared.listings.clone(),
             compressor: resources.shared.compressor.clone(),
             policy,
@@ -111,7 +97,6 @@ impl Directory {
             route: None,
             edits: Rc::default(),
             archives: None,
-            memory_bytes_max: if none_in_memory { 0 } else { MEMORY_BYTES_MAX },
         }
     }
 
@@ -125,7 +110,8 @@ impl Directory {
     /// Serves the files beside scripts, which may be the pages of directories.
     #[must_use]
     pub(crate) fn beside_scripts(self) -> Directory {
-        Directory { finds_directories: true, ..self }
+        let rules = LookupRules { finds_directories: true, ..(*self.rules).clone() };
+        Directory { rules: Arc::new(rules), ..self }
     }
 
     /// Adds archives, if they are configured, for a site with these routes.
@@ -178,7 +164,7 @@ impl Directory {
 
     /// `true` if its files are objects of a store.
     pub(crate) fn is_remote(&self) -> bool {
-        self.origin.is_some()
+        self.rules.origin.is_some()
     }
 
     /// `true` if uploads are allowed.
@@ -294,22 +280,7 @@ impl Directory {
         } else {
             self.config.try_files.iter().map(|t| expand(t, rest)).collect()
         };
-        Some(Lookup {
-            root: self.root.clone(),
-            origin: self.origin.clone(),
-            tries,
-            index: Arc::clone(&self.index),
-            finds_directories: self.finds_directories,
-            symlinks: self.config.symlinks.clone(),
-            sidecars: self.config.sidecars.then(|| self.listings.sidecars().clone()),
-            finds_variants_alone: self.config.sidecars_alone,
-            etag: self.config.etag,
-            // Uploads set times by themselves, and replace files.
-            hashes: self.uploads.is_none().then(|| self.listings.hashes().clone()),
-            lane: self.lane,
-            rate: self.config.rate,
-            memory_bytes_max: self.memory_bytes_max,
-        })
+        Some(Lookup { rules: Arc::clone(&self.rules), tries })
     }
 
     fn entry(&self, matched: &MatchedPath<'_>, found: Found) -> Entry {
@@ -360,6 +331,33 @@ impl Directory {
             refreshing: Cell::new(false),
             used: Cell::new(false),
         }
+    }
+}
+
+/// How the files of a directory are looked up as configured.
+fn lookup_rules(
+    config: &Files,
+    origin: Option<Origin>,
+    resources: &Resources<'_>,
+    takes_uploads: bool,
+) -> LookupRules {
+    let HandlerServices { disk, listings, .. } = resources.shared;
+    // Contents in memory would bypass the rate limit and `sendfile = "on"`.
+    let none_in_memory = resources.sendfile == Sendfile::On || config.rate > 0;
+    LookupRules {
+        root: Root::new(config.root.clone()),
+        origin,
+        index: config.index.clone(),
+        finds_directories: config.listing || !config.index.is_empty(),
+        symlinks: config.symlinks.clone(),
+        sidecars: config.sidecars.then(|| listings.sidecars().clone()),
+        finds_variants_alone: config.sidecars_alone,
+        etag: config.etag,
+        // Uploads set times by themselves, and replace files.
+        hashes: (!takes_uploads).then(|| listings.hashes().clone()),
+        lane: disk.lane_of(format!("files {}", config.root.display())),
+        rate: config.rate,
+        memory_bytes_max: if none_in_memory { 0 } else { MEMORY_BYTES_MAX },
     }
 }
 

@@ -128,7 +128,8 @@ impl Walk {
     /// Adds the index file of a directory, if it has one. Such a directory has no listing, so its
     /// other names stay unknown.
     fn has_index(&mut self, directory: &[u8]) -> Result<bool, ArchiveError> {
-        for index in Arc::clone(&self.request.lookup.index).iter() {
+        let rules = Arc::clone(&self.request.lookup.rules);
+        for index in &rules.index {
             let path = [directory, index.as_bytes()].concat();
             match self.state(&path)? {
                 State::File(stamp) => {
