@@ -13,8 +13,9 @@ use hurtle_http::semantics::etag;
 use hurtle_http::semantics::fields::trim_ows;
 use hurtle_http::semantics::range::{self, Selection};
 
-use super::entry::{Entry, Representation, tag_suffix};
+use super::entry::{Entry, Representation};
 use super::live;
+use super::tag::tag_suffix;
 use crate::answer::Answer;
 use crate::body::{Body, FileSlice, Part};
 

@@ -2,7 +2,6 @@
 //! time of the last look-up.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
@@ -19,8 +18,9 @@ use super::differences::{Differences, client_dictionary};
 use super::hashes::TagSource;
 use super::lookup::{Lookup, Opened, Target};
 use super::objects::Arriving;
+use super::tag::{tag, tag_suffix};
 use super::times::LastModified;
-use crate::body::{OpenFile, Stamp, Stream};
+use crate::body::{OpenFile, Stream};
 use crate::compress::{CODINGS, Compressor, Encoding, EncodingResult};
 use crate::edits::ReadyEdits;
 use crate::metrics::RouteMetrics;
@@ -108,9 +108,6 @@ pub(crate) struct FieldRules {
 
 /// The field that makes a response a dictionary (RFC 9842 section 2.1).
 const USE_AS_DICTIONARY: HeaderName = HeaderName::from_static("use-as-dictionary");
-
-/// Room for an entity-tag, in bytes; more is allocated if it needs it.
-const TAG_BYTES: usize = 40;
 
 /// Room for the fields of a file, in bytes; more is allocated if they need it.
 const FIELDS_BYTES: usize = 256;
@@ -300,17 +297,6 @@ impl Representation {
     }
 }
 
-/// End of the entity-tags of a coding's representations.
-pub(crate) fn tag_suffix(coding: Coding) -> &'static str {
-    match coding {
-        Coding::Identity => "",
-        Coding::Br => "-br",
-        Coding::Zstd => "-zst",
-        Coding::Gzip => "-gz",
-        Coding::Dcz => "-dcz",
-    }
-}
-
 fn content_coding(coding: Coding) -> Option<&'static str> {
     match coding {
         Coding::Identity => None,
@@ -455,37 +441,6 @@ impl MadeVariants {
     }
 }
 
-/// The opaque part of a file's entity-tag: size and time in nanoseconds, so that two edits within a
-/// second differ. The inode is not part of it: two hosts with the same files must agree. With
-/// `hash`, the tag is the hash of the content.
-pub(crate) fn tag(stamp: &Stamp, hash: Option<u128>) -> String {
-    let mut tag = String::with_capacity(TAG_BYTES);
-    match (hash, u64::try_from(stamp.modified_ns)) {
-        (None, Ok(modified_ns)) => {
-            push_hexadecimal(modified_ns, &mut tag);
-            tag.push('-');
-            push_hexadecimal(stamp.len, &mut tag);
-        }
-        // Writing to a String cannot fail.
-        (None, Err(_)) => drop(write!(tag, "{:x}-{:x}", stamp.modified_ns, stamp.len)),
-        (Some(hash), _) => drop(write!(tag, "{hash:032x}")),
-    }
-    tag
-}
-
-/// Appends a number. `write!` takes several times as long.
-fn push_hexadecimal(mut number: u64, out: &mut String) {
-    let mut digits = [0; 16];
-    let mut start = digits.len();
-    while start == digits.len() || number > 0 {
-        start -= 1;
-        digits[start] = b"0123456789abcdef"[number as usize & 15];
-        number >>= 4;
-    }
-    // Digits are UTF-8.
-    out.push_str(std::str::from_utf8(&digits[start..]).unwrap_or_default());
-}
-
 impl Entry {
     /// Approximate memory use, in bytes.
     pub(crate) fn cost(&self) -> usize {
@@ -539,20 +494,3 @@ impl Entry {
 /// Approximate size of an entry with its key, in bytes, without what it points to.
 const ENTRY_BYTES: usize = 512;
 const REPRESENTATION_BYTES: usize = 512;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tag_has_time_and_length_in_hexadecimal() {
-        for modified_ns in [0, 1, 15, 16, 1_764_000_000_123_456_789, u64::MAX.into(), -1, i128::MAX]
-        {
-            for len in [0, 10, 255, 256, u64::MAX] {
-                let stamp = Stamp { modified_ns, len, ..Stamp::default() };
-                assert_eq!(tag(&stamp, None), format!("{modified_ns:x}-{len:x}"));
-            }
-        }
-        assert_eq!(tag(&Stamp::default(), Some(10)), format!("{:032x}", 10));
-    }
-}

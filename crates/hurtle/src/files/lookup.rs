@@ -35,13 +35,13 @@ pub(crate) const MEMORY_BYTES_MAX: u64 = 16 << 10;
 /// A look-up of one path, kept for revalidation.
 #[derive(Clone, Debug)]
 pub(crate) struct Lookup {
-    /// The rules for all paths of its directory.
+    /// The rules for all paths beneath its root.
     pub rules: Arc<LookupRules>,
     /// The candidates, in order.
     pub tries: Vec<Try>,
 }
 
-/// How paths beneath a root are looked up.
+/// Rules for the look-ups of all paths beneath a root.
 #[derive(Clone, Debug)]
 pub(crate) struct LookupRules {
     /// The root directory; nothing outside of it is found.

@@ -24,6 +24,7 @@ pub(crate) mod routes;
 pub(crate) mod scripts;
 pub(crate) mod sidecars;
 pub(crate) mod store;
+pub(crate) mod tag;
 mod times;
 mod variants;
 pub(crate) mod watched;

@@ -334,7 +334,7 @@ impl Directory {
     }
 }
 
-/// How the files of a directory are looked up as configured.
+/// The rules for look-ups of files as configured.
 fn lookup_rules(
     config: &Files,
     origin: Option<Origin>,

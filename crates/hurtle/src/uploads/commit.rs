@@ -107,7 +107,7 @@ impl Unfinished {
                 sync_directory(&hidden.directory)?;
             }
             let stamp = Stamp::of(&rustix::fs::fstat(&hidden.file)?);
-            let tag = (self.root.etag != EtagSource::Off).then(|| files::entry::tag(&stamp, hash));
+            let tag = (self.root.etag != EtagSource::Off).then(|| files::tag::tag(&stamp, hash));
             return Ok(Committed { created: old.is_none(), tag });
         }
         Err(UploadError::BUSY)
@@ -200,12 +200,12 @@ fn tag(
         return Ok(None);
     }
     if !files::lookup::hashes(root.etag, &stamp) {
-        return Ok(Some(files::entry::tag(&stamp, None)));
+        return Ok(Some(files::tag::tag(&stamp, None)));
     }
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::openat(directory, &target.name[..], flags, Mode::empty())?;
     let hash = files::lookup::hash(&OpenFile::new(file, stamp, root.lane))?;
-    Ok(Some(files::entry::tag(&stamp, Some(hash))))
+    Ok(Some(files::tag::tag(&stamp, Some(hash))))
 }
 
 impl HiddenFile {
