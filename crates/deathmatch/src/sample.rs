@@ -94,6 +94,10 @@ pub struct Slice {
     /// Cycles of the processor likewise.
     #[serde(default)]
     pub cycles: Option<f64>,
+    /// Time of a read from the first-level cache of the server's processor, in multiplications: the
+    /// longer of one before the slice and one after it. `None` for servers elsewhere.
+    #[serde(default)]
+    pub first_level_read: Option<f64>,
 }
 
 /// The load that a generator offers: an open loop, sessions or a closed loop.
@@ -283,6 +287,8 @@ pub enum Mark {
     LittlesLaw,
     /// Other programs used more than 1 % of the machine.
     ForeignCpu,
+    /// Another hardware thread of the server's core was busy: its first-level cache was slow.
+    SharedCore,
     /// The bytes were not those of the file.
     WrongBytes,
     /// The streams beside the requests were below their rate, which left more for the requests.
@@ -299,11 +305,12 @@ pub enum Mark {
 
 impl Mark {
     /// All marks, in the order in which reports show them.
-    pub const ALL: [Mark; 10] = [
+    pub const ALL: [Mark; 11] = [
         Mark::GeneratorLate,
         Mark::GeneratorBusy,
         Mark::LittlesLaw,
         Mark::ForeignCpu,
+        Mark::SharedCore,
         Mark::WrongBytes,
         Mark::StreamsSlow,
         Mark::ColdOver,
@@ -321,6 +328,7 @@ impl fmt::Display for Mark {
             Mark::GeneratorBusy => "generator busy",
             Mark::LittlesLaw => "Little's law",
             Mark::ForeignCpu => "foreign CPU",
+            Mark::SharedCore => "shared core",
             Mark::WrongBytes => "wrong bytes",
             Mark::StreamsSlow => "streams slow",
             Mark::ColdOver => "no cold file left",

@@ -237,6 +237,14 @@ fn a_duel_prints_a_table_and_refuses_what_it_cannot_do() {
     let at_a_rate = &duels[1].contenders["floor-2"];
     assert!(at_a_rate.replies.is_none(), "a rate is offered, not compared: {at_a_rate:?}");
 
+    let samples = fs::read_to_string(stage.out.join("samples.jsonl")).unwrap();
+    let has_read = |line: &str| {
+        let sample: serde_json::Value = serde_json::from_str(line).unwrap();
+        sample["slice"]["first_level_read"].as_f64().is_some_and(|read| read > 0.0)
+    };
+    let slices = samples.lines().filter(|line| line.contains("\"slice\":{"));
+    assert!(slices.clone().count() > 0 && slices.clone().all(has_read), "the state of the core");
+
     let twin = || {
         let run = fs::read_to_string(stage.out.join("run.json")).unwrap();
         serde_json::from_str::<serde_json::Value>(&run).unwrap()["twin"].clone()

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::entrant::{Entrant, Server};
+use super::first_level::first_level_read;
 use super::observe::{Observed, foreign_mark, observe};
 use super::share::{cannot_share, memory_short};
 use super::turn::TurnError;
@@ -16,6 +17,7 @@ use crate::load::{self, Job, Kept};
 use crate::machine::Snapshot;
 use crate::plan::{Shape, Work};
 use crate::sample::{Mark, Offered, Sample, Slice};
+use crate::stats::shared_core::without_left_out;
 use crate::stats::{LOOKS_MAX, duel};
 
 /// Duration of a slice, and the longest for slow responses.
@@ -101,6 +103,7 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
                 self.look(duel);
             }
         }
+        self.record.mark_shared_cores()?;
         for contender in contenders {
             self.close(contender)?;
         }
@@ -144,7 +147,7 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
 
     fn is_precise(&self, work: &str) -> bool {
         let slices = self.record.samples.iter().filter(|s| s.work == work && s.slice.is_some());
-        let slices: Vec<&Sample> = slices.collect();
+        let slices = without_left_out(&slices.collect::<Vec<&Sample>>());
         duel::is_precise(&slices, &self.plan.reference, self.plan.precision)
     }
 
@@ -260,6 +263,8 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
             used.cpu_s / since.elapsed().as_secs_f64()
         });
         let Taken { kept, job, slice, place, is_counted } = taken;
+        let core = server.pids().map(|_| self.arena.server_core);
+        let read_before = core.and_then(first_level_read);
         kept.slice(slice / WARM_UP_PART)?;
         let observed = observe(server, None, || kept.slice(slice))?;
         server.check_alive().map_err(TurnError::Contender)?;
@@ -267,7 +272,10 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
         contender.last = end.map(|end| (Instant::now(), end));
         let counts = is_counted.then(|| self.counts(&contender.server, kept, slice)).flatten();
         let (instructions, cycles) = counts.unzip();
-        let slice = Slice { burst: duel.burst, place, idle_cpu, instructions, cycles };
+        let reads = [read_before, core.and_then(first_level_read)];
+        let first_level_read = reads.into_iter().flatten().reduce(f64::max);
+        let burst = duel.burst;
+        let slice = Slice { burst, place, idle_cpu, instructions, cycles, first_level_read };
         let mut marks = load::marks(job, &load);
         marks.extend(foreign_mark(machine.as_ref()));
         self.record.add(Sample {

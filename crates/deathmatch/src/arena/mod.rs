@@ -6,6 +6,7 @@ mod cold;
 mod docroot;
 mod duel;
 mod entrant;
+mod first_level;
 mod herd;
 mod idle;
 mod job;

@@ -10,6 +10,7 @@ use std::path::Path;
 use super::SAMPLES;
 use crate::sample::journal;
 use crate::sample::{Mark, Sample};
+use crate::stats::shared_core::left_out;
 
 /// A run's samples so far.
 pub(super) struct Record {
@@ -58,6 +59,17 @@ impl Record {
             }
         }
         Ok(())
+    }
+
+    /// Marks the slices that are left out of ratios because their core was shared.
+    pub(super) fn mark_shared_cores(&mut self) -> io::Result<()> {
+        let is_new = |sample: &Sample| !sample.marks.contains(&Mark::SharedCore);
+        let slices = self.samples.iter().enumerate().filter(|(_, sample)| sample.slice.is_some());
+        let (places, slices): (Vec<usize>, Vec<&Sample>) = slices.unzip();
+        let left_out = places.into_iter().zip(left_out(&slices));
+        let new = left_out.filter(|(at, left_out)| *left_out && is_new(&self.samples[*at]));
+        let new: Vec<usize> = new.map(|(at, _)| at).collect();
+        new.into_iter().try_for_each(|at| self.mark_one(at, Mark::SharedCore))
     }
 
     fn mark_one(&mut self, at: usize, mark: Mark) -> io::Result<()> {

@@ -217,6 +217,15 @@ pub(super) fn table(out: &mut impl Write, duel: &Duel, plan: &Plan) -> io::Resul
         let percent = duel.disturbed * 100.0;
         writeln!(out, "  other programs ran beside {percent:.0} % of the slices")?;
     }
+    if duel.shared_core > 0.0 {
+        let percent = duel.shared_core * 100.0;
+        let counted = if duel.shared_core > 0.5 { "they count, as most" } else { "left out" };
+        writeln!(
+            out,
+            "  another hardware thread of the server's core was busy beside {percent:.0} % of the slices \
+             ({counted})"
+        )?;
+    }
     writeln!(
         out,
         "  {:<18} {:>9} {:>9}   {:<22} {:>10}   replies / reference",

@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn few_cycles_of_slices_have_no_interval_as_in_the_duels_table() {
-        let slice = Slice { burst: 0, place: 0, idle_cpu: None, instructions: None, cycles: None };
+        let slice = Slice::default();
         // (cycles or rounds, whether they are slices, whether there is an interval)
         for (rounds, slice, has_interval) in
             [(11, None, true), (11, Some(slice), false), (12, Some(slice), true)]

@@ -8,6 +8,7 @@ use super::fit::{Kind, comparable, generator_limited};
 use super::interval::median;
 use super::ratio::{Ratio, Rounds};
 use super::regimes::Regimes;
+use super::shared_core::on_shared_core;
 use super::{by_round, cpu_us_per_reply, replies_per_second, wake_ups_per_reply};
 use crate::sample::{Mark, Offered, Sample};
 
@@ -36,6 +37,10 @@ pub struct Duel {
     pub precise: bool,
     /// Share of slices, from 0 to 1, beside which other programs used more than 1 % of the machine.
     pub disturbed: f64,
+    /// Share of slices, from 0 to 1, during which another hardware thread of the server's core was
+    /// busy.
+    #[serde(default)]
+    pub shared_core: f64,
     /// Standings by the contenders' names.
     pub contenders: BTreeMap<String, Standing>,
 }
@@ -129,6 +134,7 @@ fn duel(work: &str, slices: &[&Sample], reference: &str, precision: f64) -> Duel
     let cycles: BTreeSet<u32> = slices.iter().map(|s| s.round).collect();
     let names: BTreeSet<&str> = slices.iter().map(|s| s.contender.as_str()).collect();
     let disturbed = slices.iter().filter(|s| s.marks.contains(&Mark::ForeignCpu)).count();
+    let share = |count: usize| count as f64 / slices.len().max(1) as f64;
     let standings =
         names.iter().copied().map(|name| (name.to_owned(), standing(slices, name, reference)));
     Duel {
@@ -139,7 +145,8 @@ fn duel(work: &str, slices: &[&Sample], reference: &str, precision: f64) -> Duel
         seconds: slices.iter().map(|s| s.load.seconds).sum(),
         precision,
         precise: names.len() > 1 && is_precise(slices, reference, precision),
-        disturbed: disturbed as f64 / slices.len().max(1) as f64,
+        disturbed: share(disturbed),
+        shared_core: share(on_shared_core(slices).into_iter().filter(|shared| *shared).count()),
         contenders: standings.collect(),
     }
 }

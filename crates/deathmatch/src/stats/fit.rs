@@ -62,11 +62,11 @@ pub fn comparable(sample: &Sample, kind: Kind) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::sample::{Load, Slice};
 
-    fn sample(marks: &[Mark], p99_ms: u64) -> Sample {
+    pub(crate) fn sample(marks: &[Mark], p99_ms: u64) -> Sample {
         let mut load = Load { seconds: 1.0, intended: 1, replies: 1, ..Load::default() };
         load.response.record(p99_ms * 1_000_000);
         Sample {
@@ -115,6 +115,11 @@ mod tests {
                 slice(open(&[Mark::ForeignCpu], 1)),
                 [true, true, true, false],
                 "a neighbour of a whole cycle",
+            ),
+            (
+                slice(open(&[Mark::SharedCore], 1)),
+                [true, false, false, false],
+                "the server had half of a core",
             ),
             (full.clone(), [true, false, false, true], "no time left in a closed loop"),
             (slice(full.clone()), [true, false, true, true], "a request costs the same"),

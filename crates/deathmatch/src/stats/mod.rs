@@ -11,6 +11,7 @@ pub mod judgement;
 pub mod ratio;
 pub mod regimes;
 pub mod saturation;
+pub mod shared_core;
 pub mod shift;
 
 pub use bins::Bins;
