@@ -187,13 +187,8 @@ fn claim(
 /// Reads the admitted client addresses of a site or mount.
 pub(super) fn access(table: &Table<'_>, reader: &mut Reader<'_>) -> Access {
     let mut access = Access::default();
-    let networks = |name, reader: &mut Reader<'_>, slot: &mut Vec<_>| {
-        if let Some(value) = table.get(name) {
-            *slot = value.list(reader, |item, reader| item.parse(reader, network));
-        }
-    };
-    networks("allow", reader, &mut access.allow);
-    networks("deny", reader, &mut access.deny);
+    table.set("allow", reader, |v, r| v.parse_list(r, network), &mut access.allow);
+    table.set("deny", reader, |v, r| v.parse_list(r, network), &mut access.deny);
     if let (Some(value), Some(both)) =
         (table.get("deny"), access.deny.iter().find(|net| access.allow.contains(net)))
     {
@@ -316,5 +311,5 @@ pub(super) fn index(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<St
         }
         Ok(text.to_owned())
     };
-    Some(value.list(reader, |item, reader| item.parse(reader, name)))
+    value.parse_list(reader, name)
 }

@@ -343,13 +343,9 @@ fn header(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<HeaderRule> {
             value.report(reader, wrong.hint("name a type, or remove the key"));
         }
     }
-    if let Some(value) = table.get("remove") {
-        rule.remove = value.list(reader, |item, reader| item.parse(reader, field_name));
-    }
-    if let Some(value) = table.get("cookie_flags") {
-        rule.cookie_flags =
-            value.list(reader, |item, reader| item.parse(reader, CookieFlag::parse));
-    }
+    table.set("remove", reader, |v, r| v.parse_list(r, field_name), &mut rule.remove);
+    let flags = |v: &Value<'_>, r: &mut Reader<'_>| v.parse_list(r, CookieFlag::parse);
+    table.set("cookie_flags", reader, flags, &mut rule.cookie_flags);
     table.set("always", reader, Value::flag, &mut rule.always);
     table.set("if_absent", reader, Value::flag, &mut rule.if_absent);
     if ["set", "remove", "cookie_flags"].iter().all(|name| table.get(name).is_none()) {

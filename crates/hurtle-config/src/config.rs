@@ -112,7 +112,7 @@ settings! {
         /// upstreams.
         #[serde(serialize_with = "print::texts")]
         trusted_proxies: Vec<IpNet> = Vec::new(), List("networks"), "[\"10.0.0.0/8\", \"::1\"]",
-            or "none", by networks;
+            or "none", by |v, r| v.parse_list(r, network);
         /// The fields in which the trusted proxies describe the client: X-Forwarded-For, -Proto,
         /// -Host and the like, or Forwarded (RFC 7239). The others are dropped, because most
         /// proxies forward them as the client sent them. Upstreams get both.
@@ -254,8 +254,4 @@ fn account(
     let known = name.iter().map(|name| (value.spot.clone(), kind(name.clone())));
     reader.accounts.extend(known);
     name.map(Some)
-}
-
-fn networks(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<IpNet>> {
-    Some(value.list(reader, |item, reader| item.parse(reader, network)))
 }

@@ -180,7 +180,7 @@ fn rate_limit(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<RateLimit> {
     let mut burst = requests.map_or(1, |rate| rate.count);
     table.set("burst", reader, Value::integer, &mut burst);
     let mut key = vec![LimitKey::Address];
-    table.set("key", reader, |v, r| Some(v.list(r, |item, r| item.parse(r, limit_key))), &mut key);
+    table.set("key", reader, |v, r| v.parse_list(r, limit_key), &mut key);
     if let Some(value) = table.get("key") {
         let repeated = key.iter().enumerate().find(|(i, part)| key[..*i].contains(part));
         if let Some((_, part)) = repeated {

@@ -216,6 +216,15 @@ impl<'v> Value<'v> {
         self.items(reader).iter().filter_map(|item| read(item, reader)).collect()
     }
 
+    /// Parses every element of a list and leaves out wrong ones.
+    pub(super) fn parse_list<T>(
+        &self,
+        reader: &mut Reader<'_>,
+        parse: impl Fn(&str) -> Result<T, ValueError>,
+    ) -> Option<Vec<T>> {
+        Some(self.list(reader, |item, reader| item.parse(reader, &parse)))
+    }
+
     /// The entries of a table whose keys the operator chooses, in the order written, each with the
     /// position of its key.
     pub(super) fn pairs(&self, reader: &mut Reader<'_>) -> Vec<(&'v str, KeyPosition, Value<'v>)> {
