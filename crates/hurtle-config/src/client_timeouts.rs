@@ -2,55 +2,29 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
-
 use super::bounds::{BYTES_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN};
 use super::print;
-use super::reader::Reader;
-use super::schema::DefaultValue::Words;
-use super::schema::Key;
 use super::schema::Kind::{Size, Time};
-use super::table::Table;
+use super::settings::{ALWAYS, settings};
 
-const THE_SITES: &str = "the site's, else that of `[limits]`";
-
-pub(super) const BODY_RATE: Key = Key::new(
-    "body_rate",
-    Size(0, BYTES_MAX),
-    Words(THE_SITES),
-    "\"1 KiB\"",
-    "Lowest rate of a request body, in bytes a second (408); 0: any.",
-);
-
-pub(super) const BODY_GRACE: Key = Key::new(
-    "body_grace",
-    Time(0, TIME_MS_MAX),
-    Words(THE_SITES),
-    "\"10s\"",
-    "Time during which a body may be slower than `body_rate`.",
-);
-
-pub(super) const WRITE_STALL: Key = Key::new(
-    "write_stall",
-    Time(TIMEOUT_MS_MIN, TIME_MS_MAX),
-    Words(THE_SITES),
-    "\"5m\"",
-    "Time that queued response bytes may make no progress (closed). A connection of HTTP/2 or HTTP/3 \
-     on which nothing makes progress has the longest such time of the requests that it had.",
-);
-
-/// Timeouts of clients; `None`: that of the site, or of `[limits]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ClientTimeouts {
-    /// Lowest rate of a request body after `body_grace`, in bytes a second (408); 0: any.
-    #[serde(serialize_with = "print::optional_size")]
-    pub body_rate: Option<u64>,
-    /// Time during which a request body may be slower than `body_rate`.
-    #[serde(serialize_with = "print::optional_duration")]
-    pub body_grace: Option<Duration>,
-    /// Time that queued response bytes may make no progress (closed).
-    #[serde(serialize_with = "print::optional_duration")]
-    pub write_stall: Option<Duration>,
+settings! {
+    /// Timeouts of clients; `None`: that of the site, or of `[limits]`.
+    pub struct ClientTimeouts: CLIENT_TIMEOUTS with ALWAYS {
+        /// Lowest rate of a request body, in bytes a second (408); 0: any.
+        #[serde(serialize_with = "print::optional_size")]
+        body_rate: Option<u64> = None, Size(0, BYTES_MAX), "\"1 KiB\"",
+            or "the site's, else that of `[limits]`";
+        /// Time during which a body may be slower than `body_rate`.
+        #[serde(serialize_with = "print::optional_duration")]
+        body_grace: Option<Duration> = None, Time(0, TIME_MS_MAX), "\"10s\"",
+            or "the site's, else that of `[limits]`";
+        /// Time that queued response bytes may make no progress (closed). A connection of HTTP/2 or
+        /// HTTP/3 on which nothing makes progress has the longest such time of the
+        /// requests that it had.
+        #[serde(serialize_with = "print::optional_duration")]
+        write_stall: Option<Duration> = None, Time(TIMEOUT_MS_MIN, TIME_MS_MAX), "\"5m\"",
+            or "the site's, else that of `[limits]`";
+    }
 }
 
 impl ClientTimeouts {
@@ -63,14 +37,4 @@ impl ClientTimeouts {
         };
         (both != ClientTimeouts::default()).then_some(both)
     }
-}
-
-/// Reads the timeouts of a site or a mount.
-pub(super) fn client_timeouts(table: &Table<'_>, reader: &mut Reader<'_>) -> ClientTimeouts {
-    let mut timeouts = ClientTimeouts::default();
-    let ClientTimeouts { body_rate, body_grace, write_stall } = &mut timeouts;
-    table.set("body_rate", reader, |v, r| v.size(r).map(Some), body_rate);
-    table.set("body_grace", reader, |v, r| v.duration(r).map(Some), body_grace);
-    table.set("write_stall", reader, |v, r| v.duration(r).map(Some), write_stall);
-    timeouts
 }

@@ -4,35 +4,65 @@ use std::fmt;
 use std::time::Duration;
 
 use http::HeaderName;
-use serde::Serialize;
 
+use super::bounds::TIME_MS_MAX;
 use super::error::{ValueError, shown};
 use super::field::field_name;
 use super::print;
 use super::reader::Reader;
+use super::schema::DefaultValue::Required;
+use super::schema::Kind::{Flag, List, Time};
+use super::schema::{Key, Section};
+use super::settings::{ALWAYS, settings};
 use super::table::Table;
-use super::value::Value;
 
-/// The requests of other origins that browsers may send, and the responses that they may read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Cors {
-    /// Origins allowed; not empty.
-    #[serde(serialize_with = "print::texts")]
-    pub origins: Vec<OriginPattern>,
-    /// Methods that scripts may use.
-    pub methods: Vec<String>,
-    /// Request fields that scripts may send.
-    #[serde(serialize_with = "print::texts")]
-    pub headers: Vec<CorsHeader>,
-    /// `true`: cookies and passwords may be sent.
-    pub credentials: bool,
-    /// Time for which a browser may remember a preflight.
-    #[serde(serialize_with = "print::duration")]
-    pub max_age: Duration,
-    /// Response fields that scripts may read, besides the safelisted ones.
-    #[serde(serialize_with = "print::field_names")]
-    pub expose: Vec<HeaderName>,
+settings! {
+    /// The requests of other origins that browsers may send, and the responses that they may read.
+    #[derive(Eq)]
+    pub struct Cors: CORS_KEYS with ALWAYS {
+        /// Methods allowed.
+        methods: Vec<String> = ["GET", "HEAD", "POST"].map(str::to_owned).to_vec(), List("methods"),
+            "[\"PUT\"]", by |v, r| v.parse_list(r, method);
+        /// Request fields allowed besides the safelisted ones; `"*"`: all.
+        #[serde(serialize_with = "print::texts")]
+        headers: Vec<CorsHeader> = Vec::new(), List("field names"),
+            "[\"Content-Type\", \"Authorization\"]", by |v, r| v.parse_list(r, header);
+        /// Allow cookies and passwords.
+        credentials: bool = false, Flag, "true";
+        /// Time for which a browser may remember the answer to a preflight.
+        #[serde(serialize_with = "print::duration")]
+        max_age: Duration = Duration::from_secs(600), Time(0, TIME_MS_MAX), "\"1h\"";
+        /// Response fields that scripts may read besides the safelisted ones.
+        #[serde(serialize_with = "print::field_names")]
+        expose: Vec<HeaderName> = Vec::new(), List("field names"), "[\"X-Total-Count\"]",
+            by |v, r| v.parse_list(r, field_name);
+    }
+    beside {
+        /// Origins allowed; not empty.
+        #[serde(serialize_with = "print::texts")]
+        origins: Vec<OriginPattern> = Vec::new();
+    }
 }
+
+#[rustfmt::skip] // One paragraph for each key.
+const ORIGINS: &[Key] = &[
+    Key::new("origins", List("origins"), Required, "[\"https://app.example\"]",
+        "Origins allowed, as browsers send them: `\"https://app.example\"`, \
+         `\"https://*.app.example\"` for its subdomains, or `\"*\"` for all, which excludes \
+         `credentials`."),
+];
+
+pub(super) static SITE_CORS: Section = Section {
+    header: "[site.cors]",
+    doc: "Cross-origin resource sharing (CORS) of the site; see [access.md](access.md).",
+    keys: &[ORIGINS, CORS_KEYS],
+};
+
+pub(super) static MOUNT_CORS: Section = Section {
+    header: "[site.mount.cors]",
+    doc: "Cross-origin resource sharing (CORS) of the mount, in place of the site's.",
+    keys: &[ORIGINS, CORS_KEYS],
+};
 
 /// An origin whose scripts are allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,14 +92,7 @@ pub enum CorsHeader {
 impl Cors {
     /// Allows these origins, with defaults for all else.
     pub fn new(origins: Vec<OriginPattern>) -> Cors {
-        Cors {
-            origins,
-            methods: ["GET", "HEAD", "POST"].map(str::to_owned).to_vec(),
-            headers: Vec::new(),
-            credentials: false,
-            max_age: Duration::from_secs(600),
-            expose: Vec::new(),
-        }
+        Cors { origins, ..Cors::default() }
     }
 
     /// Returns whether every origin is allowed.
@@ -126,25 +149,8 @@ pub(super) fn cors(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Cors> {
         reader.report_missing(&table.spot, wrong.hint(hint));
         return None;
     };
-    let mut cors = Cors::new(origins.list(reader, |item, reader| item.parse(reader, origin)));
-    let list = |value: &Value<'_>, reader: &mut Reader<'_>| {
-        Some(value.list(reader, |item, reader| item.parse(reader, method)))
-    };
-    table.set("methods", reader, list, &mut cors.methods);
-    table.set(
-        "headers",
-        reader,
-        |v, r| Some(v.list(r, |i, r| i.parse(r, header))),
-        &mut cors.headers,
-    );
-    table.set("credentials", reader, Value::flag, &mut cors.credentials);
-    table.set("max_age", reader, Value::duration, &mut cors.max_age);
-    table.set(
-        "expose",
-        reader,
-        |v, r| Some(v.list(r, |i, r| i.parse(r, field_name))),
-        &mut cors.expose,
-    );
+    let allowed = origins.list(reader, |item, reader| item.parse(reader, origin));
+    let cors = Cors { origins: allowed, ..Cors::read(&table, reader) };
     if origins.is_empty_list() {
         let wrong = ValueError::new("no origin is allowed").hint("leave the whole table out");
         origins.report(reader, wrong);

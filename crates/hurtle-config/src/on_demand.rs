@@ -2,14 +2,14 @@
 //! orders them.
 
 use http::Uri;
-use serde::Serialize;
 
 use super::error::{ValueError, shown};
 use super::rate_limit::{Period, RequestRate, request_rate};
 use super::reader::Reader;
-use super::schema::DefaultValue::{Required, Toml};
+use super::schema::DefaultValue::Required;
 use super::schema::Kind::Text;
 use super::schema::{Key, Section};
+use super::settings::{ALWAYS, settings};
 use super::table::Table;
 
 /// Default rate of orders. Let's Encrypt allows an account 300 in three hours.
@@ -26,32 +26,33 @@ pub(super) static ON_DEMAND: Section = Section {
             "\"http://127.0.0.1:9000/allowed\"",
             "URL that decides about a name: `GET URL?domain=NAME` is requested before an order and \
              before a renewal. A response 2xx allows the name, any other refuses it."),
-        Key::new("rate", Text("a rate"), Toml("\"10/m\""), "\"100/h\"",
-            "Limit of orders for names without a certificate, for the site. Failed orders count, \
-             renewals do not. Beyond it handshakes are refused."),
-    ]],
+    ], ON_DEMAND_KEYS],
 };
 
-/// Settings of certificates on demand.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct OnDemand {
-    /// URL that is asked whether a name gets a certificate; `http` or `https`.
-    pub ask: String,
-    /// Limit on the rate of orders.
-    pub rate: RequestRate,
+settings! {
+    /// Settings of certificates on demand.
+    #[derive(Eq)]
+    pub struct OnDemand: ON_DEMAND_KEYS with ALWAYS {
+        /// Limit of orders for names without a certificate, for the site. Failed orders count,
+        /// renewals do not. Beyond it handshakes are refused.
+        rate: RequestRate = RATE, Text("a rate"), "\"100/h\"", by |v, r| v.parse(r, order_rate);
+    }
+    beside {
+        /// URL that is asked whether a name gets a certificate; `http` or `https`.
+        ask: String = String::new();
+    }
 }
 
 pub(super) fn on_demand(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<OnDemand> {
     table.check_companions(reader);
-    let mut rate = RATE;
-    table.set("rate", reader, |value, reader| value.parse(reader, order_rate), &mut rate);
+    let on_demand = OnDemand::read(table, reader);
     let Some(written) = table.get("ask") else {
         let wrong = ValueError::new("ask is missing: any client could have certificates ordered");
         let hint = "write for example ask = \"http://127.0.0.1:9000/allowed\"";
         reader.report_missing(&table.spot, wrong.hint(hint));
         return None;
     };
-    Some(OnDemand { ask: written.parse(reader, ask)?, rate })
+    Some(OnDemand { ask: written.parse(reader, ask)?, ..on_demand })
 }
 
 /// Parses the URL. Certificates need not be secret, so `http` is allowed.

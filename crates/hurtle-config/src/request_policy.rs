@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::client_timeouts::{ClientTimeouts, client_timeouts};
+use super::client_timeouts::ClientTimeouts;
 use super::print;
 use super::reader::Reader;
 use super::table::Table;
@@ -23,7 +23,7 @@ pub struct RequestPolicy {
 
 /// Reads the settings of a site or a mount.
 pub(super) fn request_policy(table: &Table<'_>, reader: &mut Reader<'_>) -> RequestPolicy {
-    let timeouts = client_timeouts(table, reader);
+    let timeouts = ClientTimeouts::read(table, reader);
     let mut policy = RequestPolicy { timeouts, ..RequestPolicy::default() };
     table.set("body_bytes", reader, |v, r| v.size(r).map(Some), &mut policy.body_bytes);
     table.set("access_log", reader, |v: &Value<'_>, r| v.flag(r).map(Some), &mut policy.access_log);

@@ -9,8 +9,9 @@ use super::auth::AuthName;
 use super::balance::EJECTION;
 use super::bounds::{BYTES_MAX, COUNT_MAX};
 use super::check_matcher::MATCH;
-use super::client_timeouts::{BODY_GRACE, BODY_RATE, WRITE_STALL};
+use super::client_timeouts::CLIENT_TIMEOUTS;
 use super::config::TOP;
+use super::cors::{MOUNT_CORS, SITE_CORS};
 use super::dictionary::DICTIONARY;
 use super::error_page::{ERRORS, MOUNT_ERRORS};
 use super::limits::LIMITS;
@@ -27,7 +28,7 @@ use super::schema_compress::COMPRESS;
 use super::schema_jwt::{ALGORITHMS, AUDIENCE, CLAIMS, ISSUER, JWKS, LEEWAY, TOKEN_COOKIE};
 use super::schema_mount::MOUNT;
 use super::schema_proxy::UPSTREAM;
-use super::schema_rates::{MOUNT_CORS, MOUNT_RATE_LIMIT, SITE_CORS, SITE_RATE_LIMIT};
+use super::schema_rates::{MOUNT_RATE_LIMIT, SITE_RATE_LIMIT};
 use super::schema_tls::{self, PROXY_PROTOCOL, TLS, UPSTREAM_TLS};
 use super::site_defaults::DEFAULTS;
 use super::types::EarlyHints;
@@ -283,9 +284,7 @@ pub(super) static SITE: Section = Section {
         Key::new("body_bytes", Size(0, BYTES_MAX), Words("no limit but those of `[limits]`"), "\"1 MiB\"",
             "Size of a request body to any handler, proxies and programs included (413). A body without a \
              length is cut there; its upstream sees an incomplete request."),
-        BODY_RATE,
-        BODY_GRACE,
-        WRITE_STALL,
+    ], CLIENT_TIMEOUTS, &[
         Key::new("access_log", Flag, Words("true if there is an `[access_log]`"), "false",
             "Log these requests in the access log, if there is one."),
         Key::new("cors", Table(&SITE_CORS), Words("off"), "{ origins = \"*\" }",

@@ -7,7 +7,8 @@ use super::balance::EJECTION;
 use super::bounds::{BYTES_MAX, CONCURRENCY_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN};
 use super::buffering::BUFFER;
 use super::check_matcher::MATCH;
-use super::client_timeouts::{BODY_GRACE, BODY_RATE, WRITE_STALL};
+use super::client_timeouts::CLIENT_TIMEOUTS;
+use super::cors::MOUNT_CORS;
 use super::dictionary::DICTIONARY;
 use super::error_page::MOUNT_ERRORS;
 use super::files::FILES_KEYS;
@@ -24,7 +25,7 @@ use super::schema::Kind::{
 use super::schema::{AUTH, HEADER, Key, Section};
 use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD, FORWARD_TLS};
 use super::schema_jwt::{ALGORITHMS, AUDIENCE, CLAIMS, ISSUER, JWKS, LEEWAY, TOKEN_COOKIE};
-use super::schema_rates::{MOUNT_CORS, MOUNT_RATE_LIMIT};
+use super::schema_rates::MOUNT_RATE_LIMIT;
 use super::schema_tls::{MOUNT_CLIENT_AUTH, UPSTREAM_TLS};
 use super::send_proxy::ProxyProtocolVersion;
 use super::uploads::UPLOADS;
@@ -125,9 +126,7 @@ pub(super) static MOUNT: Section = Section {
         Key::new("body_bytes", Size(0, BYTES_MAX), Words("the site's"), "\"1 MiB\"",
             "Size of a request body to any handler, proxies and programs included (413). A body without a \
              length is cut there; its upstream sees an incomplete request."),
-        BODY_RATE,
-        BODY_GRACE,
-        WRITE_STALL,
+    ], CLIENT_TIMEOUTS, &[
         Key::new("access_log", Flag, Words("the site's"), "false",
             "Log these requests in the access log, if there is one."),
         Key::new("errors", Table(&MOUNT_ERRORS), Words("the site's"), "{}",

@@ -1,8 +1,8 @@
-//! The schema of request rate limits and of CORS.
+//! The schema of request rate limits.
 
-use super::bounds::{RATE_REQUESTS_MAX, TIME_MS_MAX};
+use super::bounds::RATE_REQUESTS_MAX;
 use super::schema::DefaultValue::{Required, Toml, Words};
-use super::schema::Kind::{Flag, Integer, List, Text, Time};
+use super::schema::Kind::{Integer, List, Text};
 use super::schema::{Key, Section};
 
 #[rustfmt::skip] // One paragraph for each key.
@@ -29,33 +29,4 @@ pub(super) static MOUNT_RATE_LIMIT: Section = Section {
     header: "[[site.mount.rate_limit]]",
     doc: "Limit on the rate of requests (429) for one mount; see [limits.md](limits.md).",
     keys: &[RATE_LIMIT_KEYS],
-};
-
-#[rustfmt::skip] // One paragraph for each key.
-const CORS_KEYS: &[Key] = &[
-    Key::new("origins", List("origins"), Required, "[\"https://app.example\"]",
-        "Origins allowed, as browsers send them: `\"https://app.example\"`, \
-         `\"https://*.app.example\"` for its subdomains, or `\"*\"` for all, which excludes \
-         `credentials`."),
-    Key::new("methods", List("methods"), Toml("[\"GET\", \"HEAD\", \"POST\"]"), "[\"PUT\"]",
-        "Methods allowed."),
-    Key::new("headers", List("field names"), Toml("[]"), "[\"Content-Type\", \"Authorization\"]",
-        "Request fields allowed besides the safelisted ones; `\"*\"`: all."),
-    Key::new("credentials", Flag, Toml("false"), "true", "Allow cookies and passwords."),
-    Key::new("max_age", Time(0, TIME_MS_MAX), Toml("\"10m\""), "\"1h\"",
-        "Time for which a browser may remember the answer to a preflight."),
-    Key::new("expose", List("field names"), Toml("[]"), "[\"X-Total-Count\"]",
-        "Response fields that scripts may read besides the safelisted ones."),
-];
-
-pub(super) static SITE_CORS: Section = Section {
-    header: "[site.cors]",
-    doc: "Cross-origin resource sharing (CORS) of the site; see [access.md](access.md).",
-    keys: &[CORS_KEYS],
-};
-
-pub(super) static MOUNT_CORS: Section = Section {
-    header: "[site.mount.cors]",
-    doc: "Cross-origin resource sharing (CORS) of the mount, in place of the site's.",
-    keys: &[CORS_KEYS],
 };
