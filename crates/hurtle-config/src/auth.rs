@@ -8,13 +8,17 @@ use std::time::Duration;
 use http::{HeaderName, header};
 use serde::Serialize;
 
+use super::bounds::{TIME_MS_MAX, TIMEOUT_MS_MIN};
 use super::error::{ValueError, shown};
 use super::field::field_name;
-use super::jwt::{Jwt, jwt};
+use super::jwt::{Jwt, TOKEN_KEYS, jwt};
 use super::names::Named;
 use super::print;
 use super::reader::Reader;
-use super::schema::one_of;
+use super::schema::Kind::{Flag, List, Text, Time};
+use super::schema::{AUTH, Key, one_of};
+use super::schema_access::{FORWARD, FORWARD_TLS, JWKS, USERS};
+use super::settings::settings;
 use super::table::Table;
 use super::types::{Config, Listen, Mount, MountHandler, Site};
 use super::upstream::Upstream;
@@ -42,34 +46,51 @@ pub struct Basic {
     /// File of names and hashes: absolute path.
     #[serde(serialize_with = "print::path")]
     pub users: PathBuf,
-    /// The realm sent to the client.
-    pub realm: String,
-    /// `true`: passwords may cross a network in clear.
-    #[serde(rename = "auth_cleartext")]
-    pub cleartext: bool,
+    /// The realm, and whether passwords may cross a network in clear.
+    #[serde(flatten)]
+    pub space: ProtectionSpace,
 }
 
-/// Authentication by a server that is asked about each request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ForwardAuth {
-    /// The URL as it is printed: the upstream and the path.
-    #[serde(rename = "forward")]
-    pub url: String,
-    /// The server that is asked.
-    #[serde(skip)]
-    pub upstream: UpstreamServer,
-    /// The path of the subrequest, with its query.
-    #[serde(skip)]
-    pub path: String,
-    /// Fields of its response that the request gets; a client's own are removed.
-    #[serde(serialize_with = "print::field_names")]
-    pub copy_headers: Vec<HeaderName>,
-    /// Time limit of the whole subrequest.
-    #[serde(rename = "auth_timeout", serialize_with = "print::duration")]
-    pub timeout: Duration,
-    /// TLS settings of an `https://` server; `None`: the defaults.
-    #[serde(rename = "forward_tls")]
-    pub tls: Option<UpstreamTls>,
+settings! {
+    /// The resources for which credentials are valid (RFC 9110 section 11.5).
+    pub struct ProtectionSpace: SPACE with AUTH {
+        /// Name of the protected area, shown by browsers.
+        realm: String = "hurtle".to_owned(), Text("a few words"), "\"staging\"",
+            by |v, r| v.parse(r, realm);
+        /// Allow passwords and tokens in clear over a network. Otherwise every address in `listen`
+        /// must be a loopback address or a unix socket.
+        cleartext ("auth_cleartext"): bool = false, Flag, "true";
+    }
+}
+
+settings! {
+    /// Authentication by a server that is asked about each request.
+    #[derive(Eq)]
+    pub struct ForwardAuth: FORWARD_KEYS with AUTH {
+        /// Fields of the server's 2xx that the request gets. A client's own fields of
+        /// these names are removed.
+        #[serde(serialize_with = "print::field_names")]
+        copy_headers: Vec<HeaderName> = Vec::new(), List("field names"),
+            "[\"Remote-User\", \"Remote-Groups\"]", by |v, r| v.parse_list(r, copied_name);
+        /// Time limit of the server's decision (504).
+        #[serde(serialize_with = "print::duration")]
+        timeout ("auth_timeout"): Duration = Duration::from_secs(10),
+            Time(TIMEOUT_MS_MIN, TIME_MS_MAX), "\"2s\"";
+    }
+    beside {
+        /// The URL as it is printed: the upstream and the path.
+        #[serde(rename = "forward")]
+        url: String = String::new();
+        /// The server that is asked.
+        #[serde(skip)]
+        upstream: UpstreamServer = Upstream::Unix(PathBuf::new()).into();
+        /// The path of the subrequest, with its query.
+        #[serde(skip)]
+        path: String = String::new();
+        /// TLS settings of an `https://` server; `None`: the defaults.
+        #[serde(rename = "forward_tls")]
+        tls: Option<UpstreamTls> = None;
+    }
 }
 
 /// The values of the key `auth`.
@@ -91,32 +112,23 @@ impl Named for AuthName {
 }
 
 /// The keys that belong to some values of `auth`, and those values.
-const KEYS_OF: &[(&[AuthName], &[&str])] = &[
-    (&[AuthName::Basic], &["users"]),
-    (&[AuthName::Basic, AuthName::Jwt], &["realm", "auth_cleartext"]),
-    (&[AuthName::Forward], &["forward", "copy_headers", "auth_timeout", "forward_tls"]),
-    (
-        &[AuthName::Jwt],
-        &["jwks", "issuer", "audience", "algorithms", "leeway", "token_cookie", "claims"],
-    ),
+const KEYS_OF: &[(&[AuthName], &[&[Key]])] = &[
+    (&[AuthName::Basic], &[USERS]),
+    (&[AuthName::Basic, AuthName::Jwt], &[SPACE]),
+    (&[AuthName::Forward], &[FORWARD, FORWARD_KEYS, FORWARD_TLS]),
+    (&[AuthName::Jwt], &[JWKS, TOKEN_KEYS]),
 ];
 
 /// Returns whether a key belongs to `auth = "jwt"` only.
 #[cfg(test)]
-pub(super) fn is_of_tokens(key: &str) -> bool {
-    KEYS_OF.iter().any(|(of, keys)| *of == [AuthName::Jwt] && keys.contains(&key))
+pub(super) fn is_of_tokens(name: &str) -> bool {
+    [JWKS, TOKEN_KEYS].iter().copied().flatten().any(|key| key.name == name)
 }
-
-/// The default time limit of a subrequest.
-const FORWARD_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Default of the key `realm`.
-pub(super) const REALM: &str = "hurtle";
 
 impl Basic {
     /// Basic authentication of these users, with defaults for all else.
     pub fn new(users: PathBuf) -> Basic {
-        Basic { users, realm: REALM.to_owned(), cleartext: false }
+        Basic { users, space: ProtectionSpace::default() }
     }
 }
 
@@ -132,8 +144,8 @@ impl Config {
         let redirects = |site: &Site| site.tls.as_ref().is_some_and(|tls| tls.redirect);
         let sites = self.sites.iter().filter(|site| !redirects(site) && site.answers_at(listen));
         sites.flat_map(auths).any(|auth| match auth {
-            Auth::Basic(basic) => !basic.cleartext,
-            Auth::Jwt(jwt) => !jwt.cleartext,
+            Auth::Basic(basic) => !basic.space.cleartext,
+            Auth::Jwt(jwt) => !jwt.space.cleartext,
             Auth::None | Auth::Forward(_) => false,
         })
     }
@@ -192,7 +204,7 @@ pub(super) fn auth(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Auth> {
     for (of, keys) in KEYS_OF.iter().filter(|(of, _)| !of.contains(&name)) {
         let values: Vec<&str> = of.iter().map(|name| name.name()).collect();
         let values = one_of(&values);
-        for other in keys.iter().filter_map(|key| table.get(key)) {
+        for other in keys.iter().copied().flatten().filter_map(|key| table.get(key.name)) {
             let wrong = ValueError::new(format!("goes with auth = {values} only"));
             other.report(reader, wrong.hint(format!("remove it, or write auth = {values}")));
         }
@@ -209,14 +221,13 @@ pub(super) fn auth(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Auth> {
                 reader.report_missing(&written.spot, wrong.hint(hint));
                 return None;
             };
-            let mut basic = Basic::new(users.path(reader)?);
-            table.set("realm", reader, |v, r| v.parse(r, realm), &mut basic.realm);
-            table.set("auth_cleartext", reader, Value::flag, &mut basic.cleartext);
-            reader.users.push((users.spot, basic.users.clone()));
-            if !basic.cleartext {
+            let path = users.path(reader)?;
+            reader.users.push((users.spot, path.clone()));
+            let space = ProtectionSpace::read(table, reader);
+            if !space.cleartext {
                 reader.needs_privacy.push((written.spot, Vec::new()));
             }
-            Some(Auth::Basic(basic))
+            Some(Auth::Basic(Basic { users: path, space }))
         }
     }
 }
@@ -252,19 +263,13 @@ fn forward_auth(
         written.report(reader, wrong.hint("write it percent-encoded, without #"));
         return None;
     }
-    let mut copy_headers = Vec::new();
-    let names = |value: &Value<'_>, reader: &mut Reader<'_>| {
-        Some(value.list(reader, |item, reader| item.parse(reader, copied_name)))
-    };
-    table.set("copy_headers", reader, names, &mut copy_headers);
-    let mut timeout = FORWARD_TIMEOUT;
-    table.set("auth_timeout", reader, Value::duration, &mut timeout);
+    let settings = ForwardAuth::read(table, reader);
     let upstream = found?;
     let url = match &upstream.upstream {
         Upstream::Unix(_) => upstream.to_string(),
         _ => format!("{upstream}{path}"),
     };
-    Some(ForwardAuth { url, upstream, path, copy_headers, timeout, tls })
+    Some(ForwardAuth { url, upstream, path, tls, ..settings })
 }
 
 /// Parses the name of a field that a request gets from its authentication.
@@ -328,7 +333,7 @@ pub(super) fn exposed_error(exposed: &Listen) -> ValueError {
 }
 
 /// Parses a realm; it is sent in a quoted string (RFC 9110 section 5.6.4).
-pub(super) fn realm(text: &str) -> Result<String, ValueError> {
+fn realm(text: &str) -> Result<String, ValueError> {
     let fits = |c: char| matches!(c, ' '..='~') && !matches!(c, '"' | '\\');
     if text.is_empty() || !text.chars().all(fits) {
         return Err(ValueError::new(format!("{} is not a realm", shown(text)))

@@ -9,17 +9,18 @@ use http::{HeaderName, header};
 use jsonwebtoken::{Algorithm, AlgorithmFamily};
 use serde::{Serialize, Serializer};
 
-use super::auth::{REALM, copied_name, realm};
+use super::auth::{ProtectionSpace, copied_name};
+use super::bounds::LEEWAY_MS_MAX;
 use super::error::{ValueError, shown};
 use super::field::cookie_name;
 use super::names::Named;
 use super::print;
 use super::reader::Reader;
+use super::schema::AUTH;
+use super::schema::Kind::{List, Map, Text, Time};
+use super::settings::settings;
 use super::table::Table;
 use super::value::Value;
-
-/// The default difference of clocks.
-const LEEWAY: Duration = Duration::from_secs(60);
 
 /// The default algorithms: those that most issuers use, none with a shared secret.
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
@@ -29,25 +30,41 @@ const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorith
 pub struct Jwt {
     /// Source of the keys of signatures.
     pub jwks: JwksSource,
-    /// Accepted issuers; empty: any.
-    pub issuer: Vec<String>,
-    /// Accepted audiences; empty: a token must have none.
-    pub audience: Vec<String>,
-    /// Accepted algorithms; not empty.
-    pub algorithms: Vec<Algorithm>,
-    /// Tolerated difference of clocks.
-    #[serde(serialize_with = "print::duration")]
-    pub leeway: Duration,
-    /// The cookie with the token of a request without Authorization.
-    pub token_cookie: Option<String>,
-    /// The realm sent to the client.
-    pub realm: String,
-    /// `true`: tokens may cross a network in clear.
-    #[serde(rename = "auth_cleartext")]
-    pub cleartext: bool,
-    /// Claims, and the request fields that get their values.
-    #[serde(serialize_with = "claim_fields")]
-    pub claims: Vec<(String, HeaderName)>,
+    /// The tokens that are accepted, and the request fields that get their claims.
+    #[serde(flatten)]
+    pub rules: TokenRules,
+    /// The realm, and whether tokens may cross a network in clear.
+    #[serde(flatten)]
+    pub space: ProtectionSpace,
+}
+
+settings! {
+    /// The tokens that are accepted, and the request fields that get their claims.
+    pub struct TokenRules: TOKEN_KEYS with AUTH {
+        /// Accepted values of the claim `iss`. Without them, every token that
+        /// a key verifies is accepted.
+        issuer: Vec<String> = Vec::new(), List("issuers"), "\"https://login.example/\"",
+            by |v, r| v.parse_list(r, not_empty);
+        /// Accepted values of the claim `aud`. Without them, a token that has one is refused
+        /// (RFC 7519 section 4.1.3).
+        audience: Vec<String> = Vec::new(), List("audiences"), "\"https://api.example\"",
+            by |v, r| v.parse_list(r, not_empty);
+        /// Accepted signature algorithms: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384,
+        /// EdDSA; with keys in a file also HS256, HS384, HS512.
+        algorithms: Vec<Algorithm> = ALGORITHMS.to_vec(), List("names of RFC 7518 or RFC 8037"),
+            "\"ES256\"", by |v, r| Some(algorithms(v, r));
+        /// Difference of clocks that is tolerated in `exp`, `nbf` and `iat`.
+        #[serde(serialize_with = "print::duration")]
+        leeway: Duration = Duration::from_secs(60), Time(0, LEEWAY_MS_MAX), "\"5s\"";
+        /// Cookie with the token of a request that has no bearer token in `Authorization`.
+        token_cookie: Option<String> = None, Text("a cookie's name"), "\"session\"",
+            or "none", by |v, r| v.parse(r, cookie_name).map(Some);
+        /// Request fields that get the values of claims. A client's own fields of
+        /// these names are removed.
+        #[serde(serialize_with = "claim_fields")]
+        claims: Vec<(String, HeaderName)> = Vec::new(), Map("a table of claims and field names"),
+            "{ sub = \"X-User\" }", by |v, r| Some(claims(v, r));
+    }
 }
 
 /// The origin of keys.
@@ -91,23 +108,6 @@ impl Named for Algorithm {
     ];
 }
 
-impl Jwt {
-    /// Tokens verified by these keys, with defaults for all else.
-    pub fn new(jwks: JwksSource) -> Jwt {
-        Jwt {
-            jwks,
-            issuer: Vec::new(),
-            audience: Vec::new(),
-            algorithms: ALGORITHMS.to_vec(),
-            leeway: LEEWAY,
-            token_cookie: None,
-            realm: REALM.to_owned(),
-            cleartext: false,
-            claims: Vec::new(),
-        }
-    }
-}
-
 fn claim_fields<S: Serializer>(claims: &[(String, HeaderName)], out: S) -> Result<S::Ok, S::Error> {
     out.collect_map(claims.iter().map(|(claim, name)| (claim, name.as_str())))
 }
@@ -122,28 +122,30 @@ pub(super) fn jwt(table: &Table<'_>, auth: &Value<'_>, reader: &mut Reader<'_>) 
     };
     let source = source(&written, reader);
     // The other keys are checked even if this one is wrong.
-    let mut jwt = Jwt::new(source.clone().unwrap_or(JwksSource::Url(String::new())));
-    let texts = |value: &Value<'_>, reader: &mut Reader<'_>| {
-        Some(value.list(reader, |item, reader| item.parse(reader, not_empty)))
-    };
-    table.set("issuer", reader, texts, &mut jwt.issuer);
-    table.set("audience", reader, texts, &mut jwt.audience);
-    table.set("leeway", reader, Value::duration, &mut jwt.leeway);
-    table.set("realm", reader, |v, r| v.parse(r, realm), &mut jwt.realm);
-    table.set("auth_cleartext", reader, Value::flag, &mut jwt.cleartext);
-    let cookie = |v: &Value<'_>, r: &mut Reader<'_>| v.parse(r, cookie_name).map(Some);
-    table.set("token_cookie", reader, cookie, &mut jwt.token_cookie);
-    if let Some(value) = table.get("algorithms") {
-        jwt.algorithms = algorithms(&value, source.as_ref(), reader);
-    }
-    table.set("claims", reader, |v, r| Some(claims(v, r)), &mut jwt.claims);
-    if !jwt.cleartext {
+    let (rules, space) = (TokenRules::read(table, reader), ProtectionSpace::read(table, reader));
+    if !space.cleartext {
         reader.needs_privacy.push((auth.spot.clone(), Vec::new()));
     }
-    if let JwksSource::File(path) = source.as_ref()? {
-        reader.jwks.push((written.spot, path.clone()));
+    let jwks = source?;
+    match &jwks {
+        JwksSource::File(path) => reader.jwks.push((written.spot, path.clone())),
+        JwksSource::Url(_) => refuse_secrets(table, reader),
     }
-    Some(jwt)
+    Some(Jwt { jwks, rules, space })
+}
+
+/// Reports algorithms whose keys are secret, beside a URL of keys.
+fn refuse_secrets(table: &Table<'_>, reader: &mut Reader<'_>) {
+    let Some(written) = table.get("algorithms") else { return };
+    for item in written.items(reader) {
+        let is_written = |(name, _): &&(&str, Algorithm)| item.as_text() == Some(*name);
+        let known = Algorithm::NAMES.iter().find(is_written);
+        if let Some((name, _)) = known.filter(|(_, of)| of.family() == AlgorithmFamily::Hmac) {
+            let wrong = ValueError::new(format!("the keys of {name} are secret, and a URL is not"));
+            let hint = "have jwks name a file, or use a public-key algorithm such as \"RS256\"";
+            item.report(reader, wrong.hint(hint));
+        }
+    }
 }
 
 fn source(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<JwksSource> {
@@ -189,11 +191,7 @@ fn is_this_machine(host: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-fn algorithms(
-    value: &Value<'_>,
-    source: Option<&JwksSource>,
-    reader: &mut Reader<'_>,
-) -> Vec<Algorithm> {
+fn algorithms(value: &Value<'_>, reader: &mut Reader<'_>) -> Vec<Algorithm> {
     if value.is_empty_list() {
         let wrong = ValueError::new("without an algorithm no token can be accepted");
         value.report(reader, wrong.hint("name the issuer's, such as \"RS256\""));
@@ -204,15 +202,7 @@ fn algorithms(
             item.report(reader, wrong.hint("name the issuer's algorithm, such as \"RS256\""));
             return None;
         }
-        let algorithm: Algorithm = item.choice(reader)?;
-        if algorithm.family() == AlgorithmFamily::Hmac && matches!(source, Some(JwksSource::Url(_)))
-        {
-            let name = algorithm.name();
-            let wrong = ValueError::new(format!("the keys of {name} are secret, and a URL is not"));
-            let hint = "have jwks name a file, or use a public-key algorithm such as \"RS256\"";
-            item.report(reader, wrong.hint(hint));
-        }
-        Some(algorithm)
+        item.choice(reader)
     })
 }
 

@@ -76,7 +76,6 @@ mod schema;
 mod schema_access;
 mod schema_acme;
 mod schema_compress;
-mod schema_jwt;
 mod schema_mount;
 mod schema_proxy;
 mod schema_rates;
@@ -110,7 +109,7 @@ mod wasm;
 
 pub use acme::{Acme, Authority, Binding, ChallengeKind, file_stem};
 pub use archive::Archive;
-pub use auth::{Auth, Basic, ForwardAuth, is_exposed};
+pub use auth::{Auth, Basic, ForwardAuth, ProtectionSpace, is_exposed};
 pub use balance::{Balance, Balancing, Ejection, StickyCookie};
 pub use buffering::{Buffer, Buffering};
 pub use check::check;
@@ -128,7 +127,7 @@ pub use files::{EtagSource, Files};
 pub use gateway::{Cgi, FastCgi, GatewayCall, ProgramLimits};
 pub use health_check::{HealthCheck, StatusRange};
 pub use jwks::{KeySet, SET_BYTES_MAX, VerificationKey, read_jwks};
-pub use jwt::{JwksSource, Jwt};
+pub use jwt::{JwksSource, Jwt, TokenRules};
 pub use load::{check_files, load};
 pub use local::{
     LOCAL_DOMAINS, LOCAL_NETWORKS, address, certificate_file, is_local, is_single_label,

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use super::archive::ARCHIVE;
-use super::auth::AuthName;
+use super::auth::{FORWARD_KEYS, SPACE};
 use super::balance::EJECTION;
 use super::bounds::{BYTES_MAX, COUNT_MAX};
 use super::check_matcher::MATCH;
@@ -14,6 +14,7 @@ use super::config::TOP;
 use super::cors::{MOUNT_CORS, SITE_CORS};
 use super::dictionary::DICTIONARY;
 use super::error_page::{ERRORS, MOUNT_ERRORS};
+use super::jwt::TOKEN_KEYS;
 use super::limits::LIMITS;
 use super::monitoring::{METRICS, TRACING};
 use super::names::names;
@@ -22,10 +23,9 @@ use super::on_demand::ON_DEMAND;
 use super::request_fields::REQUEST_FIELDS;
 use super::response_cache::CACHE;
 use super::rotation::{ACCESS_LOG, ERROR_LOG};
-use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD, FORWARD_TLS};
+use super::schema_access::{FORWARD, FORWARD_TLS, JWKS, USERS, auth_key};
 use super::schema_acme::{ACME, AUTHORITY};
 use super::schema_compress::COMPRESS;
-use super::schema_jwt::{ALGORITHMS, AUDIENCE, CLAIMS, ISSUER, JWKS, LEEWAY, TOKEN_COOKIE};
 use super::schema_mount::MOUNT;
 use super::schema_proxy::UPSTREAM;
 use super::schema_rates::{MOUNT_RATE_LIMIT, SITE_RATE_LIMIT};
@@ -250,30 +250,8 @@ pub(super) static SITE: Section = Section {
         Key::new("deny", List("networks"), Words("none"), "\"10.6.6.0/24\"",
             "Client addresses refused with 403. Where `allow` and `deny` both contain an address, \
              the more specific network wins."),
-        Key::new("auth", Choice(names::<AuthName>), Words("none"), "\"none\"",
-            "Authentication required of clients: none, a name and a password (HTTP Basic), the \
-             decision of another server (`\"forward\"`), or a signed token (`\"jwt\"`); see [access.md](access.md). Passwords are \
-             checked against bcrypt hashes on threads of their own."),
-        Key::new("users", Text("a file"), Words("required with `auth = \"basic\"`"),
-            "\"users.htpasswd\"",
-            "Names and password hashes, one line of `htpasswd -nB NAME` for each user; read when \
-             the server starts.").with(AUTH),
-        Key::new("realm", Text("a few words"), Toml("\"hurtle\""), "\"staging\"",
-            "Name of the protected area, shown by browsers.").with(AUTH),
-        Key::new("auth_cleartext", Flag, Toml("false"), "true",
-            "Allow passwords and tokens in clear over a network. Otherwise every address in `listen` must be \
-             a loopback address or a unix socket.").with(AUTH),
-        FORWARD,
-        COPY_HEADERS,
-        AUTH_TIMEOUT,
-        FORWARD_TLS,
-        JWKS,
-        ISSUER,
-        AUDIENCE,
-        ALGORITHMS,
-        LEEWAY,
-        TOKEN_COOKIE,
-        CLAIMS,
+        auth_key(Words("none")),
+    ], USERS, SPACE, FORWARD, FORWARD_KEYS, FORWARD_TLS, JWKS, TOKEN_KEYS, &[
         Key::new("early_hints", Choice(names::<EarlyHints>), Toml("\"h2\""), "\"always\"",
             "Clients that get 103 Early Hints: the Link fields that `[[site.header]]` sets on an \
              upstream's response, and the hints of applications. `\"h2\"`: over HTTP/2 only; \

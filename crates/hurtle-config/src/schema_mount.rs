@@ -1,7 +1,7 @@
 //! The schema of a mount, its archives and its uploads.
 
 use super::archive::ARCHIVE;
-use super::auth::AuthName;
+use super::auth::{FORWARD_KEYS, SPACE};
 use super::balance::Balance;
 use super::balance::EJECTION;
 use super::bounds::{BYTES_MAX, CONCURRENCY_MAX, TIME_MS_MAX, TIMEOUT_MS_MIN};
@@ -14,6 +14,7 @@ use super::error_page::MOUNT_ERRORS;
 use super::files::FILES_KEYS;
 use super::gateway::{FASTCGI_KEYS, GATEWAY_CALL, PROGRAM_LIMITS};
 use super::health_check::HEALTH_KEYS;
+use super::jwt::TOKEN_KEYS;
 use super::names::names;
 use super::objects::OBJECT_STORE;
 use super::request_fields::REQUEST_FIELDS;
@@ -22,9 +23,8 @@ use super::schema::DefaultValue::{Toml, Words};
 use super::schema::Kind::{
     Choice, Flag, Integer, List, Size, Table, Tables, Text, Time, TrueOrInteger,
 };
-use super::schema::{AUTH, HEADER, Key, Section};
-use super::schema_access::{AUTH_TIMEOUT, COPY_HEADERS, FORWARD, FORWARD_TLS};
-use super::schema_jwt::{ALGORITHMS, AUDIENCE, CLAIMS, ISSUER, JWKS, LEEWAY, TOKEN_COOKIE};
+use super::schema::{HEADER, Key, Section};
+use super::schema_access::{FORWARD, FORWARD_TLS, JWKS, USERS, auth_key};
 use super::schema_rates::MOUNT_RATE_LIMIT;
 use super::schema_tls::{MOUNT_CLIENT_AUTH, UPSTREAM_TLS};
 use super::send_proxy::ProxyProtocolVersion;
@@ -98,31 +98,8 @@ pub(super) static MOUNT: Section = Section {
             .with(CONCURRENCY),
         Key::new("queue_timeout", Time(TIMEOUT_MS_MIN, TIME_MS_MAX), Toml("\"5s\""), "\"30s\"",
             "Longest wait in the queue (503).").with(CONCURRENCY),
-        Key::new("auth", Choice(names::<AuthName>), Words("the site's"), "\"none\"",
-            "Authentication required of clients: none, a name and a password (HTTP Basic), the \
-             decision of another server (`\"forward\"`), or a signed token (`\"jwt\"`); see [access.md](access.md). Passwords are \
-             checked against bcrypt hashes on threads of their own."),
-        Key::new("users", Text("a file"), Words("required with `auth = \"basic\"`"),
-            "\"users.htpasswd\"",
-            "Names and password hashes, one line of `htpasswd -nB NAME` for each user; read when \
-             the server starts.").with(AUTH),
-        Key::new("realm", Text("a few words"), Toml("\"hurtle\""), "\"staging\"",
-            "Name of the protected area, shown by browsers.").with(AUTH),
-        Key::new("auth_cleartext", Flag, Toml("false"), "true",
-            "Allow passwords and tokens in clear over a network. Otherwise every address in `listen` must be \
-             a loopback address or a unix socket.").with(AUTH),
-        MOUNT_CLIENT_AUTH,
-        FORWARD,
-        COPY_HEADERS,
-        AUTH_TIMEOUT,
-        FORWARD_TLS,
-        JWKS,
-        ISSUER,
-        AUDIENCE,
-        ALGORITHMS,
-        LEEWAY,
-        TOKEN_COOKIE,
-        CLAIMS,
+        auth_key(Words("the site's")),
+    ], USERS, SPACE, &[MOUNT_CLIENT_AUTH], FORWARD, FORWARD_KEYS, FORWARD_TLS, JWKS, TOKEN_KEYS, &[
         Key::new("body_bytes", Size(0, BYTES_MAX), Words("the site's"), "\"1 MiB\"",
             "Size of a request body to any handler, proxies and programs included (413). A body without a \
              length is cut there; its upstream sees an incomplete request."),

@@ -402,8 +402,9 @@ impl ServeArgs {
         let Some(site) = config.sites.first_mut() else { return Ok(()) };
         if let Some(auth) = &self.auth {
             site.auth = Some(match auth.clone() {
-                Auth::Basic(basic) => {
-                    Auth::Basic(Basic { cleartext: self.auth_cleartext, ..basic })
+                Auth::Basic(mut basic) => {
+                    basic.space.cleartext = self.auth_cleartext;
+                    Auth::Basic(basic)
                 }
                 other @ (Auth::None | Auth::Forward(_) | Auth::Jwt(_)) => other,
             });

@@ -129,11 +129,11 @@ impl Guard {
     /// Returns the gate of a site or mount.
     pub(crate) fn gate(&self, basic: &Basic) -> PasswordGate {
         // RFC 7617 section 2.1: names and passwords are UTF-8.
-        let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", basic.realm);
+        let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", basic.space.realm);
         PasswordGate {
             users: self.files.get(&basic.users).cloned().unwrap_or_default(),
             file: basic.users.clone(),
-            realm: basic.realm.clone(),
+            realm: basic.space.realm.clone(),
             challenge: HeaderValue::try_from(challenge)
                 .unwrap_or(HeaderValue::from_static("Basic realm=\"hurtle\"")),
             checkers: self.checkers.clone(),

@@ -111,18 +111,18 @@ fn describe_concurrency(out: &mut String, limit: &Concurrency) {
 }
 
 fn describe_token(out: &mut String, jwt: &Jwt) {
-    let names: Vec<String> = jwt.algorithms.iter().map(|name| format!("{name:?}")).collect();
+    let names: Vec<String> = jwt.rules.algorithms.iter().map(|name| format!("{name:?}")).collect();
     let names = names.join(", ");
-    let cookie = jwt.token_cookie.as_ref();
+    let cookie = jwt.rules.token_cookie.as_ref();
     let cookie = cookie.map_or_else(String::new, |name| format!(" or the cookie {name}"));
     let what = format!("requires a bearer token{cookie} signed with {names}, else 401");
     line(out, "auth", &what);
     line(out, "", &format!("its key is in {}", jwt.jwks));
-    let claims = [("iss", &jwt.issuer), ("aud", &jwt.audience)];
+    let claims = [("iss", &jwt.rules.issuer), ("aud", &jwt.rules.audience)];
     for (name, accepted) in claims.iter().filter(|(_, accepted)| !accepted.is_empty()) {
         line(out, "", &format!("its claim {name} has {}", accepted.join(" or ")));
     }
-    for (claim, field) in &jwt.claims {
+    for (claim, field) in &jwt.rules.claims {
         line(out, "", &format!("its claim {claim} is in the request field {field}"));
     }
 }

@@ -29,7 +29,9 @@ fn dir(tree: &[(&str, &str)]) -> Dir {
 }
 
 fn basic(dir: &Dir) -> Option<Auth> {
-    Some(Auth::Basic(Basic { realm: "staging".into(), ..Basic::new(dir.path("../users")) }))
+    let mut basic = Basic::new(dir.path("../users"));
+    basic.space.realm = "staging".into();
+    Some(Auth::Basic(basic))
 }
 
 #[test]
@@ -120,7 +122,8 @@ fn passwords_over_plain_http_prevent_the_start() {
     let config = |listen: &str, cleartext| {
         let mut config = Config::for_directory(dir.root());
         config.listen = vec![Listen::Tcp(listen.parse().unwrap())];
-        let basic = Basic { cleartext, ..Basic::new(dir.path("../users")) };
+        let mut basic = Basic::new(dir.path("../users"));
+        basic.space.cleartext = cleartext;
         config.sites[0].auth = Some(Auth::Basic(basic));
         config
     };

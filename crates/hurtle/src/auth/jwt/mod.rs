@@ -104,8 +104,8 @@ impl TokenGate {
             let answer = Answer::error(StatusCode::SERVICE_UNAVAILABLE, Some(why));
             return Err(Box::new(answer.with(header::RETRY_AFTER, RETRY_AFTER)));
         };
-        match token::verify(token, &keys, &self.config, clock::unix_secs()) {
-            Ok(_) if self.config.claims.is_empty() => Ok(None),
+        match token::verify(token, &keys, &self.config.rules, clock::unix_secs()) {
+            Ok(_) if self.config.rules.claims.is_empty() => Ok(None),
             Ok(claims) => Ok(Some(self.edited_lines(request, &claims))),
             Err(error) => {
                 if let (TokenError::UnknownKey, Some(source)) = (error, &self.source) {
@@ -118,13 +118,13 @@ impl TokenGate {
 
     /// Returns the request fields that claims set.
     pub(crate) fn own_fields(&self) -> impl Iterator<Item = &HeaderName> {
-        self.config.claims.iter().map(|(_, name)| name)
+        self.config.rules.claims.iter().map(|(_, name)| name)
     }
 
     /// Returns the token: that of Authorization, otherwise that of the cookie.
     fn token<'a>(&self, request: &RequestHead<'a>) -> Option<&'a [u8]> {
         bearer(request.authorization).or_else(|| {
-            let name = self.config.token_cookie.as_ref()?.as_bytes();
+            let name = self.config.rules.token_cookie.as_ref()?.as_bytes();
             let cookies =
                 request.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(b"cookie"));
             let mut pairs = cookies.flat_map(|(_, value)| value.split(|byte| *byte == b';'));
@@ -146,7 +146,7 @@ impl TokenGate {
     /// names are removed in any case.
     fn edited_lines(&self, request: &RequestHead<'_>, claims: &Claims) -> Vec<u8> {
         let is_own = |name: &[u8]| {
-            self.config.claims.iter().any(|(_, own)| is_same(name, own.as_str().as_bytes()))
+            self.config.rules.claims.iter().any(|(_, own)| is_same(name, own.as_str().as_bytes()))
         };
         let mut lines = Vec::new();
         let mut line = |name: &[u8], value: &[u8]| {
@@ -157,7 +157,7 @@ impl TokenGate {
         for (name, value) in request.fields.iter().filter(|(name, _)| !is_own(name)) {
             line(name, value);
         }
-        for (claim, name) in &self.config.claims {
+        for (claim, name) in &self.config.rules.claims {
             if let Some(value) = claims.get(claim).and_then(token::field_value) {
                 line(name.as_str().as_bytes(), value.as_bytes());
             }
@@ -168,7 +168,7 @@ impl TokenGate {
     /// Returns the response to a request without a token, or with this problem (RFC 6750 section
     /// 3).
     fn refusal(&self, error: Option<TokenError>) -> Answer {
-        let mut challenge = format!("Bearer realm=\"{}\"", self.config.realm);
+        let mut challenge = format!("Bearer realm=\"{}\"", self.config.space.realm);
         if let Some(error) = error {
             challenge += &format!(", error=\"invalid_token\", error_description=\"{error}\"");
         }

@@ -7,7 +7,7 @@ use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde_json::{Map, Value};
 
-use crate::config::{Jwt, KeySet};
+use crate::config::{KeySet, TokenRules};
 
 /// Largest token, in bytes.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
@@ -61,7 +61,7 @@ impl fmt::Display for TokenError {
 pub(super) fn verify(
     token: &[u8],
     keys: &KeySet,
-    config: &Jwt,
+    rules: &TokenRules,
     now: u64,
 ) -> Result<Claims, TokenError> {
     if token.len() > TOKEN_BYTES_MAX {
@@ -75,7 +75,7 @@ pub(super) fn verify(
     if header.crit.is_some() {
         return Err(TokenError::Critical);
     }
-    if !config.algorithms.contains(&header.alg) {
+    if !rules.algorithms.contains(&header.alg) {
         return Err(TokenError::WrongAlgorithm);
     }
     let mut candidates = keys.candidates(header.alg, header.kid.as_deref()).peekable();
@@ -85,7 +85,7 @@ pub(super) fn verify(
     let mut error = TokenError::BadSignature;
     for key in candidates.take(TRIES_MAX) {
         match signed_claims(token, header.alg, key) {
-            Ok(claims) => return check(&claims, config, now).map(|()| claims),
+            Ok(claims) => return check(&claims, rules, now).map(|()| claims),
             Err(why) => error = why,
         }
     }
@@ -110,8 +110,8 @@ fn signed_claims(
 }
 
 /// Checks the claims that RFC 7519 section 4.1 registers.
-fn check(claims: &Claims, config: &Jwt, now: u64) -> Result<(), TokenError> {
-    let (now, leeway) = (now as f64, config.leeway.as_secs_f64());
+fn check(claims: &Claims, rules: &TokenRules, now: u64) -> Result<(), TokenError> {
+    let (now, leeway) = (now as f64, rules.leeway.as_secs_f64());
     let time = |name: &'static str| match claims.get(name) {
         None => Ok(None),
         Some(value) => value.as_f64().map(Some).ok_or(TokenError::BadClaim(name)),
@@ -129,13 +129,13 @@ fn check(claims: &Claims, config: &Jwt, now: u64) -> Result<(), TokenError> {
         value.as_str().is_some_and(|text| accepted.iter().any(|other| other == text))
     };
     let issuer = claims.get("iss").unwrap_or(&Value::Null);
-    if !config.issuer.is_empty() && !accepts(&config.issuer, issuer) {
+    if !rules.issuer.is_empty() && !accepts(&rules.issuer, issuer) {
         return Err(TokenError::WrongIssuer);
     }
     let is_meant = match claims.get("aud") {
-        None => config.audience.is_empty(),
-        Some(Value::Array(list)) => list.iter().any(|value| accepts(&config.audience, value)),
-        Some(value) => accepts(&config.audience, value),
+        None => rules.audience.is_empty(),
+        Some(Value::Array(list)) => list.iter().any(|value| accepts(&rules.audience, value)),
+        Some(value) => accepts(&rules.audience, value),
     };
     if is_meant { Ok(()) } else { Err(TokenError::WrongAudience) }
 }
@@ -173,13 +173,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::config::JwksSource;
 
-    fn config() -> Jwt {
+    fn rules() -> TokenRules {
         let issuer = vec!["https://login.example/".to_owned()];
         let audience = vec!["api".to_owned(), "web".to_owned()];
         let leeway = Duration::from_secs(10);
-        Jwt { issuer, audience, leeway, ..Jwt::new(JwksSource::Url("https://a".into())) }
+        TokenRules { issuer, audience, leeway, ..TokenRules::default() }
     }
 
     #[test]
@@ -208,17 +207,17 @@ mod tests {
         for (sentence, changes, want) in rows {
             let mut claims = base.as_object().unwrap().clone();
             claims.extend(changes.as_object().unwrap().clone());
-            assert_eq!(check(&claims, &config(), now), want, "{sentence}");
+            assert_eq!(check(&claims, &rules(), now), want, "{sentence}");
         }
         let without = |name: &str| {
             let mut claims = base.as_object().unwrap().clone();
             claims.remove(name);
-            check(&claims, &config(), now)
+            check(&claims, &rules(), now)
         };
         assert_eq!(without("exp"), Err(BadClaim("exp")));
         assert_eq!(without("iss"), Err(WrongIssuer));
         assert_eq!(without("aud"), Err(WrongAudience));
-        let open = Jwt { issuer: vec![], audience: vec![], ..config() };
+        let open = TokenRules { issuer: vec![], audience: vec![], ..rules() };
         let claims = base.as_object().unwrap();
         assert_eq!(check(claims, &open, now), Err(WrongAudience), "an audience that is not ours");
     }
@@ -246,7 +245,7 @@ mod tests {
     #[test]
     fn a_long_token_is_not_read() {
         let token = [b"e30.e30.", &[b'A'; TOKEN_BYTES_MAX][..]].concat();
-        let error = verify(&token, &KeySet::default(), &config(), 0);
+        let error = verify(&token, &KeySet::default(), &rules(), 0);
         assert_eq!(error, Err(TokenError::Malformed));
     }
 
@@ -254,8 +253,8 @@ mod tests {
         #[test]
         fn no_bytes_make_it_panic(token: Vec<u8>, text in "[A-Za-z0-9_.-]{0,60}") {
             let keys = KeySet::default();
-            prop_assert!(verify(&token, &keys, &config(), 0).is_err());
-            prop_assert!(verify(text.as_bytes(), &keys, &config(), 0).is_err());
+            prop_assert!(verify(&token, &keys, &rules(), 0).is_err());
+            prop_assert!(verify(text.as_bytes(), &keys, &rules(), 0).is_err());
         }
     }
 }
