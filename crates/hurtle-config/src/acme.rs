@@ -12,6 +12,8 @@ use super::local::{address, is_in_local_domain, is_local, is_within};
 use super::names::Named;
 use super::print;
 use super::reader::Reader;
+use super::schema::Kind::Text;
+use super::settings::{ALWAYS, settings};
 use super::table::Table;
 use super::tls::Tls;
 use super::types::{Config, HostName, Site};
@@ -50,30 +52,32 @@ pub struct Acme {
     pub authorities: Vec<Authority>,
 }
 
-/// A certificate authority with the ACME protocol (RFC 8555).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Authority {
-    /// URL of its directory (RFC 8555 section 7.1.1).
-    pub directory: String,
-    /// The profile of its certificates; `None`: the authority chooses.
-    pub profile: Option<String>,
-    /// External account binding (RFC 8555 section 7.3.4).
-    #[serde(flatten)]
-    pub binding: Option<Binding>,
-    /// PEM file of a root that its own certificate is verified by, in addition to the system's.
-    #[serde(serialize_with = "print::optional_path")]
-    pub root: Option<PathBuf>,
-}
-
-/// An account with the authority that was made elsewhere.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Binding {
-    /// The account's key identifier.
-    #[serde(rename = "eab_id")]
-    pub id: String,
-    /// The file with the account's HMAC key, in base64url.
-    #[serde(rename = "eab_key", serialize_with = "print::path")]
-    pub key: PathBuf,
+settings! {
+    /// A certificate authority with the ACME protocol (RFC 8555), and an account with it that was
+    /// made elsewhere (section 7.3.4).
+    #[derive(Eq)]
+    pub struct Authority: AUTHORITY_KEYS with ALWAYS {
+        /// Profile of the certificates, one of those that the authority names in its directory,
+        /// such as Let's Encrypt's `tlsserver`, or `shortlived` for six days.
+        profile: Option<String> = None, Text("a word"), "\"shortlived\"",
+            or "the authority's choice", by word;
+        /// Key identifier of the external account.
+        eab_id: Option<String> = None, Text("a word"), "\"kid-1\"",
+            or "none", with &["eab_key"], by word;
+        /// File with the HMAC key of the external account, in base64url as the authority gives it;
+        /// read when the server starts.
+        #[serde(serialize_with = "print::optional_path")]
+        eab_key: Option<PathBuf> = None, Text("a file"), "\"eab.key\"",
+            or "none", with &["eab_id"], by |v, r| v.file(r).map(Some);
+        /// Additional root that verifies the authority's own certificate, for a private authority.
+        #[serde(serialize_with = "print::optional_path")]
+        root: Option<PathBuf> = None, Text("a PEM file"), "\"root.pem\"",
+            or "the system's roots only", by |v, r| v.file(r).map(Some);
+    }
+    beside {
+        /// URL of its directory (RFC 8555 section 7.1.1).
+        directory: String = DIRECTORY.to_owned();
+    }
 }
 
 /// A way to prove control of a name.
@@ -85,12 +89,6 @@ pub enum ChallengeKind {
     Http01,
     /// A TXT record in the DNS (RFC 8555 section 8.4).
     Dns01,
-}
-
-impl Default for Authority {
-    fn default() -> Authority {
-        Authority { directory: DIRECTORY.to_owned(), profile: None, binding: None, root: None }
-    }
 }
 
 /// Reads `[acme]` into a configuration whose sites and listeners are known.
@@ -229,18 +227,17 @@ fn challenges(table: &Table<'_>, has_clear: bool, reader: &mut Reader<'_>) -> Ve
 
 fn authority(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Authority> {
     table.check_companions(reader);
-    let root = table.get("root").and_then(|value| value.file(reader));
-    let profile = table.get("profile").and_then(|value| value.text(reader).map(str::to_owned));
-    let id = table.get("eab_id").and_then(|value| value.text(reader).map(str::to_owned));
-    let key = table.get("eab_key").and_then(|value| value.file(reader));
+    let authority = Authority::read(table, reader);
     let Some(written) = table.get("directory") else {
         let wrong = ValueError::new("directory is missing");
         reader.report_missing(&table.spot, wrong.hint(format!("write for example {DIRECTORY:?}")));
         return None;
     };
-    let directory = written.parse(reader, directory)?;
-    let binding = id.zip(key).map(|(id, key)| Binding { id, key });
-    Some(Authority { directory, profile, binding, root })
+    Some(Authority { directory: written.parse(reader, directory)?, ..authority })
+}
+
+fn word(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Option<String>> {
+    value.text(reader).map(|text| Some(text.to_owned()))
 }
 
 /// Parses a directory URL; only https is allowed (RFC 8555 section 6.1).

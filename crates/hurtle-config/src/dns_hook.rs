@@ -8,19 +8,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::unistd::{User, geteuid};
-use serde::Serialize;
 
 use super::error::{ValueError, shown};
 use super::print;
 use super::reader::Reader;
+use super::schema::Kind::{List, Time};
+use super::settings::settings;
 use super::table::Table;
 use super::value::Value;
 
-/// Longest time limit of the hook, in milliseconds. Authorizations are pending for days.
-pub(super) const HOOK_MS_MAX: u64 = 60 * 60 * 1_000;
+/// The key of the program.
+const HOOK: &[&str] = &["dns_hook"];
 
-/// Default of the key `dns_timeout`.
-const TIMEOUT: Duration = Duration::from_secs(120);
+/// Longest time limit of the hook, in milliseconds. Authorizations are pending for days.
+const HOOK_MS_MAX: u64 = 60 * 60 * 1_000;
 
 /// Port of resolvers without one.
 const DNS_PORT: u16 = 53;
@@ -37,23 +38,25 @@ const STICKY_MODE: u32 = 0o1000;
 /// Bits of a mode that let somebody execute.
 const EXECUTABLE_MODE: u32 = 0o111;
 
-/// A program that writes and removes records, and the servers that must have them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DnsHook {
-    /// Path of the program.
-    #[serde(rename = "dns_hook", serialize_with = "print::path")]
-    pub program: PathBuf,
-    /// Time limit of one call, and of the wait for one record.
-    #[serde(rename = "dns_timeout", serialize_with = "print::duration")]
-    pub timeout: Duration,
-    /// Resolvers that are asked in place of the zone's servers; empty: the zone's servers, which
-    /// are found by the system's resolvers.
-    #[serde(
-        rename = "dns_resolvers",
-        serialize_with = "print::texts",
-        skip_serializing_if = "Vec::is_empty"
-    )]
-    pub resolvers: Vec<SocketAddr>,
+settings! {
+    /// A program that writes and removes records, and the servers that must have them.
+    #[derive(Eq)]
+    pub struct DnsHook: HOOK_KEYS with HOOK {
+        /// Time limit of one call of the hook, and of the wait for a record at the zone's servers.
+        #[serde(serialize_with = "print::duration")]
+        timeout ("dns_timeout"): Duration = Duration::from_secs(120), Time(1_000, HOOK_MS_MAX), "\"10m\"";
+        /// Resolvers that are asked for the records in place of the system's and of the zone's
+        /// servers; port 53 by default.
+        #[serde(serialize_with = "print::texts", skip_serializing_if = "Vec::is_empty")]
+        resolvers ("dns_resolvers"): Vec<SocketAddr> = Vec::new(), List("addresses"),
+            "[\"192.0.2.53\", \"[2001:db8::53]:5353\"]", or "the system's, and the zone's servers",
+            by resolvers;
+    }
+    beside {
+        /// Path of the program.
+        #[serde(rename = "dns_hook", serialize_with = "print::path")]
+        program: PathBuf = PathBuf::new();
+    }
 }
 
 /// Reads the keys of the hook in `[acme]`.
@@ -61,20 +64,19 @@ pub(super) fn dns_hook(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<Dns
     let written = table.get("dns_hook")?;
     let program = written.path(reader)?;
     reader.programs.push((written.spot.clone(), program.clone()));
-    let mut timeout = TIMEOUT;
-    table.set("dns_timeout", reader, Value::duration, &mut timeout);
-    let resolvers = table.get("dns_resolvers").map(|written| {
-        let resolvers = written.list(reader, |value, reader| value.parse(reader, resolver));
-        if written.is_empty_list() {
-            let hint = "leave the key out for the zone's own servers";
-            written.report(reader, ValueError::new("no resolver").hint(hint));
-        } else if resolvers.len() > RESOLVERS_MAX {
-            let wrong = ValueError::new("too many resolvers");
-            written.report(reader, wrong.hint(format!("at most {RESOLVERS_MAX}")));
-        }
-        resolvers
-    });
-    Some(DnsHook { program, timeout, resolvers: resolvers.unwrap_or_default() })
+    Some(DnsHook { program, ..DnsHook::read(table, reader) })
+}
+
+fn resolvers(written: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<SocketAddr>> {
+    let resolvers = written.parse_list(reader, resolver)?;
+    if written.is_empty_list() {
+        let hint = "leave the key out for the zone's own servers";
+        written.report(reader, ValueError::new("no resolver").hint(hint));
+    } else if resolvers.len() > RESOLVERS_MAX {
+        let wrong = ValueError::new("too many resolvers");
+        written.report(reader, wrong.hint(format!("at most {RESOLVERS_MAX}")));
+    }
+    Some(resolvers)
 }
 
 /// Parses the address of a resolver.

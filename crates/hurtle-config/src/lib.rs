@@ -107,7 +107,7 @@ mod uwsgi;
 mod value;
 mod wasm;
 
-pub use acme::{Acme, Authority, Binding, ChallengeKind, file_stem};
+pub use acme::{Acme, Authority, ChallengeKind, file_stem};
 pub use archive::Archive;
 pub use auth::{Auth, Basic, ForwardAuth, ProtectionSpace, is_exposed};
 pub use balance::{Balance, Balancing, Ejection, StickyCookie};

@@ -1,10 +1,10 @@
 //! The schema of `[acme]`, automatic certificates.
 
-use super::acme::ChallengeKind;
-use super::dns_hook::HOOK_MS_MAX;
+use super::acme::{AUTHORITY_KEYS, ChallengeKind};
+use super::dns_hook::HOOK_KEYS;
 use super::names::names;
-use super::schema::DefaultValue::{Required, Toml, Words};
-use super::schema::Kind::{Choices, Flag, List, Tables, Text, Time};
+use super::schema::DefaultValue::{Required, Words};
+use super::schema::Kind::{Choices, Flag, Tables, Text};
 use super::schema::{Key, Section};
 
 #[rustfmt::skip] // One paragraph for each key.
@@ -36,13 +36,7 @@ pub(super) static ACME: Section = Section {
              by DNS, and `hosts` may have wildcard names. It is called as by lego: \
              `present|cleanup FQDN VALUE`, as the server's user and outside of its sandbox. See \
              [https.md](https.md#wildcard-names)."),
-        Key::new("dns_timeout", Time(1_000, HOOK_MS_MAX), Toml("\"2m\""), "\"10m\"",
-            "Time limit of one call of the hook, and of the wait for a record at the zone's servers.")
-            .with(&["dns_hook"]),
-        Key::new("dns_resolvers", List("addresses"), Words("the system's, and the zone's servers"),
-            "[\"192.0.2.53\", \"[2001:db8::53]:5353\"]",
-            "Resolvers that are asked for the records in place of the system's and of the zone's \
-             servers; port 53 by default.").with(&["dns_hook"]),
+    ], HOOK_KEYS, &[
         Key::new("authority", Tables(&AUTHORITY), Words("Let's Encrypt"),
             "[{ directory = \"https://acme.example/directory\" }]",
             "Authorities in order of preference; the next is used when one fails."),
@@ -56,16 +50,5 @@ pub(super) static AUTHORITY: Section = Section {
     keys: &[&[
         Key::new("directory", Text("a URL"), Required, "\"https://acme.example/directory\"",
             "Its ACME directory."),
-        Key::new("profile", Text("a word"), Words("the authority's choice"), "\"shortlived\"",
-            "Profile of the certificates, one of those that the authority names in its directory, \
-             such as Let's Encrypt's `tlsserver`, or `shortlived` for six days."),
-        Key::new("eab_id", Text("a word"), Words("none"), "\"kid-1\"",
-            "Key identifier of the external account.").with(&["eab_key"]),
-        Key::new("eab_key", Text("a file"), Words("none"), "\"eab.key\"",
-            "File with the HMAC key of the external account, in base64url as the authority gives \
-             it; read when the server starts.").with(&["eab_id"]),
-        Key::new("root", Text("a PEM file"), Words("the system's roots only"), "\"root.pem\"",
-            "Additional root that verifies the authority's own certificate, for a private \
-             authority."),
-    ]],
+    ], AUTHORITY_KEYS],
 };

@@ -61,12 +61,11 @@ impl Authority {
         acme: &config::Acme,
     ) -> io::Result<Authority> {
         let (http, retry_after) = Http::new(authority.root.as_deref()).map_err(io::Error::other)?;
-        let binding = authority.binding.as_ref();
-        let binding = binding.map(|binding| {
-            let key = binding_key(&binding.key);
-            let key = key.map_err(|e| format!("{}: {e}", binding.key.display()));
-            let key = key.map_err(io::Error::other)?;
-            io::Result::Ok((binding.id.clone(), key))
+        let binding = authority.eab_id.clone().zip(authority.eab_key.as_deref());
+        let binding = binding.map(|(id, file)| {
+            let key = binding_key(file);
+            let key = key.map_err(|e| format!("{}: {e}", file.display()));
+            io::Result::Ok((id, key.map_err(io::Error::other)?))
         });
         Ok(Authority {
             directory: authority.directory.clone(),

@@ -116,8 +116,8 @@ impl Permissions {
                 needed.names.extend(Permissions::resolver_names());
             }
             for authority in &acme.authorities {
-                authority.root.iter().for_each(|path| needed.read_file(path));
-                authority.binding.iter().for_each(|binding| needed.read_file(&binding.key));
+                let files = authority.root.iter().chain(&authority.eab_key);
+                files.for_each(|path| needed.read_file(path));
             }
         }
         if let Some(store) = &config.store {
