@@ -10,9 +10,8 @@ use super::check_matcher::{matcher, path_matcher};
 use super::check_mount::{access, mounts};
 use super::check_tls::{check_mounts, tls};
 use super::compress::type_pattern;
-use super::cookie_flag::CookieFlag;
 use super::cors::cors;
-use super::defaults::{HEADER_PATTERN, REDIRECT_STATUS};
+use super::defaults::REDIRECT_STATUS;
 use super::error::{ValueError, shown};
 use super::error_page::error_pages;
 use super::field::{field_name, field_value};
@@ -322,9 +321,9 @@ pub(super) fn headers(value: &Value<'_>, reader: &mut Reader<'_>) -> Vec<HeaderR
 fn header(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<HeaderRule> {
     let matcher = match table.get("match") {
         Some(value) => path_matcher(&value, reader)?,
-        None => Matcher::of_pattern(HEADER_PATTERN),
+        None => HeaderRule::default().matcher,
     };
-    let mut rule = HeaderRule::setting(matcher, Vec::new());
+    let mut rule = HeaderRule { matcher, ..HeaderRule::read(table, reader) };
     if let Some(value) = table.get("set") {
         for (name, spot, value) in value.pairs(reader) {
             let name = field_name(name).map_err(|wrong| reader.report(&spot, wrong)).ok();
@@ -343,11 +342,6 @@ fn header(table: &Table<'_>, reader: &mut Reader<'_>) -> Option<HeaderRule> {
             value.report(reader, wrong.hint("name a type, or remove the key"));
         }
     }
-    table.set("remove", reader, |v, r| v.parse_list(r, field_name), &mut rule.remove);
-    let flags = |v: &Value<'_>, r: &mut Reader<'_>| v.parse_list(r, CookieFlag::parse);
-    table.set("cookie_flags", reader, flags, &mut rule.cookie_flags);
-    table.set("always", reader, Value::flag, &mut rule.always);
-    table.set("if_absent", reader, Value::flag, &mut rule.if_absent);
     if ["set", "remove", "cookie_flags"].iter().all(|name| table.get(name).is_none()) {
         let wrong = ValueError::new("the rule does nothing")
             .hint("write set =, remove = or cookie_flags =");

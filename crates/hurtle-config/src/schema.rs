@@ -31,7 +31,7 @@ use super::schema_proxy::UPSTREAM;
 use super::schema_rates::{MOUNT_RATE_LIMIT, SITE_RATE_LIMIT};
 use super::schema_tls::{self, PROXY_PROTOCOL, TLS, UPSTREAM_TLS};
 use super::site_defaults::DEFAULTS;
-use super::types::EarlyHints;
+use super::types::{EarlyHints, HEADER_KEYS};
 use super::units::{duration_text, size_text};
 use super::uploads::UPLOADS;
 use super::wasm::WASM;
@@ -320,16 +320,5 @@ pub(super) static HEADER: Section = Section {
             "Responses it applies to, by their Content-Type: `type/subtype`, `type/*` or `*+suffix`."),
         Key::new("set", Map("a table of names and values"), Toml("{}"),
             "{ Cache-Control = \"max-age=3600\" }", "Fields to set; they replace existing ones."),
-        Key::new("remove", List("field names"), Toml("[]"), "[\"Server\"]", "Fields to remove."),
-        Key::new("always", Flag, Toml("false"), "true",
-            "Apply to errors too (400 to 599): the server's own, error pages, and those of upstreams \
-             and applications. Not to errors before a site is chosen: a malformed request, an \
-             unknown host."),
-        Key::new("if_absent", Flag, Toml("false"), "true",
-            "Set only fields that the response does not have, such as a default for an application that \
-             may send its own."),
-        Key::new("cookie_flags", List("attributes of cookies"), Toml("[]"), "[\"Secure\", \"SameSite=Lax\"]",
-            "Attributes that each cookie of a response gets: `Secure`, `HttpOnly`, `Partitioned`, and \
-             `SameSite` with `Strict`, `Lax` or `None`, which replaces the cookie's own."),
-    ]],
+    ], HEADER_KEYS],
 };

@@ -59,10 +59,10 @@ impl<T: Setting> Setting for Option<T> {
     }
 }
 
-/// The value of a key in these settings, as it is written in TOML; empty: it has none.
+/// The value of a key in these settings, as it is written in TOML. Only an empty list is left out.
 pub(super) fn written(settings: &impl Serialize, key: &str) -> String {
     let table = toml::Table::try_from(settings).unwrap_or_default();
-    table.get(key).map_or(String::new(), ToString::to_string)
+    table.get(key).map_or_else(|| "[]".to_owned(), ToString::to_string)
 }
 
 /// Declares the settings of a table of the configuration, or of a group of keys in it.

@@ -14,7 +14,9 @@ use super::auth::Auth;
 pub use super::config::Config;
 use super::cookie_flag::CookieFlag;
 use super::cors::Cors;
+use super::defaults::HEADER_PATTERN;
 use super::error_page::{self, ErrorPages};
+use super::field::field_name;
 use super::files::Files;
 use super::gateway::{Cgi, FastCgi};
 pub use super::host::HostName;
@@ -25,6 +27,8 @@ use super::matcher::{self, Matcher};
 use super::print;
 use super::rate_limit::{MountLimits, SiteLimits};
 use super::request_policy::RequestPolicy;
+use super::schema::Kind::{Flag, List};
+use super::settings::{ALWAYS, settings};
 use super::tls::{MountClientAuth, Tls};
 use super::upstream::{Proxy, Upstream};
 use super::uwsgi::Uwsgi;
@@ -314,43 +318,45 @@ impl MountHandler {
     }
 }
 
-/// Fields set on or removed from responses, by path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct HeaderRule {
-    /// Conditions on the path of the request, and on nothing else.
-    #[serde(rename = "match", serialize_with = "matcher::print")]
-    pub matcher: Matcher,
-    /// Media types of responses: `type/subtype`, `type/*` or `*+suffix`; empty: all, also responses
-    /// without one.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub types: Vec<String>,
-    /// Fields to set; they replace those of the response.
-    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "print::fields")]
-    pub set: Vec<(HeaderName, HeaderValue)>,
-    /// Names of fields to remove from the response.
-    #[serde(serialize_with = "print::field_names")]
-    pub remove: Vec<HeaderName>,
-    /// Applies to errors (400 to 599) too.
-    pub always: bool,
-    /// `true`: a field that the response has keeps its value.
-    pub if_absent: bool,
-    /// Attributes that each cookie gets.
-    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "print::texts")]
-    pub cookie_flags: Vec<CookieFlag>,
+settings! {
+    /// Fields set on or removed from responses, by path.
+    #[derive(Eq)]
+    pub struct HeaderRule: HEADER_KEYS with ALWAYS {
+        /// Fields to remove.
+        #[serde(serialize_with = "print::field_names")]
+        remove: Vec<HeaderName> = Vec::new(), List("field names"), "[\"Server\"]",
+            by |v, r| v.parse_list(r, field_name);
+        /// Apply to errors too (400 to 599): the server's own, error pages, and those of upstreams
+        /// and applications. Not to errors before a site is chosen: a malformed
+        /// request, an unknown host.
+        always: bool = false, Flag, "true";
+        /// Set only fields that the response does not have, such as a default for an application
+        /// that may send its own.
+        if_absent: bool = false, Flag, "true";
+        /// Attributes that each cookie of a response gets: `Secure`, `HttpOnly`, `Partitioned`, and
+        /// `SameSite` with `Strict`, `Lax` or `None`, which replaces the cookie's own.
+        #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "print::texts")]
+        cookie_flags: Vec<CookieFlag> = Vec::new(), List("attributes of cookies"),
+            "[\"Secure\", \"SameSite=Lax\"]", by |v, r| v.parse_list(r, CookieFlag::parse);
+    }
+    beside {
+        /// Conditions on the path of the request, and on nothing else.
+        #[serde(rename = "match", serialize_with = "matcher::print")]
+        matcher: Matcher = Matcher::of_pattern(HEADER_PATTERN);
+        /// Media types of responses: `type/subtype`, `type/*` or `*+suffix`; empty: all, also
+        /// responses without one.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        types: Vec<String> = Vec::new();
+        /// Fields to set; they replace those of the response.
+        #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "print::fields")]
+        set: Vec<(HeaderName, HeaderValue)> = Vec::new();
+    }
 }
 
 impl HeaderRule {
     /// A rule that sets fields of responses below 400.
     pub fn setting(matcher: Matcher, set: Vec<(HeaderName, HeaderValue)>) -> HeaderRule {
-        HeaderRule {
-            matcher,
-            types: Vec::new(),
-            set,
-            remove: Vec::new(),
-            always: false,
-            if_absent: false,
-            cookie_flags: Vec::new(),
-        }
+        HeaderRule { matcher, set, ..HeaderRule::default() }
     }
 
     /// Returns whether the rule applies to responses with this status.
