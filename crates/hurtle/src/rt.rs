@@ -135,7 +135,8 @@ impl<F: Future> Future for Timeout<F> {
 pub(crate) struct Ticks(Interval);
 
 impl Ticks {
-    /// Creates a timer that fires once in this time. A wait that begins late does not fire sooner.
+    /// Creates a timer that fires this time after its creation, and after each time that a wait
+    /// has seen it fire.
     pub(crate) fn every(time: Duration) -> Ticks {
         let mut interval = tokio::time::interval_at(Instant::now() + time, time);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);

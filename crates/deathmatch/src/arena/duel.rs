@@ -103,7 +103,9 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
                 self.look(duel);
             }
         }
-        self.record.mark_shared_cores()?;
+        for duel in &duels {
+            self.record.mark_shared_cores(&duel.work.name())?;
+        }
         for contender in contenders {
             self.close(contender)?;
         }

@@ -51,18 +51,16 @@ fn measure() -> f64 {
         black_box(product);
     };
     read_all();
-    let read_s = median_s(&mut read_all);
-    read_s / median_s(&mut multiply_all)
+    // Side by side, because the processor's frequency may change between passes.
+    let mut ratios = [(); PASSES].map(|()| time_s(&mut read_all) / time_s(&mut multiply_all));
+    median(&mut ratios).unwrap_or(f64::NAN)
 }
 
-/// Median time of a pass, in seconds.
-fn median_s(pass: &mut impl FnMut()) -> f64 {
-    let mut times = [0.0; PASSES].map(|_: f64| {
-        let begun = Instant::now();
-        pass();
-        begun.elapsed().as_secs_f64()
-    });
-    median(&mut times).unwrap_or(f64::NAN)
+/// Time of a pass, in seconds.
+fn time_s(pass: &mut impl FnMut()) -> f64 {
+    let begun = Instant::now();
+    pass();
+    begun.elapsed().as_secs_f64()
 }
 
 #[cfg(test)]

@@ -61,15 +61,19 @@ impl Record {
         Ok(())
     }
 
-    /// Marks the slices that are left out of ratios because their core was shared.
-    pub(super) fn mark_shared_cores(&mut self) -> io::Result<()> {
-        let is_new = |sample: &Sample| !sample.marks.contains(&Mark::SharedCore);
-        let slices = self.samples.iter().enumerate().filter(|(_, sample)| sample.slice.is_some());
+    /// Marks the slices of a work that are left out of its ratios because their core was shared.
+    pub(super) fn mark_shared_cores(&mut self, work: &str) -> io::Result<()> {
+        let is_slice = |sample: &Sample| sample.work == work && sample.slice.is_some();
+        let slices = self.samples.iter().enumerate().filter(|(_, sample)| is_slice(sample));
         let (places, slices): (Vec<usize>, Vec<&Sample>) = slices.unzip();
-        let left_out = places.into_iter().zip(left_out(&slices));
-        let new = left_out.filter(|(at, left_out)| *left_out && is_new(&self.samples[*at]));
-        let new: Vec<usize> = new.map(|(at, _)| at).collect();
-        new.into_iter().try_for_each(|at| self.mark_one(at, Mark::SharedCore))
+        let left_out = places.into_iter().zip(left_out(&slices)).filter(|(_, left_out)| *left_out);
+        let places: Vec<usize> = left_out.map(|(at, _)| at).collect();
+        for at in places {
+            if !self.samples[at].marks.contains(&Mark::SharedCore) {
+                self.mark_one(at, Mark::SharedCore)?;
+            }
+        }
+        Ok(())
     }
 
     fn mark_one(&mut self, at: usize, mark: Mark) -> io::Result<()> {

@@ -219,11 +219,10 @@ pub(super) fn table(out: &mut impl Write, duel: &Duel, plan: &Plan) -> io::Resul
     }
     if duel.shared_core > 0.0 {
         let percent = duel.shared_core * 100.0;
-        let counted = if duel.shared_core > 0.5 { "they count, as most" } else { "left out" };
         writeln!(
             out,
-            "  another hardware thread of the server's core was busy beside {percent:.0} % of the slices \
-             ({counted})"
+            "  another hardware thread of the server's core was busy beside {percent:.0} % of the slices, \
+             which are left out"
         )?;
     }
     writeln!(

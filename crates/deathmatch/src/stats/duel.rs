@@ -8,7 +8,6 @@ use super::fit::{Kind, comparable, generator_limited};
 use super::interval::median;
 use super::ratio::{Ratio, Rounds};
 use super::regimes::Regimes;
-use super::shared_core::on_shared_core;
 use super::{by_round, cpu_us_per_reply, replies_per_second, wake_ups_per_reply};
 use crate::sample::{Mark, Offered, Sample};
 
@@ -37,8 +36,8 @@ pub struct Duel {
     pub precise: bool,
     /// Share of slices, from 0 to 1, beside which other programs used more than 1 % of the machine.
     pub disturbed: f64,
-    /// Share of slices, from 0 to 1, during which another hardware thread of the server's core was
-    /// busy.
+    /// Share of slices, from 0 to 1, that are left out because another hardware thread of the
+    /// server's core was busy.
     #[serde(default)]
     pub shared_core: f64,
     /// Standings by the contenders' names.
@@ -133,8 +132,10 @@ fn rounds(slices: &[&Sample], name: &str, figure: fn(&Sample) -> Option<f64>) ->
 fn duel(work: &str, slices: &[&Sample], reference: &str, precision: f64) -> Duel {
     let cycles: BTreeSet<u32> = slices.iter().map(|s| s.round).collect();
     let names: BTreeSet<&str> = slices.iter().map(|s| s.contender.as_str()).collect();
-    let disturbed = slices.iter().filter(|s| s.marks.contains(&Mark::ForeignCpu)).count();
-    let share = |count: usize| count as f64 / slices.len().max(1) as f64;
+    let share = |mark| {
+        let marked = slices.iter().filter(|s| s.marks.contains(&mark)).count();
+        marked as f64 / slices.len().max(1) as f64
+    };
     let standings =
         names.iter().copied().map(|name| (name.to_owned(), standing(slices, name, reference)));
     Duel {
@@ -145,8 +146,8 @@ fn duel(work: &str, slices: &[&Sample], reference: &str, precision: f64) -> Duel
         seconds: slices.iter().map(|s| s.load.seconds).sum(),
         precision,
         precise: names.len() > 1 && is_precise(slices, reference, precision),
-        disturbed: share(disturbed),
-        shared_core: share(on_shared_core(slices).into_iter().filter(|shared| *shared).count()),
+        disturbed: share(Mark::ForeignCpu),
+        shared_core: share(Mark::SharedCore),
         contenders: standings.collect(),
     }
 }
