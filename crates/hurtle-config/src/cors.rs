@@ -20,7 +20,7 @@ settings! {
     /// The requests of other origins that browsers may send, and the responses that they may read.
     #[derive(Eq)]
     pub struct Cors: CORS_KEYS with ALWAYS {
-        /// Methods allowed.
+        /// Methods that scripts of these origins may use.
         methods: Vec<String> = ["GET", "HEAD", "POST"].map(str::to_owned).to_vec(), List("methods"),
             "[\"PUT\"]", by |v, r| v.parse_list(r, method);
         /// Request fields allowed besides the safelisted ones; `"*"`: all.

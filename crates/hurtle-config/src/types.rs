@@ -322,7 +322,7 @@ settings! {
     /// Fields set on or removed from responses, by path.
     #[derive(Eq)]
     pub struct HeaderRule: HEADER_KEYS with ALWAYS {
-        /// Fields to remove.
+        /// Fields to remove from the responses, by name.
         #[serde(serialize_with = "print::field_names")]
         remove: Vec<HeaderName> = Vec::new(), List("field names"), "[\"Server\"]",
             by |v, r| v.parse_list(r, field_name);
@@ -343,8 +343,8 @@ settings! {
         /// Conditions on the path of the request, and on nothing else.
         #[serde(rename = "match", serialize_with = "matcher::print")]
         matcher: Matcher = Matcher::of_pattern(HEADER_PATTERN);
-        /// Media types of responses: `type/subtype`, `type/*` or `*+suffix`; empty: all, also
-        /// responses without one.
+        /// Media types of responses: `type/subtype`, `type/*` or `*+suffix`; empty: all responses,
+        /// those without a media type too.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         types: Vec<String> = Vec::new();
         /// Fields to set; they replace those of the response.

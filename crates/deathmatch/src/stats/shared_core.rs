@@ -17,11 +17,10 @@ const SLOWED_FROM: f64 = 1.2;
 pub fn left_out(slices: &[&Sample]) -> Vec<bool> {
     let shared = on_shared_core(slices);
     let count = shared.iter().filter(|shared| **shared).count();
-    let rounds = |of: bool| {
-        let kept = slices.iter().zip(&shared).filter(|(_, shared)| of || **shared);
-        kept.map(|(slice, _)| slice.round).collect::<BTreeSet<u32>>().len()
-    };
-    match count * 2 > slices.len() || rounds(true) - rounds(false) < CYCLES_MIN {
+    let cycles: BTreeSet<u32> = slices.iter().map(|slice| slice.round).collect();
+    let with_shared = slices.iter().zip(&shared).filter(|(_, shared)| **shared);
+    let spoilt: BTreeSet<u32> = with_shared.map(|(slice, _)| slice.round).collect();
+    match count * 2 > slices.len() || cycles.len() - spoilt.len() < CYCLES_MIN {
         true => vec![false; slices.len()],
         false => shared,
     }
