@@ -3,6 +3,7 @@
 mod access;
 mod deployed;
 mod gate;
+mod handler_builder;
 mod https;
 
 use std::rc::Rc;

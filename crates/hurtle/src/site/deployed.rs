@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::Sites;
-use super::mount::{Mount, names_lane};
+use super::handler_builder::names_lane;
+use super::mount::Mount;
 use crate::config;
 use crate::disk::Disk;
 use crate::files::Routes;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::access::admits;
 use super::maintenance::Maintenance;
-use super::mount::names_lane;
+use super::handler_builder::names_lane;
 use super::{Channel, Site};
 use crate::auth::{Guard, PasswordGate, TokenGate};
 use crate::config::{self, Access, Auth, Cors, MountClientAuth};

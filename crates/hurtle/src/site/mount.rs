@@ -6,26 +6,19 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::gate::{Compiler, Gate};
+use super::handler_builder::HandlerBuilder;
 use super::internal::Internal;
 use http::StatusCode;
 
 use crate::compress::Policy;
-use crate::config::{
-    self, ClientTimeouts, FIXED_CONTENT_TYPE, MatchedRequest, Matcher, MountHandler,
-};
-use crate::disk::{Disk, Lane};
+use crate::config::{self, ClientTimeouts, MatchedRequest, Matcher};
 use crate::edits::ResponseEdits;
 use crate::files::Routes;
 use crate::files::routes::holds;
 use crate::handler::Handler;
 use crate::handler::app::App;
-use crate::handler::directory::Directory;
-use crate::handler::fixed::{Fixed, Redirect};
-use crate::handler::gateway::Gateway;
 use crate::handler::proxy::Proxy;
-use crate::handler::status::Status;
 use crate::metrics::RouteMetrics;
-use crate::wasm::NotLoaded;
 
 /// A handler at a path.
 #[derive(Debug)]
@@ -141,70 +134,23 @@ impl Mount {
         compression: &Compression,
     ) -> Mount {
         let (site, resources) = (&compiler.site.name(), compiler.resources);
-        let shared = resources.shared;
-        let disk = &shared.disk;
         let (of_files, compress) = compression.of_mount(config.compress);
         let own_edits = (!config.headers.is_empty()).then(|| Rc::new(edits.of_mount(config)));
-        let edits = own_edits.as_ref().unwrap_or(edits);
         let name = config.name();
-        let place = format!("{site} {name}");
         let metrics = resources.metrics.route(site, &name);
         let internal = config.handler.internal();
         let internal = internal.map(|root| Internal::new(root, resources, of_files.clone()));
-        let handler = match &config.handler {
-            MountHandler::Files(files) => {
-                let directory = Directory::new((**files).clone(), resources, of_files);
-                let directory = directory.of_site(edits, &metrics);
-                Handler::Directory(directory.with_archives(disk, routes))
-            }
-            MountHandler::Redirect { status, to } => {
-                let matcher = config.matcher.clone().filter(|_| config.given_name.is_some());
-                Handler::Redirect(Redirect { status: *status, to: to.clone(), matcher })
-            }
-            MountHandler::Proxy(proxy) => {
-                let tls = resources.upstream_tls.of(proxy);
-                let known = previous.filter(|known| known.is_as(proxy, tls));
-                Handler::Proxy(known.cloned().unwrap_or_else(|| {
-                    let (lane, cache) = (names_lane(disk), shared.caches.of(proxy, disk));
-                    let proxy = Proxy::new((**proxy).clone(), disk, lane, tls.cloned(), cache);
-                    Rc::new(proxy.of_mount(&place))
-                }))
-            }
-            MountHandler::FastCgi(app) => {
-                let beside = app.files_beside();
-                let beside = beside.map(|files| {
-                    let directory = Directory::new(files, resources, of_files);
-                    directory.beside_scripts().of_site(edits, &metrics)
-                });
-                let gateway = Rc::new(Gateway::fastcgi(app, disk, &place));
-                Handler::Gateway { gateway, beside }
-            }
-            MountHandler::Uwsgi(app) => {
-                let gateway = Rc::new(Gateway::uwsgi(app, disk, &place));
-                Handler::Gateway { gateway, beside: None }
-            }
-            MountHandler::Cgi(cgi) => {
-                let gateway = Rc::new(Gateway::programs(cgi, disk, &shared.slots));
-                Handler::Gateway { gateway, beside: None }
-            }
-            MountHandler::Wasm(_) => match resources.wasm.service(site, &name) {
-                Some((service, threads)) => {
-                    Handler::App(App::isolated(site, &config.path, service, threads))
-                }
-                None => Handler::App(App::new(site, &config.path, NotLoaded)),
-            },
-            MountHandler::Status => Handler::Status(Status::new(&shared.status, disk)),
-            MountHandler::Abort => Handler::Abort,
-            MountHandler::Fixed { status, body, content_type } => Handler::Fixed(Fixed {
-                status: *status,
-                body: body.clone().into(),
-                media_type: (!body.is_empty() || *content_type != FIXED_CONTENT_TYPE)
-                    .then(|| content_type.clone()),
-            }),
+        let builder = HandlerBuilder {
+            site,
+            name: &name,
+            resources,
+            routes,
+            edits: own_edits.as_ref().unwrap_or(edits),
+            metrics: &metrics,
+            compress: of_files,
+            previous,
         };
-        if let Handler::Proxy(proxy) = &handler {
-            proxy.count_in(resources.metrics, site, &name);
-        }
+        let handler = builder.build(config);
         Mount {
             path: if config.exact { config.path.clone().into() } else { mount_path(&config.path) },
             exact: config.exact,
@@ -349,11 +295,6 @@ impl Compression {
         let policy = |is_on| if is_on { Some(self.policy.clone()) } else { None };
         (policy(written.unwrap_or(true)), policy(written.unwrap_or(false)))
     }
-}
-
-/// Returns the lane in which the names of upstreams are resolved.
-pub(super) fn names_lane(disk: &Disk) -> Lane {
-    disk.lane_of("host names".to_owned())
 }
 
 /// Returns a mount's path; the root is empty, because its slash begins the rest.
