@@ -36,11 +36,15 @@ impl Equivalent<OwnedKey> for Key<'_> {
     }
 }
 
+/// Entries by key.
+type Entries = HashMap<Rc<OwnedKey>, Rc<Entry>>;
+
 /// The cache of one worker.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    entries: HashMap<Rc<OwnedKey>, Rc<Entry>>,
-    /// Keys in order of insertion; eviction starts with the oldest.
+    entries: Entries,
+    /// Keys in order of insertion; eviction starts with the oldest. Keys of removed entries stay
+    /// until half of them are such.
     order: VecDeque<Rc<OwnedKey>>,
     bytes: usize,
     descriptors: usize,
@@ -114,8 +118,16 @@ impl Cache {
         if let Some((owned, entry)) = self.entries.remove_entry(&key) {
             self.bytes -= entry.cost() + owned.path.len();
             self.descriptors -= entry.descriptors();
-            self.order.retain(|k| !Rc::ptr_eq(k, &owned));
+            if self.order.len() > 2 * self.entries.len() {
+                self.forget_removed();
+            }
         }
+    }
+
+    /// Removes the keys of removed entries from the order.
+    fn forget_removed(&mut self) {
+        let entries = &self.entries;
+        self.order.retain(|key| current(entries, key).is_some());
     }
 
     /// Removes the entries of sites that `keeps` refuses.
@@ -129,7 +141,7 @@ impl Cache {
             }
             stays
         });
-        self.order.retain(|key| keeps(key.site));
+        self.forget_removed();
     }
 
     /// Evicts entries that hold encodings and were not used since the last pass.
@@ -144,8 +156,7 @@ impl Cache {
             }
             stays
         });
-        let entries = &self.entries;
-        self.order.retain(|key| entries.contains_key(key));
+        self.forget_removed();
     }
 
     /// Evicts entries with half of the descriptors, when the process has none left.
@@ -158,7 +169,7 @@ impl Cache {
     /// empty.
     fn evict_one(&mut self) -> bool {
         while let Some(key) = self.order.pop_front() {
-            let Some(entry) = self.entries.get(&key) else { continue };
+            let Some(entry) = current(&self.entries, &key) else { continue };
             if entry.used.replace(false) {
                 self.order.push_back(key);
                 continue;
@@ -171,4 +182,10 @@ impl Cache {
         }
         false
     }
+}
+
+/// Returns the entry that was inserted with this very key.
+fn current<'a>(entries: &'a Entries, key: &Rc<OwnedKey>) -> Option<&'a Rc<Entry>> {
+    let (kept, entry) = entries.get_key_value(key)?;
+    Rc::ptr_eq(kept, key).then_some(entry)
 }
