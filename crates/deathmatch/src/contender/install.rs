@@ -113,6 +113,6 @@ mod tests {
     fn what_contenders_share_is_installed_once() {
         let steps = install(&[absent("nginx-current"), absent("nginx-current-tls")]);
         let of = |word| steps.iter().filter(|step| step.command.iter().any(|w| w == word)).count();
-        assert_eq!((of("rm"), of("trixie")), (1, 1), "{steps:?}");
+        assert_eq!((of("rm"), of("forky")), (1, 1), "{steps:?}");
     }
 }
