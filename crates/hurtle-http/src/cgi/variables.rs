@@ -8,7 +8,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::message::field_lines::SERVER;
 use crate::request::fields::begins_as;
-use crate::semantics::fields::list;
 use crate::semantics::forwarded::Family;
 
 /// The properties of a request that its header fields do not carry.
@@ -58,6 +57,8 @@ pub struct Variables(BTreeMap<Vec<u8>, Vec<u8>>);
 
 impl Variables {
     /// Builds the variables of a request, except those that [`set_script`](Self::set_script) adds.
+    /// `fields` are without those that Connection lists
+    /// ([`remove_nominated`](crate::message::forward::remove_nominated)).
     pub fn new(info: &RequestInfo<'_>, fields: &HeaderMap) -> Variables {
         let mut all = Variables::default();
         all.set_fields(info, fields);
@@ -124,25 +125,35 @@ impl Variables {
 
     /// Adds an `HTTP_` variable for each request field (RFC 3875 section 4.1.18).
     fn set_fields(&mut self, info: &RequestInfo<'_>, fields: &HeaderMap) {
-        let nominated: Vec<&[u8]> =
-            fields.get_all(header::CONNECTION).iter().flat_map(|v| list(v.as_bytes())).collect();
-        for name in fields.keys() {
-            let text = name.as_str().as_bytes();
-            let is_nominated = nominated.iter().any(|other| other.eq_ignore_ascii_case(text));
-            if is_nominated || !is_passed_on(name, info) {
-                continue;
-            }
+        for name in fields.keys().filter(|name| is_passed_on(name, info)) {
             // RFC 6265 section 5.4 for Cookie, RFC 9110 section 5.3 for all others.
             let between = if *name == header::COOKIE { &b"; "[..] } else { b", " };
             let values: Vec<_> = fields.get_all(name).iter().map(HeaderValue::as_bytes).collect();
-            let upper = name.as_str().replace('-', "_").to_ascii_uppercase();
-            self.set(format!("HTTP_{upper}"), values.join(between));
+            self.set(variable_of(name), values.join(between));
+        }
+    }
+
+    /// Adds the variable of a field that this server sets, whatever clients may send. The value
+    /// follows that of a client's field of this name.
+    pub fn add_field(&mut self, name: &HeaderName, value: &[u8]) {
+        let variable = match *name {
+            header::CONTENT_TYPE => "CONTENT_TYPE".to_owned(),
+            _ => variable_of(name),
+        };
+        match self.0.get(variable.as_bytes()) {
+            Some(known) => self.set(variable, [known, value].join(&b", "[..])),
+            None => self.set(variable, value),
         }
     }
 }
 
-/// True if an application gets this field. Variable names do not distinguish `_` from `-`: a field
-/// name with `_` could imitate another field, so it is dropped.
+/// The name of a field's variable (RFC 3875 section 4.1.18).
+fn variable_of(name: &HeaderName) -> String {
+    format!("HTTP_{}", name.as_str().replace('-', "_").to_ascii_uppercase())
+}
+
+/// True if an application gets this field of a client. Variable names do not distinguish `_` from
+/// `-`: a field name with `_` could imitate another field, so it is dropped.
 fn is_passed_on(name: &HeaderName, info: &RequestInfo<'_>) -> bool {
     let text = name.as_str();
     let family = match text {
@@ -197,7 +208,7 @@ mod tests {
     #[test]
     fn fields_become_variables() {
         let lines = b"Proxy: http://evil\r\nX_Real_IP: 1\r\nX-Two: 1\r\nX-Two: 2\r\nCookie: a\r\n\
-                      Cookie: b\r\nConnection: X-Hop\r\nX-Hop: 1\r\nContent-Type: a/b\r\n\
+                      Cookie: b\r\nConnection: X\r\nContent-Type: a/b\r\n\
                       Content-Length: 3\r\nX-Forwarded-For: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\nX-Sendfile-Type: a\r\n\
                       Authorization: Basic x\r\nTransfer-Encoding: chunked\r\n\r\n";
         let fields = fields::map(lines);
@@ -209,7 +220,7 @@ mod tests {
             ("HTTP_FORWARDED", None, None),
             ("HTTP_PROXY", None, None),
             ("HTTP_X_REAL_IP", None, None),
-            ("HTTP_X_HOP", None, None),
+            ("HTTP_CONNECTION", None, None),
             ("HTTP_CONTENT_TYPE", None, None),
             ("HTTP_CONTENT_LENGTH", None, None),
             ("HTTP_X_SENDFILE_TYPE", None, None),

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::ops::Range;
 
-use http::{HeaderName, Version};
+use http::{HeaderMap, HeaderName, Version};
 
 use super::field::Field;
 use super::field_lines::{SERVER, date_line, line, number_field};
@@ -168,10 +168,7 @@ fn write_end_to_end<'a>(
     params: &ForwardParams<'_>,
     trusted: &mut TrustedFields<'a>,
 ) {
-    let mut nominated: Vec<&[u8]> = Vec::new();
-    if let Some(connection) = request.connection {
-        nominated.extend(list(connection).filter(|name| !is_known_option(name)));
-    }
+    let nominated = nominated(request);
     for (name, value) in request.fields.iter() {
         if is_nominated(name, &nominated)
             || (params.cache_conditions.is_some() && is_conditional(name))
@@ -369,6 +366,28 @@ fn for_client<'a>(response: &ResponseHead<'a>, each: impl FnMut(Field<'a>)) {
         .filter(|name| !is_known_option(name))
         .collect();
     response.public().filter(|field| !is_nominated(field.name, &nominated)).for_each(each);
+}
+
+/// Removes the fields that a client's Connection lists, but not those that this server has set in
+/// its request.
+pub fn remove_nominated(request: &RequestHead<'_>, fields: &mut HeaderMap) {
+    for name in nominated(request) {
+        if let Ok(name) = HeaderName::from_bytes(name) {
+            fields.remove(name);
+        }
+    }
+}
+
+/// Returns whether a client's Connection lists a field that an upstream would get otherwise.
+pub fn is_any_nominated(request: &RequestHead<'_>) -> bool {
+    nominated(request).iter().any(|name| !matches!(classify(name), FieldClass::Drop))
+}
+
+/// The fields that a client's Connection lists. Those that this server has set are not the
+/// client's to list: it would remove what authentication says about it.
+fn nominated<'a>(request: &RequestHead<'a>) -> Vec<&'a [u8]> {
+    let is_listed = |name: &&[u8]| !is_known_option(name) && !is_among(name, request.own_fields);
+    request.connection.map_or_else(Vec::new, |listed| list(listed).filter(is_listed).collect())
 }
 
 /// RFC 9110 section 7.6.1: fields that Connection lists are hop-by-hop.

@@ -125,8 +125,8 @@ pub struct RequestHead<'a> {
     pub field_count: usize,
     /// The cached header section, if the same section was parsed recently.
     pub section: Option<Rc<Section>>,
-    /// Fields that this server sets for the upstream, so that a client must not send them in
-    /// trailers.
+    /// Names of the fields that this server has set, in any spelling. A client must neither send
+    /// them in trailers nor have them removed by Connection.
     pub own_fields: &'a [HeaderName],
 }
 

@@ -188,32 +188,44 @@ impl Gateway {
         }
     }
 
-    /// Starts a request. `base` is the mount's path without a trailing slash. Nothing happens
-    /// before the result is polled. If the application may name files, the response may still hold
-    /// the field that names one; the caller handles it.
-    fn call(
-        self: &Rc<Self>,
-        request: Request<RequestBody>,
-        context: &RequestContext<'_>,
+    /// Returns the variables of a request with these fields of its client, and with the operator's
+    /// own. `base` is the mount's path without a trailing slash.
+    fn variables(
+        &self,
         info: &RequestInfo<'_>,
+        fields: &HeaderMap,
+        own: &[(&HeaderName, Vec<u8>)],
         base: &[u8],
         target: &ScriptTarget,
-        counted: Option<Arc<BufferedBytes>>,
-    ) -> Answering {
+    ) -> Variables {
         let root = self.scripts.as_ref().map(|_| target.root.as_os_str().as_bytes());
         let name = match target.file.is_empty() {
             true => base.to_vec(),
             false => [base, b"/", &target.file].concat(),
         };
         let script = Script { root, file: &target.file, name: &name, info: &target.info };
-        let mut variables = Variables::new(info, request.headers());
-        variables.set_script(info, &script, request.headers());
+        let mut variables = Variables::new(info, fields);
+        variables.set_script(info, &script, fields);
+        own.iter().for_each(|(name, value)| variables.add_field(name, value));
         if let Backend::Programs(..) = self.to {
             variables.set("PATH", PROGRAMS_PATH);
         }
         let params =
             self.call.params.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         params.for_each(|(name, value)| variables.set(name, value));
+        variables
+    }
+
+    /// Starts a request. Nothing happens before the result is polled. If the application may name
+    /// files, the response may still hold the field that names one; the caller handles it.
+    fn call(
+        self: &Rc<Self>,
+        request: Request<RequestBody>,
+        context: &RequestContext<'_>,
+        mut variables: Variables,
+        target: &ScriptTarget,
+        counted: Option<Arc<BufferedBytes>>,
+    ) -> Answering {
         context.granted.iter().for_each(|(name, value)| variables.set(name, value));
         let file = self
             .scripts

@@ -3,7 +3,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, StatusCode, header};
 use hurtle_http::semantics::target::encode_path;
 
 use super::HandlerError;
@@ -39,27 +39,21 @@ pub(super) fn values<'f>(
     Ok(values)
 }
 
-/// Edits the fields of a request to an application.
+/// Returns the fields that an application gets, and removes those of the client that they replace.
 ///
 /// # Errors
 /// See `values`.
-pub(super) fn edit(
-    map: &mut HeaderMap,
-    fields: &RequestFields,
+pub(super) fn for_application<'f>(
+    client: &mut HeaderMap,
+    fields: &'f RequestFields,
     request: &RequestContext<'_>,
     certificate: Option<&ClientCertificate>,
-) -> Result<(), HandlerError> {
+) -> Result<Vec<(&'f HeaderName, Vec<u8>)>, HandlerError> {
     let path = encode_path(request.matched.path);
     let values = values(fields, request, path.as_bytes(), certificate)?;
-    fields.own_names().for_each(|name| drop(map.remove(name)));
-    for (name, value) in values {
-        let Ok(value) = HeaderValue::from_bytes(&value) else { continue };
-        match *name == header::HOST {
-            true => drop(map.insert(name.clone(), value)),
-            false => drop(map.append(name.clone(), value)),
-        }
-    }
-    Ok(())
+    let hosts = values.iter().map(|(name, _)| *name).filter(|name| **name == header::HOST);
+    fields.own_names().chain(hosts).for_each(|name| drop(client.remove(name)));
+    Ok(values)
 }
 
 /// Returns a template's value for a request.

@@ -69,7 +69,8 @@ pub(super) enum Passage {
 
 /// A gate's addition to a request that has passed it.
 enum Grant {
-    /// The request's field lines as the gate edited them, and the names that it sets.
+    /// The request's field lines as the gate edited them, and the names that this server has set
+    /// so far.
     Fields(Vec<u8>, Vec<HeaderName>),
     /// The variables of an authorizer.
     Variables(AuthorizerVariables),
@@ -240,10 +241,12 @@ async fn pass_gate<T: Protocol>(
             checked.map(|()| None).map_err(Refusal::Error)
         }
         Gate::Token(tokens) => match tokens.check(request) {
-            Ok(lines) => {
-                let own = || tokens.own_fields().cloned().collect();
-                Ok(lines.map(|lines| Grant::Fields(lines, own())))
-            }
+            Ok(lines) => Ok(lines.map(|lines| {
+                Grant::Fields(
+                    lines,
+                    request.own_fields.iter().chain(tokens.own_fields()).cloned().collect(),
+                )
+            })),
             Err(answer) => Err(Refusal::handled(Err(HandlerError::Answer(answer)), request)),
         },
         Gate::Forward(server) => {
@@ -252,7 +255,10 @@ async fn pass_gate<T: Protocol>(
             let context = context_without_mount(connection, exchange, routed, matched, now_ms);
             let mut client = ExchangeClient::new(connection, exchange, request, None);
             match server.check(&context, &mut client).await {
-                Ok(lines) => Ok(Some(Grant::Fields(lines, server.own_fields().to_vec()))),
+                Ok(lines) => {
+                    let own = [request.own_fields, server.own_fields()].concat();
+                    Ok(Some(Grant::Fields(lines, own)))
+                }
                 Err(handled) => Err(Refusal::Handled(Box::new((*handled, client.incoming)))),
             }
         }

@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 
+use http::HeaderName;
 use hurtle_http::request::fields::is_same;
 use hurtle_http::request::{RequestFields, RequestHead};
 use hurtle_http::semantics::trace_context::{is_request_id, trace_id};
@@ -56,6 +57,16 @@ impl Identity {
         Identity { request_id: request_id.flatten(), trace_id: trace_id.flatten() }
     }
 
+    /// Returns the names of the fields that this server sets.
+    pub(super) fn own_fields(&self) -> &'static [HeaderName] {
+        match (&self.request_id, &self.trace_id) {
+            (Some(_), Some(_)) => &OWN_FIELDS,
+            (Some(_), None) => &OWN_FIELDS[..1],
+            (None, Some(_)) => &OWN_FIELDS[1..],
+            (None, None) => &[],
+        }
+    }
+
     /// Returns the field lines of a request with its IDs in place of the client's, and their
     /// number.
     pub(super) fn lines(&self, request: &RequestHead<'_>) -> (Vec<u8>, usize) {
@@ -88,6 +99,9 @@ impl Identity {
         (lines, count)
     }
 }
+
+static OWN_FIELDS: [HeaderName; 2] =
+    [HeaderName::from_static("x-request-id"), HeaderName::from_static("traceparent")];
 
 const REQUEST_ID: &[u8] = b"x-request-id";
 const TRACEPARENT: &[u8] = b"traceparent";

@@ -5,6 +5,7 @@ use std::mem;
 use std::rc::Rc;
 use std::time::Instant;
 
+use http::HeaderName;
 use hurtle_http::request::{RequestFields, RequestHead};
 
 use super::client::Incoming;
@@ -60,9 +61,10 @@ pub(crate) async fn run_exchange<T: Protocol>(
     count_for(connection, exchange, routed);
     let last = match worker.tracing.is_on() {
         true => {
-            let (lines, field_count) = identify(connection, exchange, request, &worker);
+            let (lines, field_count, own_fields) = identify(connection, exchange, request, &worker);
             let fields = RequestFields::Lines(&lines);
-            let request = RequestHead { fields, field_count, section: None, ..request.clone() };
+            let request =
+                RequestHead { fields, field_count, own_fields, section: None, ..request.clone() };
             let routed = Routed { request: &request, ..routed };
             Box::pin(run_route(connection, exchange, routed, now_ms)).await
         }
@@ -90,17 +92,18 @@ fn count_for<T: Protocol>(
     count_buffered(connection, exchange);
 }
 
-/// Returns the field lines of a request with its IDs, and their number.
+/// Returns the field lines of a request with its IDs, their number, and the names of the IDs.
 fn identify<T: Protocol>(
     connection: &Connection<T>,
     exchange: &mut Exchange,
     request: &RequestHead<'_>,
     worker: &Worker,
-) -> (Vec<u8>, usize) {
+) -> (Vec<u8>, usize, &'static [HeaderName]) {
     let identity = Identity::of(request, worker.tracing, connection.trusted().is_some());
-    let lines = identity.lines(request);
+    let (lines, count) = identity.lines(request);
+    let own_fields = identity.own_fields();
     exchange.details().identity = Some(identity);
-    lines
+    (lines, count, own_fields)
 }
 
 /// Responds to a request for a host without a site.

@@ -380,12 +380,14 @@ fn a_request_waits_for_an_application_that_restarts() {
 fn fields_of_requests_are_edited() {
     let upstream = Upstream::new();
     let fields = "request_fields = { set = { X-Port = \"{server.port}\", X-Of = \"{client} {path}?{query}\", \
-                  X-Empty = \"{request.X-None}\", Host = \"app.internal\" }, add = { X-Tag = \"b\" }, \
+                  X-Empty = \"{request.X-None}\", Host = \"app.internal\", \
+                  X-Real-IP = \"{client}\", X-Forwarded-Port = \"443\" }, add = { X-Tag = \"b\" }, \
                   remove = [\"Cookie\"] }";
     let server = server(&upstream, fields);
     let mut client = server.send(
         "GET /a%20b?c HTTP/1.1\r\nHost: a\r\nX-Port: 1\r\nX-Of: evil\r\nX-Empty: evil\r\nX-Tag: a\r\n\
-         Cookie: s=1\r\nX-Kept: 1\r\nX_Port: 2\r\n\r\n",
+         Cookie: s=1\r\nX-Kept: 1\r\nX_Port: 2\r\nX-Real-IP: 1.2.3.4\r\nX-Forwarded-Port: 1\r\n\
+         Connection: X-Port, X-Real-IP, X-Hop\r\nX-Hop: 1\r\n\r\n",
     );
     let received = receive(&upstream);
     let port = server.address.port().to_string();
@@ -397,6 +399,9 @@ fn fields_of_requests_are_edited() {
         ("HTTP_X_TAG", Some("a, b")),
         ("HTTP_COOKIE", None),
         ("HTTP_X_KEPT", Some("1")),
+        ("HTTP_X_REAL_IP", Some("127.0.0.1")),
+        ("HTTP_X_FORWARDED_PORT", Some("443")),
+        ("HTTP_X_HOP", None),
     ] {
         assert_eq!(received.variables.get(name).map(String::as_str), value, "{name}");
     }

@@ -77,6 +77,10 @@ fn upstreams_get_a_request_id_and_a_trace() {
     assert_eq!((parts[0], parts[3]), ("00", "01"), "{head}");
     assert_ne!(values(&ask(""), "x-request-id"), ids, "each request has its own");
 
+    let head = ask("\nConnection: X-Request-Id, traceparent");
+    let kept = (values(&head, "x-request-id").len(), values(&head, "traceparent").len());
+    assert_eq!(kept, (1, 1), "no client has them removed: {head}");
+
     let head = ask("\nX-Request-Id: forged\nX_Request_Id: forged");
     assert!(!head.contains("forged"), "not from a client: {head}");
     let head = ask(&format!("\nTraceparent: {GIVEN}\nTracestate: a=1"));

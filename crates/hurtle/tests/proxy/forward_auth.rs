@@ -24,7 +24,8 @@ fn a_request_that_the_server_accepts_gets_its_fields() {
     let mut client = server.send(
         "POST /app/%78?y=1 HTTP/1.1\r\nHost: a.example\r\nCookie: session=1\r\nAuthorization: Bearer t\r\n\
          Content-Length: 5\r\nRemote-User: evil\r\nremote_groups: evil\r\nIf-None-Match: \"x\"\r\n\
-         X-Forwarded-Uri: /evil\r\nX-Forwarded-Method: EVIL\r\nX-Other: 1\r\n\r\nhello",
+         X-Forwarded-Uri: /evil\r\nX-Forwarded-Method: EVIL\r\nX-Other: 1\r\n\
+         Connection: Remote-User, X-Hop\r\nX-Hop: evil\r\n\r\nhello",
     );
     let (mut checker, asked) = auth.next_request();
     assert_eq!(asked.lines().next(), Some("GET /verify?a=1 HTTP/1.1"), "{asked}");

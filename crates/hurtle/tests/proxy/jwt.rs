@@ -187,7 +187,9 @@ fn claims_are_request_fields_that_no_client_can_set() {
         "",
         r#","sub":"anna","roles":["a","b"],"name":"x\r\nX-Admin: 1","https://a.example/team":7"#,
     );
-    let spoofed = "X-User: evil\r\nx_user: evil\r\nX-Roles: evil\r\nx-name: evil\r\nX-Other: 1\r\n";
+    // A client that lists a field in Connection would have it removed (RFC 9110 section 7.6.1).
+    let spoofed = "X-User: evil\r\nx_user: evil\r\nX-Roles: evil\r\nx-name: evil\r\nX-Other: 1\r\n\
+                   Connection: X-User, x_roles, X-Roles, X-Hop\r\nX-Hop: evil\r\n";
     for credentials in [
         format!("Authorization: bearer {token}"),
         format!("Cookie: a=b; session={token}; c=d"),

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use http::{StatusCode, Version};
 use hurtle_http::cgi::RequestInfo;
+use hurtle_http::message::forward::remove_nominated;
 use hurtle_http::request::framing::BodyLength;
 
 use super::super::client::{Client, Continue};
@@ -64,7 +65,8 @@ impl Authorizer {
         request: &RequestContext<'_>,
     ) -> Result<AuthorizerVariables, Answer> {
         let bad = || Answer::error(StatusCode::BAD_REQUEST, None);
-        let fields = request.buffers.field_map(request.head).ok_or_else(bad)?;
+        let mut fields = request.buffers.field_map(request.head).ok_or_else(bad)?;
+        remove_nominated(request.head, &mut fields);
         let facts = RequestFacts::of(request);
         self.authorize(&facts.info(request), &fields).await
     }
@@ -99,13 +101,16 @@ impl Gateway {
         let Some(mut built) = http_request::build(request, body, |_, _| {}) else {
             return answer(Answer::error(StatusCode::BAD_REQUEST, None));
         };
-        if let Some(fields) = self.request_fields() {
-            let certificate = client.certificate();
-            request_fields::edit(built.headers_mut(), fields, request, certificate.as_ref())?;
-        }
+        let fields = built.headers_mut();
+        remove_nominated(request.head, fields);
+        let certificate = client.certificate();
+        let own = self
+            .request_fields()
+            .map(|own| request_fields::for_application(fields, own, request, certificate.as_ref()));
+        let own = own.transpose()?.unwrap_or_default();
         let facts = RequestFacts::of(request);
-        let info = facts.info(request);
-        let answering = self.call(built, request, &info, base, &script, client.buffered());
+        let variables = self.variables(&facts.info(request), built.headers(), &own, base, &script);
+        let answering = self.call(built, request, variables, &script, client.buffered());
         let answered = client.beside(&Waits::default(), async |_| answering.await).await?;
         let answered = answered.map_err(|own| HandlerError::Answer(Box::new(own)))?;
         Ok(Some(named_file(request, answered)))
