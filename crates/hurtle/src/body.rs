@@ -8,6 +8,7 @@ mod request;
 mod stream;
 mod unnamed;
 
+use std::any::Any;
 use std::cmp::Ordering;
 use std::io;
 use std::num::NonZeroU64;
@@ -161,6 +162,8 @@ pub struct OpenFile {
     is_constant: bool,
     /// Its stamp has the change time of the file.
     has_change_time: bool,
+    /// Dropped when the file is closed.
+    _held: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl OpenFile {
@@ -177,7 +180,14 @@ impl OpenFile {
             seen_ms: AtomicU64::new(0),
             is_constant: false,
             has_change_time: true,
+            _held: None,
         }
+    }
+
+    /// Holds a value until the file is closed.
+    #[must_use]
+    pub fn holding(self, value: impl Any + Send + Sync) -> OpenFile {
+        OpenFile { _held: Some(Box::new(value)), ..self }
     }
 
     /// Sets the rate limit of one response, in bytes a second; 0: none.

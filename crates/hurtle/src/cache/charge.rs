@@ -1,8 +1,10 @@
-//! Accounting of a bounded space. Dropping a charge releases it. A response that is evicted while
-//! it is being sent therefore counts until it was sent.
+//! Accounting of a bounded space. Dropping a charge releases it. Bytes have theirs with them, so a
+//! response that is evicted while it is being sent counts until it was sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use bytes::Bytes;
 
 /// A bounded space: bytes, or a number of descriptors.
 #[derive(Debug)]
@@ -41,7 +43,24 @@ impl Space {
     }
 }
 
+/// Bytes of memory that is charged.
+struct ChargedBytes {
+    bytes: Bytes,
+    _charge: Charge,
+}
+
+impl AsRef<[u8]> for ChargedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 impl Charge {
+    /// Returns the same bytes. They are charged until the last slice of them is dropped.
+    pub(crate) fn of(self, bytes: Bytes) -> Bytes {
+        Bytes::from_owner(ChargedBytes { bytes, _charge: self })
+    }
+
     pub(super) fn amount(&self) -> u64 {
         self.amount
     }

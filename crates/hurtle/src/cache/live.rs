@@ -37,7 +37,7 @@ struct LiveState {
     start: u64,
     tail: Vec<u8>,
     end: End,
-    /// The charged memory, until `finish` returns it.
+    /// The charge of the memory, until all bytes have arrived; the pieces have it then.
     charge: Option<Charge>,
     /// `true` if all received bytes are in memory; `false` if the body is too large and pieces that
     /// all readers have read are dropped.
@@ -115,13 +115,11 @@ impl Live {
         }
         let end = state.reach();
         if self.length.is_none()
+            && state.kept
             && let Some(charge) = &mut state.charge
         {
             let within = end + PIECE_BYTES as u64 <= cache.object_bytes_max();
-            if !within || !cache.covers(charge, end + PIECE_BYTES as u64) {
-                state.charge = None;
-                state.kept = false;
-            }
+            state.kept = within && cache.covers(charge, end + PIECE_BYTES as u64);
         }
         state.wake();
         state.kept
@@ -147,20 +145,12 @@ impl Live {
         .await
     }
 
-    /// Ends the body. Returns it with its charge if it was kept.
-    pub(crate) fn finish(&self) -> Option<(Bytes, Charge)> {
+    /// Ends the body. Returns it if it was kept; its memory is charged.
+    pub(crate) fn finish(&self) -> Option<Bytes> {
         let mut state = self.lock();
         state.end = End::Whole;
         state.wake();
-        let mut charge = state.charge.take()?;
-        let body = state.join();
-        charge.shrink(body.len() as u64);
-        Some((body, charge))
-    }
-
-    /// Holds a charge while there are readers, because they read from memory.
-    pub(crate) fn hold(&self, charge: Option<Charge>) {
-        self.lock().charge = charge;
+        if state.kept { state.join() } else { None }
     }
 
     /// Ends the body with an error, because it is truncated.
@@ -178,15 +168,18 @@ impl LiveState {
         self.start + (pieces + self.tail.len()) as u64
     }
 
-    /// Joins the pieces; each becomes a slice of the returned bytes.
-    fn join(&mut self) -> Bytes {
+    /// Joins the pieces; each becomes a slice of the returned bytes, which are charged. `None`:
+    /// that was done before.
+    fn join(&mut self) -> Option<Bytes> {
+        let mut charge = self.charge.take()?;
         let mut body = Vec::with_capacity(self.pieces.len() * PIECE_BYTES + self.tail.len());
         self.pieces.iter().for_each(|piece| body.extend_from_slice(piece));
         body.append(&mut self.tail);
-        let body = Bytes::from(body);
+        charge.shrink(body.len() as u64);
+        let body = charge.of(body.into());
         let begins = (0..body.len()).step_by(PIECE_BYTES);
         self.pieces = begins.map(|at| body.slice(at..body.len().min(at + PIECE_BYTES))).collect();
-        body
+        Some(body)
     }
 
     fn wake(&mut self) {
@@ -201,6 +194,10 @@ impl LiveState {
     fn drop_before(&mut self, at: u64) {
         while self.start + PIECE_BYTES as u64 <= at && self.pieces.pop_front().is_some() {
             self.start += PIECE_BYTES as u64;
+        }
+        let left = self.reach() - self.start;
+        if let Some(charge) = &mut self.charge {
+            charge.shrink(left);
         }
     }
 

@@ -310,7 +310,7 @@ mod tests {
         let Some((room, body)) = cache.reserve(head.cost()).zip(cache.reserve(len as u64)) else {
             return;
         };
-        let content = Content::new(Kept::Bytes(vec![0; len].into()), vec![body]);
+        let content = Content::new(Kept::Bytes(body.of(vec![0; len].into())), None);
         flight.store(&Arc::new(Stored::new(head, content, room)));
     }
 

@@ -2,7 +2,6 @@
 //! validator.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -22,12 +21,11 @@ pub(crate) struct Parts {
     parts: Vec<Part>,
 }
 
-/// A run of bytes, shared by the versions of a response.
+/// A run of bytes, which are charged; shared by the versions of a response.
 #[derive(Clone, Debug)]
 struct Part {
     start: u64,
     bytes: Bytes,
-    _charge: Arc<Charge>,
 }
 
 impl Part {
@@ -80,20 +78,19 @@ impl Parts {
         self.parts.iter().filter_map(slice).collect()
     }
 
-    /// Adds bytes of the same representation. `reserve` charges memory for parts that are copied
-    /// together. `None`: the bytes lie outside, or there are too many parts.
+    /// Adds bytes of the same representation, which are charged. `reserve` charges memory for parts
+    /// that are copied together. `None`: the bytes lie outside, or there are too many parts.
     pub(super) fn with(
         &self,
         start: u64,
         bytes: &Bytes,
-        charge: &Arc<Charge>,
         reserve: impl Fn(u64) -> Option<Charge>,
     ) -> Option<Parts> {
         let end = start.checked_add(bytes.len() as u64).filter(|end| *end <= self.len)?;
         let mut parts = self.parts.clone();
         for gap in self.gaps(start..end) {
             let slice = bytes.slice((gap.start - start) as usize..(gap.end - start) as usize);
-            parts.push(Part { start: gap.start, bytes: slice, _charge: Arc::clone(charge) });
+            parts.push(Part { start: gap.start, bytes: slice });
         }
         parts.sort_by_key(|part| part.start);
         merge(&mut parts, reserve);
@@ -116,11 +113,14 @@ impl Parts {
         gaps
     }
 
-    /// Returns the bytes, which must be whole.
-    pub(super) fn join(&self) -> Bytes {
+    /// Returns the bytes, which must be whole; they are charged. `None`: `reserve` has no memory.
+    pub(super) fn join(&self, reserve: impl Fn(u64) -> Option<Charge>) -> Option<Bytes> {
         match self.parts.as_slice() {
-            [only] => only.bytes.clone(),
-            parts => parts.iter().flat_map(|part| &part.bytes).copied().collect(),
+            [only] => Some(only.bytes.clone()),
+            parts => {
+                let charge = reserve(self.len)?;
+                Some(charge.of(parts.iter().flat_map(|part| &part.bytes).copied().collect()))
+            }
         }
     }
 }
@@ -138,8 +138,8 @@ fn merge(parts: &mut Vec<Part>, reserve: impl Fn(u64) -> Option<Charge>) {
             && (is_similar || parts.len() > PARTS_MAX)
             && let Some(charge) = reserve((a + b) as u64 + PART_BYTES)
         {
-            let bytes = [&*left.bytes, &*right.bytes].concat().into();
-            parts[at - 1] = Part { start: left.start, bytes, _charge: Arc::new(charge) };
+            let bytes = charge.of([&*left.bytes, &*right.bytes].concat().into());
+            parts[at - 1] = Part { start: left.start, bytes };
             parts.remove(at);
             // The longer part may now be similar to the one before it.
             at = at.saturating_sub(1).max(1);
@@ -174,8 +174,8 @@ mod tests {
             for (start, len) in ranges {
                 let range = start as usize..(start + len).min(LEN) as usize;
                 let bytes = Bytes::copy_from_slice(&whole[range.clone()]);
-                let charge = Arc::new(space.charge(bytes.len() as u64).unwrap());
-                if let Some(more) = parts.with(start, &bytes, &charge, |len| space.charge(len)) {
+                let bytes = space.charge(bytes.len() as u64).unwrap().of(bytes);
+                if let Some(more) = parts.with(start, &bytes, |len| space.charge(len)) {
                     parts = more;
                     stored[range].fill(true);
                 }
@@ -190,9 +190,12 @@ mod tests {
             }
             prop_assert_eq!(parts.is_whole(), stored.iter().all(|stored| *stored));
             if parts.is_whole() {
-                prop_assert_eq!(&*parts.join(), &*whole);
+                prop_assert_eq!(&*parts.join(|len| space.charge(len)).unwrap(), &*whole);
             }
+            let sent = parts.slices(&(0..LEN));
             drop(parts);
+            prop_assert_eq!(space.used() == 0, sent.is_empty(), "slices are charged");
+            drop(sent);
             prop_assert_eq!(space.used(), 0);
         }
     }
@@ -200,9 +203,8 @@ mod tests {
     #[test]
     fn parts_are_few_and_lie_within_the_whole() {
         let space = Space::new(1 << 20);
-        let charge = Arc::new(space.charge(1).unwrap());
         let add = |parts: &Parts, start: u64, bytes: &'static [u8]| {
-            parts.with(start, &Bytes::from_static(bytes), &charge, |len| space.charge(len))
+            parts.with(start, &Bytes::from_static(bytes), |len| space.charge(len))
         };
         let mut parts = Parts::new(LEN);
         for n in 0..PARTS_MAX as u64 {
@@ -219,10 +221,8 @@ mod tests {
         let space = Space::new(1 << 20);
         let mut parts = Parts::new(4_000);
         for start in 0..4_000 {
-            let charge = Arc::new(space.charge(1).unwrap());
-            parts = parts
-                .with(start, &Bytes::from_static(b"x"), &charge, |len| space.charge(len))
-                .unwrap();
+            let byte = Bytes::from_static(b"x");
+            parts = parts.with(start, &byte, |len| space.charge(len)).unwrap();
             assert!(parts.parts.len() < 20, "{}", parts.parts.len());
         }
         assert!(parts.is_whole());

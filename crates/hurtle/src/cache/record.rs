@@ -8,7 +8,7 @@ use http::StatusCode;
 use hurtle_http::semantics::caching::Freshness;
 use serde::{Deserialize, Serialize};
 
-use super::{Cache, Charge, Content, Head, Kept, Room, SLOT_BYTES, Stored, lock};
+use super::{Cache, Content, Head, Kept, Room, SLOT_BYTES, Stored, lock};
 use crate::body::{OpenFile, Stamp};
 
 /// A stored response without its body. Octets are characters of the same number, so that the record
@@ -120,10 +120,10 @@ impl Cache {
     fn try_restore(&self, record: &Record, body: ReceivedBody) -> Option<()> {
         let key: Arc<[u8]> = octets(&record.key)?.into();
         let head = record.head()?;
-        let (kept, charges) = self.received(record.len, body)?;
+        let content = Content::new(self.received(record.len, body)?, None);
         let room = self.reserve(head.cost())?;
         let charge = self.reserve(SLOT_BYTES + key.len() as u64)?;
-        let stored = Arc::new(Stored::new(head, Content::new(kept, charges), room));
+        let stored = Arc::new(Stored::new(head, content, room));
         let mut shard = self.shard(&key);
         if shard.variant(&key, &stored.head.selected).is_some() {
             return None;
@@ -134,14 +134,14 @@ impl Cache {
         Some(())
     }
 
-    fn received(&self, len: u64, body: ReceivedBody) -> Option<(Kept, Vec<Charge>)> {
+    fn received(&self, len: u64, body: ReceivedBody) -> Option<Kept> {
         match body {
-            ReceivedBody::Bytes(bytes) => Some((Kept::Bytes(bytes), vec![self.reserve(len)?])),
+            ReceivedBody::Bytes(bytes) => Some(Kept::Bytes(self.reserve(len)?.of(bytes))),
             ReceivedBody::File(fd) => {
                 let stamp = Stamp::of(&rustix::fs::fstat(&fd).ok()?);
-                let charges = vec![self.room(Room::Disk, len)?, self.room(Room::Files, 1)?];
-                let open = OpenFile::new(fd, stamp, self.lane);
-                (open.stamp.len == len).then(|| (Kept::File(Arc::new(open)), charges))
+                let room = (self.room(Room::Disk, len)?, self.room(Room::Files, 1)?);
+                let open = OpenFile::new(fd, stamp, self.lane).holding(room);
+                (open.stamp.len == len).then(|| Kept::File(Arc::new(open)))
             }
         }
     }

@@ -47,12 +47,12 @@ pub(crate) struct Stored {
     _charge: Charge,
 }
 
-/// A body and its charges.
+/// A body. Its bytes or its file are charged.
 #[derive(Debug)]
 pub(crate) struct Content {
     /// The body, by where it is kept.
     pub kept: Kept,
-    _charges: Vec<Charge>,
+    _of_parts: Option<Charge>,
 }
 
 /// The storage of a body.
@@ -156,9 +156,9 @@ impl Stored {
 }
 
 impl Content {
-    /// Creates a body; `charges` cover its storage.
-    pub(crate) fn new(kept: Kept, charges: Vec<Charge>) -> Arc<Content> {
-        Arc::new(Content { kept, _charges: charges })
+    /// Creates a body, which is charged. `of_parts` covers a list of parts.
+    pub(crate) fn new(kept: Kept, of_parts: Option<Charge>) -> Arc<Content> {
+        Arc::new(Content { kept, _of_parts: of_parts })
     }
 }
 

@@ -7,33 +7,30 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::parts::PART_BYTES;
-use super::{Cache, Charge, Content, DISK_FROM_BYTES, Kept, Parts, Room};
+use super::{Cache, Content, DISK_FROM_BYTES, Kept, Parts, Room};
 use crate::body::{OpenFile, Unnamed};
 use crate::disk::Lane;
 
 impl Cache {
-    /// Stores a complete body: on the disk if it is large and there is room, otherwise in memory.
-    /// Returns `charge`, which covers its memory, if the body is on the disk.
-    pub(crate) async fn keep(&self, body: Bytes, charge: Charge) -> (Arc<Content>, Option<Charge>) {
-        let in_memory = |body, charge| (Content::new(Kept::Bytes(body), vec![charge]), None);
+    /// Stores a complete body, whose memory is charged: on the disk if it is large and there is
+    /// room, otherwise in memory.
+    pub(crate) async fn keep(&self, body: Bytes) -> Arc<Content> {
+        let in_memory = |body| Content::new(Kept::Bytes(body), None);
         let Some(directory) = self.directory.as_ref().filter(|_| body.len() > DISK_FROM_BYTES)
         else {
-            return in_memory(body, charge);
+            return in_memory(body);
         };
         let room = self.room(Room::Disk, body.len() as u64).zip(self.room(Room::Files, 1));
-        let Some((bytes, file)) = room else { return in_memory(body, charge) };
+        let Some(room) = room else { return in_memory(body) };
         let (directory, written, lane) = (directory.clone(), body.clone(), self.lane);
         let job = move || write(&directory, &written, lane);
         match self.disk.run(lane, job).await {
-            Ok(Ok(open)) => {
-                let kept = Kept::File(Arc::new(open));
-                (Content::new(kept, vec![bytes, file]), Some(charge))
-            }
+            Ok(Ok(open)) => Content::new(Kept::File(Arc::new(open.holding(room))), None),
             Ok(Err(e)) => {
                 tracing::error!("cache: cannot write a body: {e}");
-                in_memory(body, charge)
+                in_memory(body)
             }
-            Err(_) => in_memory(body, charge),
+            Err(_) => in_memory(body),
         }
     }
 }
@@ -46,13 +43,12 @@ pub(crate) struct ArrivedPart {
     /// The length of the whole representation, in bytes.
     pub len: u64,
     bytes: Bytes,
-    charge: Arc<Charge>,
 }
 
 impl ArrivedPart {
-    /// `charge` covers the bytes.
-    pub(crate) fn new(start: u64, len: u64, bytes: Bytes, charge: Charge) -> ArrivedPart {
-        ArrivedPart { start, len, bytes, charge: Arc::new(charge) }
+    /// The memory of the bytes is charged.
+    pub(crate) fn new(start: u64, len: u64, bytes: Bytes) -> ArrivedPart {
+        ArrivedPart { start, len, bytes }
     }
 }
 
@@ -65,15 +61,13 @@ impl Cache {
         part: &ArrivedPart,
     ) -> Option<Arc<Content>> {
         let none = Parts::new(part.len);
-        let parts = stored
-            .unwrap_or(&none)
-            .with(part.start, &part.bytes, &part.charge, |len| self.reserve(len))?;
+        let parts =
+            stored.unwrap_or(&none).with(part.start, &part.bytes, |len| self.reserve(len))?;
         if parts.is_whole() {
-            let charge = self.reserve(parts.complete_len())?;
-            return Some(self.keep(parts.join(), charge).await.0);
+            return Some(self.keep(parts.join(|len| self.reserve(len))?).await);
         }
         let charge = self.reserve(PART_BYTES * parts.count())?;
-        Some(Content::new(Kept::Parts(parts), vec![charge]))
+        Some(Content::new(Kept::Parts(parts), Some(charge)))
     }
 }
 

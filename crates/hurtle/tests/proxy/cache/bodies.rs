@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use crate::client::Client;
+
 use super::{MINUTE, Pair, get, has};
 
 #[test]
@@ -128,4 +130,39 @@ fn memory_is_bounded() {
     });
     let kept = kept.count();
     assert!((5..10).contains(&kept), "{kept} of 10,000 bytes are in 100,000");
+}
+
+/// Regression: bytes that a slow client was still to get counted no longer once their response was
+/// evicted, so many of them took any amount of memory.
+#[test]
+fn bytes_that_clients_have_yet_to_get_count() {
+    // Four bodies fill the memory, and no socket takes a whole one.
+    let pair = Pair::with("cache = { memory = \"20 MB\", max_object = \"5 MB\" }");
+    let body = "z".repeat(4_900_000);
+    let is_kept = |path: &str| {
+        let (head, got) = pair.fetch(&get(path, ""), MINUTE, &body);
+        assert_eq!(got.len(), body.len());
+        !head.contains("detail=memory")
+    };
+    let begin = |path: &str| {
+        let mut slow = pair.proxy.send(get(path, ""));
+        if !path.starts_with("/hit") {
+            pair.reply(MINUTE, &body);
+        }
+        has(&slow.head(), "Content-Length: 4900000");
+        slow
+    };
+    for kind in ["hit", "fetch"] {
+        let slow: Vec<Client> = (0..4)
+            .map(|n| {
+                let path = format!("/{kind}{n}");
+                assert!(kind == "fetch" || is_kept(&path), "{path}");
+                begin(&path)
+            })
+            .collect();
+        assert!(!is_kept(&format!("/{kind}-more")), "{kind}: nothing is sent yet");
+        drop(slow);
+        let path = format!("/{kind}-later");
+        assert!((0..1_000).any(|_| is_kept(&path)), "{kind}: the clients have left");
+    }
 }

@@ -207,6 +207,43 @@ fn variants_are_kept_apart_and_are_few() {
     assert_eq!(pair.fetch(&of(0), &vary, "again").1, "again", "the oldest went");
 }
 
+/// Regression: an upstream does not get a field that Connection lists, so its response was stored
+/// as the variant of a value that it had not seen.
+#[test]
+fn a_field_that_connection_lists_selects_no_variant() {
+    let pair = Pair::new();
+    let vary = format!("{MINUTE}Vary: Accept-Language\r\n");
+    let german = get("/", "Accept-Language: de\r\n");
+    let listed = get("/", "Accept-Language: de\r\nConnection: Accept-Language\r\n");
+    for body in ["unnamed", "again"] {
+        assert_eq!(pair.fetch(&listed, &vary, body).1, body);
+    }
+    assert_eq!(pair.fetch(&german, &vary, "german").1, "german");
+    assert_eq!(pair.fetch(&listed, &vary, "unnamed").1, "unnamed");
+    assert_eq!(pair.hit(&german).1, "german");
+    // Other options of the connection list no field that matters.
+    let usual = get("/", "Accept-Language: de\r\nConnection: keep-alive, HTTP2-Settings\r\n");
+    assert_eq!(pair.hit(&usual).1, "german");
+}
+
+/// Regression: the response kept the selecting fields of the Vary before.
+#[test]
+fn a_304_with_another_vary_is_for_matching_requests_only() {
+    let pair = Pair::new();
+    let origin = |origin: &str| get("/", &format!("Origin: {origin}\r\n"));
+    pair.fetch(&get("/", ""), "Cache-Control: max-age=60\r\nAge: 60\r\nETag: \"a\"\r\n", "1");
+    let mut client = pair.proxy.send(origin("https://a"));
+    let (mut peer, head) = pair.upstream.next_request();
+    has(&head, "If-None-Match: \"a\"");
+    peer.send(format!(
+        "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\nVary: Origin\r\n{MINUTE}Age: 0\r\n\
+         Access-Control-Allow-Origin: https://a\r\nConnection: close\r\n\r\n"
+    ));
+    assert_eq!(client.answer().1, "1");
+    has(&pair.hit(&origin("https://a")).0, "Access-Control-Allow-Origin: https://a");
+    assert_eq!(pair.fetch(&origin("https://b"), MINUTE, "2").1, "2");
+}
+
 #[test]
 fn unsafe_methods_invalidate() {
     let pair = Pair::new();

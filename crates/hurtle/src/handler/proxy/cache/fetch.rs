@@ -5,7 +5,6 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::StatusCode;
 use hurtle_http::message::keep;
 use hurtle_http::message::response_head::{Length, ResponseHead};
@@ -16,9 +15,8 @@ use hurtle_http::semantics::caching::{self, Described, Directives, Refused};
 use super::super::super::wait::Waits;
 use super::super::attempt_log::{log_attempt, log_failure, log_unavailable};
 use super::super::forward::{INTERIM_MAX, is_interim};
-use super::super::{
-    Key, ListenOutcome, Phase, Proxy, RawHead, Source, UpstreamError, UpstreamRequest,
-};
+use super::super::{Key, ListenOutcome, Phase, Proxy, RawHead, UpstreamError, UpstreamRequest};
+use super::fetched_body::{FetchedBody, take_received};
 use super::interim::InterimQueue;
 use super::partial::{PartOf, RangeFetch, exact_len, is_of_range, store_part};
 use crate::answer::is_bodiless;
@@ -26,12 +24,8 @@ use crate::cache::{
     ArrivedPart, Cache, Charge, Content, FetchResult, Flight, Head, Kept, Live, Stored,
 };
 use crate::clock;
-use crate::protocol::reading::{Piece, Reading};
+use crate::protocol::reading::Reading;
 use crate::rt::{self, oneshot};
-use crate::transport::Input;
-
-/// Bytes of a body that are moved before other tasks run.
-const TURN_BYTES: usize = 256 << 10;
 
 /// A fetch for the cache.
 pub(super) struct Fetch {
@@ -187,10 +181,18 @@ impl Fetch {
         if let (Some(stale), StatusCode::NOT_MODIFIED) = (&self.stale, reply.status) {
             let lines = keep::refreshed(&stale.head.lines, reply, &date);
             let freshness = self.may_store(stale.head.status, &lines, came_secs);
-            let stores = freshness.map(|_| ());
+            let vary = caching::of_response(pairs(&lines)).vary;
+            let stores = match freshness {
+                Ok(_) if vary.iter().any(|name| keep::is_rewritten(name)) => {
+                    Err(Refused::Response("vary"))
+                }
+                freshness => freshness.map(|_| ()),
+            };
             let freshness = freshness.unwrap_or(stale.head.freshness);
-            let (lines, received_ms) = (lines.into(), now_ms);
-            let head = Head { lines, freshness, age_ms, received_ms, ..stale.head.clone() };
+            // A 304 may have another Vary than the stored response.
+            let selected = Head::selected(&vary, RequestFields::Lines(&self.lines));
+            let (status, lines, received_ms) = (stale.head.status, lines.into(), now_ms);
+            let head = Head { status, lines, freshness, age_ms, received_ms, selected };
             return Plan::Refresh(Box::new(head), stores);
         }
         if let Some(stale) = self.stale.as_ref().filter(|_| reply.status.is_server_error()) {
@@ -270,7 +272,7 @@ impl Fetch {
         if part.is_none()
             && let Some(body) = take_received(&mut upstream, len)
         {
-            let content = Content::new(Kept::Bytes(body), vec![charge]);
+            let content = Content::new(Kept::Bytes(charge.of(body)), None);
             let stored = Arc::new(Stored::new(head, content, room));
             flight.store(&stored);
             if let Some(leader) = leader {
@@ -289,7 +291,8 @@ impl Fetch {
         let within_ms = proxy.config().timeouts.read.as_millis() as u64;
         let mut flight = Some(flight);
         let reads = upstream.beside(waits, async |mut source, input| {
-            let coming = Body { live: &live, reading, flight: &mut flight, waits, within_ms };
+            let coming =
+                FetchedBody { live: &live, reading, flight: &mut flight, waits, within_ms };
             coming.run(&mut source, input, &cache).await
         });
         let done = match waits.within(reads).await {
@@ -305,15 +308,13 @@ impl Fetch {
             upstream.finish();
         }
         drop(upstream);
-        let Some(((body, charge), flight)) = live.finish().zip(flight) else { return };
+        let Some((body, flight)) = live.finish().zip(flight) else { return };
         if let Some(part) = part {
-            live.hold(cache.reserve(body.len() as u64));
-            let part = ArrivedPart::new(part.start, part.len, body, charge);
+            let part = ArrivedPart::new(part.start, part.len, body);
             let needs_stored = range.is_some_and(|range| range.is_conditional);
             store_part(flight, &live.head, &part, needs_stored).await;
         } else {
-            let (content, spare) = cache.keep(body, charge).await;
-            live.hold(spare);
+            let content = cache.keep(body).await;
             flight.store(&Arc::new(Stored::new(live.head.clone(), content, room)));
         }
     }
@@ -368,73 +369,6 @@ struct NewEntry {
     charge: Charge,
     len: Option<u64>,
     part: Option<PartOf>,
-}
-
-/// A body that is being read from the upstream.
-struct Body<'a> {
-    live: &'a Live,
-    reading: Reading,
-    flight: &'a mut Option<Flight>,
-    waits: &'a Waits,
-    within_ms: u64,
-}
-
-impl Body<'_> {
-    async fn run(
-        mut self,
-        source: &mut Source<'_>,
-        input: &mut Input,
-        cache: &Cache,
-    ) -> Result<(), String> {
-        let broke = |why: &dyn std::fmt::Display| format!("truncated response: {why}");
-        let mut turn_bytes = 0;
-        loop {
-            match self.reading.next(input).map_err(|error| broke(&error))? {
-                Piece::Data(len) => {
-                    let kept = self.live.push(&input.bytes()[..len], cache);
-                    input.consume(len);
-                    if !kept {
-                        // Other clients can no longer join: part of the body is dropped.
-                        drop(self.flight.take());
-                        if !self.live.room().await {
-                            return Err("the response is too large for the cache, and no \
-                                        client reads it"
-                                .to_owned());
-                        }
-                    }
-                    turn_bytes += len;
-                    if turn_bytes >= TURN_BYTES {
-                        turn_bytes = 0;
-                        rt::give_way().await;
-                    }
-                }
-                Piece::End(_) => return Ok(()),
-                Piece::More => match source
-                    .fill(input, Some(&mut self.reading), self.waits, Some(self.within_ms))
-                    .await
-                {
-                    Ok(0) if matches!(self.reading, Reading::Ended(_)) => {}
-                    Ok(0) => return Err(broke(&"the connection ended early")),
-                    Ok(_) => {}
-                    Err(e) => return Err(broke(&e)),
-                },
-            }
-        }
-    }
-}
-
-/// Returns the whole body if it arrived with its head.
-fn take_received(upstream: &mut UpstreamRequest, len: Option<u64>) -> Option<Bytes> {
-    let len = usize::try_from(len?).ok()?;
-    let link = upstream.link()?;
-    if link.input.bytes().len() < len {
-        return None;
-    }
-    let body = Bytes::copy_from_slice(&link.input.bytes()[..len]);
-    if len > 0 {
-        link.input.consume(len);
-    }
-    Some(body)
 }
 
 /// Connects, sends the request, and reads responses up to the final head. Interim responses are

@@ -417,6 +417,8 @@ pub(super) fn may_answer(request: &RequestHead<'_>) -> bool {
     matches!(request.method, Method::Get | Method::Head)
         && request.body == BodyLength::None
         && forward::upgrades(request).is_none()
+        // A selecting field that an upstream does not get would select a response made without it.
+        && !forward::is_any_nominated(request)
 }
 
 /// Returns whether a request has preconditions that only the origin evaluates (RFC 9111 section
