@@ -59,6 +59,23 @@ fn each_request_has_a_connection_that_names_its_client() {
     }
 }
 
+/// Regression: a fetch for the cache named no client, so the upstream took this server for it.
+#[test]
+fn a_fetch_for_the_cache_names_its_client() {
+    let upstream = Upstream::new();
+    let mount = format!(
+        "proxy = \"http://{}\"\nsend_proxy_protocol = \"v1\"\ncache = {{}}",
+        upstream.address
+    );
+    let proxy = Proxy::of("trusted_proxies = \"127.0.0.1\"", &mount);
+    let mut client = proxy.send(request("X-Forwarded-For: 203.0.113.9\r\n"));
+    let mut peer = upstream.accept();
+    expect(&mut peer.stream, V1, "a fetch");
+    assert!(peer.head().starts_with("GET / HTTP/1.1\n"));
+    peer.send(OK);
+    assert_eq!(client.answer().1, "ok");
+}
+
 #[test]
 fn the_header_is_sent_before_tls() {
     let authority = Authority::new("proxied-upstream");

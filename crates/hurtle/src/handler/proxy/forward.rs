@@ -135,7 +135,6 @@ impl Proxy {
         if let Some(call) = &web {
             upstream.translate(call.format);
         }
-        upstream.client = request.client.address;
         upstream.protocol = protocol.map(str::to_owned);
         upstream.buffered = client.buffered();
         Ok(upstream)

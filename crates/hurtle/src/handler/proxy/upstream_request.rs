@@ -117,7 +117,7 @@ impl UpstreamRequest {
             chosen: None,
             connected: None,
             answered: Cell::new(Duration::ZERO),
-            client: None,
+            client: onward.client,
             protocol: None,
             web: None,
             has_continued: false,
