@@ -9,6 +9,7 @@
 //!
 //! [`Allowance`] is the same for a store that several servers share.
 
+use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +18,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use hashbrown::HashMap;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use hurtle_http::request::RequestHead;
-use hurtle_http::semantics::target;
+use hurtle_http::semantics::target::{self, PathError};
 
 use crate::answer::Answer;
 use crate::config::{LimitKey, RateLimit};
@@ -137,13 +138,7 @@ impl RateLimiter {
         for part in &self.config.key {
             match part {
                 LimitKey::Address => hash_address(hasher, requester.address),
-                LimitKey::Path => hash_bytes(
-                    hasher,
-                    &match target::decoded(requester.path) {
-                        Ok(path) => path,
-                        Err(_) => requester.path.into(),
-                    },
-                ),
+                LimitKey::Path => hash_bytes(hasher, &spelling(requester.path)),
                 LimitKey::Header(name) => hash_field(hasher, name, requester),
             }
         }
@@ -248,6 +243,22 @@ impl Hasher for Digest {
     /// The digest has more bytes.
     fn finish(&self) -> u64 {
         0
+    }
+}
+
+/// Returns the one spelling of a path that stands for all which a server may read alike: decoded,
+/// with encoded slashes as slashes, and without parameters of segments.
+fn spelling(path: &[u8]) -> Cow<'_, [u8]> {
+    let decoded = target::decoded(path).or_else(|_| {
+        let mut decoded = Vec::new();
+        target::decode(&target::with_plain_slashes(path), &mut decoded)?;
+        Ok::<_, PathError>(decoded.into())
+    });
+    // A path that cannot be decoded is refused.
+    let decoded = decoded.unwrap_or(path.into());
+    match target::read_leniently(&decoded) {
+        Ok(Some(other)) => other.into(),
+        Ok(None) | Err(_) => decoded,
     }
 }
 

@@ -56,3 +56,21 @@ fn encoded_slashes_are_forwarded_if_both_readings_select_one_upstream() {
         upstream.expect_no_connection();
     }
 }
+
+/// Regression: each spelling had an allowance of its own.
+#[test]
+fn spellings_of_a_path_share_an_allowance() {
+    let limit = "[[site.mount.rate_limit]]\nrequests = \"1/h\"\nburst = 1\nkey = \"path\"\n";
+    let server = Proxy::of("", &format!("respond = \"b\"\n{limit}"));
+    let status = |path: &str| {
+        let request = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+        server.send(request).answer().0.split(' ').nth(1).unwrap().to_owned()
+    };
+    assert_eq!(status("/api/login"), "200");
+    for path in
+        ["/api%2Flogin", "/%61pi%2flogin", "/api/%6Cogin", "/./api//login", "/api/login;x=1?y"]
+    {
+        assert_eq!(status(path), "429", "{path}");
+    }
+    assert_eq!(status("/api%2Fother"), "200");
+}
