@@ -149,6 +149,15 @@ impl Handler {
         is_taken && request.body != BodyLength::None
     }
 
+    /// Returns whether it may take calls of gRPC, whose bodies pause.
+    pub(crate) fn takes_calls(&self) -> bool {
+        match self {
+            Handler::App(_) => true,
+            Handler::Proxy(proxy) => proxy.has_http2(),
+            _ => false,
+        }
+    }
+
     /// Handles a request.
     ///
     /// # Errors

@@ -80,12 +80,13 @@ impl ArrivingBody {
     }
 
     /// Returns the arriving body of a request, and the body that its handler reads. `None`: the
-    /// request has no body.
+    /// request has no body. `is_call`: it is a stream of messages, which may pause.
     pub(super) fn new(
         io: &impl Protocol,
         request: &RequestHead<'_>,
         sends_continue: Continue,
         bytes_max: Option<u64>,
+        is_call: bool,
     ) -> Option<(ArrivingBody, RequestBody)> {
         let len = match request.body {
             BodyLength::None => return None,
@@ -101,7 +102,7 @@ impl ArrivingBody {
             reading: io.reading(request.body),
             feeder: Some(feeder),
             expectation,
-            is_paced: !request.is_grpc(),
+            is_paced: !is_call,
             sends_interim: !request.http10,
             own_fields: request.own_fields.to_vec(),
             bytes_left: bytes_max.unwrap_or(u64::MAX),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderValue, StatusCode};
+use http::{HeaderValue, StatusCode, Version};
 use hurtle_http::message::forwarded_headers::ForwardedHeaders;
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::framing::BodyLength;
@@ -94,8 +94,12 @@ impl<T: Protocol> Client for ExchangeClient<'_, '_, T> {
             return RequestBody::default();
         }
         let bytes_max = self.resolved.and_then(Resolved::body_bytes);
-        let arriving =
-            ArrivingBody::new(&self.connection.io, self.request, sends_continue, bytes_max);
+        let io = &self.connection.io;
+        // Calls of gRPC need HTTP/2. Nothing else may pause, or one field would end every limit.
+        let is_call = io.version() >= Version::HTTP_2
+            && self.request.is_grpc()
+            && self.resolved.is_some_and(Resolved::takes_calls);
+        let arriving = ArrivingBody::new(io, self.request, sends_continue, bytes_max, is_call);
         let Some((arriving, body)) = arriving else { return RequestBody::default() };
         self.incoming = Incoming::Arriving(Box::new(arriving));
         body

@@ -118,6 +118,11 @@ impl<'a> Resolved<'a> {
         })
     }
 
+    /// Returns whether the handler may take calls of gRPC.
+    pub(crate) fn takes_calls(&self) -> bool {
+        self.mount().is_some_and(|(mount, _)| mount.handler().takes_calls())
+    }
+
     /// Returns the largest body of a request to any handler; `None`: unlimited.
     pub(crate) fn body_bytes(&self) -> Option<u64> {
         self.gates().iter().find_map(|gate| match gate {

@@ -78,7 +78,12 @@ fn a_dripping_head_ends_in_time() {
 #[test]
 fn a_slow_body_is_answered_408() {
     let server = with_limits(|l| (l.body_grace, l.body_rate) = (SHORT, 1 << 40));
-    for framing in ["Content-Length: 10\r\n\r\n123", "Transfer-Encoding: chunked\r\n\r\n5\r\n123"] {
+    for framing in [
+        "Content-Length: 10\r\n\r\n123",
+        "Transfer-Encoding: chunked\r\n\r\n5\r\n123",
+        // Calls of gRPC, which may pause, need HTTP/2.
+        "Content-Type: application/grpc\r\nContent-Length: 10\r\n\r\n123",
+    ] {
         let mut client = server.connect();
         client.send(format!("GET /a.txt HTTP/1.1\r\nHost: a\r\n{framing}"));
         assert_eq!(client.response().status, 408, "{framing:?}");

@@ -22,6 +22,11 @@ impl Proxy {
             && !(self.has_http2 && is_call())
     }
 
+    /// Returns whether an upstream speaks HTTP/2.
+    pub(crate) fn has_http2(&self) -> bool {
+        self.has_http2
+    }
+
     /// Returns whether the response to a request may be stored, or be a stored one.
     pub(crate) fn may_store(&self, request: &RequestHead<'_>) -> bool {
         self.cache().is_some() && matches!(request.method, Method::Get | Method::Head)
