@@ -27,7 +27,7 @@ use crate::tls::{Automatic, IssuedCertificate};
 use account::Authority;
 use hurtle_http::semantics::date;
 use on_demand::NameOrders;
-use storage::{Record, Storage};
+use storage::{Record, Storage, Trial};
 
 /// All certificates are checked this often: a clock can be set, a file can be removed.
 const CHECK_SECS: u64 = 60 * 60;
@@ -206,7 +206,7 @@ impl Acme {
 
     /// Earliest time at which the record allows an attempt with some authority.
     fn allowed(&self, record: &Record) -> u64 {
-        let next = |a: &Authority| record.trials.get(&a.directory).map_or(0, |trial| trial.next);
+        let next = |a: &Authority| record.trials.get(&a.directory).map_or(0, not_before);
         self.authorities.iter().map(next).min().unwrap_or_default()
     }
 
@@ -222,7 +222,7 @@ impl Acme {
         let has_lasted = current.is_none_or(|current| current.valid.from + LASTED_SECS < now());
         for authority in &mut self.authorities {
             let trial = record.trials.entry(authority.directory.clone()).or_default();
-            if trial.next > now() {
+            if not_before(trial) > now() {
                 continue;
             }
             let random = plan::fraction_of(format!("{}{}", job.name, now()).as_bytes());
@@ -266,7 +266,7 @@ impl Acme {
                     authority.close();
                     let trial = record.trials.entry(authority.directory.clone()).or_default();
                     let allowed = authority.take_retry_after().min(now() + RETRY_AFTER_SECS_MAX);
-                    trial.next = trial.next.max(allowed);
+                    trial.next = not_before(trial).max(allowed);
                     self.storage.write_record(&job.name, &record)?;
                     tracing::warn!("{}: {}: {reason}", job.name, authority.directory);
                 }
@@ -381,6 +381,12 @@ impl Job {
 fn attempt_limit(dns: Option<&DnsHook>, names: usize) -> Duration {
     let steps = u32::try_from(3 * names).unwrap_or(u32::MAX);
     ATTEMPT_MAX + dns.map(|hook| hook.timeout.saturating_mul(steps)).unwrap_or_default()
+}
+
+/// Earliest time at which an authority may be tried again. A time later than any that is ever
+/// written was written before the clock was set back.
+fn not_before(trial: &Trial) -> u64 {
+    if trial.next > now() + RETRY_AFTER_SECS_MAX { 0 } else { trial.next }
 }
 
 /// Seconds since 1970.

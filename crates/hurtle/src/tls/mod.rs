@@ -435,7 +435,9 @@ impl Files {
     fn local_renewal(&self) -> u64 {
         let loaded = self.loaded.as_ref().filter(|_| !self.renewal.is_lost);
         let due = loaded.and_then(SiteConfig::validity).map_or(0, local::renewal);
-        due.max(self.renewal.from)
+        // A later time was set before the clock was set back.
+        let is_sane = self.renewal.from <= UnixTime::now().as_secs() + RENEWAL_RETRY_SECS;
+        if is_sane { due.max(self.renewal.from) } else { due }
     }
 }
 

@@ -145,13 +145,14 @@ impl Ticketer {
     }
 }
 
-/// Replaces the current key if its time is over.
+/// Replaces the current key if its time is over, or if the clock was set back by more than that.
 fn rotate(keys: &RwLock<KeyRing>, now_secs: u64) -> Option<()> {
-    if now_secs < keys.read().ok()?.until_secs {
+    let is_current = |until_secs| now_secs < until_secs && until_secs <= now_secs + PERIOD_SECS;
+    if is_current(keys.read().ok()?.until_secs) {
         return Some(());
     }
     let mut keys = keys.write().ok()?;
-    if now_secs < keys.until_secs {
+    if is_current(keys.until_secs) {
         return Some(());
     }
     let before = std::mem::replace(&mut keys.current, Key::random().ok()?);

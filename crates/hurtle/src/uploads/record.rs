@@ -74,8 +74,12 @@ impl Record {
         })
     }
 
-    /// Remaining lifetime, in seconds.
+    /// Remaining lifetime, in seconds. A record of a far future is over: the clock was wrong when
+    /// it was written.
     pub(super) fn left_secs(&self, now_secs: u64) -> u64 {
+        if self.created > now_secs.saturating_add(AGE_SECS_MAX) {
+            return 0;
+        }
         self.created.saturating_add(AGE_SECS_MAX).saturating_sub(now_secs).min(AGE_SECS_MAX)
     }
 }
@@ -124,5 +128,7 @@ mod tests {
         }
         assert_eq!(record.left_secs(u64::MAX), 0);
         assert_eq!(record.left_secs(0), AGE_SECS_MAX, "a clock that was set back");
+        let record = Record { created: 2 * AGE_SECS_MAX, ..record };
+        assert_eq!(record.left_secs(0), 0, "a clock that was set back by more than a lifetime");
     }
 }

@@ -144,9 +144,14 @@ impl Subscriber {
 
     /// Ends the delay after a failed attempt.
     pub(crate) fn forgive(&self, name: &str) {
+        self.set_next(name, 0);
+    }
+
+    /// Sets the time of the next attempt, in seconds since 1970.
+    pub(crate) fn set_next(&self, name: &str, secs: u64) {
         let mut record = self.record(name);
         for (_, trial) in record["trials"].as_object_mut().unwrap() {
-            trial["next"] = 0.into();
+            trial["next"] = secs.into();
         }
         // Overwritten, not replaced, so that the server's user stays its owner.
         fs::write(self.storage.join(format!("{name}.json")), record.to_string()).unwrap();

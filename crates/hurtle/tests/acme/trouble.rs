@@ -1,6 +1,6 @@
 //! Orders and renewals that fail.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::process::Signal;
 
@@ -81,4 +81,20 @@ fn retry_after_delays_the_next_attempt() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let next = server.record("a.test")["trials"][net.directory(0)]["next"].as_u64().unwrap();
     assert!(next > now + 2 * 60 * 60, "{} s", next - now);
+}
+
+/// Regression: a time that was written before the clock was set back delayed orders until then.
+#[test]
+fn a_clock_that_was_set_back_delays_nothing() {
+    let Some(net) = Net::new() else { return };
+    let mut server = Setup::new(&net).start(&net, 0);
+    server.eventually_says("The next attempt is at ");
+    server.child.signal(Signal::TERM);
+    assert!(server.child.wait().success());
+    let year = Duration::from_secs(365 * 24 * 60 * 60);
+    let later = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + year;
+    server.set_next("a.test", later.as_secs());
+    let pebble = net.pebble(0, &PebbleOptions::default());
+    let server = Setup::new(&net).start(&net, 0);
+    server.served("a.test", &pebble.roots());
 }
