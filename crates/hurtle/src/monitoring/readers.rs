@@ -16,8 +16,11 @@ use crate::rt::{self, First};
 use crate::services::Services;
 use crate::sockets::{self, Listener};
 
-/// Requests of readers that are served at a time; more wait.
-const READERS_MAX: usize = 8;
+/// Connections of readers at a time; more wait. One that sends nothing is closed after `TIME_MAX`.
+const CONNECTIONS_MAX: usize = 256;
+
+/// Snapshots of metrics that are made at a time; more wait.
+const SNAPSHOTS_MAX: usize = 8;
 
 /// Readers that the kernel may queue.
 const BACKLOG: u32 = 64;
@@ -50,7 +53,8 @@ pub(crate) fn bind(
 /// Serves metrics and health checks on a listener of its own, as long as the worker runs, or until
 /// another process accepts connections on the socket.
 pub(super) async fn serve(listener: Listener, services: Arc<Services>) {
-    let readers = Arc::new(Semaphore::new(READERS_MAX));
+    let (readers, snapshots) = (Semaphore::new(CONNECTIONS_MAX), Semaphore::new(SNAPSHOTS_MAX));
+    let (readers, snapshots) = (Arc::new(readers), Arc::new(snapshots));
     let registered = match listener {
         Listener::Tcp(socket) => TcpListener::from_std(socket).map(Registered::Tcp),
         Listener::Unix(socket) => UnixListener::from_std(socket).map(Registered::Unix),
@@ -63,12 +67,14 @@ pub(super) async fn serve(listener: Listener, services: Arc<Services>) {
     loop {
         let accept = async {
             let permit = Arc::clone(&readers).acquire_owned().await.map_err(io::Error::other)?;
-            let services = Arc::clone(&services);
+            let answers = Answers {
+                services: Arc::clone(&services),
+                snapshots: Arc::clone(&snapshots),
+                _permit: permit,
+            };
             match &listener {
-                Registered::Tcp(socket) => spawn_reader(socket.accept().await?.0, services, permit),
-                Registered::Unix(socket) => {
-                    spawn_reader(socket.accept().await?.0, services, permit);
-                }
+                Registered::Tcp(socket) => spawn_reader(socket.accept().await?.0, answers),
+                Registered::Unix(socket) => spawn_reader(socket.accept().await?.0, answers),
             }
             io::Result::Ok(())
         };
@@ -80,18 +86,20 @@ pub(super) async fn serve(listener: Listener, services: Arc<Services>) {
         }
     }
     // Waits for the readers that are being served.
-    let _ = readers.acquire_many(READERS_MAX as u32).await;
+    let _ = readers.acquire_many(CONNECTIONS_MAX as u32).await;
 }
 
-fn spawn_reader(
-    peer: impl AsyncRead + AsyncWrite + Unpin + 'static,
-    services: Arc<Services>,
-    permit: OwnedSemaphorePermit,
-) {
+fn spawn_reader(peer: impl AsyncRead + AsyncWrite + Unpin + 'static, answers: Answers) {
     rt::spawn(async move {
-        let _permit = permit;
-        command::exchange(peer, async |head: &[u8]| answer(head, &services).await).await;
+        command::exchange(peer, async |head: &[u8]| answers.answer(head).await).await;
     });
+}
+
+/// Responses to one reader.
+struct Answers {
+    services: Arc<Services>,
+    snapshots: Arc<Semaphore>,
+    _permit: OwnedSemaphorePermit,
 }
 
 enum Registered {
@@ -99,16 +107,22 @@ enum Registered {
     Unix(UnixListener),
 }
 
-/// Answers a request on a listener for metrics.
-async fn answer(head: &[u8], services: &Arc<Services>) -> Reply {
-    match command::target(head) {
-        (b"GET" | b"HEAD", b"/metrics") => metrics(services, head).await,
-        (b"GET" | b"HEAD", b"/ready") => readiness(services),
-        // The event loop that answers is a worker's.
-        (b"GET" | b"HEAD", b"/live") => Reply::ok("live\n"),
-        (b"GET" | b"HEAD", _) => {
-            Reply::not_found("only /metrics, /ready and /live are served here\n")
+impl Answers {
+    /// Answers a request on a listener for metrics.
+    async fn answer(&self, head: &[u8]) -> Reply {
+        match command::target(head) {
+            (b"GET" | b"HEAD", b"/metrics") => {
+                // Never closed.
+                let _permit = self.snapshots.acquire().await;
+                metrics(&self.services, head).await
+            }
+            (b"GET" | b"HEAD", b"/ready") => readiness(&self.services),
+            // The event loop that answers is a worker's.
+            (b"GET" | b"HEAD", b"/live") => Reply::ok("live\n"),
+            (b"GET" | b"HEAD", _) => {
+                Reply::not_found("only /metrics, /ready and /live are served here\n")
+            }
+            _ => Reply::method_not_allowed("GET, HEAD", "use GET\n"),
         }
-        _ => Reply::method_not_allowed("GET, HEAD", "use GET\n"),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -200,6 +200,14 @@ fn the_listener_for_metrics_serves_nothing_else() {
         assert_eq!(body.is_empty(), request.starts_with("HEAD"), "{request}");
         let is_open = content_type.contains("openmetrics");
         assert_eq!(body.ends_with("# EOF\n"), is_open, "{request}");
+    }
+    // Connections that send nothing hold nobody up.
+    let silent: Vec<_> = (0..20).map(|_| UnixStream::connect(&metrics).unwrap()).collect();
+    assert!(ask(&metrics, "GET /live HTTP/1.1").0.starts_with("HTTP/1.1 200 OK"));
+    for mut peer in silent {
+        peer.set_nonblocking(true).unwrap();
+        let read = peer.read(&mut [0]).map_err(|e| e.kind());
+        assert_eq!(read, Err(ErrorKind::WouldBlock), "the response came after its time limit");
     }
 }
 
