@@ -19,7 +19,7 @@ use crate::config::{Config, Listen};
 use crate::observe::ErrorLogHandle;
 use crate::server::predecessor::Predecessor;
 use crate::server::{AccessLogHandle, Running, Server, running};
-use crate::sockets::activation::{self, StoredListeners};
+use crate::sockets::activation::{self, Passed, StoredListeners};
 use crate::sys;
 use crate::users::switch_user;
 
@@ -55,15 +55,7 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     if let Some(supervisor) = received.as_mut().and_then(|received| received.supervisor.take()) {
         launcher.starter = Some(Arc::new(supervisor));
     }
-    let mut stored = passed.stored;
-    let mut server = match &mut received {
-        Some(received) => take_over(config, any_port, received)?,
-        None => match passed.activated {
-            Some(listeners) => Server::with_listeners(config, listeners)?,
-            None => bind(config, any_port, &mut stored)?,
-        },
-    };
-    stored.discard();
+    let mut server = listen(config, any_port, passed, received.as_mut())?;
     let is_inherited = server.inherited;
     server.open_logs()?;
     give_up_root(&server.settings.config, file.as_deref())?;
@@ -87,21 +79,16 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     let logs = running.logs();
     let because_of_names =
         received.as_ref().is_some_and(|received| received.description.because_of_names);
+    if let Some(received) = &received {
+        take_over_logs(received, errors, &logs)?;
+    } else {
+        greeting::print(&bound, &roots, file.is_none())?;
+    }
+    // Before the other process reports the upgrade: from then on the end of this process is the end
+    // of the service.
+    launcher.tell_serving();
     // Open as long as this process runs.
-    let _channel = match received {
-        Some(received) => {
-            take_over_logs(&received, errors, &logs)?;
-            // Before the other process reports the upgrade: from then on the end of this process is
-            // the end of the service.
-            launcher.tell_serving();
-            Some(received.announce())
-        }
-        None => {
-            greeting::print(&bound, &roots, file.is_none())?;
-            launcher.tell_serving();
-            None
-        }
-    };
+    let _channel = received.map(Received::announce);
     let Running { threads, stop, services, addresses, updates, .. } = running;
     let Running { certificates, requested, accepting, .. } = running;
     let reloader = Reloader {
@@ -145,6 +132,23 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
         remove_socket_files(&services.settings().config);
     }
     outcome
+}
+
+/// Opens the sockets of the server: those of the process that it replaces, those that the service
+/// manager passed, or new ones.
+fn listen(
+    config: Config,
+    any_port: bool,
+    mut passed: Passed,
+    received: Option<&mut Received>,
+) -> io::Result<Server> {
+    let server = match (received, passed.activated) {
+        (Some(received), _) => take_over(config, any_port, received)?,
+        (None, Some(listeners)) => Server::with_listeners(config, listeners)?,
+        (None, None) => bind(config, any_port, &mut passed.stored)?,
+    };
+    passed.stored.discard();
+    Ok(server)
 }
 
 /// Switches to the configured user, or warns that this process stays root.

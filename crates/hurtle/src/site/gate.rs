@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::access::admits;
-use super::maintenance::Maintenance;
 use super::handler_builder::names_lane;
+use super::maintenance::Maintenance;
 use super::{Channel, Site};
 use crate::auth::{Guard, PasswordGate, TokenGate};
 use crate::config::{self, Access, Auth, Cors, MountClientAuth};
