@@ -1,13 +1,18 @@
 //! Tests of the ends of HTTP/3 connections: a stop of the server, limits, and time-outs.
 
+use std::convert::Infallible;
 use std::fs;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::{Request, Response};
+use hurtle::RequestBody;
 use quinn::ConnectionError;
 
 use crate::peer::{ask, begin, body, get, request};
 use crate::server::Server;
+use crate::support::client::PATIENCE;
 
 /// H3_NO_ERROR.
 const NO_ERROR: u64 = 0x100;
@@ -113,4 +118,35 @@ fn an_incomplete_head_is_given_up() {
         assert_eq!(reset.map(quinn::VarInt::into_inner), Some(0x10d));
         assert_eq!(get(&mut client, "/a.txt").await.text(), "a");
     });
+}
+
+/// Regression: an exchange that waited for its handler went on after the end of its connection.
+#[test]
+fn a_request_ends_with_its_connection() {
+    struct Guard(mpsc::Sender<()>);
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            let _ = self.0.send(());
+        }
+    }
+    let (begun, ended) = (mpsc::channel(), mpsc::channel());
+    let silent = tower::service_fn(move |_: Request<RequestBody>| {
+        let guard = Guard(ended.0.clone());
+        begun.0.send(()).unwrap();
+        async move {
+            let _guard = guard;
+            std::future::pending::<Result<Response<RequestBody>, Infallible>>().await
+        }
+    });
+    let server = Server::app(|server| server.mount("*", "/", silent).unwrap());
+    server.converse(async |connection, _| {
+        let mut client = begin(connection.clone()).await;
+        let _exchange = ask(&mut client, "GET", "/", Bytes::new()).await;
+        while begun.1.try_recv().is_err() {
+            tokio::task::yield_now().await;
+        }
+        connection.close(0_u32.into(), b"");
+        connection.closed().await;
+    });
+    ended.1.recv_timeout(PATIENCE).expect("the handler goes on");
 }

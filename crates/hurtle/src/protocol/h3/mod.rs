@@ -165,6 +165,12 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.close(Code::NO_ERROR, "");
+        // Exchanges that wait find out by the codec that there is no connection any more.
+        self.shared.codec.borrow_mut().fail(h3::Error {
+            code: Code::NO_ERROR,
+            scope: h3::Scope::Connection,
+            reason: "the connection has ended",
+        });
         self.shared.waiting.wake_all();
         Rc::clone(&self.shared.connection).linger();
     }
@@ -189,23 +195,31 @@ impl multiplexed::Session for Session {
 }
 
 impl OutletStream {
-    /// Sends the codec's bytes as far as flow control admits them.
+    /// Sends the codec's bytes as far as flow control admits them. The codec has those that are not
+    /// sent, because it limits them.
     fn send(&mut self, shared: &Shared) {
-        self.unsent.extend(shared.codec.borrow_mut().take_output(self.outlet));
-        if self.unsent.is_empty() {
-            return;
-        }
         let connection = &shared.connection;
-        self.id = self.id.or_else(|| {
-            let id = connection.open_unidirectional()?;
-            // Before all responses.
-            connection.set_priority(id, i32::MAX);
-            Some(id)
-        });
-        let Some(id) = self.id else { return };
-        // The client must not stop the stream, which is noticed elsewhere.
-        let _ = connection.write(id, &mut self.unsent);
-        self.unsent.retain(|piece| !piece.is_empty());
+        loop {
+            if self.unsent.is_empty() {
+                self.unsent.extend(shared.codec.borrow_mut().take_output(self.outlet));
+            }
+            if self.unsent.is_empty() {
+                return;
+            }
+            self.id = self.id.or_else(|| {
+                let id = connection.open_unidirectional()?;
+                // Before all responses.
+                connection.set_priority(id, i32::MAX);
+                Some(id)
+            });
+            let Some(id) = self.id else { return };
+            // The client must not stop the stream, which is noticed elsewhere.
+            let _ = connection.write(id, &mut self.unsent);
+            self.unsent.retain(|piece| !piece.is_empty());
+            if !self.unsent.is_empty() {
+                return;
+            }
+        }
     }
 }
 
