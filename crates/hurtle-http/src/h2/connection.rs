@@ -297,7 +297,7 @@ impl Connection {
         // A server opens no streams.
         let last = if self.role == Role::Client { 0 } else { self.last };
         self.go_away(last, reason);
-        self.streams = Streams::default();
+        self.streams.end(self.role);
         self.reader.forget();
         self.events.clear();
         self.events.push_back(Event::Closed(reason));
@@ -381,7 +381,7 @@ impl Connection {
     /// Credits bytes to the connection's receive window.
     pub(super) fn free(&mut self, bytes: u32) {
         self.receive_window.free(bytes);
-        if let Some(increment) = self.receive_window.increment() {
+        if let Some(increment) = self.receive_window.shared_increment() {
             self.write_update(0, increment);
         }
     }

@@ -83,10 +83,23 @@ impl ReceiveWindow {
         if self.freed == 0 || u64::from(self.freed) * 2 < size {
             return None;
         }
+        Some(self.reopen())
+    }
+
+    /// As [`increment`](Self::increment), once half of what is not held is free: one stream may hold
+    /// bytes for long, and must not keep the others from using the rest.
+    pub(super) fn shared_increment(&mut self) -> Option<u32> {
+        if self.freed == 0 || self.freed < self.open {
+            return None;
+        }
+        Some(self.reopen())
+    }
+
+    fn reopen(&mut self) -> u32 {
         let increment = self.freed;
         self.freed = 0;
         self.open += increment;
-        Some(increment)
+        increment
     }
 }
 
@@ -115,5 +128,21 @@ mod tests {
         assert_eq!((window.free(1), window.increment()), (1, Some(50)));
         assert_eq!((window.free(60), window.increment()), (50, Some(50)));
         assert_eq!(window.held(), 0);
+    }
+
+    /// Regression: once streams held more than half of a connection's window, it never opened again.
+    #[test]
+    fn the_rest_of_a_shared_window_circulates() {
+        let mut window = ReceiveWindow::new(100);
+        assert_eq!(window.take(75), Ok(()));
+        for _ in 0..10 {
+            assert_eq!(window.take(13), Ok(()));
+            assert_eq!((window.free(13), window.shared_increment()), (13, Some(13)));
+            assert_eq!(window.take(10), Ok(()));
+            assert_eq!((window.free(10), window.shared_increment()), (10, None));
+            assert_eq!(window.take(5), Ok(()));
+            assert_eq!((window.free(5), window.shared_increment()), (5, Some(15)));
+        }
+        assert_eq!(window.held(), 75);
     }
 }

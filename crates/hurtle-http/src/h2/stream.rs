@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use super::connection::Role;
 use super::flow::{ReceiveWindow, SendWindow};
 use super::frame::Reason;
 use super::schedule::Turn;
@@ -128,6 +129,18 @@ impl Streams {
             self.open.reserve_exact(STREAMS_KEPT);
         }
         self.open.push(stream);
+    }
+
+    /// Ends the streams with their connection. A client may read what is complete, and learn which
+    /// streams were reset.
+    pub(super) fn end(&mut self, role: Role) {
+        let mut open = std::mem::take(&mut self.open);
+        open.retain(|stream| role == Role::Client && !stream.is_receiving);
+        for stream in &mut open {
+            (stream.is_sending, stream.turn) = (false, Turn::None);
+        }
+        let resets = std::mem::take(&mut self.resets);
+        *self = Streams { open, resets, ..Streams::default() };
     }
 
     /// Removes a closed stream.

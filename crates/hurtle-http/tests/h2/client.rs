@@ -113,3 +113,31 @@ fn pings_and_updates_after_each_message_are_no_flood() {
         client.consume(usize::MAX);
     }
 }
+
+/// Regression: the end of the connection discarded responses that had arrived whole, and the record
+/// of requests that were not processed.
+#[test]
+fn a_complete_response_survives_the_end_of_the_connection() {
+    let mut client = Connection::client(&Limits::default(), 0);
+    let mut server = Connection::new(&Limits::default(), 0);
+    let [whole, begun, refused] = [(); 3].map(|()| client.open(&LINE, [], true).unwrap());
+    carry(&mut client, &mut server);
+    server.send_head(whole, 200, [], false).unwrap();
+    assert_eq!(server.capacity(whole, 2), Ok(2));
+    server.send_data(whole, Bytes::from("ok"), false).unwrap();
+    server.send_trailers(whole, [(&b"grpc-status"[..], &b"0"[..])]).unwrap();
+    server.send_head(begun, 200, [], false).unwrap();
+    carry(&mut server, &mut client);
+    client.receive(&frame(GOAWAY, 0, 0, &[0, 0, 0, 3, 0, 0, 0, 0]), 0);
+    client.abrupt(Reason::NO_ERROR);
+
+    let (head, is_end) = client.read_head(whole).unwrap().unwrap();
+    assert_eq!((head.status(), is_end), (200, false));
+    assert_eq!(client.read(whole), Ok(Body::Data("ok".into())));
+    assert!(matches!(client.read(whole), Ok(Body::Trailers(_))));
+    assert_eq!(client.read(whole), Ok(Body::End));
+    client.finish(whole);
+    assert!(client.read_head(begun).is_err() && client.read(begun).is_err());
+    assert_eq!(client.reset_reason(refused), Some((Reason::REFUSED_STREAM, true)));
+    assert!(client.open(&LINE, [], true).is_err());
+}
