@@ -269,6 +269,10 @@ impl ArrivingBody {
             self.send_continue(io);
         }
         head.extend_from_slice(&mem::take(&mut self.interim));
+        self.sends_interim = false;
+        if self.expectation == Expectation::Open {
+            self.expectation = Expectation::Withheld;
+        }
     }
 
     /// Returns whether the connection can be reused after a response that begins now.

@@ -2,11 +2,14 @@
 
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write};
+use std::pin::Pin;
 use std::sync::mpsc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
+use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Full};
 use hurtle::RequestBody;
 use tokio::sync::Notify;
@@ -16,6 +19,31 @@ use crate::support::{App, Guard};
 /// Streams the request's body back.
 async fn echo(request: Request<RequestBody>) -> Response<RequestBody> {
     Response::new(request.into_body())
+}
+
+/// A body that begins before the request's, which follows, is read.
+struct Begun {
+    has_begun: bool,
+    rest: RequestBody,
+}
+
+impl Body for Begun {
+    type Data = Bytes;
+    type Error = <RequestBody as Body>::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        match std::mem::replace(&mut self.has_begun, true) {
+            false => Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"begun"))))),
+            true => Pin::new(&mut self.rest).poll_frame(cx),
+        }
+    }
+}
+
+async fn begin_and_echo(request: Request<RequestBody>) -> Response<Begun> {
+    Response::new(Begun { has_begun: false, rest: request.into_body() })
 }
 
 /// Reads the whole body before it responds.
@@ -156,6 +184,14 @@ fn a_client_gets_100_continue_once_its_body_is_read() {
     assert!(client.head().starts_with("HTTP/1.1 200"), "{why}");
     client.send("hi");
     assert_eq!(client.take(2), b"hi");
+
+    let app = App::of(begin_and_echo);
+    let mut client = app.connect();
+    client.send(ASK);
+    assert!(client.head().starts_with("HTTP/1.1 200"), "its response begins without the body");
+    assert_eq!(client.take(10), b"5\r\nbegun\r\n");
+    client.send("hi");
+    assert_eq!(client.rest(), "2\r\nhi\r\n0\r\n\r\n", "no invitation within the response");
 }
 
 #[test]
