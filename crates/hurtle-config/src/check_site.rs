@@ -289,6 +289,10 @@ pub(super) fn rule_location(
     names: &[String],
 ) -> Result<String, ValueError> {
     let (path, query) = text.split_once('?').map_or((text, None), |(p, q)| (p, Some(q)));
+    if let Some(name) = names.iter().find(|name| request_place::is_part(name)) {
+        let wrong = format!("{name:?} is both a group and a part of the request");
+        return Err(ValueError::new(wrong).hint("give the group another name"));
+    }
     let known = request_place::example(path);
     let filled = fill_placeholders(&known, wildcards, names)?;
     location(&filled)?;

@@ -7,7 +7,7 @@ use http::HeaderName;
 
 use super::bounds::TIME_MS_MAX;
 use super::error::{ValueError, shown};
-use super::field::field_name;
+use super::field::{any_field_name, field_name};
 use super::print;
 use super::reader::Reader;
 use super::schema::DefaultValue::Required;
@@ -35,7 +35,7 @@ settings! {
         /// Response fields that scripts may read besides the safelisted ones.
         #[serde(serialize_with = "print::field_names")]
         expose: Vec<HeaderName> = Vec::new(), List("field names"), "[\"X-Total-Count\"]",
-            by |v, r| v.parse_list(r, field_name);
+            by |v, r| v.parse_list(r, any_field_name);
     }
     beside {
         /// Origins allowed; not empty.

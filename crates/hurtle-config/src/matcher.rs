@@ -251,7 +251,7 @@ impl Matcher {
     fn admits_host(&self, head: &RequestHead<'_>) -> bool {
         let Some(named) = &head.host else { return false };
         let mut name = Vec::with_capacity(named.name.len());
-        host::normalize(named.name, &mut name);
+        host::normalize_address(named.name, &mut name);
         self.hosts.iter().any(|known| known.matches(&name))
     }
 }

@@ -24,7 +24,8 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 const SEARCHED_BYTES_MIN: usize = 4;
 
 /// Keys that let somebody in or keep him out: an empty value must not open them.
-const GUARDS: [&str; 5] = ["allow", "deny", "auth", "users", "trusted_proxies"];
+const GUARDS: [&str; 7] =
+    ["allow", "deny", "auth", "users", "trusted_proxies", "issuer", "audience"];
 
 /// A placeholder, without its braces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,7 +215,7 @@ fn replace_in_value(
     };
     let wrong = match resolved(&text, at, reader) {
         Err(wrong) => wrong,
-        Ok((value, _)) if is_guard && value.trim().is_empty() => {
+        Ok((value, _)) if is_guard && is_empty_list(&value) => {
             let wrong = ValueError::new(format!("{} is empty", shown(&text)));
             wrong.hint("an empty value would guard nothing")
         }
@@ -226,6 +227,11 @@ fn replace_in_value(
         }
     };
     reader.report_alone(&KeyPosition { key: key.to_owned(), at }, wrong);
+}
+
+/// True for a value without an element.
+fn is_empty_list(value: &str) -> bool {
+    value.chars().all(|c| c == ',' || c.is_whitespace())
 }
 
 /// Returns a replaced string as TOML: a list if the key has one and the string has commas, or

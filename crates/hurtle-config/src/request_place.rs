@@ -63,6 +63,11 @@ pub(super) fn own_site(location: String, to: &str) -> String {
     }
 }
 
+/// Returns whether a Location may have a part of the request by this name, or its query.
+pub(super) fn is_part(name: &str) -> bool {
+    matches!(name, "scheme" | "host" | "request.host" | "uri" | "query")
+}
+
 /// Returns a Location with an example in place of each part, to check it.
 pub(super) fn example(to: &str) -> String {
     let to = match to.strip_prefix("{scheme}://") {

@@ -76,6 +76,16 @@ pub fn normalize(name: &[u8], out: &mut Vec<u8>) {
     out.make_ascii_lowercase();
 }
 
+/// As [`normalize`]; an IPv6 address, which has many spellings, gets that of RFC 5952.
+pub fn normalize_address(name: &[u8], out: &mut Vec<u8>) {
+    normalize(name, out);
+    let inside = out.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
+    let address = inside.and_then(|inside| str::from_utf8(inside).ok()?.parse::<Ipv6Addr>().ok());
+    if let Some(address) = address {
+        *out = format!("[{address}]").into_bytes();
+    }
+}
+
 /// Splits a bracketed address from the rest.
 fn split_ipv6(field: &[u8]) -> Result<(&[u8], &[u8]), HostError> {
     let end = field.iter().position(|&byte| byte == b']').ok_or(HostError::Ipv6)?;

@@ -1,8 +1,6 @@
 //! Host names and the numbers of their sites, for all listeners or for one.
 
 use std::cmp::Reverse;
-use std::net::Ipv6Addr;
-use std::str;
 
 use hashbrown::HashMap;
 use hurtle_http::semantics::host;
@@ -89,20 +87,11 @@ impl Names {
 
     fn match_host(&self, name: &[u8]) -> Option<usize> {
         let mut normal = Vec::with_capacity(name.len());
-        host::normalize(name, &mut normal);
-        if let Some(address) = ipv6(&normal) {
-            // RFC 5952: an IPv6 address has many spellings; sites use the canonical one.
-            normal = format!("[{address}]").into_bytes();
-        }
+        host::normalize_address(name, &mut normal);
         if let Some(number) = self.exact.get(&normal) {
             return Some(*number);
         }
         let matching = self.wildcards.iter().find(|(name, _)| name.matches(&normal));
         matching.map(|(_, number)| *number)
     }
-}
-
-fn ipv6(name: &[u8]) -> Option<Ipv6Addr> {
-    let inside = name.strip_prefix(b"[")?.strip_suffix(b"]")?;
-    str::from_utf8(inside).ok()?.parse().ok()
 }

@@ -320,3 +320,18 @@ fn header_rules_may_be_for_media_types() {
         );
     }
 }
+
+/// Regression: sites know an address in any spelling, and conditions knew it in one.
+#[test]
+fn an_address_is_a_host_in_every_spelling() {
+    let closed = says("match = { host = \"[2001:db8::1]\" }", "the address");
+    let server = server(&[], &(closed + &says("path = \"/\"", "all others")));
+    for (host, text) in [
+        ("[2001:db8::1]", "the address"),
+        ("[2001:0DB8:0:0:0:0:0:1]:8080", "the address"),
+        ("[2001:db8::2]", "all others"),
+    ] {
+        let answer = server.connect().request("GET", &format!("/\nHost: {host}"));
+        assert_eq!(answer.text(), text, "{host}");
+    }
+}

@@ -94,6 +94,11 @@ fn problems_name_the_placeholder_and_never_its_value() {
             "trusted_proxies = ['10.0.0.0/8', '{env.UNSET:}']",
             ":1:34: trusted_proxies[1]: \"{env.UNSET:}\" is empty",
         ),
+        (
+            "a guard of nothing but commas",
+            "trusted_proxies = '{env.UNSET:}, {env.EMPTY}'",
+            ":1:19: trusted_proxies: \"{env.UNSET:}, {env.EMPTY}\" is empty",
+        ),
     ];
     for (sentence, line, want) in rows {
         let config = dir.path("../problem.toml");
