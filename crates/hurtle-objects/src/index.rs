@@ -83,8 +83,11 @@ impl Index {
         }
         let slot = Arc::new(Slot::new(id));
         bare.insert(id, Held { slot: Arc::clone(&slot), tick, bytes: 0 });
-        if bare.slots.len() > BARE_MAX {
-            bare.pop();
+        if bare.slots.len() > BARE_MAX
+            && let Some(forgotten) = bare.pop()
+        {
+            // An unfinished body and its slot hold each other.
+            forgotten.slot.evict();
         }
         slot
     }
@@ -137,6 +140,15 @@ impl Index {
 
     fn lock(&self) -> MutexGuard<'_, IndexEntries> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Index {
+    /// Frees unfinished bodies, which hold their slots. Whole ones stay in their files.
+    fn drop(&mut self) {
+        let inner = self.lock();
+        let unfinished = inner.bare.slots.values().chain(inner.partial.slots.values());
+        unfinished.for_each(|held| drop(held.slot.evict()));
     }
 }
 
@@ -215,5 +227,40 @@ impl Lru {
     fn idle(&self) -> Option<&Held> {
         let mut held = self.order.values().filter_map(|id| self.slots.get(id));
         held.find(|held| !held.slot.is_busy())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Weak;
+
+    use object_store::path::Path;
+
+    use super::*;
+    use crate::partial::Partial;
+    use crate::slot::{Body, Known, Meta};
+
+    /// Opens an unfinished object.
+    fn open(index: &Index, id: u128) -> Weak<Partial> {
+        let version = Version { hash: 1, len: 1, modified_secs: 1 };
+        let meta = Meta { version, etag: None, generation: None, md5: None };
+        let slot = index.slot(id);
+        slot.describe(Known::Present(meta.clone()));
+        let partial = Arc::new(Partial::new(meta, Path::from("a"), &slot));
+        let weak = Arc::downgrade(&partial);
+        assert!(slot.set_body(&version, Body::Partial(partial)));
+        weak
+    }
+
+    #[test]
+    fn an_unfinished_object_that_is_forgotten_is_freed() {
+        let index = Index::new(1 << 20);
+        let first = open(&index, 0);
+        assert!(first.upgrade().is_some());
+        (1..=BARE_MAX as u128).for_each(|id| drop(index.slot(id)));
+        assert!(first.upgrade().is_none(), "others have taken its place");
+        let last = open(&index, 0);
+        drop(index);
+        assert!(last.upgrade().is_none(), "the cache has ended");
     }
 }

@@ -109,6 +109,12 @@ impl Partial {
         self.len().div_ceil(CHUNK_BYTES).max(1)
     }
 
+    /// `true` if no chunk has arrived, and none arrives.
+    fn has_nothing(&self) -> bool {
+        let chunks = self.lock();
+        chunks.done.is_empty() && chunks.arriving.is_empty()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Chunks> {
         self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -238,7 +244,9 @@ impl Arrival {
                 self.partial.slot.expire();
                 self.shared.index.empty(&self.partial.slot);
             }
-        } else if has_failed && self.partial.lock().done.is_empty() {
+        } else if has_failed && self.partial.has_nothing() {
+            // The slot would keep the file open.
+            self.partial.slot.set_body(&self.partial.meta.version, Body::Absent);
             self.shared.index.empty(&self.partial.slot);
         }
     }
