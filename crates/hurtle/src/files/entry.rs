@@ -257,7 +257,8 @@ impl Representation {
         out: &mut Vec<u8>,
     ) {
         let mut add = |name: &HeaderName, begin: &str, value: &[&[u8]]| {
-            let replaced = set.iter().any(|(n, _)| n == name);
+            // A Vary of a rule stands beside this one, because caches need both.
+            let replaced = *name != header::VARY && set.iter().any(|(n, _)| n == name);
             if !replaced && !remove.contains(name) {
                 out.extend_from_slice(begin.as_bytes());
                 value.iter().for_each(|part| out.extend_from_slice(part));
