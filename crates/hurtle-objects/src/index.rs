@@ -148,7 +148,9 @@ impl Drop for Index {
     fn drop(&mut self) {
         let inner = self.lock();
         let unfinished = inner.bare.slots.values().chain(inner.partial.slots.values());
-        unfinished.for_each(|held| drop(held.slot.evict()));
+        for held in unfinished {
+            held.slot.evict();
+        }
     }
 }
 
