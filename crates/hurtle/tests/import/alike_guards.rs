@@ -1,9 +1,23 @@
-//! `satisfy any`: an address or a password.
+//! Guards: `satisfy any` of an address or a password, and which location has the guard of a path.
 
 use crate::alike::Row;
 
 /// The field of a client that knows the password is `Authorization=Basic~YmVydDpzZWNyZXQ=`.
 pub(crate) const ROWS: &[Row] = &[
+    Row {
+        sentence: "a final prefix with a password, beside the exact path without its slash",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               location = /docs { return 404; }
+               location ^~ /docs/ { auth_basic s; auth_basic_user_file {dir}/ht; }
+               location ~ \\.(css|txt)$ { add_header X-All yes; } }",
+        requests: &[
+            "GET /docs",
+            "GET /docs/guide.txt",
+            "GET /docs/guide.txt Authorization=Basic~YmVydDpzZWNyZXQ=",
+            "GET /docs/secret/key.txt",
+            "GET /a.txt",
+        ],
+    },
     Row {
         sentence: "an admitted address needs no password",
         http: "server { listen 127.0.0.1:{port}; root {root};
