@@ -299,9 +299,8 @@ impl<'a, 'b> Mounts<'a, 'b> {
     pub(super) fn finals(&mut self) {
         let is_final = |mount: &Mount| {
             // A location with `=` may have the same path, and its own mount.
-            let is_of_mount = |one: &Placed<'_>| {
-                one.modifier == Modifier::Final && mount.is_of(one.path, false)
-            };
+            let is_of_mount =
+                |one: &Placed<'_>| one.modifier == Modifier::Final && mount.is_of(one.path, false);
             self.placed.iter().any(is_of_mount)
         };
         for mount in self.site.mounts.iter_mut().filter(|mount| is_final(mount)) {

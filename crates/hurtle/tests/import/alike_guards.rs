@@ -5,6 +5,20 @@ use crate::alike::Row;
 /// The field of a client that knows the password is `Authorization=Basic~YmVydDpzZWNyZXQ=`.
 pub(crate) const ROWS: &[Row] = &[
     Row {
+        sentence: "an expression without a password within a location, and no location of other paths",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               auth_basic s; auth_basic_user_file {dir}/ht;
+               location /docs/ { location ~ \\.txt$ { auth_basic off; } } }",
+        requests: &[
+            "GET /a.txt",
+            "GET /a.txt Authorization=Basic~YmVydDpzZWNyZXQ=",
+            "GET /bare/x.txt",
+            "GET /",
+            "GET /docs/guide.txt",
+            "GET /docs/style.css",
+        ],
+    },
+    Row {
         sentence: "a final prefix with a password, beside the exact path without its slash",
         http: "server { listen 127.0.0.1:{port}; root {root};
                location = /docs { return 404; }

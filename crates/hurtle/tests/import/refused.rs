@@ -106,6 +106,15 @@ const ROWS: &[(&str, &str)] = &[
         "",
     ),
     ("root /srv; unheard_of on;", "the importer does not know it"),
+    // Paths without a location would be those of the expression.
+    (
+        "location /a/ { root /srv; location ~ x$ { auth_basic off; } }",
+        "write it outside of the other location",
+    ),
+    (
+        "root /srv; try_files $uri /x; location /a/ { location ~ x$ { auth_basic off; } }",
+        "write it outside of the other location",
+    ),
     ("location / { proxy_pass http://a/; } location /api/ { proxy_pass http://b/; }", ""),
     ("location / { proxy_pass https://a; }", ""),
     ("location / { fastcgi_pass a:9; fastcgi_param HTTP_X_REAL_IP $remote_addr; }", ""),
