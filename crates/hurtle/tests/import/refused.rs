@@ -93,6 +93,7 @@ const ROWS: &[(&str, &str)] = &[
     ),
     ("root /srv; set $u http://a/b; location /c { proxy_pass $u; }", ""),
     ("root /srv; set $u http://a/b; location /c { proxy_pass $u; } location ~ x { }", "variables"),
+    ("root /srv; location /a/ { rewrite ^/a$ /b; }", "it cannot match in the location /a/"),
     ("root /srv; location a/ { }", ""),
     ("root /srv; location = /a { rewrite ^ /b last; }", ""),
     ("root /srv; location = /a { try_files /b.html =404; }", ""),
