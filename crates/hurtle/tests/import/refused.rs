@@ -25,6 +25,12 @@ const ROWS: &[(&str, &str)] = &[
     ("root /srv; if ($a) { return 404; }", "it needs conditions"),
     ("root /srv; if ($http_a = \"x*\") { return 404; }", ""),
     ("root /srv; if ($remote_user = a) { return 404; }", "it needs conditions"),
+    // The name of a file begins with its directory, a path does not.
+    ("root /srv; if ($request_filename ~ ^/srv/private/) { return 403; }", "it needs conditions"),
+    ("root /srv; if ($request_filename ~ srv.*\\.txt$) { return 403; }", "it needs conditions"),
+    ("root /srv; if ($request_filename ~ [+-9]x$) { return 403; }", "it needs conditions"),
+    ("root /srv; if ($request_filename ~ srv|x$) { return 403; }", "it needs conditions"),
+    ("root /srv; if ($request_filename = /srv/key.txt) { return 403; }", "it needs conditions"),
     ("root /srv; if ($args ~ a) { return 404; }", "it needs conditions"),
     // A query may have it, too.
     ("root /srv; if ($request_uri ~ wp-login) { return 403; }", "it needs conditions"),
