@@ -228,6 +228,12 @@ pub(super) const ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "refusals for the begin of any segment",
+        text: "RewriteEngine On\nRewriteRule (?:^|/)[^/.]+\\.txt$ - [F]\nRewriteRule (/|^)[^a/]bout - [G]\n",
+        hosts: NONE,
+        requests: &["GET /a.txt", "GET /docs/guide.txt", "GET /about.html", "GET /style.css"],
+    },
+    Row {
         sentence: "files that nobody gets",
         text: "<FilesMatch \"\\.(txt|log)$\">\nRequire all denied\n</FilesMatch>\n<Files \"about.html\">\nOrder allow,deny\nDeny from all\n</Files>\n\
                <Files ~ \"^x\\.\">\nRequire all denied\n</Files>\n",

@@ -117,7 +117,7 @@ fn directives_become_keys() {
 
 #[test]
 fn what_has_no_counterpart_is_refused_by_line() {
-    let rows: [(&str, usize, &str); 52] = [
+    let rows: [(&str, usize, &str); 53] = [
         ("Redirect 301 /index.html /", 1, "the index of a directory"),
         ("RewriteEngine On\nRewriteRule ^docs/index\\.html$ - [F]", 2, "the index of a directory"),
         (
@@ -125,6 +125,7 @@ fn what_has_no_counterpart_is_refused_by_line() {
             3,
             "the index of a directory",
         ),
+        ("RewriteEngine On\nRewriteRule (^|.*/)[^/]+\\.bak$ - [F]\n", 2, "write ^ at the begin"),
         (
             "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME}.html -f\nRewriteRule ^(.*)$ $1.html\n<Files b.html>\nRequire all denied\n</Files>",
             3,
