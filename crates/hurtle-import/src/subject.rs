@@ -201,7 +201,7 @@ fn value(kind: &str, name: &str, value: impl Into<Value>) -> Table {
 }
 
 /// A text within an expression.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         if c.is_ascii_punctuation() && !"/-_".contains(c) {

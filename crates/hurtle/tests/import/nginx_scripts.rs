@@ -1,6 +1,7 @@
 //! Sites with scripts of PHP: nginx and hurtle ask the same PHP-FPM.
 
 use std::fs;
+use std::path::Path;
 
 use crate::htaccess_scripts::SCRIPTS;
 use crate::php_fpm::PhpFpm;
@@ -348,14 +349,18 @@ const ROWS: &[Row] = &[
     },
 ];
 
-#[test]
-fn both_servers_run_the_same_scripts() {
-    let Some(nginx) = program() else {
-        panic!("nginx is missing; `cargo xtask test --only packages` installs it");
-    };
-    let php = PhpFpm::start(2);
-    let mut faults = Vec::new();
-    for Row { sentence, server, requests } in ROWS {
+/// nginx and hurtle with the same scripts.
+pub(super) struct Both {
+    _theirs: Nginx,
+    /// The port of nginx.
+    pub(super) port: u16,
+    pub(super) ours: Ours,
+    _dir: Dir,
+}
+
+impl Both {
+    /// Starts them with the inside of a server.
+    pub(super) fn start(nginx: &Path, server: &str, php: &PhpFpm) -> Both {
         let dir = Dir::new();
         for (name, script) in SCRIPTS {
             let file = dir.0.join("www").join(name);
@@ -368,10 +373,22 @@ fn both_servers_run_the_same_scripts() {
         let http = format!("server {{ listen 127.0.0.1:{{port}}; root {{root}}; {server} }}");
         let file = dir.configure(&http, port, "127.0.0.1:1".parse().expect("an address"));
         let text = import(&file).unwrap_or_else(|problems| panic!("{}", problems.join("\n")));
-        let theirs = Nginx::start(&nginx, &file, &dir.0, port);
-        let ours = Ours::start(&text, port);
+        let theirs = Nginx::start(nginx, &file, &dir.0, port);
+        Both { _theirs: theirs, port, ours: Ours::start(&text, port), _dir: dir }
+    }
+}
+
+#[test]
+fn both_servers_run_the_same_scripts() {
+    let Some(nginx) = program() else {
+        panic!("nginx is missing; `cargo xtask test --only packages` installs it");
+    };
+    let php = PhpFpm::start(2);
+    let mut faults = Vec::new();
+    for Row { sentence, server, requests } in ROWS {
+        let both = Both::start(&nginx, server, &php);
         for request in *requests {
-            let [a, b] = [port, ours.port].map(|port| {
+            let [a, b] = [both.port, both.ours.port].map(|port| {
                 let mut seen = ask(port, request);
                 // PHP-FPM's own text of 404, which only a server that asks it has.
                 if seen.body == "File not found.\n" {
@@ -383,7 +400,6 @@ fn both_servers_run_the_same_scripts() {
                 faults.push(format!("{sentence}: {request}\n  nginx  {a:?}\n  hurtle {b:?}"));
             }
         }
-        drop((theirs, ours));
     }
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
 }
