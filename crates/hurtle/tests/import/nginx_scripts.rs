@@ -230,6 +230,23 @@ const ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "constants in place of what is known of the connection",
+        server: "location / { }
+            location ~ \\.php$ { {php} fastcgi_param HTTPS on; fastcgi_param REQUEST_SCHEME https;
+                fastcgi_param SERVER_NAME a.example; fastcgi_param SERVER_PORT 443;
+                fastcgi_param REMOTE_ADDR 192.0.2.7; fastcgi_param REMOTE_USER anna;
+                fastcgi_param HTTPS $https if_not_empty; }",
+        requests: &["GET /server.php"],
+    },
+    Row {
+        sentence: "a constant and then what is known of the connection",
+        server: "location / { }
+            location ~ \\.php$ { {php} fastcgi_param REMOTE_ADDR 192.0.2.7; fastcgi_param REMOTE_ADDR $remote_addr;
+                fastcgi_param HTTPS on; fastcgi_param HTTPS off; fastcgi_param REQUEST_SCHEME $scheme;
+                fastcgi_param SERVER_NAME $host; fastcgi_param SERVER_PORT 80; fastcgi_param REMOTE_USER x; }",
+        requests: &["GET /server.php"],
+    },
+    Row {
         sentence: "scripts of one directory alone",
         server: "index index.html x.php;
             location ~ ^/docs/.*\\.php$ { {php} }
