@@ -52,7 +52,7 @@ pub(super) fn in_order(mut guards: Vec<SectionGuard<'_, '_>>, report: &mut Repor
         let new = others.clone().find(|guard| guard.own.is_new());
         match (of_both, old, new) {
             (Some(guard), ..) | (None, Some(guard), Some(_)) => report.refuse(guard.at, NEEDS_BOTH),
-            // What one module closes is closed, whatever the other says.
+            // A section that one module closes is closed, whatever the other says.
             (None, Some(_), None) => guards.sort_by_key(|guard| guard.own.is_old()),
             (None, None, _) => guards.sort_by_key(|guard| guard.own.is_new()),
         }

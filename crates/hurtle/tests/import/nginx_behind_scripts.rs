@@ -1,9 +1,12 @@
 //! Guards of scripts and the paths behind scripts, such as `/x.php/y`, which are other paths in
 //! nginx: hurtle runs no script there that nginx does not.
 
-use crate::nginx_scripts::Both;
+use std::fs;
+use std::path::Path;
+
+use crate::htaccess_scripts::SCRIPTS;
 use crate::php_fpm::PhpFpm;
-use crate::servers::{ask, program};
+use crate::servers::{Dir, Nginx, Ours, ask, free_port, import, program};
 
 /// Requests, with the status of hurtle.
 type Requests = &'static [(&'static str, &'static str)];
@@ -68,6 +71,43 @@ const ROWS: &[(&str, &str, Requests)] = &[
         ],
     ),
 ];
+
+/// The usual parameters of a script.
+const PHP: &str = "fastcgi_pass unix:{socket};
+    fastcgi_split_path_info ^(.+?\\.php)(/.*)$;
+    fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
+    fastcgi_param SCRIPT_NAME $fastcgi_script_name;
+    fastcgi_param REQUEST_URI $request_uri; fastcgi_param QUERY_STRING $query_string;
+    fastcgi_param REQUEST_METHOD $request_method;";
+
+/// nginx and hurtle with the same scripts.
+pub(super) struct Both {
+    _theirs: Nginx,
+    /// The port of nginx.
+    pub(super) port: u16,
+    pub(super) ours: Ours,
+    _dir: Dir,
+}
+
+impl Both {
+    /// Starts them with the inside of a server.
+    pub(super) fn start(nginx: &Path, server: &str, php: &PhpFpm) -> Both {
+        let dir = Dir::new();
+        for (name, script) in SCRIPTS {
+            let file = dir.0.join("www").join(name);
+            fs::create_dir_all(file.parent().expect("a directory")).expect("it is made");
+            fs::write(file, script).expect("it is written");
+        }
+        let port = free_port();
+        let socket = php.dir.path("fpm.sock").display().to_string();
+        let server = server.replace("{php}", PHP).replace("{socket}", &socket);
+        let http = format!("server {{ listen 127.0.0.1:{{port}}; root {{root}}; {server} }}");
+        let file = dir.configure(&http, port, "127.0.0.1:1".parse().expect("an address"));
+        let text = import(&file).unwrap_or_else(|problems| panic!("{}", problems.join("\n")));
+        let theirs = Nginx::start(nginx, &file, &dir.0, port);
+        Both { _theirs: theirs, port, ours: Ours::start(&text, port), _dir: dir }
+    }
+}
 
 /// The script that answered; empty: none.
 fn script(body: &str) -> &str {

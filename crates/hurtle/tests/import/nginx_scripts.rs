@@ -1,11 +1,8 @@
 //! Sites with scripts of PHP: nginx and hurtle ask the same PHP-FPM.
 
-use std::fs;
-use std::path::Path;
-
-use crate::htaccess_scripts::SCRIPTS;
+use crate::nginx_behind_scripts::Both;
 use crate::php_fpm::PhpFpm;
-use crate::servers::{Dir, Nginx, Ours, ask, free_port, import, program};
+use crate::servers::{ask, program};
 
 /// A sentence, the inside of a server, and requests whose answers are compared.
 struct Row {
@@ -13,14 +10,6 @@ struct Row {
     server: &'static str,
     requests: &'static [&'static str],
 }
-
-/// The usual parameters of a script.
-const PHP: &str = "fastcgi_pass unix:{socket};
-    fastcgi_split_path_info ^(.+?\\.php)(/.*)$;
-    fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
-    fastcgi_param SCRIPT_NAME $fastcgi_script_name;
-    fastcgi_param REQUEST_URI $request_uri; fastcgi_param QUERY_STRING $query_string;
-    fastcgi_param REQUEST_METHOD $request_method;";
 
 const ROWS: &[Row] = &[
     Row {
@@ -365,35 +354,6 @@ const ROWS: &[Row] = &[
         ],
     },
 ];
-
-/// nginx and hurtle with the same scripts.
-pub(super) struct Both {
-    _theirs: Nginx,
-    /// The port of nginx.
-    pub(super) port: u16,
-    pub(super) ours: Ours,
-    _dir: Dir,
-}
-
-impl Both {
-    /// Starts them with the inside of a server.
-    pub(super) fn start(nginx: &Path, server: &str, php: &PhpFpm) -> Both {
-        let dir = Dir::new();
-        for (name, script) in SCRIPTS {
-            let file = dir.0.join("www").join(name);
-            fs::create_dir_all(file.parent().expect("a directory")).expect("it is made");
-            fs::write(file, script).expect("it is written");
-        }
-        let port = free_port();
-        let socket = php.dir.path("fpm.sock").display().to_string();
-        let server = server.replace("{php}", PHP).replace("{socket}", &socket);
-        let http = format!("server {{ listen 127.0.0.1:{{port}}; root {{root}}; {server} }}");
-        let file = dir.configure(&http, port, "127.0.0.1:1".parse().expect("an address"));
-        let text = import(&file).unwrap_or_else(|problems| panic!("{}", problems.join("\n")));
-        let theirs = Nginx::start(nginx, &file, &dir.0, port);
-        Both { _theirs: theirs, port, ours: Ours::start(&text, port), _dir: dir }
-    }
-}
 
 #[test]
 fn both_servers_run_the_same_scripts() {
